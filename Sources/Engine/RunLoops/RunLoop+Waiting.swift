@@ -129,7 +129,7 @@ extension RunLoop {
         if poller.isReal { quietSince = end }
     }
 
-    /// Waits. If the wait lasts, it first has the latest records written out, since the process may be killed in its
+    /// Waits. If the wait lasts, the reader gets the latest records meanwhile, since the process may be killed in its
     /// sleep.
     @inline(never)
     private func waitAndBeSeen(_ descriptors: DescriptorSet, timeout: Int64) -> Int {

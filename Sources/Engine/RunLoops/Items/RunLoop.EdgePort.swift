@@ -44,7 +44,7 @@ extension RunLoop {
         open func didEnter(mode: Mode) {}
         open func didLeave(mode: Mode) {}
 
-        /// Called when the kernel cannot watch the descriptor, because it is closed or of a kind that epoll refuses.
+        /// Called when the kernel refuses to watch the descriptor, for example because it is closed.
         open func cannotWatch() {}
 
         /// Called once when the port has become invalid and left all modes.
@@ -55,7 +55,7 @@ extension RunLoop {
         /// The kind of item, in messages and recordings.
         open var word: String { "stream" }
 
-        /// Queues the port for one turn in each of its modes. CFRunLoopSourceSignal for version 0 sources.
+        /// Queues the port for one turn in each of its modes.
         public final func signal() {
             guard isValid else { return }
             wantsTurn = true

@@ -1,9 +1,9 @@
 internal import CLinux
 internal import Linux
 
-/// One end of a connection between a message port and somebody who sends to it. Used by one thread.
+/// One end of a connection between a message port and a sender. Used on one thread.
 final class MessageConnection {
-    /// The process at the other end, when it connected.
+    /// The process at the other end when the connection was made.
     let process: Int32
     private(set) var port: RunLoop.FDPort?
     private let fd: Int32
@@ -11,22 +11,23 @@ final class MessageConnection {
     private var output: [UInt8] = []
     private var written = 0
     private(set) var hasEnded = false
-    /// The other end takes nothing any more; it may have left something to read.
+    /// Whether the other end accepts no more data. Data that it has sent may be left to read.
     private var isDeaf = false
-    /// The system is short of memory for now: it is asked again a little later.
+    /// While the system is short of memory: the timer for the next attempt.
     private var retry: RunLoop.Timer?
-    /// While it is, the kernel's buffer fills up, and the other end has to wait.
+    /// Whether reading has stopped. The kernel's buffer then fills up, and the other end must wait.
     var isPaused = false { didSet { if isPaused != oldValue { updateEvents() } } }
 
-    /// Called for each frame. Throwing ends the connection, and tells the other end why.
+    /// Called for each frame. If it throws, the connection sends the reason to the other end, and ends.
     var received: ((MessageFrame) throws(MessageFrame.Malformed) -> Void)?
-    /// All that came together has been `received`.
+    /// Called when all frames that arrived together were passed to `received`.
     var receivedAll: (() -> Void)?
-    /// Output that had to wait is gone.
+    /// Called when output that had to wait has been sent.
     var drained: (() -> Void)?
-    /// Called once. `reason`: what was wrong; nil if the other end has closed it, or died, between two frames.
+    /// Called once when the connection has ended. `reason` is the error; nil if the other end has closed it or died
+    /// between two frames.
     var ended: ((_ reason: String?) -> Void)?
-    /// Called each time no loop holds the port any more.
+    /// Called each time no loop retains the port any more.
     var letGo: (() -> Void)?
 
     private final class Owner: RunLoop.ItemOwner {
@@ -35,8 +36,10 @@ final class MessageConnection {
         override func letGo(of item: RunLoop.Item) { connection?.letGo?() }
     }
 
-    /// - Parameter fd: belongs to the connection from now on.
-    /// - Throws: ECONNREFUSED if the other end is another user's.
+    /// - Parameters:
+    ///   - fd: The socket, which now belongs to the connection.
+    ///   - name: The name in descriptions and errors.
+    /// - Throws: ECONNREFUSED if the other end belongs to another user.
     init(_ fd: Int32, name: String) throws(SystemError) {
         self.fd = fd
         var user: UInt32 = 0
@@ -53,10 +56,10 @@ final class MessageConnection {
 
     deinit { port?.invalidate() }
 
-    /// How many bytes wait for the kernel to take them.
+    /// Bytes that the kernel has not accepted yet.
     var unsent: Int { output.count - written }
 
-    /// Queues a frame; `flush` sends what is queued.
+    /// Queues a frame, which `flush` then sends.
     func queue(_ frame: MessageFrame) {
         guard !hasEnded, !isDeaf else { return }
         frame.write(to: &output)
@@ -67,7 +70,7 @@ final class MessageConnection {
         flush()
     }
 
-    /// Gives the kernel what it takes. The rest goes when the descriptor is writable and a loop watches it.
+    /// Sends as much as the kernel accepts. The rest follows when the descriptor is writable and a loop watches it.
     func flush() {
         guard !hasEnded else { return }
         let mustWait = unsent > 0
@@ -86,7 +89,7 @@ final class MessageConnection {
             written += Int(count)
         }
         if unsent == 0 {
-            // A large buffer is not kept for the small frames to come.
+            // A large buffer is freed rather than kept for small frames.
             if output.capacity > 1 << 18 { output = [] } else { output.removeAll(keepingCapacity: true) }
             written = 0
         } else if written > 1 << 20, written * 2 > output.count {
@@ -99,7 +102,8 @@ final class MessageConnection {
 
     private static let pause = Duration.milliseconds(10)
 
-    /// Being writable, as the kernel says it is all the while, would be no news.
+    /// Tries again after 10 ms. The kernel reports the socket as writable all the while, so waiting for that would
+    /// spin.
     private func flushLater() {
         guard retry == nil, let loop = port?.loop, let modes = port?.modeNames else { return }
         retry = loop.callBack(at: loop.now + Self.pause, in: modes) { [weak self] _, _ in
@@ -108,8 +112,9 @@ final class MessageConnection {
         }
     }
 
-    /// Sends nothing more. Reading tells when and why it ended: what has come before that must not be lost. Where reading
-    /// would tell nothing, `reason` does, once nobody is in the middle of a call.
+    /// Stops sending. Data that arrived before must not be lost, and reading it usually shows when and why the
+    /// connection ended. For an error that reading cannot show, `reason` ends it, after the current callers have
+    /// returned.
     private func fallSilent(_ reason: String?) {
         isDeaf = true
         output = []
@@ -127,18 +132,18 @@ final class MessageConnection {
         guard !hasEnded, let port else { return }
         var events: RunLoop.FDPort.Events = isPaused ? [] : .read
         if unsent > 0, retry == nil { events.insert(.write) }
-        // Fails only for a descriptor that is gone; then the port has said so.
+        // This fails only if the descriptor was lost, which the port has reported already.
         if events != port.events { try? port.setEvents(events) }
     }
 
     private func handle(_ events: RunLoop.FDPort.Events) {
         if events.contains(.write) { flush() }
         if !hasEnded, !isPaused, !events.isDisjoint(with: [.read, .hangUp, .error]) { read() }
-        // The connection is well, but nobody would ever hear of it again.
+        // The connection works, but no event would ever report on it again.
         if !hasEnded, let port, let loss = port.loss { end("it cannot be watched: \(loss)") }
     }
 
-    /// Reads once, and passes on what is complete.
+    /// Reads once, and passes on the complete frames.
     func read() {
         guard !hasEnded else { return }
         switch reader.read(fd) {
@@ -150,7 +155,7 @@ final class MessageConnection {
         }
     }
 
-    /// Whether the other end has closed it, as far as can be told without waiting.
+    /// Notices without waiting whether the other end has closed the connection.
     func notice() {
         while !hasEnded, !isPaused {
             let state = Int32(linux_poll_now(fd, Int16(EPOLLIN.rawValue | EPOLLRDHUP.rawValue)))
@@ -176,7 +181,7 @@ final class MessageConnection {
         ended?(reason)
     }
 
-    /// Closes it. Nothing is called back any more.
+    /// Closes the connection. No callback is called any more.
     func close() {
         guard !hasEnded else { return }
         hasEnded = true
@@ -186,7 +191,7 @@ final class MessageConnection {
         ended = nil
         output = []
         written = 0
-        // Whoever holds the port on holds no memory for a connection.
+        // The port may live longer than the connection, whose memory is freed now.
         reader = MessageFrame.Reader()
         retry?.invalidate()
         retry = nil

@@ -1,9 +1,9 @@
 internal import CLinux
 
 extension MessageFrame {
-    /// Puts frames together from the pieces in which a connection delivers them.
+    /// Assembles frames from the pieces that a connection delivers.
     ///
-    /// A head is checked before anything is made room for: who announces a gigabyte gets none.
+    /// The head of a frame is checked before memory is allocated: a frame that announces a gigabyte gets none.
     struct Reader {
         enum Input: Equatable {
             case bytes
@@ -12,29 +12,29 @@ extension MessageFrame {
             case failed(errno: Int32)
         }
 
-        /// What has come and makes no whole frame yet. Nothing, mostly: of many connections, few are in the middle of one.
+        /// Bytes of an incomplete frame. Usually empty: few of many connections are in the middle of a frame.
         private var buffer: [UInt8] = []
         private var start = 0
         private var end: Int { buffer.count }
-        /// Read at once: enough for hundreds of small frames.
+        /// The number of bytes to read at once: enough for hundreds of small frames.
         private static let usual = 1 << 16
-        /// So much memory is kept for the frames to come.
+        /// The largest buffer, in bytes, that is kept for further frames.
         private static let kept = 1 << 12
 
-        /// Bytes of a frame that has begun and is not complete.
+        /// The number of bytes of an incomplete frame.
         var leftover: Int { end - start }
 
-        /// Reads once. Call `next` until it has no more frames before reading again.
+        /// Reads once. Before the next call, call `next` until it returns nil.
         mutating func read(_ fd: Int32) -> Input {
             if start == buffer.count {
                 if buffer.capacity > Self.kept { buffer = [] } else { buffer.removeAll(keepingCapacity: true) }
                 start = 0
             } else if start > 0 {
-                // Only part of a frame is left; it comes first, so that the rest fits in behind it.
+                // Only part of a frame is left: move it to the beginning, so that the rest fits after it.
                 buffer.removeSubrange(..<start)
                 start = 0
             }
-            // By and by: who only announces 16 MB shall not get them.
+            // The buffer grows with the data that arrives: a frame that only announces 16 MB gets no memory for them.
             return withUnsafeTemporaryAllocation(byteCount: Self.usual, alignment: 1) { piece in
                 let count = linux_receive(fd, piece.baseAddress, piece.count)
                 guard count > 0 else {
@@ -47,7 +47,7 @@ extension MessageFrame {
             }
         }
 
-        /// The next complete frame; nil if there is none.
+        /// Returns the next complete frame; nil if there is none.
         mutating func next() throws(Malformed) -> MessageFrame? {
             guard end - start >= headSize else { return nil }
             guard buffer[start] == 0x52, buffer[start + 1] == 0x4C else {
@@ -74,7 +74,7 @@ extension MessageFrame {
                 data: length == 0 ? [] : Array(buffer[(start + headSize)..<(start + size)]))
         }
 
-        // In one go, where the collections' own ways go byte by byte if nobody optimizes them.
+        // A single load: in a debug build, methods of collections go byte by byte.
         private var length: Int { Int(number(4, UInt32.self)) }
 
         private func number<Number: FixedWidthInteger>(_ offset: Int, _: Number.Type) -> Number {

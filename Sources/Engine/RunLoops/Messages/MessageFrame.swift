@@ -1,4 +1,5 @@
-/// What goes over a message port's connection: a head of 24 bytes, and data. docs/message-ports.md has it byte by byte.
+/// A frame on the connection of a message port: a head of 24 bytes, and data. docs/message-ports.md describes each
+/// byte.
 struct MessageFrame {
     enum Kind: UInt8 {
         case request = 1
@@ -11,19 +12,19 @@ struct MessageFrame {
 
     static let headSize = 24
     static let version: UInt8 = 1
-    /// Bytes of data at most.
+    /// The largest number of bytes of data.
     static let longest = 16 << 20
 
     var kind: Kind
-    /// Numbered by the client, from 1 on.
+    /// The client numbers conversations from 1.
     var conversation: UInt64
     var id: Int32 = 0
     var data: [UInt8] = []
 
-    /// Why bytes are no frame.
+    /// The reason why bytes are not a frame.
     struct Malformed: Error, Equatable { let reason: String }
 
-    /// Appends the frame as it travels.
+    /// Appends the frame in the format of the connection.
     func write(to bytes: inout [UInt8]) {
         precondition(data.count <= Self.longest, "a frame's length is checked before it is made")
         bytes.append(contentsOf: [0x52, 0x4C, Self.version, kind.rawValue])
@@ -34,14 +35,14 @@ struct MessageFrame {
         bytes.append(contentsOf: data)
     }
 
-    /// The number by which recordings join sending and receiving: what both sides know, made one.
+    /// The flow that joins sending and receiving in recordings: a hash of what both sides know.
     static func flow(of sender: Int32, to port: String, conversation: UInt64) -> UInt32 {
         var hash: UInt32 = 0x811C_9DC5
         func mix(_ byte: UInt8) { hash = (hash ^ UInt32(byte)) &* 0x0100_0193 }
         withUnsafeBytes(of: sender.littleEndian) { $0.forEach(mix) }
         withUnsafeBytes(of: conversation.littleEndian) { $0.forEach(mix) }
         for byte in port.utf8 { mix(byte) }
-        // Not one of those that a loop counts.
+        // The highest bit keeps it apart from flows that loops count.
         return hash | 1 << 31
     }
 

@@ -3,11 +3,11 @@ internal import Glibc
 internal import Linux
 import Synchronization
 
-/// A name that this process holds, and the socket under it: both are given up with the last reference.
+/// A name that this process holds, with its socket. Both are given up with the last reference.
 ///
-/// Who has the lock file's lock has the name. The kernel gives it back when a process dies, however it dies, so that a name
-/// is never held by the dead, and two who want it cannot both have it. The files that a process leaves which is killed are removed by
-/// the next one that takes a name.
+/// A process has a name as long as it holds the lock of the name's lock file. The kernel releases the lock when the
+/// process dies in any way, so that a dead process never holds a name, and two processes cannot hold the same one. The
+/// next process that takes a name removes the files that a killed process has left.
 final class MessagePortName {
     let name: String
     let listener: Descriptor
@@ -15,7 +15,7 @@ final class MessagePortName {
     private let lock: Descriptor
     private let file: linux_file_id
 
-    /// - Throws: EADDRINUSE if a live process has the name, or what the system refused.
+    /// - Throws: EADDRINUSE if a live process has the name; EINVAL for an impossible name; errors of the system.
     init(_ name: String) throws(SystemError) {
         guard Self.isPossible(name) else { throw Self.impossible(name) }
         self.name = name
@@ -28,7 +28,7 @@ final class MessagePortName {
                 error.call, name, errno: EADDRINUSE, reason: "a live process has the name \"\(name)\"")
         }
         var file = linux_file_id()
-        // Unique among those who may do this at the same time: descriptors of one process, and processes.
+        // Unique among all processes, and among the descriptors of this one, that create a file at the same time.
         let temporary = ".\(linux_process())-\(lock.number)"
         do throws(SystemError) {
             listener = try Descriptor(linux_listen(directory.number, name, temporary, &file), "listen", name)
@@ -44,12 +44,12 @@ final class MessagePortName {
 
     deinit {
         let this = Unmanaged.passUnretained(self).toOpaque()
-        // Whoever gives up all names at this moment has this one still, and we wait for that.
+        // `giveAllUp` on another thread may still use this object; the lock makes this thread wait for it.
         Self.held.withLock { _ = $0.remove(UInt(bitPattern: this)) }
         giveUp()
     }
 
-    /// Those that this process has, by their addresses.
+    /// The names of this process, by their addresses.
     private static let held = Lock<Set<UInt>>([])
     private let process = linux_process()
 
@@ -65,9 +65,9 @@ final class MessagePortName {
     }
 
     private func giveUp() {
-        // A child that was forked has no part in it.
+        // After a fork, the child must leave the parent's files alone.
         guard process == linux_process() else { return }
-        // The lock goes last: until then nobody else can have put anything there.
+        // The lock file goes last: until then no other process can have put files there.
         linux_remove(directory.number, name, file)
         var lockFile = stat()
         if fstat(lock.number, &lockFile) == 0 {
@@ -78,11 +78,12 @@ final class MessagePortName {
 
     private static func lockFile(_ name: String) -> String { ".\(name).lock" }
 
-    // MARK: What the dead have left
+    // MARK: Files of killed processes
 
     private static let hasCleared = Atomic(false)
 
-    /// Removes what processes have left that were killed: once in each process, and as much as takes no time worth mentioning.
+    /// Removes files of killed processes, once in each process, and at most `mostCleared` of them, which takes little
+    /// time.
     private func clearOnce() {
         guard !Self.hasCleared.exchange(true, ordering: .relaxed), linux_begin_clearing(directory.number) == 0
         else { return }
@@ -91,7 +92,7 @@ final class MessagePortName {
         let locks = entries.map { String(decoding: $0.name, as: UTF8.self) }.filter {
             $0.hasPrefix(".") && $0.hasSuffix(".lock")
         }
-        // Where others have looked, there is less to find.
+        // Start at a different place than other processes, which have cleared theirs.
         let start = locks.isEmpty ? 0 : Int(process) % locks.count
         for lock in (locks[start...] + locks[..<start]).prefix(Self.mostCleared) {
             let name = String(lock.dropFirst().dropLast(5))
@@ -101,9 +102,9 @@ final class MessagePortName {
 
     private static let mostCleared = 256
 
-    /// Connects to whoever has a name.
+    /// Connects to the process that has a name.
     ///
-    /// - Throws: ENOENT if no live process has it.
+    /// - Throws: ENOENT if no live process has it; EAGAIN if too many connections wait there; errors of the system.
     static func connect(to name: String) throws(SystemError) -> Int32 {
         guard isPossible(name) else { throw impossible(name) }
         let directory: Descriptor
@@ -117,7 +118,7 @@ final class MessagePortName {
         let error = SystemError("connect", name)
         if let want = wantOfProc(error) { throw want }
         switch error.errno {
-        case ENOENT, ECONNREFUSED: throw nobody(name)  // refused: what a dead process has left behind
+        case ENOENT, ECONNREFUSED: throw nobody(name)  // refused: a dead process has left the socket
         case EAGAIN:
             throw SystemError(
                 "connect", name, errno: EAGAIN,
@@ -126,7 +127,8 @@ final class MessagePortName {
         }
     }
 
-    /// The kernel finds the sockets by the paths of descriptors, which are not there in every container.
+    /// Explains an ENOENT by a missing /proc: sockets are opened by the paths of descriptors, which some containers
+    /// lack.
     private static func wantOfProc(_ error: SystemError) -> SystemError? {
         guard error.errno == ENOENT, access("/proc/self/fd", F_OK) != 0 else { return nil }
         return SystemError(
@@ -138,8 +140,8 @@ final class MessagePortName {
         SystemError("connect", name, errno: ENOENT, reason: "no process has a message port of the name \"\(name)\"")
     }
 
-    /// The names that live processes have, as far as they begin with a text. What dead processes have left under such names is
-    /// removed.
+    /// Returns the names with this prefix that live processes have. Removes the files of dead processes with such
+    /// names.
     static func live(withPrefix prefix: String) throws(SystemError) -> [String] {
         let directory: Descriptor
         do throws(SystemError) {
@@ -152,7 +154,7 @@ final class MessagePortName {
         for entry in try Directory.entries(of: directory) {
             let name = String(decoding: entry.name, as: UTF8.self)
             if name.hasPrefix(prefix), isPossible(name) { names.insert(name) }
-            // Of a process that was killed while it took the name or gave it up, only this is left.
+            // A process that was killed while it took or gave up a name leaves only this file.
             if name.hasPrefix(lockFile(prefix).dropLast(5)), name.hasSuffix(".lock") {
                 names.insert(String(name.dropFirst().dropLast(5)))
             }
@@ -163,17 +165,18 @@ final class MessagePortName {
                 linux_close(fd)
                 return true
             }
-            // Who gets the name of a dead process gives its files up with it.
+            // Taking the name of a dead process and giving it up again removes its files.
             if linux_errno() == ECONNREFUSED || linux_errno() == ENOENT { _ = try? MessagePortName(name) }
             return false
         }
     }
 
-    // MARK: What can be a name
+    // MARK: Valid names
 
     static let longest = 100
 
-    /// 1 to 100 bytes; no "/" and no NUL, which no file's name can have; no "." at the start, where the lock files have it.
+    /// A name has 1 to 100 bytes. It contains no "/" and no NUL, which file names cannot have, and does not begin with
+    /// ".", as lock files do.
     static func isPossible(_ name: String) -> Bool {
         let bytes = name.utf8
         return (1...longest).contains(bytes.count) && bytes.first != UInt8(ascii: ".")
@@ -193,13 +196,13 @@ final class MessagePortName {
         var mode: UInt32 = 0
         var path = "/tmp/rlhost-\(linux_user())"
         if let runtime = linux_environment("XDG_RUNTIME_DIR").map({ String(cString: $0) }), runtime.hasPrefix("/") {
-            // One that does not exist, or is not private, is as good as none.
+            // A directory that does not exist, or is not private, counts as none.
             let fd = linux_open_private_directory(runtime, 0, &owner, &mode)
             if fd >= 0 {
                 linux_close(fd)
                 path = runtime + "/rlhost"
             } else if ![ENOENT, ENOTDIR, EACCES, ELOOP].contains(linux_errno()) {
-                // It may be all right: elsewhere nobody would find us.
+                // The directory may be fine for other processes: with another one, they would not find this port.
                 throw SystemError("open", runtime)
             }
         }
@@ -210,7 +213,7 @@ final class MessagePortName {
         throw SystemError(
             "open", path, errno: EACCES,
             reason:
-                "\(path) must be a directory of user \(linux_user()) with mode 0700; it is user \(owner)'s and has mode "
-                + "0\(String(mode, radix: 8))")
+                "\(path) must be a directory of user \(linux_user()) with mode 0700; it is user \(owner)'s and has "
+                + "mode 0\(String(mode, radix: 8))")
     }
 }

@@ -1,25 +1,26 @@
 extension RunLoop.MessagePort {
-    /// Somebody who sends to a port: the port's side of a connection.
+    /// The port's side of a connection from a sender.
     final class Client {
         let connection: MessageConnection
-        /// Counted from 1: who among all that ever connected to the port.
+        /// The number of the connection among all that the port ever had, from 1.
         let number: Int
-        /// It is in the port's list of turns.
+        /// Whether it is in the port's list of turns.
         var hasTurn = false
         private var last: UInt64 = 0
         private var messages = Fifo<Message>()
-        /// Delivered or not.
+        /// The number of its messages without an answer, delivered or not.
         private var unanswered = 0
         private var unansweredBytes = 0
-        /// How many "done" are queued and not sent.
+        /// The number of "done" frames that are queued and not sent.
         private var held = 0
 
-        /// The port has ended in the callback of one of its messages, which that may still answer.
+        /// Whether the port has ended in the callback of one of its messages, which the callback may still answer.
         var isLeaving = false
-        /// What has not been answered never will be.
+        /// Whether answers are dropped from now on.
         private var isGone = false
 
-        /// Bytes of unanswered messages, or unsent answers, beyond which no more is read, or delivered.
+        /// The limit, in bytes, of unanswered messages and of unsent answers. Above it, no more messages are read or
+        /// delivered.
         private static let fill = 8 << 20
 
         init(_ connection: MessageConnection, number: Int) {
@@ -27,7 +28,8 @@ extension RunLoop.MessagePort {
             self.number = number
         }
 
-        /// Who has died is served all the same: its messages were sent. Who does not read its answers gets no more.
+        /// Whether its next message may be delivered. Messages of a sender that has died are delivered, too; a sender
+        /// that does not read its answers gets no more.
         var mayDeliver: Bool { !messages.isEmpty && connection.unsent < Self.fill }
 
         func receive(_ frame: MessageFrame) throws(MessageFrame.Malformed) {
@@ -36,7 +38,7 @@ extension RunLoop.MessagePort {
             case .bye: throw .init(reason: "it says: \(RunLoop.RemotePort.text(of: frame.data))")
             case .reply, .done, .failure: throw .init(reason: "only a port sends frames of kind \(frame.kind.rawValue)")
             }
-            // A number that comes again is a message that would be handled twice.
+            // A repeated number would mean that a message is handled twice.
             guard frame.conversation == last &+ 1 else {
                 throw .init(
                     reason: "conversation \(frame.conversation) does not follow \(last): a frame is lost or repeated")
@@ -58,7 +60,7 @@ extension RunLoop.MessagePort {
             unansweredBytes -= bytes
             guard !isGone else { return }
             connection.queue(frame)
-            // Nobody waits for a single "done"; a system call for each would cost more than all the rest.
+            // A "done" frame is not urgent, and a system call for each would cost more than everything else here.
             if frame.kind == .done, !messages.isEmpty, held < 64 {
                 held += 1
             } else {
@@ -68,20 +70,20 @@ extension RunLoop.MessagePort {
             pauseOrResume()
         }
 
-        /// Nothing follows that would take the held ones along.
+        /// Sends held frames when no message is left whose answer would take them along.
         func sendHeld() {
             guard held > 0, messages.isEmpty else { return }
             held = 0
             connection.flush()
         }
 
-        /// The port is gone: what was not delivered never will be.
+        /// Closes the connection because the port has ended, and drops the messages that were not delivered.
         func close() {
             connection.close()
             messages = Fifo()
         }
 
-        /// The same, once it has its answers.
+        /// Closes the connection when its answers were sent, and drops the messages that were not delivered.
         func closeWhenSent() {
             connection.flush()
             isGone = true

@@ -3,30 +3,31 @@ public import Linux
 internal import Synchronization
 
 extension RunLoop {
-    /// Receives messages from other processes of the same user, under a name, one a turn: a local CFMessagePort.
+    /// Receives messages from other processes of the same user, under a name. Each turn delivers one message. A local
+    /// CFMessagePort.
     ///
-    /// Messages of one sender come in the order in which they were sent; senders take turns. While the port is in no mode
-    /// that runs, messages wait with their senders, who notice when 256 of theirs are unanswered. Use a port on the thread
-    /// of its loop. It keeps its modes alive.
+    /// Messages of one sender arrive in the order in which they were sent; senders take turns. While the port is in no
+    /// running mode, messages wait with their senders, which may have 256 unanswered messages each. The port keeps its
+    /// modes alive. Not thread-safe: use it on the thread of its loop.
     public final class MessagePort: PortBase {
-        /// How many bytes a message, or its answer, may have: 16 MB.
+        /// The largest size of a message or an answer: 16 MB (16,777,216 bytes).
         public static let longestMessage = MessageFrame.longest
-        /// How many messages of one sender may be unanswered.
+        /// The largest number of unanswered messages of one sender.
         public static let window = 256
 
-        /// Called once, when the port is invalidated and its name is free again, before it leaves its modes. Set on a port
-        /// that is invalid, it is called at once. CFMessagePortSetInvalidationCallBack.
+        /// Called once, when the port is invalidated: after it has given up its name, before it leaves its modes.
+        /// Setting it on an invalid port calls it at once. CFMessagePortSetInvalidationCallBack.
         public var invalidated: ((MessagePort) -> Void)? {
             didSet { if !isValid, let invalidated { invalidated(self) } }
         }
-        /// Called with what is wrong with the port: no descriptors left, a name that is lost.
+        /// Called with a text about a problem of the port: no descriptors left, a name that is lost.
         public var warned: ((MessagePort, String) -> Void)?
-        /// Called with what is wrong with a sender: malformed frames, another user. As often as somebody connects: a log needs a limit.
-        /// Without it, `warned` is called.
+        /// Called with a text about a problem of a sender: malformed frames, another user. A sender may cause any number of
+        /// calls, so limit them in a log. If nil, `warned` is called instead.
         public var warnedOfPeer: ((MessagePort, String) -> Void)?
 
-        /// Called with the number of a sender whose connection has ended. What it had sent completely is delivered all the
-        /// same, before or after.
+        /// Called with the number of a sender whose connection has ended. Messages that it had sent completely are
+        /// still delivered, some maybe after this call.
         public var departed: ((MessagePort, _ sender: Int) -> Void)?
 
         private let callback: (MessagePort, Message) -> Void
@@ -34,23 +35,29 @@ extension RunLoop {
         private var claim: MessagePortName?
         private var listener: FDPort?
         private var clients: [Client] = []
-        /// Those with messages to deliver, in the order of their turns.
+        /// The clients with messages to deliver, in the order of their turns.
         private var turns: [Client] = []
-        /// While there are no descriptors for new connections, it is asked again now and then.
+        /// The timer for the next attempt to accept connections, while the process has no descriptors left.
         private var retry: Timer?
-        /// Why connections wait, as it was last said.
+        /// The errno for which connections wait, as last reported by `warned`.
         private var shortage: Int32?
 
-        /// Without a name, until it gets one by `setName`. CFMessagePortCreateLocal.
+        /// Makes a port without a name; `setName` gives it one. CFMessagePortCreateLocal.
         ///
-        /// - Parameter callback: answers the message, at once or later; see `Message`.
+        /// - Parameters:
+        ///   - order: Stored as the item's order.
+        ///   - owner: Gets the calls of `ItemOwner`.
+        ///   - callback: Called on the loop's thread with each message, which it answers at once or later; see
+        ///     `Message`.
         public init(order: Int = 0, owner: ItemOwner? = nil, callback: @escaping (MessagePort, Message) -> Void) {
             self.callback = callback
             super.init(name: "", order: order, owner: owner)
         }
 
-        /// - Throws: EADDRINUSE if a live process, be it this one, has the name; EINVAL for an impossible name; whatever
-        ///   else the system refuses.
+        /// Makes a port with a name. CFMessagePortCreateLocal.
+        ///
+        /// - Throws: EADDRINUSE if a live process, maybe this one, has the name; EINVAL for an impossible name; errors
+        ///   of the system.
         public convenience init(
             name: String, order: Int = 0, callback: @escaping (MessagePort, Message) -> Void
         ) throws(SystemError) {
@@ -60,9 +67,10 @@ extension RunLoop {
 
         deinit { if isValid { retire() } }
 
-        /// The names beginning with a text that live processes of this user have. What dead ones have left is cleared away.
+        /// Returns the names with this prefix that live processes of this user have. Also removes the files that dead
+        /// processes have left under such names.
         ///
-        /// - Throws: what the system refuses.
+        /// - Throws: Errors of the system.
         public static func names(withPrefix prefix: String) throws(SystemError) -> [String] {
             try MessagePortName.live(withPrefix: prefix)
         }
@@ -78,10 +86,10 @@ extension RunLoop {
             return process
         }
 
-        /// Takes a name, and gives up the one before; who is connected stays so. On failure nothing changes.
+        /// Takes a name, and gives up the previous one. Existing connections stay. After an error nothing has changed.
         /// CFMessagePortSetName.
         ///
-        /// - Throws: as `init`; EINVAL for an invalid port.
+        /// - Throws: As `init`; EINVAL for an invalid port.
         public func setName(_ new: String) throws(SystemError) {
             guard isValid else { throw SystemError("bind", errno: EINVAL, reason: "the port is no longer valid") }
             guard new != claim?.name else { return }
@@ -143,7 +151,7 @@ extension RunLoop {
         // MARK: Connections
 
         private func accept() {
-            // Several at once, but not for ever: those who are connected have a right to their turns, too.
+            // At most 64 at once, since messages of existing connections must have their turns, too.
             for _ in 0..<64 {
                 guard let listener, isValid else { return }
                 let fd = linux_accept(listener.fd)
@@ -161,18 +169,19 @@ extension RunLoop {
             }
         }
 
-        /// Makes room for one who wants to connect from this port's own thread, and so would wait for ever for its loop's turn.
+        /// Accepts connections at once, so that this thread can connect to its own port when the queue of connections
+        /// is full; it cannot wait for a turn of its own loop.
         func acceptNow() {
             let known = clients.count
             accept()
-            // Those that have gone meanwhile need no descriptor any longer.
+            // Clients that have closed their connections meanwhile give their descriptors back.
             for client in clients.dropFirst(known) { client.connection.notice() }
         }
 
-        /// Without a rest it would be told again and again that somebody wants to connect.
+        /// Stops accepting for 100 ms: the port would otherwise report the waiting connection without end.
         private func acceptLater(_ errno: Int32) {
             guard let listener else { return }
-            // Once, however long it lasts.
+            // Report a shortage once, however long it lasts.
             if shortage != errno {
                 warn("cannot accept a connection, and tries again: \(String(cString: linux_error_text(errno)))")
             }
@@ -207,7 +216,7 @@ extension RunLoop {
                 if let reason {
                     self?.warnOfPeer("closed the connection of process \(client.connection.process): \(reason)")
                 }
-                // What it sent before is still delivered.
+                // Messages that it sent before are still delivered.
                 self?.takeTurn(client)
                 self?.clients.removeAll { $0 === client }
                 if let self { departed?(self, number) }
@@ -220,7 +229,7 @@ extension RunLoop {
 
         // MARK: Turns
 
-        /// Whose message's callback runs.
+        /// The client whose message's callback is running.
         private var delivering: Client?
 
         private func takeTurn(_ client: Client) {
@@ -249,7 +258,7 @@ extension RunLoop {
             callback(self, message)
             delivering = outer
             client.sendHeld()
-            // A port may answer the message by which it was told to end.
+            // A port may still answer the message that made it end.
             if !isValid { client.closeWhenSent() }
         }
     }

@@ -1,5 +1,5 @@
 extension RunLoop.RemotePort {
-    /// A message on its way, and the answer to it.
+    /// A message, and the answer to it.
     public final class Conversation {
         enum Kind { case request, send, flush }
 
@@ -8,10 +8,10 @@ extension RunLoop.RemotePort {
         private(set) var data: [UInt8]
         let sendTimeout: Duration?
         let replyTimeout: Duration?
-        /// In which the port is for its sake.
+        /// The modes in which the port must be for this conversation.
         let modes: [RunLoop.Mode]
         var number: UInt64 = 0
-        /// It has been in the port's line; its modes are in use.
+        /// Whether it was queued in the port, so that its modes are in use.
         var isQueued = false
         var isSent = false
         /// The depth of the run that waits for it, if one does.
@@ -21,9 +21,9 @@ extension RunLoop.RemotePort {
         private var timer: RunLoop.Timer?
         private var onTimeout = Failure.replyTimedOut
 
-        /// The answer, or why there is none; nil while it is open.
+        /// The answer, or the reason why there is none; nil until then.
         public private(set) var result: Result<[UInt8], Failure>?
-        /// Called once with the result, on the loop's thread; not called if there is one already.
+        /// Called once with the result, on the loop's thread. Not called if there is a result already when it is set.
         public var completion: ((Result<[UInt8], Failure>) -> Void)?
 
         init(
@@ -38,7 +38,7 @@ extension RunLoop.RemotePort {
             self.modes = modes
         }
 
-        /// Nobody waits for it any more. A message that is not sent is not sent then; a late answer is forgotten.
+        /// Gives the conversation up. A message that was not sent yet is never sent; a later answer is ignored.
         public func cancel() { settle(.failure(.becameInvalid), telling: false) }
 
         func takeData() -> [UInt8] {
@@ -46,13 +46,13 @@ extension RunLoop.RemotePort {
             return data
         }
 
-        /// Begins to wait for something; at the end of the time it fails.
+        /// Starts to wait for the next step. When the time is over, the conversation fails.
         func startWaiting(_ timeout: Duration?, else failure: Failure) {
             guard result == nil else { return }
             timer?.invalidate()
             timer = nil
             deadline = nil
-            // CoreFoundation's limits.
+            // The limits of CoreFoundation.
             guard let timeout, timeout <= .seconds(864_000), let port else { return }
             onTimeout = failure
             let now = port.loop.now
@@ -66,7 +66,7 @@ extension RunLoop.RemotePort {
             for mode in modes { port.loop.add(timer, to: mode) }
         }
 
-        /// Fails if its time is over.
+        /// Fails the conversation if its time is over.
         func expire() {
             if let deadline, let port, port.loop.now >= deadline { settle(.failure(onTimeout)) }
         }
@@ -79,7 +79,7 @@ extension RunLoop.RemotePort {
             deadline = nil
             data = []
             port?.didSettle(self)
-            // Runs inside that one may have brought the answer: it must not sleep on.
+            // A run inside the waiting one may have brought the result, so the waiting run must end, too.
             if let run { port?.loop.stop(runAt: run) }
             let completion = completion
             self.completion = nil

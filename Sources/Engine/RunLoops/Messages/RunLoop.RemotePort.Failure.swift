@@ -1,13 +1,14 @@
 extension RunLoop.RemotePort {
-    /// Why a message was not sent, or got no answer. kCFMessagePortSendTimeout and its kin.
+    /// The reason why a message was not sent or got no answer. kCFMessagePortSendTimeout and the other CFMessagePort
+    /// errors.
     public enum Failure: Error, Equatable, Sendable, CustomStringConvertible {
         case sendTimedOut
         case replyTimedOut
-        /// The port was invalid before the message was sent: it was not.
+        /// The port was invalid before the message was sent. The message was not sent.
         case invalid
-        /// It became invalid meanwhile: the message may or may not have been handled.
+        /// The port became invalid meanwhile. The message may or may not have been handled.
         case becameInvalid
-        /// It could not be carried, or not be handled.
+        /// The message could not be transmitted or handled.
         case transport(String)
 
         public var description: String {

@@ -2,52 +2,56 @@ internal import CLinux
 public import Linux
 
 extension RunLoop {
-    /// The way to another process's message port: a remote CFMessagePort. One connection; used on one loop's thread.
+    /// A connection to the message port of another process. A remote CFMessagePort. Used on the thread of one loop.
     ///
-    /// Messages go out in order. 256 may be unanswered; further ones wait for their turns. While anything is unanswered the
-    /// port keeps itself and its loop's common modes alive; otherwise it is in no mode, and the end of the other side is
-    /// noticed at the next use.
+    /// Messages are sent in order. Up to 256 may be unanswered; further ones wait. While a message is unanswered, the
+    /// port keeps itself and the modes that wait for it alive. Otherwise it is in no mode, and notices at its next use
+    /// if the other end has closed.
     public final class RemotePort {
         public let name: String
-        /// The process that had the name when the port was made.
+        /// The process that had the name when this port was made.
         public var process: Int32 { connection.process }
-        /// How many of the messages sent by `send` are not known to have been handled. Messages are handled in order, so
-        /// these are the last ones; it stays when the port becomes invalid, and then says how many are lost, perhaps.
+        /// The number of messages sent by `send` that are not known to have been handled. Messages are handled in
+        /// order, so these are the last ones. The number stays when the port becomes invalid: that many messages may be
+        /// lost.
         public private(set) var unacknowledged = 0
-        /// Called once, when the port becomes invalid; at once, if it is already. CFMessagePortSetInvalidationCallBack.
+        /// Called once, when the port becomes invalid. Setting it on an invalid port calls it at once.
+        /// CFMessagePortSetInvalidationCallBack.
         public var invalidated: ((RemotePort) -> Void)? {
             didSet { if !isOpen, let invalidated { invalidated(self) } }
         }
-        /// Called with what is wrong and concerns no call that waits.
+        /// Called with a text about a problem that no waiting call reports.
         public var warned: ((RemotePort, String) -> Void)?
-        /// For the owner's use.
+        /// A reference for the owner's use.
         public var userInfo: AnyObject?
 
         let loop: RunLoop
         private let connection: MessageConnection
         private var isOpen = true
         private var last: UInt64 = 0
-        /// Sent and not answered, those included that nobody waits for any more.
+        /// Messages that were sent and not answered, also those for which no caller waits any more.
         private var unanswered: [UInt64: Conversation] = [:]
-        /// Those that wait for their turn.
+        /// Messages that wait for room.
         private var waiting = Fifo<Conversation>()
-        /// How many of them are settled already, because their time was over: they are passed over.
+        /// The number of waiting messages whose time is over. They are skipped.
         private var abandoned = 0
         private var flushes: [Conversation] = []
         private var sendFailure: String?
-        /// How many conversations need each mode.
+        /// The number of conversations that need each mode.
         private var uses: [Mode: Int] = [:]
         private var retained: RemotePort?
 
         private static let ownProcess = linux_process()
 
-        /// Bytes the kernel has not taken, beyond which further messages wait.
+        /// Further messages wait while the kernel has not accepted this many bytes.
         private static let fill = 1 << 20
 
-        /// Finds the port of a name. CFMessagePortCreateRemote.
+        /// Connects to the port with this name. CFMessagePortCreateRemote.
         ///
-        /// - Parameter loop: the calling thread's.
-        /// - Throws: ENOENT if no live process has the name; EINVAL for an impossible one; whatever the system refuses.
+        /// - Parameters:
+        ///   - name: The name of the port.
+        ///   - loop: The loop of the calling thread.
+        /// - Throws: ENOENT if no live process has the name; EINVAL for an impossible name; errors of the system.
         public init(name: String, on loop: RunLoop) throws(SystemError) {
             let fd = try Self.connect(to: name, on: loop)
             do throws(SystemError) {
@@ -64,7 +68,7 @@ extension RunLoop {
             connection.drained = { [weak self] in self?.sendWaiting() }
             connection.ended = { [weak self] reason in self?.end(reason.map(Failure.transport) ?? .becameInvalid) }
             connection.letGo = { [weak self] in
-                // Also when somebody empties the loop under it.
+                // This also happens when the loop is emptied while messages are unanswered.
                 self?.uses = [:]
                 self?.retained = nil
             }
@@ -85,14 +89,14 @@ extension RunLoop {
 
         deinit { connection.close() }
 
-        /// Whether messages can be sent, as far as can be told without waiting. CFMessagePortIsValid.
+        /// Whether messages can be sent, as far as can be found out without waiting. CFMessagePortIsValid.
         public var isValid: Bool {
             if isOpen, uses.isEmpty { connection.notice() }
             return isOpen
         }
 
-        /// Gives the connection up. Whoever waits gets `.becameInvalid`; what was sent may or may not be handled: `flush`
-        /// first. CFMessagePortInvalidate.
+        /// Closes the connection. Open conversations fail with `.becameInvalid`. Messages that were sent may or may not
+        /// be handled; `flush` first to be sure. CFMessagePortInvalidate.
         public func invalidate() {
             guard isOpen else { return }
             connection.close()
@@ -101,13 +105,16 @@ extension RunLoop {
 
         // MARK: Sending
 
-        /// Sends a request and returns at once: the answer is the conversation's `result`, or comes to its `completion`.
+        /// Sends a request and returns at once. The answer is in the conversation's `result`, and goes to its
+        /// `completion`. CFMessagePortSendRequest.
         ///
         /// - Parameters:
-        ///   - sendTimeout: how long to wait for room; nil, or more than ten days, for no limit, less than 1 ms for not at
-        ///     all.
-        ///   - replyTimeout: how long to wait for the answer, once it is sent; likewise.
-        ///   - modes: in which the waiting can end.
+        ///   - id: A number for the receiver.
+        ///   - data: At most `MessagePort.longestMessage` bytes.
+        ///   - sendTimeout: How long to wait for room. Nil, or more than ten days: no limit. Less than 1 ms: do not
+        ///     wait.
+        ///   - replyTimeout: How long to wait for the answer after the message was sent, with the same limits.
+        ///   - modes: The modes in which the waiting can end.
         public func request(
             _ id: Int32, _ data: [UInt8], sendTimeout: Duration? = nil, replyTimeout: Duration? = nil,
             modes: [Mode] = [.common]
@@ -115,23 +122,29 @@ extension RunLoop {
             begin(.init(.request, id, data, sendTimeout, replyTimeout, modes))
         }
 
-        /// Sends a message to which no answer is wanted. The conversation's result is there, and empty, as soon as there is
-        /// room for it; the answer that it was handled counts down `unacknowledged`.
+        /// Sends a message that wants no answer. The conversation has its result, which is empty, as soon as there is
+        /// room for the message. `unacknowledged` counts the message until the receiver has handled it.
         public func send(
             _ id: Int32, _ data: [UInt8], timeout: Duration? = nil, modes: [Mode] = [.common]
         ) -> Conversation {
             begin(.init(.send, id, data, timeout, nil, modes))
         }
 
-        /// Waits until all that was sent by `send` has been handled. Fails with the first failure since the last time.
+        /// Waits until all messages sent by `send` were handled. Fails with the first failure since the last flush.
         public func flush(timeout: Duration? = nil, modes: [Mode] = [.common]) -> Conversation {
             begin(.init(.flush, 0, [], nil, timeout, modes))
         }
 
-        /// Sends a request and runs the loop in a mode, again and again, until the answer has come: whatever else is in the
-        /// mode goes on meanwhile. CFMessagePortSendRequest with a reply mode.
+        /// Sends a request and runs the loop in a mode until the answer has come. Other items in the mode are served
+        /// meanwhile. CFMessagePortSendRequest with a reply mode.
         ///
-        /// - Parameter condition: asked between two runs; false: gives the request up, with `.becameInvalid`.
+        /// - Parameters:
+        ///   - id: A number for the receiver.
+        ///   - data: At most `MessagePort.longestMessage` bytes.
+        ///   - sendTimeout: How long to wait for room; see `request`.
+        ///   - replyTimeout: How long to wait for the answer; see `request`.
+        ///   - mode: The mode to run in.
+        ///   - condition: Called between two runs. If it returns false, the request fails with `.becameInvalid`.
         public func request(
             _ id: Int32, _ data: [UInt8], sendTimeout: Duration? = nil, replyTimeout: Duration? = nil,
             runningIn mode: Mode, while condition: () -> Bool = { true }
@@ -178,7 +191,7 @@ extension RunLoop {
             return conversation
         }
 
-        /// Sends what has its turn and finds room.
+        /// Sends waiting messages for which there is room.
         private func sendWaiting() {
             while isOpen, unanswered.count < MessagePort.window, connection.unsent < Self.fill,
                 let conversation = waiting.popFirst()
@@ -198,7 +211,8 @@ extension RunLoop {
                         kind: conversation.kind == .send ? .send : .request, conversation: last, id: conversation.id,
                         data: conversation.takeData()))
                 if conversation.kind == .send {
-                    // From now on only the acknowledgement is waited for, in the modes of no caller.
+                    // From now on the port waits for the acknowledgement only, in the common modes rather than those of
+                    // the caller.
                     use([.common])
                     conversation.settle(.success([]))
                 } else {
@@ -224,7 +238,7 @@ extension RunLoop {
             unanswered[frame.conversation] = nil
             let failure = frame.kind == .failure ? Self.text(of: frame.data) : nil
             guard conversation.kind == .send else {
-                // Late, it finds the conversation settled, and is forgotten.
+                // If the answer comes too late, the conversation has a result already and ignores it.
                 return conversation.settle(failure.map { .failure(.transport($0)) } ?? .success(frame.data))
             }
             unacknowledged -= 1
@@ -253,7 +267,7 @@ extension RunLoop {
             guard isOpen else { return }
             isOpen = false
             if closing { connection.close() }
-            // Those that wait for room are reported by their own results.
+            // Conversations that wait for room report the failure by their own results.
             let waiting = self.waiting.elements.filter { $0.result == nil }
             self.waiting = Fifo()
             abandoned = 0
@@ -270,14 +284,15 @@ extension RunLoop {
 
         // MARK: Modes
 
-        /// It is over for who waited, one way or the other.
+        /// Called when a conversation has its result.
         func didSettle(_ conversation: Conversation) {
             guard conversation.isQueued else { return }
             if !conversation.isSent, isOpen {
                 if conversation.kind == .flush {
                     flushes.removeAll { $0 === conversation }
                 } else {
-                    // It keeps its place, or taking many out would take longer the more there are.
+                    // A settled message stays in the queue for now: removing each one would take longer the more there
+                    // are.
                     abandoned += 1
                     if abandoned > 64, abandoned * 2 > waiting.count {
                         waiting.removeAll { $0.result != nil }
@@ -300,7 +315,7 @@ extension RunLoop {
         }
 
         private func unuse(_ modes: [Mode]) {
-            // The last use may be what keeps it alive.
+            // The last use may be all that keeps this object alive.
             withExtendedLifetime(self) {
                 for mode in modes {
                     guard let count = uses[mode] else { continue }

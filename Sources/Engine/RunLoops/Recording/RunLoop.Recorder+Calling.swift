@@ -1,17 +1,17 @@
 internal import CLinux
 
-// Callbacks: they begin, what happens in them, and end.
+// Records of callbacks: their beginning, the events in them, their end.
 
 extension RunLoop.Recorder {
-    /// How far a callback has come.
+    /// The state of the record of the current callback.
     @usableFromInline enum State: UInt8, BitwiseCopyable {
-        /// There is none.
+        /// No callback is in progress.
         case none
-        /// Its record is at the end of the ring, and only its length is missing.
+        /// The record is at the end of the ring, and only its length is missing.
         case pending
-        /// The same of one that began in the middle of another.
+        /// Like `pending`, for a callback that began within another.
         case pendingInside
-        /// Its beginning is recorded.
+        /// The beginning is in the ring as a record of its own.
         case told
 
         @inline(__always) var isPending: Bool { self == .pending || self == .pendingInside }
@@ -19,13 +19,13 @@ extension RunLoop.Recorder {
 
     // MARK: Begin and end
 
-    /// A callback begins, at the moment at which the last thing ended.
+    /// Records the beginning of a callback. It begins when the previous event ended.
     @inline(__always)
     package mutating func begin(_ object: UInt32, flow: UInt32 = 0) {
         begin(.whole, object, a: 0, flow: flow)
     }
 
-    /// The same of a timer's.
+    /// Records the beginning of a timer's callback.
     @inline(__always)
     mutating func begin(_ object: UInt32, due: Int64) {
         begin(.due, object, a: UInt64(bitPattern: due), flow: 0)
@@ -45,14 +45,14 @@ extension RunLoop.Recorder {
         if pass != 0 { beginPassHere(kind, now) }
     }
 
-    /// The same, of what begins in the middle of something.
+    /// Records the beginning of a callback or task within another event, with a fresh reading of the clock.
     package mutating func beginNow(_ object: UInt32, task: UInt32 = 0) {
         moment = 0
         begin(object)
         open.pointee.task = task & Record.tasks
     }
 
-    /// The record of the callback tells of the pass as well.
+    /// Lets the callback's record also stand for the beginning of the pass.
     @inline(__always)
     private mutating func beginPassHere(_ kind: Kind, _ now: UInt64) {
         guard passBegin == now else { return beginEarlierPass() }
@@ -87,19 +87,22 @@ extension RunLoop.Recorder {
 
     @inline(__always)
     private mutating func end(isDue: Bool) {
-        // Where the clock is another one, no callback is as short as what this comes to.
+        // If the recorder uses another clock, `notable` is 0, so that `complete` always fails.
         let now = linux_ticks()
         moment = now
         if !complete(now &- open.pointee.time, isDue: isDue) { endApart(now, 0) }
     }
 
-    /// - Parameter missed: how many intervals of the timer whose callback it was.
+    /// Records the end of a timer's callback.
+    ///
+    /// - Parameter missed: The number of intervals that were skipped.
     @inline(__always)
     mutating func end(missed: Int) {
         if missed == 0 { end(isDue: true) } else { endApart(linux_ticks(), missed) }
     }
 
-    /// What is the longest yet, or lies in another, or is told of by two records, or goes by another clock.
+    /// The end of a callback that is the longest so far, lies within another, has a begin record of its own, or is
+    /// measured by another clock than ticks.
     @inline(never)
     private mutating func endApart(_ ticks: UInt64, _ missed: Int) {
         let now = usesTicks ? ticks : stamp()
@@ -137,11 +140,13 @@ extension RunLoop.Recorder {
         self.excused &+= excused
     }
 
-    /// - Parameter own: without what is excused.
+    /// Notes the length of a callback, and reports it if it was slow.
+    ///
+    /// - Parameter own: Its length without the excused time.
     private mutating func note(_ own: UInt64, _ record: Record) {
         let delay = own >= delayable ? noteDelay(own, record) : 0
         noteLength(own)
-        // A span is the script's own: its callback is told of.
+        // A span belongs to the script; the callback around it is reported instead.
         guard own > slow, Self.title(record.object)?.kind != "span" else { return }
         tellSlow(own, record, delay)
         // What it lies in is not told of once more for that.
@@ -154,16 +159,16 @@ extension RunLoop.Recorder {
         slowHandler?(record.object, began, Int64(Double(taken) * scale), delay)
     }
 
-    // MARK: What happens in it
+    // MARK: Events in a callback
 
-    /// Something that is not a leaf of its callback.
+    /// Records an event within a callback that needs a begin record before it.
     @inline(__always)
     mutating func tell(_ record: Record) {
         if state.isPending { announce() }
         put(record)
     }
 
-    /// Something is sent. The callback that does so need not be told of for that: its own record comes behind.
+    /// Records a send. The callback needs no begin record for that: its own record follows in the ring.
     @inline(__always)
     mutating func tellOut(_ record: Record) {
         guard state.isPending else { return put(record) }
@@ -172,7 +177,7 @@ extension RunLoop.Recorder {
         insert(record)
     }
 
-    /// There is room in the callback's record for one thing that it sends to its own loop.
+    /// Whether the callback's record has room for one send to its own loop.
     var hasRoom: Bool { @inline(__always) mutating get { state == .pending && open.pointee.a == 0 } }
 
     @inline(__always)
@@ -182,13 +187,13 @@ extension RunLoop.Recorder {
         return true
     }
 
-    /// Its beginning is recorded by itself, since there is more to tell of than fits.
+    /// Writes the begin record of the callback, because its single record cannot hold everything.
     @inline(never)
     mutating func announce() {
         let record = open.pointee
         told.pointee = record
         open = told
-        // Not by way of `told`: the compiler fails at that for ThreadSanitizer.
+        // Not through `told`, since the compiler fails at that with ThreadSanitizer.
         open.pointee.flags &= Flags.waits | Flags.failed
         state = .told
         enter(Level(object: record.object, isRun: false))
@@ -198,9 +203,9 @@ extension RunLoop.Recorder {
         if let out { put(out) }
     }
 
-    // MARK: Callbacks around it
+    // MARK: Enclosing callbacks
 
-    /// A callback that another one, or a run, is in the middle of.
+    /// A callback that was interrupted by another one or by a nested run.
     struct Call: BitwiseCopyable {
         var record = Record(.whole, 0)
         var excused: UInt64 = 0
@@ -208,14 +213,14 @@ extension RunLoop.Recorder {
         var isNested = false
     }
 
-    /// The callback in progress, which is told of if there is any.
+    /// The callback in progress, to be resumed later. If there is one, its begin record is in the ring already.
     private var suspended: Call {
         Call(record: told.pointee, excused: excused, state: state, isNested: isNested)
     }
 
-    /// A run begins in the middle of it, at this moment: from now on there is none.
+    /// Begins a nested run at this moment: from now on no callback is in progress.
     mutating func suspend(_ moment: UInt64) {
-        // It does not hold the loop meanwhile.
+        // The callback does not hold up the loop during a nested run.
         if state != .none { excused &-= moment }
         outer.append(suspended)
         goOn(with: Call())
@@ -233,7 +238,7 @@ extension RunLoop.Recorder {
         if state == .none { openNext() }
     }
 
-    /// What a callback's record says before it is known how long it takes.
+    /// Returns the records of a callback whose length is not known yet.
     static func opened(_ record: Record) -> (pass: Record?, begin: Record, out: Record?) {
         let isDue = record.kind == Kind.due.rawValue
         var begin = Record(

@@ -1,11 +1,11 @@
-// What the loop itself tells of: runs, passes, and sleep.
+// Records of the loop itself: runs, passes and sleep.
 
 extension RunLoop.Recorder {
     mutating func beginRun(_ mode: UInt32) {
         moment = 0
         tell(Record(.run, freshMoment(), object: mode))
         enter(Level(object: mode, isRun: true))
-        // Its callbacks are nobody's but its own.
+        // Callbacks of the run are not within the callback that started it.
         suspend(moment)
     }
 
@@ -21,15 +21,15 @@ extension RunLoop.Recorder {
         resume(moment)
     }
 
-    /// The kernel is asked what is ready, which takes time.
+    /// Notes that the loop is about to ask the kernel what is ready, which takes time.
     @inline(__always)
     mutating func looks() { if moment != 0 { (beforeLook, moment) = (moment, 0) } }
 
-    /// Its record waits for the first thing that happens in it, which may tell of it as well.
+    /// Begins a pass. Its record waits for the first event of the pass, whose record may stand for both.
     @inline(__always)
     mutating func beginPass(_ mode: UInt32) {
         if pass != 0 { putPass() }
-        // What was asked of the kernel since the last thing ended is the pass's.
+        // The time in which the loop asked the kernel since the last event belongs to the pass.
         passBegin = moment != 0 ? moment : beforeLook != 0 ? beforeLook : freshMoment()
         guard mode >> 16 == 0 else { return put(Record(.pass, passBegin, object: mode)) }
         pass = Record.word(passIn: mode)

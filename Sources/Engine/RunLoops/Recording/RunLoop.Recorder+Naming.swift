@@ -1,34 +1,34 @@
-// What its owner says of the callback in progress, while the recorder is on.
+// Labels and tasks that the owner of the current callback reports, while the recorder is on.
 
 extension RunLoop.Recorder {
-    /// What is called, and the fiber in which it runs.
+    /// Sets the label of the current callback, and the fiber in which it runs.
     @inlinable @inline(__always)
     package mutating func name(_ object: UInt32, fiber: Int) {
-        // Where no callback is in progress, that is overwritten by the next.
+        // Without a callback in progress, the next record overwrites this one.
         open.pointee.object = object
         name(fiber: fiber)
     }
 
-    /// The same of what has a name.
+    /// Sets the fiber of a callback that has a label already.
     @inlinable @inline(__always)
     package mutating func name(fiber: Int) {
         open.pointee.task = UInt32(truncatingIfNeeded: fiber) | Record.unlessItWaits
     }
 
-    /// Which of `subjects` may have this key.
+    /// The only index in `subjects` at which this key may be.
     package static let subjectCapacity = 256
     @inlinable @inline(__always)
     package static func place(ofSubject key: UInt32) -> Int { Int((key &* 0x9E37_79B1) >> 24) }
 
-    /// As new: another owner's keys mean something else.
+    /// Clears all subjects: a new owner uses other keys.
     package mutating func forgetSubjects() {
         let memory = subjectMemory ?? .allocate(capacity: Self.subjectCapacity)
         memory.initialize(repeating: Subject(), count: Self.subjectCapacity)
         (subjectMemory, subjects) = (memory, memory)
     }
 
-    /// A task begins or goes on: in a callback that has no name yet, as that; else as one in its middle. Returns whether it is such
-    /// a piece, which is to be ended.
+    /// Notes that a task begins or continues. A callback without a label becomes the task's; otherwise a piece within
+    /// the callback begins. Returns whether such a piece began, which the caller must end.
     package mutating func goesOn(_ object: UInt32, task: Int) -> Bool {
         let task = UInt32(truncatingIfNeeded: task) & Record.tasks
         let isUnnamed = state != .none && (open.pointee.object == 0 || open.pointee.object == requestLabel)
@@ -41,7 +41,7 @@ extension RunLoop.Recorder {
         return false
     }
 
-    /// The same where that is nearly always so. Returns false, and does nothing, where it may not be.
+    /// Does the same in the usual case, a callback without a label. Otherwise it does nothing and returns false.
     @inlinable @inline(__always)
     package mutating func goesOnHere(_ object: UInt32, task: Int) -> Bool {
         guard state != .none, open.pointee.object == 0 else { return false }
@@ -50,14 +50,15 @@ extension RunLoop.Recorder {
         return true
     }
 
-    /// It waits from now on, in the function of this name, as this task unless it is one's piece already. O(1).
+    /// Notes that the callback waits from now on, in the function of this name: as this task, unless it belongs to a
+    /// task already. O(1).
     package mutating func waits(_ task: Int, in name: StaticString) {
         guard state != .none else { return }
         let known = open.pointee.task
         tellWait(known &- 1 < Record.tasks ? known : UInt32(truncatingIfNeeded: task), name)
     }
 
-    /// What was begun in the middle of it, as a piece of this task, ends because the task waits.
+    /// Ends a piece within the callback because its task waits in the function of this name.
     package mutating func endWaiting(_ task: Int, in name: StaticString) {
         guard state != .none else { return }
         tellWait(UInt32(truncatingIfNeeded: task), name)
@@ -72,22 +73,22 @@ extension RunLoop.Recorder {
         open.pointee.task = number << Record.taskBits | task & Record.tasks
     }
 
-    /// Apart, so that the way that is taken nearly always has nothing to save.
+    /// A function of its own, so that the usual path has no registers to save.
     @inline(never)
     private mutating func tellNewWait(_ task: UInt32, _ name: StaticString) {
         open.pointee.task = waitNames.number(of: name) << Record.taskBits | task & Record.tasks
     }
 
-    /// What has brought it about.
+    /// Records the flow that caused the current callback.
     mutating func isCaused(by flow: UInt32) {
         guard state != .none else { return }
         open.pointee.flow = flow
-        // The length of a timer's goes there.
+        // In a timer's record, `flow` holds its length.
         if open.pointee.kind == Kind.due.rawValue, state == .pending { announce() }
     }
 
     package mutating func fails() { if state != .none { open.pointee.flags |= Flags.failed } }
 
-    /// What was begun by this name ends, if that is what is in progress.
+    /// Ends the callback in progress if it has this label.
     package mutating func end(_ object: UInt32) { if state != .none, open.pointee.object == object { end() } }
 }

@@ -1,27 +1,29 @@
 internal import CLinux
 internal import Linux
 
-// What was recorded, for others to read.
+// Reading of records.
 
 extension RunLoop.Recorder {
-    /// Ticks in a nanosecond: from a moment at the beginning to now.
+    /// Ticks per nanosecond, measured from `origin` to now.
     static func speed() -> Double {
         let (first, now) = (origin, Anchor.now())
         return Double(now.ticks &- first.ticks) / Double(max(1, now.date - first.date))
     }
 
-    /// The first look at both clocks. The longer ago, the better the speed is known; at first it is looked at for a moment.
+    /// The first reading of both clocks. The speed is the more precise the longer ago that is; so the first use waits
+    /// 0.2 ms.
     private static let origin: Anchor = {
         let first = Anchor.now()
         while Anchor.now().date < first.date + 200_000 {}
         return first
     }()
 
-    // Of a loop on another thread, single fields are read, and nothing that counts references.
+    // Functions that read a loop of another thread read single fields only, and none that counts references.
 
-    /// What the ring still has. On any thread, while the loop exists.
+    /// Returns the records that the ring still holds. Safe on any thread while the loop exists.
     ///
-    /// - Returns: the records, in nanoseconds, with the beginning of whatever was in progress; and how many there were before them.
+    /// - Returns: The records, in nanoseconds, with begin records for everything in progress; and the number of records
+    ///   before them.
     package static func copy(_ recorder: UnsafeMutablePointer<Self>) -> (records: [Record], lost: Int) {
         guard let ring = recorder.pointee.ring else { return ([], 0) }
         let capacity = UInt64(capacity)
@@ -38,7 +40,7 @@ extension RunLoop.Recorder {
             first += gone
         }
         var translation = Translation(recorder, recorder.pointee.anchor, passes: [false])
-        // What was in progress when the first of them was written.
+        // Find the runs and callbacks that were in progress at the first record.
         for record in raw.reversed() {
             switch Kind(rawValue: record.kind) {
             case .runEnd, .end: open.append(Level(object: record.object, isRun: record.kind == Kind.runEnd.rawValue))
@@ -92,26 +94,26 @@ extension RunLoop.Recorder {
         (0..<max(0, min(recorder.pointee.levelCount, deepest))).map { recorder.pointee.levels[$0] }
     }
 
-    /// How far somebody has read.
+    /// The position of a reader.
     package struct Position {
         fileprivate var next: UInt64
         fileprivate var anchor: Anchor
-        /// For each run in progress at that point, whether a pass was; nil before anything is read.
+        /// For each run in progress at that point: whether a pass was in progress. Nil before anything was read.
         fileprivate var passes: [Bool]?
-        /// What was sent in a callback of which there is no record yet.
+        /// Sends in a callback whose record is not written yet.
         fileprivate var inside: [Record] = []
         fileprivate var latest: UInt64 = 0
         /// The runs and callbacks that were in progress there.
         fileprivate let open: [Level]
 
-        /// From where the recorder was turned on.
+        /// A position at the start of the recording.
         package init(start recorder: UnsafeMutablePointer<RunLoop.Recorder>) {
             next = recorder.pointee.start
             anchor = recorder.pointee.anchor
             open = (0..<recorder.pointee.levelCountAtStart).map { recorder.pointee.levelsAtStart[$0] }
         }
 
-        /// From now on. On the loop's thread.
+        /// A position at the present end. Only on the loop's thread.
         package init(now recorder: UnsafeMutablePointer<RunLoop.Recorder>) {
             recorder.pointee.settle()
             next = recorder.pointee.next
@@ -121,8 +123,8 @@ extension RunLoop.Recorder {
         }
     }
 
-    /// What was recorded since a position, which moves on. On the loop's thread; on another one, only while that cannot go on to
-    /// overwrite what is being read.
+    /// Reads all records since a position, and moves the position on. Only on the loop's thread, or on another thread
+    /// while the loop cannot overwrite these records.
     package static func read(_ recorder: UnsafeMutablePointer<Self>, _ position: inout Position) -> [Record] {
         guard let ring = recorder.pointee.ring else { return [] }
         let end = linux_published(&recorder.pointee.next)
@@ -141,12 +143,12 @@ extension RunLoop.Recorder {
         position.passes = translation.passes
         position.inside = translation.inside
         position.latest = translation.latest
-        // The nearer to what is measured, the better.
+        // A close anchor makes dates precise.
         if recorder.pointee.usesTicks { position.anchor = translation.now }
         return translation.records
     }
 
-    /// Makes of the ring's records what everybody reads: nanoseconds, and one thing in each.
+    /// Translates the ring's records into those for readers: with nanoseconds, and one event in each.
     private struct Translation {
         var records: [Record] = []
         private let number: UInt16
@@ -155,11 +157,11 @@ extension RunLoop.Recorder {
         private let usesTicks: Bool
         let now: Anchor
         private let scale: Double
-        /// For each run in progress, whether a pass is.
+        /// For each run in progress: whether a pass is in progress.
         private(set) var passes: [Bool]
-        /// What was sent in a callback whose record is still to come.
+        /// Sends in a callback whose record follows.
         var inside: [Record] = []
-        /// When the last one ended. What comes next is no earlier, though the clocks are compared anew between two readings.
+        /// The end of the last record. The next one is never earlier, although each reading compares the clocks again.
         var latest: UInt64 = 0
 
         init(_ recorder: UnsafeMutablePointer<RunLoop.Recorder>, _ anchor: Anchor, passes: [Bool]) {
@@ -169,7 +171,7 @@ extension RunLoop.Recorder {
             waitNames = recorder.pointee.waitNames
             self.passes = passes
             now = Anchor.now()
-            // Between two moments that are known by both clocks; too close to each other they tell little.
+            // Measure the scale between two readings of both clocks, if these are far enough apart.
             let (ticks, time) = (now.ticks &- anchor.ticks, now.date - anchor.date)
             scale = time > 50_000_000 ? Double(time) / Double(max(1, ticks)) : 1 / RunLoop.Recorder.speed()
         }
@@ -224,7 +226,7 @@ extension RunLoop.Recorder {
             case .whole:
                 let end = raw.time &+ raw.a & 0xFFFF_FFFF
                 if sends {
-                    // As of its beginning, so it comes first.
+                    // It dates from the beginning of the callback, so it comes first.
                     inside.insert(
                         Record(.out, record.time, a: 1, flow: UInt32(truncatingIfNeeded: raw.a >> 32)), at: 0)
                 }
@@ -242,7 +244,7 @@ extension RunLoop.Recorder {
             append(record)
         }
 
-        /// A callback whose record says all of it.
+        /// Adds a callback that has a single record in the ring.
         private mutating func addCallback(_ record: Record, due: UInt64, _ flow: UInt32, until end: UInt64) {
             var begin = record
             begin.kind = Kind.begin.rawValue
@@ -266,7 +268,7 @@ extension RunLoop.Recorder {
             for record in sent { addSent(record) }
         }
 
-        /// One for each of those in a row.
+        /// Adds one record for each of several sends in a row.
         private mutating func addSent(_ record: Record) {
             for index in 0..<UInt32(truncatingIfNeeded: record.a) {
                 var one = record
@@ -287,11 +289,13 @@ extension RunLoop.Recorder {
 }
 
 extension RunLoop.Recorder.Anchor {
-    /// - Parameter scale: nanoseconds in a tick.
+    /// The date of a moment in ticks.
+    ///
+    /// - Parameter scale: Nanoseconds per tick.
     func date(of moment: UInt64, scale: Double) -> Int64 {
         date + Int64(Double(Int64(bitPattern: moment &- ticks)) * scale)
     }
 
-    /// Now, by the processor's count and by the monotonic clock.
+    /// The present time in ticks and in nanoseconds of the monotonic clock.
     static func now() -> Self { Self(ticks: linux_ticks(), date: linux_monotonic_now()) }
 }

@@ -6,7 +6,12 @@ extension RunLoop.Recorder {
     static let someAreOn = Atomic(0)
     private static let lastNumber = Atomic<UInt16>(0)
 
-    /// - Parameter modes: of the runs in progress.
+    /// Turns the recorder on. Returns false if there is no memory.
+    ///
+    /// - Parameters:
+    ///   - anchor: The present time.
+    ///   - usesTicks: Whether records have ticks rather than nanoseconds.
+    ///   - modes: The labels of the modes of the runs in progress.
     mutating func turnOn(_ anchor: Anchor, usesTicks: Bool, modes: [UInt32]) -> Bool {
         if isOn { return true }
         if ring == nil {
@@ -70,7 +75,7 @@ extension RunLoop.Recorder {
 
     package mutating func dropReader() { readNoMore() }
 
-    /// As new, for a recording of its own: between two tests.
+    /// Forgets all records, for a new recording, such as that of the next test.
     package mutating func empty() {
         pass = 0
         next = 0

@@ -1,16 +1,16 @@
-// What a recorder is told by others than the loop itself: sends and their numbers, marks, and what features have to say.
+// Records of other parts than the loop: sends and their numbers, marks, and events of features.
 
 extension RunLoop.Recorder {
-    // MARK: What a script, or a feature, says
+    // MARK: Events of scripts and features
 
     package mutating func mark(_ object: UInt32) {
         moment = stamp()
         tell(Record(.mark, moment, object: object))
     }
 
-    /// Bytes went through a stream. Of many pieces in a row there is one record.
+    /// Records that bytes went through a stream. Several pieces in a row share a record.
     ///
-    /// - Parameter number: of the connection; 0: it is none.
+    /// - Parameter number: The number of the connection; 0 if none.
     mutating func bytes(_ object: UInt32, _ count: Int, out: Bool, of number: UInt32) {
         let flags = out ? Flags.out : 0
         let count = UInt64(max(0, count))
@@ -25,7 +25,7 @@ extension RunLoop.Recorder {
         lastBytesRecord = next
     }
 
-    /// Something begins that lasts. The number is for `closes`.
+    /// Records the beginning of a long operation. Returns its number, for `closes`.
     mutating func opens(_ object: UInt32) -> UInt32 {
         let number = nextFlow()
         moment = stamp()
@@ -51,17 +51,17 @@ extension RunLoop.Recorder {
 
     // MARK: Flows
 
-    // A number has 32 bits: of the recorder ten, then what kind, then the count.
+    // A number has 32 bits: ten for the recorder, one for the kind, 21 for the count.
     static let counted: UInt32 = 1 << 21
     var flowBase: UInt32 { UInt32(number & 1023) << 22 }
 
-    /// The flow of one of the loop's own requests.
+    /// The flow of a request of this loop.
     @inline(__always)
     func flow(ofRequest number: UInt64) -> UInt32 {
         requestFlows | UInt32(truncatingIfNeeded: number) & (Self.counted - 1)
     }
 
-    /// A request is queued on this thread, for this loop. Of many in a row there is one record.
+    /// Records that this thread queues a request for its own loop. Several in a row share a record.
     @inline(__always)
     mutating func queues(request number: UInt64) {
         let flow = flow(ofRequest: number)
@@ -86,26 +86,26 @@ extension RunLoop.Recorder {
         lastRequestRecord = next
     }
 
-    /// What the callback's record told of is the first of many.
+    /// Moves the send in the callback's record into a record of its own, which counts further ones.
     private mutating func queuesSecond(_ flow: UInt32) {
         open.pointee.flags &= ~Flags.sends
-        // Its length, for the moment: the next one has a place.
+        // Stands for the length until that is known, so that the record has no room for another send.
         open.pointee.a = 1
         insert(Record(.out, open.pointee.time, flags: Flags.inside, a: 2, flow: flow &- 1))
         lastRequestRecord = next
     }
 
-    /// Something is sent to another loop, or to oneself. The number is for the receiver's record.
+    /// Records a send to another loop or to this one. Returns the flow, for the receiver's record.
     ///
-    /// - Parameter isOwn: to this loop, which cannot see it before the callback that runs has ended: so it is told as of its
-    ///   beginning, without a look at the clock.
+    /// - Parameter isOwn: True for a send to this loop. The loop sees it only after the current callback, so it gets
+    ///   the time at which the callback began, without reading the clock.
     mutating func sends(_ object: UInt32 = 0, isOwn: Bool = false) -> UInt32 {
         let flow = nextFlow()
         sends(object, flow: flow, isOwn: isOwn)
         return flow
     }
 
-    /// Another loop is woken from this one's thread: see `RunLoop.noteWaking`.
+    /// Records that this thread wakes another loop; see `RunLoop.noteWaking`.
     mutating func wakes(_ call: RunLoop.Handle.WakingCall) -> UInt64 {
         let label = wakingLabels[call.rawValue]
         return UInt64(label != 0 ? label : makeLabel(call)) << 32 | UInt64(sends())
@@ -118,7 +118,7 @@ extension RunLoop.Recorder {
         return label
     }
 
-    /// The same where there is room for it in the record of the callback, which has sent it to its own loop; nil: there is none.
+    /// Notes a send to the own loop in the callback's record. Returns nil if the record has no room.
     @inline(__always)
     mutating func sendsHere() -> UInt32? {
         guard hasRoom else { return nil }
@@ -130,7 +130,7 @@ extension RunLoop.Recorder {
     @inline(__always)
     mutating func nextFlow() -> UInt32 {
         lastFlow &+= 1
-        // The count begins anew.
+        // The count wraps around.
         if lastFlow & (Self.counted - 1) == 0 { lastFlow = flowBase | 1 }
         return lastFlow
     }

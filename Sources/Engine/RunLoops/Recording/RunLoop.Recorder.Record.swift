@@ -1,29 +1,30 @@
 extension RunLoop.Recorder {
-    /// One thing that happened, in 32 bytes, which lie in memory, and in recordings, as they are here, little endian.
+    /// One event, in 32 bytes, which have the same layout in memory and in recordings: little endian.
     ///
-    /// In the ring, what usually goes together is one record: a pass and the first thing in it, and a callback with its end. What is
-    /// sent in a callback comes before that then. `Translation` takes them apart.
+    /// In the ring, events that usually go together share a record: a pass with its first event, and a callback with
+    /// its end. Sends in a callback then come before its record. `Translation` separates them.
     @usableFromInline
     package struct Record: BitwiseCopyable, Equatable, Sendable {
-        /// Nanoseconds of the loop's clock; in the ring, ticks of the recorder's.
+        /// Nanoseconds of the loop's clock; in the ring, ticks if the recorder uses them.
         package var time: UInt64
         package var kind: UInt8
         package var flags: UInt8 = 0
-        /// The recorder's number.
+        /// The number of the recorder.
         package var thread: UInt16 = 0
-        /// A label, see `RunLoop.Recorder.Title`; 0: none.
+        /// A label, see `RunLoop.Recorder.Title`; 0 if none.
         @usableFromInline package var object: UInt32 = 0
-        /// What it means depends on the kind.
+        /// The meaning depends on the kind.
         package var a: UInt64 = 0
-        /// Joins a send with what it has brought about; 0: nothing.
+        /// The number that joins a send with its effect; 0 if none.
         package var flow: UInt32 = 0
-        /// Joins the pieces of a task; 0: none. In the ring it has `taskBits`, and above them, where it waits, a number of `WaitNames`;
-        /// where nothing but ones are above them, it is not one's piece unless it should turn out to wait.
+        /// The number that joins the pieces of a task; 0 if none. In the ring, the lower `taskBits` bits have it. The
+        /// bits above have a number of `WaitNames` if the task waits; if they are all ones, the record counts as a
+        /// piece of the task only if it waits later.
         @usableFromInline package var task: UInt32 = 0
 
         static let taskBits: UInt32 = 22
         @inlinable package static var tasks: UInt32 { @inline(__always) get { 1 << 22 - 1 } }
-        /// No number of a name is as great.
+        /// All bits above `taskBits`. No number of a name is that large.
         @inlinable package static var unlessItWaits: UInt32 { @inline(__always) get { ~tasks } }
 
         package init(
@@ -39,9 +40,9 @@ extension RunLoop.Recorder {
             self.task = task
         }
 
-        /// One of a callback that has begun, as `begin` writes it: in few stores.
+        /// Sets the fields of a callback that begins, with few stores.
         ///
-        /// - Parameter word: the kind, and the pass that it begins, if any: see `word`.
+        /// - Parameter word: The kind and the pass that it begins, if any; see `word`.
         @inline(__always)
         mutating func begin(_ word: UInt32, _ time: UInt64, _ object: UInt32, a: UInt64, flow: UInt32) {
             withUnsafeMutableBytes(of: &self) { bytes in
@@ -58,11 +59,11 @@ extension RunLoop.Recorder {
             withUnsafeMutableBytes(of: &self) { $0.storeBytes(of: word, toByteOffset: 8, as: UInt32.self) }
         }
 
-        /// What is added to the kind, where they stand in memory, in the record of a callback that begins a pass in this mode.
+        /// The bits that are added to the kind in the record of a callback that begins a pass in this mode.
         @inline(__always)
         static func word(passIn mode: UInt32) -> UInt32 { mode << 16 | UInt32(Flags.beginsPass) << 8 }
 
-        /// In the ring: of `due` it is `flow`, of others the lower half of `a`.
+        /// Sets the length, in the ring: `flow` for the kind `due`, the lower half of `a` for others.
         @inline(__always)
         mutating func setLength(_ length: UInt32, isDue: Bool) {
             withUnsafeMutableBytes(of: &self) {
@@ -70,50 +71,51 @@ extension RunLoop.Recorder {
             }
         }
 
-        /// The upper half of `a`, of which nothing is set yet.
+        /// Sets the upper half of `a`, which must still be 0, to the flow of a send.
         @inline(__always)
         mutating func setSends(_ sent: UInt32) {
             withUnsafeMutableBytes(of: &self) { $0.storeBytes(of: sent, toByteOffset: 20, as: UInt32.self) }
             flags |= Flags.sends
         }
 
-        /// What a callback waits in: a label, or 0. Not in the ring.
+        /// The label of the function in which a callback waits; 0 if none. Not in the ring.
         package var waitsIn: UInt32 {
             kind == Kind.end.rawValue && flags & Flags.waits != 0 ? flow : 0
         }
     }
 
     package enum Kind: UInt8, Sendable {
-        /// A callback; `a`: when it was due, or 0.
+        /// A callback begins. `a`: the date at which it was due, or 0.
         case begin = 1
-        /// `a`: how many intervals were missed. `object`: what `begin` said. `flow`: what it waits in, see `waitsIn`; in the ring, `task`
-        /// says so. See `Flags`.
+        /// A callback ends. `a`: the number of missed intervals. `object`: as in `begin`. `flow`: see `waitsIn`; in the
+        /// ring, `task` has that instead. See `Flags`.
         case end
-        /// A loop runs in a mode, `object`.
+        /// A run begins in a mode, `object`.
         case run
-        /// `a`: a `RunResult`. `object`: the mode.
+        /// A run ends. `a`: a `RunResult`. `object`: the mode.
         case runEnd
         case pass, passEnd
-        /// `a`: until when, or 0.
+        /// The loop begins to sleep. `a`: the date at which it wakes, or 0.
         case sleep
-        /// `a`: a `Wake`; `object`: what woke it.
+        /// The loop wakes. `a`: a `Wake`. `object`: the label of the thread that woke it.
         case wake
-        /// Something is sent that `flow` names, and arrives there. In the ring, `a` is for how many in a row, numbered one behind the
-        /// other.
+        /// Something is sent, or arrives, with the number `flow`. In the ring, `a` counts sends in a row with
+        /// consecutive numbers.
         case out, `in`
         /// A moment that a script has marked.
         case mark
-        /// A callback that took `a`, and in which nothing else was recorded. In the ring that is the lower half of `a`; the upper one is
-        /// how much earlier the pass had begun, if this begins one, or the flow of what it has sent: see `Flags.sends`.
+        /// A callback that took `a`, and in which nothing else was recorded. In the ring, the lower half of `a` has
+        /// that. The upper half has the time since the pass began, if the callback begins the pass, or the flow of its
+        /// send: see `Flags.sends`.
         case whole
-        /// `a`: how many went through a stream, `object`. `flow`: the connection, see `opens`; 0: none.
+        /// `a` bytes went through a stream, `object`. `flow`: the connection, see `opens`; 0 if none.
         case bytes
-        /// `a`: which of the chapter's ten steps, where observers are.
+        /// The loop reaches a step at which observers are called. `a`: its number in Apple's list of ten.
         case step
-        /// In the ring only: a callback that was due at `a`. `flow` is what it took.
+        /// In the ring only: a callback that was due at `a`. `flow`: how long it took.
         case due
-        /// Something begins, and ends, that lasts longer than a callback, among any number of others: a connection, a program, a request
-        /// to a server. `flow`: its number; `a`, of its end: what it came to, such as a status.
+        /// A long operation begins or ends, such as a connection, a program, or a request to a server. `flow`: its
+        /// number. `a`, at the end: the outcome, such as a status.
         case opens, closes
         /// The loop has ended: nothing comes behind it, and its time does not count any more.
         case ended
@@ -123,24 +125,24 @@ extension RunLoop.Recorder {
         case belongs
     }
 
-    /// Of `end`, of `closes`, and of `bytes`.
+    /// Flags of `end`, `closes`, `bytes` and, in the ring, others.
     package enum Flags {
-        /// A callback waits, and goes on in another piece.
+        /// The callback waits, and continues as another piece.
         package static let waits: UInt8 = 1
-        /// Also of what `closes`.
+        /// The callback or the operation failed.
         package static let failed: UInt8 = 2
-        /// Bytes that went out.
+        /// The bytes were written, not read.
         package static let out: UInt8 = 1
-        /// In the ring only: a callback has sent something to its own loop, whose flow stands in the upper half of `a`.
+        /// In the ring only: the upper half of `a` has the flow of a send to the own loop.
         static let sends: UInt8 = 32
-        /// In the ring only: of something that is sent in a callback whose record comes behind.
+        /// In the ring only: a send in a callback whose record follows.
         static let inside: UInt8 = 64
-        /// In the ring only: the first thing in a pass; its mode is in `thread`. Of a sleep, the mode is in `object`, and `flow` says
-        /// how much earlier the pass had begun.
+        /// In the ring only: the first event of a pass, whose mode is in `thread`. In a sleep, `object` has the mode,
+        /// and `flow` the time since the pass began.
         static let beginsPass: UInt8 = 128
     }
 
-    /// Why a loop woke.
+    /// The reason why a loop woke.
     package enum Wake: UInt64, Sendable {
         case timer = 1, descriptor, wakeUp, signal, timeOver
     }

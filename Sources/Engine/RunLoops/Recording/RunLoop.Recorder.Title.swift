@@ -1,13 +1,14 @@
 internal import Linux
 
 extension RunLoop.Recorder {
-    /// What is known of something that records are about.
+    /// The description behind a label of records.
     package struct Title: Hashable, Sendable {
-        /// "timer", "source", "port", "observer", "request", "task", "message", "span", "collector", "stream", "program", "http", "other".
+        /// "timer", "source", "port", "observer", "request", "task", "message", "span", "collector", "stream",
+        /// "program", "http", "other".
         package var kind: String
-        /// `timer "poll"`
+        /// Such as `timer "poll"`.
         package var text: String
-        /// Where it was made: "app.lua:12".
+        /// The place where it was made, such as "app.lua:12".
         package var place: String
 
         package init(_ kind: String, _ text: String, place: String = "") {
@@ -16,7 +17,7 @@ extension RunLoop.Recorder {
             self.place = place
         }
 
-        /// The kind, and the name in quotation marks if there is one.
+        /// Makes a title of the kind, and the name in quotation marks if there is one.
         package init(_ kind: String, word: String? = nil, name: String, place: String = "") {
             self.init(kind, (word ?? kind) + (name.isEmpty ? "" : " \"\(name)\""), place: place)
         }
@@ -36,20 +37,20 @@ extension RunLoop.Recorder {
 
     private static let labels = Lock(Labels())
 
-    /// Names are made up freely: so many are told apart.
+    /// The largest number of labels. Programs can make up any number of names.
     private static let mostLabels = 1 << 16
-    /// The same of names that come from outside, as paths and addresses do: all others are to have room beside them.
+    /// The largest number of labels for names from outside, such as paths and addresses, so that others have room.
     private static let mostForeignLabels = 1 << 13
 
-    /// The number of a title in this process, the same each time. On any thread; not for what happens often.
+    /// The number of a title in this process, the same each time. Safe on any thread. Too slow for each event.
     ///
-    /// - Parameter isForeign: the world makes up such names, not the script.
+    /// - Parameter isForeign: True for a name from outside the script.
     package static func label(_ title: Title, isForeign: Bool = false) -> UInt32 {
         labels.withLock { labels in
             if let number = labels.numbers[title] { return number }
             if isForeign { labels.foreign += 1 }
             guard labels.titles.count < mostLabels, !isForeign || labels.foreign <= mostForeignLabels else {
-                // What all further ones of the kind are called.
+                // All further titles of the kind share this one.
                 let rest = Title(title.kind, "\(title.kind) (one of many)")
                 return labels.numbers[rest] ?? labels.add(rest)
             }
@@ -57,7 +58,7 @@ extension RunLoop.Recorder {
         }
     }
 
-    /// What a label means. On any thread.
+    /// The title of a label. Safe on any thread.
     package static func title(_ label: UInt32) -> Title? {
         labels.withLock { labels in
             label > 0 && label <= labels.titles.count ? labels.titles[Int(label) - 1] : nil

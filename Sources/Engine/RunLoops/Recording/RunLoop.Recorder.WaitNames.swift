@@ -1,8 +1,10 @@
 extension RunLoop.Recorder {
-    /// What the tasks of one loop have waited in, by numbers that are small enough for a record: places in a table, filled at the first
-    /// use of each name. A place keeps its meaning, so that other threads may read it who have read a record with its number.
+    /// The names of functions in which the tasks of a loop have waited, under numbers small enough for a record:
+    /// indices of a table, in which each name is entered at its first use. An entry never changes, so that other
+    /// threads may read it after a record with its number.
     struct WaitNames: BitwiseCopyable {
-        /// The name, by its address, for it is the program's own and stays where it is; 0: the place is free.
+        /// An entry. The name is identified by its address, since it is a constant of the program; 0 if the entry is
+        /// free.
         private struct Place {
             var address: UInt = 0
             var label: UInt32 = 0
@@ -11,12 +13,12 @@ extension RunLoop.Recorder {
         private var places: UnsafeMutablePointer<Place>?
         private var count: UInt32 = 0
         private static let capacity: UInt32 = 256
-        /// Beyond that a wait has no name. There are not half as many in the program.
+        /// The largest number of names. Further names get the number 0; the program has fewer than half as many.
         private static let most: UInt32 = 224
 
         func free() { places?.deallocate() }
 
-        /// Its number, if it is at the place where it is looked for first; else 0. On the loop's thread.
+        /// Returns the number of a name if it is at the first index for its hash, else 0. Only on the loop's thread.
         @inline(__always)
         func first(_ name: StaticString) -> UInt32 {
             let address = UInt(bitPattern: name.utf8Start)
@@ -30,7 +32,7 @@ extension RunLoop.Recorder {
             (UInt32(truncatingIfNeeded: address) &* 0x9E37_79B1) >> 24
         }
 
-        /// Its number; 0 if there is no room. On the loop's thread. O(1).
+        /// Returns the number of a name; 0 if the table is full. Only on the loop's thread. O(1).
         mutating func number(of name: StaticString) -> UInt32 {
             let places = self.places ?? .allocate(capacity: Int(Self.capacity))
             if self.places == nil { places.initialize(repeating: Place(), count: Int(Self.capacity)) }
@@ -45,13 +47,13 @@ extension RunLoop.Recorder {
             count += 1
             let text = "\(name)"
             var label = text.isEmpty ? 0 : RunLoop.Recorder.label(.init("other", text))
-            // Where names have run out, there is none that says what it is.
+            // If labels have run out, the wait gets none rather than a shared one.
             if RunLoop.Recorder.title(label)?.text != text { label = 0 }
             places[Int(index)] = Place(address: address, label: label)
             return index + 1
         }
 
-        /// What a number of a record stands for; 0: nothing. On any thread.
+        /// Returns the label for a number of a record; 0 if there is none. Safe on any thread.
         func label(_ number: UInt32) -> UInt32 {
             guard let places, number > 0, number <= Self.capacity else { return 0 }
             return places[Int(number - 1)].label

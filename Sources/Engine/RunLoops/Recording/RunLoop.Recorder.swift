@@ -4,46 +4,49 @@ internal import Linux
 internal import Synchronization
 
 extension RunLoop {
-    /// A flight recorder: the last things that happened in one loop, in a ring of its own.
+    /// A flight recorder: the latest events of one loop, in a ring of its own.
     ///
-    /// While it is off, the loop looks at one flag. While it is on, a callback costs one look at the processor's count of ticks and one
-    /// record, which is begun where it lies in the ring, and completed when the callback ends: where one callback follows the other,
-    /// the end of the first is the beginning of the second, and of the pass that it is in; see `Record`. No memory is allocated, and
-    /// the operating system is not called. Written on the loop's thread; read on any, see `copy`.
+    /// While it is off, it costs the loop the check of a flag. While it is on, a callback costs one reading of the
+    /// processor's tick counter and one record, which is begun in place in the ring and completed when the callback
+    /// ends. The end of a callback is also the beginning of the next one and of the pass around it; see `Record`. The
+    /// recorder allocates no memory and makes no system call. Only the loop's thread writes; `copy` reads on any
+    /// thread.
     ///
-    /// What is rare costs nothing where it is not: a virtual clock, a slow callback, one inside another, the end of the ring and a reader
-    /// all fail one of the comparisons that there are anyway, and are told apart behind it.
+    /// Rare cases cost nothing otherwise: a simulated clock, a slow callback, nested callbacks, the end of the ring and
+    /// a reader all fail a comparison that each callback makes anyway, and are distinguished only then.
     @usableFromInline
     package struct Recorder: ~Copyable {
-        // What each callback needs lies together.
+        // The fields that each callback needs are next to each other.
         @usableFromInline package internal(set) var isOn = false
-        /// Times are ticks of the processor, not nanoseconds.
+        /// Whether times are ticks of the processor rather than nanoseconds.
         var usesTicks = false
-        /// Of the callback in progress.
+        /// The state of the callback in progress.
         @usableFromInline var state = State.none
-        /// It began in the middle of another one, with no run in between.
+        /// Whether the callback began within another one, without a run in between.
         var isNested = false
-        /// A pass that has begun and has no record yet, as the record of a callback tells of it: see `word`; 0: there is none.
+        /// The pass that has begun and has no record yet, in the form of `word`: the record of a callback may stand for
+        /// it. 0 if there is none.
         var pass: UInt32 = 0
-        /// The record of the callback in progress: in the ring, behind all others, as long as nothing else was recorded in it; then
-        /// it is `told`, and says how it is going to end. Without a callback, where the next record goes.
+        /// The record of the callback in progress. As long as nothing else was recorded in the callback, it is in the
+        /// ring, after all other records. Then it is `told`, which collects how the callback will end. Without a
+        /// callback, it is the place of the next record.
         @usableFromInline package internal(set) var open: UnsafeMutablePointer<Record>
-        /// When somebody last looked at the clock; 0: something may have taken time since.
+        /// The last reading of the clock; 0 if something may have taken time since.
         var moment: UInt64 = 0
-        /// How many records there ever were.
+        /// The number of records written so far.
         var next: UInt64 = 0
-        /// When there are so many, the ring is at its end, or somebody is to read: see `turnOver`.
+        /// The count of records at which the ring ends or the reader is due; see `turnOver`.
         private var limit = UInt64.max
-        /// A callback that takes as long is the longest yet, or to be told of, or too long for one record; 0: the clock is not that of
-        /// the processor.
+        /// A callback of at least this length is the longest so far, must be reported, or is too long for one record. 0
+        /// if times are not ticks.
         private var notable: UInt64 = 0
         var passBegin: UInt64 = 0
-        /// What callbacks of the owner are called; nil while the recorder is off.
+        /// Labels for the owner's callbacks; nil while the recorder is off.
         package internal(set) var subjects: UnsafeMutablePointer<Subject>?
         var ring: UnsafeMutablePointer<Record>?
-        /// When there are so many records, `reader` is called, on the loop's thread.
+        /// The count of records at which `reader` is called, on the loop's thread.
         private var readLimit = UInt64.max
-        /// When somebody had last looked at the clock before the kernel was last asked what is ready.
+        /// The last reading of the clock before the loop last asked the kernel what is ready.
         var beforeLook: UInt64 = 0
         /// When `reader` is next called though nothing is about to be lost, as a stamp.
         var readBy = UInt64.max { didSet { attendBy = min(readBy, checkBy) } }
@@ -56,12 +59,12 @@ extension RunLoop {
         /// The last of the flow numbers, and what those of requests have in common.
         var lastFlow: UInt32 = 0
         var requestFlows: UInt32 = 0
-        /// What a request is called whose owner does not say what it is.
+        /// The label of a request whose owner reports none.
         var requestLabel: UInt32 = 0
-        /// The number of the record behind the last of those that may be extended.
+        /// The count of records just after the last record that may be extended.
         var lastRequestRecord = UInt64.max
         var lastBytesRecord = UInt64.max
-        /// Records before this one are told, and remain as they are.
+        /// Records before this one have been read and must not change.
         var firstUntold: UInt64 = 0
         var waitNames = WaitNames()
         unowned(unsafe) private var poller: Poller
@@ -70,41 +73,45 @@ extension RunLoop {
         /// Unlike that of any other in the process.
         package internal(set) var number: UInt16 = 0
 
-        /// See `open`.
+        /// The record to which `open` points after a begin record was written.
         let told: UnsafeMutablePointer<Record>
-        /// See `subjects`.
+        /// The memory of `subjects`.
         var subjectMemory: UnsafeMutablePointer<Subject>?
-        /// So much of the callback in progress does not count as holding the loop: the loop ran in it, or somebody was told already.
+        /// The part of the current callback that does not count as holding up the loop, because a nested run was in
+        /// progress or that part was reported already.
         var excused: UInt64 = 0
-        /// Those around it, outermost first.
+        /// The enclosing callbacks, outermost first.
         var outer: [Call] = []
-        /// The runs and the callbacks in progress that were told of, outermost first. In raw memory, for other threads to copy.
+        /// The runs and callbacks in progress that have begin records, outermost first. In raw memory, so that other
+        /// threads can copy it.
         let levels: UnsafeMutablePointer<Level>
         var levelCount = 0
 
-        /// What its loop is called: "main", or its thread's name.
+        /// The name of the loop: "main", or the name of its thread.
         var name = ""
-        /// How it wakes others: see `wakes`.
+        /// The labels for waking other loops; see `wakes`.
         let wakingLabels: UnsafeMutablePointer<UInt32>
-        /// So many ticks it has slept.
+        /// Ticks spent asleep.
         var asleep: UInt64 = 0
-        /// `max`: it does not sleep, or did already when it was turned on.
+        /// The stamp at which the sleep began; `max` if the loop is awake, or was asleep when the recorder was turned
+        /// on.
         var sleepBegan = UInt64.max
-        /// When to begin by itself, by the loop's coarse clock; 0: not known yet.
+        /// The time at which to begin by itself, by the loop's coarse clock; 0 until it is set.
         var beginsAt: Int64 = 0
         var reader: (() -> Bool)?
-        /// How long after the last time it is called again: soon at first, so that a program that is killed early leaves something.
+        /// The time between two calls of `reader`: short at first, so that a program that is killed early leaves some
+        /// records.
         private var readInterval = Self.shortestReadInterval
         private var nextWhenRead: UInt64 = 0
         private static let shortestReadInterval: Int64 = 100_000_000
         private static let longestReadInterval: Int64 = 1_000_000_000
-        /// The first record since it was last turned on, and the runs that were in progress then.
+        /// The first record since the recorder was last turned on. `levelsAtStart` has the runs in progress then.
         var start: UInt64 = 0
-        /// Nothing has happened since then.
+        /// Whether nothing was recorded since then.
         var isEmpty: Bool { next == start && state == .none }
         let levelsAtStart: UnsafeMutablePointer<Level>
         var levelCountAtStart = 0
-        /// A moment, by both clocks.
+        /// One moment by both clocks.
         var anchor = Anchor()
 
         struct Anchor {
@@ -112,10 +119,11 @@ extension RunLoop {
             var date: Int64 = 0
         }
 
-        /// Since when there are records, by the monotonic clock: what the ring has lost is not counted.
+        /// The date of the first record, by the monotonic clock, in nanoseconds. Records that were overwritten do not
+        /// count.
         package var recordsSince: Int64 { anchor.date }
 
-        /// The longest callback, in ticks.
+        /// The longest callback, in ticks if the recorder uses them.
         private(set) var longest: UInt64 = 0
         mutating func noteLength(_ length: UInt64) {
             longest = max(longest, length)
@@ -124,16 +132,16 @@ extension RunLoop {
         mutating func setNotable() { notable = usesTicks ? min(longest, slow, Self.longestWhole, delayable) : 0 }
         /// The same in nanoseconds.
         var longestTime: Int64 { time(longest) }
-        /// Nanoseconds asleep, while it was on.
+        /// Nanoseconds spent asleep while the recorder was on.
         var asleepTime: Int64 { time(asleep) }
         private func time(_ length: UInt64) -> Int64 {
             length == 0 ? 0 : usesTicks ? Int64(Double(length) / Self.speed()) : Int64(clamping: length)
         }
-        /// Callbacks that take longer are told of.
+        /// A callback that takes longer than this is reported to `slowHandler`.
         var slow = UInt64.max { didSet { setNotable() } }
         var slowHandler: ((_ label: UInt32, _ began: Int64, _ nanoseconds: Int64, _ delay: Int64) -> Void)?
 
-        /// The label of what callbacks are of, under the owner's key for it. The latest of a place stays.
+        /// The label of the owner's object with this key. A later key with the same index replaces it.
         package struct Subject: BitwiseCopyable {
             package var key = UInt32.max
             package var label: UInt32 = 0
@@ -144,11 +152,11 @@ extension RunLoop {
             var isRun: Bool
         }
 
-        /// Records of a ring. A power of two.
+        /// The number of records in a ring. A power of two.
         package static let capacity = 1 << 14
         static let deepest = 64
 
-        /// A record has room for a length of so much.
+        /// The longest length that fits into a single record.
         static let longestWhole = UInt64(UInt32.max)
 
         init(_ poller: Poller) {
@@ -176,7 +184,9 @@ extension RunLoop {
         }
 
         // MARK: Time
-        // What is called for each record is mutating, whether it changes anything or not: else the compiler copies the whole for it.
+        //
+        // Functions that are called for each record are mutating even if they change nothing: otherwise the compiler
+        // copies the whole struct for the call.
 
         @inline(__always)
         mutating func stamp() -> UInt64 { usesTicks ? linux_ticks() : stampOfClock() }
@@ -190,20 +200,21 @@ extension RunLoop {
             return moment
         }
 
-        /// A date that is not before the present moment, by the loop's clock, without a look at that: so much cannot have passed.
+        /// A date of the loop's clock that is surely not earlier than now, without reading that clock: an upper limit
+        /// for the time that has passed.
         ///
         /// - Parameters:
-        ///   - date: when the loop's clock was last read.
-        ///   - ticks: the recorder's, before that.
+        ///   - date: The last reading of the loop's clock.
+        ///   - ticks: A reading of the recorder's clock before that.
         @inline(__always)
         mutating func latest(_ date: Int64, _ ticks: UInt64) -> Int64 {
             let passed = moment &- ticks
             guard moment != 0, passed >> 40 == 0 else { return .max }
-            // No processor counts slower than 250 million in a second.
+            // No processor counts fewer than 250 million ticks in a second.
             return date.addingSaturating(Int64(passed) * 4)
         }
 
-        /// So many nanoseconds, in ticks.
+        /// The number of ticks in this many nanoseconds.
         func ticks(_ nanoseconds: Int64) -> UInt64 {
             guard usesTicks else { return UInt64(max(0, nanoseconds)) }
             return UInt64(max(0, Double(nanoseconds) * Self.speed()))
@@ -211,13 +222,13 @@ extension RunLoop {
 
         // MARK: Writing
 
-        /// Where the next record goes.
+        /// The place of the next record.
         @inline(__always)
         mutating func place(_ ring: UnsafeMutablePointer<Record>) -> UnsafeMutablePointer<Record> {
             ring + Int(truncatingIfNeeded: next & UInt64(Self.capacity - 1))
         }
 
-        /// The callback that is in progress is over, or there is none: the record that `open` has is there.
+        /// Publishes the record at `open`, which is complete: a callback has ended, or none is in progress.
         @inline(__always)
         mutating func publish() {
             state = .none
@@ -226,7 +237,7 @@ extension RunLoop {
             if next >= limit { turnOver() }
         }
 
-        /// Not where a callback's record is at the end of the ring.
+        /// Writes a record. Not while the callback's record is pending at the end of the ring.
         @inline(__always)
         private mutating func write(_ record: Record) {
             if state != .none { return writeBesideTold(record) }
@@ -243,7 +254,7 @@ extension RunLoop {
             if next >= limit { turnOver() }
         }
 
-        /// The ring begins anew, or somebody is to read what it has.
+        /// Called at the end of the ring, and when the reader is due.
         @inline(never)
         private mutating func turnOver() {
             if state == .none, let ring { open = place(ring) }
@@ -254,12 +265,12 @@ extension RunLoop {
 
         mutating func setLimit() { limit = min(readLimit, (next | UInt64(Self.capacity - 1)) &+ 1) }
 
-        /// No callback is in progress.
+        /// Points `open` at the next place. No callback may be in progress.
         mutating func openNext() {
             if let ring { open = place(ring) }
         }
 
-        /// The same of what does not tell of the pass that it is the first in.
+        /// Writes a record that cannot stand for the pass that begins with it.
         @inline(__always)
         mutating func put(_ record: Record) {
             if pass != 0 { putPass() }
@@ -273,7 +284,7 @@ extension RunLoop {
             write(Record(.pass, passBegin, object: mode >> 16))
         }
 
-        /// Something that comes before the record of the callback in progress, which is in the ring.
+        /// Inserts a record before the pending record of the callback in progress.
         @inline(__always)
         mutating func insert(_ record: Record) {
             guard let ring else { return }
@@ -285,7 +296,7 @@ extension RunLoop {
             if next >= limit { turnOver() }
         }
 
-        /// A callback that took so long, of whose record nothing else is missing, is over, unless there is more to it.
+        /// Completes the record of a callback with its length. Returns false if more must be done at its end.
         @inline(__always)
         mutating func complete(_ taken: UInt64, isDue: Bool) -> Bool {
             guard taken < notable, state == .pending else { return false }
@@ -296,15 +307,15 @@ extension RunLoop {
 
         @inline(never)
         private mutating func full() {
-            // What the reader itself brings about waits until it is done.
+            // The reader must not be called again for records of its own effects.
             (readLimit, readBy) = (.max, .max)
             setLimit()
             settle()
             hasBeenRead(wantsMore: reader?() ?? false)
         }
 
-        /// What has begun and has no record yet gets one, so that it comes before what somebody reads from now on, whose clock is
-        /// compared anew.
+        /// Writes begin records for the callback and pass in progress, so that they come before the records that a
+        /// reader reads next, with a new anchor.
         mutating func settle() {
             if state.isPending {
                 announce()
@@ -318,7 +329,7 @@ extension RunLoop {
             firstUntold = next
             nextWhenRead = next
             readBy = wantsMore ? stamp() &+ ticks(readInterval) : .max
-            // What the reader itself brings about finds room, too.
+            // Leaves room for records of the reader's own effects.
             readLimit = wantsMore ? next + UInt64(Self.capacity - 256) : .max
             setLimit()
         }
@@ -334,17 +345,17 @@ extension RunLoop {
             hasBeenRead(wantsMore: true)
         }
 
-        /// What was recorded a while ago is read now, whoever may end the process in the meantime.
+        /// Calls the reader for older records, since the process may be killed at any time.
         @inline(never)
         mutating func beSeen() {
             readInterval = min(readInterval * 2, Self.longestReadInterval)
             full()
         }
 
-        /// Somebody reads, and there is something that is not read.
+        /// Whether there is a reader that has not read all records.
         var isUnread: Bool { readBy != .max && next != nextWhenRead }
 
-        /// Nanoseconds until that is to be read.
+        /// Nanoseconds until the reader is due.
         mutating func timeUntilRead() -> Int64 {
             let now = stamp()
             guard readBy > now else { return 0 }

@@ -1,47 +1,50 @@
 internal import CLinux
 internal import Linux
 
-/// The descriptors that the ports of one mode watch: an epoll instance, with the loop's wake-up descriptor in it.
+/// The descriptors that the ports of one mode watch: an epoll instance, which also contains the loop's wake-up
+/// descriptor.
 ///
-/// One for each mode, because a loop that sleeps in a mode must not be woken by what is ready in another.
+/// Each mode has its own set, because a loop that sleeps in one mode must not wake for a descriptor of another.
 ///
-/// Registrations are edge-triggered, for the sake of the order: the kernel then lists descriptors in the order in which
-/// they became ready, and lists none that no longer is. Ports are level-triggered all the same, since after each callback
-/// the loop asks whether the descriptor is still ready. Level-triggered registrations would keep the place of their
-/// *last* report in the kernel's list, so that a port handled earlier would overtake one that became ready before it.
+/// Registrations are edge-triggered to keep the order: the kernel then lists descriptors in the order in which they
+/// became ready, and omits those that are no longer ready. Ports are level-triggered nevertheless, since the loop asks
+/// after each callback whether the descriptor is still ready. With level-triggered registrations, a descriptor keeps
+/// the place of its *last* report in the kernel's list, so that a port handled earlier would overtake one that became
+/// ready before it.
 final class DescriptorSet {
     let epoll: CInt
     private let ownsEpoll: Bool
-    /// What is watched, by descriptor. In raw memory: each event looks here.
+    /// The registrations by descriptor number. In raw memory, since each event reads it.
     private let registrations = RawBuffer<Registration>(capacity: 16)
     private var generation: UInt32 = 0
-    /// The further ports of descriptors that several watch, which is rare.
+    /// The second and further ports of a descriptor, which is rare.
     private var others: [CInt: [RunLoop.DescriptorPort]] = [:]
-    /// Descriptors of files that epoll refuses, such as regular files: always ready.
+    /// Descriptors that epoll refuses, such as those of regular files. They are always ready.
     private var alwaysReady: [CInt] = []
-    /// How many descriptors are watched: while it is 0, there is nothing to ask the kernel for.
+    /// The number of watched descriptors. While it is 0, there is nothing to ask the kernel.
     private(set) var watching = 0
 
     private struct Registration: BitwiseCopyable {
-        /// The first of its ports; nil when the descriptor is not watched. A port that leaves the mode leaves this, too.
+        /// The first of its ports; nil if the descriptor is not watched. Not retained: a port that leaves the mode
+        /// leaves the registration, too.
         var port: Unmanaged<RunLoop.DescriptorPort>?
-        /// Tells events of this registration from those of an earlier one of the same number.
+        /// Distinguishes events of this registration from events of an earlier one with the same descriptor number.
         var generation: UInt32 = 0
         var isAlwaysReady = false
         var hasOthers = false
     }
 
-    /// That of the wake-up descriptor; see `linux_epoll_waking`.
+    /// The token of the wake-up descriptor; see `linux_epoll_waking`.
     static let wakeToken = UInt64.max
 
-    /// nil, and an errno, when the operating system refuses it.
+    /// Fails, and sets errno, if the system refuses an epoll instance.
     init?(waking handle: RunLoop.Handle) {
         epoll = linux_epoll_waking(handle.wakeDescriptor)
         ownsEpoll = true
         guard epoll >= 0 else { return nil }
     }
 
-    /// The handle's own, in which no port can be.
+    /// Makes a set from the epoll instance of the handle, for modes without ports.
     init(of handle: RunLoop.Handle) {
         epoll = handle.epoll
         ownsEpoll = false
@@ -56,7 +59,7 @@ final class DescriptorSet {
         !alwaysReady.isEmpty && alwaysReady.contains { ports(of: $0).contains { !$0.interest.isEmpty } }
     }
 
-    /// The descriptors that some port waits for: not those whose ports all rest.
+    /// The descriptors for which some port waits. Descriptors whose ports all rest are left out.
     var ofInterest: [CInt] {
         guard watching > 0 else { return [] }
         return (0..<CInt(registrations.count)).filter { fd in ports(of: fd).contains { !$0.interest.isEmpty } }
@@ -68,7 +71,7 @@ final class DescriptorSet {
         return found.port == nil ? nil : found
     }
 
-    /// nil when it concerns the loop's wake-up descriptor, or an earlier registration.
+    /// Returns nil if the event is one of the wake-up descriptor or of an earlier registration.
     private func registration(of event: epoll_event) -> Registration? {
         let token = event.data.u64
         let fd = CInt(truncatingIfNeeded: token)
@@ -91,9 +94,7 @@ final class DescriptorSet {
         others[fd] = ports.count > 1 ? Array(ports.dropFirst()) : nil
     }
 
-    /// Watches for what the port is interested in now. Call it again whenever that changes.
-    ///
-    /// Returns 0 or an error number.
+    /// Registers the present interest of a port. Call it again whenever that changes. Returns 0 or an errno.
     @discardableResult
     func watch(_ port: RunLoop.DescriptorPort) -> CInt {
         let fd = port.fd
@@ -101,14 +102,14 @@ final class DescriptorSet {
         if isWatched(fd) {
             let ports = ports(of: fd)
             if !ports.contains(where: { $0 === port }) {
-                // They become ready at the same moment: that is what `order` is for.
+                // Ports of one descriptor become ready at the same time, so `order` decides.
                 let place = ports.firstIndex { $0.order > port.order } ?? ports.count
                 setPorts(Array(ports[..<place]) + [port] + Array(ports[place...]), of: fd)
             }
             let failure = update(fd)
             guard failure == ENOENT else { return failure }
-            // The kernel has dropped it: somebody closed the descriptor behind our back, and its number now belongs to
-            // another file. The ports that watched the old one must not hear of the new one.
+            // The kernel has dropped the registration, because other code closed the descriptor, whose number now
+            // belongs to another file. The ports that watched the old file must not get events of the new one.
             forget(fd)
             for orphan in ports where orphan !== port { orphan.loseDescriptor(SystemError("epoll_ctl", errno: EBADF)) }
         }
@@ -122,7 +123,7 @@ final class DescriptorSet {
             registrations.base[Int(fd)].isAlwaysReady = true
             alwaysReady.append(fd)
         case EEXIST:
-            // Left over from a descriptor that was closed while a duplicate keeps its file open.
+            // A registration is left of a closed descriptor, whose file a duplicate keeps open.
             linux_epoll_ctl(epoll, EPOLL_CTL_MOD, fd, &event)
         case let failure:
             forget(fd)
@@ -131,7 +132,10 @@ final class DescriptorSet {
         return 0
     }
 
-    /// - Parameter isClosing: nobody else has the descriptor, which is closed now: the kernel forgets it by itself.
+    /// Ends the registration of a port.
+    ///
+    /// - Parameter isClosing: True if the descriptor is closed next and has no duplicate. The kernel then forgets it by
+    ///   itself.
     func unwatch(_ port: RunLoop.DescriptorPort, isClosing: Bool = false) {
         let fd = port.fd
         if let found = registration(fd), !found.hasOthers, !found.isAlwaysReady,
@@ -147,7 +151,7 @@ final class DescriptorSet {
         guard left.contains(where: { $0 === port }) else { return }
         if left.count == 1 {
             forget(fd)
-            // Fails harmlessly when epoll never took it or the descriptor is closed already.
+            // Fails without harm if epoll refused the descriptor or the descriptor is closed already.
             var event = epoll_event()
             linux_epoll_ctl(epoll, EPOLL_CTL_DEL, fd, &event)
         } else {
@@ -156,13 +160,13 @@ final class DescriptorSet {
         }
     }
 
-    /// Calls `body` for each port that one of the events concerns, in the kernel's order. Those whose descriptors are
-    /// always ready come last. `body` changes no registration.
+    /// Calls `body` for each port that the events concern, in the kernel's order, then for the ports of descriptors
+    /// that are always ready. `body` must change no registration.
     func forEachReady(
         _ events: UnsafePointer<epoll_event>, _ count: Int,
         _ body: (RunLoop.DescriptorPort, RunLoop.FDPort.Events) -> Void
     ) {
-        // Of ten thousand ports none is in the cache: they are fetched side by side.
+        // With ten thousand ports, few are in the cache: prefetch them all at once.
         for i in 0..<count {
             guard let port = registration(of: events[i])?.port else { continue }
             linux_prefetch(port.toOpaque(), 0)

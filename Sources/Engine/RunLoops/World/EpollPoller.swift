@@ -1,7 +1,7 @@
 internal import CLinux
 internal import Linux
 
-/// Linux itself.
+/// The real world: Linux.
 public final class EpollPoller: Poller {
     public override init() { linux_be_punctual() }
 
@@ -18,9 +18,9 @@ public final class EpollPoller: Poller {
     ) -> Int {
         let count = linux_epoll_wait(
             epoll, events.assumingMemoryBound(to: epoll_event.self), CInt(capacity), timeout)
-        // Somebody has closed what is not theirs, as programs do that close all descriptors to become a daemon. To go on
-        // would be to wait for nothing, without end.
+        // Another part of the program has closed a descriptor of the loop, as programs do that close all descriptors to
+        // become a daemon. Continuing would wait forever.
         if count < 0, linux_errno() != EINTR { linux_lose_loop() }
-        return max(0, Int(count))  // EINTR is "nothing happened": the loop looks at the clock and waits on
+        return max(0, Int(count))  // EINTR counts as no event: the loop reads the clock and waits again
     }
 }

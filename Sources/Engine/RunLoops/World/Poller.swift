@@ -1,40 +1,44 @@
 internal import CLinux
 internal import Linux
 
-/// The world a loop lives in: what time it is, and how one sleeps until something happens.
+/// The world of a loop: its clock, and its way to sleep until something happens.
 ///
-/// Used by one thread, that of the loop.
+/// Used only on the loop's thread.
 open class Poller {
-    /// Nanoseconds of this world's monotonic clock. O(1).
+    /// The time of this world's monotonic clock, in nanoseconds. O(1).
     open func now() -> Int64 { fatalError("a poller needs a clock") }
 
-    /// The same to a few milliseconds, for less. O(1).
+    /// The same time with a precision of a few milliseconds, but cheaper. O(1).
     open func coarseNow() -> Int64 { now() }
 
-    /// Its clock is CLOCK_MONOTONIC.
+    /// Whether its clock is CLOCK_MONOTONIC.
     open var isReal: Bool { false }
 
-    /// Seconds since 1970, by this world's wall clock.
+    /// The time of this world's wall clock, in seconds since 1970.
     open var wallClock: Double { linux_wall_clock() }
 
-    /// A descriptor that becomes readable when the wall clock jumps: somebody sets it, or the machine has slept. nil: there is
-    /// none, and `changed` is called instead, on any thread.
+    /// Returns a descriptor that becomes readable when the wall clock jumps, because it was set or the machine was
+    /// suspended. A world without such a descriptor returns nil, and calls `changed` instead, on any thread.
     func watchWallClock(_ changed: @escaping @Sendable () -> Void) throws(SystemError) -> Descriptor? { nil }
 
-    /// Timers fire at their dates, whatever their tolerances: where waking up costs nothing, nothing is won by being late.
+    /// Whether timers fire at their exact dates despite their tolerances: where waking costs nothing, being late gains
+    /// nothing.
     open var ignoresTolerance: Bool { false }
 
-    /// On: before it waits, it is told what `watched` descriptors there are.
+    /// Whether the loop sets `watched` before each wait.
     open var wantsToKnowDescriptors: Bool { false }
-    /// The descriptors besides the loop's own that some port is interested in, if it wants to know them.
+    /// The descriptors, apart from the loop's own, for which some port waits; only set if `wantsToKnowDescriptors`.
     public internal(set) final var watched: [Int32] = []
 
-    /// Waits until something is ready in an epoll instance, or the time is over; returns the number of events, at most
-    /// `capacity`. It may return 0 before that.
+    /// Waits until something is ready in an epoll instance, or the time is over. Returns the number of events. It may
+    /// also return 0 early.
     ///
     /// - Parameters:
-    ///   - timeout: nanoseconds; 0 for no waiting, negative for no limit.
-    ///   - watching: how many descriptors besides the loop's own are watched.
+    ///   - epoll: The epoll instance.
+    ///   - events: Memory for the events, an array of `epoll_event`.
+    ///   - capacity: The largest number of events to return.
+    ///   - timeout: Nanoseconds; 0 does not wait, and a negative number means no limit.
+    ///   - watching: The number of descriptors in the instance, apart from the loop's own.
     open func wait(
         _ epoll: Int32, _ events: UnsafeMutableRawPointer, capacity: Int, timeout: Int64, watching: Int
     ) -> Int { fatalError("a poller needs a way to wait") }

@@ -1,66 +1,69 @@
 internal import CLinux
 package import Linux
 
-// Other processes may live in this time. One, which has made it, decides when it jumps; the others, its members, tell it when they are at
-// rest and until when, and find the time in a page of memory.
+// Other processes may share a simulated time. The process that made it, the guardian, decides when it jumps. The
+// others, its members, report to the guardian when they rest and until when, and read the time from a page of shared
+// memory.
 
 extension SimulatedClock {
-    /// The page in which members find the time.
+    /// The shared page from which members read the time.
     final class Page: @unchecked Sendable {
-        // Sendable: the memory is there for ever, and what is in it is atomic.
+        // Sendable: the memory is never unmapped, and its contents are atomic.
         let memory: OpaquePointer
         init(_ memory: OpaquePointer) { self.memory = memory }
     }
 
-    /// Another process that lives in this time.
+    /// Another process that shares this time.
     struct Member: Sendable {
         let process: Int32
-        /// nil: it has not come forward yet.
+        /// Nil until the process has connected.
         var connection: Descriptor?
         var rests = false
-        /// It has not said so, but all its threads sleep until somebody writes to it.
+        /// Whether all its threads sleep until another process writes to it, although it has not reported that it
+        /// rests.
         var isBlocked = false
-        /// Since when, by the real clock, it works, or owes an answer.
+        /// The real time, in nanoseconds, since which it has been working or has owed an answer.
         var since = linux_monotonic_now()
         var deadline = Int64.max
         var activity: Int64 = 0
-        /// What it had done when it was asked the time before.
+        /// Its `activity` when it answered the question before.
         var activityBefore: Int64 = -1
         var isOutstanding = false
         var surroundings: Int32 = 0
-        /// The last question that it has answered.
+        /// The number of the last question that it has answered.
         var answered: Int32 = 0
     }
 
-    /// The connection of a member to whoever decides.
+    /// A member's connection to the guardian.
     struct Guardian: Sendable {
         let connection: Descriptor
         var asked: Int32 = 0
         var activity: Int64 = 0
-        /// What was last said, as far as it is still so.
+        /// The last report that it rests, as long as that is still true.
         var said: (deadline: Int64, isOutstanding: Bool, surroundings: Int32)?
     }
 
-    /// What is needed to be the one that decides.
+    /// The state of a guardian.
     struct Family: Sendable {
         let page: Page
         let memory: Int32
         let address: String
         let listener: Descriptor
-        /// Readable when any of them has something to say.
+        /// An epoll instance that is readable when the listener or a member has data.
         let ears: Descriptor
         var members: [Member] = []
         /// The number of the last question.
         var round: Int32 = 0
-        /// A question is under way.
+        /// Whether some member still has to answer the last question.
         var isAsking = false
-        /// All have answered twice that they are at rest, and nobody has worked in between.
+        /// Whether all members have answered twice that they rest, and none has worked in between.
         var isAtRest = false
     }
 
-    /// How other processes join this time: what `join` takes. Only one clock of a process can have a family.
+    /// The address with which other processes join this time; see `init(joining:)`. Only one clock of a process can
+    /// have a family.
     ///
-    /// - Throws: EMFILE and the like.
+    /// - Throws: EMFILE and similar errors.
     package func familyAddress() throws(SystemError) -> String {
         if let address = state.withLock({ $0.family?.address }) { return address }
         var descriptor: Int32 = -1
@@ -78,7 +81,7 @@ extension SimulatedClock {
         return address
     }
 
-    /// Whether a descriptor of this process is the family's.
+    /// Whether a descriptor of this process belongs to the family.
     package func owns(_ descriptor: Int32) -> Bool {
         state.withLock { state in
             guard let family = state.family else { return false }
@@ -87,7 +90,8 @@ extension SimulatedClock {
         }
     }
 
-    /// A process that was started to join this time: until it has, the time stands still, for some seconds at most.
+    /// Announces a process that was started to join this time. Time stands still until it has joined, for five seconds
+    /// at most.
     package func expectMember(_ process: Int32) {
         state.withLock { state in
             guard let family = state.family, !family.members.contains(where: { $0.process == process }) else { return }
@@ -97,7 +101,7 @@ extension SimulatedClock {
         }
     }
 
-    /// It has ended, whether it has ever come forward or not.
+    /// Forgets a process that has ended, whether or not it had joined.
     package func forgetMember(_ process: Int32) {
         state.withLock { state in
             guard state.family?.members.contains(where: { $0.process == process }) ?? false else { return }
@@ -107,9 +111,9 @@ extension SimulatedClock {
         }
     }
 
-    /// A clock that shows the time of another process's, which has given out its address.
+    /// Makes a clock that shows the time of another process, which has given out its address.
     ///
-    /// - Throws: ENOENT, EACCES, ECONNREFUSED: there is none.
+    /// - Throws: ENOENT, EACCES or ECONNREFUSED if there is no such process.
     package convenience init(joining address: String) throws(SystemError) {
         let parts = address.split(separator: ":", maxSplits: 2).map(String.init)
         guard parts.count == 3, let process = Int32(parts[0]), let descriptor = Int32(parts[1]) else {
@@ -128,16 +132,17 @@ extension SimulatedClock {
     }
 }
 
-// MARK: Whoever decides
+// MARK: The guardian
 
 extension SimulatedClock.State {
-    /// For so long, in nanoseconds, the time stands still while a member works, or has not come forward; then it is as any program.
+    /// Nanoseconds for which time stands still while a member works, or has not connected. After that, the member
+    /// counts as any other program does.
     private static let workLimit: Int64 = 1_000_000_000
     private static let startLimit: Int64 = 5_000_000_000
-    /// For so long nobody else works meanwhile.
+    /// Nanoseconds for which a member that works has the turn alone.
     private static let turnLimit: Int64 = 50_000_000
 
-    /// What is to be watched besides a loop's own.
+    /// A descriptor to watch besides the loop's own: messages of the family. -1 if there is no family.
     var company: Int32 { family?.ears.number ?? guardian?.connection.number ?? -1 }
 
     func publish() {
@@ -153,26 +158,28 @@ extension SimulatedClock.State {
         linux_set_family(family.page.memory, processes, Int32(processes.count))
     }
 
-    /// The first date of a member that rests.
+    /// The first date for which a resting member waits.
     var nextOfMembers: Int64 {
         family?.members.reduce(Int64.max) { $1.rests ? min($0, $1.deadline) : $0 } ?? .max
     }
 
-    /// Somebody works: what members have said of the whole no longer holds.
+    /// Notes that someone works, so that earlier answers about the whole family no longer hold.
     mutating func unrest() {
         guard family != nil else { return }
         family?.isAtRest = false
         family?.isAsking = false
     }
 
-    /// It is a member's turn.
+    /// Whether a member works and has the turn.
     var memberWorks: Bool {
         guard let members = family?.members, !members.isEmpty else { return false }
         let now = linux_monotonic_now()
-        return members.contains { !$0.rests && !$0.isBlocked && $0.connection != nil && now - $0.since < Self.turnLimit }
+        return members.contains {
+            !$0.rests && !$0.isBlocked && $0.connection != nil && now - $0.since < Self.turnLimit
+        }
     }
 
-    /// Takes what members say.
+    /// Takes connections and messages of members.
     mutating func hearMembers() {
         guard var family, linux_poll_now(family.ears.number, Int16(POLLIN)) != 0 else { return }
         var isOther = false
@@ -218,7 +225,7 @@ extension SimulatedClock.State {
         }
     }
 
-    /// Whether the members keep the time from going on: one works, or has not answered yet that nothing can happen to it.
+    /// Whether members keep time from passing: one works, or has not yet answered that nothing can happen to it.
     mutating func membersAreBusy() -> Bool {
         guard var family, !family.members.isEmpty else { return false }
         defer { self.family = family }
@@ -229,14 +236,15 @@ extension SimulatedClock.State {
                 !member.rests && member.connection != nil && linux_process_rests(member.process) != 0
         }
         let waits = family.members.contains { member in
-            !member.rests && !member.isBlocked && now - member.since < (member.connection == nil ? Self.startLimit : Self.workLimit)
+            let limit = member.connection == nil ? Self.startLimit : Self.workLimit
+            return !member.rests && !member.isBlocked && now - member.since < limit
         }
         if waits { return true }
         if family.isAtRest { return false }
         let able = family.members.indices.filter { family.members[$0].rests }
         if family.isAsking {
             let late = able.filter { family.members[$0].answered != family.round }
-            // One that works all the same, and could not say so.
+            // A member that did not answer in time is taken to work without being able to say so.
             for place in late where now - family.members[place].since > Self.workLimit {
                 family.members[place].rests = false
                 family.members[place].since = now - Self.workLimit
@@ -248,7 +256,8 @@ extension SimulatedClock.State {
                 return false
             }
         }
-        // It is asked twice: what one has sent to another before it has answered the first time is seen by the second.
+        // Ask twice: the second answer shows whether a member received something that another one sent before its first
+        // answer.
         family.round = family.round == .max ? 1 : family.round + 1
         for place in able {
             family.members[place].activityBefore = family.isAsking ? family.members[place].activity : -1
@@ -267,14 +276,14 @@ extension SimulatedClock.State {
         _ = linux_send_family(connection.number, &word)
     }
 
-    /// Those whose date is there.
+    /// The indices of resting members whose date has come.
     func lateMembers(at now: Int64) -> [Int] {
         family?.members.indices.filter { place in
             family.map { $0.members[place].rests && $0.members[place].deadline <= now } ?? false
         } ?? []
     }
 
-    /// Has a member look at the clock.
+    /// Makes a member look at the clock.
     mutating func wake(member place: Int) {
         guard let member = family?.members[place] else { return }
         family?.members[place].rests = false
@@ -287,7 +296,7 @@ extension SimulatedClock.State {
 // MARK: A member
 
 extension SimulatedClock.State {
-    /// Looks at the clock.
+    /// Reads the time from the shared page.
     mutating func sync() {
         guard guardian != nil, let page else { return }
         var shared = linux_shared_time()
@@ -302,14 +311,14 @@ extension SimulatedClock.State {
         }
     }
 
-    /// Takes what it is told. Whoever decides is gone: from now on it has a real clock.
+    /// Takes messages of the guardian. If the guardian has ended, the clock follows real time from now on.
     mutating func hearGuardian() {
         guard let connection = guardian?.connection else { return }
         var word = linux_family_word()
         var result = linux_receive_family(connection.number, &word)
         while result > 0 {
             if word.kind == LINUX_ASKED { guardian?.asked = word.round }
-            // It takes it to work.
+            // The guardian takes this member to work.
             if word.kind == LINUX_GOES { guardian?.said = nil }
             result = linux_receive_family(connection.number, &word)
         }
@@ -320,14 +329,14 @@ extension SimulatedClock.State {
         if flowsSince == nil { flowsSince = linux_monotonic_now() }
     }
 
-    /// Who is to hear that the wall clock was set.
+    /// Takes the callbacks to call if the wall clock was set.
     mutating func takeWatchersToTell() -> [@Sendable () -> Void] {
         guard wallClockHasChanged else { return [] }
         wallClockHasChanged = false
         return wallClockWatchers
     }
 
-    /// Says that it works, if it has said that it rests.
+    /// Reports that this member works, if its last report was that it rests.
     mutating func tellOfWork() {
         guard let guardian, guardian.said != nil else { return }
         self.guardian?.said = nil
@@ -338,7 +347,8 @@ extension SimulatedClock.State {
         _ = linux_send_family(guardian.connection.number, &word)
     }
 
-    /// Says that nothing can happen but from outside, or by time. For how long to sleep.
+    /// Reports that only time or other processes can make something happen here. Returns the nanoseconds for which to
+    /// sleep; -1 for no limit.
     mutating func tellOfRest(_ isOutstanding: Bool, _ surroundings: Int) -> Int64 {
         guard let guardian else { return 1_000_000 }
         let next = next

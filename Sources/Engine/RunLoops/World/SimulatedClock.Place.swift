@@ -2,10 +2,11 @@ internal import CLinux
 internal import Linux
 
 extension SimulatedClock {
-    /// One loop, as the clock sees it: as long as it exists and does not sleep, the clock does not jump.
+    /// The place of a loop in the clock's world. While the place exists and its loop does not sleep, the clock does not
+    /// jump.
     public final class Place: Sendable {
         let clock: SimulatedClock
-        /// Becomes readable when the loop is to look at the clock again.
+        /// Becomes readable when the loop must look at the clock again.
         let bell: Descriptor
         let number: Int
 
@@ -17,17 +18,18 @@ extension SimulatedClock {
 
         deinit { clock.leave(number) }
 
-        /// On the loop's own thread, before the loop does anything: returns when it is its turn.
+        /// Waits until it is the loop's turn. Call it on the loop's thread before the loop does anything.
         public func begin() { clock.begin(self) }
     }
 
-    /// What the clock knows of a loop.
+    /// The clock's record of a loop.
     struct Sleeper: Sendable {
         enum Status: Sendable {
-            /// It has not begun.
+            /// The loop has not begun.
             case starting
             case running
-            /// It is in a call that blocks, or works for so long that the others do not wait for it.
+            /// The loop's thread blocks in a system call or has worked for too long: the other loops do not wait for
+            /// it.
             case away
             case sleeping
         }
@@ -37,26 +39,35 @@ extension SimulatedClock {
         var status = Status.starting
         var epoll: CInt = -1
         var deadline = Int64.max
-        /// The descriptors that it waits for, if they are known; else only whether there are any.
+        /// The descriptors that it waits for, if known. If not, only `watchesDescriptors` says whether there are any.
         var watched: [CInt] = []
         var watchesDescriptors = false
-        /// It looks, now and then, whether the one whose turn it is blocks.
+        /// Whether this loop now and then checks whether the loop that has the turn blocks.
         var isWatching = false
-        /// It wakes when one of its descriptors becomes ready.
+        /// Whether it wakes when one of its descriptors becomes ready.
         var looks = false
         var thread: CInt = 0
         var runsSince: Int64 = 0
-        /// When it was last seen in the same system call, for the first time; and how often it has waited until then.
+        /// The real time since which its thread has been seen in one system call, and the thread's count of waits at
+        /// the last look.
         var restsSince: Int64?
         var switches = 0
-        /// Of one that is away and sleeps in reading a descriptor: how often it has waited until it was last seen there.
+        /// If it is away and its thread sleeps in reading a descriptor: the thread's count of waits at the last look.
         var blockedSwitches: Int?
 
-        /// Whether anything woke it, which it has not noticed yet.
+        /// Whether an event has ended its sleep that it has not noticed yet.
         var isReady: Bool { status == .sleeping && linux_poll_now(epoll, Int16(POLLIN)) != 0 }
+
+        mutating func fallAsleep(in epoll: CInt, until deadline: Int64, _ watched: [CInt], watches: Bool) {
+            status = .sleeping
+            self.epoll = epoll
+            self.deadline = deadline
+            self.watched = watched
+            watchesDescriptors = watches
+        }
     }
 
-    /// What of the real world time has waited for.
+    /// The parts of the real world for which time has waited.
     public struct Reasons: OptionSet, Sendable {
         public let rawValue: UInt8
         public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -64,7 +75,7 @@ extension SimulatedClock {
         public static let descriptors = Reasons(rawValue: 2)
         public static let threads = Reasons(rawValue: 4)
         public static let listeners = Reasons(rawValue: 8)
-        /// Of calls that threads of this process make for its loops.
+        /// Calls that threads of this process make for its loops.
         public static let answers = Reasons(rawValue: 16)
     }
 }

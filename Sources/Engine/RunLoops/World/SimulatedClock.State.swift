@@ -5,51 +5,55 @@ extension SimulatedClock {
     struct State: Sendable {
         var time: Int64 { didSet { publish() } }
         var wallClock: Double { didSet { publish() } }
-        /// Who is told when that is set.
+        /// Called when the wall clock is set.
         var wallClockWatchers: [@Sendable () -> Void] = []
-        /// Since when, by the real clock, time passes by itself.
+        /// The real time, in nanoseconds, since which time passes by itself; nil if it stands still.
         var flowsSince: Int64? { didSet { publish() } }
-        /// Real time that has passed, and does not show yet.
+        /// Nanoseconds of real time that have passed but do not show yet.
         var unseen: Int64 = 0 { didSet { publish() } }
-        /// What real time shows in: less than that stays unseen, unless somebody's deadline is in it.
+        /// The step, in nanoseconds, in which real time shows. Smaller amounts stay unseen, unless a deadline lies
+        /// within.
         var grain: Int64 = 1 { didSet { publish() } }
         var followsRealTime = false
         var isHeld = false
-        /// Up to here it may jump, whatever is outstanding.
+        /// The clock may jump up to this time even while something is outstanding.
         var mayJumpTo = Int64.min
         var sleepers: [Sleeper] = []
         var lastNumber = 0
-        /// One loop works at a time; whose turn it is, chance decides, which this determines. nil: they work side by side.
+        /// The state of the random generator that decides which loop works next, one at a time. Nil: loops work side by
+        /// side.
         var chance: UInt64?
-        /// The loop that wants to know when everything has come to rest.
+        /// The number of the loop that called `settle`.
         var settles: Int?
-        /// The loop that decides is about to wait in real time, not for another one's turn.
+        /// Whether the loop that decides is about to wait for the real world, not for the turn of another loop.
         var waitsReally = false
-        /// How long the same data has been on the way.
+        /// The real time since which the same data has been on its way.
         var waysSince: Int64?
-        /// Since when nothing but answers of this process's own threads is outstanding, without a loop that has run.
+        /// The real time since which only answers of this process's own threads have been outstanding and no loop has
+        /// run.
         var answersSince: Int64?
         var reasons = Reasons()
-        /// How often somebody has asked for the time since a loop last slept.
+        /// How often the time was read since a loop last slept.
         var reads = 0
-        /// Other processes that live in this time; or, of one of these, where it finds the time and whom it tells of itself.
+        /// The guardian's state, if other processes share this time; in a member, the page with the time and the
+        /// connection to the guardian.
         var family: SimulatedClock.Family?
         var page: SimulatedClock.Page?
         var guardian: SimulatedClock.Guardian?
-        /// It has been set by another process, and those who watch it are still to be told.
+        /// Whether another process has set the wall clock and the watchers have not been called yet.
         var wallClockHasChanged = false
 
-        /// What has passed, to the nanosecond.
+        /// The time with all real time that has passed, to the nanosecond.
         var passed: Int64 {
             time.addingSaturating(unseen + (flowsSince.map { linux_monotonic_now() - $0 } ?? 0))
         }
 
-        /// The first date at which somebody wants to wake up.
+        /// The earliest deadline of all sleeping loops and resting members.
         var next: Int64 {
             sleepers.reduce(nextOfMembers) { $1.status == .sleeping ? min($0, $1.deadline) : $0 }
         }
 
-        /// What it shows. Deadlines show exactly.
+        /// The time that the clock shows: in steps of `grain`, but a deadline within a step shows exactly.
         var now: Int64 {
             guard flowsSince != nil || unseen > 0 else { return time }
             let passed = passed
@@ -59,8 +63,8 @@ extension SimulatedClock {
             return time + (passed - time) / grain * grain
         }
 
-        /// Real time no longer passes. What has passed unseen up to a deadline that is shown has passed, or that would move away again
-        /// from the one who wakes at it.
+        /// Stops the passing of real time. Unseen time before a deadline that shows counts as passed; otherwise the
+        /// clock would go back for the loop that wakes at it.
         mutating func stop() {
             guard flowsSince != nil || unseen > 0 else { return }
             let passed = passed
@@ -70,10 +74,10 @@ extension SimulatedClock {
             flowsSince = nil
         }
 
-        /// The place of a loop. It is there as long as the loop is.
+        /// The index of a loop in `sleepers`; nil if the loop has ended.
         func index(_ number: Int) -> Int? { sleepers.firstIndex { $0.number == number } }
 
-        /// SplitMix64.
+        /// Draws a number below `count`, by SplitMix64.
         mutating func draw(_ count: Int) -> Int {
             guard let chance, count > 1 else { return 0 }
             let state = chance &+ 0x9E37_79B9_7F4A_7C15
@@ -86,16 +90,16 @@ extension SimulatedClock {
     }
 }
 
-// What a loop decides for all when it falls asleep.
+// The decisions of a loop, for all loops, when it falls asleep.
 extension SimulatedClock.State {
-    /// For how long, in nanoseconds, a thread may stay in one system call before the others no longer wait for it; and for how
-    /// long it may work.
+    /// Nanoseconds for which a thread may stay in one system call, and may work, before the others stop waiting for it.
     private static let restLimit: Int64 = 20_000_000
     private static let workLimit: Int64 = 1_000_000_000
-    /// How often one looks whether another one blocks.
+    /// Nanoseconds between two checks whether another loop blocks.
     private static let watchInterval: Int64 = 11_000_000
 
-    /// For the only loop there is, when nothing outside can happen: jumps to its deadline. Returns false when there is more to it.
+    /// Jumps to the deadline of the only loop if nothing outside can happen. Returns false if the full decision is
+    /// needed.
     mutating func jump(alone number: Int, to deadline: Int64) -> Bool {
         guard sleepers.count == 1, sleepers[0].number == number, flowsSince == nil, settles == nil,
             guardian == nil, family?.members.isEmpty ?? true,
@@ -107,7 +111,7 @@ extension SimulatedClock.State {
         return true
     }
 
-    /// Whether some loop works: then it is nobody else's turn. One that blocks is not waited for.
+    /// Whether some loop works, so that no other one gets the turn. Loops that block count as away.
     var isTaken: Bool {
         mutating get {
             let now = linux_monotonic_now()
@@ -123,7 +127,7 @@ extension SimulatedClock.State {
         }
     }
 
-    /// Whether a loop's thread has been in the same system call for a while.
+    /// Whether a loop's thread has been in the same system call for some time.
     private mutating func rests(_ i: Int, _ now: Int64) -> Bool {
         guard now - sleepers[i].runsSince > SimulatedClock.patience / 2 else { return false }
         var switches = 0
@@ -136,7 +140,8 @@ extension SimulatedClock.State {
         return now - (sleepers[i].restsSince ?? now) > Self.restLimit
     }
 
-    /// Gives the turn to one of those that can go on; returns which, or nil if none can.
+    /// Gives the turn to one of the loops and members that can continue. Returns the index of the chosen loop; nil if
+    /// it is a member or none can continue.
     mutating func give() -> Int? {
         let now = now
         let able = sleepers.indices.filter { i in
@@ -158,8 +163,8 @@ extension SimulatedClock.State {
         return chosen
     }
 
-    /// For how long one that waits for its turn may sleep, in nanoseconds. Whoever has the turn hands it over by a wake-up; one of the others
-    /// looks meanwhile whether it blocks.
+    /// Returns the nanoseconds for which a loop that waits for its turn may sleep. The loop that has the turn wakes the
+    /// next one; one of the waiting loops checks meanwhile whether it blocks.
     mutating func patience(of own: Int) -> Int64 {
         let others = sleepers.indices.filter { $0 != own && sleepers[$0].isWatching }
         sleepers[own].isWatching = others.isEmpty
@@ -167,14 +172,14 @@ extension SimulatedClock.State {
         return others.isEmpty ? Self.watchInterval : -1
     }
 
-    /// One is about to sleep for long, or in real time: from now on each wakes for its own descriptors.
+    /// Makes all other sleeping loops wake for their own descriptors, before this one sleeps long or in real time.
     mutating func haveOthersLook(_ own: Int) {
         guard chance != nil else { return }
         sleepers[own].looks = true
         for sleeper in sleepers where sleeper.status == .sleeping && !sleeper.looks { sleeper.bell.ring() }
     }
 
-    /// From now on this one is not waiting.
+    /// Marks a loop as running.
     mutating func run(_ number: Int) {
         guard let own = index(number) else { return }
         sleepers[own].isWatching = false
@@ -186,7 +191,8 @@ extension SimulatedClock.State {
         unrest()
     }
 
-    /// Whether a thread that is not waited for works. One that sleeps in reading a descriptor does not: it is like a loop that watches that.
+    /// Whether a thread that is away works. A thread that sleeps in reading a descriptor does not: it counts like a
+    /// loop that watches the descriptor.
     private mutating func someThreadIsBusy() -> Bool {
         var isBusy = false
         for i in sleepers.indices where sleepers[i].status == .away {
@@ -199,7 +205,8 @@ extension SimulatedClock.State {
                 isBusy = true
                 continue
             }
-            // It may have run since the others were looked at: not if it has not run until the next look.
+            // The thread may have run since the others were checked. If its count is the same at the next look, it has
+            // not.
             if before != switches { isBusy = true }
             sleepers[i].watched = [descriptor]
             sleepers[i].blockedSwitches = switches
@@ -207,11 +214,11 @@ extension SimulatedClock.State {
         return isBusy
     }
 
-    /// Nothing can happen at this moment: it passes.
+    /// Decides how time passes when no loop and no member can do anything at this moment.
     mutating func decideAtRest(
         _ own: Int, _ outstanding: SimulatedClock.Reasons, _ surroundings: (Self) -> Int
     ) -> SimulatedClock.Decision {
-        // Not before they are at rest, too.
+        // Members must rest, too.
         if membersAreBusy() { return .sleep(SimulatedClock.patience, looks: true) }
         let members = family?.members ?? []
         let ofMembers: SimulatedClock.Reasons = members.contains { $0.rests && $0.isOutstanding } ? .programs : []
@@ -222,7 +229,7 @@ extension SimulatedClock.State {
             $1.rests ? max($0, Int($1.surroundings)) : $0
         }
         if around == LINUX_ON_THE_WAY {
-            // A moment later it is there.
+            // The data arrives in a moment.
             let began = waysSince ?? linux_monotonic_now()
             waysSince = began
             if linux_monotonic_now() - began < 200_000_000 { return .sleep(500_000, looks: true) }
@@ -230,7 +237,8 @@ extension SimulatedClock.State {
             waysSince = nil
         }
         if outstanding == .answers, !isBusy {
-            // As a file has it at once, nearly always: then no time passes, and tests see the same clock each time.
+            // Answers, such as those about files, nearly always come at once. Waiting for them without letting time
+            // pass shows tests the same clock each time.
             let began = answersSince ?? linux_monotonic_now()
             answersSince = began
             if linux_monotonic_now() - began < 200_000_000 { return .sleep(2_000_000, looks: true) }
@@ -265,7 +273,7 @@ extension SimulatedClock.State {
         if around == LINUX_LISTENS { reasons.insert(.listeners) }
         if flowsSince == nil, !isHeld { flowsSince = linux_monotonic_now() }
         var limit = next == .max || isHeld ? -1 : max(1, next - passed)
-        // Nothing tells when what is outstanding is over: look again now and then.
+        // No event reports when the outstanding work ends, so look again every 2 ms.
         if mayStillHappen || isBusy { limit = limit < 0 ? 2_000_000 : min(limit, 2_000_000) }
         return .sleep(limit, looks: true)
     }

@@ -1,33 +1,35 @@
 internal import CLinux
 public import Linux
 
-/// The time of a simulated world. Any number of loops, each on its own thread, live in it through a `SimulatedPoller`.
+/// The clock of a simulated world, in which any number of loops live, each on its own thread and with its own
+/// `SimulatedPoller`.
 ///
-/// While a loop works, time stands still. When all sleep, it jumps to the first deadline, unless something real may still
-/// come before that: then real time passes here, too. All calls are safe on any thread.
+/// While a loop works, time stands still. When all loops sleep, the clock jumps to the first deadline. If a real event
+/// may come before that, real time passes instead until it comes. All calls are safe on any thread.
 public final class SimulatedClock: Sendable {
-    /// What a loop that wants to sleep has to do.
+    /// The decision for a loop that wants to sleep.
     enum Decision {
-        /// Its deadline is there, or its turn.
+        /// The loop's deadline has come, or its turn.
         case awake
-        /// For so many real nanoseconds at most, negative: no limit; or until something is ready, if it may look for that.
+        /// The loop sleeps for this many real nanoseconds at most; no limit if negative. If `looks`, it also wakes when
+        /// a descriptor is ready.
         case sleep(Int64, looks: Bool)
-        /// Nothing but the passing of time can happen, as somebody wanted to know.
+        /// Only the passing of time can make anything happen: the answer to `settle`.
         case settled
         case stuck
     }
 
-    /// Where it ends, after 126 years: whoever sleeps longer never wakes, and sums of dates stay in range.
+    /// The end of simulated time, after 126 years. A later deadline never comes, and sums of dates stay in range.
     static let end: Int64 = 4_000_000_000_000_000_000
 
-    /// The number of the first loop, which is that of the main thread where what a test takes is counted.
+    /// The number of the first loop. In a test process it is the loop of the main thread, whose times are counted.
     private static let mainLoop = 1
 
     let state: Lock<State>
-    /// Whether something outside the loops, such as a child process, may still have to happen before time may pass.
+    /// Asks what outside the loops, such as a child process, must still happen before time may pass.
     private let outstanding = Lock(Question { [] })
 
-    // Not the function itself: taken out of something generic and put back it is wrapped once more, each time.
+    // A closure in a generic container is wrapped once more by each read and write; a struct avoids that.
     private struct Question: Sendable {
         let whatIsOutstanding: @Sendable () -> Reasons
     }
@@ -35,9 +37,10 @@ public final class SimulatedClock: Sendable {
     private let knowsOwnDescriptors: Bool
 
     /// - Parameters:
-    ///   - wallClock: seconds since 1970 at the start.
-    ///   - knowsOwnDescriptors: it jumps past descriptors that can become ready by this process alone: by its loops, that is, for
-    ///     it must have no other threads.
+    ///   - start: The first time of the monotonic clock.
+    ///   - wallClock: The first time of the wall clock, in seconds since 1970.
+    ///   - knowsOwnDescriptors: If true, time may pass while loops wait for descriptors that only this process can make
+    ///     ready, by its loops. The process must have no other threads.
     public init(
         start: RunLoop.Instant = .init(nanoseconds: 0), wallClock: Double = RunLoop.wallClock,
         knowsOwnDescriptors: Bool = false
@@ -55,7 +58,7 @@ public final class SimulatedClock: Sendable {
             })
     }
 
-    /// Seconds since 1970.
+    /// The time of the wall clock, in seconds since 1970.
     public var wallClock: Double {
         state.withLock { state in
             state.sync()
@@ -63,13 +66,13 @@ public final class SimulatedClock: Sendable {
         }
     }
 
-    /// How many loops live in this world.
+    /// The number of loops in this world.
     public var loops: Int { state.withLock { $0.sleepers.count } }
 
-    /// What real time has passed for, since the beginning.
+    /// The reasons for which real time has passed since the beginning.
     public var reasons: Reasons { state.withLock { $0.reasons } }
 
-    /// The system calls that block the threads that are not waited for.
+    /// The system calls that block threads which are away.
     public var callsOfThreads: [String] {
         let threads = state.withLock { state in state.sleepers.filter { $0.status == .away }.map(\.thread) }
         return threads.compactMap { thread in
@@ -81,19 +84,22 @@ public final class SimulatedClock: Sendable {
         }
     }
 
-    /// How often somebody has asked for the time since a loop last slept.
+    /// How often the time was read since a loop last slept.
     public var reads: Int { state.withLock { $0.reads } }
 
-    /// Has it ask, before it jumps, what may still happen that no loop waits for.
+    /// Sets a function that returns what may still happen without a loop waiting for it. The clock calls it before each
+    /// jump.
     public func setOutstanding(_ whatIsOutstanding: @escaping @Sendable () -> Reasons) {
         outstanding.withLock { $0 = Question(whatIsOutstanding: whatIsOutstanding) }
     }
 
-    /// Begins anew. Only while no other loop lives in this world.
+    /// Restarts the clock with a new state. Allowed only while no other loop lives in this world.
     ///
     /// - Parameters:
-    ///   - chance: loops work one at a time, in an order that this determines; nil: side by side.
-    ///   - grain: real time shows in steps of so long, in nanoseconds.
+    ///   - start: The first time of the monotonic clock.
+    ///   - wallClock: The first time of the wall clock, in seconds since 1970.
+    ///   - chance: The seed for the order in which loops work, one at a time. Nil: loops work side by side.
+    ///   - grain: The step in which real time shows, in nanoseconds.
     public func reset(
         to start: RunLoop.Instant = .init(nanoseconds: 0), wallClock: Double = RunLoop.wallClock, chance: UInt64? = nil,
         grain: Int64 = 1
@@ -113,7 +119,7 @@ public final class SimulatedClock: Sendable {
         }
     }
 
-    /// The same, but time goes on.
+    /// Restores the settings, as `reset` does, but time goes on.
     public func refresh(chance: UInt64?) {
         state.withLock { state in
             state.chance = chance
@@ -124,38 +130,38 @@ public final class SimulatedClock: Sendable {
         }
     }
 
-    /// Moves the clock, as if a thread had been busy so long.
+    /// Moves the clock, as if a thread had been busy for this long.
     public func advance(by duration: Duration) {
         state.withLock { $0.time = $0.time.addingSaturating(max(0, duration.wholeNanoseconds)) }
     }
 
-    /// What it is at this moment by the wall clock, in seconds since 1970. As when somebody sets a real one, those who wait for a
-    /// moment of it are told.
+    /// Sets the wall clock, in seconds since 1970. Loops that wait for a time of the wall clock are notified, as when
+    /// the system's clock is set.
     public func setWallClock(_ seconds: Double) {
         let told = state.withLock { state in
             state.wallClock = seconds - Double(state.now) / 1e9
-            // Members hear of it when they look.
+            // Members notice it when they look at the clock.
             for place in state.lateMembers(at: .max) { state.wake(member: place) }
             return state.wallClockWatchers
         }
         for tell in told { tell() }
     }
 
-    /// Has somebody told when the wall clock is set, until the clock begins anew.
+    /// Adds a callback for when the wall clock is set. `reset` removes it.
     func whenWallClockIsSet(_ changed: @escaping @Sendable () -> Void) {
         state.withLock { $0.wallClockWatchers.append(changed) }
     }
 
-    /// Held: it does not jump by itself, only where `allowJump` lets it.
+    /// Whether the clock is held: it then jumps only as far as `allowJump` permits.
     public var isHeld: Bool {
         get { state.withLock { $0.isHeld } }
         set { state.withLock { $0.isHeld = newValue } }
     }
 
-    /// Lets it jump to a date even though it is held, or something real is outstanding.
+    /// Lets the clock jump to a date even while it is held or something real is outstanding.
     public func allowJump(to date: RunLoop.Instant) { state.withLock { $0.mayJumpTo = date.nanoseconds } }
 
-    /// It goes as the real clock does, and waits are real waits.
+    /// Whether time follows the real clock, with real waits.
     public var followsRealTime: Bool {
         get { state.withLock { $0.followsRealTime } }
         set {
@@ -168,8 +174,8 @@ public final class SimulatedClock: Sendable {
         }
     }
 
-    /// For a thread without a loop that is about to wake one: returns when all loops sleep, or after a moment. What that one then does comes
-    /// behind what the others did, whenever the thread was done.
+    /// Returns when all loops sleep, or after 200 ms. For a thread without a loop that is about to wake one: the effect
+    /// then always comes after the work of the loops, whenever the thread was done.
     public func awaitRest() {
         let limit = linux_monotonic_now() + 200_000_000
         while linux_monotonic_now() < limit {
@@ -181,11 +187,11 @@ public final class SimulatedClock: Sendable {
         }
     }
 
-    // MARK: The pollers' side
+    // MARK: For pollers
 
-    /// A place for a loop to come.
+    /// Reserves a place for a loop that is made later.
     ///
-    /// - Throws: EMFILE and the like: it needs a descriptor.
+    /// - Throws: EMFILE and similar errors, since a place needs a descriptor.
     public func reserve() throws(SystemError) -> Place {
         let number = state.withLock { state in
             state.lastNumber += 1
@@ -194,7 +200,7 @@ public final class SimulatedClock: Sendable {
         let place = try Place(self, number: number)
         state.withLock { state in
             var sleeper = Sleeper(number: number, bell: place.bell)
-            // Who makes the first one works already.
+            // The thread that reserves the first place works already.
             if state.sleepers.isEmpty || state.chance == nil { sleeper.status = .running }
             sleeper.runsSince = linux_monotonic_now()
             sleeper.thread = linux_thread_number()
@@ -206,12 +212,12 @@ public final class SimulatedClock: Sendable {
     func leave(_ number: Int) {
         state.withLock { state in
             state.sleepers.removeAll { $0.number == number }
-            // It may have been the last that was awake.
+            // It may have been the last loop that was awake.
             for sleeper in state.sleepers { sleeper.bell.ring() }
         }
     }
 
-    /// Waits for a new loop's turn.
+    /// Waits for the first turn of a new loop.
     func begin(_ place: Place) {
         let thread = linux_thread_number()
         state.withLock { state in
@@ -221,7 +227,7 @@ public final class SimulatedClock: Sendable {
         awaitTurn(place)
     }
 
-    /// Calls `body`, which may block: the others do not wait for this loop meanwhile.
+    /// Calls `body`, which may block. The other loops do not wait for this loop meanwhile.
     public func whileAway<Result>(_ place: Place, _ body: () -> Result) -> Result {
         state.withLock { state in
             guard let own = state.index(place.number), state.chance != nil else { return }
@@ -241,7 +247,7 @@ public final class SimulatedClock: Sendable {
     private func awaitTurn(_ place: Place) {
         while true {
             place.bell.silence()
-            // nil: its turn has come.
+            // Nil when the turn has come.
             let patience: Int64? = state.withLock { state in
                 guard let own = state.index(place.number), state.chance != nil, !state.followsRealTime else {
                     return nil
@@ -256,18 +262,23 @@ public final class SimulatedClock: Sendable {
         }
     }
 
-    /// Returns when something is ready in the epoll instance, at the deadline, or, now and then, before that.
+    /// Returns when something is ready in the epoll instance, at the deadline, or sometimes earlier.
     ///
     /// - Parameters:
-    ///   - watched: the descriptors in it, if they are known.
-    ///   - told: called with true when everything has come to rest, as `settle` wanted to know; with false when nothing can
-    ///     ever end the wait. Afterwards the wait goes on.
+    ///   - place: The place of the loop.
+    ///   - epoll: The epoll instance with the loop's descriptors.
+    ///   - deadline: Nanoseconds of this clock.
+    ///   - watched: The descriptors in it, if known.
+    ///   - watchesDescriptors: Whether there are any.
+    ///   - isOutstanding: Whether something outside this loop must still happen before time may pass.
+    ///   - told: Called with true when everything has come to rest after `settle`, and with false when nothing can ever
+    ///     end the wait. The wait then continues.
     func sleep(
         _ place: Place, in epoll: Int32, until deadline: Int64, watched: [CInt], watchesDescriptors: Bool,
         isOutstanding: () -> Bool, told: ((_ isSettled: Bool) -> Void)?
     ) {
         let everywhere = outstanding.withLock { $0 }.whatIsOutstanding
-        // A loop by itself, as nearly all are.
+        // The short way for a single loop, which is the usual case.
         if !watchesDescriptors, !isOutstanding(), everywhere().isEmpty, linux_poll_now(epoll, Int16(POLLIN)) == 0,
             state.withLock({ $0.jump(alone: place.number, to: deadline) })
         {
@@ -276,15 +287,11 @@ public final class SimulatedClock: Sendable {
         state.withLock { state in
             state.reads = 0
             guard let own = state.index(place.number) else { return }
-            state.sleepers[own].status = .sleeping
-            state.sleepers[own].epoll = epoll
-            state.sleepers[own].deadline = deadline
-            state.sleepers[own].watched = watched
-            state.sleepers[own].watchesDescriptors = watchesDescriptors
+            state.sleepers[own].fallAsleep(in: epoll, until: deadline, watched, watches: watchesDescriptors)
         }
         while true {
             place.bell.silence()
-            // First of all: what a program writes before it ends must be seen.
+            // Before the decision, since data that a program writes before it ends must be seen.
             let mayStillHappen = everywhere().union(isOutstanding() ? .programs : [])
             var limit: Int64 = 0
             var looks = true
@@ -311,7 +318,7 @@ public final class SimulatedClock: Sendable {
                     told(false)
                     isOver = state.withLock { $0.chance == nil }
                 } else {
-                    // Some other loop may know what to do about it.
+                    // Another loop may have a handler for this.
                     state.withLock { state in
                         for sleeper in state.sleepers where sleeper.number != place.number { sleeper.bell.ring() }
                     }
@@ -325,7 +332,7 @@ public final class SimulatedClock: Sendable {
                 linux_poll_all(looks ? epoll : -1, place.bell.number, company, limit)
                 if rests { linux_count_rest(0) }
             }
-            // Side by side, whoever wakes looks for itself.
+            // When loops work side by side, each loop that wakes checks for itself.
             if state.withLock({ $0.chance == nil }) { break }
         }
         state.withLock { state in
@@ -334,10 +341,10 @@ public final class SimulatedClock: Sendable {
         }
     }
 
-    /// Has the loop's `told` called as soon as nothing but the passing of time can happen in any loop.
+    /// Calls the loop's `told` as soon as only the passing of time can make anything happen in any loop.
     public func settle(_ place: Place) { state.withLock { $0.settles = place.number } }
 
-    /// For how long, in nanoseconds, a loop that waits for its turn does not ask what the other one does.
+    /// Nanoseconds for which a loop that waits for its turn does not check the loop that has it.
     static let patience: Int64 = 5_000_000
 
     private func decide(_ state: inout State, _ number: Int, _ mayStillHappen: Reasons) -> Decision {
@@ -348,26 +355,28 @@ public final class SimulatedClock: Sendable {
             if state.sleepers[own].deadline <= now { return .awake }
             let late = state.sleepers.filter { $0.status == .sleeping && $0.deadline <= now }
             for sleeper in late { sleeper.bell.ring() }
-            // Whoever still works decides when it falls asleep.
+            // A loop that still works decides when it falls asleep.
             guard late.isEmpty, state.sleepers.allSatisfy({ $0.status == .sleeping }),
                 !state.sleepers.contains(where: { $0.number != number && $0.isReady })
             else { return .sleep(-1, looks: true) }
         } else {
-            // Given to it by another one.
+            // Another loop has given it the turn.
             if state.sleepers[own].status == .running { return .awake }
             if state.isTaken { return .sleep(state.patience(of: own), looks: false) }
-            if let chosen = state.give() { return chosen == own ? .awake : .sleep(state.patience(of: own), looks: false) }
+            if let chosen = state.give() {
+                return chosen == own ? .awake : .sleep(state.patience(of: own), looks: false)
+            }
             state.sleepers[own].isWatching = false
         }
         return state.decideAtRest(own, mayStillHappen, surroundings)
     }
 
-    /// From where what the loops watch can become ready.
+    /// Returns how far away the events are that can make the watched descriptors ready.
     private func surroundings(_ state: State) -> Int {
         if !knowsOwnDescriptors {
             return state.sleepers.contains { $0.watchesDescriptors } ? LINUX_OUTSIDE : LINUX_INSIDE
         }
-        // Of those away: what they sleep in reading.
+        // For loops that are away: the descriptors that their threads sleep in reading.
         let watched = state.sleepers.flatMap { $0.status == .sleeping || $0.status == .away ? $0.watched : [] }
         return watched.isEmpty ? LINUX_INSIDE : Int(linux_surroundings(watched, CInt(watched.count)))
     }

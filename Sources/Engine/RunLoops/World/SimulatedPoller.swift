@@ -1,22 +1,26 @@
 internal import CLinux
 internal import Linux
 
-/// A world in which sleeping takes no time: when nothing is ready, the clock jumps to the end of the wait.
+/// The poller of a world in which sleeping takes no time: when nothing is ready, the clock jumps to the end of the
+/// wait.
 ///
-/// Descriptors are real. While any is watched, the poller waits for it in real time, unless `waitsForDescriptors` is off.
-/// Real time spent so passes here, too. A loop that sleeps without a deadline waits for another thread to wake it.
+/// Descriptors are real. While any is watched, the poller waits for it in real time, which passes on the simulated
+/// clock, too; with `waitsForDescriptors` off it does not wait. A loop that sleeps without a deadline waits for another
+/// thread to wake it.
 ///
-/// Several loops, each on its own thread, may share a clock: it jumps only when all of them sleep.
+/// Several loops, each on its own thread, may share a clock, which jumps only when all of them sleep.
 public final class SimulatedPoller: Poller {
     public let clock: SimulatedClock
-    /// Off: only what is ready at the moment is seen of descriptors, and the clock jumps regardless.
+    /// Whether to wait for descriptors in real time. If false, the loop sees only descriptors that are ready now, and
+    /// the clock jumps regardless.
     public var waitsForDescriptors: Bool
-    /// Whether something outside this loop, such as a child process, may still have to happen before time may pass.
+    /// Returns whether something outside this loop, such as a child process, must still happen before time may pass.
     public var somethingIsOutstanding: () -> Bool = { false }
-    /// Called on the loop's thread, in the middle of its wait, when nothing can ever end that wait: no timer, no descriptor,
-    /// no other loop is left, or the clock is held. Afterwards the wait goes on.
+    /// Called on the loop's thread during its wait when nothing can ever end that wait: there is no timer, no
+    /// descriptor and no other loop, or the clock is held. The wait then continues.
     public var stuckHandler: (() -> Void)?
-    /// Called likewise when everything in all loops of the world has come to rest, once after each `settle`.
+    /// Called on the loop's thread during its wait when everything in all loops of the world has come to rest, once
+    /// after each `settle`.
     public var settledHandler: (() -> Void)?
     private let place: SimulatedClock.Place
 
@@ -24,7 +28,8 @@ public final class SimulatedPoller: Poller {
         self.init(clock: SimulatedClock(start: start), waitsForDescriptors: waitsForDescriptors)
     }
 
-    /// The poller of one of the loops that share a clock. Traps when the process has no descriptors left; `reserve` says so.
+    /// Makes the poller of one of the loops that share a clock. Traps if the process has no descriptors left;
+    /// `SimulatedClock.reserve` throws instead.
     public convenience init(clock: SimulatedClock, waitsForDescriptors: Bool = true) {
         do throws(SystemError) {
             try self.init(at: clock.reserve(), waitsForDescriptors: waitsForDescriptors)
@@ -33,14 +38,16 @@ public final class SimulatedPoller: Poller {
         }
     }
 
-    /// The same, of a loop that the clock has waited for since its place was reserved. Only one poller may have a place.
+    /// Makes the poller of a loop whose place was reserved before; the clock has been waiting for that loop since. Only
+    /// one poller may have a place.
     public init(at place: SimulatedClock.Place, waitsForDescriptors: Bool = true) {
         clock = place.clock
         self.waitsForDescriptors = waitsForDescriptors
         self.place = place
     }
 
-    /// Off, so that what a real loop makes of tolerances can be simulated.
+    /// Whether timers ignore their tolerances. Initially false, so that a simulation shows what tolerances do to a real
+    /// loop.
     public var fireDatesAreExact = false
     public override var ignoresTolerance: Bool { fireDatesAreExact }
 
@@ -53,7 +60,7 @@ public final class SimulatedPoller: Poller {
         return nil
     }
 
-    /// Moves the clock, as if the loop's thread had been busy so long.
+    /// Moves the clock, as if the loop's thread had been busy for this long.
     public func advance(by duration: Duration) { clock.advance(by: duration) }
 
     public override func wait(
@@ -76,9 +83,9 @@ public final class SimulatedPoller: Poller {
 
     public override var wantsToKnowDescriptors: Bool { waitsForDescriptors }
 
-    /// Has `settledHandler` called as soon as nothing but the passing of time can happen in any loop of this world.
+    /// Calls `settledHandler` as soon as only the passing of time can make anything happen in any loop of this world.
     public func settle() { clock.settle(place) }
 
-    /// Calls `body`, which may block, outside of the loop: other loops go on meanwhile.
+    /// Calls `body`, which may block. The other loops do not wait for this loop meanwhile.
     public func whileAway<Result>(_ body: () -> Result) -> Result { clock.whileAway(place, body) }
 }

@@ -186,7 +186,7 @@ struct LinuxTests {
             #expect(try HostName.ascii(name) == expected)
         } catch {
             #expect(
-                expected == nil && error.code == "EINVAL" && error.message.hasPrefix("no host's name: "), "\(error)")
+                expected == nil && error.code == "EINVAL" && error.message.hasPrefix("not a host name: "), "\(error)")
         }
     }
 

@@ -5,7 +5,7 @@ local fs, process = require "runloop.fs", require "runloop.process"
 local t = require "runloop.test"
 
 local ASCII <const> = "xn--bcher-kva.localhost"
-local WRONG <const> = "EINVAL: no host's name: string contains a disallowed character (b\u{FFFD}cher.localhost)"
+local WRONG <const> = "EINVAL: not a host name: string contains a disallowed character (b\u{FFFD}cher.localhost)"
 local server = t.resource(function()
   return assert(http.serve("127.0.0.1:0", function(request)
     if request.path == "/go" then return http.redirect("http://b\u{FC}cher.localhost:" .. request.query.port .. "/there") end
@@ -57,7 +57,7 @@ t.it("what can be no name is an answer", function()
   t.equal({ net.resolve "b\u{FFFD}cher.example" }, { nil, wrong, "EINVAL" })
   t.equal({ net.connect "b\u{FFFD}cher.example:1" }, { nil, wrong, "EINVAL" })
   -- "a/c.example", as one sign.
-  t.equal({ net.resolve "\u{2100}.example" }, { nil, "EINVAL: no host's name: it stands for characters that none has (\u{2100}.example)", "EINVAL" })
+  t.equal({ net.resolve "\u{2100}.example" }, { nil, "EINVAL: not a host name: it maps to characters that host names cannot have (\u{2100}.example)", "EINVAL" })
   local a, b = net.memory()
   t.equal(select(3, a:start_tls { server_name = "b\u{FFFD}cher.example" }), "EINVAL")
   a:close()

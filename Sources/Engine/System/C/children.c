@@ -18,7 +18,7 @@ ssize_t linux_read_file(const char *path, char *text, size_t size) {
   return count;
 }
 
-// A process's state, as in ps(1), and its parent; 0 if there is none.
+// Returns the state of a process, as ps(1) shows it, and sets its parent; 0 if there is no such process.
 static char state_of(int pid, int *parent) {
   char path[64], text[512];
   snprintf(path, sizeof path, "/proc/%d/stat", pid);
@@ -54,7 +54,7 @@ int linux_children_of(int pid, int *found, int most) {
   }
   closedir(tasks);
   if (is_known) return count;
-  // A kernel without that file: everybody is asked for their parent.
+  // The kernel lacks that file: look for the children among all processes.
   DIR *all = opendir("/proc");
   if (!all) return 0;
   while ((entry = readdir(all))) {

@@ -1,4 +1,4 @@
-// When somebody sets the wall clock; and the processor's own.
+// Jumps of the wall clock, and the processor's tick counter.
 #include "clock.h"
 
 #include <errno.h>
@@ -13,11 +13,11 @@
 
 int linux_watch_wall_clock(void) { return timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK); }
 
-// Its date, in the year 2242, is there because only a timer that runs can be cancelled.
+// The date, in the year 2242, never comes; but only a running timer can be cancelled by a jump.
 int linux_rearm_wall_clock(int fd) {
   struct itimerspec never = {.it_value = {.tv_sec = 0x1ffffffff}};
   int result;
-  // ECANCELED: the clock was set meanwhile. Whoever asked looks at it after this, and sees that, too.
+  // ECANCELED: the clock was set meanwhile. The caller reads the clock after this call, and so sees the change.
   do result = timerfd_settime(fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &never, NULL);
   while (result < 0 && errno == ECANCELED);
   return result;

@@ -1,4 +1,5 @@
-// Asks the kernel about one connection, by netlink: /proc/net/tcp lists all of the machine, and does not say what has arrived.
+// Asks the kernel about a connection by netlink: /proc/net/tcp lists all connections of the machine, and does not show
+// which data has arrived.
 #define _GNU_SOURCE
 #include "connections.h"
 
@@ -17,7 +18,8 @@ static int is_mapped(const struct in6_addr *address) {
   return memcmp(address, prefix, sizeof prefix) == 0;
 }
 
-static void set_id(struct inet_diag_sockid *id, const struct sockaddr_in6 *own, const struct sockaddr_in6 *peer, int is_short) {
+static void set_id(struct inet_diag_sockid *id, const struct sockaddr_in6 *own, const struct sockaddr_in6 *peer,
+                   int is_short) {
   id->idiag_sport = own->sin6_port;
   id->idiag_dport = peer->sin6_port;
   memcpy(id->idiag_src, (const char *)&own->sin6_addr + (is_short ? 12 : 0), is_short ? 4 : 16);
@@ -25,7 +27,7 @@ static void set_id(struct inet_diag_sockid *id, const struct sockaddr_in6 *own, 
   id->idiag_cookie[0] = id->idiag_cookie[1] = INET_DIAG_NOCOOKIE;
 }
 
-// Reads the answer. Returns 1, 0 if there is no such connection, -1 for all else.
+// Reads the answer. Returns 1; 0 if there is no such connection; -1 for any other answer.
 static int read_answer(const char *bytes, size_t count, linux_connection *found) {
   const struct nlmsghdr *head = (const void *)bytes;
   if (!NLMSG_OK(head, count)) return -1;
@@ -54,7 +56,8 @@ static int read_answer(const char *bytes, size_t count, linux_connection *found)
   return -1;
 }
 
-static int ask(int fd, int family, const struct sockaddr_in6 *own, const struct sockaddr_in6 *peer, linux_connection *found) {
+static int ask(int fd, int family, const struct sockaddr_in6 *own, const struct sockaddr_in6 *peer,
+               linux_connection *found) {
   struct {
     struct nlmsghdr head;
     struct inet_diag_req_v2 body;
@@ -79,7 +82,7 @@ int linux_find_connection(const struct sockaddr_in6 *own, const struct sockaddr_
   if (fd < 0) return -1;
   int is_short = is_mapped(&own->sin6_addr) && is_mapped(&peer->sin6_addr);
   int result = ask(fd, is_short ? AF_INET : AF_INET6, own, peer, found);
-  // A socket of IPv6 may have the connection all the same.
+  // A socket of IPv6 may have the connection.
   if (result == 0 && is_short) result = ask(fd, AF_INET6, own, peer, found);
   close(fd);
   return result;

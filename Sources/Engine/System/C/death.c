@@ -7,13 +7,13 @@
 
 static void (*volatile acts[LINUX_LAST_ACTS])(void);
 
-// Who has asked for a signal, and what was to be done at it before.
+// For each signal: the handler that was set here, and the action before it.
 static struct guarded {
   void (*handler)(int, siginfo_t *, void *);
   int is_crash;
   struct sigaction before;
 } guarded[NSIG];
-// A child that a C module has forked has other things to do, and none of these.
+// The process that set the actions. A child that a C module has forked must not do them.
 static pid_t owner;
 
 void linux_do_last_acts(void) {
@@ -31,10 +31,11 @@ static void on_death(int number, siginfo_t *information, void *context) {
   const struct sigaction *before = &guarded[number].before;
   linux_do_last_acts();
   sigaction(number, before, NULL);
-  // Who wants to know whence it comes is told.
+  // A handler that takes the signal's origin gets it.
   if (before->sa_flags & SA_SIGINFO) before->sa_sigaction(number, information, context);
   else raise(number);
-  // Who reports a crash comes back, and what was no fault does not come again by itself.
+  // A handler that reports a crash returns, and the fault then repeats. A signal that another process sent does not, so
+  // raise it.
   if (information->si_code > 0 && guarded[number].is_crash) return;
   linux_raise_default(number);
 }
@@ -42,7 +43,7 @@ static void on_death(int number, siginfo_t *information, void *context) {
 void linux_raise_default(int number) {
   signal(number, SIG_DFL);
   raise(number);
-  // The kernel does not end process 1 so.
+  // The default action does not end process 1.
   if (getpid() == 1) _exit(128 + number);
 }
 
@@ -74,7 +75,7 @@ void linux_at_death(enum linux_last_act act, void (*function)(void)) {
   acts[act] = function;
   if (!is_first) return;
   owner = getpid();
-  // For a stack that has run over.
+  // For crashes by an overflow of the stack.
   if (sigaltstack(NULL, &present) == 0 && present.ss_flags & SS_DISABLE) sigaltstack(&stack, NULL);
   static const int crashes[] = {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
   for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++) linux_guard_signal(crashes[i], 1, on_death);

@@ -21,7 +21,7 @@ int linux_set_nonblocking(int fd) {
   return flags < 0 ? -1 : fcntl(fd, F_SETFL, flags | O_NONBLOCK);
 }
 
-// One system call for all.
+// One system call for 256 descriptors.
 void linux_open_descriptors(unsigned char *open, int count) {
   struct pollfd all[256];
   for (int first = 0; first < count; first += 256) {
@@ -33,7 +33,7 @@ void linux_open_descriptors(unsigned char *open, int count) {
 }
 
 int linux_open_private_directory(const char *path, int make, uint32_t *owner, uint32_t *mode) {
-  // Whatever the umask: it can only take away more.
+  // The umask can only remove bits.
   if (make && mkdir(path, 0700) != 0 && errno != EEXIST) return -1;
   int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return -1;
@@ -52,7 +52,7 @@ int linux_lock(int directory, const char *name) {
     if (fd < 0) return -1;
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK) return linux_give_up(fd);
-      // Who clears away what the dead have left shares the lock, and is gone in a moment.
+      // A process that clears away files of dead processes shares the lock for a moment.
       if (flock(fd, LOCK_SH | LOCK_NB) == 0) {
         close(fd);
         sched_yield();
@@ -61,7 +61,8 @@ int linux_lock(int directory, const char *name) {
       if (errno == EWOULDBLOCK) errno = EADDRINUSE;
       return linux_give_up(fd);
     }
-    // Who had it may have removed the file between our two steps: then this lock is one that nobody else sees.
+    // The previous holder may have removed the file between the open and the lock: no other process would then see this
+    // lock.
     struct stat ours, current;
     if (fstat(fd, &ours) != 0) return linux_give_up(fd);
     if (fstatat(directory, name, &current, AT_SYMLINK_NOFOLLOW) == 0 && ours.st_ino == current.st_ino &&
@@ -79,7 +80,7 @@ void linux_clear(int directory, const char *name, const char *lock) {
   int fd = openat(directory, lock, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) return;
   struct stat ours, current;
-  // Nobody has it, and nobody can get it meanwhile.
+  // No process has the exclusive lock, and none can get it meanwhile.
   if (flock(fd, LOCK_SH | LOCK_NB) == 0 && fstat(fd, &ours) == 0 && S_ISREG(ours.st_mode) &&
       fstatat(directory, lock, &current, AT_SYMLINK_NOFOLLOW) == 0 && ours.st_ino == current.st_ino &&
       ours.st_dev == current.st_dev) {
@@ -91,7 +92,7 @@ void linux_clear(int directory, const char *name, const char *lock) {
 
 void linux_remove(int directory, const char *name, linux_file_id id) {
   struct stat status;
-  // A child that C code has forked leaves what is its parent's.
+  // A child that C code has forked must leave its parent's files alone.
   if (!linux_is_fork && fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && status.st_dev == id.device &&
       status.st_ino == id.number)
     unlinkat(directory, name, 0);

@@ -37,7 +37,7 @@ int linux_epoll_waking(int wake) {
   pthread_once(&once, heed_forks);
   int fd = epoll_create1(EPOLL_CLOEXEC);
   if (fd < 0) return -1;
-  // Edge-triggered, so that nobody ever has to read it: each wake-up is one system call, the writer's.
+  // Edge-triggered, so that it never needs to be read: the write is the only system call of a wake-up.
   struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u64 = UINT64_MAX};
   if (epoll_ctl(fd, EPOLL_CTL_ADD, wake, &event) == 0) return fd;
   return linux_give_up(fd);
@@ -45,7 +45,8 @@ int linux_epoll_waking(int wake) {
 
 void linux_lose_loop(void) {
   static const char text[] =
-      "run loop: its own descriptor is gone: close only descriptors that you have opened, or do so before the loop is used\n";
+      "run loop: its own descriptor is gone: close only descriptors that you have opened, "
+      "or do so before the loop is used\n";
   if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(1);
   linux_end(1);
 }

@@ -24,14 +24,14 @@
 enum { MOST = 64 };
 
 struct linux_family_page {
-  _Atomic uint32_t sequence;  // odd while the time is changed
+  _Atomic uint32_t sequence;  // odd while the time is being changed
   _Atomic int32_t count;
   _Atomic int32_t processes[MOST];
   _Atomic int64_t time, unseen, flows_since, grain;
   _Atomic double wall_clock;
 };
 
-// This process's: made or joined once.
+// The page of this process, made or joined once.
 static linux_family_page *_Atomic own;
 
 linux_family_page *linux_make_family(int *descriptor) {
@@ -122,7 +122,7 @@ int linux_accept_family(int listener, int *process) {
       *process = peer.pid;
       return fd;
     }
-    // An abstract name is anybody's to connect to.
+    // Processes of any user can connect to an abstract name.
     close(fd);
   }
 }
@@ -131,7 +131,8 @@ int linux_connect_family(const char *name) {
   struct sockaddr_un address;
   socklen_t size = address_of(name, &address);
   int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-  if (fd >= 0 && (connect(fd, (struct sockaddr *)&address, size) || fcntl(fd, F_SETFL, O_NONBLOCK))) return linux_give_up(fd);
+  if (fd >= 0 && (connect(fd, (struct sockaddr *)&address, size) || fcntl(fd, F_SETFL, O_NONBLOCK)))
+    return linux_give_up(fd);
   return fd;
 }
 
@@ -158,9 +159,9 @@ int linux_add_ear(int ears, int descriptor) {
 
 int linux_process_number(void) { return getpid(); }
 
-// Connections between them ----------------------------------------------------------------------------------------------
+// Connections between processes of the family -------------------------------------------------------------------------
 
-// Whether one of them has a socket open.
+// Returns whether a process of the family has a socket open.
 static int has_socket(unsigned long inode) {
   const linux_family_page *page = own;
   char wanted[64], path[64], found[64];
@@ -182,7 +183,7 @@ static int has_socket(unsigned long inode) {
   return 0;
 }
 
-// An address as the kernel prints it: words of its own byte order, of IPv4 one.
+// Reads an address as the kernel prints it: words in the machine's byte order, a single one for IPv4.
 static void read_address(const char *text, unsigned port, struct sockaddr_in6 *address) {
   *address = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
   size_t words = strlen(text) / 8;
@@ -199,7 +200,7 @@ static int same(const struct sockaddr_in6 *a, const struct sockaddr_in6 *b) {
   return a->sin6_port == b->sin6_port && memcmp(&a->sin6_addr, &b->sin6_addr, 16) == 0;
 }
 
-// By the kernel's list of all connections, which knows less: what was not acknowledged may have arrived.
+// Searches the kernel's list of all connections, which shows less: data without an acknowledgement may have arrived.
 static int listed_surroundings(const struct sockaddr_in6 *own_address, const struct sockaddr_in6 *peer) {
   static const char *const lists[] = {"/proc/net/tcp", "/proc/net/tcp6"};
   for (int i = 0; i < 2; i++) {
@@ -209,14 +210,14 @@ static int listed_surroundings(const struct sockaddr_in6 *own_address, const str
     unsigned long sending, inode;
     while (list && fgets(line, sizeof line, list)) {
       struct sockaddr_in6 a, b;
-      if (sscanf(line, " %*d: %63[0-9A-F]:%x %63[0-9A-F]:%x %*x %lx:%*x %*s %*s %*d %*d %lu", local, &local_port, remote,
-                 &remote_port, &sending, &inode) != 6)
+      if (sscanf(line, " %*d: %63[0-9A-F]:%x %63[0-9A-F]:%x %*x %lx:%*x %*s %*s %*d %*d %lu", local, &local_port,
+                 remote, &remote_port, &sending, &inode) != 6)
         continue;
       read_address(local, local_port, &a);
       read_address(remote, remote_port, &b);
       if (!same(&a, peer) || !same(&b, own_address)) continue;
       fclose(list);
-      // With no number nobody has accepted it yet.
+      // An inode of 0: the connection is not accepted yet.
       if (inode == 0 || sending > 0) return LINUX_ON_THE_WAY;
       return has_socket(inode) ? LINUX_INSIDE : LINUX_OUTSIDE;
     }
@@ -232,11 +233,12 @@ int linux_family_surroundings(int descriptor, const struct sockaddr_in6 *own_add
   struct tcp_info here = {0};
   socklen_t size = sizeof here;
   if (result == 0 || getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &here, &size)) return LINUX_OUTSIDE;
-  // A moment later it is accepted, or closed at both ends.
+  // It will be accepted, or closed at both ends, in a moment.
   if (there.inode == 0) return LINUX_ON_THE_WAY;
-  if (here.tcpi_bytes_sent - here.tcpi_bytes_retrans > there.bytes_received || there.bytes_sent > here.tcpi_bytes_received)
+  if (here.tcpi_bytes_sent - here.tcpi_bytes_retrans > there.bytes_received ||
+      there.bytes_sent > here.tcpi_bytes_received)
     return LINUX_ON_THE_WAY;
-  // Full: nothing moves until somebody reads there, and that is said to this process.
+  // If the receiver's buffer is full, nothing moves until its process reads, and that process reports its work.
   static unsigned long last;
   if (there.inode != last && !has_socket(there.inode)) return LINUX_OUTSIDE;
   last = there.inode;

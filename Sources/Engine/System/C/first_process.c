@@ -33,7 +33,7 @@ static void *run_body(void *nothing) {
   return nothing;
 }
 
-// As large as the first thread's stack, on which the body would have run.
+// Starts the thread with a stack as large as that of the first thread, on which the body would have run.
 static int begin_body(void) {
   pthread_attr_t attributes;
   struct rlimit limit;
@@ -47,11 +47,11 @@ static int begin_body(void) {
   return !failure;
 }
 
-// The kernel makes this thread the parent of all orphans. Nothing else that it could wait for is its child: it starts nothing.
+// The kernel makes this thread the parent of all orphans. It starts no processes, so that all its children are orphans.
 _Noreturn static void reap_orphans(void) {
   for (;;) {
     while (waitpid(-1, NULL, WNOHANG | __WNOTHREAD | __WALL) > 0) {}
-    // A module in C may have put a handler of its own in the place of ours.
+    // Look again after 10 s, since a C module may have replaced the handler of SIGCHLD.
     struct timespec limit;
     clock_gettime(CLOCK_REALTIME, &limit);
     limit.tv_sec += 10;

@@ -33,7 +33,7 @@ int linux_ascii_host(const char *name, char out[256], char code[32], char text[5
   size_t ascii = 0;
   while (name[ascii] > 0) ascii++;
   if (!name[ascii]) {
-    if (ascii > 255) return refuse(code, text, name, "a host's name has at most 255 bytes", "EINVAL");
+    if (ascii > 255) return refuse(code, text, name, "a host name has at most 255 bytes", "EINVAL");
     memcpy(out, name, ascii + 1);
     return 1;
   }
@@ -42,16 +42,17 @@ int linux_ascii_host(const char *name, char out[256], char code[32], char text[5
   if (error) return refuse(code, text, name, problem, error == ENOPKG ? "IDN_MISSING" : linux_error_name(error));
   char *found = NULL;
   int result = idn.to_ascii(name, &found, IDN2_NFC_INPUT | IDN2_NONTRANSITIONAL);
-  // Signs that are no letters, of which names had been made before the rules forbade that, and which browsers go on to take.
+  // Older rules allowed symbols in names, and browsers still accept them.
   if (result == IDN2_DISALLOWED) result = idn.to_ascii(name, &found, IDN2_NFC_INPUT | IDN2_TRANSITIONAL);
   if (result != IDN2_OK) {
-    snprintf(problem, sizeof problem, "no host's name: %s", idn.words(result));
+    snprintf(problem, sizeof problem, "not a host name: %s", idn.words(result));
     return refuse(code, text, name, problem, "EINVAL");
   }
-  // What is mapped to a slash, or the like, would be another place.
+  // A name with a slash, for example, would change the meaning of an address.
   const size_t length = strlen(found);
   const int is_name = length > 0 && length < 256 && strspn(found, "abcdefghijklmnopqrstuvwxyz0123456789.-_") == length;
   if (is_name) memcpy(out, found, length + 1);
   idn.release(found);
-  return is_name || refuse(code, text, name, "no host's name: it stands for characters that none has", "EINVAL");
+  if (is_name) return 1;
+  return refuse(code, text, name, "not a host name: it maps to characters that host names cannot have", "EINVAL");
 }

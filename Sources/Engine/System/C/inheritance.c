@@ -10,7 +10,7 @@
 static void reset_signals(void) {
   struct sigaction inherited;
   if (sigaction(SIGCHLD, NULL, &inherited) == 0 && inherited.sa_handler == SIG_IGN) signal(SIGCHLD, SIG_DFL);
-  // Those that end the process, and those by which its parts reach each other.
+  // Signals that end the process, and signals between its parts.
   static const int needed[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGURG, SIGALRM};
   sigset_t set;
   sigemptyset(&set);
@@ -25,7 +25,7 @@ static int is_unsafe(const char *variable) {
   return 0;
 }
 
-// As the loader does it with variables of its own.
+// As the loader does with its own variables.
 static void remove_unsafe_variables(void) {
   char **kept = environ;
   if (!kept) return;

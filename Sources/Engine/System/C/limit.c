@@ -1,4 +1,4 @@
-// What a test takes, whatever else the machine does meanwhile.
+// The time that a test takes, independent of other load on the machine.
 #define _GNU_SOURCE
 #include "worker.h"
 
@@ -12,7 +12,7 @@ typedef struct {
   int64_t real, process, main, delayed, rested;
 } moment;
 
-// In nanoseconds. Only the main thread writes.
+// Nanoseconds. Only the main thread writes.
 static _Atomic int64_t rested, rests_since;
 static moment began;
 
@@ -21,7 +21,7 @@ static int64_t clock_of(clockid_t clock) {
   return clock_gettime(clock, &now) ? 0 : (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-// For how long the calling thread could have run and had no processor; 0 where the kernel does not count that.
+// Returns the nanoseconds that the calling thread has waited for a processor; 0 if the kernel does not count that.
 static int64_t delay(void) {
   char text[128];
   int fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
@@ -38,7 +38,8 @@ static int64_t delay(void) {
 }
 
 static moment now(void) {
-  moment it = {clock_of(CLOCK_MONOTONIC), clock_of(CLOCK_PROCESS_CPUTIME_ID), clock_of(CLOCK_THREAD_CPUTIME_ID), delay(), rested};
+  moment it = {clock_of(CLOCK_MONOTONIC), clock_of(CLOCK_PROCESS_CPUTIME_ID), clock_of(CLOCK_THREAD_CPUTIME_ID),
+               delay(), rested};
   int64_t since = rests_since;
   if (since) it.rested += it.real - since;
   return it;
@@ -48,13 +49,14 @@ void linux_begin_count(void) { began = now(); }
 
 double linux_seconds_taken(void) {
   moment it = now();
-  int64_t waited = it.real - began.real - (it.main - began.main) - (it.delayed - began.delayed) - (it.rested - began.rested);
+  int64_t waited =
+      it.real - began.real - (it.main - began.main) - (it.delayed - began.delayed) - (it.rested - began.rested);
   return (double)(it.process - began.process + (waited > 0 ? waited : 0)) / 1e9;
 }
 
 void linux_count_rest(int begins) {
   int64_t real = clock_of(CLOCK_MONOTONIC), since = rests_since;
-  // In this order: a handler between the two counts some of it twice, and so too little.
+  // In this order, a signal handler between the two lines counts some rest twice, which errs in favour of the test.
   rests_since = begins ? real : 0;
   if (!begins && since) rested += real - since;
 }

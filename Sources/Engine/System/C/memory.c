@@ -8,11 +8,11 @@
 #include <unistd.h>
 
 #define MEGABYTE ((size_t)1 << 20)
-#define MUCH (8 * MEGABYTE)  // below, giving back is not worth the page faults of taking again
-#define MORE (4 * MEGABYTE)  // by how much things have to differ from the last time
+#define MUCH (8 * MEGABYTE)  // giving back less would cost more page faults later than it is worth
+#define MORE (4 * MEGABYTE)  // the smallest difference from the last time that matters
 #define SECOND 1000000000
 
-// 0: unknown, as in a sandbox that hides /proc.
+// Returns 0 if unknown, as in a sandbox that hides /proc.
 static size_t resident_size(void) {
   char text[128];
   int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
@@ -26,8 +26,8 @@ static size_t resident_size(void) {
   return strtoul(rest, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-// Called by one thread at a time, the one that has moved the date of the next call. Malloc also counts pages as free that
-// it has given back: without a difference to the last time there is nothing to give.
+// Called by one thread at a time: the one that has set `next`. Malloc counts pages that it has given back as free, so
+// without a difference from the last time there is nothing to give back.
 static void give_back(void) {
   static _Atomic size_t last_unused, last_resident;
   struct mallinfo2 info = mallinfo2();
@@ -41,14 +41,14 @@ static void give_back(void) {
 }
 
 int64_t linux_give_memory_back(int64_t now) {
-  static _Atomic int64_t next;      // the date of the next call that does something
-  static _Atomic int64_t promised;  // up to here, some thread will make that call
+  static _Atomic int64_t next;  // the time from which the next call does something
+  static _Atomic int64_t promised;  // up to this time, some thread has promised to call again
   int64_t date = next;
   if (now >= date && atomic_compare_exchange_strong(&next, &date, now + SECOND)) {
     give_back();
     return INT64_MAX;
   }
-  // One of the threads comes back; which one does not matter.
+  // One of the waiting threads must call again; any of them will do.
   int64_t promise = promised;
   if (promise >= date || !atomic_compare_exchange_strong(&promised, &promise, date)) return INT64_MAX;
   return date > now ? date - now : 0;

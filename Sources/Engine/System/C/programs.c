@@ -26,7 +26,8 @@
 
 extern char **environ;
 
-// A descriptor from 0 to 3 that another program gets under another number might be overwritten before it is copied.
+// Duplicates a descriptor from 0 to 3 that the program gets under another number, since it could be overwritten before
+// it is copied.
 static int out_of_the_way(int from, int to, int *spare) {
   *spare = from >= 0 && from <= 3 && from != to ? fcntl(from, F_DUPFD_CLOEXEC, 10) : -1;
   return *spare >= 0 ? *spare : from;
@@ -46,7 +47,7 @@ static int start(const linux_program *program, int *pid) {
   for (int i = 0; i < 4 && !failure; i++) {
     int from = program->descriptors[i];
     if (i < 3 && program->terminal) {
-      // Opening it makes it the terminal of the session that begins here.
+      // Opening it makes it the terminal of the new session.
       failure = i == 0 ? posix_spawn_file_actions_addopen(&actions, 0, program->terminal, O_RDWR, 0)
                        : posix_spawn_file_actions_adddup2(&actions, 0, i);
     } else if (from >= 0) {
@@ -55,7 +56,7 @@ static int start(const linux_program *program, int *pid) {
       failure = posix_spawn_file_actions_addopen(&actions, i, "/dev/null", i ? O_WRONLY : O_RDONLY, 0);
     }
   }
-  // Files that the script has opened with io.open, and those of C modules, are none of its business: it would hold them open.
+  // The program must not hold files open that the script has opened with io.open, or that belong to C modules.
   if (!failure) failure = posix_spawn_file_actions_addclosefrom_np(&actions, program->descriptors[3] >= 0 ? 4 : 3);
   sigset_t signals;
   sigemptyset(&signals);
@@ -73,7 +74,8 @@ static int start(const linux_program *program, int *pid) {
   return failure;
 }
 
-// The same where posix_spawn falls short: nothing in it asks for the parent's death to be told, nor, in older libraries, for the terminal.
+// Starts a program with vfork, where posix_spawn falls short: it can neither request a signal at the parent's death
+// nor, in older libraries, set the terminal.
 static int start_mortal(const linux_program *program, int *pid) {
   sigset_t all, before, none;
   sigfillset(&all);
@@ -81,17 +83,18 @@ static int start_mortal(const linux_program *program, int *pid) {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   const pid_t parent = getpid();
   volatile int failure = 0;
-  // It shares our memory, and runs on our stack, until it executes the program. So it only makes system calls, and no handler of
-  // ours may run in it.
+  // Until exec, the child shares our memory and runs on our stack. So it only makes system calls, and none of our
+  // handlers may run in it.
   pid_t child = vfork();
   if (child == 0) {
     struct sigaction standard = {.sa_handler = SIG_DFL};
     for (int number = 1; number < NSIG; number++) sigaction(number, &standard, NULL);
     if (program->terminal || program->leads_session) setsid();
     else setpgid(0, 0);
-    // All signals are blocked, and so this does not stop it.
+    // This does not stop the child, since all signals are blocked.
     if (program->foreground >= 0) tcsetpgrp(program->foreground, getpid());
-    int refused = (program->dies_with_us && prctl(PR_SET_PDEATHSIG, SIGKILL)) || (program->directory && chdir(program->directory));
+    int refused = (program->dies_with_us && prctl(PR_SET_PDEATHSIG, SIGKILL)) ||
+                  (program->directory && chdir(program->directory));
     for (int i = 0; i < 4 && !refused; i++) {
       int from = program->descriptors[i];
       if (i < 3 && program->terminal) from = i ? 0 : open(program->terminal, O_RDWR);
@@ -101,7 +104,7 @@ static int start_mortal(const linux_program *program, int *pid) {
       else refused = from < 0 || dup2(from, i) < 0;
     }
     syscall(SYS_close_range, program->descriptors[3] >= 0 ? 4U : 3U, ~0U, CLOSE_RANGE_CLOEXEC);
-    // We may have ended before the kernel was asked to tell.
+    // The parent may have ended before the child requested the signal.
     if (!refused && getppid() == parent) {
       sigprocmask(SIG_SETMASK, &none, NULL);
       execvpe(program->arguments[0], program->arguments, program->environment ? program->environment : environ);
@@ -120,7 +123,7 @@ static int start_mortal(const linux_program *program, int *pid) {
   return 0;
 }
 
-// What the kernel takes for the parent is the thread that has started it. So that is one which never ends.
+// The kernel sends the signal when the thread ends that has started the program. So a thread that never ends starts it.
 static struct {
   pthread_mutex_t lock;
   pthread_cond_t changed;
@@ -171,8 +174,8 @@ static int start_by_nurse(const linux_program *program, int *pid) {
   return failure;
 }
 
-// Whether somebody is left in a group who could still do something. Those who have ended stay in it until whoever inherits them
-// takes notice, which the first process of a container may never do.
+// Returns whether a group has a process that is not a zombie. Zombies stay in a group until their parent waits for
+// them, which the first process of a container may never do.
 static int has_living(int group) {
   DIR *processes = opendir("/proc");
   if (!processes) return 1;
@@ -188,18 +191,19 @@ static int has_living(int group) {
     if (fd >= 0) close(fd);
     if (count <= 0) continue;
     text[count] = 0;
-    // Behind the name, which may have anything in it.
+    // The fields follow the name, which may contain any bytes.
     const char *end = strrchr(text, ')');
-    found = end && sscanf(end + 1, " %c %*d %d %d", &state, &of, &session) == 3 && of == group && (session == group || session == ours) && state != 'Z' && state != 'X';
+    found = end && sscanf(end + 1, " %c %*d %d %d", &state, &of, &session) == 3 && of == group &&
+            (session == group || session == ours) && state != 'Z' && state != 'X';
   }
   closedir(processes);
   return found;
 }
 
-// As long as somebody is in the group that a process has led, nobody gets its number; so whoever has it is another.
+// While a group has processes, no new process gets its number. So a process with this number means a newer group.
 static int is_left(int pid) { return kill(-pid, 0) == 0 && kill(pid, 0) != 0 && errno == ESRCH && has_living(pid); }
 
-// Programs that are not to outlive their owners.
+// The programs that must not outlive their owners.
 static struct {
   pthread_mutex_t lock;
   struct owned { int pid, has_ended; const void *owner; } *all;
@@ -207,7 +211,8 @@ static struct {
   pid_t process;  // a child that a C module has forked owns none of them
 } owned = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-// With all signals blocked: a handler that ends the process needs the list, and would wait for the thread that it has interrupted.
+// Blocks all signals: a handler that ends the process needs the list, and would wait for the thread that it has
+// interrupted.
 static void lock_owned(sigset_t *before) {
   sigset_t all;
   sigfillset(&all);
@@ -220,7 +225,7 @@ static void unlock_owned(const sigset_t *before) {
   pthread_sigmask(SIG_SETMASK, before, NULL);
 }
 
-// Whether its leader has ended, who is waited for, and nobody of its group goes on.
+// Returns whether the leader has ended and was waited for, and its group has no process left.
 static int is_over(int pid, int looks) {
   return waitpid(pid, NULL, WNOHANG) != 0 && (kill(-pid, 0) != 0 || (looks && !has_living(pid)));
 }
@@ -228,7 +233,7 @@ static int is_over(int pid, int looks) {
 static void signal_all(const struct owned *all, int count, int number) {
   for (int i = 0; i < count; i++) {
     kill(-all[i].pid, number);
-    // One that stands still hears of it, too.
+    // Stopped processes get the signal only when they continue.
     if (number != SIGKILL) kill(-all[i].pid, SIGCONT);
   }
 }
@@ -237,7 +242,8 @@ static void end_all(void) {
   if (owned.process == getpid()) linux_end_programs(NULL);
 }
 
-// The same when a signal ends the process: without memory. Another thread may have the lock for as long as a program starts.
+// Ends all programs when a signal ends the process, without allocating memory. Another thread may have the lock while
+// it starts a program.
 static void end_all_at_death(void) {
   if (owned.process != getpid()) return;
   int is_locked = 0;
@@ -247,7 +253,8 @@ static void end_all_at_death(void) {
   }
   if (!is_locked) return;
   for (int i = 0; i < owned.count; i++)
-    if (owned.all[i].has_ended && (kill(-owned.all[i].pid, 0) != 0 || kill(owned.all[i].pid, 0) == 0)) owned.all[i--] = owned.all[--owned.count];
+    if (owned.all[i].has_ended && (kill(-owned.all[i].pid, 0) != 0 || kill(owned.all[i].pid, 0) == 0))
+      owned.all[i--] = owned.all[--owned.count];
   signal_all(owned.all, owned.count, SIGTERM);
   for (int waited = 0; owned.count > 0 && waited <= 1000; waited++) {
     for (int i = owned.count - 1; i >= 0; i--)
@@ -258,7 +265,8 @@ static void end_all_at_death(void) {
   pthread_mutex_unlock(&owned.lock);
 }
 
-// Room for one more, and the functions that end the programs when the process ends. Returns 0 or an errno.
+// Makes room for one more program, and sets the functions that end programs when the process ends. Returns 0 or an
+// errno.
 static int reserve(void) {
   if (owned.process != getpid()) owned.count = 0;
   owned.process = getpid();
@@ -275,7 +283,7 @@ static int reserve(void) {
   return 0;
 }
 
-// A signal that ends the process while a program starts finds it in the list, or not yet begun.
+// A signal that ends the process finds a program either in the list or not started yet.
 static int start_owned(const linux_program *program, int *pid) {
   sigset_t before;
   lock_owned(&before);
@@ -299,7 +307,7 @@ int linux_refuses_to_watch_programs(void) {
   static _Atomic int is_known;
   if (is_known) return 0;
   int fd = linux_watch_program(getpid());
-  // Sandboxes that do not know the call answer with EPERM. Other errors pass.
+  // Sandboxes that do not know the call return EPERM. Other errors are temporary.
   if (fd < 0 && (errno == ENOSYS || errno == EPERM)) return errno;
   if (fd >= 0) close(fd);
   is_known = 1;
@@ -312,7 +320,7 @@ int linux_start_program(const linux_program *program, int *pid) {
   for (int i = 0; i < 4; i++) copy.descriptors[i] = out_of_the_way(program->descriptors[i], i, &spare[i]);
   const int is_lent = program->foreground >= 0;
   int failure = start_owned(&copy, pid);
-  // It may have got the terminal, and then found no program. Else it has it by now, unless it has ended already.
+  // A program that could not start may have the terminal already. One that started has it by now, unless it has ended.
   if (is_lent) linux_lend_terminal(failure ? getpgrp() : *pid);
   if (is_lent && failure) linux_take_terminal_back(0);
   for (int i = 0; i < 4; i++)
@@ -352,17 +360,17 @@ void linux_end_programs(const void *owner) {
     if (!owned.all[i].has_ended || is_left(owned.all[i].pid)) ending[count++] = owned.all[i];
     owned.all[i] = owned.all[--owned.count];
   }
-  // Before a signal that ends the process can come: it would find them no longer in the list.
+  // Before signals are unblocked: a signal that ends the process would not find these programs in the list any more.
   signal_all(ending, count, SIGTERM);
   unlock_owned(&before);
   for (int waited = 0; count > 0; waited++) {
-    // A look at all processes costs something: every fortieth of a second will do.
+    // Looking at all processes is expensive, so do it every twelfth time.
     for (int i = count - 1; i >= 0; i--) {
       if (waited < 1000 && !is_over(ending[i].pid, waited % 12 == 11)) continue;
       linux_take_terminal_back(ending[i].pid);
       ending[i] = ending[--count];
     }
-    // Seldom longer than a moment; and what is killed goes at once, but for what hangs in the kernel.
+    // Programs rarely take longer. A killed one ends at once, unless it hangs in the kernel.
     if (waited == 500) signal_all(ending, count, SIGKILL);
     if (count > 0) poll(NULL, 0, 2);
   }

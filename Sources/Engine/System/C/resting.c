@@ -1,4 +1,5 @@
-// Whether programs, and threads, work or wait for this process. /proc tells the system call that a thread sleeps in, and its arguments.
+// Whether programs and threads work or wait for this process. /proc shows the system call in which a thread sleeps, and
+// its arguments.
 #define _GNU_SOURCE
 #include "resting.h"
 
@@ -20,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// The threads of programs ------------------------------------------------------------------------------------------------
+// The threads of programs ---------------------------------------------------------------------------------------------
 
 enum { WORKS, READS, WAITS };
 
@@ -30,16 +31,16 @@ typedef struct {
   long call;  // -1: none
 } look;
 
-// The call that a thread sleeps in, and its first arguments; 0 if it sleeps in none.
+// Gets the system call in which a thread sleeps, and its arguments. Returns 0 if it sleeps in none.
 static int call_of(int process, int thread, long *call, unsigned long arguments[6]) {
   char path[64], text[256];
   snprintf(path, sizeof path, "/proc/%d/task/%d/syscall", process, thread);
   if (linux_read_file(path, text, sizeof text) <= 0) return 0;
-  return sscanf(text, "%ld 0x%lx 0x%lx 0x%lx 0x%lx 0x%lx 0x%lx", call, &arguments[0], &arguments[1], &arguments[2], &arguments[3],
-                &arguments[4], &arguments[5]) == 7 && *call >= 0;
+  return sscanf(text, "%ld 0x%lx 0x%lx 0x%lx 0x%lx 0x%lx 0x%lx", call, &arguments[0], &arguments[1], &arguments[2],
+                &arguments[3], &arguments[4], &arguments[5]) == 7 && *call >= 0;
 }
 
-// What a call waits for that nothing but another thread's or process's doing ends.
+// Returns what kind of call it is: READS and WAITS end only by the action of another thread or process.
 static int kind_of(long call, const unsigned long arguments[6]) {
   switch (call) {
   case SYS_read: case SYS_readv: return READS;
@@ -56,7 +57,7 @@ static int kind_of(long call, const unsigned long arguments[6]) {
   }
 }
 
-// Reads a thread's state; returns 0 if there is no such thread. Of a thread that sleeps, `switches` changes when it has run.
+// Reads a thread's state. `switches` changes whenever the thread has run. Returns 0 if there is no such thread.
 static int state_of_thread(int process, int thread, char *state, long *switches, int *has_alarm) {
   char path[64], text[4096];
   snprintf(path, sizeof path, "/proc/%d/task/%d/status", process, thread);
@@ -65,7 +66,7 @@ static int state_of_thread(int process, int thread, char *state, long *switches,
   char *forced = strstr(text, "\nnonvoluntary_ctxt_switches:"), *caught = strstr(text, "\nSigCgt:");
   if (!at || !own || !forced || sscanf(at + 7, " %c", state) != 1) return 0;
   *switches = strtol(own + 25, NULL, 10) + strtol(forced + 28, NULL, 10);
-  // A timer of its own may end the call: nothing tells whether one runs.
+  // A timer of the program may end the call, and /proc does not show whether one runs.
   *has_alarm = caught && strtoull(caught + 8, NULL, 16) >> (SIGALRM - 1) & 1;
   return 1;
 }
@@ -77,14 +78,14 @@ static look look_at(int process, int thread) {
   int has_alarm = 0;
   if (!state_of_thread(process, thread, &state, &it.switches, &has_alarm)) return it;
   if (!call_of(process, thread, &it.call, arguments)) return it.call = -1, it;
-  // The test runner has a handler of its own in this process.
+  // In this process, the test runner has a handler for SIGALRM.
   if (state != 'S' || has_alarm && process != getpid()) return it;
   it.kind = kind_of(it.call, arguments);
   it.reads = (int)arguments[0];
   return it;
 }
 
-// A program's descriptors, and ours, as far as they are ends of pipes.
+// An end of a pipe among the descriptors of a program or of this process.
 typedef struct {
   dev_t device;
   ino_t number;
@@ -119,26 +120,28 @@ static void note_ends(int process) {
   if (directory) closedir(directory);
 }
 
-// Whether somebody whose ends are noted can write to what a thread reads: to a pipe. What is typed in a terminal wakes its reader only
-// later, when the kernel finds time, so nobody can see whether that one rests.
+// Returns whether a noted process can write to the pipe that a thread reads. For a terminal the answer is always no:
+// the kernel wakes its reader only some time after a key was typed, so that a reader at rest cannot be recognized.
 static int is_fed(const look *it) {
   char path[64];
   struct stat status;
   snprintf(path, sizeof path, "/proc/%d/fd/%d", it->process, it->reads);
   if (stat(path, &status) || !S_ISFIFO(status.st_mode)) return 0;
   for (int i = 0; i < found.end_count; i++)
-    if (found.ends[i].writes && found.ends[i].device == status.st_dev && found.ends[i].number == status.st_ino) return 1;
+    if (found.ends[i].writes && found.ends[i].device == status.st_dev && found.ends[i].number == status.st_ino)
+      return 1;
   return 0;
 }
 
 static void add_process(int process, int skips_family) {
-  if (found.process_count == MOST_PROCESSES || skips_family && linux_is_family(process) || !linux_process_runs(process)) return;
+  if (found.process_count == MOST_PROCESSES || skips_family && linux_is_family(process)) return;
+  if (!linux_process_runs(process)) return;
   for (int i = 0; i < found.process_count; i++)
     if (found.processes[i] == process) return;
   found.processes[found.process_count++] = process;
 }
 
-// Adds all that the processes have started, and notes the threads of all. Returns 0 if there are too many.
+// Adds all processes that the processes have started, and the threads of all. Returns 0 if there are too many.
 static int gather(void) {
   int children[512];
   found.look_count = found.end_count = 0;
@@ -152,14 +155,16 @@ static int gather(void) {
     struct dirent *entry;
     while (tasks && (entry = readdir(tasks))) {
       if (entry->d_name[0] == '.') continue;
-      if (found.look_count < MOST_THREADS) found.looks[found.look_count++] = look_at(found.processes[i], atoi(entry->d_name));
+      if (found.look_count < MOST_THREADS)
+        found.looks[found.look_count++] = look_at(found.processes[i], atoi(entry->d_name));
     }
     if (tasks) closedir(tasks);
   }
   return found.look_count < MOST_THREADS;
 }
 
-// Whether all gathered threads rest. They are looked at twice: if none has run in between, all have rested at one moment.
+// Returns whether all gathered threads rest. Each is checked twice: if none has run in between, all rested at the same
+// moment.
 static int all_rest(void) {
   for (int i = 0; i < found.look_count; i++)
     if (found.looks[i].kind == WORKS) return 0;
@@ -178,7 +183,7 @@ static int all_rest(void) {
   return 1;
 }
 
-// Those that live in this process's time tell themselves what may happen to them.
+// Processes of the family report their own rest.
 static int programs_rest(void) {
   int all[MOST_PROCESSES], count = linux_programs(all, MOST_PROCESSES);
   found.process_count = found.look_count = found.end_count = 0;
@@ -197,11 +202,12 @@ int linux_process_rests(int process) {
   return rests;
 }
 
-// What children that were waited for had used when nothing of them was left: unchanged, there were no more of them.
+// The resources that children had used when none was left. While that is unchanged, no other child has run.
 static struct rusage clean;
 static int was_clean;
 
-// Whether no program can have run since then. Sets whether there are children, whether one of them has ended, and what they have used.
+// Returns whether no program can have run since then. Sets whether there are children, whether one of them has ended,
+// and the resources that they have used.
 static int is_still_clean(int *has_children, int *has_dead, struct rusage *used) {
   siginfo_t info = {0};
   *has_children = waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
@@ -220,8 +226,9 @@ static int some_programs_work(void) {
   if (!rest || found.process_count == 0 && has_children && !has_dead && !linux_has_family()) return 1;
   found.all_rest = found.process_count > 0;
   struct sigaction action;
-  // Children that nobody has to wait for leave no trace.
-  was_clean = !found.all_rest && !has_children && sigaction(SIGCHLD, NULL, &action) == 0 && action.sa_handler != SIG_IGN;
+  // If SIGCHLD is ignored, children leave no trace in the resources.
+  was_clean =
+      !found.all_rest && !has_children && sigaction(SIGCHLD, NULL, &action) == 0 && action.sa_handler != SIG_IGN;
   clean = used;
   return 0;
 }
@@ -258,7 +265,7 @@ int linux_is_pipe_of_programs(dev_t device, ino_t number) {
   return is;
 }
 
-// Words for reports ------------------------------------------------------------------------------------------------------
+// Texts for reports ---------------------------------------------------------------------------------------------------
 
 #define CALL(name) { SYS_##name, #name }
 static const struct {
@@ -266,9 +273,9 @@ static const struct {
   const char *name;
 } calls[] = {
     CALL(read), CALL(readv), CALL(write), CALL(writev), CALL(ppoll), CALL(pselect6), CALL(epoll_pwait), CALL(nanosleep),
-    CALL(clock_nanosleep), CALL(futex), CALL(wait4), CALL(waitid), CALL(connect), CALL(accept), CALL(accept4), CALL(recvfrom),
-    CALL(recvmsg), CALL(sendto), CALL(sendmsg), CALL(rt_sigsuspend), CALL(rt_sigtimedwait), CALL(flock), CALL(fcntl), CALL(fsync),
-    CALL(openat),
+    CALL(clock_nanosleep), CALL(futex), CALL(wait4), CALL(waitid), CALL(connect), CALL(accept), CALL(accept4),
+    CALL(recvfrom), CALL(recvmsg), CALL(sendto), CALL(sendmsg), CALL(rt_sigsuspend), CALL(rt_sigtimedwait), CALL(flock),
+    CALL(fcntl), CALL(fsync), CALL(openat),
 #ifdef SYS_poll
     CALL(poll), CALL(select), CALL(epoll_wait), CALL(pause), CALL(open),
 #endif
@@ -286,7 +293,7 @@ static void describe_call(int process, long call, const unsigned long arguments[
   if (count > 0 && length < (int)size) snprintf(text + length, size - (size_t)length, " of %s", target);
 }
 
-// The words of a process, as ps(1) has them.
+// Gets the command line of a process, as ps(1) shows it.
 static void words_of(int process, char text[80]) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/cmdline", process);
@@ -312,15 +319,16 @@ void linux_working_programs(void *context, void (*each)(void *context, const cha
     long number;
     unsigned long arguments[6];
     words_of(it->process, words);
-    if (call_of(it->process, it->thread, &number, arguments)) describe_call(it->process, number, arguments, call, sizeof call);
-    else *call = 0;
+    *call = 0;
+    if (call_of(it->process, it->thread, &number, arguments))
+      describe_call(it->process, number, arguments, call, sizeof call);
     snprintf(line, sizeof line, "process %d (%s) %s%s", it->process, words, *call ? "is in " : "computes", call);
     each(context, line);
   }
   pthread_mutex_unlock(&found.lock);
 }
 
-// Threads of this process --------------------------------------------------------------------------------------------------
+// Threads of this process ---------------------------------------------------------------------------------------------
 
 int linux_thread_rests(int thread, long *switches) {
   char state = 0;
@@ -347,6 +355,6 @@ void linux_count_thread(int difference) { counted += difference; }
 
 int linux_uncounted_threads(void) {
   struct stat status;
-  // A directory has a link for itself, one for its name, and one for each thread.
+  // A directory has two links of its own and one for each subdirectory, which here is a thread.
   return stat("/proc/self/task", &status) ? 0 : (int)status.st_nlink - 2 - counted;
 }

@@ -31,20 +31,20 @@ int linux_take_watched_signal(int fd) {
   return read(fd, &info, sizeof info) == sizeof info ? (int)info.ssi_signo : 0;
 }
 
-// Listeners ------------------------------------------------------------------------------------------------------------
+// Listeners -----------------------------------------------------------------------------------------------------------
 
 enum { LISTENERS = 256 };
 
-// Read by the handler, changed under the lock. A place is free while its number is 0.
+// The handler reads it; changes need the lock. An entry is free while its number is 0.
 static struct listener {
   _Atomic int number, fd, hears;
-  _Atomic int is_waiting;     // a signal has come, and has not been taken
-  _Atomic int64_t came;       // when, in nanoseconds
+  _Atomic int is_waiting;  // a signal has come and was not taken
+  _Atomic int64_t came;  // the time at which it came, in nanoseconds
 } listeners[LISTENERS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sigaction before[NSIG];
 static int hearing[NSIG];
-// How many handlers run. A descriptor is closed when none does that might write to it.
+// The number of running handlers. A descriptor is closed when none is left that might write to it.
 static atomic_int running;
 
 static void pass_on(int number, siginfo_t *info, void *context) {
@@ -53,7 +53,7 @@ static void pass_on(int number, siginfo_t *info, void *context) {
     old->sa_sigaction(number, info, context);
   } else if (old->sa_handler == SIG_DFL) {
     if (number != SIGTSTP && number != SIGCONT) linux_do_last_acts();
-    // The signal is blocked until this handler returns, and then it ends the process.
+    // The signal is blocked until this handler returns, and then ends the process.
     linux_raise_default(number);
   } else if (old->sa_handler != SIG_IGN) {
     old->sa_handler(number);
@@ -72,7 +72,8 @@ static void on_signal(int number, siginfo_t *info, void *context) {
     struct listener *listener = &listeners[i];
     if (atomic_load(&listener->number) != number || !atomic_load(&listener->hears)) continue;
     is_heard = 1;
-    if (atomic_exchange(&listener->is_waiting, 1) && time - atomic_load(&listener->came) < 1000000000LL) is_stuck = ends;
+    if (atomic_exchange(&listener->is_waiting, 1) && time - atomic_load(&listener->came) < 1000000000LL)
+      is_stuck = ends;
     atomic_store(&listener->came, time);
     const uint64_t one = 1;
     (void)!write(atomic_load(&listener->fd), &one, sizeof one);

@@ -6,7 +6,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-// A socket's path may have 107 bytes, and directories are as long as they please: the kernel gets there by a descriptor.
+// A socket's path may have 107 bytes, but that of a directory may be longer: use the path of the directory's
+// descriptor.
 static int address(struct sockaddr_un *a, int fd, const char *name) {
   memset(a, 0, sizeof *a);
   a->sun_family = AF_UNIX;
@@ -22,12 +23,11 @@ int linux_listen(int directory, const char *name, const char *temporary, linux_f
   struct sockaddr_un a;
   struct stat status;
   unlinkat(directory, temporary, 0);
-  // The mode of the socket before `bind` is that of the file which `bind` makes. A tight umask would do the same, but it
-  // belongs to all threads.
+  // `bind` gives the file the mode of the socket. A strict umask would do the same, but it applies to all threads.
   if (fchmod(fd, 0600) != 0 || address(&a, directory, temporary) != 0 ||
       bind(fd, (struct sockaddr *)&a, sizeof a) != 0)
     return linux_give_up(fd);
-  // Nobody finds it under its name before it listens.
+  // The socket gets its name only when it listens, so that no process can connect too early.
   if (listen(fd, 4096) != 0 || fstatat(directory, temporary, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
       renameat(directory, temporary, directory, name) != 0) {
     int error = errno;
@@ -75,8 +75,9 @@ int linux_send_datagram(const char *path, const void *bytes, size_t count) {
   if (path[0] == '@') address.sun_path[0] = 0;
   int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
+  const socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length);
   ssize_t n;
-  do n = sendto(fd, bytes, count, MSG_NOSIGNAL, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length));
+  do n = sendto(fd, bytes, count, MSG_NOSIGNAL, (struct sockaddr *)&address, size);
   while (n < 0 && errno == EINTR);
   linux_give_up(fd);
   return n < 0 ? -1 : 0;

@@ -13,9 +13,9 @@
 // The first error of each standard descriptor, by its number.
 static _Atomic int losses[3];
 static int (*_Atomic interruption)(void);
-// The streams themselves: a prompt exchanges the variables `stdout` and `stdin` for a while.
+// The streams themselves, since a prompt replaces the variables `stdout` and `stdin` for some time.
 static FILE *streams[3];
-// A child that a C module has forked does not answer for its parent's output.
+// The process that opened the streams. A child that a C module has forked does not report losses of its parent.
 static pid_t owner;
 
 void linux_note_loss(int fd, int error) {
@@ -30,7 +30,8 @@ static int is_interrupted(void) {
   return has_come && has_come();
 }
 
-// Another process has made the descriptor non-blocking. A signal that comes between the question and the wait ends the wait.
+// Waits for a descriptor that another process has made non-blocking. Signals are blocked between the check and the
+// wait, so that a signal in between ends the wait.
 static void wait_for_room(int fd) {
   struct pollfd room = {.fd = fd, .events = POLLOUT};
   sigset_t all, before;
@@ -40,7 +41,7 @@ static void wait_for_room(int fd) {
   pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-// Writes all of it. Returns how much was written; if that is less, errno says why.
+// Writes all bytes. Returns how many were written; if not all, errno has the reason.
 static size_t write_fully(int fd, const char *bytes, size_t length) {
   size_t done = 0;
   while (done < length) {
@@ -68,9 +69,9 @@ void linux_print(int fd, const void *bytes, size_t length) {
   fflush(stream);
 }
 
-// The streams ------------------------------------------------------------------------------------------------------------
+// The streams ---------------------------------------------------------------------------------------------------------
 
-// A stream of the C library that stands for a descriptor would drop what a non-blocking one does not take.
+// A plain stream of the C library would drop bytes that a non-blocking descriptor does not accept.
 static ssize_t write_stream(void *cookie, const char *bytes, size_t length) {
   return (ssize_t)write_fully((int)(intptr_t)cookie, bytes, length);
 }
@@ -94,7 +95,7 @@ static FILE *open_stream(int fd, FILE *original) {
 }
 
 static void flush(FILE *stream) {
-  // Another thread that prints at this moment may wait for room, for ever: it is given a tenth of a second.
+  // Another thread that prints now may wait for room without end: give it a tenth of a second.
   for (int waited = 0; stream && waited < 100; waited++) {
     if (ftrylockfile(stream) == 0) {
       fflush_unlocked(stream);
@@ -113,9 +114,9 @@ static int is_ignored(int number) {
 static void report(int fd, int error) {
   char line[512];
   const char *text = linux_error_text(error);
-  int length = snprintf(line, sizeof line, "%s: cannot write standard %s: %s: %c%s\n",
-                        *program_invocation_short_name ? program_invocation_short_name : "rlhost", fd == 1 ? "output" : "error",
-                        linux_error_name(error), tolower((unsigned char)*text), text + 1);
+  const char *program = *program_invocation_short_name ? program_invocation_short_name : "rlhost";
+  int length = snprintf(line, sizeof line, "%s: cannot write standard %s: %s: %c%s\n", program,
+                        fd == 1 ? "output" : "error", linux_error_name(error), tolower((unsigned char)*text), text + 1);
   if (length > 0) (void)linux_write_all(2, line, (size_t)length < sizeof line ? (size_t)length : sizeof line - 1);
 }
 
@@ -125,7 +126,8 @@ int linux_settle_standard_streams(int status) {
   for (int fd = 1; fd <= 2; fd++) {
     const int error = atomic_exchange(&losses[fd], 0);
     if (!error) continue;
-    // As of any program in a pipeline whose reader has gone; unless that is to be an error, which SIG_IGN says.
+    // Like other programs of a pipeline whose reader has gone, end quietly. A program that ignores SIGPIPE wants an
+    // error.
     const int is_quiet = fd == 1 && error == EPIPE && !is_ignored(SIGPIPE);
     if (!is_quiet) report(fd, error);
     if (status == 0) status = is_quiet ? 128 + SIGPIPE : 1;
@@ -142,7 +144,7 @@ static void settle_at_exit(int status, void *nothing) {
 }
 
 void linux_open_standard_streams(void) {
-  // From the lowest on: `open` takes the first number that is free.
+  // In ascending order, since `open` takes the lowest free number.
   for (int fd = 0; fd <= 2; fd++)
     if (!linux_is_open(fd)) open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
   owner = getpid();

@@ -1,4 +1,4 @@
-// Whether anything outside of this process may still bring something to it by descriptors whose other ends are not its own.
+// Whether anything outside this process may still send data to those of its descriptors that have other ends elsewhere.
 #define _GNU_SOURCE
 #include "CLinux.h"
 
@@ -15,24 +15,24 @@
 #include <sys/socket.h>
 #include <sys/statfs.h>
 
-// Descriptors ----------------------------------------------------------------------------------------------------------
+// Descriptors ---------------------------------------------------------------------------------------------------------
 
 typedef enum { UNKNOWN, FOREIGN, PIPE, FIFO, LOCAL, INTERNET, LISTENER, SPEAKER, EVENT, SET, PROGRAM, TERMINAL } kind;
 
-// One of this process's descriptors. What cannot change any more is kept until it is closed.
+// A descriptor of this process. Properties that cannot change are kept until it is closed.
 typedef struct {
   kind kind;
   int fd, is_final, type;
   dev_t device;
   ino_t number;
-  int writes, reads;              // a pipe's end
-  int peer_process;               // of a local socket
-  int other;                      // the connection's other end, where it was last seen; -1: not here
-  unsigned asked;                 // the question in which the connection was looked at from its other end
-  struct sockaddr_in6 own, peer;  // of the internet: as IPv6, port 0 if there is none
+  int writes, reads;  // for the end of a pipe
+  int peer_process;  // for a local socket
+  int other;  // the descriptor of the connection's other end when it was last found; -1: not in this process
+  unsigned asked;  // the number of the question in which the connection was checked from its other end
+  struct sockaddr_in6 own, peer;  // for an internet socket: in the form of IPv6; port 0 if there is none
 } descriptor;
 
-// By number; guarded by `lock`.
+// By descriptor number; guarded by `lock`.
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static descriptor *known;
 static int capacity;
@@ -74,20 +74,20 @@ static void describe_socket(descriptor *it) {
   it->is_final = it->type != SOCK_DGRAM && (it->kind == LISTENER || has_peer);
 }
 
-// Those that share one inode are told apart by their names.
+// Such descriptors share one inode; their names tell their kinds.
 static kind anonymous_kind(int fd) {
   char path[64], target[64];
   snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
   ssize_t length = readlink(path, target, sizeof target - 1);
   target[length > 0 ? length : 0] = 0;
   if (strstr(target, "pidfd")) return PROGRAM;
-  // This process writes to it, in a signal handler, say.
+  // Only this process writes to an eventfd, for example in a signal handler.
   if (strstr(target, "eventfd")) return EVENT;
   if (strstr(target, "eventpoll")) return SET;
   return strstr(target, "signalfd") || strstr(target, "notify") ? SPEAKER : FOREIGN;
 }
 
-// What is known of an open descriptor; NULL if there is none, or no memory.
+// Returns the properties of an open descriptor; NULL if it is not open or there is no memory.
 static descriptor *describe(int fd) {
   struct stat status;
   if (fd < 0 || fstat(fd, &status)) return NULL;
@@ -107,7 +107,7 @@ static descriptor *describe(int fd) {
     int mode = fcntl(fd, F_GETFL) & O_ACCMODE;
     it->reads = mode != O_WRONLY;
     it->writes = mode != O_RDONLY;
-    // One with a name may be opened by anybody.
+    // Any process may open a FIFO with a name.
     it->kind = fstatfs(fd, &system) == 0 && system.f_type == 0x50495045 ? PIPE : FIFO;
     it->is_final = 1;
   } else if (S_ISSOCK(status.st_mode)) {
@@ -124,7 +124,7 @@ static int same(const struct sockaddr_in6 *a, const struct sockaddr_in6 *b) {
   return a->sin6_port == b->sin6_port && memcmp(&a->sin6_addr, &b->sin6_addr, 16) == 0;
 }
 
-// Every address of this machine's.
+// Returns whether the address stands for all addresses of this machine.
 static int is_any(const struct sockaddr_in6 *a) {
   static const unsigned char zero[16], mapped[16] = {[10] = 0xff, [11] = 0xff};
   return memcmp(&a->sin6_addr, zero, 16) == 0 || memcmp(&a->sin6_addr, mapped, 16) == 0;
@@ -136,16 +136,17 @@ static int is_loopback(const struct sockaddr_in6 *a) {
   return memcmp(bytes, one, 16) == 0 || memcmp(bytes, mapped, 12) == 0 && bytes[12] == 127;
 }
 
-// Other ends -----------------------------------------------------------------------------------------------------------
+// Other ends ----------------------------------------------------------------------------------------------------------
 
-// Whether a descriptor of this process is the other end of one.
+// Returns whether one descriptor of this process is the other end of another.
 static int is_other_end(const descriptor *it, const descriptor *other) {
   if (other->fd == it->fd || other->kind != it->kind) return 0;
-  if (it->kind == INTERNET) return other->type == it->type && same(&other->own, &it->peer) && same(&other->peer, &it->own);
+  if (it->kind == INTERNET)
+    return other->type == it->type && same(&other->own, &it->peer) && same(&other->peer, &it->own);
   return other->number == it->number && other->device == it->device && (it->reads ? other->writes : other->reads);
 }
 
-// Whether it listens where one is connected to.
+// Returns whether a socket listens at the address to which another one is connected.
 static int is_listener_of(const descriptor *it, const descriptor *other) {
   return other->kind == LISTENER && other->own.sin6_port == it->peer.sin6_port &&
          (same(&other->own, &it->peer) ||
@@ -153,7 +154,7 @@ static int is_listener_of(const descriptor *it, const descriptor *other) {
               (is_loopback(&it->peer) || memcmp(&it->own.sin6_addr, &it->peer.sin6_addr, 16) == 0));
 }
 
-// All open descriptors are described once for each question, if any has to be.
+// All open descriptors, listed at most once for each question.
 static struct {
   int *fds, count, capacity;
   int is_there;
@@ -179,14 +180,16 @@ static void list_all(void) {
   if (directory) closedir(directory);
 }
 
-// The other end of a descriptor in this process, or NULL. `is_expected`: nobody has accepted it yet.
+// Returns the other end of a descriptor if it is in this process, else NULL. Sets `is_expected` if this process has not
+// accepted the connection yet.
 static descriptor *other_end(int fd, int *is_expected) {
   descriptor *it = &known[fd];
   *is_expected = 0;
-  // As long as this end is open at both sides, so is that one: if not under this number, then in a program, which is asked by itself.
+  // While this end is connected, the other end is open: under the same number, or in a program, which is checked
+  // separately.
   if (it->other >= 0 && is_other_end(it, &known[it->other])) return &known[it->other];
   list_all();
-  // What is described may have moved.
+  // Listing may have moved the table of descriptors.
   it = &known[fd];
   it->other = -1;
   for (int i = 0; i < all.count; i++) {
@@ -199,13 +202,13 @@ static descriptor *other_end(int fd, int *is_expected) {
   return NULL;
 }
 
-// How much that was sent is not acknowledged; an end counts as one byte.
+// Returns the number of bytes that were sent and not acknowledged; the end of the data counts as one byte.
 static int unacknowledged(int fd) {
   int bytes = 0;
   return ioctl(fd, SIOCOUTQ, &bytes) ? 0 : bytes;
 }
 
-// Whether something that one end has sent has not reached the other one.
+// Returns whether data from one end has not reached the other one.
 static int is_on_the_way(int from, int to) {
   if (unacknowledged(from) == 0) return 0;
   struct tcp_info sender = {0}, receiver = {0};
@@ -213,7 +216,7 @@ static int is_on_the_way(int from, int to) {
   if (getsockopt(from, IPPROTO_TCP, TCP_INFO, &sender, &size)) return 0;
   size = sizeof receiver;
   if (getsockopt(to, IPPROTO_TCP, TCP_INFO, &receiver, &size)) return 0;
-  // Full: nothing moves until somebody reads there.
+  // If the receiver has data to read, its buffer may be full, so that nothing moves until it reads.
   if (linux_bytes_to_read(to) > 0) return 0;
   enum { ESTABLISHED = 1, FIN_WAIT = 4 };
   if (sender.tcpi_state == FIN_WAIT && receiver.tcpi_state == ESTABLISHED) return 1;
@@ -221,7 +224,7 @@ static int is_on_the_way(int from, int to) {
          sender.tcpi_bytes_sent - sender.tcpi_bytes_retrans > receiver.tcpi_bytes_received;
 }
 
-// The question ---------------------------------------------------------------------------------------------------------
+// The question --------------------------------------------------------------------------------------------------------
 
 static int around_pipe(int fd) {
   int is_expected;
@@ -252,7 +255,7 @@ static int around_connection(int fd) {
 enum { DEEPEST = 4 };
 static int around(int fd, int depth);
 
-// Of an epoll instance: the furthest of those that it watches.
+// Returns the furthest of the descriptors that an epoll instance watches.
 static int around_set(int fd, int depth) {
   char path[64], text[16384];
   snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
@@ -266,12 +269,12 @@ static int around_set(int fd, int depth) {
   return worst;
 }
 
-// Some of what was asked about can be written to by any thread of this process.
+// Whether any thread of this process can write to the other end of some descriptor in question.
 static int has_open_ends;
 
-// From where one can become ready that is open at its other end.
+// Returns how far away the events are for a descriptor whose other end is open.
 static int around(int fd, int depth) {
-  // Before anything is asked about it: a connection's ends are looked at together.
+  // Check this first: both ends of a connection are checked together.
   if (fd >= 0 && fd < capacity && known[fd].kind == INTERNET && known[fd].asked == question) return LINUX_INSIDE;
   const descriptor *it = describe(fd);
   if (!it) return LINUX_OUTSIDE;
@@ -284,14 +287,15 @@ static int around(int fd, int depth) {
     has_open_ends = 1;
     return it->peer_process == getpid() || linux_is_family(it->peer_process) ? LINUX_INSIDE : LINUX_OUTSIDE;
   case INTERNET: return around_connection(fd);
-  // A program that works is asked about by itself.
+  // Whether programs work is checked separately.
   case PROGRAM: return linux_has_family() || linux_all_programs_rest() ? LINUX_INSIDE : LINUX_OUTSIDE;
   case TERMINAL: return linux_has_family() ? LINUX_INSIDE : LINUX_OUTSIDE;
   default: return LINUX_OUTSIDE;
   }
 }
 
-// A thread of a C module may do anything with the ends of pipes here. One of our own that begins or ends is counted a moment later.
+// A thread of a C module may do anything with pipes of this process. A thread of this library that begins or ends is
+// counted a moment later, so wait 2 ms before deciding.
 static int around_threads(void) {
   enum { MOMENT = 2000000 };
   static int64_t since;
@@ -301,7 +305,8 @@ static int around_threads(void) {
   return now - since < MOMENT ? LINUX_ON_THE_WAY : LINUX_OUTSIDE;
 }
 
-// What the other end has closed, or the kernel has given up, brings nothing more; it may only have left something to be sent.
+// Returns whether nothing more can arrive, because the other end or the kernel has closed the connection. Data to send
+// may be left.
 static int is_over(int fd, short events) {
   if (events & (POLLHUP | POLLNVAL)) return 1;
   const descriptor *it = events & POLLRDHUP ? describe(fd) : NULL;

@@ -35,15 +35,15 @@ static void apply(enum terminal_mode mode) {
 
 void terminal_set_mode(enum terminal_mode mode) {
   if (mode == current) return;
-  // Whoever had the terminal may have changed its settings for good.
+  // A program that had the terminal may have changed its settings on purpose.
   if (current == TERMINAL_OWN) tcgetattr(0, &own);
   current = mode;
   apply(mode);
-  // The end that somebody has typed is not that of what comes next.
+  // An end of input that was typed does not apply to later input.
   if (mode == TERMINAL_RAW) clearerr(stdin);
 }
 
-// The terminal is given back: a signal is about to end the process.
+// Restores the terminal before a signal ends the process.
 static void say_farewell(void) {
   if (current == TERMINAL_OWN) return;
   apply(TERMINAL_OWN);
@@ -62,7 +62,7 @@ int terminal_echoes(void) {
 }
 
 int terminal_keys(void) {
-  // A file of our own: that it does not block must not concern the shell, with which we share the other.
+  // Open the terminal again, so that only this descriptor does not block: the shell shares the other one.
   int fd = open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   return fd < 0 ? 0 : fd;
 }
@@ -94,7 +94,7 @@ int terminal_capture(void) {
   copy_size();
   linux_guard_terminals();
   linux_at_death(LINUX_LEAVE_PROMPT, say_farewell);
-  // Not all files: one from which another thread reads is locked.
+  // Not fflush(NULL), which would wait for the lock of a stream from which another thread reads.
   terminal_flush();
   for (int fd = 1; fd <= 2; fd++) {
     if (!isatty(fd)) continue;
@@ -121,7 +121,7 @@ void terminal_lend(int lends) {
 
 static volatile sig_atomic_t continued;
 
-// The process goes on after having been stopped, and a shell had the terminal; or the size has changed.
+// Handles SIGCONT, after a shell may have had the terminal, and SIGWINCH.
 static void on_change(int number) {
   int saved = errno;
   if (number == SIGCONT) {

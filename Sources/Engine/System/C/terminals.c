@@ -12,17 +12,18 @@
 #include <termios.h>
 #include <unistd.h>
 
-// What a process does to terminals, and how they are given back: those that scripts have made raw, and the one that it has lent to a program.
+// Changes of terminals, and how they are undone: terminals that scripts have made raw, and the terminal that is lent to
+// a program.
 
 static struct raw {
   volatile sig_atomic_t is_raw;
-  volatile sig_atomic_t is_put_down;  // it is as it was found, for the time of a stop
+  volatile sig_atomic_t is_put_down;  // its settings are restored during a stop
   int fd;
   struct termios own, settings;
   char greeting[256], farewell[256];
 } raws[8];
 
-// A child that a C module has forked has done nothing to them.
+// The process that changed them. A child that a C module has forked restores nothing.
 static pid_t owner;
 
 static struct raw *raw_of(int fd) {
@@ -31,7 +32,7 @@ static struct raw *raw_of(int fd) {
   return NULL;
 }
 
-// What another group has now is not to be changed.
+// Returns whether this process's group is in the foreground: another group's terminal must not change.
 static int is_in_front(int fd) {
   const pid_t front = tcgetpgrp(fd);
   return front < 0 || front == getpgrp();
@@ -70,7 +71,7 @@ void linux_take_terminals_up(void) {
     raw->is_put_down = 0;
     some = 1;
   }
-  // Whoever draws when the size has changed draws now.
+  // Programs that draw at a change of size draw now.
   if (some) kill(owner, SIGWINCH);
 }
 
@@ -81,7 +82,7 @@ static void on_continue(int number, siginfo_t *information, void *context) {
   errno = saved;
 }
 
-// A shell has the terminal while we stand still, and its user has it as it was.
+// During a stop, a shell has the terminal, so restore its settings.
 static void on_stop(int number, siginfo_t *information, void *context) {
   (void)information, (void)context;
   const int saved = errno;
@@ -94,7 +95,7 @@ static void on_stop(int number, siginfo_t *information, void *context) {
     }
   sigaction(number, &standard, &before);
   raise(number);
-  // SIGCONT has come, or it was not to stop: nobody could have it go on.
+  // SIGCONT has come; or the signal was ignored, as in an orphaned group, which no process could continue.
   sigaction(number, &before, NULL);
   linux_take_terminals_up();
   errno = saved;
@@ -167,13 +168,13 @@ int linux_terminal_size(int fd, int *rows, int *columns) {
   return 0;
 }
 
-// Lending ----------------------------------------------------------------------------------------------------------------
+// Lending -------------------------------------------------------------------------------------------------------------
 
 static volatile sig_atomic_t lent_to;
 static int lent = -1;
 static struct termios before_lending;
 
-// Whoever is not in front, and says who is, is stopped for it, unless he does not want to hear of that.
+// The kernel stops a background process that sets the foreground group, unless it blocks SIGTTOU.
 static void put_in_front(int group) {
   sigset_t output, before;
   sigemptyset(&output);

@@ -4,12 +4,12 @@
 _Thread_local void *linux_thread_pointer;
 static pthread_key_t key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-// The same for all threads, each of which sets it.
+// The same function for all threads.
 static void (*_Atomic dropper)(void *);
 
 static void make_key(void) { pthread_key_create(&key, dropper); }
 
-// The thread-local variable is the fast way to the value; the key exists for its destructor.
+// The thread-local variable makes reading fast; the key exists for its destructor.
 void linux_set_thread_value(void *value, void (*drop)(void *)) {
   if (drop) {
     dropper = drop;

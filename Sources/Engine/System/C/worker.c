@@ -1,4 +1,4 @@
-// The process in which tests run: who keeps it, how it talks to the runner, and what tests change of it.
+// The process in which tests run: its keeper, its channel to the runner, and the state that tests change.
 #define _GNU_SOURCE
 #include "CLinux.h"
 
@@ -13,26 +13,26 @@
 #include <sys/wait.h>
 #include <time.h>
 
-// The keeper of a process ----------------------------------------------------------------------------------------------
+// The keeper ----------------------------------------------------------------------------------------------------------
 
 static int kept;
 
-// What tells a process that it is about to be killed; by default it ends it.
+// Returns the signal that warns a process before it is killed; by default it ends the process.
 static int warning(void) { return SIGRTMIN + 6; }
 enum { PATIENCE = 3 };
 
-// It has some seconds to say its last words, if it wants to.
+// The process gets three seconds for its last words.
 static void on_end(int number) {
   kill(kept, number == SIGALRM ? SIGKILL : warning());
   alarm(PATIENCE);
 }
 
-// Ends whatever is left; returns when all have gone, or after some seconds.
+// Kills all programs that are left. Returns when they are gone, or after some seconds.
 static void end_all(void) {
   int all[256];
   struct timespec pause = {.tv_nsec = 1000000};
   for (int round = 0; round < 5000; round++) {
-    // Children of those that end become ours.
+    // Children of processes that have ended become children of this one.
     int count = linux_children_of(getpid(), all, 256);
     for (int i = 0; i < count; i++) kill(all[i], SIGKILL);
     int found;
@@ -78,33 +78,33 @@ static void get_keeper(void) {
   }
   sigprocmask(SIG_SETMASK, &before, NULL);
   if (kept < 0) return;
-  // Signals to this process's group are not for the keeper.
+  // Signals to this process's group must not reach the keeper.
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != above) _exit(1);
   linux_set_keeper(above);
 }
 
-// Its last words ----------------------------------------------------------------------------------------------------------
+// Last words ----------------------------------------------------------------------------------------------------------
 
 void linux_set_last_words(void (*words)(void)) {
   static int is_ready;
   linux_at_death(LINUX_SAY_LAST_WORDS, words);
   if (is_ready) return;
   is_ready = 1;
-  // A stack may be what it dies of, and what it says takes a large one.
+  // The process may die of a stack overflow, and the last words need a large stack.
   enum { SIZE = 1 << 20 };
   stack_t stack = {.ss_size = SIZE};
   stack.ss_sp = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (stack.ss_sp != MAP_FAILED) sigaltstack(&stack, NULL);
 }
 
-// Its addresses ----------------------------------------------------------------------------------------------------------
+// Addresses -----------------------------------------------------------------------------------------------------------
 
 int linux_fix_addresses(void) {
   int now = personality(0xffffffff);
   if (now < 0) return 0;
-  // The programs that it starts have theirs as ever.
+  // Programs that it starts have random addresses, as usual.
   if (now & ADDR_NO_RANDOMIZE) return personality((unsigned long)(now & ~ADDR_NO_RANDOMIZE)) >= 0;
   if (personality((unsigned long)(now | ADDR_NO_RANDOMIZE)) < 0) return 0;
   static char text[65536];
@@ -119,7 +119,7 @@ int linux_fix_addresses(void) {
   return 0;
 }
 
-// The runner's end -----------------------------------------------------------------------------------------------------
+// The channel to the runner -------------------------------------------------------------------------------------------
 
 static int channel = -1, output = -1;
 
@@ -131,14 +131,14 @@ static void on_pipe(int number) { (void)number; }
 
 void linux_become_worker(void) {
   get_keeper();
-  // Out of the way of scripts, and nothing for programs.
+  // A high number keeps the descriptor away from scripts; programs do not inherit it.
   channel = fcntl(3, F_DUPFD_CLOEXEC, 900);
   output = fcntl(1, F_DUPFD_CLOEXEC, 900);
   if (channel >= 0) close(3);
   else channel = 3;
   if (output < 0) output = 1;
   setvbuf(stdout, NULL, _IOLBF, 0);
-  // A handler, which programs that it starts do not inherit.
+  // A handler rather than SIG_IGN, which programs would inherit.
   struct sigaction action = {.sa_handler = on_pipe, .sa_flags = SA_RESTART};
   sigemptyset(&action.sa_mask);
   sigaction(SIGPIPE, &action, NULL);
@@ -153,13 +153,13 @@ int linux_restore_output(void) {
   return 1;
 }
 
-// What tests change: the current directory, the environment, ignored signals and the locale ------------------------------
+// The state that tests change: the current directory, the environment, ignored signals and the locale -----------------
 
 extern char **environ;
 
 static struct {
   char directory[4096], locale[256];
-  char **variables;  // copies, NULL at the end
+  char **variables;  // copies, with NULL at the end
   struct sigaction signals[32];
 } noted;
 
@@ -227,10 +227,11 @@ void linux_restore_state(void *context, void (*each)(void *context, const char *
   }
   for (int i = 1; i < 32; i++) {
     struct sigaction action;
-    // Modules for sockets ignore this one for good, when they are loaded.
+    // Modules for sockets ignore SIGPIPE permanently when they are loaded.
     if (i == SIGPIPE) continue;
-    // Handlers come with modules, once for the process.
-    if (sigaction(i, NULL, &action) || (action.sa_handler == SIG_IGN) == (noted.signals[i].sa_handler == SIG_IGN)) continue;
+    // Handlers belong to modules, which set them once for the process.
+    if (sigaction(i, NULL, &action)) continue;
+    if ((action.sa_handler == SIG_IGN) == (noted.signals[i].sa_handler == SIG_IGN)) continue;
     sigaction(i, &noted.signals[i], NULL);
     say(context, each, action.sa_handler == SIG_IGN ? "signal (%s is ignored)" : "signal (%s is no longer ignored)",
         sigabbrev_np(i) ? sigabbrev_np(i) : "one");

@@ -1,12 +1,13 @@
 internal import CLinux
 
-/// The words that this process was started with.
+/// The command line of this process.
 package enum Arguments {
-    /// The path by which this program was started, as its directory was then; without a look at /proc, which may not be there.
+    /// The path by which the program was started, relative to the directory at that time. Works without /proc, which
+    /// some containers lack.
     package static var executable: UnsafePointer<CChar>? { linux_executable() }
 
-    /// The program's name first. Not `CommandLine.arguments`: those are read from /proc, which may not be there, and what is no text
-    /// would be repaired.
+    /// Calls `word` for each argument, the program's name first. Not `CommandLine.arguments`, which reads /proc and
+    /// repairs bytes that are not UTF-8.
     package static func all<Word>(_ word: (UnsafePointer<CChar>) -> Word) -> [Word] {
         var all: [Word] = []
         guard var next = linux_arguments() else { return all }

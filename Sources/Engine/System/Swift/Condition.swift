@@ -1,16 +1,16 @@
 internal import CLinux
 
-/// A lock, and something to wait for while one holds it: NSCondition.
+/// A lock with a condition to wait for: NSCondition.
 ///
-/// Where a value is only guarded, `Lock` is simpler, and cannot be forgotten.
+/// To guard only a value, use `Lock`: it is simpler, and its value cannot be used without locking.
 package final class Condition: @unchecked Sendable {
-    // Sendable: the two are made for this.
+    // Sendable: mutex and condition are made for several threads.
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
     private let condition = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
 
     package init() {
         pthread_mutex_init(mutex, nil)
-        // Of the clock that nobody sets: a wait is neither cut short nor drawn out when the date changes.
+        // By the monotonic clock, so that setting the wall clock neither shortens nor lengthens a wait.
         var attributes = pthread_condattr_t()
         pthread_condattr_init(&attributes)
         pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
@@ -27,7 +27,7 @@ package final class Condition: @unchecked Sendable {
 
     package func lock() { pthread_mutex_lock(mutex) }
     package func unlock() { pthread_mutex_unlock(mutex) }
-    /// Whether the lock was free; then it is held.
+    /// Locks if the lock is free. Returns whether it did.
     package func tryLock() -> Bool { pthread_mutex_trylock(mutex) == 0 }
 
     package func withLock<Result>(_ body: () -> Result) -> Result {
@@ -36,16 +36,17 @@ package final class Condition: @unchecked Sendable {
         return body()
     }
 
-    /// Wakes one that waits.
+    /// Wakes one waiting thread.
     package func signal() { pthread_cond_signal(condition) }
-    /// Wakes all that wait.
+    /// Wakes all waiting threads.
     package func broadcast() { pthread_cond_broadcast(condition) }
 
-    /// Waits for `signal`, or for nothing at all now and then. The lock is held before and after.
+    /// Waits for `signal` or `broadcast`; it may also return without either. The caller must hold the lock, and holds
+    /// it again afterwards.
     package func wait() { pthread_cond_wait(condition, mutex) }
 
-    /// Waits for `signal` until a moment of `linux_monotonic_now`, in nanoseconds; false when that is over. The lock is held
-    /// before and after.
+    /// Waits for `signal` or `broadcast` until a time of `linux_monotonic_now`, in nanoseconds. Returns false when that
+    /// has passed. The caller must hold the lock, and holds it again afterwards.
     package func wait(until moment: Int64) -> Bool {
         var date = timespec()
         date.tv_sec = Int(max(0, moment) / 1_000_000_000)
@@ -53,7 +54,7 @@ package final class Condition: @unchecked Sendable {
         return pthread_cond_timedwait(condition, mutex, &date) == 0
     }
 
-    /// The same, for so long at most.
+    /// Waits for `signal` or `broadcast`, at most this long. Returns false when the time is over.
     package func wait(milliseconds: Int) -> Bool {
         wait(until: linux_monotonic_now() + Int64(milliseconds) * 1_000_000)
     }

@@ -1,12 +1,12 @@
 internal import CLinux
 internal import Glibc
 
-/// What is in a directory.
+/// The contents of directories.
 package enum Directory {
     package struct Entry: Equatable, Sendable {
-        /// Its name's bytes, which need not be text.
+        /// The bytes of the name, which need not be UTF-8.
         package let name: [UInt8]
-        /// Of the entry itself: a link is a link, wherever it leads.
+        /// The kind of the entry itself: links are not followed.
         package let kind: Kind
     }
 
@@ -14,9 +14,9 @@ package enum Directory {
         case file, directory, link, other
     }
 
-    /// All entries but "." and "..", in order of their names' bytes. O(n log n).
+    /// Returns all entries except "." and "..", sorted by the bytes of their names. O(n log n).
     ///
-    /// - Throws: ENOENT, ENOTDIR, EACCES and the like.
+    /// - Throws: ENOENT, ENOTDIR, EACCES and other errors of opendir(3) and readdir(3).
     package static func entries(of path: UnsafePointer<CChar>) throws(SystemError) -> [Entry] {
         guard let directory = opendir(path) else { throw SystemError("opendir", String(cString: path)) }
         defer { closedir(directory) }
@@ -35,7 +35,7 @@ package enum Directory {
         return entries.sorted { $0.name.lexicographicallyPrecedes($1.name) }
     }
 
-    /// The same of one that is open.
+    /// Returns the entries of an open directory.
     package static func entries(of directory: Descriptor) throws(SystemError) -> [Entry] {
         try entries(of: "/proc/self/fd/\(directory.number)")
     }
@@ -48,7 +48,7 @@ package enum Directory {
         return String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
-    // Not all file systems say it at once.
+    // Some file systems do not report the kind with the entry.
     private static func kind(_ type: UInt8, _ directory: OpaquePointer, _ name: [UInt8]) -> Kind {
         switch Int32(type) {
         case Int32(DT_REG): return .file
@@ -63,16 +63,16 @@ package enum Directory {
         return Kind(status.st_mode)
     }
 
-    /// What a path leads to, links followed.
+    /// Returns the kind of the file at a path, and follows links.
     ///
-    /// - Throws: ENOENT and the like.
+    /// - Throws: ENOENT and other errors of stat(2).
     package static func kind(of path: UnsafePointer<CChar>) throws(SystemError) -> Kind {
         var status = stat()
         guard stat(path, &status) == 0 else { throw SystemError("stat", String(cString: path)) }
         return Kind(status.st_mode)
     }
 
-    /// What a symbolic link says; nil if it is none.
+    /// Returns the text of a symbolic link; nil if the path is not a link.
     package static func target(ofLink path: UnsafePointer<CChar>) -> [UInt8]? {
         var buffer = [CChar](repeating: 0, count: 4096)
         let count = readlink(path, &buffer, buffer.count)

@@ -1,17 +1,18 @@
 internal import CLinux
 
-/// A host's name as name servers and certificates have it.
+/// Host names in the form that name servers and certificates use.
 public enum HostName {
-    /// Why a name is none.
+    /// The reason why a text cannot be a host name.
     public struct Mistake: Error, Sendable {
-        /// "EINVAL"; "IDN_MISSING" when libidn2 is not installed, which only names need that are not ASCII.
+        /// "EINVAL"; "IDN_MISSING" if the name is not ASCII and libidn2 is not installed.
         public let code: String
-        /// It names the name.
+        /// A text that contains the name.
         public let message: String
     }
 
-    /// "xn--bcher-kva.example" for "bücher.example", as browsers have it (IDNA 2008 with the mapping of UTS 46); ASCII stays as it is.
-    /// Thread-safe; linear in the length. The first name that is not ASCII has libidn2 loaded.
+    /// Returns a host name in ASCII: "xn--bcher-kva.example" for "bücher.example", as browsers do (IDNA 2008 with the
+    /// mapping of UTS 46). A name in ASCII stays as it is. Thread-safe. O(length). The first name that is not ASCII
+    /// loads libidn2.
     public static func ascii(_ name: String) throws(Mistake) -> String {
         if name.utf8.allSatisfy({ $0 < 0x80 }) { return name }
         var out = [CChar](repeating: 0, count: 256)

@@ -1,8 +1,8 @@
 internal import Glibc
 
-/// Moments of the wall clock as people read them, in the process's time zone.
+/// Times of the wall clock as text, in the process's time zone.
 package enum LocalTime {
-    /// `2026-03-29 02:30:00`; the number where no calendar has the moment.
+    /// Returns a text such as `2026-03-29 02:30:00`; the number itself if it is outside the calendar.
     package static func text(_ secondsSince1970: Double) -> String {
         guard var seconds = Int(exactly: secondsSince1970.rounded(.down)) else { return "\(secondsSince1970)" }
         var fields = tm()

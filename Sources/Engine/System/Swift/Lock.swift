@@ -1,9 +1,9 @@
 package import CLinux
 
-/// A mutual exclusion lock around a value. A pthread mutex rather than `Synchronization.Mutex`, because ThreadSanitizer
-/// understands the former and reports false races inside the latter.
+/// A mutual exclusion lock around a value. A pthread mutex rather than `Synchronization.Mutex`, inside which
+/// ThreadSanitizer reports false races.
 package final class Lock<Value>: @unchecked Sendable {
-    // Sendable: `value` is touched only between lock and unlock.
+    // Sendable: `value` is used only between lock and unlock.
     @usableFromInline let mutex: UnsafeMutablePointer<pthread_mutex_t>
     @usableFromInline var value: Value
 

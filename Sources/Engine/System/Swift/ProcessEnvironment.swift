@@ -1,9 +1,9 @@
 internal import CLinux
 internal import Glibc
 
-/// The variables of this process.
+/// The environment variables of this process.
 package enum ProcessEnvironment {
-    /// "NAME=value" each, as bytes.
+    /// All variables, each as the bytes of "NAME=value".
     package static var all: [[UInt8]] {
         var all: [[UInt8]] = []
         var place = 0
@@ -14,16 +14,16 @@ package enum ProcessEnvironment {
         return all
     }
 
-    /// Undoes what the parent has left that would make this process deaf, or, in a setuid program, run other code. Before there is a
-    /// second thread.
+    /// Undoes settings of the parent that would make this process miss signals or, in a setuid program, run other code.
+    /// Call it before there is a second thread.
     package static func makeSafe() { linux_make_inheritance_safe() }
 
     package static subscript(_ name: String) -> String? { getenv(name).map { String(cString: $0) } }
 }
 
-/// One message to a Unix socket, and no more.
+/// Single messages to Unix sockets.
 package enum Datagram {
-    /// - Parameter path: of the socket; one that begins with "@" is an abstract name.
+    /// - Parameter path: The path of the socket; with "@" at the beginning, an abstract name.
     package static func send(_ bytes: UnsafeRawBufferPointer, to path: String) throws(SystemError) {
         guard linux_send_datagram(path, bytes.baseAddress, bytes.count) == 0 else { throw SystemError("sendto", path) }
     }

@@ -1,17 +1,18 @@
 internal import CLinux
 internal import Glibc
 
-/// A child process. It leads a process group of its own, so that it can be sent signals with all that it starts.
+/// A child process. It leads its own process group, so that signals can reach it together with all programs that it
+/// starts.
 package final class Program: Sendable {
     package let process: Int32
-    /// Becomes readable when it ends: a pidfd.
+    /// A pidfd, which becomes readable when the program ends.
     package let end: Descriptor
 
-    /// How it ended.
+    /// The way in which a program ended.
     package enum Outcome: Equatable, Sendable {
         case exit(status: Int32)
         case signal(Int32)
-        /// Somebody else has waited for it.
+        /// Other code has waited for the process and got its status.
         case unknown
     }
 
@@ -20,25 +21,28 @@ package final class Program: Sendable {
         self.end = end
     }
 
-    /// Starts a program. Arguments and variables are bytes without a zero behind them.
+    /// Starts a program. Arguments and variables are bytes without a NUL at the end.
     ///
     /// - Parameters:
-    ///   - arguments: the first is looked up in PATH.
-    ///   - environment: "NAME=value" each; nil: this process's own.
-    ///   - directory: nil: this process's own.
-    ///   - descriptors: what it gets as its descriptors 0 to 3. Missing ones are /dev/null; there is no 3 then.
-    ///   - terminalPath: it leads a session with this terminal, which it gets as 0 to 2; a `PseudoTerminal` has one.
-    ///   - leadsSession: it has no terminal, and is not told when ours goes.
-    ///   - diesWithUs: it is killed when this process ends, in whatever way; its children are not.
-    ///   - foreground: what `RawTerminal.toLend` has answered: its group gets the terminal before it begins.
-    ///   - owner: it is not to outlive this, whatever that is: see `endAll`. nil: it may.
-    /// - Throws: ENOENT, EACCES, E2BIG, EAGAIN, EMFILE and the like.
+    ///   - arguments: The first is looked up in PATH.
+    ///   - environment: Variables as "NAME=value"; nil for those of this process.
+    ///   - directory: Nil for that of this process.
+    ///   - descriptors: The program's descriptors 0 to 3. Of those not given, 0 to 2 are /dev/null, and 3 is closed.
+    ///   - terminalPath: A terminal, such as that of a `PseudoTerminal`. The program leads a session with it, and has
+    ///     it as descriptors 0 to 2.
+    ///   - leadsSession: If true, the program leads a session without a terminal, and gets no SIGHUP when this
+    ///     process's terminal closes.
+    ///   - diesWithUs: If true, the program is killed when this process ends in any way; its children are not.
+    ///   - foreground: The result of `RawTerminal.toLend`. The program's group gets that terminal before the program
+    ///     begins.
+    ///   - owner: The address of an object that the program must not outlive; see `endAll`. Nil if it has none.
+    /// - Throws: ENOENT, EACCES, E2BIG, EAGAIN, EMFILE and other errors of posix_spawn(3).
     package static func start(
         _ arguments: [[UInt8]], environment: [[UInt8]]? = nil, directory: [UInt8]? = nil,
         descriptors: [Int32: Descriptor] = [:], terminalPath: String? = nil, leadsSession: Bool = false,
         diesWithUs: Bool = false, foreground: Int32? = nil, owner: Int? = nil
     ) throws(SystemError) -> Program {
-        // Before it begins, and does what cannot be taken back.
+        // Check before the program begins and does something that cannot be undone.
         let refusal = linux_refuses_to_watch_programs()
         guard refusal == 0 else { throw Self.unwatchable(refusal) }
         var process: Int32 = 0
@@ -65,20 +69,20 @@ package final class Program: Sendable {
         do throws(SystemError) {
             return Program(process, try Descriptor(linux_watch_program(process), "pidfd_open", name))
         } catch {
-            // Nobody would ever hear of its end.
+            // The end of this program could not be noticed.
             abandon(process)
             disown(process)
             throw error
         }
     }
 
-    /// The kernel, or a sandbox, has no way to wait for a program as for anything else: no program is to blame.
+    /// The error for a kernel or sandbox without pidfds, which no program can change.
     private static func unwatchable(_ errno: Int32) -> SystemError {
         let reason = "programs need Linux 5.3 or later: pidfd_open: \(SystemError.name(of: errno))"
         return SystemError("pidfd_open", errno: errno, reason: reason)
     }
 
-    /// How it has ended, once that is so; nil while it runs. The system tells it once.
+    /// Returns how the program ended; nil while it runs. The system reports this once only.
     package func outcome() -> Outcome? { Self.outcome(of: process) }
 
     package static func outcome(of process: Int32) -> Outcome? {
@@ -91,50 +95,51 @@ package final class Program: Sendable {
         }
     }
 
-    /// Whether a signal has stopped it since this was last asked.
+    /// Returns whether a signal has stopped the program since the last call.
     package static func hasStopped(_ process: Int32) -> Bool { linux_program_has_stopped(process) != 0 }
 
-    /// Sends it a signal; to its whole group, on request.
+    /// Sends a signal to the program, or to its whole group.
     ///
-    /// - Throws: ESRCH when it has ended, EPERM when it has become another user's.
+    /// - Throws: ESRCH if it has ended; EPERM if it now runs as another user.
     package func send(_ signal: Int32, toGroup: Bool = false) throws(SystemError) {
         try Self.send(signal, to: toGroup ? -process : process)
     }
 
-    /// - Parameter process: a negative one is a group.
+    /// - Parameter process: The number of a process; a negative number stands for a group.
     package static func send(_ signal: Int32, to process: Int32) throws(SystemError) {
         guard kill(process, signal) == 0 else { throw SystemError("kill", "process \(process)") }
     }
 
-    /// Ends a program with its group, at once, and waits for that.
+    /// Kills a program with its group at once, and waits for its end.
     package static func abandon(_ process: Int32) {
         kill(-process, SIGKILL)
         var status: Int32 = 0
         while waitpid(process, &status, 0) < 0, linux_errno() == EINTR {}
     }
 
-    /// Whether a program that has ended, and has been waited for, has left others in its group. O(processes of the machine) if it seems so.
+    /// Whether a program that has ended, and was waited for, has left others in its group. O(processes of the machine)
+    /// if it seems so.
     package static func isLeft(_ process: Int32) -> Bool { linux_group_is_left(process) != 0 }
 
-    /// It has ended, has been waited for, and has left nobody.
+    /// Forgets a program that has ended, was waited for, and has left no others in its group.
     package static func disown(_ process: Int32) { linux_disown_program(process) }
 
-    /// The groups of an owner's programs get SIGTERM, and SIGKILL if they are there a second later. Waits for their end. At the end of
-    /// the process that happens to all that have owners.
+    /// Sends SIGTERM to the groups of an owner's programs, and SIGKILL to those that still exist a second later. Waits
+    /// for their end. When the process ends, this happens to all programs that have owners.
     package static func endAll(of owner: Int) { linux_end_programs(UnsafeRawPointer(bitPattern: owner)) }
 
-    /// Whether a program that runs for this process works: a child, or one that a child has left behind. One that can only wait for
-    /// what this process writes to it does not.
+    /// Whether a program of this process works: a child, or a process that a child has left behind. A program that can
+    /// only wait for data from this process does not work.
     package static var someWork: Bool { linux_programs_work() != 0 }
 
-    /// The programs that run for this process, at rest or not. O(children).
+    /// The process numbers of the programs of this process, at rest or not. O(children).
     package static var running: [Int32] {
         guard linux_programs_run() != 0 else { return [] }
         var found = [Int32](repeating: 0, count: 1024)
         return Array(found[..<Int(linux_programs(&found, 1024))])
     }
 
-    /// For each thread of these programs that works: the process, its words, and the system call that it is in.
+    /// A line for each working thread of these programs: the process, its command line, and its current system call.
     package static var workOfPrograms: [String] {
         var lines: [String] = []
         withUnsafeMutablePointer(to: &lines) { lines in
@@ -146,7 +151,7 @@ package final class Program: Sendable {
         return lines
     }
 
-    /// Calls `body` with a C array of C strings, NULL at the end.
+    /// Calls `body` with a C array of C strings that ends with NULL.
     private static func withCStrings<Result>(
         _ list: [[UInt8]], _ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> Result
     ) -> Result {

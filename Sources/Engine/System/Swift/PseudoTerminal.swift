@@ -2,22 +2,22 @@ internal import CLinux
 
 /// A terminal whose keyboard and screen are a descriptor: a pty.
 package struct PseudoTerminal: Sendable {
-    /// What is written here are keys; what is read here is for the screen.
+    /// Writing to it types keys; reading from it returns output for the screen.
     package let master: Descriptor
-    /// Of the terminal that a program gets.
+    /// The path of the terminal for a program.
     package let path: String
 
-    /// - Throws: EMFILE, ENOSPC and the like.
+    /// - Throws: EMFILE, ENOSPC and similar errors.
     package init(rows: Int32 = 24, columns: Int32 = 80) throws(SystemError) {
         var name = [CChar](repeating: 0, count: 128)
         master = try Descriptor(linux_open_terminal(rows, columns, &name, name.count), "openpt")
         path = String(decoding: name.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 
-    /// The side that programs have. As long as it is open, nobody is hung up.
+    /// Opens the side for programs. While it is open, the terminal does not hang up.
     package func slave() throws(SystemError) -> Descriptor { try Descriptor(linux_open_slave(path), "open", path) }
 
-    /// Whose programs are told so by SIGWINCH.
+    /// Sets the size. Programs of the terminal get SIGWINCH.
     package static func resize(_ master: Int32, rows: Int32, columns: Int32) throws(SystemError) {
         guard linux_resize_terminal(master, rows, columns) == 0 else {
             throw SystemError("ioctl", "descriptor \(master)")

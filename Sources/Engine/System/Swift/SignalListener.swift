@@ -1,10 +1,10 @@
 internal import CLinux
 
-/// Hears of a signal, by a descriptor that becomes readable. Any number of them may listen to one signal.
+/// Listens to a signal with a descriptor that becomes readable. Several listeners may listen to the same signal.
 package final class SignalListener: Sendable {
     package let descriptor: Int32
 
-    /// - Throws: EINVAL for a signal that cannot be caught; EMFILE when there are too many listeners, or descriptors.
+    /// - Throws: EINVAL for a signal that cannot be caught; EMFILE if there are too many listeners or descriptors.
     package init(_ signal: Int32) throws(SystemError) {
         descriptor = linux_open_signal(signal)
         guard descriptor >= 0 else {
@@ -18,10 +18,11 @@ package final class SignalListener: Sendable {
 
     deinit { linux_close_signal(descriptor) }
 
-    /// While anybody listens, the signal does nothing else; except that a second SIGINT, SIGTERM or SIGQUIT within a second, when nobody
-    /// has taken the first, does what it did before: so a program that is stuck can be ended.
+    /// Starts or ends listening. While a listener listens, the signal has no other effect, with one exception: if
+    /// nobody has taken a SIGINT, SIGTERM or SIGQUIT when a second one comes within a second, the second has its
+    /// previous effect. So a program that is stuck can be ended.
     package func setListening(_ listens: Bool) { linux_hear_signal(descriptor, listens ? 1 : 0) }
 
-    /// How many have come since the last time.
+    /// Returns the number of signals since the last call.
     package func take() -> Int { Int(clamping: linux_take_signal(descriptor)) }
 }

@@ -1,17 +1,18 @@
 internal import CLinux
 
-/// What the operating system has refused, with what was asked of it and about what.
+/// An error of the operating system, with the call that failed and its subject.
 public struct SystemError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// The system call, or what stands for several of them: "open", "lock".
+    /// The system call, or a word for several of them: "open", "lock".
     public let call: String
-    /// A path, a name, a number; empty where the call alone says what it is about.
+    /// A path, a name or a number; empty if the call needs none.
     public let subject: String
-    /// The error number of the C library.
+    /// The errno of the C library.
     public let errno: Int32
-    /// In words that fit the case better than those of the C library, if there are any; they name the subject themselves.
+    /// A text that replaces the C library's if it explains the case better. It includes the subject.
     public let reason: String?
 
-    /// - Parameter errno: without one, the calling thread's last: ask before anything else may change it.
+    /// - Parameter errno: The error number. Nil takes the calling thread's errno, so make the error before another call
+    ///   changes that.
     public init(_ call: String, _ subject: String = "", errno: Int32? = nil, reason: String? = nil) {
         self.errno = errno ?? linux_errno()
         self.call = call
@@ -19,22 +20,23 @@ public struct SystemError: Error, Equatable, Sendable, CustomStringConvertible {
         self.reason = reason
     }
 
-    /// "ENOENT"
+    /// The name of the error, such as "ENOENT".
     public var name: String { Self.name(of: errno) }
 
-    /// "no such file or directory (/tmp/nothing)", without the name of the error.
+    /// A text without the name of the error, such as "no such file or directory (/tmp/nothing)".
     public var message: String { reason ?? Self.text(of: errno) + (subject.isEmpty ? "" : " (\(subject))") }
 
-    /// "ENOENT: no such file or directory (/tmp/nothing)"
+    /// The name and the text, such as "ENOENT: no such file or directory (/tmp/nothing)".
     public var description: String { "\(name): \(message)" }
 
-    /// "ENOENT"; "EUNKNOWN" for a number that is no error.
+    /// Returns a name such as "ENOENT"; "EUNKNOWN" for a number that is not an error.
     public static func name(of errno: Int32) -> String { String(cString: linux_error_name(errno)) }
 
-    /// The number of "ENOENT"; nil for a name that is no error's.
+    /// Returns the number of a name such as "ENOENT"; nil for a name that is not an error.
     public static func number(of name: String) -> Int32? { (1...133).first { Self.name(of: $0) == name } }
 
-    /// "no such file or directory". Without the capital, since it stands after a colon; "RFS specific error" keeps its.
+    /// Returns a text such as "no such file or directory". It begins with a small letter, since it follows a colon;
+    /// "RFS specific error" keeps its capitals.
     public static func text(of errno: Int32) -> String {
         let text = String(cString: linux_error_text(errno))
         guard text.utf8.dropFirst().first.map({ (0x61...0x7A).contains($0) }) ?? false else { return text }

@@ -1,18 +1,18 @@
 internal import CLinux
 internal import Glibc
 
-/// The terminal that is this process's standard input, as a prompt needs it.
+/// The terminal that is this process's standard input, with the functions that a prompt needs.
 package enum Terminal {
-    /// Remembers its settings. Returns false if there is none.
+    /// Remembers the terminal's settings. Returns false if standard input is not a terminal.
     package static func open() -> Bool { terminal_open() != 0 }
 
-    /// Each byte as it comes, Control-C included; or as it was found.
+    /// Sets raw mode, in which each key arrives at once, also Control-C; or restores the remembered settings.
     package static func setRaw(_ isRaw: Bool) { terminal_set_mode(isRaw ? TERMINAL_RAW : TERMINAL_OWN) }
 
-    /// For reading without waiting. 0, descriptor 0 itself, if that is not to be had.
+    /// Returns a descriptor for reading keys without waiting; 0, the standard input itself, if none can be opened.
     package static func keys() -> Int32 { terminal_keys() }
 
-    /// nil for what is not known.
+    /// The size in characters; nil if unknown.
     package static var size: (columns: Int?, rows: Int?) {
         var columns: Int32 = 0
         var rows: Int32 = 0
@@ -20,45 +20,46 @@ package enum Terminal {
         return (columns > 0 ? Int(columns) : nil, rows > 0 ? Int(rows) : nil)
     }
 
-    /// Takes the place of standard output and standard error, where they are the terminal, with a pseudo-terminal, whose other
-    /// end is returned: what is written there has come from this process or its children. nil on failure.
+    /// Replaces standard output and standard error, if they are the terminal, by a pseudo-terminal. Returns its other
+    /// end, from which the output of this process and its children can be read; nil on failure.
     package static func capture() -> Int32? {
         let relay = terminal_capture()
         return relay < 0 ? nil : relay
     }
 
-    /// Itself, for writing.
+    /// The terminal itself, for writing.
     package static var output: Int32 { terminal_output() }
 
-    /// Whether a prompt has captured it, and reads its keys.
+    /// Whether a prompt has captured the terminal and reads its keys.
     package static var isPrompts: Bool { terminal_output() >= 0 }
 
-    /// Whether it puts a carriage return before each line feed. One system call.
+    /// Whether the terminal puts a carriage return before each line feed. One system call.
     package static var addsReturns: Bool { terminal_adds_returns() != 0 }
 
-    /// Whether it shows what is typed, which a program that stands in for a terminal, as Emacs does, may want to do itself.
+    /// Whether the terminal echoes keys. A program that stands in for a terminal, as Emacs does, may echo them itself.
     package static var echoes: Bool { terminal_echoes() != 0 }
 
-    /// Gives standard error back for the time that a program runs: pagers look there for the terminal whose keys they read.
+    /// Restores standard error while a program runs, or captures it again: pagers read keys from the terminal that they
+    /// find there.
     package static func lend(_ lends: Bool) { terminal_lend(lends ? 1 : 0) }
 
-    /// Gives standard output and standard error back.
+    /// Restores standard output and standard error.
     package static func release() { terminal_release() }
 
-    /// A descriptor that becomes readable when the terminal's size has changed, or when the process goes on after having been
-    /// stopped.
+    /// Returns a descriptor that becomes readable when the size of the terminal changes, or when the process continues
+    /// after a stop.
     package static func watch() -> Int32 { terminal_watch() }
 
-    /// Takes note of the change, and sets the terminal's mode again after a stop. Returns whether there was one.
+    /// Takes the change, and sets the terminal's mode again after a stop. Returns whether there was a change.
     package static func takeChange() -> Bool { terminal_take_change() != 0 }
 
     /// Flushes what C's streams have buffered.
     package static func flush() { terminal_flush() }
 
-    /// How many bytes of standard input C's stream has buffered.
+    /// The number of bytes in the buffer of C's standard input.
     package static var bufferedInput: Int { terminal_buffered_input() }
 
-    /// A line of standard input, through C's stream, without its end; nil at the end of input.
+    /// Reads a line from C's standard input, and returns it without its end; nil at the end of input.
     package static func readLine() -> [UInt8]? {
         var length = 0
         guard let line = terminal_read_line(&length) else { return nil }
@@ -67,23 +68,25 @@ package enum Terminal {
     }
 }
 
-/// A terminal of a script's, by its descriptor.
+/// A terminal that a script uses, by its descriptor.
 package enum RawTerminal {
-    /// Each byte comes as it is typed, without an echo. Calling it again changes `signals` only.
+    /// Sets raw mode: each key arrives at once and without echo. Further calls change `signals` only.
     ///
-    /// - Parameter signals: Control-C and its kin are signals still.
-    /// - Throws: ENOTTY; EMFILE when eight are raw already.
+    /// - Parameters:
+    ///   - fd: The descriptor of the terminal.
+    ///   - signals: Whether Control-C and similar keys still send signals.
+    /// - Throws: ENOTTY; EMFILE if eight terminals are raw already.
     package static func begin(_ fd: Int32, signals: Bool) throws(SystemError) {
         guard linux_raw_terminal(fd, signals ? 1 : 0) == 0 else { throw SystemError("tcsetattr", "descriptor \(fd)") }
     }
 
-    /// What is written to it before its settings come back, however the process ends or is stopped, and what when it goes on: at most 255
-    /// bytes each.
+    /// Sets the text that is written before the settings are restored, whenever the process ends or stops, and the text
+    /// that is written when it continues. At most 255 bytes each.
     package static func setFarewell(_ farewell: String, greeting: String, of fd: Int32) {
         greeting.withCString { greeting in farewell.withCString { linux_set_farewell(fd, greeting, $0) } }
     }
 
-    /// As it was found. Does nothing if it is not raw.
+    /// Restores the settings. Does nothing if the terminal is not raw.
     package static func end(_ fd: Int32) { linux_cook_terminal(fd) }
     package static func endAll() { linux_cook_terminals() }
 
@@ -94,10 +97,10 @@ package enum RawTerminal {
         return (Int(rows), Int(columns))
     }
 
-    /// A descriptor of the terminal that this process has, for `Program.start` to give its keys to a program; nil when there is none, or
-    /// another group has it. It stays this enum's.
+    /// Returns a descriptor of this process's terminal, which `Program.start` can lend to a program; nil if there is no
+    /// terminal, or another group has it. The caller must not close it.
     ///
-    /// - Throws: EBUSY when a program has it already.
+    /// - Throws: EBUSY if a program has the terminal already.
     package static func toLend() throws(SystemError) -> Int32? {
         let fd = linux_terminal_to_lend()
         if fd >= 0 { return fd }
@@ -107,17 +110,18 @@ package enum RawTerminal {
         return nil
     }
 
-    /// The program that has stopped goes on with it, if we have it again.
+    /// Lends the terminal to a stopped program that continues, if this process has it again.
     package static func lendAgain(to group: Int32) {
         if let fd = try? toLend(), fd >= 0 { linux_lend_terminal(group) }
     }
 
-    /// Takes it back from a program's group, if that has it.
+    /// Takes the terminal back if this program's group has it.
     package static func takeBack(from group: Int32) { linux_take_terminal_back(group) }
 
-    /// Gives all back and stops this process and its group, until somebody has it go on.
+    /// Restores all terminals, and stops this process and its group until another process continues them.
     package static func suspend() {
-        // The others first: one of our own that came now, and another behind it, would stop us twice.
+        // Stop the others first, while this process ignores the signal; otherwise a signal for the group and then one
+        // for this process would stop it twice.
         var ignoring = sigaction()
         var before = sigaction()
         ignoring.__sigaction_handler.sa_handler = SIG_IGN
@@ -127,9 +131,10 @@ package enum RawTerminal {
         raise(SIGTSTP)
     }
 
-    /// The terminal that this process belongs to, opened anew: that it does not block concerns nobody else.
+    /// Opens this process's terminal again. The new descriptor does not block, without an effect on other descriptors
+    /// of the terminal.
     ///
-    /// - Throws: ENXIO when there is none.
+    /// - Throws: ENXIO if there is none.
     package static func own() throws(SystemError) -> Descriptor {
         try Descriptor(Glibc.open("/dev/tty", O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC), "open", "/dev/tty")
     }

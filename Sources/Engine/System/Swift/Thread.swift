@@ -1,6 +1,6 @@
 internal import CLinux
 
-/// A thread of the operating system, without any of the process's signals: those are the main thread's.
+/// A thread that blocks all signals, since the main thread handles those of the process.
 package final class Thread: Sendable {
     private let id: pthread_t
     private let state = Lock(State.running)
@@ -15,13 +15,14 @@ package final class Thread: Sendable {
         }
     }
 
-    /// Starts it. It runs until `body` returns, whether or not anybody keeps this object.
+    /// Starts a thread, which runs until `body` returns, even if this object is deallocated before.
     ///
     /// - Parameters:
-    ///   - name: as debuggers and `ps` show it; the kernel keeps 15 bytes.
-    ///   - stackSize: in bytes, of which only those that are used cost memory; nil: as much as is usual.
-    ///   - admitting: signals that it gets all the same.
-    /// - Throws: EAGAIN if the process may not have more.
+    ///   - name: The name for debuggers and `ps`; the kernel keeps 15 bytes.
+    ///   - stackSize: Bytes, of which only the used ones cost memory; nil for the default.
+    ///   - signals: Signals that it does not block.
+    ///   - body: Runs on the thread.
+    /// - Throws: EAGAIN if the process may not have more threads.
     @discardableResult
     package init(
         _ name: String, stackSize: Int? = nil, admitting signals: [Int32] = [], _ body: @escaping @Sendable () -> Void
@@ -30,7 +31,7 @@ package final class Thread: Sendable {
         pthread_attr_init(&attributes)
         defer { pthread_attr_destroy(&attributes) }
         if let stackSize { pthread_attr_setstacksize(&attributes, stackSize) }
-        // It inherits the mask of who starts it, and so never runs a moment without.
+        // A thread inherits the signal mask of its creator, so that it never runs without the mask.
         var blocked = sigset_t()
         var before = sigset_t()
         sigfillset(&blocked)
@@ -57,10 +58,10 @@ package final class Thread: Sendable {
         self.id = id
     }
 
-    // Nobody can ask for its end any more.
+    // No one can join the thread any more.
     deinit { if state.withLock({ $0 == .running }) { pthread_detach(id) } }
 
-    /// Waits for its end. Once.
+    /// Waits for the end of the thread. Only the first call waits.
     package func join() {
         let isFirst = state.withLock { state in
             defer { state = .joined }
@@ -69,9 +70,9 @@ package final class Thread: Sendable {
         if isFirst { pthread_join(id, nil) }
     }
 
-    /// Does nothing for so long.
+    /// Sleeps this long.
     package static func pause(milliseconds: Int32) { poll(nil, 0, milliseconds) }
 
-    /// Whether the caller is the process's first.
+    /// Whether the calling thread is the main thread.
     package static var isMain: Bool { linux_is_main_thread() != 0 }
 }

@@ -1,43 +1,43 @@
 internal import CLinux
 internal import Glibc
 
-/// Tells of changes in directories: inotify. Not recursive.
+/// Reports changes in directories, but not in their subdirectories: inotify.
 package final class Watch: Sendable {
     /// Becomes readable when something has changed.
     package let descriptor: Descriptor
 
     package struct Change: Equatable, Sendable {
-        /// What `add` has returned for the directory; -1 when changes were lost, because nobody took them.
+        /// The result of `add` for the directory; -1 if changes were lost because they were not taken in time.
         package let directory: Int32
-        /// Of what in it; nil for itself.
+        /// The name of the entry that changed; nil for the directory itself.
         package let name: [UInt8]?
-        /// IN_CREATE and its kin.
+        /// Bits such as IN_CREATE.
         package let events: UInt32
-        /// The same for the two halves of a move.
+        /// The same number for both halves of a move.
         package var cookie: UInt32 = 0
 
-        /// The directory is no longer watched: it is gone, or its file system is.
+        /// Whether the directory is no longer watched, because it or its file system is gone.
         package var isEnd: Bool { events & UInt32(IN_IGNORED) != 0 }
     }
 
-    /// What changes a directory's contents.
+    /// The events that change a directory's contents.
     package static let contents = UInt32(IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_CREATE | IN_DELETE)
 
-    /// - Throws: EMFILE: there is a limit of its own for these, for each user.
+    /// - Throws: EMFILE. The system has a separate limit of watches for each user.
     package init() throws(SystemError) {
         descriptor = try Descriptor(inotify_init1(Int32(IN_NONBLOCK | IN_CLOEXEC)), "inotify_init")
     }
 
-    /// Watches a directory, or a file. Adding it again changes what is watched for.
+    /// Watches a directory or a file. Adding it again changes the events.
     ///
-    /// - Returns: its number in `Change`.
-    /// - Throws: ENOENT, EACCES; ENOSPC when the user watches too much already.
+    /// - Returns: The number of the directory in `Change`.
+    /// - Throws: ENOENT, EACCES; ENOSPC if the user has too many watched directories.
     @discardableResult
     package func add(_ path: UnsafePointer<CChar>, _ events: UInt32 = contents) throws(SystemError) -> Int32 {
         try Self.add(path, to: descriptor.number, events)
     }
 
-    /// The same, by the number of a descriptor.
+    /// Watches a directory or a file, with the number of an inotify descriptor.
     package static func add(
         _ path: UnsafePointer<CChar>, to descriptor: Int32, _ events: UInt32 = contents
     ) throws(SystemError) -> Int32 {
@@ -46,7 +46,8 @@ package final class Watch: Sendable {
         return number
     }
 
-    /// What several who share one can each wait for: readable while there are changes, and while it is open.
+    /// Makes a descriptor for one of several users of this watch: readable while there are changes, and while it is
+    /// open; see `setGate`.
     package func gate() throws(SystemError) -> Descriptor {
         let gate = try Descriptor(epoll_create1(Int32(EPOLL_CLOEXEC)), "epoll_create")
         var event = epoll_event(events: EPOLLIN.rawValue, data: .init(fd: descriptor.number))
@@ -58,20 +59,21 @@ package final class Watch: Sendable {
 
     /// Opens or closes a gate.
     ///
-    /// - Parameter bell: what is always readable.
+    /// - Parameter bell: A descriptor that is always readable.
     package static func setGate(_ gate: Int32, isOpen: Bool, bell: Descriptor) {
         var event = epoll_event(events: EPOLLIN.rawValue, data: .init(fd: bell.number))
         _ = linux_epoll_ctl(gate, isOpen ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, bell.number, &event)
     }
 
-    /// Nothing in a child that C code has forked: the instance is its parent's, too.
+    /// Ends watching a directory. Does nothing in a child that C code has forked, since the parent uses the same
+    /// inotify instance.
     package func remove(_ number: Int32) {
         if linux_has_forked() == 0 { Self.remove(number, from: descriptor.number) }
     }
 
     package static func remove(_ number: Int32, from descriptor: Int32) { inotify_rm_watch(descriptor, number) }
 
-    /// What has changed since the last time, in order; empty when nothing has.
+    /// Takes the changes since the last call, in order.
     package func take() -> [Change] { Self.take(from: descriptor.number) }
 
     package static func take(from descriptor: Int32) -> [Change] {

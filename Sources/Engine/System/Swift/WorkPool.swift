@@ -1,14 +1,14 @@
 internal import CLinux
 
-/// Threads for calls that block: a few at most, which begin when there is work and end when there is none for a while. Nobody ever
-/// waits for them: those that still work when the process ends, end with it.
+/// Threads for blocking calls: up to a limit, started when there is work, ended after ten idle seconds. The end of the
+/// process does not wait for them.
 ///
-/// A call that stands still (an open of a pipe that nobody reads, a server of names or of files that does not answer) holds up nobody
-/// else for longer than a moment: another thread takes its place.
+/// A blocked call, such as opening a pipe without a reader or asking a name server that does not answer, delays other
+/// calls only for a moment: another thread takes its place.
 package final class WorkPool: Sendable {
     private let name: String
     private let limit: Int
-    /// With those that stand still.
+    /// The largest number of threads, with blocked ones.
     private static let most = 64
     private let changed = Condition()
     private let state: Lock<State>
@@ -18,38 +18,38 @@ package final class WorkPool: Sendable {
         var idle = 0
         var threads = 0
         var busy = 0
-        /// How many may be busy: the limit, and those that stand still.
+        /// The number of threads that may be busy: the limit plus the number of blocked threads.
         var places: Int
-        /// How many jobs were ever begun, and of those how many when some were last found to stand still.
+        /// The number of jobs begun so far, and that number when blocked threads were last found.
         var begun = 0
         var begunBefore = 0
 
         var queued: Int { jobs.count - first }
     }
 
-    /// How many answers are awaited, in all threads.
+    /// The number of answers that are awaited, of all pools.
     private static let awaited = Lock(0)
-    /// Whether anybody waits for an answer still. It counts until it has arrived, not until it has been given: a clock that jumps would
-    /// else jump in between. Any thread may ask.
+    /// Whether some answer is still awaited. An answer counts until it has arrived, not only until a thread has given
+    /// it: a simulated clock would jump in between. Safe on any thread.
     package static var someAnswerIsAwaited: Bool { awaited.withLock { $0 } > 0 }
     package static func noteAwaited(_ change: Int) { awaited.withLock { $0 += change } }
 
-    /// Of a process in which tests run, whose first thread sets it before there is any pool: called by threads that are about to tell what
-    /// they have done. Then pools have one thread each, but for those that stand still, so that answers come in the same order each time.
+    /// In a process for tests, the main thread sets this before it makes a pool. Threads call it before they report a
+    /// result. Each pool then has one thread apart from blocked ones, so that results come in the same order each time.
     nonisolated(unsafe) package static var awaitTurn: (@Sendable () -> Void)?
 
     /// - Parameters:
-    ///   - name: of its threads, as debuggers show them.
-    ///   - limit: how many there are at most that get on with their work.
+    ///   - name: The name of its threads for debuggers.
+    ///   - limit: The largest number of threads that are not blocked.
     package init(_ name: String, limit: Int) {
         self.name = name
         self.limit = Self.awaitTurn == nil ? limit : 1
         state = Lock(State(places: self.limit))
     }
 
-    /// Has one of the threads call `job`, in the order of the calls. Any thread may ask.
+    /// Queues `job` for one of the threads. Jobs begin in the order of these calls. Safe on any thread.
     ///
-    /// - Throws: EAGAIN when there is no thread, and none can be made.
+    /// - Throws: EAGAIN if there is no thread and none can be started.
     package func run(_ job: @escaping @Sendable () -> Void) throws(SystemError) {
         changed.lock()
         defer { changed.unlock() }
@@ -65,7 +65,8 @@ package final class WorkPool: Sendable {
         }
     }
 
-    /// Makes one if there is work for it. Beyond the limit, one at a time, which waits for what stands still.
+    /// Starts a thread if there is work for it. Beyond the limit, it starts one at a time, which waits until threads
+    /// are found to be blocked.
     private func addThread() throws(SystemError) {
         let isNeeded = state.withLock { state in
             guard state.idle < (state.threads < limit ? state.queued : min(1, state.queued)), state.threads < Self.most
@@ -97,7 +98,7 @@ package final class WorkPool: Sendable {
         }
     }
 
-    /// Waits for a job, or for a place. Returns whether there may be one.
+    /// Waits for a job, or for a busy thread to end or block. Returns whether a job may be ready.
     private func wait() -> Bool {
         let (begun, queued) = state.withLock { state in
             state.idle += 1

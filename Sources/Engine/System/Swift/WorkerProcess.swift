@@ -1,38 +1,40 @@
 internal import CLinux
 
-/// A process in which tests run, as the runner has started it.
+/// The worker process of a test runner, in which tests run.
 package enum WorkerProcess {
-    /// This process becomes one: it gets a keeper, who cleans up behind it and dies with the runner, and prints line by line.
+    /// Makes this process a worker: it gets a keeper process, which cleans up after it and ends with the runner, and it
+    /// prints line by line.
     package static func become() { linux_become_worker() }
 
-    /// Begins this process anew, with addresses that are the same in each run. To be called first of all.
+    /// Restarts this process with addresses that are the same in each run. Call it before anything else.
     ///
-    /// - Returns: whether they are: not where the system forbids it.
+    /// - Returns: Whether addresses are fixed; false if the system forbids it.
     package static func fixAddresses() -> Bool { linux_fix_addresses() != 0 }
 
-    /// Begins to count what a test takes. On the main thread.
+    /// Begins to count the time of a test. Only on the main thread.
     package static func beginCount() { linux_begin_count() }
 
-    /// The seconds that it has taken: processor time, and real waiting. On the main thread, in a signal handler, too.
+    /// The time of the test so far, in seconds: processor time and real waiting. Only on the main thread; safe in a
+    /// signal handler.
     package static var secondsTaken: Double { linux_seconds_taken() }
 
-    /// The descriptor on which the runner talks to it.
+    /// The descriptor that connects it with the runner.
     package static var channel: Int32 { linux_worker_channel() }
 
-    /// What its standard output was at the beginning.
+    /// A descriptor of the standard output at the start.
     package static var output: Int32 { linux_worker_output() }
 
-    /// Has a function called when a fault, or the runner, is about to end the process: in the middle of anything, so what it does is worth
-    /// a try and no more. nil: no longer.
+    /// Sets a function that is called when a fault or the runner is about to end the process. It interrupts arbitrary
+    /// code, so its success is not certain. Nil removes it.
     package static func setLastWords(_ words: (@convention(c) () -> Void)?) { linux_set_last_words(words) }
 
-    /// Makes descriptor 1 the standard output again; returns whether it was something else.
+    /// Makes descriptor 1 the standard output again. Returns whether it was something else.
     package static func restoreOutput() -> Bool { linux_restore_output() != 0 }
 
-    /// Notes the current directory, the environment, the locale and the signals that are ignored.
+    /// Remembers the current directory, the environment, the locale and the ignored signals.
     package static func noteState() { linux_note_state() }
 
-    /// Puts them back; returns what had changed.
+    /// Restores the remembered state. Returns a text for each change.
     package static func restoreState() -> [String] {
         var changes: [String] = []
         withUnsafeMutablePointer(to: &changes) { changes in
@@ -44,7 +46,7 @@ package enum WorkerProcess {
         return changes
     }
 
-    /// Sets the time zone; nil: that of the system.
+    /// Sets the time zone; nil for that of the system.
     package static func setZone(_ name: String?) {
         if let name { linux_set_zone(name) } else { linux_set_zone(nil) }
     }

@@ -1,8 +1,9 @@
-// What this process was started with.
+// The command line of this process.
 #pragma once
 
-/// The words, the program's name first, with NULL at the end. From C's start-up code: /proc, where Swift looks for them, may not be there.
+/// Returns the arguments, with the program's name first and NULL at the end. They come from C's start-up code, since
+/// /proc, which Swift reads, may be missing.
 char **linux_arguments(void);
 
-/// The path by which the kernel was asked to start it, relative to the directory of that moment; NULL if it does not say.
+/// Returns the path by which the program was started, relative to the directory at that time; NULL if unknown.
 const char *linux_executable(void);

@@ -1,17 +1,17 @@
-// What time it is.
+// Clocks.
 #pragma once
 
 #include <stdint.h>
 #include <time.h>
 
-/// Nanoseconds of CLOCK_MONOTONIC.
+/// Returns the time of CLOCK_MONOTONIC in nanoseconds.
 static inline int64_t linux_monotonic_now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/// The same with a resolution of a few milliseconds, for a quarter of the price.
+/// Returns the same time with a resolution of a few milliseconds, for a quarter of the cost.
 static inline int64_t linux_monotonic_coarse(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
@@ -28,16 +28,16 @@ static inline double linux_wall_clock(void) {
   return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/// A descriptor that becomes readable when CLOCK_REALTIME is set, or the machine has slept, once it is armed. -1 and errno: there
-/// is none.
+/// Returns a descriptor that, once armed, becomes readable when CLOCK_REALTIME is set or the machine was suspended. -1
+/// and errno on failure.
 int linux_watch_wall_clock(void);
-/// Arms it, again: it is not readable until the next time. -1 and errno.
+/// Arms the descriptor again: it is not readable until the next jump. -1 and errno on failure.
 int linux_rearm_wall_clock(int fd);
 
-/// Whether `linux_ticks` counts at one speed, on all cores alike, whatever the processor does.
+/// Returns whether `linux_ticks` counts at a constant speed, equal on all cores.
 int linux_ticks_are_steady(void);
 
-/// The processor's own count, for half of what a look at the clock costs; only where `linux_ticks_are_steady`.
+/// Returns the processor's tick counter, at half the cost of the clock. Valid only if `linux_ticks_are_steady`.
 static inline uint64_t linux_ticks(void) {
 #if defined(__x86_64__)
   return __builtin_ia32_rdtsc();

@@ -1,15 +1,16 @@
-// Connections of other processes, as the kernel knows them.
+// TCP connections of other processes, as the kernel reports them.
 #pragma once
 
 #include <netinet/in.h>
 #include <stdint.h>
 
-/// One end of a connection. inode 0: nobody has accepted it, or its process has closed it.
+/// One end of a connection. The inode is 0 if it is not accepted yet or was closed.
 typedef struct {
   unsigned long inode;
-  uint64_t bytes_sent;  ///< without those that were sent again
+  uint64_t bytes_sent;  ///< without retransmitted bytes
   uint64_t bytes_received;
 } linux_connection;
 
-/// Finds the end with these addresses, as IPv6 has them, of a TCP connection. Returns 1, 0 if there is none, -1 if the kernel does not say.
+/// Finds the end of a TCP connection that has these addresses, in the form of IPv6. Returns 1; 0 if there is none; -1
+/// if the kernel does not report it.
 int linux_find_connection(const struct sockaddr_in6 *own, const struct sockaddr_in6 *peer, linux_connection *found);

@@ -1,21 +1,23 @@
-// What a process does before a signal ends it.
+// Actions of a process before a signal ends it.
 #pragma once
 
 #include <signal.h>
 
 #include "ending.h"
 
-/// Has `function` called before a signal ends this process: any but SIGKILL that is neither ignored nor handled, and those of crashes, which then
-/// go on to who handles them. Once, in a signal handler, in the middle of anything, on a stack of its own on the main thread. Children that C
-/// code forks do nothing. NULL: nothing any more.
+/// Sets a function that is called before a signal ends this process: any signal except SIGKILL that is neither ignored
+/// nor handled, and signals of crashes, which then go to their other handlers. It is called once, in a signal handler
+/// that interrupts arbitrary code; on the main thread it has a stack of its own. A child that C code has forked does
+/// not call it. NULL removes it.
 void linux_at_death(enum linux_last_act act, void (*function)(void));
-/// Handles a signal that ends other processes by default: the kernel ignores those of process 1 that have no handler.
+/// Handles a signal that by default ends a process, since the kernel ignores signals without handlers in process 1.
 void linux_guard_end(int number);
-/// Ends the process by a signal whose default that is, at once or when its handler has returned. Safe in a signal handler.
+/// Ends the process by the default action of a signal, at once or when the signal's handler has returned. Safe in a
+/// signal handler.
 void linux_raise_default(int number);
-/// Does now what was asked for: whoever calls it ends the process. Safe in a signal handler.
+/// Does the actions now. The caller must then end the process. Safe in a signal handler.
 void linux_do_last_acts(void);
-/// Has a signal handled, unless it is ignored, or handled already by who sees to something that is no crash.
+/// Sets a handler for a signal, unless the signal is ignored, or is not one of a crash and has a handler already.
 void linux_guard_signal(int number, int is_crash, void (*handler)(int, siginfo_t *, void *));
-/// The same once more, if that was asked for before: another's handler is gone.
+/// Sets the handler again, if it was set before: other code has removed it.
 void linux_guard_signal_again(int number);

@@ -11,13 +11,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/// Whether the number is an open descriptor's.
+/// Returns whether the number is an open descriptor.
 static inline int linux_is_open(int fd) { return fcntl(fd, F_GETFD) != -1; }
 
-/// close(2), under a name that no method hides.
+/// close(2), under a name that no Swift method hides.
 static inline void linux_close(int fd) { close(fd); }
 
-/// Closes it, if it is one, and keeps errno: -1.
+/// Closes the descriptor, unless it is negative, and keeps errno. Returns -1.
 static inline int linux_give_up(int fd) {
   int error = errno;
   if (fd >= 0) close(fd);
@@ -25,36 +25,37 @@ static inline int linux_give_up(int fd) {
   return -1;
 }
 
-/// Moves a descriptor, if it is one, above those that a program gets. Its number from now on; -1 and errno.
+/// Moves a descriptor, unless it is negative, above the numbers that programs get. Returns its new number; -1 and errno
+/// on failure.
 int linux_lift(int fd);
 
-/// How many bytes can be read without waiting; 0 if that cannot be told.
+/// Returns the number of bytes that can be read without waiting; 0 if unknown.
 static inline int linux_bytes_to_read(int fd) {
   int n = 0;
   return ioctl(fd, FIONREAD, &n) == 0 ? n : 0;
 }
 
-/// Reading and writing do not wait from now on. -1 and errno: there is no such descriptor.
+/// Makes reading and writing return EAGAIN instead of waiting. -1 and errno if the descriptor is not open.
 int linux_set_nonblocking(int fd);
 
-/// Marks which of the descriptors 0 to count - 1 are open.
+/// Sets for each of the descriptors 0 to count - 1 whether it is open.
 void linux_open_descriptors(unsigned char *open, int count);
 
-/// A file's identity: its device and number.
+/// The identity of a file: its device and number.
 typedef struct {
   uint64_t device, number;
 } linux_file_id;
 
-/// Makes a directory that only its owner can use, if there is none, and opens it. Neither a symbolic link nor one that is
-/// somebody else's, or open to others, will do: EACCES, with owner and mode told.
+/// Opens a directory that only its owner can use; makes it first if asked to. Fails with EACCES for a symbolic link,
+/// and for a directory that another user owns or can use; `owner` and `mode` then have the reason.
 int linux_open_private_directory(const char *path, int make, uint32_t *owner, uint32_t *mode);
-/// Takes the exclusive lock that a file stands for, until the descriptor is closed or the process ends. EADDRINUSE: somebody
-/// has it.
+/// Takes the exclusive lock of a file. It lasts until the descriptor is closed or the process ends. Fails with
+/// EADDRINUSE if another process holds it.
 int linux_lock(int directory, const char *name);
-/// Between these two nobody else clears the directory. -1: somebody else does so now.
+/// Between these two calls, no other process clears the directory. Returns -1 if another process clears it now.
 int linux_begin_clearing(int directory);
 void linux_end_clearing(int directory);
-/// Removes a name and its lock file, if nobody has the lock.
+/// Removes a name and its lock file if no process holds the lock.
 void linux_clear(int directory, const char *name, const char *lock);
-/// Removes a file, if it is still this one.
+/// Removes a file if it still is this one.
 void linux_remove(int directory, const char *name, linux_file_id id);

@@ -1,13 +1,13 @@
-// Error numbers, and what they are called.
+// Error numbers and their names.
 #pragma once
 
 #include <errno.h>
 
-/// The calling thread's error number.
+/// Returns the calling thread's errno.
 static inline int linux_errno(void) { return errno; }
 
-/// "ENOENT"; "EUNKNOWN" for a number that is none.
+/// Returns a name such as "ENOENT"; "EUNKNOWN" for a number that is not an error.
 const char *linux_error_name(int number);
 
-/// "No such file or directory".
+/// Returns a text such as "No such file or directory".
 const char *linux_error_text(int number);

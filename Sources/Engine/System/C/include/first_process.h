@@ -1,8 +1,9 @@
-// A program that is process 1 of its container has duties that other programs leave to an init.
+// A program that is process 1 of its container has the duties of an init.
 #pragma once
 
-/// Calls `body` and exits with what it returns. In process 1 that happens on a second thread, while the first one waits for orphans;
-/// children of all other threads are left to whoever has started them. To be called once, by the first thread.
+/// Calls `body` and exits with the status that it returns. In process 1, `body` runs on a second thread, while the
+/// first one waits for orphans; it leaves children of other threads to the code that started them. Call it once, on the
+/// first thread.
 _Noreturn void linux_run_main(int (*body)(void));
-/// A child has ended: process 1 looks for orphans. Called by every handler of SIGCHLD. Safe in a signal handler.
+/// Makes process 1 look for orphans. Every handler of SIGCHLD calls it. Safe in a signal handler.
 void linux_note_child_end(void);

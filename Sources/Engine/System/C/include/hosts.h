@@ -1,7 +1,8 @@
-// Names of hosts that are not ASCII.
+// Host names that are not ASCII.
 #pragma once
 
-/// A host's name as name servers, certificates and URLs have it: "bücher.example" is "xn--bcher-kva.example" (IDNA 2008, with the
-/// mapping of UTS 46 that browsers use). One that is ASCII stays as it is. Returns 1; or 0, with a code and a text that names it: EINVAL
-/// for what can be no name, IDN_MISSING without libidn2, which is loaded at the first name that needs it. Thread-safe.
+/// Converts a host name to the form that name servers, certificates and URLs use: "bücher.example" becomes
+/// "xn--bcher-kva.example" (IDNA 2008, with the mapping of UTS 46 that browsers use). A name in ASCII stays as it is.
+/// Returns 1; or 0 with a code and a text that contains the name: EINVAL for an impossible name, IDN_MISSING without
+/// libidn2, which the first name that is not ASCII loads. Thread-safe.
 int linux_ascii_host(const char *name, char out[256], char code[32], char text[512]);

@@ -1,10 +1,11 @@
-// Memory that malloc holds and nobody uses.
+// Free memory that malloc holds.
 #pragma once
 
 #include <stdint.h>
 
-/// Gives memory back to the system if malloc holds much that is free; for a thread that is about to sleep. At most once a second for
-/// the process. Returns for how many nanoseconds the thread may sleep before it asks again; INT64_MAX: as long as it likes.
+/// Gives memory back to the system if malloc holds much free memory. Called by a thread that is about to sleep; works
+/// at most once a second for the process. Returns the nanoseconds that the thread may sleep before the next call;
+/// INT64_MAX for any time.
 ///
-/// - now: by CLOCK_MONOTONIC.
+/// - now: By CLOCK_MONOTONIC, in nanoseconds.
 int64_t linux_give_memory_back(int64_t now);

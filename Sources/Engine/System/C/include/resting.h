@@ -1,32 +1,36 @@
-// Programs that run for this process, and threads of it: whether they work, or can only wait for somebody to write to them.
+// Whether the programs of this process, and its threads, work or can only wait for data from others.
 #pragma once
 
 #include <stdint.h>
 #include <sys/types.h>
 
-/// Returns whether there is any. Cheap if there never was one.
+/// Returns whether this process has programs. Cheap if it never had one.
 int linux_programs_run(void);
-/// Returns whether any of them works: it does unless all its threads, and those of all that it has started, sleep until somebody writes
-/// into a pipe that this process or one of them holds. Cheap if there never was a program.
+/// Returns whether any program works. A program rests if all its threads, and those of all programs that it has
+/// started, sleep until data is written into a pipe that this process or one of them holds. Cheap if this process never
+/// had a program.
 int linux_programs_work(void);
-/// Returns whether all threads of one process, and of all that it has started, sleep so.
+/// Returns whether all threads of a process, and of all programs that it has started, sleep in that way.
 int linux_process_rests(int process);
-/// Calls `each` with a line for each thread of a program that works: the process, its words, and the system call that it is in.
+/// Calls `each` with a line for each working thread of a program: the process, its command line, and its current system
+/// call.
 void linux_working_programs(void *context, void (*each)(void *context, const char *line));
-/// Writes the system call that a thread of this process is in, as "read of /tmp/fifo"; "" if it computes. `size` bytes at most.
+/// Writes the current system call of a thread of this process, such as "read of /tmp/fifo", in at most `size` bytes; ""
+/// if it computes.
 void linux_call_of_thread(int thread, char *text, int size);
 
-/// Returns whether a thread of this process waits in a system call, and how often it has begun to; -1 if there is no such thread.
+/// Returns whether a thread of this process waits in a system call, and sets the number of its waits so far. -1 if
+/// there is no such thread.
 int linux_thread_rests(int thread, long *switches);
-/// Returns the descriptor that a thread of this process sleeps in reading, with no limit to its patience; -1: it does something else.
+/// Returns the descriptor from which a thread of this process reads without a timeout; -1 if it does something else.
 int linux_read_by_thread(int thread);
 
-/// Returns whether a program that was found at rest, in the last call of linux_programs_work, has this pipe open.
+/// Returns whether a program that rested in the last call of linux_programs_work has this pipe open.
 int linux_is_pipe_of_programs(dev_t device, ino_t number);
-/// Returns whether programs were found, all of them at rest.
+/// Returns whether that call found programs and all of them rested.
 int linux_all_programs_rest(void);
 
-/// Called by threads of this library's own, when they begin and when they end.
+/// Counts the threads of this library: each calls it with 1 when it begins and with -1 when it ends.
 void linux_count_thread(int difference);
-/// Returns how many threads of this process nobody has counted: those of C modules.
+/// Returns the number of threads of this process that were not counted: those of C modules.
 int linux_uncounted_threads(void);

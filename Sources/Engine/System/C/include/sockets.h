@@ -1,17 +1,17 @@
-// Sockets between processes. What can fail returns -1 and sets errno.
+// Sockets between processes. Functions that fail return -1 and set errno.
 #pragma once
 
 #include "descriptors.h"
 
-/// A listening socket under a name that is known to be free or left over. Only its owner can connect.
+/// Makes a listening socket at a name that must be free or left over. Only the same user can connect.
 int linux_listen(int directory, const char *name, const char *temporary, linux_file_id *id);
-/// A connection to the socket under a name.
+/// Connects to the socket at a name.
 int linux_connect(int directory, const char *name);
 int linux_accept(int fd);
-/// Who is at the other end.
+/// Gets the user and the process at the other end.
 int linux_peer(int fd, uint32_t *user, int32_t *process);
-/// Sends one message to a Unix socket, by its path; "@name" is an abstract one. 0, or -1.
+/// Sends one message to a Unix socket by its path; "@name" is an abstract name. Returns 0 or -1.
 int linux_send_datagram(const char *path, const void *bytes, size_t count);
-/// Neither waits, and neither raises SIGPIPE.
+/// These two neither wait nor raise SIGPIPE.
 int64_t linux_receive(int fd, void *bytes, size_t count);
 int64_t linux_send(int fd, const void *bytes, size_t count);

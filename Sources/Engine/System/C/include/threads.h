@@ -1,4 +1,4 @@
-// Threads, and the process that they are in.
+// Threads and their process.
 #pragma once
 
 #include <pthread.h>
@@ -12,21 +12,22 @@
 /// Lets other threads run.
 static inline void linux_yield(void) { sched_yield(); }
 
-/// A wait of this thread ends as exactly as the hardware allows; the default lets the kernel be 50 microseconds late.
+/// Makes waits of this thread end as exactly as the hardware allows. By default, the kernel may be 50 microseconds
+/// late.
 static inline void linux_be_punctual(void) { prctl(PR_SET_TIMERSLACK, 1UL); }
 
-/// Names the calling thread, as debuggers and `ps` show it; the kernel keeps 15 bytes.
+/// Names the calling thread, for debuggers and `ps`; the kernel keeps 15 bytes.
 static inline void linux_name_thread(const char *name) { prctl(PR_SET_NAME, name); }
 
 static inline int linux_thread_number(void) { return (int)syscall(SYS_gettid); }
 
-/// The thread that runs `main`, if that is not the process's first: see linux_run_main. Else 0.
+/// The thread that runs `main`, if that is not the first thread of the process, see linux_run_main; else 0.
 extern int linux_main_thread;
 static inline int linux_is_main_thread(void) {
   return linux_thread_number() == (linux_main_thread ? linux_main_thread : getpid());
 }
 
-// Each signal looks at it while something is recorded.
+// Each `signal` of a source reads it while a loop records.
 extern _Thread_local void *linux_thread_pointer __attribute__((tls_model("initial-exec")));
 
 /// One pointer for each thread: its run loop. `drop` is called with it when the thread ends.
@@ -36,10 +37,10 @@ void linux_set_thread_value(void *value, void (*drop)(void *));
 static inline uint32_t linux_user(void) { return geteuid(); }
 static inline int32_t linux_process(void) { return getpid(); }
 static inline const char *linux_environment(const char *name) { return getenv(name); }
-/// All of them, "NAME=value", with NULL at the end.
+/// All variables as "NAME=value", with NULL at the end.
 extern char **environ;
 static inline char **linux_variables(void) { return environ; }
 
-/// Lets other threads see what was written before, once they see this.
+/// Writes a value. Another thread that reads it with linux_published also sees everything that was written before.
 static inline void linux_publish(uint64_t *place, uint64_t value) { __atomic_store_n(place, value, __ATOMIC_RELEASE); }
 static inline uint64_t linux_published(const uint64_t *place) { return __atomic_load_n(place, __ATOMIC_ACQUIRE); }

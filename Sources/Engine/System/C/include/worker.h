@@ -1,33 +1,35 @@
 // The process in which tests run.
 #pragma once
 
-/// From now on, this process is a child of the one that was, its keeper. That one ends as this one does, but not before all
-/// programs that this one has started, and those that they have left behind. SIGTERM, and the end of the keeper's own parent, end
-/// them all. The channel to the runner, which is descriptor 3, goes out of the way of scripts and programs. What the process
-/// prints comes out line by line; SIGPIPE does not kill it.
+/// Makes this process a child of the original one, which becomes its keeper. The keeper ends with the same status, but
+/// only after all programs that this process and they have started. SIGTERM, and the end of the keeper's parent, end
+/// them all. Descriptor 3, the channel to the runner, moves to a number that scripts and programs do not use. The
+/// process prints line by line, and SIGPIPE does not kill it.
 void linux_become_worker(void);
-/// Begins this process anew, so that its addresses are the same in each run. Returns whether they are: not where the system forbids it.
+/// Restarts this process with addresses that are the same in each run. Returns whether they are; 0 if the system
+/// forbids it.
 int linux_fix_addresses(void);
-/// The channel; and what the standard output was at the beginning.
+/// Return the channel, and the standard output at the start.
 int linux_worker_channel(void);
 int linux_worker_output(void);
-/// Makes a function the last act when a signal, the keeper's among them, is about to end the process; NULL: none. It has a large stack.
+/// Sets the last act when a signal, such as one from the keeper, is about to end the process; NULL for none. It has a
+/// large stack.
 void linux_set_last_words(void (*words)(void));
-/// Makes descriptor 1 the standard output again; returns whether it was something else.
+/// Makes descriptor 1 the standard output again. Returns whether it was something else.
 int linux_restore_output(void);
 
-/// Notes the current directory, the environment, the locale and the signals that are ignored.
+/// Remembers the current directory, the environment, the locale and the ignored signals.
 void linux_note_state(void);
-/// Puts them back; tells what had changed.
+/// Restores the remembered state, and calls `each` with a text for each change.
 void linux_restore_state(void *context, void (*each)(void *context, const char *change));
-/// Sets the time zone, or with NULL leaves it to the system.
+/// Sets the time zone; NULL for that of the system.
 void linux_set_zone(const char *name);
 
-/// Begins to count what a test takes, on the main thread.
+/// Begins to count the time of a test. Only on the main thread.
 void linux_begin_count(void);
-/// Returns the seconds that it has taken until now: processor time of all threads, and time in which the main thread really waited. Time in
-/// which that had no processor does not count, and neither does its sleep while simulated time moves. On the main thread, in a signal
-/// handler, too.
+/// Returns the time of the test so far, in seconds: processor time of all threads, and time in which the main thread
+/// really waited. Time without a free processor does not count, and neither does the main thread's sleep while
+/// simulated time moves. Only on the main thread; safe in a signal handler.
 double linux_seconds_taken(void);
-/// The main thread begins, or ends, to sleep while simulated time moves: others have their turns.
+/// Notes that the main thread begins or ends to sleep while simulated time moves and other loops work.
 void linux_count_rest(int begins);

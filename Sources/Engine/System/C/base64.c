@@ -1,4 +1,4 @@
-// Bytes as text in base64.
+// Encoding of bytes as base64.
 #include "base64.h"
 
 #include <stdint.h>

@@ -1,4 +1,5 @@
-// The system's libz, loaded at its first use: it is in every system, but no program that does not need it should load it.
+// Uses the system's libz, which is loaded at its first use. Every system has it, but a program that does not need it
+// must not load it.
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,9 +40,10 @@ linux_deflate *linux_open_deflate(int compresses, int is_gzip, int window) {
   if (!stream) return NULL;
   stream->compresses = compresses;
   int bits = is_gzip ? window + 16 : -window;
-  int status = compresses ? zlib.deflateInit2_(&stream->z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, bits, 8, Z_DEFAULT_STRATEGY,
-                                               ZLIB_VERSION, (int)sizeof(z_stream))
-                          : zlib.inflateInit2_(&stream->z, bits, ZLIB_VERSION, (int)sizeof(z_stream));
+  const int size = (int)sizeof(z_stream);
+  int status = compresses ? zlib.deflateInit2_(&stream->z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, bits, 8,
+                                               Z_DEFAULT_STRATEGY, ZLIB_VERSION, size)
+                          : zlib.inflateInit2_(&stream->z, bits, ZLIB_VERSION, size);
   if (status == Z_OK) return stream;
   free(stream);
   return NULL;
@@ -57,7 +59,8 @@ void linux_reset_deflate(linux_deflate *stream) {
   stream->compresses ? zlib.deflateReset(&stream->z) : zlib.inflateReset(&stream->z);
 }
 
-int linux_step_deflate(linux_deflate *stream, const char *bytes, size_t length, int is_last, size_t max, linux_bytes *to) {
+int linux_step_deflate(linux_deflate *stream, const char *bytes, size_t length, int is_last, size_t max,
+                       linux_bytes *to) {
   z_stream *z = &stream->z;
   z->next_in = (Bytef *)bytes;
   z->avail_in = (uInt)length;
@@ -72,30 +75,31 @@ int linux_step_deflate(linux_deflate *stream, const char *bytes, size_t length, 
     z->next_out = (Bytef *)to->bytes + to->length;
     z->avail_out = (uInt)(to->capacity - to->length);
     uInt room = z->avail_out;
-    int status = stream->compresses ? zlib.deflate(z, is_last ? Z_FINISH : Z_SYNC_FLUSH) : zlib.inflate(z, Z_SYNC_FLUSH);
+    const int flush = stream->compresses && is_last ? Z_FINISH : Z_SYNC_FLUSH;
+    int status = stream->compresses ? zlib.deflate(z, flush) : zlib.inflate(z, flush);
     to->length += room - z->avail_out;
     if (!stream->compresses && to->length > max) return -1;
     if (status == Z_STREAM_END) return 1;
     if (status != Z_OK && status != Z_BUF_ERROR) return 0;
-    // With room left, everything that could be written has been.
+    // With room left, zlib has written all that it can.
     if (z->avail_out > 0) return 1;
   }
 }
 
-// Bodies that are encoded -------------------------------------------------------------------------------------------------------
+// Encoded bodies ------------------------------------------------------------------------------------------------------
 
 enum { MOST = 4 };
 
 struct stage {
   z_stream z;
-  int is_gzip, is_open, has_ended, is_full;  // is_full: zlib may have more, whether it gets bytes or not
-  char input[16384];                         // what the stage before has made
+  int is_gzip, is_open, has_ended, is_full;  // is_full: zlib may have more output without more input
+  char input[16384];  // output of the previous stage
 };
 
 struct linux_decoder {
   int count, was_fed;
   linux_bytes pending;
-  size_t taken;  // of that
+  size_t taken;  // the part of `pending` that was read
   struct stage stages[];
 };
 
@@ -154,7 +158,8 @@ int linux_feed_decoder(linux_decoder *decoder, const char *bytes, size_t length)
   return 1;
 }
 
-// The next bytes behind a stage, behind the last one whole text: how many; 0 without more input, -1 for bad data, -2 when memory is out.
+// Gets the next output of a stage; stage -1 is the input. Returns its length; 0 if more input is needed, -1 for bad
+// data, -2 without memory.
 static ptrdiff_t pull(linux_decoder *decoder, int number, char *to, size_t room) {
   if (number < 0) {
     size_t count = decoder->pending.length - decoder->taken;
@@ -173,7 +178,7 @@ static ptrdiff_t pull(linux_decoder *decoder, int number, char *to, size_t room)
       z->avail_in = (uInt)count;
     }
     if (stage->has_ended) {
-      // Another member of gzip. What else stands behind the end nobody reads.
+      // A further gzip member. Other bytes after the end are ignored.
       if (!stage->is_gzip || *z->next_in != 0x1f) {
         z->avail_in = 0;
         continue;
@@ -182,7 +187,7 @@ static ptrdiff_t pull(linux_decoder *decoder, int number, char *to, size_t room)
       stage->has_ended = 0;
     }
     if (!stage->is_open) {
-      // Some send "deflate" without zlib's head.
+      // Some senders leave out zlib's head in "deflate".
       int bits = stage->is_gzip ? 15 + 16 : (*z->next_in & 15) == 8 ? 15 : -15;
       if (zlib.inflateInit2_(z, bits, ZLIB_VERSION, (int)sizeof *z) != Z_OK) return -2;
       stage->is_open = 1;

@@ -1,7 +1,7 @@
-// Bytes as text in base64 (RFC 4648).
+// Encoding of bytes as base64 (RFC 4648).
 #pragma once
 
 #include <stddef.h>
 
-/// Writes 4 characters for each 3 bytes, the last ones padded, without a 0 at the end. Returns their number.
+/// Writes 4 characters for each 3 bytes, with padding and without a NUL at the end. Returns their number.
 size_t linux_write_base64(char *to, const unsigned char *bytes, size_t length);

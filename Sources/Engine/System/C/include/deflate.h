@@ -5,21 +5,21 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/// A stream of zlib, for WebSockets, HTTP responses and recordings. Not for several threads at once.
+/// A stream of zlib, for WebSockets, HTTP responses and recordings. Not thread-safe.
 typedef struct linux_deflate linux_deflate;
 
-/// Makes one that compresses or decompresses, raw or with gzip's head and tail. `window` is the base-2 logarithm of its memory, 9 to
-/// 15. NULL when libz is not installed, or memory is out; see linux_has_zlib.
+/// Makes a stream that compresses or decompresses, raw or with gzip's head and tail. `window` is the base-2 logarithm
+/// of its memory, from 9 to 15. Returns NULL without libz (see linux_has_zlib) or memory.
 linux_deflate *linux_open_deflate(int compresses, int is_gzip, int window);
 void linux_close_deflate(linux_deflate *stream);
-/// Whether the system's libz can be loaded.
+/// Returns whether the system's libz can be loaded.
 int linux_has_zlib(void);
-/// What a step has made: bytes that the caller frees with `free`.
+/// Output of a stream, which the caller must free with `free`.
 typedef struct linux_bytes {
   char *bytes;
   size_t length, capacity;
 } linux_bytes;
-/// Room for `count` more. Returns whether there was memory for it.
+/// Makes room for `count` more bytes. Returns 0 without memory.
 static inline int linux_reserve(linux_bytes *to, size_t count) {
   if (to->capacity - to->length >= count) return 1;
   size_t capacity = to->capacity ? to->capacity : 1024;
@@ -30,22 +30,24 @@ static inline int linux_reserve(linux_bytes *to, size_t count) {
   to->capacity = capacity;
   return 1;
 }
-/// Appends what becomes of these bytes, all of it that a peer needs to go on. Decompressing ends with more than `max` bytes.
-/// Returns 1; 0 for bad data; -1 if there is too much of it, -2 when memory is out.
-int linux_step_deflate(linux_deflate *stream, const char *bytes, size_t length, int is_last, size_t max, linux_bytes *to);
-/// Forgets what came before, for the next message.
+/// Converts bytes and appends the output, with everything that a peer needs to continue. Decompressing fails if the
+/// output exceeds `max` bytes. Returns 1; 0 for bad data, -1 for too much output, -2 without memory.
+int linux_step_deflate(linux_deflate *stream, const char *bytes, size_t length, int is_last, size_t max,
+                       linux_bytes *to);
+/// Resets the stream for the next message.
 void linux_reset_deflate(linux_deflate *stream);
 
-/// Takes the encodings of a body off, and knows whether it has come to its end. Not for several threads at once.
+/// Removes the content codings of a body, and checks that the body is complete. Not thread-safe.
 typedef struct linux_decoder linux_decoder;
 
-/// One for what Content-Encoding says: at most four of gzip and deflate, the last of which was put on last. NULL for others, or when memory
-/// or libz is not there.
+/// Makes a decoder for a Content-Encoding: at most four times gzip or deflate, the last of which was applied last.
+/// Returns NULL for other codings, and without memory or libz.
 linux_decoder *linux_open_decoder(const char *codings, size_t length);
 void linux_close_decoder(linux_decoder *decoder);
-/// Gives it bytes, which it keeps until they are decoded. 0: memory is out.
+/// Gives it bytes, which it copies until they are decoded. Returns 0 without memory.
 int linux_feed_decoder(linux_decoder *decoder, const char *bytes, size_t length);
-/// Appends what becomes of them until `to` has `limit` bytes: 2 if there is or may be more then, 1 if not. 0 for bad data, -2 when memory is out.
+/// Appends decoded bytes until `to` has `limit` bytes. Returns 2 if there may be more then, 1 if not; 0 for bad data,
+/// -2 without memory.
 int linux_decode(linux_decoder *decoder, linux_bytes *to, size_t limit);
-/// Whether nothing is missing behind what was decoded. What had no bytes at all is whole.
+/// Returns whether the decoded data is complete. An empty body is.
 int linux_decoder_is_whole(const linux_decoder *decoder);

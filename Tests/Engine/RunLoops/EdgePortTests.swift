@@ -5,7 +5,7 @@ import Testing
 @testable import RunLoops
 
 @Suite(.timed) struct EdgePortTests {
-    /// Keeps books about a pipe's reader, as a stream does.
+    /// Tracks the state of a pipe's reading end, as a stream does.
     private final class Reader: RunLoop.EdgePort {
         let pipe: Pipe
         let world: World
@@ -37,7 +37,7 @@ import Testing
         }
     }
 
-    @Test("it hears of each change once and takes turns with the others")
+    @Test("it sees each change once and takes turns with other ports")
     func itHearsOfEachChangeOnceAndTakesTurnsWithTheOthers() throws {
         let world = World()
         let pipes = [Pipe(), Pipe(), Pipe()]
@@ -49,18 +49,19 @@ import Testing
         world.run()
         #expect(world.journal() == "B5 A2 P A2 A1 =3")
         #expect(a.notes == 1 && b.notes == 1)
-        // What it has not read is no news; what comes is.
+        // Data that it has left unread is not reported again; new data is.
         b.mostAtOnce = 4096
         pipes[2].fire()
         world.run()
         #expect(world.journal() == "B1 =3")
     }
 
-    @Test("what changes while it waits for its turn is not lost") func whatChangesWhileItWaits() throws {
+    @Test("a change while it waits for its turn is not lost") func whatChangesWhileItWaits() throws {
         let world = World()
         let pipes = [Pipe(), Pipe()]
         let a = Reader("A", pipes[0], world)
-        // Still ready after its callback, P is put behind what became ready meanwhile, for which the kernel is asked: A is queued then.
+        // P is still ready after its callback, so it goes behind ports that became ready meanwhile. The loop asks the
+        // kernel for these, which queues A.
         var again = true
         try world.port("P", pipes[1], in: [.default, "other"]) { _ in
             guard again else { return }
@@ -74,7 +75,7 @@ import Testing
         #expect(world.journal() == "P A3 P =3")
     }
 
-    @Test("it keeps the loop running only while it says so") func itKeepsTheLoopRunningOnlyWhileItSaysSo() {
+    @Test("it keeps the loop running only while it is awaited") func itKeepsTheLoopRunningOnlyWhileItSaysSo() {
         let world = World()
         let pipe = Pipe()
         let reader = Reader("A", pipe, world)
@@ -124,7 +125,7 @@ import Testing
         #expect(bell.turns == 1)
     }
 
-    @Test("what cannot be watched is said") func whatCannotBeWatchedIsSaid() {
+    @Test("it reports a descriptor that cannot be watched") func whatCannotBeWatchedIsSaid() {
         final class Lost: RunLoop.EdgePort {
             var losses = 0
             override func cannotWatch() { losses += 1 }
@@ -136,7 +137,9 @@ import Testing
         #expect(lost.losses == 1)
     }
 
-    @Test("the end of a turn is said once for many callbacks") func theEndOfATurnIsSaidOnceForManyCallbacks() throws {
+    @Test("the turn's end handler is called once for many callbacks") func theEndOfATurnIsSaidOnceForManyCallbacks()
+        throws
+    {
         let world = World()
         let pipes = [Pipe(), Pipe()]
         for (i, pipe) in pipes.enumerated() {

@@ -6,7 +6,7 @@ import Testing
 @testable import RunLoops
 
 @Suite(.timed) struct FDPortTests {
-    @Test("ports are handled one a pass in the order in which they became ready")
+    @Test("each pass handles one port in the order in which ports became ready")
     func portsAreHandledOneAPassInTheOrderInWhichTheyBecameReady() throws {
         let world = World()
         let pipes = [Pipe(), Pipe(), Pipe()]
@@ -29,7 +29,7 @@ import Testing
         #expect(world.journal() == "P0 P1 T P2 =3")
     }
 
-    @Test("nobody starves") func nobodyStarves() throws {
+    @Test("ports and timers that are always ready do not starve others") func nobodyStarves() throws {
         let world = World()
         let pipes = [Pipe(), Pipe()]
         for (i, pipe) in pipes.enumerated() {
@@ -49,7 +49,8 @@ import Testing
         #expect(world.journal() == "S P0 S P1 S T S P0 S P1 S T S P0 S P1 S T =2")
     }
 
-    @Test("several writes before a callback are one callback") func severalWritesBeforeACallbackAreOneCallback() throws
+    @Test("several writes before a callback cause one callback") func severalWritesBeforeACallbackAreOneCallback()
+        throws
     {
         let world = World()
         let pipe = Pipe()
@@ -59,8 +60,10 @@ import Testing
         #expect(world.journal() == "P =3")
     }
 
-    /// Whoever reads what a port was found ready for takes its turn away, in a callback of whatever kind or between two runs.
-    @Test("nobody is called for nothing", arguments: ["port", "request", "source", "observer", "attention", "caller"])
+    /// A callback of any kind, or code between two runs, that reads a port's data takes the port's turn away.
+    @Test(
+        "a port whose data was read before its turn is not called",
+        arguments: ["port", "request", "source", "observer", "attention", "caller"])
     func nobodyIsCalledForNothing(reader: String) throws {
         let world = World()
         let pipes = [Pipe(), Pipe(), Pipe()]
@@ -98,13 +101,13 @@ import Testing
         #expect(handled == (reader == "caller" ? ["P2"] : ["P0", "P2"]))
     }
 
-    @Test("who looks and then reads in one callback leaves nothing to be called for")
+    @Test("a callback that reads another port's data takes that port's turn away")
     func whoLooksAndThenReadsInOneCallbackLeavesNothingToBeCalledFor() throws {
         let world = World()
         let pipes = [Pipe(), Pipe()]
         try world.port("P0", pipes[0]) { _ in
             pipes[1].fire()
-            world.timer("T", at: 0)  // due at once: the loop looks what it comes behind
+            world.timer("T", at: 0)  // due at once: the loop looks which ports come before it
             pipes[1].drain()
         }
         try world.port("P1", pipes[1])
@@ -113,7 +116,7 @@ import Testing
         #expect(world.journal() == "P0 T =3")
     }
 
-    @Test("what is left unread is reported again and nothing is read behind the users back")
+    @Test("unread data is reported again and the loop never reads")
     func whatIsLeftUnreadIsReportedAgainAndNothingIsReadBehindTheUsersBack() throws {
         let world = World()
         let pipe = Pipe()
@@ -124,7 +127,7 @@ import Testing
         #expect(world.journal() == "2 2 1 =3")
     }
 
-    @Test("once means once until asked again") func onceMeansOnceUntilAskedAgain() throws {
+    @Test("a port with once calls back once until setEvents") func onceMeansOnceUntilAskedAgain() throws {
         let world = World()
         let pipe = Pipe()
         pipe.fire("hello")
@@ -137,7 +140,8 @@ import Testing
         #expect(world.journal() == "P =3")
     }
 
-    @Test("the end of a file is delivered once and does not spin") func theEndOfAFileIsDeliveredOnceAndDoesNotSpin()
+    @Test("the end of a file is delivered once and does not make the loop spin")
+    func theEndOfAFileIsDeliveredOnceAndDoesNotSpin()
         throws
     {
         let world = World()
@@ -157,7 +161,7 @@ import Testing
         #expect(world.loop.statistics.passes == passes + 1)
     }
 
-    @Test("a hang up with no interest does not spin") func aHangUpWithNoInterestDoesNotSpin() throws {
+    @Test("a hang up without interest does not make the loop spin") func aHangUpWithNoInterestDoesNotSpin() throws {
         let world = World()
         let pipe = Pipe(socket: true)
         let port = try RunLoop.FDPort(pipe.reader, []) { _, _ in world.log("P") }
@@ -168,7 +172,9 @@ import Testing
         #expect(!world.journal().contains("P P"))
     }
 
-    @Test("after a half close by the peer writing goes on") func afterAHalfCloseByThePeerWritingGoesOn() throws {
+    @Test("writing continues after the peer has closed its sending half") func afterAHalfCloseByThePeerWritingGoesOn()
+        throws
+    {
         let world = World()
         let pipe = Pipe(socket: true)
         shutdown(pipe.writer, Int32(SHUT_WR))
@@ -186,7 +192,7 @@ import Testing
         #expect(world.loop.statistics.passes < 10)
     }
 
-    @Test("one invalidated or removed before its turn is not called")
+    @Test("a port invalidated or removed before its turn is not called")
     func oneInvalidatedOrRemovedBeforeItsTurnIsNotCalled() throws {
         let world = World()
         let pipes = [Pipe(), Pipe(), Pipe()]
@@ -206,7 +212,7 @@ import Testing
         #expect(world.journal() == "P2 =3")
     }
 
-    @Test("in two modes it is delivered once") func inTwoModesItIsDeliveredOnce() throws {
+    @Test("a port in two modes is delivered once") func inTwoModesItIsDeliveredOnce() throws {
         let world = World()
         let pipe = Pipe()
         try world.port("P", pipe, in: ["a", "b"])
@@ -216,7 +222,8 @@ import Testing
         #expect(world.journal() == "P =3 =3")
     }
 
-    @Test("made ready in its callback a nested run calls it again") func madeReadyInItsCallbackANestedRunCallsItAgain()
+    @Test("a nested run calls a port again that became ready in its callback")
+    func madeReadyInItsCallbackANestedRunCallsItAgain()
         throws
     {
         let world = World()
@@ -275,7 +282,7 @@ import Testing
         #expect(count == 3)
     }
 
-    @Test("a descriptor it owns is closed with it and only then") func aDescriptorItOwnsIsClosedWithItAndOnlyThen()
+    @Test("an owned descriptor is closed with its port and only then") func aDescriptorItOwnsIsClosedWithItAndOnlyThen()
         throws
     {
         let pipe = Pipe()
@@ -292,7 +299,7 @@ import Testing
         #expect(fcntl(another, F_GETFD) == -1)
     }
 
-    @Test("a loop that is gone has given back its modes and their descriptors")
+    @Test("a loop that ends frees its modes and their descriptors")
     func aLoopThatIsGoneHasGivenBackItsModesAndTheirDescriptors() throws {
         weak var mode: RunLoop.ModeState?
         do {
@@ -308,9 +315,10 @@ import Testing
         #expect(mode == nil)
     }
 
-    // MARK: Descriptors that are closed behind the loop's back
+    // MARK: Descriptors that other code closes
 
-    @Test("a reused number never brings the old port an event") func aReusedNumberNeverBringsTheOldPortAnEvent() throws
+    @Test("a port gets no events of a new file with the same number") func aReusedNumberNeverBringsTheOldPortAnEvent()
+        throws
     {
         let world = World()
         let old = Pipe(readerFrom: 800)
@@ -326,7 +334,7 @@ import Testing
         new.fire()
         world.run()
         #expect(world.journal() == "=3")
-        // The number is watched again: now the loop knows, and says so once.
+        // When the number is watched again, the loop notices the change and reports it once.
         let fresh = try RunLoop.FDPort(number) { _, _ in
             world.log("fresh")
             new.drain()
@@ -338,7 +346,8 @@ import Testing
         #expect(journal.contains("stale\(RunLoop.FDPort.Events.error.rawValue)"))
     }
 
-    @Test("a number reused within a batch brings no stale event") func aNumberReusedWithinABatchBringsNoStaleEvent()
+    @Test("a number that is reused within a batch brings no stale event")
+    func aNumberReusedWithinABatchBringsNoStaleEvent()
         throws
     {
         let world = World()
@@ -384,7 +393,7 @@ import Testing
         pipe.fire()
         world.run()
         #expect(world.loop.statistics.passes < 5)
-        // The kernel still speaks of the open file; asked again, it says that the descriptor is closed.
+        // The kernel reports the open file, but poll reports that the descriptor is closed.
         #expect(world.journal() == "=3 1 8 =3")
     }
 }

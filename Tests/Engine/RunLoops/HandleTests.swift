@@ -19,7 +19,7 @@ import Testing
         #expect(handle?.isWaiting == false)
     }
 
-    @Test("what other threads perform runs on the loops thread in order")
+    @Test("requests of other threads run on the loop's thread in order")
     func whatOtherThreadsPerformRunsOnTheLoopsThreadInOrder() {
         let world = World()
         world.keepAlive()
@@ -55,7 +55,8 @@ import Testing
         #expect(count.load(ordering: .relaxed) == 1)
     }
 
-    @Test("a request queued before a run keeps its mode alive") func aRequestQueuedBeforeARunKeepsItsModeAlive() {
+    @Test("a request that was queued before a run keeps its mode alive")
+    func aRequestQueuedBeforeARunKeepsItsModeAlive() {
         let world = World()
         let count = Atomic(0)
         world.loop.handle.perform { _ in count.add(1, ordering: .relaxed) }
@@ -63,7 +64,7 @@ import Testing
         #expect(count.load(ordering: .relaxed) == 1)
     }
 
-    @Test("attention is given between two callbacks") func attentionIsGivenBetweenTwoCallbacks() {
+    @Test("the attention handler is called between two callbacks") func attentionIsGivenBetweenTwoCallbacks() {
         let world = World()
         world.keepAlive()
         var times = 0
@@ -81,7 +82,7 @@ import Testing
         #expect(times == 1)
     }
 
-    @Test("attention raised after the end of a wait is not slept through")
+    @Test("attention raised after the end of a wait is handled before the next sleep")
     func attentionRaisedAfterTheEndOfAWaitIsNotSleptThrough() {
         let world = World()
         var times = 0
@@ -96,7 +97,7 @@ import Testing
         #expect(world.time == 1)
     }
 
-    @Test("each thread has a loop of its own that ends with it") func eachThreadHasALoopOfItsOwnThatEndsWithIt() {
+    @Test("each thread has its own loop which ends with the thread") func eachThreadHasALoopOfItsOwnThatEndsWithIt() {
         let handle = Atomic<UInt>(0)
         let kept = Kept()
         let thread = Thread {
@@ -114,7 +115,7 @@ import Testing
         let handle = Lock<RunLoop.Handle?>(nil)
     }
 
-    @Test("a thread that ends tells its sources") func aThreadThatEndsTellsItsSources() {
+    @Test("the end of a thread calls the cancel callbacks of its sources") func aThreadThatEndsTellsItsSources() {
         let told = Atomic(0)
         let thread = Thread {
             let source = RunLoop.Source(cancel: { _, _, _ in told.add(1, ordering: .relaxed) })

@@ -12,7 +12,7 @@ struct InstantTests {
         #expect(late + .seconds(Int64.max) == .never)
     }
 
-    @Test("a part of a nanosecond counts as a whole one, so that nothing is early")
+    @Test("a part of a nanosecond counts as a whole one so that nothing is early")
     func roundsUp() {
         let start = RunLoop.Instant(nanoseconds: 5)
         #expect(start + Duration(secondsComponent: 0, attosecondsComponent: 1) == RunLoop.Instant(nanoseconds: 6))

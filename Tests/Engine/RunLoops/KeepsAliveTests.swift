@@ -4,7 +4,7 @@ import Testing
 @testable import RunLoops
 
 @Suite(.timed) struct KeepsAliveTests {
-    @Test("a run ends with what keeps it alive and serves the rest until then")
+    @Test("a run ends with the last item that keeps it alive and serves the others until then")
     func aRunEndsWithWhatKeepsItAliveAndServesTheRestUntilThen() throws {
         let world = World()
         let pipe = Pipe()
@@ -24,7 +24,7 @@ import Testing
         #expect(timer.isValid && port.isValid && source.isValid)
     }
 
-    @Test("it counts in each mode however the item gets there and leaves")
+    @Test("keepsAlive counts in each mode however the item enters and leaves it")
     func itCountsInEachModeHoweverTheItemGetsThereAndLeaves() throws {
         let world = World()
         let pipe = Pipe()
@@ -60,7 +60,7 @@ import Testing
         #expect(world.loop.run(in: "other", for: .milliseconds(1)) == .timedOut)
     }
 
-    @Test("a timer that moves between modes takes it along") func aTimerThatMovesBetweenModesTakesItAlong() {
+    @Test("a timer that moves between modes keeps its keepsAlive") func aTimerThatMovesBetweenModesTakesItAlong() {
         let world = World()
         let timer = world.timer("T", at: 1000)
         timer.keepsAlive = false
@@ -71,13 +71,15 @@ import Testing
         #expect(world.loop.run(in: "a", for: .milliseconds(1)) == .timedOut)
         timer.invalidate()
         #expect(world.loop.run(in: "a", for: .milliseconds(1)) == .finished)
-        // Its callback turns it off.
+        // The callback sets it to false.
         world.timer("R", at: 5, every: 5) { $0.keepsAlive = false }
         world.run(ms: nil)
         #expect(world.journal() == "R =1")
     }
 
-    @Test("a message port takes its connections along") func aMessagePortTakesItsConnectionsAlong() throws {
+    @Test("a message port passes its keepsAlive on to its connections") func aMessagePortTakesItsConnectionsAlong()
+        throws
+    {
         let world = World()
         let name = "keeps-alive-\(UInt64.random(in: 0 ... .max))"
         let port = try RunLoop.MessagePort(name: name) { _, message in message.answer() }

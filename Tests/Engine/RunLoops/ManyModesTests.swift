@@ -5,9 +5,9 @@ import Testing
 
 @testable import RunLoops
 
-/// Names of modes, and orders of requests, are made up freely.
+/// Programs may use any number of mode names and of orders for requests.
 @Suite(.timed) struct ManyModesTests {
-    @Test("a mode that loses its last port gives its descriptors back in the end")
+    @Test("a mode that loses its last port finally frees its descriptors")
     func aModeThatLosesItsLastPortGivesItsDescriptorsBackInTheEnd() throws {
         let world = World()
         let pipe = Pipe()
@@ -22,7 +22,7 @@ import Testing
         }
         #expect(world.loop.modes.count { $0.descriptors != nil } <= 17)
         #expect(world.loop.modeNames == [.default])
-        // They are made anew.
+        // A descriptor set is made again when it is needed.
         world.loop.add(port, to: "conversation 0")
         pipe.fire()
         #expect(world.loop.run(in: "conversation 0", for: .zero, returnAfterSource: true) == .handledSource)
@@ -47,7 +47,7 @@ import Testing
         #expect(world.journal() == "P =3")
     }
 
-    @Test("empty queues of timers and requests are given back") func emptyQueuesOfTimersAndRequestsAreGivenBack() {
+    @Test("empty queues of timers and requests are freed") func emptyQueuesOfTimersAndRequestsAreGivenBack() {
         let world = World()
         for number in 0..<1000 {
             let mode = RunLoop.Mode(rawValue: "m\(number)")
@@ -61,12 +61,12 @@ import Testing
         #expect(world.loop.requestQueues.count <= 65)
     }
 
-    @Test("of many sources that come and go, those are left that have not gone") func sourcesThatComeAndGo() {
+    @Test("many sources can be added and removed in any order") func sourcesThatComeAndGo() {
         let world = World()
         var numbers = SystemRandomNumberGenerator()
         var sources: [RunLoop.Source] = []
         for round in 0..<2_000 {
-            // Up to many, down to few, and up again.
+            // The number of sources goes up, down, and up again.
             if round % 400 < 200 {
                 sources.append(RunLoop.Source())
                 if let source = sources.last { world.loop.add(source) }
@@ -98,8 +98,9 @@ import Testing
         #expect(performed.count == 501)
     }
 
-    /// Ten times as many take ten times as long, and not a hundred times.
-    @Test("many take no more than their share", arguments: ["modes", "orders", "held", "cancelled", "left"])
+    /// Ten times as many items take ten times as long, not a hundred times.
+    @Test(
+        "the time grows linearly with the number of items", arguments: ["modes", "orders", "held", "cancelled", "left"])
     func manyTakeNoMoreThanTheirShare(
         what: String
     ) {
@@ -130,7 +131,7 @@ import Testing
         #expect(ratio < 40, "\(ratio)")
     }
 
-    @Test("a source is signalled and asked from any thread while it moves")
+    @Test("any thread may signal a source and query it while it moves")
     func aSourceIsSignalledAndAskedFromAnyThreadWhileItMoves() {
         let world = World()
         let source = RunLoop.Source()
@@ -157,7 +158,7 @@ import Testing
         #expect(!source.isValid && source.modeNames.isEmpty)
     }
 
-    /// CFRunLoopPerformBlock and CFRunLoopWakeUp, whatever the mode of the block: as CoreFoundation.
+    /// As CFRunLoopPerformBlock with CFRunLoopWakeUp, whatever the mode of the block.
     @Test("a request for another mode wakes the loop", arguments: [RunLoop.Mode.default, "a"])
     func aRequestForAnotherModeWakesTheLoop(mode: RunLoop.Mode) {
         let world = World(.coreFoundation)
@@ -169,7 +170,7 @@ import Testing
         }
         world.run(ms: 5)
         #expect(world.journal() == "E BT BS b BW AW BT BS BW AW X =3")
-        // From the observer of the wait's beginning, too.
+        // The same in an observer of before waiting.
         let other = World(.coreFoundation)
         other.keepAlive()
         var isFirst = true

@@ -12,17 +12,17 @@ struct MessagePortTests {
     typealias RemotePort = RunLoop.RemotePort
 
     private let loop = RunLoop(poller: EpollPoller())
-    /// Nobody else's.
+    /// A name that no other test uses.
     private let name = "org.example.test-\(UUID().uuidString)"
 
-    /// In the default mode, answers with what it gets, backwards.
+    /// Makes a port in the default mode that answers with the bytes of the message in reverse order.
     private func backwards() throws -> MessagePort {
         let port = try MessagePort(name: name) { _, message in message.answer(message.data.reversed()) }
         loop.add(port)
         return port
     }
 
-    @Test("a request gets its answer, whatever bytes the two hold")
+    @Test("a request gets its answer with any bytes in both")
     func request() throws {
         let port = try backwards()
         let remote = try RemotePort(name: name, on: loop)
@@ -33,7 +33,7 @@ struct MessagePortTests {
         port.invalidate()
     }
 
-    @Test("16 MB can be sent and answered; one byte more is refused before it is sent")
+    @Test("16 MB can be sent and answered, and one byte more is refused before it is sent")
     func limit() throws {
         let port = try MessagePort(name: name) { _, message in message.answer(message.data) }
         loop.add(port)
@@ -46,7 +46,7 @@ struct MessagePortTests {
         #expect(remote.isValid)
     }
 
-    @Test("an answer that is too long fails, and the connection goes on")
+    @Test("an answer that is too long fails and the connection stays usable")
     func longAnswer() throws {
         let port = try MessagePort(name: name) { _, message in
             message.answer([UInt8](repeating: 0, count: message.id == 1 ? MessagePort.longestMessage + 1 : 1))
@@ -58,7 +58,7 @@ struct MessagePortTests {
         #expect(remote.request(2, [], runningIn: .default) == .success([0]))
     }
 
-    @Test("a name is one live port's; it is free again when that is invalidated, or gone")
+    @Test("a name belongs to one live port until that is invalidated or freed")
     func names() throws {
         var port: MessagePort? = try MessagePort(name: name) { _, _ in }
         let taken = SystemError(
@@ -76,7 +76,7 @@ struct MessagePortTests {
         #expect(other.isValid)
     }
 
-    @Test("a port without a name gets messages once it has one")
+    @Test("a port receives messages as soon as it has a name")
     func nameLater() throws {
         let port = MessagePort { _, message in message.answer([1]) }
         loop.add(port)
@@ -86,7 +86,7 @@ struct MessagePortTests {
     }
 
     @Test(
-        "names that no file can have, and those of the lock files, are refused",
+        "names that are impossible for files and names of lock files are refused",
         arguments: ["", ".x", "..", "a/b", "a\0b", String(repeating: "x", count: 101)])
     func impossibleNames(name: String) {
         let refusal = #expect(throws: SystemError.self) { try MessagePort(name: name) { _, _ in } }
@@ -95,7 +95,7 @@ struct MessagePortTests {
         #expect(missing?.errno == EINVAL)
     }
 
-    @Test("a name of a hundred bytes works, though a socket's address has no room for it")
+    @Test("a name of a hundred bytes works although it is too long for a socket's address")
     func longName() throws {
         let name = String(name + String(repeating: "x", count: 100)).prefix(100)
         let port = try MessagePort(name: String(name)) { _, message in message.answer() }
@@ -103,7 +103,7 @@ struct MessagePortTests {
         #expect(try RemotePort(name: String(name), on: loop).request(0, [], runningIn: .default) == .success([]))
     }
 
-    @Test("of many threads that want one name, exactly one gets it, again and again")
+    @Test("exactly one of many threads gets a name, each time")
     func race() async {
         for round in 0..<100 {
             let name = "\(name)-\(round)"
@@ -111,7 +111,7 @@ struct MessagePortTests {
                 for _ in 0..<8 {
                     group.addTask {
                         guard let port = try? MessagePort(name: name, callback: { _, _ in }) else { return false }
-                        // Held until all have tried.
+                        // Retained until all threads have tried.
                         Kept.ports.keep(port)
                         return true
                     }
@@ -132,7 +132,7 @@ struct MessagePortTests {
         func dropAll() { lock.withLock { list = [] } }
     }
 
-    @Test("messages of one sender come in order, one a turn, and are acknowledged")
+    @Test("messages of one sender arrive in order, one for each turn, and are acknowledged")
     func order() throws {
         var got: [Int32] = []
         let port = try MessagePort(name: name) { _, message in
@@ -150,7 +150,7 @@ struct MessagePortTests {
         #expect(got == Array(0..<200))
     }
 
-    @Test("when the receiver does not run, 256 messages find room; the next waits, and is not sent if its time is over")
+    @Test("a receiver that does not run takes 256 messages, and the next one waits until its timeout")
     func backPressure() throws {
         var got: [Int32] = []
         let port = try MessagePort(name: name) { _, message in
@@ -171,7 +171,7 @@ struct MessagePortTests {
         #expect(waiting.result == .success([]) && got == Array(0...256))
     }
 
-    @Test("an answer that comes too late is forgotten, and the next request gets its own")
+    @Test("an answer that comes too late is ignored and the next request gets its own")
     func lateAnswer() throws {
         var held: [MessagePort.Message] = []
         let port = try MessagePort(name: name) { _, message in
@@ -189,7 +189,7 @@ struct MessagePortTests {
         #expect(remote.isValid)
     }
 
-    @Test("while a request waits in a mode, the rest of that mode goes on, and other modes do not")
+    @Test("a request that waits in a mode serves the items of that mode only")
     func replyMode() throws {
         var journal: [String] = []
         let port = try MessagePort(name: name) { _, message in
@@ -208,18 +208,18 @@ struct MessagePortTests {
         #expect(journal == ["here", "asked"])
     }
 
-    @Test("a run inside that brings the answer lets the one that waits for it end")
+    @Test("a nested run that brings the answer ends the run that waits for it")
     func nestedAnswer() throws {
         let port = try MessagePort(name: name) { _, message in message.answer([message.data[0] + 1]) }
         let remote = try RemotePort(name: name, on: loop)
         var inner: Result<[UInt8], RemotePort.Failure>?
-        // The outer request can only be answered inside: before, the port is in no mode.
+        // Only the nested run can answer the outer request: before, the port is in no mode.
         let source = RunLoop.Source(perform: { [loop] source in
             source.invalidate()
             loop.add(port, to: "talk")
             inner = remote.request(2, [20], runningIn: "talk")
         })
-        // Without it the mode would be empty, and end for that reason.
+        // Keeps the mode from becoming empty, which would end the run.
         let keeper = RunLoop.Port(name: "keeper")
         loop.add(keeper, to: "talk")
         loop.add(source, to: "talk")
@@ -228,7 +228,7 @@ struct MessagePortTests {
         #expect(inner == .success([21]) && outer == .success([11]))
     }
 
-    @Test("a message that is dropped without an answer fails, and the reason travels")
+    @Test("a message that is dropped without an answer fails and the sender gets the reason")
     func failures() throws {
         let port = try MessagePort(name: name) { _, message in
             if message.id == 1 { message.fail("no such thing") }
@@ -239,7 +239,7 @@ struct MessagePortTests {
         #expect(remote.request(2, [], runningIn: .default) == .failure(.transport("the message was not answered")))
     }
 
-    @Test("invalidation frees the name, tells whoever asked to be told, once, and ends who waits")
+    @Test("invalidating frees the name, calls its callback once, and ends waiting requests")
     func invalidation() throws {
         var journal: [String] = []
         let port = try MessagePort(name: name) { port, _ in port.invalidate() }
@@ -261,7 +261,7 @@ struct MessagePortTests {
         #expect(loop.run(in: .default, for: .zero) == .finished, "something is left in the mode")
     }
 
-    @Test("what was sent and not handled when the other side went is counted")
+    @Test("messages that were not handled when the other end closed are counted")
     func lost() throws {
         let port = try MessagePort(name: name) { port, message in
             message.answer()
@@ -275,12 +275,12 @@ struct MessagePortTests {
         let flush = remote.flush()
         while flush.result == nil { loop.run(in: .default, returnAfterSource: true) }
         #expect(flush.result == .failure(.becameInvalid))
-        // The last acknowledgements may be lost on their way, but none comes for what was not handled.
+        // The last acknowledgements may be lost, but a message that was not handled has none.
         #expect(remote.unacknowledged >= 7)
         #expect(warnings.count == 1 && warnings[0].contains("became invalid; \(remote.unacknowledged) messages"))
     }
 
-    @Test("a port holds what comes while it is in no mode, and keeps each mode alive that it is in")
+    @Test("a port in no mode keeps its messages, and a port keeps its modes alive")
     func modes() throws {
         let port = try backwards()
         let remote = try RemotePort(name: name, on: loop)
@@ -298,7 +298,7 @@ struct MessagePortTests {
         #expect(loop.run(in: .default) == .finished && loop.run(in: "other") == .finished)
     }
 
-    @Test("connecting is no event of the port's: a run that returns after a source waits for the message")
+    @Test("a run that returns after a source waits for the message, not for the connection")
     func connectionsAreNoEvents() throws {
         var messages = 0
         let port = try MessagePort(name: name) { _, message in
@@ -311,7 +311,7 @@ struct MessagePortTests {
         let request = remote.request(1, [])
         #expect(loop.run(in: "serve", for: .seconds(20), returnAfterSource: true) == .handledSource)
         #expect(messages == 1 && request.result == nil)
-        #expect(loop.items(in: "serve").count == 1, "what serves the port is nobody's business")
+        #expect(loop.items(in: "serve").count == 1, "items that serve the port are not listed")
     }
 
     @Test("senders take turns")
@@ -329,10 +329,12 @@ struct MessagePortTests {
         while order.count < 200 { loop.run(in: .default, returnAfterSource: true) }
         let firstOfSecond = try #require(order.firstIndex(of: 1))
         let lastOfFirst = try #require(order.lastIndex(of: 0))
-        #expect(firstOfSecond < 100 && lastOfFirst > 100 - 100 / 4, "one was served out before the other: \(order)")
+        #expect(
+            firstOfSecond < 100 && lastOfFirst > 100 - 100 / 4,
+            "one sender was served completely before the other: \(order)")
     }
 
-    @Test("a remote port that nobody holds closes its connection, but not before what it waits for has come")
+    @Test("an unreferenced remote port closes its connection after the answers that it waits for")
     func ownership() throws {
         var answered = false
         let port = try backwards()
@@ -360,7 +362,7 @@ struct MessagePortTests {
         #expect(throws: Never.self) { try remote.request(2, [1], runningIn: .default).get() }
     }
 
-    /// Ten times as many that wait for their turns take ten times as long to give up, or to be sent.
+    /// Ten times as many waiting messages take ten times as long to cancel or to send.
     @Test("many messages may wait", .soak(seconds: 20)) func manyMessagesMayWait() throws {
         for seed in Soak.seeds { try sendMany(areSent: seed % 2 == 0) }
     }

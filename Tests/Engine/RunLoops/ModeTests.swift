@@ -4,14 +4,14 @@ import Testing
 @testable import RunLoops
 
 @Suite(.timed) struct ModeTests {
-    @Test("a loop is born with the default mode which is common") func aLoopIsBornWithTheDefaultModeWhichIsCommon() {
+    @Test("a new loop has the default mode which is common") func aLoopIsBornWithTheDefaultModeWhichIsCommon() {
         let world = World()
         #expect(world.loop.modeNames == [.default])
         #expect(world.loop.commonModeNames == [.default])
         #expect(world.loop.currentMode == nil)
     }
 
-    @Test("a mode comes into being with what is added, and goes when it holds nothing and does not run")
+    @Test("adding to a mode creates it, and it is forgotten when it holds nothing and does not run")
     func modesComeAndGo() {
         let world = World()
         let source = world.keepAlive("a")
@@ -22,7 +22,7 @@ import Testing
         source.invalidate()
         timer.invalidate()
         if let request { world.loop.cancel(request) }
-        // As CoreFoundation has it, until the loop goes on.
+        // Until the next pass, as in CoreFoundation.
         #expect(world.loop.modeNames == ["default", "a", "b", "c", "d"])
         world.perform("p")
         world.run()
@@ -36,7 +36,7 @@ import Testing
         #expect(world.loop.modeNames == ["default"])
     }
 
-    @Test("a common mode in which something has been stays") func commonModesStay() {
+    @Test("a common mode that has held something stays") func commonModesStay() {
         let world = World()
         world.loop.addCommonMode("a")
         world.timer("T", at: 0, in: [.common]).invalidate()
@@ -46,7 +46,7 @@ import Testing
         #expect(world.loop.modeNames == ["default", "a"])
     }
 
-    @Test("however many modes are made up, few are kept; those that hold something work on")
+    @Test("few of many unused modes are kept, and those that hold something still work")
     func modesAreForgotten() {
         let world = World()
         world.timer("T", at: 1, in: ["timer"])
@@ -72,7 +72,7 @@ import Testing
         #expect(world.loop.modeNames == ["default", "timer"])
     }
 
-    @Test("a mode that runs stays, whatever its callbacks make up") func runningModesStay() {
+    @Test("a running mode stays even if its callbacks create many modes") func runningModesStay() {
         let world = World()
         world.loop.perform(in: ["outer"]) {
             for number in 0..<1000 { world.timer("t", at: 0, in: [RunLoop.Mode(rawValue: "\(number)")]).invalidate() }
@@ -82,7 +82,7 @@ import Testing
         #expect(world.journal() == "after =1")
     }
 
-    @Test("asking and running creates no mode") func askingAndRunningCreatesNoMode() {
+    @Test("querying and running an unknown mode does not create it") func askingAndRunningCreatesNoMode() {
         let world = World()
         let source = RunLoop.Source()
         _ = world.loop.contains(source, in: "x")
@@ -109,7 +109,7 @@ import Testing
         }
     }
 
-    @Test("a mode that was emptied is not waited in", arguments: [5, nil] as [Int?])
+    @Test("a run does not wait in a mode that has become empty", arguments: [5, nil] as [Int?])
     func aModeThatWasEmptiedIsNotWaitedIn(_ limit: Int?) {
         let world = World()
         let source = world.keepAlive()
@@ -139,7 +139,7 @@ import Testing
         #expect(world.loop.contains(source, in: .common) && world.loop.contains(timer, in: .common))
     }
 
-    @Test("out of one mode a common item stays common and adding it again restores it")
+    @Test("a common item that is removed from one mode stays common and can be added again")
     func outOfOneModeACommonItemStaysCommonAndAddingItAgainRestoresIt() {
         let world = World()
         let source = world.keepAlive(.common)
@@ -153,7 +153,7 @@ import Testing
         #expect(world.loop.contains(source) && world.loop.contains(timer))
     }
 
-    @Test("out of the common modes it leaves all of them but no other")
+    @Test("removing an item from the common modes removes it from these modes only")
     func outOfTheCommonModesItLeavesAllOfThemButNoOther() {
         let world = World()
         world.loop.addCommonMode("a")
@@ -164,13 +164,14 @@ import Testing
         world.loop.remove(timer, from: .common)
         #expect(source.modeNames == ["other"])
         #expect(timer.node.modeNames == ["other"])
-        // Not common: nothing happens.
+        // The item was not added to the common modes, so nothing happens.
         world.loop.remove(source, from: .common)
         world.loop.remove(timer, from: .common)
         #expect(source.modeNames == ["other"] && timer.node.modeNames == ["other"])
     }
 
-    @Test("what is only in a common mode is no common item") func whatIsOnlyInACommonModeIsNoCommonItem() {
+    @Test("an item that was added to a common mode only is not a common item")
+    func whatIsOnlyInACommonModeIsNoCommonItem() {
         let world = World()
         let source = world.keepAlive()
         let timer = world.timer("T", at: 9)
@@ -189,7 +190,7 @@ import Testing
         #expect(world.journal() == "S T =3")
     }
 
-    @Test("fired or invalidated items are common no more") func firedOrInvalidatedItemsAreCommonNoMore() {
+    @Test("fired or invalidated items are no longer common") func firedOrInvalidatedItemsAreCommonNoMore() {
         let world = World()
         let timer = world.timer("T", at: 1, in: [.common])
         let source = world.keepAlive(.common)
@@ -200,7 +201,7 @@ import Testing
         #expect(world.loop.items(in: "a").isEmpty && world.loop.timers(in: "a").isEmpty)
     }
 
-    @Test("an invalidated common item is held by nobody") func anInvalidatedCommonItemIsHeldByNobody() {
+    @Test("an invalidated common item is released") func anInvalidatedCommonItemIsHeldByNobody() {
         let world = World()
         final class Owner: RunLoop.ItemOwner {
             var letGo = 0
@@ -224,7 +225,7 @@ import Testing
         #expect(owner.letGo == 1 && owner.forgotten == [7])
     }
 
-    @Test("a loop holds its ports until they leave in whatever order")
+    @Test("a loop retains its ports until they leave in any order")
     func aLoopHoldsItsPortsUntilTheyLeaveInWhateverOrder() throws {
         final class Counter: RunLoop.ItemOwner {
             var contexts: Set<Int> = []
@@ -272,9 +273,9 @@ import Testing
         #expect(!other.loop.isElsewhere(observer))
     }
 
-    // MARK: NSRunLoop's way
+    // MARK: Functions of NSRunLoop
 
-    @Test("running a mode once says whether there was anything to run it for")
+    @Test("run(mode:before:) returns whether the mode held anything")
     func runningAModeOnceSaysWhetherThereWasAnythingToRunItFor() {
         let world = World()
         #expect(!world.loop.run(mode: .default, before: .never))
@@ -288,7 +289,7 @@ import Testing
         #expect(world.journal() == "T S")
     }
 
-    @Test("a date in the past is one pass") func aDateInThePastIsOnePass() {
+    @Test("running until a date in the past makes one pass") func aDateInThePastIsOnePass() {
         for date in [RunLoop.Instant.longAgo, .init(nanoseconds: -1), .init(nanoseconds: 0)] {
             let world = World()
             world.observe()
@@ -300,7 +301,7 @@ import Testing
         }
     }
 
-    @Test("running until a date goes on after sources and stops") func runningUntilADateGoesOnAfterSourcesAndStops() {
+    @Test("running until a date continues after sources and stops") func runningUntilADateGoesOnAfterSourcesAndStops() {
         let world = World()
         world.source("S", signalled: true) { _ in world.loop.stop() }
         world.timer("T", at: 3) { _ in world.loop.stop() }

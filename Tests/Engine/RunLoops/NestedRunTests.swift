@@ -4,7 +4,7 @@ import Testing
 @testable import RunLoops
 
 @Suite(.timed) struct NestedRunTests {
-    /// Each way to get called back, as something that is ready at once.
+    /// One of each kind of callback, ready at once.
     private static let callers = ["source", "timer", "port", "request", "observer"]
 
     private func calledBack(_ world: World, _ caller: String, _ pipe: Pipe, _ body: @escaping () -> Void) throws {
@@ -53,7 +53,8 @@ import Testing
         #expect(world.journal().hasSuffix("=1 =3"))
     }
 
-    @Test("the inner run takes what the outer has collected") func theInnerRunTakesWhatTheOuterHasCollected() {
+    @Test("a nested run handles events that the outer run has collected")
+    func theInnerRunTakesWhatTheOuterHasCollected() {
         let world = World()
         world.source("A", order: 1, signalled: true) { _ in world.run(ms: 0) }
         world.source("B", order: 2, signalled: true)
@@ -73,7 +74,7 @@ import Testing
         #expect(world.time == 51)
     }
 
-    @Test("what woke the outer run is handled after a nested run in its after waiting")
+    @Test("the event that woke the outer run is handled after a nested run in its after waiting")
     func whatWokeTheOuterRunIsHandledAfterANestedRunInItsAfterWaiting() throws {
         let world = World(.coreFoundation)
         let pipe = Pipe()
@@ -85,7 +86,7 @@ import Testing
         #expect(world.journal() == "AW =3 P =4")
     }
 
-    @Test("a port that is gone by then is not") func aPortThatIsGoneByThenIsNot() throws {
+    @Test("a port that is gone after a nested run is not handled") func aPortThatIsGoneByThenIsNot() throws {
         let world = World(.coreFoundation)
         let pipe = Pipe()
         world.keepAlive()
@@ -96,7 +97,7 @@ import Testing
         #expect(world.journal() == "AW AW =3")
     }
 
-    @Test("results do not propagate") func resultsDoNotPropagate() {
+    @Test("the result of a nested run does not affect the outer run") func resultsDoNotPropagate() {
         let world = World()
         world.keepAlive()
         world.timer("T", at: 1) { _ in

@@ -24,7 +24,7 @@ import Testing
         for (activity, bit) in bits { #expect(activity.rawValue == bit) }
     }
 
-    @Test("told by order then as added") func toldByOrderThenAsAdded() {
+    @Test("observers are called by order, then by addition") func toldByOrderThenAsAdded() {
         let world = World()
         world.keepAlive()
         for (name, order) in [("a", 1), ("b", 0), ("c", 0), ("d", -1)] { _ = observer(world, name, order: order) }
@@ -32,7 +32,7 @@ import Testing
         #expect(world.journal() == "d b c a =3")
     }
 
-    @Test("one for no activity is never told") func oneForNoActivityIsNeverTold() {
+    @Test("an observer of no activity is never called") func oneForNoActivityIsNeverTold() {
         let world = World()
         world.keepAlive()
         _ = observer(world, "never", [])
@@ -40,7 +40,7 @@ import Testing
         #expect(world.journal() == "=3")
     }
 
-    @Test("one invalidated or removed by an earlier one is not told")
+    @Test("an observer invalidated or removed by an earlier one is not called")
     func oneInvalidatedOrRemovedByAnEarlierOneIsNotTold() {
         let world = World()
         world.keepAlive()
@@ -54,7 +54,8 @@ import Testing
         #expect(world.journal() == "o =3")
     }
 
-    @Test("one added during an activity is told of the next") func oneAddedDuringAnActivityIsToldOfTheNext() {
+    @Test("an observer added during an activity is called for the next one")
+    func oneAddedDuringAnActivityIsToldOfTheNext() {
         let world = World()
         world.keepAlive()
         for activity in [RunLoop.Activity.entry, .beforeTimers] {
@@ -68,7 +69,7 @@ import Testing
         }
     }
 
-    @Test("one that does not repeat is told once in any of its modes")
+    @Test("an observer that does not repeat is called once in all its modes")
     func oneThatDoesNotRepeatIsToldOnceInAnyOfItsModes() {
         let world = World()
         world.keepAlive()
@@ -86,7 +87,8 @@ import Testing
         #expect(world.loop.items(in: "a").count == 1)
     }
 
-    @Test("one whose callback runs the loop is not told of that") func oneWhoseCallbackRunsTheLoopIsNotToldOfThat() {
+    @Test("an observer whose callback runs the loop is not called for that run")
+    func oneWhoseCallbackRunsTheLoopIsNotToldOfThat() {
         let world = World()
         world.keepAlive()
         var nested = false
@@ -110,7 +112,7 @@ import Testing
         #expect(world.journal() == "X iE iBT iBS iX =3 =3")
     }
 
-    @Test("adding twice is adding once and an invalid one stays out")
+    @Test("adding an observer twice has no effect and an invalid one is not added")
     func addingTwiceIsAddingOnceAndAnInvalidOneStaysOut() {
         let world = World()
         world.keepAlive()
@@ -123,7 +125,7 @@ import Testing
         #expect(world.journal() == "o =3 =3")
     }
 
-    @Test("observers keep no mode alive") func observersKeepNoModeAlive() {
+    @Test("observers do not keep a mode alive") func observersKeepNoModeAlive() {
         let world = World()
         world.observe()
         #expect(world.run() == .finished)

@@ -3,10 +3,10 @@ import Testing
 
 @testable import RunLoops
 
-/// One run: the entry, passes, the exit; and why it ends. All journals are those of the `coreFoundation` sequence unless a
-/// test says otherwise.
+/// A single run: its entry, its passes, its exit, and the reason why it ends. All journals have the `coreFoundation`
+/// sequence unless a test uses another.
 @Suite(.timed) struct PassTests {
-    @Test("a mode that holds nothing finishes at once and tells nobody")
+    @Test("a run in an empty mode finishes at once and calls no observer")
     func aModeThatHoldsNothingFinishesAtOnceAndTellsNobody() {
         let world = World()
         world.observe()
@@ -17,7 +17,7 @@ import Testing
         #expect(!world.loop.modeNames.contains("unknown"))
     }
 
-    @Test("with nothing to do it sleeps until the time is over") func withNothingToDoItSleepsUntilTheTimeIsOver() {
+    @Test("without events a run sleeps until the time is over") func withNothingToDoItSleepsUntilTheTimeIsOver() {
         let world = World()
         world.observe()
         world.keepAlive()
@@ -36,7 +36,7 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW X =3")
     }
 
-    @Test("no time is exactly one pass that does not wait", arguments: [0, -5])
+    @Test("a limit of zero or less makes exactly one pass that does not wait", arguments: [0, -5])
     func noTimeIsExactlyOnePassThatDoesNotWait(_ limit: Int) {
         let world = World()
         world.observe()
@@ -49,7 +49,7 @@ import Testing
         #expect(world.time == 0)
     }
 
-    @Test("a positive time however small waits once") func aPositiveTimeHoweverSmallWaitsOnce() {
+    @Test("a positive limit waits once however small it is") func aPositiveTimeHoweverSmallWaitsOnce() {
         let world = World()
         world.observe()
         world.keepAlive()
@@ -57,14 +57,14 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW X")
     }
 
-    @Test("a huge time is no limit") func aHugeTimeIsNoLimit() {
+    @Test("a huge limit means no limit") func aHugeTimeIsNoLimit() {
         let world = World()
         world.timer("T", at: 1000)
         #expect(world.loop.run(in: .default, for: .seconds(504_911_233)) == .finished)
         #expect(world.journal() == "T")
     }
 
-    @Test("the deadline is looked at only at the end of a pass so a busy loop still ends")
+    @Test("the deadline is checked at the end of each pass so that a busy loop ends, too")
     func theDeadlineIsLookedAtOnlyAtTheEndOfAPassSoABusyLoopStillEnds() {
         let world = World()
         var passes = 0
@@ -93,7 +93,7 @@ import Testing
         world.keepAlive()
         world.source("S", signalled: true) { _ in world.loop.stop() }
         #expect(world.run(returning: true) == .handledSource)
-        // The stop is lost with that.
+        // The stop is forgotten.
         #expect(world.run() == .timedOut)
     }
 
@@ -167,7 +167,8 @@ import Testing
         #expect(world.journal() == "E BT BS P X =3 E BT BS P X =4")
     }
 
-    @Test("a timer is no source and ends no run", arguments: [false, true]) func aTimerIsNoSourceAndEndsNoRun(
+    @Test("a timer does not count as a source and does not end a run", arguments: [false, true])
+    func aTimerIsNoSourceAndEndsNoRun(
         _ returning: Bool
     ) {
         let world = World()
@@ -178,7 +179,7 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW T BT BS BW AW X =3")
     }
 
-    @Test("a timer that is all there is") func aTimerThatIsAllThereIs() {
+    @Test("a timer alone") func aTimerThatIsAllThereIs() {
         let world = World()
         world.observe()
         world.timer("T", at: 5)
@@ -230,7 +231,7 @@ import Testing
         #expect(world.journal() == "T P =3")
     }
 
-    // MARK: What callbacks bring about
+    // MARK: Effects of callbacks
 
     @Test("a source signalled in a timer is performed in the next pass before any sleep")
     func aSourceSignalledInATimerIsPerformedInTheNextPassBeforeAnySleep() {
@@ -263,7 +264,7 @@ import Testing
         arguments: [
             (RunLoop.Activity.entry, "E BT BS S X =4"), (.beforeTimers, "E BT BS S X =4"),
             (.beforeSources, "E BT BS S X =4"),
-            // Nobody wakes the loop for a signal: it sleeps with the source signalled.
+            // A signal does not wake the loop, so it sleeps with the source signalled.
             (.beforeWaiting, "E BT BS BW AW X =3"),
             (.afterWaiting, "E BT BS BW AW X =3"), (.exit, "E BT BS BW AW X =3"),
         ]) func aSourceSignalledInAnObserver(_ when: RunLoop.Activity, _ expected: String)
@@ -322,7 +323,8 @@ import Testing
         #expect(world.journal() == (inThatPass ? "E BT BS X =3" : "E BT BS T X =3"))
     }
 
-    @Test("what a source makes ready is handled in the same pass") func whatASourceMakesReadyIsHandledInTheSamePass()
+    @Test("a port that a source makes ready is handled in the same pass")
+    func whatASourceMakesReadyIsHandledInTheSamePass()
         throws
     {
         let world = World(.coreFoundation)
@@ -341,7 +343,7 @@ import Testing
         #expect(world.journal() == "E BT BS S T X =3")
     }
 
-    @Test("a timer that falls due during a long source fires in the same pass")
+    @Test("a timer that becomes due during a long source fires in the same pass")
     func aTimerThatFallsDueDuringALongSourceFiresInTheSamePass() {
         let world = World()
         world.observe()

@@ -1,12 +1,12 @@
 import Glibc
 
-/// A pipe, or a pair of sockets, that closes itself.
+/// A pipe, or a pair of sockets, that is closed when its object is freed.
 final class Pipe {
     private(set) var reader: Int32
     private(set) var writer: Int32
 
-    /// - Parameter number: the least number of the reading end. Tests that use a number after they have closed it take high
-    ///   ones: a low one may be another test's by then, which runs at the same time.
+    /// - Parameter number: The smallest number for the reading end. A test that uses a number after closing it must
+    ///   take a high one, since another test that runs at the same time may get a low one.
     init(socket: Bool = false, readerFrom number: Int32? = nil) {
         var fds: [Int32] = [-1, -1]
         let status =
@@ -31,7 +31,7 @@ final class Pipe {
 
     func fire(_ text: String = "x") { _ = write(writer, text, text.utf8.count) }
 
-    /// Reads at most so many bytes; returns how many there were.
+    /// Reads at most `count` bytes. Returns how many there were.
     @discardableResult
     func read(_ count: Int = 1) -> Int {
         var bytes = [UInt8](repeating: 0, count: count)

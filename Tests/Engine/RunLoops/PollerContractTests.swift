@@ -4,7 +4,7 @@ import Testing
 
 @testable import RunLoops
 
-/// What a loop relies on, for both worlds.
+/// Properties of both worlds on which a loop relies.
 @Suite(.timed, .serialized) struct PollerContractTests {
     enum Kind: CaseIterable { case epoll, simulated }
 
@@ -23,7 +23,7 @@ import Testing
         }
     }
 
-    @Test("a run lasts at least as long as it was told", arguments: Kind.allCases)
+    @Test("a run with a limit lasts at least that long", arguments: Kind.allCases)
     func aRunLastsAtLeastAsLongAsItWasTold(_ kind: Kind) {
         let loop = loop(kind)
         loop.add(RunLoop.Source())
@@ -82,7 +82,7 @@ import Testing
         }
     }
 
-    @Test("no wake up is lost however it meets the sleep", arguments: Kind.allCases)
+    @Test("a wake up at any time around the sleep is not lost", arguments: Kind.allCases)
     func noWakeUpIsLostHoweverItMeetsTheSleep(_ kind: Kind) {
         let loop = loop(kind)
         loop.add(RunLoop.Source())
@@ -103,7 +103,7 @@ import Testing
         #expect(count.value == rounds)
     }
 
-    /// Touched by the loop's thread only.
+    /// Used only on the loop's thread.
     private final class Counter: @unchecked Sendable { var value = 0 }
 
     @Test("a signal handler does not shorten a wait") func aSignalHandlerDoesNotShortenAWait() {

@@ -4,8 +4,8 @@ import Testing
 
 @testable import RunLoops
 
-/// Random programs: callbacks that add, remove, move, invalidate, signal, stop, and run the loop again. Whatever they do, what
-/// the loop knows of its items must agree with what the items know, and nobody is called whom nobody may call.
+/// Random programs: callbacks that add, remove, move, invalidate, signal, stop, and run the loop again. The state of
+/// the loop must always agree with the state of its items, and no callback may run that is not allowed to.
 @Suite(.timed) struct RandomProgramTests {
     @Test("invariants hold", .soak(seconds: 60)) func invariantsHold() throws {
         for seed in Soak.seeds {
@@ -126,7 +126,7 @@ private final class RandomProgram {
         if let token { tokens.append(token) }
     }
 
-    /// Something a callback may do.
+    /// An action of a callback.
     private func act() {
         let loop = world.loop
         let mode = modes[random.next(4)]

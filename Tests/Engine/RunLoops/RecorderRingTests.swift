@@ -3,12 +3,13 @@ import Testing
 
 @testable import RunLoops
 
-/// What is recorded where the ring begins anew, and in the shapes that records have in it.
+/// Records at the end of the ring, and in each form that they have in the ring.
 @Suite(.timed) struct RecorderRingTests {
     private typealias Record = RunLoop.Recorder.Record
     private typealias Kind = RunLoop.Recorder.Kind
 
-    /// Whether each thing that begins in others ends in them, and what is sent arrives, no earlier.
+    /// Returns faults: an event that does not end within the event around it, or a send that arrives before it was sent
+    /// or not at all.
     private static func check(_ records: [Record]) -> [String] {
         var faults: [String] = []
         var depth = 0
@@ -38,7 +39,7 @@ import Testing
         return faults
     }
 
-    @Test("wherever the ring begins again, nothing is lost or torn", .soak(seconds: 30))
+    @Test("records at the end of the ring are neither lost nor torn", .soak(seconds: 30))
     func nothingIsLost() {
         for seed in Soak.seeds { fillTheRing(offset: Int(seed % 8)) }
     }
@@ -52,7 +53,7 @@ import Testing
             records += RunLoop.Recorder.read(world.loop.recorder, &position)
             return true
         }
-        // Steps of one, two, three and more records, so that each meets the end of the ring in one of the rounds.
+        // Passes write one, two, three and more records, so that each kind meets the end of the ring in some round.
         for _ in 0..<offset { world.loop.recorder.pointee.mark(0) }
         var left = 12_000
         var calls = 0
@@ -62,7 +63,7 @@ import Testing
             if left % 3 == 0 { world.loop.perform { calls += 1 } }
             if left % 5 == 0 { world.loop.recorder.pointee.mark(0) }
             if left % 7 == 0 {
-                // In the middle of this one, with what it sends itself.
+                // A callback within this one, with a send of its own.
                 world.loop.recorder.pointee.beginNow(0)
                 world.loop.perform { calls += 1 }
                 world.loop.recorder.pointee.end()
@@ -82,7 +83,7 @@ import Testing
         #expect(world.loop.recorder.pointee.next > 2 * RunLoop.Recorder.capacity)
     }
 
-    @Test("the numbers of what is sent begin anew without meeting those of requests") func numbers() {
+    @Test("flow numbers of sends wrap around without meeting those of requests") func numbers() {
         let world = World()
         world.loop.record(as: "main")
         let recorder = world.loop.recorder
@@ -90,7 +91,7 @@ import Testing
         for _ in 0..<4 {
             world.loop.perform {
                 let flows = [recorder.pointee.sendsHere(), recorder.pointee.sendsHere()]
-                // There is room for one in the callback's record.
+                // The callback's record has room for one.
                 #expect(flows[0] != nil && flows[1] == nil)
             }
         }
@@ -101,7 +102,7 @@ import Testing
         #expect(Set(sent.map { $0.flow >> 22 }) == [UInt32(recorder.pointee.number & 1023)])
     }
 
-    @Test("only what waits is a piece of its task, unless it goes on with one") func pieces() {
+    @Test("only a callback that waits is a piece of its task, unless it continues one") func pieces() {
         let world = World()
         world.loop.record(as: "main")
         let recorder = world.loop.recorder
@@ -118,7 +119,7 @@ import Testing
             recorder.pointee.waits(9, in: "rl.sleep")
         }
         world.loop.perform {
-            // More than its record has room for.
+            // More events than its record has room for.
             recorder.pointee.name(label, fiber: 10)
             recorder.pointee.mark(0)
         }
@@ -129,7 +130,7 @@ import Testing
         #expect(ends.map { $0.task & Record.tasks } == [0, 6, 7, 0])
     }
 
-    @Test("statistics know how long the loop slept, recorded or not, and from when on it is") func asleep() {
+    @Test("statistics have the time asleep, with and without recording") func asleep() {
         for recorded in ["never", "always", "later"] {
             let world = World()
             if recorded == "always" { world.loop.record(as: "main") }
@@ -143,7 +144,7 @@ import Testing
             world.loop.run()
             #expect(world.loop.statistics.asleep == 25_000_000, "\(recorded)")
 
-            // By the processor's clock. What the coarse one says may be a few milliseconds more.
+            // Measured by the processor's ticks; the coarse clock may show a few milliseconds more.
             let loop = RunLoop(poller: EpollPoller())
             if recorded != "never" { loop.record(as: "main") }
             let start = loop.now

@@ -3,9 +3,9 @@ import Testing
 
 @testable import RunLoops
 
-/// What a loop records of itself.
+/// The records of a loop.
 @Suite(.timed) struct RecorderTests {
-    /// The records as text: kind, object, milliseconds, and what else they say.
+    /// Returns records as text: milliseconds, kind, object, and other fields.
     private static func text(_ records: [RunLoop.Recorder.Record]) -> [String] {
         records.map { record in
             let kind = RunLoop.Recorder.Kind(rawValue: record.kind).map { "\($0)" } ?? "?"
@@ -30,7 +30,7 @@ import Testing
         #expect(lost == 0)
     }
 
-    @Test("runs inside callbacks lie inside them") func runsInsideCallbacksLie() {
+    @Test("nested runs are recorded within their callbacks") func runsInsideCallbacksLie() {
         let world = World()
         world.loop.record(as: "main")
         let inner = RunLoop.Timer(fireDate: world.date(20), name: "inner") { _, _ in }
@@ -47,7 +47,7 @@ import Testing
             ])
     }
 
-    @Test("what is sent in a callback lies inside it, and a pass begins with what is first in it")
+    @Test("sends are recorded within their callback, and a pass begins with its first event")
     func whatIsSentLiesInside() {
         let world = World()
         world.loop.record(as: "main")
@@ -56,7 +56,8 @@ import Testing
         let source = world.source("source") { source in
             world.loop.perform { source.invalidate() }
             world.loop.perform {}
-            // What follows has no record yet: a reader that has come so far finds the sending with its callback, later.
+            // The current callback has no record yet: a reader at this point gets its send later, together with the
+            // callback.
             pieces += RunLoop.Recorder.read(world.loop.recorder, &position)
             world.work(2)
         }
@@ -78,12 +79,12 @@ import Testing
         #expect(Self.text(pieces) == whole)
     }
 
-    @Test("what a callback sends to its own loop is part of its record") func sentToItself() {
+    @Test("a send to the own loop is part of the callback's record") func sentToItself() {
         let world = World()
         world.loop.record(as: "main")
         world.loop.perform { world.loop.perform {} }
         world.loop.run()
-        // Of the first request, of the run, of each callback with its pass, and of the end.
+        // The first request, the run, each callback with its pass, and the end.
         #expect(world.loop.recorder.pointee.next == 5)
         #expect(
             Self.text(RunLoop.Recorder.copy(world.loop.recorder).records) == [
@@ -92,7 +93,7 @@ import Testing
             ])
     }
 
-    @Test("what ends because its task waits says in what, however it is told of") func waits() {
+    @Test("a piece that ends because its task waits names the function") func waits() {
         let world = World()
         world.loop.record(as: "main")
         var position = RunLoop.Recorder.Position(now: world.loop.recorder)
@@ -124,7 +125,7 @@ import Testing
         #expect(Self.text(RunLoop.Recorder.read(world.loop.recorder, &position)) == Self.text(records))
     }
 
-    @Test("a callback that takes seconds is told of in full") func aCallbackThatTakes() {
+    @Test("a callback that takes seconds is recorded with its full length") func aCallbackThatTakes() {
         let world = World()
         world.loop.record(as: "main")
         world.loop.add(RunLoop.Timer(fireDate: world.date(5), name: "long") { _, _ in world.work(10_000) })
@@ -138,7 +139,7 @@ import Testing
             ])
     }
 
-    @Test("what was overwritten is counted, and what was in progress then begins with the rest")
+    @Test("overwritten records are counted, and events in progress begin with the remaining ones")
     func whatWasOverwrittenIs() throws {
         let world = World()
         world.loop.record(as: "main")
@@ -162,7 +163,7 @@ import Testing
             }
             #expect(depth >= 0)
         }
-        // The pass that was in progress had begun before.
+        // The pass in progress had begun earlier.
         #expect(depth == 0 || depth == -1)
     }
 
@@ -190,7 +191,7 @@ import Testing
         world.loop.recorder.pointee.dropReader()
     }
 
-    @Test("statistics know the longest callback, recorded or not") func statisticsKnowTheLongest() {
+    @Test("statistics have the longest callback, with and without recording") func statisticsKnowTheLongest() {
         for isRecorded in [false, true] {
             let loop = RunLoop(poller: EpollPoller())
             if isRecorded { loop.record(as: "main") }
@@ -204,7 +205,7 @@ import Testing
         }
     }
 
-    /// Linux, of whose clock is counted how often it is looked at.
+    /// The real world, with a count of the readings of its clock.
     private final class CountingPoller: Poller {
         private let real = EpollPoller()
         var looks = 0
@@ -219,7 +220,7 @@ import Testing
         ) -> Int { real.wait(epoll, events, capacity: capacity, timeout: timeout, watching: watching) }
     }
 
-    @Test("where the recorder has looked at its clock, a timer's next date needs no other look") func looks() {
+    @Test("a timer's next date uses the recorder's reading of the clock") func looks() {
         guard RunLoop.Recorder.ticksAreSteady else { return }
         var looks: [Int] = []
         for isRecorded in [false, true] {
@@ -239,7 +240,7 @@ import Testing
         #expect(looks[0] >= 500 && looks[1] < 100, "\(looks)")
     }
 
-    @Test("and that date is on the timer's grid, and not past, whatever its callback does") func theNextDate() {
+    @Test("a timer's next date is on its grid and not past whatever its callback does") func theNextDate() {
         let loop = RunLoop(poller: EpollPoller())
         loop.record(as: "main")
         let first = loop.now + .milliseconds(5)
@@ -249,7 +250,7 @@ import Testing
         let timer = RunLoop.Timer(fireDate: first, interval: interval) { timer, passed in
             fires += 1
             missed += passed
-            // It fires at its dates only, never before.
+            // It never fires before its date.
             #expect(RunLoop.Instant.now.nanoseconds >= timer.fireDate.nanoseconds)
             guard fires % 3 == 0 else { return }
             let end = RunLoop.Instant.now + .milliseconds(Int64(fires))
@@ -259,12 +260,12 @@ import Testing
         loop.run(in: .default, for: .milliseconds(150))
         let steps = (timer.fireDate.nanoseconds - first.nanoseconds) / 4_000_000
         #expect((timer.fireDate.nanoseconds - first.nanoseconds) % 4_000_000 == 0)
-        // Each date was told, or is to be told with the next, or is still to come: none is lost.
+        // Each date was reported, will be reported with the next fire, or is still to come.
         #expect(fires + missed + Int(timer.node.pointee.passedOver) == Int(steps), "\(fires), \(missed), \(steps)")
         #expect(missed > 0)
     }
 
-    @Test("it begins when a loop has run for a second, and not before") func itBeginsWhenA() {
+    @Test("recording begins when a loop has been running for a second, and not before") func itBeginsWhenA() {
         let loop = RunLoop(poller: EpollPoller())
         var began = 0
         loop.whenItLasts = { _ in began += 1 }

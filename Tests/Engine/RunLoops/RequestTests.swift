@@ -4,8 +4,8 @@ import Testing
 @testable import RunLoops
 
 @Suite(.timed) struct RequestTests {
-    @Test("all that are queued run in one pass in the order queued") func allThatAreQueuedRunInOnePassInTheOrderQueued()
-    {
+    @Test("all queued requests run in one pass in the order of the calls")
+    func allThatAreQueuedRunInOnePassInTheOrderQueued() {
         let world = World()
         world.observe(.default, .beforeTimers)
         for i in 0..<100 { world.perform("\(i)") }
@@ -13,14 +13,14 @@ import Testing
         #expect(world.journal() == "BT " + (0..<100).map(String.init).joined(separator: " ") + " =3")
     }
 
-    @Test("lower orders first") func lowerOrdersFirst() {
+    @Test("requests with lower orders run first") func lowerOrdersFirst() {
         let world = World()
         for (name, order) in [("a", 1), ("b", -1), ("c", 0), ("d", -1)] { world.perform(name, order: order) }
         world.run(ms: 0)
         #expect(world.journal() == "b d c a =3")
     }
 
-    @Test("one for several modes runs once in whichever runs first")
+    @Test("a request for several modes runs once in the first that runs")
     func oneForSeveralModesRunsOnceInWhicheverRunsFirst() {
         let world = World()
         world.perform("r", in: ["a", "b"])
@@ -30,7 +30,7 @@ import Testing
         #expect(world.journal() == "=1 r =3 =1")
     }
 
-    @Test("skipped ones keep their places") func skippedOnesKeepTheirPlaces() {
+    @Test("skipped requests keep their places") func skippedOnesKeepTheirPlaces() {
         let world = World()
         world.perform("d1", in: ["default"])
         world.perform("m1", in: ["m"])
@@ -42,7 +42,8 @@ import Testing
         #expect(world.journal() == "d1 d2 =3 m1 m2 m3 =3")
     }
 
-    @Test("common means the modes that are common when it runs") func commonMeansTheModesThatAreCommonWhenItRuns() {
+    @Test("the common modes of a request are those at the time it runs")
+    func commonMeansTheModesThatAreCommonWhenItRuns() {
         let world = World()
         world.keepAlive("m")
         world.perform("r")
@@ -52,7 +53,7 @@ import Testing
         #expect(world.journal() == "=3 r =3")
     }
 
-    @Test("queued in each place of a pass it runs at the next drain and the loop does not sleep before that")
+    @Test("a request queued at any step of a pass runs at the next drain without a sleep before it")
     func queuedInEachPlaceOfAPassItRunsAtTheNextDrainAndTheLoopDoesNotSleepBeforeThat() {
         let expected: [(RunLoop.Activity, String)] = [
             (.entry, "E BT BS r BW AW BT BS BW AW X =3"), (.beforeTimers, "E BT BS r BW AW BT BS BW AW X =3"),
@@ -75,7 +76,7 @@ import Testing
         }
     }
 
-    @Test("queued by a request it waits for the next drain") func queuedByARequestItWaitsForTheNextDrain() {
+    @Test("a request queued by a request waits for the next drain") func queuedByARequestItWaitsForTheNextDrain() {
         let world = World()
         world.observe()
         world.keepAlive()
@@ -84,7 +85,8 @@ import Testing
         #expect(world.journal() == "E BT BS a BW AW b BT BS c BW AW X =3")
     }
 
-    @Test("queued by a source it runs right after the sources") func queuedByASourceItRunsRightAfterTheSources() throws
+    @Test("a request queued by a source runs right after the sources") func queuedByASourceItRunsRightAfterTheSources()
+        throws
     {
         let world = World()
         let pipe = Pipe()
@@ -96,7 +98,7 @@ import Testing
         #expect(world.journal() == "S S2 r P q =3")
     }
 
-    @Test("a request is no source") func aRequestIsNoSource() {
+    @Test("a request does not count as a source") func aRequestIsNoSource() {
         let world = World()
         world.keepAlive()
         world.perform("r")
@@ -123,7 +125,7 @@ import Testing
         #expect(world.journal() == "a b x =3 =3")
     }
 
-    @Test("cancelled in time it does not run") func cancelledInTimeItDoesNotRun() {
+    @Test("a request cancelled in time does not run") func cancelledInTimeItDoesNotRun() {
         let world = World()
         world.keepAlive()
         let token = world.loop.perform { world.log("no") }
@@ -156,9 +158,9 @@ import Testing
         #expect(ran.filter { $0 % 7 == 0 } == Array(stride(from: 0, to: 200, by: 7)))
     }
 
-    @Test("a queue that grows while it goes round keeps their order")
+    @Test("a ring that grows after it has wrapped around keeps the order")
     func aQueueThatGrowsWhileItGoesRoundKeepsTheirOrder() {
-        // Each round leaves the head of the ring elsewhere, and makes the ring larger.
+        // Each round moves the front of the ring and enlarges the ring.
         let world = World()
         world.keepAlive()
         var expected: [Int] = []
@@ -174,7 +176,7 @@ import Testing
         }
         for round in 1...9 {
             queue(5 * round)
-            // In the middle of a pass, so that the ring is neither empty nor at its beginning.
+            // In the middle of a pass, when the ring is not empty and its front has moved.
             world.loop.perform { queue(1 << round) }
             world.loop.run(in: .default, for: .zero)
         }
@@ -183,8 +185,7 @@ import Testing
         #expect(world.loop.pendingRequests == 0)
     }
 
-    @Test("cancelling finds the request in whichever queue it is") func cancellingFindsTheRequestInWhicheverQueueItIs()
-    {
+    @Test("cancelling finds the request in any queue") func cancellingFindsTheRequestInWhicheverQueueItIs() {
         let world = World()
         world.keepAlive()
         var tokens: [RunLoop.RequestToken] = []
@@ -198,13 +199,14 @@ import Testing
         #expect(world.loop.pendingRequests == 12)
     }
 
-    @Test("no modes is no request") func noModesIsNoRequest() {
+    @Test("without modes nothing is queued") func noModesIsNoRequest() {
         let world = World()
         #expect(world.loop.perform(in: []) { world.log("no") } == nil)
         #expect(world.run() == .finished)
     }
 
-    @Test("naming a mode creates it but the common one is none") func namingAModeCreatesItButTheCommonOneIsNone() {
+    @Test("naming a mode in a request creates it unless it is the common mode")
+    func namingAModeCreatesItButTheCommonOneIsNone() {
         let world = World()
         world.perform("r", in: ["new", .common])
         #expect(world.loop.modeNames.contains("new"))
@@ -225,7 +227,7 @@ import Testing
         #expect(probe == nil)
     }
 
-    @Test("what a run of requests holds is freed afterwards") func whatARunOfRequestsHoldsIsFreedAfterwards() {
+    @Test("memory of requests is freed after they have run") func whatARunOfRequestsHoldsIsFreedAfterwards() {
         final class Probe {}
         let world = World()
         weak var probe: Probe?

@@ -3,19 +3,18 @@ import Testing
 
 @testable import RunLoops
 
-/// The two orders of events, step by step.
+/// Both sequences, step by step.
 @Suite(.timed) struct SequenceTests {
-    /// The documented list, a step for each line:
+    /// The steps of the documented list:
     ///  1. observers: the run loop has been entered
     ///  2. observers: timers are about to fire
     ///  3. observers: sources that are not port-based are about to fire
-    ///  4. such sources that are ready fire
-    ///  5. a port-based source that is ready is handled at once: step 9
+    ///  4. sources that are not port-based and signalled are performed
+    ///  5. if a port-based source is ready, go to 9
     ///  6. observers: the thread is about to sleep
-    ///  7. it sleeps until an event for a port, a timer, the run's time, or a wake-up
-    ///  8. observers: the thread just woke up
-    ///  9. the event is handled: a timer fires and the loop restarts at 2; an input source delivers; a wake-up whose time is not
-    ///     over restarts at 2
+    ///  7. the thread sleeps until an event of a port, a timer, the end of the run's time, or a wake-up
+    ///  8. observers: the thread has woken
+    ///  9. the event is handled: after a timer, or a wake-up before the end of the time, go to 2; a port delivers
     /// 10. observers: the run loop has been left
     @Test("the documented list with a port that is ready") func theDocumentedListWithAPortThatIsReady() throws {
         let world = World(.documented)
@@ -72,7 +71,7 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW X =3")
     }
 
-    @Test("core foundation says that it sleeps even when a port is ready")
+    @Test("CoreFoundation's order sends before and after waiting even if a port is ready")
     func coreFoundationSaysThatItSleepsEvenWhenAPortIsReady() throws {
         for (sequence, expected) in [
             (RunLoop.Sequence.documented, "E BT BS P BT BS BW AW X =3"),
@@ -89,7 +88,7 @@ import Testing
     }
 
     @Test(
-        "without observers of the wait the two cannot be told apart",
+        "without observers of the wait both sequences are the same",
         arguments: [RunLoop.Sequence.documented, .coreFoundation])
     func withoutObserversOfTheWaitTheTwoCannotBeToldApart(_ sequence: RunLoop.Sequence) throws {
         let world = World(sequence)
@@ -106,7 +105,7 @@ import Testing
         #expect(world.journal() == "E BT BS r S P0 BT BS P1 BT BS T BT BS X =3")
     }
 
-    @Test("messages that were sent before a timer was due come before it, those sent later after it")
+    @Test("messages sent before a timer was due come before it, later ones after it")
     func messagesAndTimers() {
         let world = World(.documented)
         let ports = (1...3).map { i in
@@ -121,7 +120,7 @@ import Testing
     }
 
     @Test(
-        "a timer that is due first does not lose its turn to a port",
+        "a timer that was due first keeps its turn before a port",
         arguments: [RunLoop.Sequence.documented, .coreFoundation]) func aTimerThatIsDueFirstDoesNotLoseItsTurnToAPort(
             _ sequence: RunLoop.Sequence
         ) throws
@@ -140,7 +139,7 @@ import Testing
     }
 
     @Test(
-        "ports that are always ready leave timers their turn",
+        "ports that are always ready do not starve timers",
         arguments: [RunLoop.Sequence.documented, .coreFoundation]) func portsThatAreAlwaysReadyLeaveTimersTheirTurn(
             _ sequence: RunLoop.Sequence
         ) throws

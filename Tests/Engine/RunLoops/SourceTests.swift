@@ -4,7 +4,7 @@ import Testing
 @testable import RunLoops
 
 @Suite(.timed) struct SourceTests {
-    @Test("performed by order then by the time of the first signal")
+    @Test("sources are performed by order, then by the time of the first signal")
     func performedByOrderThenByTheTimeOfTheFirstSignal() {
         let world = World()
         let names = ["A", "B", "C", "D"]
@@ -15,7 +15,7 @@ import Testing
         #expect(world.journal() == "B D C A =3")
     }
 
-    @Test("any number of signals is one perform") func anyNumberOfSignalsIsOnePerform() {
+    @Test("any number of signals causes one perform") func anyNumberOfSignalsIsOnePerform() {
         let world = World()
         let source = world.source("S")
         for _ in 0..<5 { source.signal() }
@@ -25,7 +25,8 @@ import Testing
         #expect(!source.isSignalled)
     }
 
-    @Test("a signal in its own callback counts for the next pass") func aSignalInItsOwnCallbackCountsForTheNextPass() {
+    @Test("a signal in the source's own callback counts for the next pass")
+    func aSignalInItsOwnCallbackCountsForTheNextPass() {
         let world = World()
         world.observe()
         var again = true
@@ -38,7 +39,7 @@ import Testing
         #expect(world.journal() == "E BT BS S BT BS S BT BS BW AW X =3")
     }
 
-    @Test("one signalled by another in the same pass waits for the next whatever its order")
+    @Test("a source signalled by another one waits for the next pass whatever its order")
     func oneSignalledByAnotherInTheSamePassWaitsForTheNextWhateverItsOrder() {
         let world = World()
         world.observe(.default, .beforeSources)
@@ -59,7 +60,7 @@ import Testing
         #expect(world.journal() == "B =4 A =4 =3")
     }
 
-    @Test("one invalidated by another is not performed") func oneInvalidatedByAnotherIsNotPerformed() {
+    @Test("a source invalidated by another one is not performed") func oneInvalidatedByAnotherIsNotPerformed() {
         let world = World()
         let victim = world.source("V", order: 2, signalled: true)
         world.source("S", order: 1, signalled: true) { _ in victim.invalidate() }
@@ -67,7 +68,7 @@ import Testing
         #expect(world.journal() == "S =3")
     }
 
-    @Test("one removed by another is not performed and keeps its signal")
+    @Test("a source removed by another one is not performed and keeps its signal")
     func oneRemovedByAnotherIsNotPerformedAndKeepsItsSignal() {
         let world = World()
         let victim = world.source("V", order: 2, signalled: true)
@@ -79,7 +80,7 @@ import Testing
         #expect(world.journal() == "V =3")
     }
 
-    @Test("when the last collected one is gone the pass still counts as having handled one")
+    @Test("a pass has handled a source even if the last collected one is gone")
     func whenTheLastCollectedOneIsGoneThePassStillCountsAsHavingHandledOne() {
         let world = World()
         world.observe()
@@ -93,7 +94,7 @@ import Testing
         #expect(world.journal() == "E BT BS S BT BS C BT BS BW AW X =3")
     }
 
-    @Test("a signal belongs to the source and is performed in whichever of its modes runs first")
+    @Test("a signalled source is performed in the first of its modes that runs")
     func aSignalBelongsToTheSourceAndIsPerformedInWhicheverOfItsModesRunsFirst() {
         let world = World()
         let source = world.source("S", in: ["a", "b"], signalled: true)
@@ -105,7 +106,7 @@ import Testing
         #expect(world.journal() == "=3 S =3 =3")
     }
 
-    @Test("a source may be in two loops and is performed in the first that looks")
+    @Test("a source in two loops is performed by the first loop that makes a pass")
     func aSourceMayBeInTwoLoopsAndIsPerformedInTheFirstThatLooks() {
         let world = World()
         let other = World()
@@ -171,7 +172,7 @@ import Testing
             cancel: { [weak world] _, _, mode in world?.log("-\(mode)") })
     }
 
-    @Test("is told once for each mode it enters and leaves") func isToldOnceForEachModeItEntersAndLeaves() {
+    @Test("schedule and cancel are called once for each mode") func isToldOnceForEachModeItEntersAndLeaves() {
         let world = World()
         let source = journaling(world)
         world.loop.add(source, to: "a")
@@ -183,7 +184,7 @@ import Testing
         #expect(world.journal() == "+a +b -a")
     }
 
-    @Test("common modes are told by their own names those to come included")
+    @Test("schedule and cancel get the names of present and future common modes")
     func commonModesAreToldByTheirOwnNamesThoseToComeIncluded() {
         let world = World()
         let source = journaling(world)
@@ -195,7 +196,7 @@ import Testing
         #expect(world.journal() == "+default +a +b -default -a -b")
     }
 
-    @Test("invalidating tells every mode once and forgets it everywhere")
+    @Test("invalidating calls cancel once for each mode and removes the source everywhere")
     func invalidatingTellsEveryModeOnceAndForgetsItEverywhere() {
         let world = World()
         let source = journaling(world)
@@ -210,7 +211,7 @@ import Testing
         #expect(world.journal() == "")
     }
 
-    @Test("invalid in its own callback at once") func invalidInItsOwnCallbackAtOnce() {
+    @Test("a source invalidated in its own callback is invalid at once") func invalidInItsOwnCallbackAtOnce() {
         let world = World()
         world.source("S", signalled: true) {
             $0.invalidate()
@@ -221,7 +222,7 @@ import Testing
         #expect(world.journal() == "S =1")
     }
 
-    @Test("a source that leaves while it is told that it enters stays out")
+    @Test("a source that leaves a mode in its schedule callback stays out")
     func aSourceThatLeavesWhileItIsToldThatItEntersStaysOut() {
         let world = World()
         let source = RunLoop.Source(schedule: { source, loop, _ in loop.remove(source, from: .common) })
@@ -232,7 +233,7 @@ import Testing
         #expect(world.run() == .finished)
     }
 
-    @Test("a loop that ends tells its sources and invalidates nothing")
+    @Test("a loop that ends calls cancel of its sources and invalidates nothing")
     func aLoopThatEndsTellsItsSourcesAndInvalidatesNothing() {
         let world = World()
         let source = journaling(world)
@@ -248,7 +249,7 @@ import Testing
         #expect(world.journal() == "+default -default")
     }
 
-    @Test("two sources alike are still two") func twoSourcesAlikeAreStillTwo() {
+    @Test("two sources with the same values are two sources") func twoSourcesAlikeAreStillTwo() {
         let world = World()
         world.source("S", signalled: true)
         world.source("S", signalled: true)

@@ -12,7 +12,7 @@ import Testing
         #expect(world.run() == .timedOut)
     }
 
-    @Test("at the entry it ends the run before any pass") func atTheEntryItEndsTheRunBeforeAnyPass() {
+    @Test("a stop at the entry ends the run before any pass") func atTheEntryItEndsTheRunBeforeAnyPass() {
         let world = World()
         world.keepAlive()
         world.observe { if $0 == .entry { world.loop.stop() } }
@@ -21,7 +21,7 @@ import Testing
     }
 
     @Test(
-        "in an observer the pass is completed without sleeping",
+        "after a stop in an observer the pass is completed without sleeping",
         arguments: [RunLoop.Activity.beforeTimers, .beforeSources, .beforeWaiting])
     func inAnObserverThePassIsCompletedWithoutSleeping(_ when: RunLoop.Activity) {
         let world = World()
@@ -32,7 +32,8 @@ import Testing
         #expect(world.time == 0)
     }
 
-    @Test("after waiting what woke the loop is still handled") func afterWaitingWhatWokeTheLoopIsStillHandled() {
+    @Test("after a stop in after waiting the event that woke the loop is still handled")
+    func afterWaitingWhatWokeTheLoopIsStillHandled() {
         let world = World()
         world.timer("T", at: 1, every: 1)
         world.observe { if $0 == .afterWaiting { world.loop.stop() } }
@@ -40,7 +41,8 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW T X =2")
     }
 
-    @Test("at the exit it has no effect not even on the next run") func atTheExitItHasNoEffectNotEvenOnTheNextRun() {
+    @Test("a stop at the exit has no effect, not even on the next run") func atTheExitItHasNoEffectNotEvenOnTheNextRun()
+    {
         let world = World()
         world.keepAlive()
         world.observe { if $0 == .exit { world.loop.stop() } }
@@ -49,7 +51,7 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW X =3 E BT BS BW AW X =3")
     }
 
-    @Test("other due timers still fire") func otherDueTimersStillFire() {
+    @Test("after a stop in a timer other due timers still fire") func otherDueTimersStillFire() {
         let world = World()
         world.keepAlive()
         world.timer("T1", at: 1) { _ in world.loop.stop() }
@@ -58,7 +60,7 @@ import Testing
         #expect(world.journal() == "T1 T2 =2")
     }
 
-    @Test("other signalled sources and a ready port are still handled")
+    @Test("after a stop in a source other signalled sources and a ready port are still handled")
     func otherSignalledSourcesAndAReadyPortAreStillHandled() throws {
         let world = World()
         let pipe = Pipe()
@@ -70,7 +72,8 @@ import Testing
         #expect(world.journal() == "S1 S2 P =2")
     }
 
-    @Test("later requests of the same drain still run") func laterRequestsOfTheSameDrainStillRun() {
+    @Test("after a stop in a request later requests of the same drain still run")
+    func laterRequestsOfTheSameDrainStillRun() {
         let world = World()
         world.observe()
         world.keepAlive()
@@ -80,7 +83,7 @@ import Testing
         #expect(world.journal() == "E BT BS a b BW AW X =2")
     }
 
-    @Test("in a port") func inAPort() throws {
+    @Test("a stop in a port ends the run after its pass") func inAPort() throws {
         let world = World(.coreFoundation)
         let pipe = Pipe()
         world.observe()
@@ -90,7 +93,7 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW P X =2")
     }
 
-    @Test("twice is once") func twiceIsOnce() {
+    @Test("stopping twice is the same as stopping once") func twiceIsOnce() {
         let world = World()
         world.keepAlive()
         world.timer("T", at: 1) { _ in
@@ -102,7 +105,7 @@ import Testing
         #expect(world.run() == .timedOut)
     }
 
-    @Test("ends only the innermost run") func endsOnlyTheInnermostRun() {
+    @Test("a stop ends only the innermost run") func endsOnlyTheInnermostRun() {
         let world = World()
         world.keepAlive()
         world.keepAlive("inner")
@@ -140,7 +143,7 @@ import Testing
         #expect(world.journal() == "T E BT BS BW AW X =3 =2")
     }
 
-    @Test("running without a limit goes on until stopped or finished")
+    @Test("a run without a limit continues until stopped or finished")
     func runningWithoutALimitGoesOnUntilStoppedOrFinished() {
         let world = World()
         var count = 0
@@ -153,7 +156,7 @@ import Testing
         #expect(world.loop.run() == .stopped)
     }
 
-    @Test("ends a run that a friendly thread stops") func endsARunThatAFriendlyThreadStops() {
+    @Test("another thread can stop a run") func endsARunThatAFriendlyThreadStops() {
         let world = World()
         world.keepAlive()
         let handle = world.loop.handle

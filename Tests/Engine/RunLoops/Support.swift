@@ -2,7 +2,7 @@ import Testing
 
 @testable import RunLoops
 
-/// A loop in simulated time, and a journal of what happens in it.
+/// A loop in simulated time, with a journal of its events.
 final class World {
     let poller = SimulatedPoller()
     let loop: RunLoop
@@ -13,18 +13,18 @@ final class World {
         loop.sequence = sequence
     }
 
-    /// Milliseconds since the world began.
+    /// Milliseconds since the start of the world.
     var time: Int64 { poller.now() / 1_000_000 }
 
     func log(_ entry: String) { entries.append(entry) }
 
-    /// The entries since the last call, with spaces between them.
+    /// Returns the entries since the last call, separated by spaces.
     func journal() -> String {
         defer { entries = [] }
         return entries.joined(separator: " ")
     }
 
-    /// The thread is busy so long.
+    /// Simulates that the thread is busy for this long.
     func work(_ milliseconds: Int) { poller.advance(by: .milliseconds(milliseconds)) }
 
     func date(_ milliseconds: Int) -> RunLoop.Instant { .init(nanoseconds: Int64(milliseconds) * 1_000_000) }
@@ -33,7 +33,7 @@ final class World {
         .entry: "E", .beforeTimers: "BT", .beforeSources: "BS", .beforeWaiting: "BW", .afterWaiting: "AW", .exit: "X",
     ]
 
-    /// Writes all activities down, as E BT BS BW AW X; `then` gets each.
+    /// Writes all activities to the journal, as E BT BS BW AW X, and passes each to `then`.
     @discardableResult
     func observe(
         _ mode: RunLoop.Mode = .default, _ activities: RunLoop.Activity = .all, prefix: String = "",
@@ -47,7 +47,7 @@ final class World {
         return observer
     }
 
-    /// A custom source that writes its name down.
+    /// A custom source that writes its name to the journal.
     @discardableResult
     func source(
         _ name: String, order: Int = 0, in modes: [RunLoop.Mode] = [.default], signalled: Bool = false,
@@ -64,7 +64,7 @@ final class World {
         return source
     }
 
-    /// Something that only keeps the mode alive.
+    /// An item that only keeps the mode alive.
     @discardableResult
     func keepAlive(_ mode: RunLoop.Mode = .default) -> RunLoop.Source {
         let source = RunLoop.Source(name: "keep")
@@ -72,7 +72,7 @@ final class World {
         return source
     }
 
-    /// A timer that writes its name down.
+    /// A timer that writes its name to the journal.
     @discardableResult
     func timer(
         _ name: String, at milliseconds: Int, every interval: Int = 0, order: Int = 0,
@@ -88,7 +88,7 @@ final class World {
         return timer
     }
 
-    /// A port that writes its name down, reads what there is, and goes on.
+    /// A port that writes its name to the journal and reads all data.
     @discardableResult
     func port(
         _ name: String, _ pipe: Pipe, order: Int = 0, in modes: [RunLoop.Mode] = [.default],
@@ -112,7 +112,7 @@ final class World {
         }
     }
 
-    /// Runs, and writes "=" and the result's number.
+    /// Runs the loop, and writes "=" and the number of the result to the journal.
     @discardableResult
     func run(_ mode: RunLoop.Mode = .default, ms: Int? = 10, returning: Bool = false) -> RunLoop.RunResult {
         let result = loop.run(in: mode, for: ms.map { .milliseconds($0) }, returnAfterSource: returning)

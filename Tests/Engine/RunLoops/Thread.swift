@@ -26,7 +26,7 @@ final class Thread {
 }
 
 extension RunLoop.Handle {
-    /// Waits, on another thread, until the loop sleeps.
+    /// Waits on another thread until the loop sleeps.
     func awaitWaiting() { while !isWaiting { sched_yield() } }
 
     func stopWhenWaiting() {

@@ -6,7 +6,7 @@ import Testing
 @Suite(.timed) struct TimerHeapTests {
     private final class Owner: RunLoop.TimerOwner {}
 
-    /// The heap against a sorted array, after each of many random operations.
+    /// Compares the heap with a sorted array after each of many random operations.
     @Test("random operations agree with a sorted array", .soak(seconds: 30))
     func randomOperationsAgreeWithASortedArray() {
         for seed in Soak.seeds { operate(seed) }
@@ -65,7 +65,7 @@ import Testing
         #expect(model.isEmpty)
     }
 
-    /// Every timer knows its place, and none is before its parent.
+    /// Each timer has the right index, and none is earlier than its parent.
     private func check(_ heap: borrowing TimerHeap, _ count: Int) {
         #expect(heap.count == count)
         var isSound = true

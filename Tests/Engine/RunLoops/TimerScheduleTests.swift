@@ -3,11 +3,11 @@ import Testing
 
 @testable import RunLoops
 
-/// What timers have to do with modes, sleep and memory.
+/// Timers in modes, in their effect on sleep, and in memory.
 @Suite(.timed) struct TimerScheduleTests {
     // MARK: Modes
 
-    @Test("in two modes it fires once in whichever runs") func inTwoModesItFiresOnceInWhicheverRuns() {
+    @Test("a timer in two modes fires once in the first that runs") func inTwoModesItFiresOnceInWhicheverRuns() {
         let world = World()
         let timer = world.timer("T", at: 5, every: 10, in: ["a", "b"])
         world.loop.add(timer, to: "a")
@@ -20,7 +20,7 @@ import Testing
         #expect(world.time == 33)
     }
 
-    @Test("removed in its callback it stops and stays valid") func removedInItsCallbackItStopsAndStaysValid() {
+    @Test("a timer removed in its callback stops and stays valid") func removedInItsCallbackItStopsAndStaysValid() {
         let world = World()
         let timer = world.timer("T", at: 1, every: 1) { world.loop.remove($0) }
         world.run()
@@ -30,7 +30,8 @@ import Testing
         #expect(world.journal() == "T =1 T =1")
     }
 
-    @Test("removed and added again in its callback it goes on") func removedAndAddedAgainInItsCallbackItGoesOn() {
+    @Test("a timer removed and added again in its callback continues") func removedAndAddedAgainInItsCallbackItGoesOn()
+    {
         let world = World()
         world.timer("T", at: 1, every: 1) {
             world.loop.remove($0)
@@ -51,7 +52,7 @@ import Testing
         #expect(world.journal() == "T")
     }
 
-    @Test("a loop that ends lets its timers go valid") func aLoopThatEndsLetsItsTimersGoValid() {
+    @Test("a loop that ends releases its timers, which stay valid") func aLoopThatEndsLetsItsTimersGoValid() {
         let timer: RunLoop.Timer
         do {
             let world = World()
@@ -65,7 +66,7 @@ import Testing
         timer.invalidate()
     }
 
-    @Test("a common timer in no mode at the moment enters those that become common")
+    @Test("a common timer that is in no mode enters modes that become common")
     func aCommonTimerInNoModeAtTheMomentEntersThoseThatBecomeCommon() {
         let world = World()
         let timer = world.timer("T", at: 1, in: [.common])
@@ -93,9 +94,9 @@ import Testing
         #expect(world.loop.nextFireDate(in: .default) == world.date(7))
     }
 
-    // MARK: No pass for nothing
+    // MARK: No unneeded pass
 
-    @Test("a timer that is gone wakes nobody") func aTimerThatIsGoneWakesNobody() {
+    @Test("a removed timer does not wake the loop") func aTimerThatIsGoneWakesNobody() {
         let world = World()
         world.keepAlive()
         let timer = world.timer("T", at: 5)
@@ -108,7 +109,7 @@ import Testing
         #expect(world.time == 10)
     }
 
-    @Test("a run ends when its last timer is invalidated not at that timers date")
+    @Test("a run ends when its last timer is invalidated, not at the timer's date")
     func aRunEndsWhenItsLastTimerIsInvalidatedNotAtThatTimersDate() {
         let world = World()
         let timer = world.timer("T", at: 100)
@@ -117,7 +118,7 @@ import Testing
         #expect(world.time == 5)
     }
 
-    @Test("a repeating timer that is taken out in its callback goes on from the next date of its grid")
+    @Test("a repeating timer that its callback removes continues from the next date of its grid when it is added again")
     func aRepeatingTimerThatIsTakenOutInItsCallbackGoesOnFromTheNextDateOfItsGrid() {
         let world = World()
         let timer = RunLoop.Timer(fireDate: world.date(10), interval: .milliseconds(10)) { timer, _ in
@@ -145,7 +146,7 @@ import Testing
             world.loop.add(timer)
         }
         world.run(ms: 100)
-        // A may be as late as 15, but nothing more is due after 14.
+        // The tolerance of A lasts until 15, but no other timer is due after 14.
         #expect(world.journal() == "AW A14 B14 C14 =1")
     }
 
@@ -162,7 +163,7 @@ import Testing
         #expect(timer.tolerance == .milliseconds(5))
         world.loop.add(timer)
         world.run(ms: 22)
-        // Alone, it has nothing to wait for.
+        // A timer without neighbours fires on time.
         #expect(times == [10, 20])
         let other = RunLoop.Timer(
             fireDate: world.date(12), interval: .milliseconds(10), tolerance: .seconds(1)
@@ -176,7 +177,7 @@ import Testing
 
     // MARK: Memory
 
-    @Test("a loop keeps its timers and lets them go") func aLoopKeepsItsTimersAndLetsThemGo() {
+    @Test("a loop retains its timers and releases them") func aLoopKeepsItsTimersAndLetsThemGo() {
         let world = World()
         weak var once: RunLoop.Timer?
         weak var again: RunLoop.Timer?

@@ -19,7 +19,7 @@ import Testing
         #expect(world.journal() == "a b c d e f =3")
     }
 
-    @Test("all that are due fire in one pass and what becomes due meanwhile in the next")
+    @Test("all due timers fire in one pass, and timers that become due meanwhile in the next")
     func allThatAreDueFireInOnePassAndWhatBecomesDueMeanwhileInTheNext() {
         let world = World()
         world.observe(.default, .beforeTimers)
@@ -47,7 +47,7 @@ import Testing
 
     // MARK: Before each callback
 
-    @Test("one invalidated removed or postponed by an earlier one does not fire")
+    @Test("a timer that an earlier one invalidates, removes or postpones does not fire")
     func oneInvalidatedRemovedOrPostponedByAnEarlierOneDoesNotFire() {
         let world = World()
         var victims: [RunLoop.Timer] = []
@@ -68,7 +68,7 @@ import Testing
         #expect(world.journal() == "elsewhere =1")
     }
 
-    @Test("one that a nested run has fired does not fire again") func oneThatANestedRunHasFiredDoesNotFireAgain() {
+    @Test("a timer that a nested run has fired does not fire again") func oneThatANestedRunHasFiredDoesNotFireAgain() {
         let world = World()
         world.timer("A", at: 1) { _ in world.run(ms: 0) }
         world.timer("once", at: 1)
@@ -78,7 +78,7 @@ import Testing
         #expect(world.journal() == "A once again =3 =3")
     }
 
-    @Test("one that a nested run has freed is not touched") func oneThatANestedRunHasFreedIsNotTouched() {
+    @Test("a timer that a nested run has freed is not touched") func oneThatANestedRunHasFreedIsNotTouched() {
         let world = World()
         weak var freed: RunLoop.Timer?
         world.timer("A", at: 1) { _ in
@@ -90,7 +90,7 @@ import Testing
         #expect(world.journal() == "A once =3 =1")
     }
 
-    @Test("one moved to the present by an earlier one fires in the next pass")
+    @Test("a timer that an earlier one moves to the present fires in the next pass")
     func oneMovedToThePresentByAnEarlierOneFiresInTheNextPass() {
         let world = World()
         world.observe(.default, .beforeTimers)
@@ -102,7 +102,7 @@ import Testing
 
     // MARK: Repeating
 
-    /// When it fired, in milliseconds.
+    /// The times at which it fired, in milliseconds.
     private func fires(_ interval: Int, until end: Int, working: @escaping (Int) -> Int) -> [Int64] {
         let world = World()
         var times: [Int64] = []
@@ -114,18 +114,19 @@ import Testing
         return times
     }
 
-    @Test("stay on their grid however long a callback takes") func stayOnTheirGridHoweverLongACallbackTakes() {
+    @Test("repeating timers stay on their grid however long a callback takes")
+    func stayOnTheirGridHoweverLongACallbackTakes() {
         #expect(fires(10, until: 65) { _ in 0 } == [10, 20, 30, 40, 50, 60])
         #expect(fires(10, until: 65) { $0 == 1 ? 25 : 0 } == [10, 40, 50, 60])
         #expect(fires(10, until: 75) { _ in 15 } == [10, 30, 50, 70])
     }
 
-    @Test("the two hundredth fire of a ten millisecond timer that works three is at two seconds")
+    @Test("a timer of 10 ms with a callback of 3 ms fires for the 200th time at 2 s")
     func theTwoHundredthFireOfATenMillisecondTimerThatWorksThreeIsAtTwoSeconds() {
         #expect(fires(10, until: 2005) { _ in 3 }[199] == 2000)
     }
 
-    @Test("what was missed is one fire and is counted") func whatWasMissedIsOneFireAndIsCounted() {
+    @Test("missed dates cause one fire and are counted") func whatWasMissedIsOneFireAndIsCounted() {
         let world = World()
         var missed: [Int] = []
         let timer = RunLoop.Timer(fireDate: world.date(10), interval: .milliseconds(10)) { _, count in
@@ -139,7 +140,7 @@ import Testing
         #expect(missed == [3, 0, 0])
     }
 
-    @Test("nothing is counted twice") func nothingIsCountedTwice() {
+    @Test("no missed date is counted twice") func nothingIsCountedTwice() {
         let world = World()
         var sum = 0
         let timer = RunLoop.Timer(fireDate: world.date(10), interval: .milliseconds(10)) { _, missed in
@@ -151,7 +152,7 @@ import Testing
         #expect(sum == 200 || sum == Int(world.time / 10))
     }
 
-    @Test("a long stall costs nothing") func aLongStallCostsNothing() {
+    @Test("after a long stall a timer fires once without delay") func aLongStallCostsNothing() {
         let world = World()
         var count = 0
         let timer = RunLoop.Timer(fireDate: world.date(0), interval: .nanoseconds(1)) { timer, _ in
@@ -164,7 +165,7 @@ import Testing
         #expect(count == 3)
     }
 
-    @Test("a date set in the callback replaces the next one and moves the grid")
+    @Test("a date set in the callback replaces the next date and moves the grid")
     func aDateSetInTheCallbackReplacesTheNextOneAndMovesTheGrid() {
         for (shift, expected) in [(25, "10 35 45 =3"), (3, "10 13 23 33 43 =3")] {
             let world = World()
@@ -180,7 +181,7 @@ import Testing
         }
     }
 
-    @Test("a date set outside moves the grid too") func aDateSetOutsideMovesTheGridToo() {
+    @Test("a date set outside the callback moves the grid, too") func aDateSetOutsideMovesTheGridToo() {
         for (date, expected) in [(25, "25 35 45 =3"), (5, "5 15 25 35 45 =3")] {
             let world = World()
             let timer = RunLoop.Timer(fireDate: world.date(10), interval: .milliseconds(10)) { _, _ in
@@ -195,7 +196,7 @@ import Testing
 
     // MARK: Once
 
-    @Test("a timer that fires once is valid in its callback and invalid afterwards")
+    @Test("a timer that does not repeat is valid in its callback and invalid afterwards")
     func aTimerThatFiresOnceIsValidInItsCallbackAndInvalidAfterwards() {
         let world = World()
         let timer = world.timer("T", at: 1, in: ["default", "other"]) {
@@ -211,7 +212,7 @@ import Testing
         #expect(world.loop.nextFireDate(in: .default) == nil)
     }
 
-    @Test("an interval of zero or less fires once") func anIntervalOfZeroOrLessFiresOnce() {
+    @Test("a timer with an interval of zero or less fires once") func anIntervalOfZeroOrLessFiresOnce() {
         let world = World()
         for interval in [0, -1] {
             let timer = RunLoop.Timer(fireDate: world.date(0), interval: .seconds(interval)) { _, _ in }
@@ -223,7 +224,7 @@ import Testing
 
     // MARK: Extremes
 
-    @Test("extreme dates and intervals are no trap") func extremeDatesAndIntervalsAreNoTrap() {
+    @Test("extreme dates and intervals do not trap") func extremeDatesAndIntervalsAreNoTrap() {
         for date in [RunLoop.Instant.longAgo, .never, .init(nanoseconds: .max - 1), .init(nanoseconds: .min + 1)] {
             for interval in [Duration.nanoseconds(1), .nanoseconds(Int64.max), .seconds(Int64.max), .zero] {
                 let world = World()
@@ -272,7 +273,7 @@ import Testing
         #expect(world.journal() == "T T =3")
     }
 
-    @Test("firing by hand uses up a timer that fires once") func firingByHandUsesUpATimerThatFiresOnce() {
+    @Test("firing by hand invalidates a timer that does not repeat") func firingByHandUsesUpATimerThatFiresOnce() {
         let world = World()
         let timer = world.timer("T", at: 10)
         timer.fire()
@@ -282,8 +283,8 @@ import Testing
         #expect(world.journal() == "T =1")
     }
 
-    @Test("firing by hand a due timer in an earlier ones callback") func firingByHandADueTimerInAnEarlierOnesCallback()
-    {
+    @Test("a due timer can be fired by hand in an earlier one's callback")
+    func firingByHandADueTimerInAnEarlierOnesCallback() {
         let world = World()
         var other: RunLoop.Timer?
         world.timer("A", at: 1) { _ in other?.fire() }
@@ -294,7 +295,8 @@ import Testing
         #expect(world.journal() == "C A B C =3")
     }
 
-    @Test("a timer added in its own callback by hand goes on") func aTimerAddedInItsOwnCallbackByHandGoesOn() {
+    @Test("a timer that is fired by hand and added in its callback continues")
+    func aTimerAddedInItsOwnCallbackByHandGoesOn() {
         let world = World()
         let timer = world.timer("T", at: 5, every: 5, in: []) { world.loop.add($0) }
         timer.fire()

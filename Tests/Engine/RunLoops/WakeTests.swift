@@ -5,7 +5,7 @@ import Testing
 @testable import RunLoops
 
 @Suite(.timed) struct WakeTests {
-    @Test("wake ups before a wait are one extra pass") func wakeUpsBeforeAWaitAreOneExtraPass() {
+    @Test("wake ups before a wait cause one extra pass") func wakeUpsBeforeAWaitAreOneExtraPass() {
         let world = World()
         world.keepAlive()
         var first = true
@@ -22,7 +22,7 @@ import Testing
         #expect(world.time == 10)
     }
 
-    @Test("a wake up of a loop that does not run is forgotten") func aWakeUpOfALoopThatDoesNotRunIsForgotten() {
+    @Test("a wake up of a loop that does not run has no effect") func aWakeUpOfALoopThatDoesNotRunIsForgotten() {
         let world = World()
         world.keepAlive()
         world.observe()
@@ -61,7 +61,7 @@ import Testing
             if $0 == when, first {
                 first = false
                 world.loop.handle.wakeUp()
-                // A port that shares its descriptor has the loop look what else is ready.
+                // A port that shares its descriptor makes the loop look which others are ready.
                 if let port = try? RunLoop.FDPort(pipe.reader, callback: { _, _ in }) {
                     world.loop.add(port, to: .default)
                 }
@@ -71,7 +71,7 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW BT BS BW AW X =3")
     }
 
-    @Test("what was raised before a run is attended to in it") func whatWasRaisedBeforeARunIsAttendedToInIt() {
+    @Test("attention raised before a run is handled in the run") func whatWasRaisedBeforeARunIsAttendedToInIt() {
         let world = World()
         world.keepAlive()
         world.observe()
@@ -82,7 +82,7 @@ import Testing
     }
 
     @Test(
-        "a wake up between the end of a wait and the next pass is forgotten",
+        "a wake up between the end of a wait and the next pass has no effect",
         arguments: [RunLoop.Activity.afterWaiting, .exit]) func aWakeUpBetweenTheEndOfAWaitAndTheNextPassIsForgotten(
             _ when: RunLoop.Activity
         )
@@ -95,7 +95,7 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW X =3 E BT BS BW AW X =3")
     }
 
-    @Test("a wake up in a timer or port is forgotten") func aWakeUpInATimerOrPortIsForgotten() throws {
+    @Test("a wake up in a timer or port has no effect") func aWakeUpInATimerOrPortIsForgotten() throws {
         let world = World(.coreFoundation)
         let pipe = Pipe()
         world.observe()
@@ -117,7 +117,7 @@ import Testing
         #expect(world.journal() == "E BT BS S BT BS BW AW X =3")
     }
 
-    @Test("a wake up does not take a ports turn") func aWakeUpDoesNotTakeAPortsTurn() throws {
+    @Test("a wake up does not take a port's turn") func aWakeUpDoesNotTakeAPortsTurn() throws {
         let world = World()
         let pipe = Pipe()
         world.observe {
@@ -130,7 +130,7 @@ import Testing
         world.run(ms: 0)
         #expect(world.journal() == "E BT BS P X =3")
         world.run()
-        // The port was ready: the wake-up is for the wait that comes after it.
+        // The port was ready, so the wake-up ends the wait after it.
         #expect(world.journal() == "E BT BS P BT BS BW AW BT BS BW AW X =3")
     }
 
@@ -150,7 +150,7 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW X =3")
     }
 
-    @Test("is waiting only while asleep") func isWaitingOnlyWhileAsleep() {
+    @Test("isWaiting is true only during sleep") func isWaitingOnlyWhileAsleep() {
         let world = World()
         let handle = world.loop.handle
         world.source("S", signalled: true) { _ in #expect(!handle.isWaiting) }
@@ -164,7 +164,7 @@ import Testing
         #expect(!handle.isWaiting)
     }
 
-    @Test("the current mode is that of the innermost run") func theCurrentModeIsThatOfTheInnermostRun() {
+    @Test("the current mode is the mode of the innermost run") func theCurrentModeIsThatOfTheInnermostRun() {
         let world = World()
         world.keepAlive()
         world.keepAlive("inner")
@@ -212,7 +212,7 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW BT BS S X =2")
     }
 
-    @Test("any number of wake ups while asleep is one pass") func anyNumberOfWakeUpsWhileAsleepIsOnePass() {
+    @Test("any number of wake ups during a sleep causes one pass") func anyNumberOfWakeUpsWhileAsleepIsOnePass() {
         let world = World()
         world.keepAlive()
         let handle = world.loop.handle

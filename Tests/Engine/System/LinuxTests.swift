@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Linux", .timed)
 struct LinuxTests {
-    /// A directory of its own, gone at the end.
+    /// A directory for one test, which is removed at the end.
     private func withDirectory(_ body: (String) throws -> Void) throws {
         var template = Array("/tmp/rlhost-linux-XXXXXX".utf8CString)
         let path: UnsafeMutablePointer<CChar>? = mkdtemp(&template)
@@ -24,7 +24,7 @@ struct LinuxTests {
         close(fd)
     }
 
-    @Test("an error says its name, what it means, and about what")
+    @Test("an error has its name, its meaning and its subject")
     func errors() {
         let error = SystemError("open", "/tmp/nothing", errno: ENOENT)
         #expect("\(error)" == "ENOENT: no such file or directory (/tmp/nothing)")
@@ -37,7 +37,7 @@ struct LinuxTests {
         #expect(SystemError("kill").errno == EPERM)
     }
 
-    @Test("a directory's entries come in order, with their kinds")
+    @Test("the entries of a directory are sorted and have their kinds")
     func directories() throws {
         try withDirectory { path in
             touch("\(path)/b")
@@ -56,7 +56,7 @@ struct LinuxTests {
         }
     }
 
-    @Test("a watch tells of what changes in a directory, and of nothing else")
+    @Test("a watch reports changes in its directory only")
     func watch() throws {
         try withDirectory { path in
             let watch = try Watch()
@@ -72,7 +72,7 @@ struct LinuxTests {
         }
     }
 
-    @Test("a program gets its arguments, variables, directory and descriptors, and its end can be waited for")
+    @Test("a program gets its arguments, variables, directory and descriptors, and its end is reported")
     func programs() throws {
         let (output, theirs) = try Descriptor.pair()
         let script = "printf '%s %s %s' \"$0\" \"$X\" \"$PWD\"; exit 3"
@@ -90,7 +90,7 @@ struct LinuxTests {
         }
     }
 
-    @Test("a program leads a group, and hears signals")
+    @Test("a program leads a group and gets signals")
     func signals() throws {
         let program = try Program.start(["sh", "-c", "sleep 60 & wait"].map { Array($0.utf8) })
         #expect(program.outcome() == nil)
@@ -100,7 +100,7 @@ struct LinuxTests {
         #expect(program.outcome() == .signal(SIGKILL))
     }
 
-    @Test("a program in a terminal has it, with its size")
+    @Test("a program in a terminal gets the terminal and its size")
     func terminals() throws {
         let terminal = try PseudoTerminal(rows: 7, columns: 33)
         let program = try Program.start(["stty", "size"].map { Array($0.utf8) }, terminalPath: terminal.path)
@@ -111,7 +111,7 @@ struct LinuxTests {
         #expect(program.outcome() == .exit(status: 0))
     }
 
-    @Test("a descriptor is closed with its last reference, unless it was given up")
+    @Test("a descriptor is closed with its last reference unless it was released")
     func descriptors() throws {
         var pair: (Descriptor, Descriptor)? = try Descriptor.pair(twoWay: true)
         let numbers = try #require(pair.map { [$0.0.number, $0.1.number] })
@@ -126,7 +126,7 @@ struct LinuxTests {
         }
     }
 
-    @Test("a thread has no signals but those that it admits; a condition lets it wait")
+    @Test("a thread blocks all other signals than those it admits, and can wait for a condition")
     func threads() throws {
         let condition = Condition()
         let found = Lock<[Bool]>([])
@@ -156,7 +156,7 @@ struct LinuxTests {
         #expect(found.withLock { $0 } == [true, true, true])
     }
 
-    @Test("a library that is not there is named with its package, and tried again")
+    @Test("the error of a missing library names its package, and the library is tried again")
     func missingLibrary() {
         for _ in 1...2 {
             "libnowhere.so.9".withCString { name in

@@ -26,12 +26,19 @@ extension RunLoop {
     public struct Activity: OptionSet, Hashable, Sendable {
         public let rawValue: UInt
         public init(rawValue: UInt) { self.rawValue = rawValue }
+        /// A run has begun. kCFRunLoopEntry.
         public static let entry = Activity(rawValue: 1)
+        /// A pass is about to fire timers. kCFRunLoopBeforeTimers.
         public static let beforeTimers = Activity(rawValue: 2)
+        /// A pass is about to perform custom sources. kCFRunLoopBeforeSources.
         public static let beforeSources = Activity(rawValue: 4)
+        /// The loop is about to sleep. kCFRunLoopBeforeWaiting.
         public static let beforeWaiting = Activity(rawValue: 32)
+        /// The loop has woken, and has not handled the event yet. kCFRunLoopAfterWaiting.
         public static let afterWaiting = Activity(rawValue: 64)
+        /// A run is about to return. kCFRunLoopExit.
         public static let exit = Activity(rawValue: 128)
+        /// All activities. kCFRunLoopAllActivities.
         public static let all = Activity(rawValue: 0x0FFF_FFFF)
 
         /// The number of a single activity in Apple's list of the ten steps of a pass.

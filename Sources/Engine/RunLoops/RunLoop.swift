@@ -19,6 +19,7 @@ public final class RunLoop {
     /// referenced object ends. (A weak reference would make every later retain and release of that object several times
     /// slower.)
     public unowned(unsafe) var userInfo: AnyObject?
+    /// Counts and times since the loop was made.
     public var statistics: Statistics {
         var statistics = counters.pointee
         statistics.longest = max(statistics.longest, recorder.pointee.longestTime)

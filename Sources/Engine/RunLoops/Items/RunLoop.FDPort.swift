@@ -13,13 +13,17 @@ extension RunLoop {
     ///
     /// Not thread-safe: use it on the thread of its loop.
     public final class FDPort: DescriptorPort {
+        /// Conditions of a descriptor, as poll(2) reports them.
         public struct Events: OptionSet, Hashable, Sendable {
             public let rawValue: UInt8
             public init(rawValue: UInt8) { self.rawValue = rawValue }
+            /// Data, or the end of the file, can be read.
             public static let read = Events(rawValue: 1)
+            /// Data can be written.
             public static let write = Events(rawValue: 2)
             /// Always delivered, like `.error`, even if not requested.
             public static let hangUp = Events(rawValue: 4)
+            /// The descriptor has an error, or was lost. Always delivered.
             public static let error = Events(rawValue: 8)
 
             init(epoll mask: UInt32) {
@@ -41,6 +45,7 @@ extension RunLoop {
             var pollMask: Int16 { Int16(truncatingIfNeeded: epollMask) }
         }
 
+        /// Whether the port closes the descriptor when it is invalidated or deallocated.
         public let ownsDescriptor: Bool
         /// Whether the port rests after each event, until `setEvents`.
         public let once: Bool

@@ -9,6 +9,7 @@ extension RunLoop {
         public internal(set) final var name: String
         /// Items with lower orders come first.
         public final let order: Int
+        /// The host of the item, if it has one.
         public final let owner: ItemOwner?
         /// A value for the owner's use. If it is an address, the loop prefetches the memory there.
         public final var context = 0

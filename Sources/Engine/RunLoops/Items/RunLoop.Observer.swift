@@ -1,7 +1,9 @@
 extension RunLoop {
     /// Calls back when a loop reaches certain points of its passes. CFRunLoopObserver.
     public final class Observer: Item {
+        /// The points of a pass at which it is called.
         public let activities: Activity
+        /// Whether it stays valid after its first call. CFRunLoopObserverDoesRepeat.
         public let repeats: Bool
         private let callback: (Observer, Activity) -> Void
         /// Whether its callback is running. Nested runs then skip the observer.

@@ -9,6 +9,7 @@ extension RunLoop {
     public final class Port: PortBase, @unchecked Sendable {
         // Sendable: `state` has its own lock; only the loop's thread uses the rest.
 
+        /// The result of `send`.
         public enum SendResult: Sendable, Equatable {
             case sent
             /// The queue is full, and there was no `whenTaken`.

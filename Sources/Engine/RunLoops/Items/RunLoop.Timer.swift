@@ -8,6 +8,7 @@ extension RunLoop {
     /// timer on the thread of its loop.
     public final class Timer {
         let node: NodePointer
+        /// The name in descriptions and recordings.
         public let name: String
         /// A number for the owner's use: the purpose of the timer.
         package var purpose = 0
@@ -39,11 +40,16 @@ extension RunLoop {
 
         deinit { node.deallocate() }
 
+        /// Whether it can still fire. CFRunLoopTimerIsValid.
         public var isValid: Bool { node.pointee.isValid }
+        /// Whether it has an interval. CFRunLoopTimerDoesRepeat.
         public var repeats: Bool { node.pointee.repeats }
+        /// Among timers with the same date, lower orders fire first. CFRunLoopTimerGetOrder.
         public var order: Int { node.pointee.order }
+        /// The time between fires; zero if it does not repeat. CFRunLoopTimerGetInterval.
         public var interval: Duration { .nanoseconds(node.pointee.interval) }
 
+        /// How much later than its date it may fire. At most half the interval is used. CFRunLoopTimerSetTolerance.
         public var tolerance: Duration {
             get { .nanoseconds(node.pointee.tolerance) }
             set { node.pointee.setTolerance(newValue.wholeNanoseconds) }
@@ -112,7 +118,11 @@ extension RunLoop {
         return timer
     }
 
+    /// Adds a timer to a mode; with `.common`, to all present and future common modes. An invalid timer is not added.
+    /// Adding a timer that is in another loop traps. O(log n). CFRunLoopAddTimer.
     public func add(_ timer: Timer, to mode: Mode = .default) { add(timer.node, to: mode) }
+    /// Removes a timer from a mode; with `.common`, from all common modes if it was added to them. CFRunLoopRemoveTimer.
     public func remove(_ timer: Timer, from mode: Mode = .default) { remove(timer.node, from: mode) }
+    /// Whether a timer is in a mode; with `.common`, whether it was added to the common modes. CFRunLoopContainsTimer.
     public func contains(_ timer: Timer, in mode: Mode = .default) -> Bool { contains(timer.node, in: mode) }
 }

@@ -11,6 +11,7 @@ extension RunLoop {
         /// Nanoseconds; 0 for a timer that does not repeat.
         public let interval: Int64
         public internal(set) var tolerance: Int64
+        /// Among timers with the same date, lower orders fire first.
         public let order: Int
         public internal(set) var isValid = true
         public internal(set) var isFiring = false
@@ -60,13 +61,16 @@ extension RunLoop {
             setTolerance(tolerance)
         }
 
+        /// Whether `other` owns the node.
         public func owner(is other: TimerOwner) -> Bool {
             owner.toOpaque() == Unmanaged.passUnretained(other).toOpaque()
         }
 
+        /// Whether it is in a mode, or was added to the common modes.
         public var isScheduled: Bool { queue != nil }
         /// Whether it is or was in a mode.
         public var wasScheduled: Bool { age != 0 }
+        /// Whether it has an interval.
         public var repeats: Bool { interval > 0 }
 
         /// Sets the tolerance. At most half the interval is used, so that a repeating timer never falls behind its

@@ -2,11 +2,14 @@ extension RunLoop.MessagePort {
     /// A message that was received. It is answered once, by `answer` or `fail`, at any later time, on the thread of the
     /// port's loop. If it is deallocated without an answer, it fails.
     public final class Message {
+        /// A number from the sender.
         public let id: Int32
+        /// At most `longestMessage` bytes.
         public let data: [UInt8]
         /// Whether the sender waits for the data of an answer. If not, the sender only learns that the message was
         /// handled.
         public let wantsReply: Bool
+        /// Whether `answer` or `fail` was called.
         public private(set) var isAnswered = false
         private let conversation: UInt64
         private let client: Client

@@ -8,6 +8,7 @@ extension RunLoop {
     /// port keeps itself and the modes that wait for it alive. Otherwise it is in no mode, and notices at its next use
     /// if the other end has closed.
     public final class RemotePort {
+        /// The name to which it is connected.
         public let name: String
         /// The process that had the name when this port was made.
         public var process: Int32 { connection.process }

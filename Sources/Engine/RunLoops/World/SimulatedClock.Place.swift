@@ -71,9 +71,13 @@ extension SimulatedClock {
     public struct Reasons: OptionSet, Sendable {
         public let rawValue: UInt8
         public init(rawValue: UInt8) { self.rawValue = rawValue }
+        /// Programs that work, or other processes of the family.
         public static let programs = Reasons(rawValue: 1)
+        /// Descriptors that something outside can make ready.
         public static let descriptors = Reasons(rawValue: 2)
+        /// Threads for which the loops do not wait.
         public static let threads = Reasons(rawValue: 4)
+        /// Listening sockets, signals and changes of files.
         public static let listeners = Reasons(rawValue: 8)
         /// Calls that threads of this process make for its loops.
         public static let answers = Reasons(rawValue: 16)

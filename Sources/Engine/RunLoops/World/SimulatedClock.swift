@@ -49,6 +49,7 @@ public final class SimulatedClock: Sendable {
         self.knowsOwnDescriptors = knowsOwnDescriptors
     }
 
+    /// The time of the monotonic clock.
     public var now: RunLoop.Instant {
         .init(
             nanoseconds: state.withLock { state in

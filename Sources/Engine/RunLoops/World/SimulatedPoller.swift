@@ -10,6 +10,7 @@ internal import Linux
 ///
 /// Several loops, each on its own thread, may share a clock, which jumps only when all of them sleep.
 public final class SimulatedPoller: Poller {
+    /// The clock of its world, which other loops may share.
     public let clock: SimulatedClock
     /// Whether to wait for descriptors in real time. If false, the loop sees only descriptors that are ready now, and
     /// the clock jumps regardless.
@@ -24,6 +25,7 @@ public final class SimulatedPoller: Poller {
     public var settledHandler: (() -> Void)?
     private let place: SimulatedClock.Place
 
+    /// Makes the poller of a world with one loop, whose clock starts at `start`. Traps if the process has no descriptors left.
     public convenience init(start: RunLoop.Instant = .init(nanoseconds: 0), waitsForDescriptors: Bool = false) {
         self.init(clock: SimulatedClock(start: start), waitsForDescriptors: waitsForDescriptors)
     }

@@ -78,7 +78,8 @@ extension RunLoop {
         return false
     }
 
-    /// The contexts of an owner's queued requests with the modes in which they run. Sorted by order and modes.
+    /// The contexts of an owner's queued requests, with the modes in which they run. Requests with the same order and
+    /// modes are next to each other, in the order of the calls.
     public func pendingRequests(of owner: RequestOwner) -> [(modes: [Mode], context: Int)] {
         requestQueues.elements.flatMap { queue in
             let queue = queue.takeUnretainedValue()

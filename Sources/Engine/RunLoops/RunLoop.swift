@@ -2,8 +2,8 @@ internal import CLinux
 internal import Linux
 internal import Synchronization
 
-/// A run loop waits for timers, sources, ports and requests, and calls them on its own thread in a documented order.
-/// CFRunLoop, NSRunLoop.
+/// A run loop waits for timers, sources, ports and requests, and calls their callbacks on its own thread, in a
+/// documented order. CFRunLoop, NSRunLoop.
 ///
 /// A loop belongs to the thread that created it; other threads may use only its `handle`. `RunLoop.current` returns the
 /// loop of the calling thread, and makes it on first use. A loop does nothing until its thread calls `run`, `run(in:)`

@@ -121,7 +121,8 @@ extension RunLoop {
     /// Adds a timer to a mode; with `.common`, to all present and future common modes. An invalid timer is not added.
     /// Adding a timer that is in another loop traps. O(log n). CFRunLoopAddTimer.
     public func add(_ timer: Timer, to mode: Mode = .default) { add(timer.node, to: mode) }
-    /// Removes a timer from a mode; with `.common`, from all common modes if it was added to them. CFRunLoopRemoveTimer.
+    /// Removes a timer from a mode; with `.common`, from all common modes if it was added to them.
+    /// CFRunLoopRemoveTimer.
     public func remove(_ timer: Timer, from mode: Mode = .default) { remove(timer.node, from: mode) }
     /// Whether a timer is in a mode; with `.common`, whether it was added to the common modes. CFRunLoopContainsTimer.
     public func contains(_ timer: Timer, in mode: Mode = .default) -> Bool { contains(timer.node, in: mode) }

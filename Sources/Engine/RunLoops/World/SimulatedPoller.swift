@@ -25,7 +25,8 @@ public final class SimulatedPoller: Poller {
     public var settledHandler: (() -> Void)?
     private let place: SimulatedClock.Place
 
-    /// Makes the poller of a world with one loop, whose clock starts at `start`. Traps if the process has no descriptors left.
+    /// Makes the poller of a world with one loop, whose clock starts at `start`. Traps if the process has no
+    /// descriptors left.
     public convenience init(start: RunLoop.Instant = .init(nanoseconds: 0), waitsForDescriptors: Bool = false) {
         self.init(clock: SimulatedClock(start: start), waitsForDescriptors: waitsForDescriptors)
     }

@@ -18,9 +18,9 @@ package final class SignalListener: Sendable {
 
     deinit { linux_close_signal(descriptor) }
 
-    /// Starts or ends listening. While a listener listens, the signal has no other effect, with one exception: if
-    /// nobody has taken a SIGINT, SIGTERM or SIGQUIT when a second one comes within a second, the second has its
-    /// previous effect. So a program that is stuck can be ended.
+    /// Starts or ends listening. While a listener listens, the signal has no other effect. The exception lets a user
+    /// end a program that is stuck: a second SIGINT, SIGTERM or SIGQUIT that comes within a second, before the first
+    /// was taken, also has its previous effect.
     package func setListening(_ listens: Bool) { linux_hear_signal(descriptor, listens ? 1 : 0) }
 
     /// Returns the number of signals since the last call.

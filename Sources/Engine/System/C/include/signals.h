@@ -14,9 +14,9 @@ int linux_take_watched_signal(int fd);
 /// listen. At other times the signal has its previous effect. -1 and errno on failure: EINVAL for a signal that cannot
 /// be caught, EMFILE for too many listeners.
 int linux_open_signal(int number);
-/// Begins or ends listening. While a descriptor listens, the signal has no other effect, with one exception: a second
-/// SIGINT, SIGTERM or SIGQUIT within a second also has its previous effect if nobody has read the descriptor since the
-/// first, since the program then is stuck.
+/// Begins or ends listening. While a descriptor listens, the signal has no other effect. The exception is a program
+/// that is stuck: a second SIGINT, SIGTERM or SIGQUIT that comes within a second, before the first was taken, also has
+/// its previous effect.
 void linux_hear_signal(int fd, int hears);
 /// Returns how often the signal has come since the last call.
 uint64_t linux_take_signal(int fd);

@@ -4,10 +4,11 @@ import Linux
 import TestSupport
 import Testing
 
-/// Every way in which rlhost makes a file, and everything that somebody can put under its name.
+/// Each way in which rlhost makes a file, with each obstacle that another user can put under its name.
 @Suite("Files that rlhost writes", .timed)
 struct OutputFileTests {
-    /// What lies under the name. `victim` is a file beside it, which has "old" in it unless the link is dangling.
+    /// The file under the name. `victim` is a file in the same directory, with the text "old" unless the link is
+    /// dangling.
     enum Obstacle: String, CaseIterable, Sendable {
         case nothing, file, danglingLink, liveLink, loopingLink, linkOfAnother, danglingLinkOfAnother, pipe, directory
         case fileOfAnother, full
@@ -18,13 +19,13 @@ struct OutputFileTests {
     }
 
     enum Outcome: Equatable {
-        /// The name has a regular file of this user with the new text, or with the old one before it.
+        /// The name has a regular file of this user, with the new text alone or after the old one.
         case written
-        /// The same behind a link, which is still there.
+        /// The file at the end of the link has that text, and the link is still there.
         case writtenBehindLink
-        /// The text is in the file of the next number, and the name is as it was.
+        /// The text is in the file with the next number, and the name is unchanged.
         case nextNumber
-        /// It was read from the pipe, or lost in the device.
+        /// The text was read from the pipe, or lost in the device.
         case passedOn
         case refused(Int32)
     }
@@ -38,7 +39,7 @@ struct OutputFileTests {
         case (.new, _): .nextNumber
         case (_, .directory): .refused(EISDIR)
         case (.withoutLinks, _), (_, .file): .written
-        // Root may write to a file of another user: only a private one must not be that user's to read.
+        // Root may write to a file of another user; but that user must not be able to read a private one.
         case (_, .fileOfAnother): .written
         case (.sharedWithoutLinks, .pipe), (.shared, .pipe): .passedOn
         case (.sharedWithoutLinks, _): .refused(ELOOP)
@@ -50,7 +51,7 @@ struct OutputFileTests {
         }
     }
 
-    @Test("each kind of file, under each name that somebody has prepared", arguments: Kind.allCases, Obstacle.allCases)
+    @Test("each kind of file with each obstacle under its name", arguments: Kind.allCases, Obstacle.allCases)
     func table(_ kind: Kind, _ obstacle: Obstacle) throws {
         guard Self.isRoot || !obstacle.rawValue.hasSuffix("OfAnother") else { return }
         var template = Array("/tmp/rlhost-output-XXXXXX".utf8CString)
@@ -73,7 +74,7 @@ struct OutputFileTests {
         #expect(rest.isEmpty, "\(kind) \(obstacle)")
     }
 
-    /// Returns a pipe's end to read from, or -1.
+    /// Returns the reading end of a pipe, or -1.
     private func prepare(_ obstacle: Obstacle, _ path: String, _ victim: String) throws -> Int32 {
         let old = Data("old".utf8)
         switch obstacle {
@@ -133,7 +134,7 @@ struct OutputFileTests {
         guard error == 0 else { throw SystemError("write", errno: error) }
     }
 
-    @Test("the refusal names the owner of the link; a directory that is missing is as open(2) says") func texts() throws
+    @Test("an error names the owner of the link, and a missing directory has the error of open(2)") func texts() throws
     {
         var template = Array("/tmp/rlhost-output-XXXXXX".utf8CString)
         let directory = String(cString: try #require(mkdtemp(&template) as UnsafeMutablePointer<CChar>?))
@@ -150,7 +151,7 @@ struct OutputFileTests {
         #expect(throws: SystemError("open", path, errno: EACCES, reason: reason)) { try OutputFile(replacing: path) }
     }
 
-    @Test("a handle of /proc is written to, whatever it is of") func handles() throws {
+    @Test("a handle of /proc is written to, whatever file it is") func handles() throws {
         let (reading, writing) = try Descriptor.pair()
         let file = try OutputFile(replacing: "/proc/self/fd/\(writing.number)", mode: 0o666)
         #expect(!file.replaces)
@@ -159,7 +160,7 @@ struct OutputFileTests {
         _ = try OutputFile(replacing: "/dev/null", mode: 0o600)
     }
 
-    @Test("the old file stays until the new one is put in its place") func lateReplacement() throws {
+    @Test("the old file stays until putInPlace") func lateReplacement() throws {
         var template = Array("/tmp/rlhost-output-XXXXXX".utf8CString)
         let directory = String(cString: try #require(mkdtemp(&template) as UnsafeMutablePointer<CChar>?))
         defer { try? FileManager.default.removeItem(atPath: directory) }
@@ -182,9 +183,9 @@ struct OutputFileTests {
     }
 }
 
-@Suite("Text that people see", .timed)
+@Suite("Text that is safe to show", .timed)
 struct ShownTextTests {
-    @Test("nothing in it commands a terminal or turns text around") func shown() {
+    @Test("the text neither commands a terminal nor reverses text") func shown() {
         let text = "a\u{1B}[2J\u{9B}2Jb\u{202E}c\u{200F}d\u{2066}e\u{7F}\u{85}\u{2028}\u{61C}é日\u{200D}\r\n\t\0"
         let escaped =
             #"a\x1b[2J\xc2\x9b2Jb\xe2\x80\xaec\xe2\x80\x8fd\xe2\x81\xa6e\x7f\xc2\x85\xe2\x80\xa8\xd8\x9cé日"#
@@ -192,7 +193,7 @@ struct ShownTextTests {
         #expect(text.shown == escaped + "\\r\n\t\\x00")
         #expect(text.shownInLine == escaped + #"\r\n\t\x00"#)
         #expect("plain text".shown == "plain text")
-        // A byte that is not UTF-8, as the module Lua keeps it.
+        // A byte that is not UTF-8, in the form of the module Lua.
         #expect("a\u{10FF9B}b".shown == #"a\x9bb"#)
     }
 }

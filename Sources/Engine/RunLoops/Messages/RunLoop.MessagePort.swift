@@ -22,8 +22,8 @@ extension RunLoop {
         }
         /// Called with a text about a problem of the port: no descriptors left, a name that is lost.
         public var warned: ((MessagePort, String) -> Void)?
-        /// Called with a text about a problem of a sender: malformed frames, another user. A sender may cause any number of
-        /// calls, so limit them in a log. If nil, `warned` is called instead.
+        /// Called with a text about a problem of a sender: malformed frames, another user. A sender may cause any
+        /// number of calls, so limit them in a log. If nil, `warned` is called instead.
         public var warnedOfPeer: ((MessagePort, String) -> Void)?
 
         /// Called with the number of a sender whose connection has ended. Messages that it had sent completely are

@@ -8,12 +8,12 @@
 #include "descriptors.h"
 
 enum {
-  MOST_NUMBERS = 10000,  // names that are tried
-  MOST_LINKS = 40,       // as many as the kernel follows
-  MOST_RACES = 16,       // how often somebody may change the file between two system calls
+  MOST_NUMBERS = 10000,  // the number of names to try
+  MOST_LINKS = 40,  // the limit of the kernel
+  MOST_RACES = 16,  // how often another process may change the file between two system calls
 };
 
-// Makes every file of rlhost's.
+// Makes a new file. All files that rlhost makes come from here.
 static int make(int directory, const char *name, int flags, mode_t mode) {
   return openat(directory, name, flags | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
 }
@@ -48,7 +48,7 @@ void linux_leave_place(linux_place *place) {
   place->directory = -1;
 }
 
-// Opens the directory of a path that begins at the present place, and takes the last component for the name.
+// Opens the directory of a path, which starts at the present place, and stores the last component as the name.
 static int enter(linux_place *place, const char *path) {
   const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
   if (!*path) errno = ENOENT;
@@ -70,7 +70,7 @@ static int enter(linux_place *place, const char *path) {
   return -1;
 }
 
-// Whether the place is in /proc, where links lead to what is open, and their texts need not be paths.
+// Returns whether the place is in /proc, where a link leads to an open file, and its text need not be a path.
 static int holds_handles(int directory) {
   struct statfs system;
   return fstatfs(directory, &system) == 0 && system.f_type == PROC_SUPER_MAGIC;
@@ -102,7 +102,7 @@ int linux_find_place(const char *path, linux_place *place) {
       return look(place, 0);
     }
     if (place->owner != geteuid()) {
-      // Later, if it turns out that the end may not be replaced.
+      // `stranger` is used later, if the file at the end may not be replaced.
       place->stranger = place->owner;
       place->is_ours = 0;
       if (place->owner != 0) return errno = EACCES, -1;
@@ -116,7 +116,7 @@ int linux_find_place(const char *path, linux_place *place) {
   return -1;
 }
 
-// Opens what is at a place, if it is still the same.
+// Opens the file at a place if it is still the same file.
 static int open_there(const linux_place *place, int flags) {
   int fd = openat(place->directory, place->name, flags | O_CLOEXEC | O_NOCTTY | (place->is_handle ? 0 : O_NOFOLLOW));
   if (fd < 0) return -1;
@@ -129,7 +129,8 @@ static int open_there(const linux_place *place, int flags) {
 int linux_begin_replacing(const char *path, mode_t mode, int follows, linux_place *place, char **temporary) {
   *temporary = NULL;
   *place = nowhere;
-  if (follows ? linux_find_place(path, place) != 0 : enter(place, path) != 0 || look(place, AT_SYMLINK_NOFOLLOW) != 0) return -1;
+  if (follows ? linux_find_place(path, place) != 0 : enter(place, path) != 0 || look(place, AT_SYMLINK_NOFOLLOW) != 0)
+    return -1;
   if (place->exists && S_ISDIR(place->mode)) return errno = EISDIR, -1;
   if (follows && place->exists && (place->is_handle || !S_ISREG(place->mode)))
     return open_there(place, O_WRONLY | (place->is_handle ? O_TRUNC : 0));
@@ -138,8 +139,10 @@ int linux_begin_replacing(const char *path, mode_t mode, int follows, linux_plac
   snprintf(stem, sizeof stem, ".%d", (int)getpid());
   int keeps = place->exists && mode & 077;
   int fd = linux_make_file(place->directory, stem, ".new", mode, temporary);
-  // A caller that may not give files away has a file of its own.
-  if (fd < 0 || !keeps || ((fchown(fd, place->owner, place->group) == 0 || errno) && fchmod(fd, place->mode & 0777) == 0)) return fd;
+  // A caller that may not change the owner owns the new file itself.
+  if (fd < 0 || !keeps ||
+      ((fchown(fd, place->owner, place->group) == 0 || errno) && fchmod(fd, place->mode & 0777) == 0))
+    return fd;
   int error = errno;
   linux_give_up_replacing(place, *temporary);
   free(*temporary);
@@ -164,8 +167,9 @@ int linux_open_log(const char *path, mode_t mode, linux_place *place) {
   int fd = -1;
   for (int i = 0; i < MOST_RACES; i++) {
     if (linux_find_place(path, place) != 0) return -1;
-    fd = place->exists ? open_there(place, O_WRONLY | O_APPEND) : make(place->directory, place->name, O_WRONLY | O_APPEND, mode);
-    // Another process rotates the file, or makes it too.
+    fd = place->exists ? open_there(place, O_WRONLY | O_APPEND)
+                       : make(place->directory, place->name, O_WRONLY | O_APPEND, mode);
+    // Try again: another process has rotated or made the file.
     if (fd >= 0 || (errno != EEXIST && errno != ENOENT && errno != ESTALE)) break;
     linux_leave_place(place);
   }

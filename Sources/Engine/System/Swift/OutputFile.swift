@@ -1,12 +1,12 @@
 internal import CLinux
 internal import Glibc
 
-/// A file that rlhost writes: a new one under a name of its own, or one that takes the place of the file which the user has named.
+/// A file that rlhost writes: a new one with a free name, or one that replaces the file that the user has named.
 ///
-/// No link, no pipe and no file that somebody has put there steers where it goes; see `files.h`. Not thread-safe.
+/// An existing link, pipe or file cannot redirect what is written; see `files.h`. Not thread-safe.
 package final class OutputFile {
     package let descriptor: Descriptor
-    /// Of a new file, the name that was free.
+    /// The path; for a new file, with the name that was free.
     package let path: String
     private var place = OutputFile.nowhere
     private var temporary: UnsafeMutablePointer<CChar>?
@@ -17,9 +17,9 @@ package final class OutputFile {
         return place
     }
 
-    /// Makes a new file, "STEM.html", or "STEM-2.html" and so on while that name is taken. Only its owner can read it.
+    /// Makes a new file: "STEM.html", or "STEM-2.html" and so on if that name is taken. Only its owner can read it.
     ///
-    /// - Throws: what open(2) refuses, but for EEXIST after thousands of names.
+    /// - Throws: Errors of open(2); EEXIST after thousands of names.
     package init(stem: String, ending: String) throws(SystemError) {
         var name: UnsafeMutablePointer<CChar>?
         descriptor = try Descriptor(linux_make_file(AT_FDCWD, stem, ending, 0o600, &name), "open", stem + ending)
@@ -27,20 +27,23 @@ package final class OutputFile {
         free(name)
     }
 
-    /// Begins to write the file that the user has named. Until `putInPlace`, the old one is there; a device, a pipe or a handle such
-    /// as /dev/stdout is written to at once.
+    /// Begins to write the file that the user has named. The old file stays until `putInPlace`. A device, a pipe or a
+    /// handle such as /dev/stdout is written to at once.
     ///
     /// - Parameters:
-    ///   - mode: 0600 makes a private file, whatever the old one was. Otherwise it keeps the mode of the old one.
-    ///   - followsLinks: false where rlhost has chosen the name: a link or a pipe that lies there is replaced itself.
-    /// - Throws: EACCES if the name is a link that the user does not own; EISDIR, ELOOP, and what open(2) refuses.
+    ///   - path: The path that the user has named.
+    ///   - mode: 0600 makes a private file. With another mode, the file keeps the mode of the old one.
+    ///   - followsLinks: False if rlhost has chosen the name: a link or a pipe with that name is then replaced itself.
+    /// - Throws: EACCES if the name is a link of another user; EISDIR, ELOOP, and other errors of open(2).
     package convenience init(
         replacing path: String, mode: UInt32 = 0o600, followsLinks: Bool = true
     ) throws(SystemError) {
         try self.init(replacing: path, named: path, mode: mode, followsLinks: followsLinks)
     }
 
-    /// The same for bytes that need not be text, and the name for messages.
+    /// Does the same for a path whose bytes need not be UTF-8.
+    ///
+    /// - Parameter name: The name for messages.
     package init(
         replacing path: UnsafePointer<CChar>, named name: String, mode: UInt32, followsLinks: Bool = true
     ) throws(SystemError) {
@@ -58,7 +61,7 @@ package final class OutputFile {
         self.temporary = temporary
     }
 
-    /// A file is written that is to take the place of another; false for a device, a pipe and a handle.
+    /// Whether the file replaces another one; false for a device, a pipe and a handle.
     package var replaces: Bool { temporary != nil }
 
     deinit {
@@ -69,9 +72,9 @@ package final class OutputFile {
         linux_leave_place(&place)
     }
 
-    /// From now on the path names this file. Once more is nothing.
+    /// Renames the file to its path. Further calls do nothing.
     ///
-    /// - Throws: what rename(2) refuses; the old file is still there then.
+    /// - Throws: Errors of rename(2); the old file then stays.
     package func putInPlace() throws(SystemError) {
         guard let temporary else { return }
         defer { free(temporary) }
@@ -79,13 +82,13 @@ package final class OutputFile {
         guard linux_put_in_place(&place, temporary) == 0 else { throw SystemError("rename", path) }
     }
 
-    /// Writes all of it.
+    /// Writes all bytes.
     package func write(_ bytes: UnsafeRawBufferPointer) throws(SystemError) {
         let error = Descriptor.write(bytes, to: descriptor.number)
         guard error == 0 else { throw SystemError("write", path, errno: error) }
     }
 
-    /// Replaces a file by these bytes, whole or not at all.
+    /// Replaces a file by these bytes, completely or not at all.
     package static func write(
         _ bytes: [UInt8], to path: String, mode: UInt32 = 0o600, followsLinks: Bool
     ) throws(SystemError) {
@@ -98,9 +101,9 @@ package final class OutputFile {
         try file.putInPlace()
     }
 
-    /// Opens the file that the user has named, to append to it. Links are followed if they belong to the user or to root.
+    /// Opens the file that the user has named, to append to it. Follows links that belong to the user or to root.
     ///
-    /// - Parameter mode: less the umask, of a file that does not exist.
+    /// - Parameter mode: The mode of a file that does not exist, from which the umask removes bits.
     package static func appending(
         to path: UnsafePointer<CChar>, named name: String, mode: UInt32
     ) throws(SystemError) -> Descriptor {
@@ -111,10 +114,14 @@ package final class OutputFile {
         return Descriptor(number)
     }
 
-    /// Opens a private file to which several processes append, or makes it.
+    /// Opens or makes a private file to which several processes append.
     ///
-    /// - Parameter followsLinks: those that the user owns, where the user has named the path.
-    /// - Throws: ENOENT if the directory is missing; ELOOP or EACCES for a link that is not followed; EACCES for a file of another user.
+    /// - Parameters:
+    ///   - path: The path of the file.
+    ///   - creates: Whether to make the file if it does not exist.
+    ///   - followsLinks: Whether to follow links of the user, because the user has named the path.
+    /// - Throws: ENOENT if the directory is missing; ELOOP or EACCES for a link that is not followed; EACCES for a file
+    ///   of another user.
     package static func shared(_ path: String, creates: Bool, followsLinks: Bool) throws(SystemError) -> Descriptor {
         var place = OutputFile.nowhere
         defer { linux_leave_place(&place) }
@@ -137,7 +144,8 @@ package final class OutputFile {
         let descriptor = Descriptor(number)
         var status = stat()
         guard fstat(number, &status) == 0 else { throw SystemError("stat", path) }
-        // Whoever owns the file can read what is written to it. Root may have kept the HOME of a user.
+        // The owner of a file can read all that is written to it. Root is excepted, since it may have kept a user's
+        // HOME.
         guard status.st_uid == geteuid() || geteuid() == 0 else {
             throw SystemError("open", path, errno: EACCES, reason: "\(path) belongs to user \(status.st_uid)")
         }

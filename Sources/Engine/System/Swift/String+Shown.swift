@@ -1,12 +1,11 @@
-/// Text that comes from outside, as people may see it: names, messages of other programs, errors.
+/// Text from outside in a form that is safe to show: names, messages of other programs, errors.
 extension String {
-    /// The text without characters that command a terminal or turn text around: they become escapes, \x1b or
-    /// \xe2\x80\xae. Line breaks and tabs stay. So do bytes that are not UTF-8, which `init(anyBytes:)` keeps, since
-    /// lua prints them too; 0x80 to 0x9f are controls of an 8-bit terminal and become escapes. O(n).
+    /// The text without characters that command a terminal or reverse text: such characters become escapes, \x1b or
+    /// \xe2\x80\xae. Line breaks and tabs stay. Bytes that are not UTF-8, which `init(anyBytes:)` keeps, become
+    /// escapes, too. O(n).
     package var shown: String { escaped(keepsLines: true) }
 
-    /// The same for a name or another part of a line: line breaks and tabs become \n and \t, and all bytes that are not
-    /// UTF-8 become escapes.
+    /// Like `shown`, for a name or another part of a line: line breaks and tabs become \n and \t.
     package var shownInLine: String { escaped(keepsLines: false) }
 
     private func escaped(keepsLines: Bool) -> String {
@@ -20,7 +19,7 @@ extension String {
             case 10 where !keepsLines: text.append(contentsOf: "\\n".unicodeScalars)
             case 13: text.append(contentsOf: "\\r".unicodeScalars)
             case 0..<9, 11..<0x20, 0x7F..<0xA0: fallthrough
-            // Marks of direction, and the separators of lines and paragraphs.
+            // Direction marks, and line and paragraph separators.
             case 0x061C, 0x200E...0x200F, 0x2028...0x202E, 0x2066...0x2069:
                 for byte in String(scalar).utf8 { Self.append(byte, to: &text) }
             // See String+Bytes.swift in the module Lua.

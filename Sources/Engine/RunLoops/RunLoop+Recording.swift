@@ -33,8 +33,8 @@ extension RunLoop {
         recorder.pointee.beginsAt = .max
     }
 
-    /// Calls `body` for each existing loop that was ever recorded, in the order in which recording began. Safe on any
-    /// thread; a lock keeps the loops from ending meanwhile.
+    /// Calls `body` for each loop that was ever recorded and has not ended, in the order in which recording began. Safe
+    /// on any thread. A loop may end meanwhile; its recorder stays until `body` returns.
     package static func forEachRecorder(_ body: (UnsafeMutablePointer<Recorder>, _ name: String) -> Void) {
         for one in Recorder.all.withLock({ $0 }) {
             withExtendedLifetime(one.memory) { body(one.memory.recorder, one.name) }
@@ -57,7 +57,7 @@ extension RunLoop {
         Recorder.ended.withLock { $0 = [] }
     }
 
-    /// The loop ends. Its recorder is freed when nobody reads it any more.
+    /// Called when the loop ends. The recorder is freed when no thread reads it any more.
     func forgetRecorder() {
         let isKept = Recorder.keepsEnded.load(ordering: .relaxed)
         if isKept { recorder.pointee.ends() }
@@ -82,7 +82,8 @@ extension RunLoop {
         whenItLasts?(self)
     }
 
-    /// Sets a handler that the loop calls on its thread after each callback that took longer than `limit`.
+    /// Sets a handler that the loop calls on its thread after each callback that took longer than `limit`. `delay` is
+    /// the part of that time for which the thread waited for a processor.
     package func watchSlowCallbacks(
         _ limit: Duration,
         _ handler: @escaping (_ label: UInt32, _ began: Instant, _ took: Duration, _ delay: Duration) -> Void
@@ -200,13 +201,14 @@ extension RunLoop {
         recorder.pointee.closes(number, label, UInt64(max(0, result)), failed: failed)
     }
 
-    /// What `noteBeginning` has numbered is one of many that a label stands for, as a request is one of its route's.
+    /// Records that the operation with this number belongs to a group with this label, as a request belongs to its
+    /// route.
     package func noteGroup(of number: UInt32, _ label: UInt32) {
         guard number != 0, recorder.pointee.isOn else { return }
         recorder.pointee.belongs(number, label)
     }
 
-    /// Bytes went through an item.
+    /// Records that bytes went through an item.
     @inline(__always)
     package func noteBytes(_ item: Item, _ count: Int, out: Bool) {
         if recorder.pointee.isOn { recordBytes(item, count, out) }
@@ -246,7 +248,7 @@ extension RunLoop.Recorder {
     static let keepsEnded = Atomic(false)
     static let ended = Lock<[Ended]>([])
 
-    /// The recorders of all loops that were ever recorded. A loop removes its pointer before it ends.
+    /// The recorders of all loops that were ever recorded and have not ended.
     static let all = Lock<[Registered]>([])
 
     static let ticksAreSteady = linux_ticks_are_steady() != 0

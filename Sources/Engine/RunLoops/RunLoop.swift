@@ -39,9 +39,10 @@ public final class RunLoop {
     /// The number of events taken since `turnEndHandler` was last called.
     final var turnLength = 0
     @usableFromInline package let recorder: UnsafeMutablePointer<Recorder>
-    /// Keeps it. Those who read it on other threads have this as well.
+    /// The memory of `recorder`. Other threads that read the recorder hold a reference, too.
     package let recorderMemory: Recorder.Memory
-    /// Called once, on the loop's thread, when it has first run for a second: the time to begin recording.
+    /// Called once, on the loop's thread, when the loop has been running for a second: the owner then decides whether
+    /// to record it.
     package var whenItLasts: ((RunLoop) -> Void)?
     /// Called on the loop's thread before a long sleep, in real time only. It does work that can wait, in steps of a
     /// few milliseconds. It returns the nanoseconds until its next call: 0 if it has done a step and may have more,

@@ -53,7 +53,7 @@ final class MessagePortName {
     private static let held = Lock<Set<UInt>>([])
     private let process = linux_process()
 
-    /// Gives up all names, of whichever thread: for the end of the process, at which nothing is released.
+    /// Gives up all names of the process, on all threads. For the end of the process, when objects are not released.
     private static func giveAllUp() {
         held.withLock { held in
             for address in held {

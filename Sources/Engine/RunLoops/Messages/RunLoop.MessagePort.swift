@@ -75,8 +75,8 @@ extension RunLoop {
             try MessagePortName.live(withPrefix: prefix)
         }
 
-        /// The number of the process that has a name, as this process knows it: one of another PID namespace has another number there.
-        /// nil if nobody has it, or the process has no number here.
+        /// The number of the process that has a name, in this process's PID namespace. Nil if no process has the name,
+        /// or the process has no number in this namespace.
         package static func owner(ofName name: String) -> Int32? {
             guard let connection = try? MessagePortName.connect(to: name) else { return nil }
             defer { linux_close(connection) }

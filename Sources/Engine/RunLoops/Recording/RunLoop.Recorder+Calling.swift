@@ -149,7 +149,7 @@ extension RunLoop.Recorder {
         // A span belongs to the script; the callback around it is reported instead.
         guard own > slow, Self.title(record.object)?.kind != "span" else { return }
         tellSlow(own, record, delay)
-        // What it lies in is not told of once more for that.
+        // The callback around it is not reported for the same time again.
         if isNested { excused &+= own }
     }
 

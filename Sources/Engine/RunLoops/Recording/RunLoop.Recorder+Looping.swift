@@ -33,7 +33,7 @@ extension RunLoop.Recorder {
         passBegin = moment != 0 ? moment : beforeLook != 0 ? beforeLook : freshMoment()
         guard mode >> 16 == 0 else { return put(Record(.pass, passBegin, object: mode)) }
         pass = Record.word(passIn: mode)
-        // One that never sleeps has no other occasion.
+        // A loop that never sleeps gets here, but not to the end of a sleep.
         if passBegin >= attendBy { attend(passBegin) }
     }
 

@@ -32,7 +32,7 @@ extension RunLoop.Recorder {
         var first = end > capacity ? end - capacity : 0
         var raw = (first..<end).map { ring[Int(truncatingIfNeeded: $0 & (capacity - 1))] }
         var open = present.levels
-        // Those that were written meanwhile have taken the places of the oldest.
+        // Records that were written meanwhile have replaced the oldest.
         let now = linux_published(&recorder.pointee.next)
         if now + 1 > capacity, now + 1 - capacity > first {
             let gone = min(UInt64(raw.count), now + 1 - capacity - first)
@@ -60,24 +60,26 @@ extension RunLoop.Recorder {
         return (translation.records, Int(first))
     }
 
-    /// What is in progress behind the last record.
+    /// The events in progress after the last record.
     private struct Present {
         var end: UInt64
         var levels: [Level]
         var pass: UInt32
         var passBegin: UInt64
-        /// Of a callback that is only in its record yet.
+        /// The record of a callback whose beginning has no record of its own yet.
         var callback: Record?
     }
 
-    /// Of a loop that goes on meanwhile, members that belong to the same moment: they are read again if a record was added in between.
+    /// Reads fields of a running loop that belong to the same moment: reads them again if a record was added in
+    /// between.
     private static func present(
         _ recorder: UnsafeMutablePointer<Self>, _ ring: UnsafeMutablePointer<Record>
     ) -> Present {
         var attempts = 0
         while true {
             let end = linux_published(&recorder.pointee.next)
-            // Looked at only where it is certain to be memory of the recorder: for a moment it is behind the ring's last record.
+            // Read it only if it surely points to memory of the recorder: for a moment it points past the ring's last
+            // record.
             let open = recorder.pointee.open
             let isThere = open == recorder.pointee.told || (ring..<ring + capacity).contains(open)
             let present = Present(
@@ -85,7 +87,7 @@ extension RunLoop.Recorder {
                 passBegin: recorder.pointee.passBegin,
                 callback: isThere && recorder.pointee.state.isPending ? open.pointee : nil)
             attempts += 1
-            // A loop that is never at rest gives no such moment.
+            // A loop that records without a pause gives no such moment.
             if linux_published(&recorder.pointee.next) == end || attempts == 100 { return present }
         }
     }
@@ -103,7 +105,7 @@ extension RunLoop.Recorder {
         /// Sends in a callback whose record is not written yet.
         fileprivate var inside: [Record] = []
         fileprivate var latest: UInt64 = 0
-        /// The runs and callbacks that were in progress there.
+        /// The runs and callbacks that were in progress at that point.
         fileprivate let open: [Level]
 
         /// A position at the start of the recording.

@@ -59,15 +59,16 @@ extension RunLoop.Recorder {
         Self.someAreOn.wrappingSubtract(1, ordering: .relaxed)
     }
 
-    /// For good. What only the loop's thread may use goes now, since others may have the rest for longer.
+    /// Turns the recorder off for good. Frees what only the loop's thread may use, since other threads may read the
+    /// rest for longer.
     mutating func endWriting() {
         turnOff()
         slowHandler = nil
     }
 
-    /// Has `new` called, on the loop's thread, before a record is lost that it has not read, and soon after anything was recorded: within a
-    /// second, and at first sooner.
-    /// It returns whether it wants to be called again, and does nothing with the loop.
+    /// Sets a function that the recorder calls on the loop's thread before it overwrites records that the function has
+    /// not read, and within a second after anything was recorded; the first calls come earlier. It returns whether it
+    /// wants to be called again, and must not use the loop.
     package mutating func setReader(_ new: @escaping () -> Bool) {
         reader = new
         beginReading()

@@ -42,7 +42,7 @@ extension RunLoop.Recorder {
         tell(Record(.closes, moment, flags: failed ? Flags.failed : 0, object: object, a: result, flow: number))
     }
 
-    /// The loop is about to end.
+    /// Records that the loop is about to end.
     package mutating func ends() {
         guard isOn else { return }
         moment = stamp()

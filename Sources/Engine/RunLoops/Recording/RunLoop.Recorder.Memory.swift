@@ -1,7 +1,7 @@
 extension RunLoop.Recorder {
-    /// A recorder's memory. It is freed when nobody has it any more: neither the loop that writes it, nor a file, a dump or anybody else
-    /// who reads it on another thread.
-    // Sendable: see the thread that each of the recorder's members belongs to; what other threads read is in memory of its own.
+    /// The memory of a recorder. It is freed with its last reference: the loop has one, and so has each reader on
+    /// another thread, such as a file or a dump.
+    // Sendable: each field of the recorder belongs to one thread; other threads read only separate memory.
     package final class Memory: @unchecked Sendable {
         package let recorder: UnsafeMutablePointer<RunLoop.Recorder>
 

@@ -117,11 +117,12 @@ extension RunLoop.Recorder {
         /// A long operation begins or ends, such as a connection, a program, or a request to a server. `flow`: its
         /// number. `a`, at the end: the outcome, such as a status.
         case opens, closes
-        /// The loop has ended: nothing comes behind it, and its time does not count any more.
+        /// The loop has ended. No record follows, and its time no longer counts.
         case ended
-        /// For `a` nanoseconds of the callback that has just ended, that of `object`, its thread waited for a processor.
+        /// The thread waited for a processor, for `a` nanoseconds of the callback that has just ended. `object`: that
+        /// callback's.
         case delayed
-        /// What lasts under the number `flow` is one of many that `object` stands for: a request of a route.
+        /// The long operation with the number `flow` belongs to the group `object`, as a request belongs to its route.
         case belongs
     }
 

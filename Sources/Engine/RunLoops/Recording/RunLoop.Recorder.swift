@@ -48,15 +48,15 @@ extension RunLoop {
         private var readLimit = UInt64.max
         /// The last reading of the clock before the loop last asked the kernel what is ready.
         var beforeLook: UInt64 = 0
-        /// When `reader` is next called though nothing is about to be lost, as a stamp.
+        /// The time at which `reader` is called next even if no record is about to be overwritten, as a stamp.
         var readBy = UInt64.max { didSet { attendBy = min(readBy, checkBy) } }
-        /// When the time that the thread has waited for a processor is next looked at, as a stamp; `max`: it is not known.
+        /// The time at which the thread's delay is read next, as a stamp; `max` if delays are unknown.
         var checkBy = UInt64.max { didSet { attendBy = min(readBy, checkBy) } }
-        /// The earlier of both.
+        /// The earlier of `readBy` and `checkBy`.
         private(set) var attendBy = UInt64.max
-        /// That time when it was last looked at, in nanoseconds.
+        /// The thread's delay at the last reading, in nanoseconds.
         var delayBefore: Int64 = 0
-        /// The last of the flow numbers, and what those of requests have in common.
+        /// The last flow number, and the common bits of the flows of requests.
         var lastFlow: UInt32 = 0
         var requestFlows: UInt32 = 0
         /// The label of a request whose owner reports none.
@@ -70,7 +70,7 @@ extension RunLoop {
         unowned(unsafe) private var poller: Poller
         /// See `checkDelay`.
         let measuresDelays: Bool
-        /// Unlike that of any other in the process.
+        /// A number that no other recorder of the process has.
         package internal(set) var number: UInt16 = 0
 
         /// The record to which `open` points after a begin record was written.
@@ -130,7 +130,7 @@ extension RunLoop {
             setNotable()
         }
         mutating func setNotable() { notable = usesTicks ? min(longest, slow, Self.longestWhole, delayable) : 0 }
-        /// The same in nanoseconds.
+        /// The longest callback, in nanoseconds.
         var longestTime: Int64 { time(longest) }
         /// Nanoseconds spent asleep while the recorder was on.
         var asleepTime: Int64 { time(asleep) }

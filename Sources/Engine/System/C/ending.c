@@ -1,4 +1,4 @@
-// The end of the process by its own will. By a signal: death.c.
+// The end of the process by itself. death.c has its end by a signal.
 #define _GNU_SOURCE
 #include "ending.h"
 #include "standard.h"
@@ -15,10 +15,10 @@
 #include <time.h>
 #include <unistd.h>
 
-// Acts ----------------------------------------------------------------------------------------------------------------------
+// Acts ----------------------------------------------------------------------------------------------------------------
 
 static void (*_Atomic acts[LINUX_LAST_ACTS])(void);
-// A child that a C module has forked has nothing to do with what its parent has begun.
+// The process that set the actions. A child that a C module has forked must not do them.
 static _Atomic pid_t owner;
 
 static void do_acts(void) {
@@ -39,7 +39,7 @@ void linux_at_end(enum linux_last_act act, void (*function)(void)) {
   atomic_store(&acts[act], function);
 }
 
-// Files ---------------------------------------------------------------------------------------------------------------------
+// Files ---------------------------------------------------------------------------------------------------------------
 
 static struct flusher {
   _Atomic pid_t thread;
@@ -53,12 +53,12 @@ static void *flush_all(void *nothing) {
   return nothing;
 }
 
-// Whether the flushing thread waits for the lock of a file, as opposed to a write that takes its time.
+// Returns whether the flushing thread waits for the lock of a file, rather than in a slow write.
 static int waits_for_lock(void) {
   char path[64], text[32] = "";
   snprintf(path, sizeof path, "/proc/self/task/%d/syscall", (int)flusher.thread);
   int fd = open(path, O_RDONLY | O_CLOEXEC);
-  // Without /proc: a lock that is held for a while is more likely than a file that takes as long.
+  // Without /proc: a lock that is held for long is more likely than a write that takes this long.
   if (fd < 0) return 1;
   ssize_t count = read(fd, text, sizeof text - 1);
   close(fd);
@@ -74,10 +74,10 @@ static struct timespec in_milliseconds(long milliseconds) {
   return date;
 }
 
-// Writes out what all files hold, but for the standard streams. A thread that waits for input has locked the file from which it reads: that
-// one, which has nothing to write, is left out.
+// Flushes all files except the standard streams. A thread that waits for input has locked the file from which it reads,
+// so that file, which has nothing to write, is skipped.
 static void flush_files(void) {
-  // The input gives back what it has read ahead.
+  // Sets the input's position back to the first byte that was not used.
   if (ftrylockfile(stdin) == 0) {
     fflush_unlocked(stdin);
     funlockfile(stdin);
@@ -100,10 +100,10 @@ static void flush_files(void) {
   }
 }
 
-// The end -------------------------------------------------------------------------------------------------------------------
+// The end -------------------------------------------------------------------------------------------------------------
 
-// Of several threads that end the process, and of ends within ends, only the first goes on. Returns the status, which says whether output is
-// lost.
+// Only the first of several ends continues, on any thread or within another end. Returns the status, which shows
+// whether output is lost.
 static int begin(int status) {
   static atomic_flag has_begun = ATOMIC_FLAG_INIT;
   static _Thread_local int is_ours;

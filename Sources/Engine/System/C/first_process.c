@@ -69,7 +69,7 @@ void linux_run_main(int (*body)(void)) {
   sigemptyset(&action.sa_mask);
   sigaction(SIGCHLD, &action, NULL);
   if (!begin_body()) linux_end(body());
-  // All other signals are for the second thread.
+  // All other signals go to the second thread.
   sigset_t others;
   sigfillset(&others);
   sigdelset(&others, SIGCHLD);

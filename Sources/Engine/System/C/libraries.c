@@ -20,8 +20,8 @@ static int error_of(const char *reason) {
   return ENOPKG;
 }
 
-// Initialises OpenSSL without its exit handler, whichever library has brought it along, before that library initialises it with one. The
-// handler would take memory away from threads that are in the middle of a handshake when C code calls `exit`.
+// Initializes OpenSSL without its exit handler, before another library initializes it with one. If C code calls `exit`,
+// the handler would free memory of threads that are in the middle of a handshake.
 static void initialize_openssl(void) {
   enum { NO_EXIT_HANDLER = 0x00080000 };  // OPENSSL_INIT_NO_ATEXIT
   static int is_done;

@@ -1,8 +1,8 @@
 internal import CLinux
 
-/// The end of this process. What is done before it, and in which order, is the list in ending.h.
+/// The end of this process. The list in ending.h has everything that is done before it, in order.
 package enum Ending {
-    /// The places in that list where Swift has something to do.
+    /// The entries of that list in which Swift has work to do.
     package enum Act {
         case finishRecording, giveNamesUp, leavePrompt
 
@@ -15,16 +15,17 @@ package enum Ending {
         }
     }
 
-    /// Has a function called once when this process ends by itself, on the thread that ends it, while other threads go on.
+    /// Sets a function that is called once when this process ends by itself, on the thread that ends it, while other
+    /// threads continue.
     package static func at(_ act: Act, _ function: @convention(c) () -> Void) { linux_at_end(act.act, function) }
 
-    /// Ends the process. No exit handler of a library runs. Any thread may call it.
+    /// Ends the process, without exit handlers of libraries. Safe on any thread.
     package static func end(_ status: Int32) -> Never { linux_end(status) }
 
-    /// The same by a signal, as if nobody had handled that: the parent process sees it.
+    /// Ends the process by the default action of a signal, which the parent process sees.
     package static func die(by signal: Int32) -> Never { linux_end_by(signal) }
 
-    /// Does what is to be done before a signal ends this process: ends programs, and gives terminals back. The caller ends the process.
-    /// Safe in a signal handler.
+    /// Does the work that comes before a signal ends this process: it ends programs and restores terminals. The caller
+    /// must then end the process. Safe in a signal handler.
     package static let doLastActs: @convention(c) () -> Void = linux_do_last_acts
 }

@@ -53,7 +53,7 @@ package enum Terminal {
     /// Takes the change, and sets the terminal's mode again after a stop. Returns whether there was a change.
     package static func takeChange() -> Bool { terminal_take_change() != 0 }
 
-    /// Flushes what C's streams have buffered.
+    /// Flushes the buffers of C's streams.
     package static func flush() { terminal_flush() }
 
     /// The number of bytes in the buffer of C's standard input.

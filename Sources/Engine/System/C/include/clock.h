@@ -18,10 +18,11 @@ static inline int64_t linux_monotonic_coarse(void) {
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/// Nanoseconds in which the calling thread was ready to run and had to wait for a processor, since it began. -1: the kernel does not say.
+/// Returns the nanoseconds for which the calling thread has waited for a processor since it began; -1 if the kernel
+/// does not count that.
 int64_t linux_run_delay(void);
 
-/// Seconds of CLOCK_REALTIME.
+/// Returns the time of CLOCK_REALTIME in seconds.
 static inline double linux_wall_clock(void) {
   struct timespec t;
   clock_gettime(CLOCK_REALTIME, &t);

@@ -1,28 +1,32 @@
-// The end of the process, by its own will or by a signal.
+// The end of the process, by itself or by a signal.
 #pragma once
 
-/// Everything that must stop or be completed before this process ends, in this order. It is the only such list.
+/// Everything that must stop or be completed before this process ends, in this order. There is no other such list.
 ///
-/// Threads, work pools, resolvers, watchers and the recorders of loops are not in it on purpose: they run until the last moment. They use
-/// memory, and libraries such as OpenSSL, and the end takes neither away: no exit handler and no destructor of a library runs, and `_exit`
-/// ends all threads at once. What a state or a thread gives back while the process lives is in the order of `LuaHost.willClose`.
+/// Threads, work pools, resolvers, watchers and recorders are left out on purpose: they run until the last moment. They
+/// use memory and libraries such as OpenSSL, which stay: no exit handler and no destructor of a library runs, and
+/// `_exit` ends all threads at once. `LuaHost.willClose` has the order in which a state or a thread gives back its
+/// resources while the process lives.
 enum linux_last_act {
-  LINUX_FINISH_RECORDING,       ///< First: the next ones may take seconds, in which a second signal may end the process.
-  LINUX_GIVE_NAMES_UP,          ///< Of message ports. Before anything that waits: nobody should find a port that is not served.
-  LINUX_END_PROGRAMS,           ///< Before the terminals: a program may have one, and change its settings until it ends.
-  LINUX_GIVE_TERMINALS_BACK,    ///< Those of scripts. Before the prompt: a script has got its terminal from the prompt.
-  LINUX_LEAVE_PROMPT,           ///< Behind all that may still print to the prompt's screen.
-  LINUX_SAY_LAST_WORDS,         ///< Of a test's process: nothing happens behind it that belongs into a report.
+  /// First, since the next ones may take seconds, in which a second signal may end the process.
+  LINUX_FINISH_RECORDING,
+  /// Names of message ports. Before anything that waits, since no process should find a port that is not served.
+  LINUX_GIVE_NAMES_UP,
+  LINUX_END_PROGRAMS,  ///< Before the terminals, since a program may have one and change its settings until it ends.
+  LINUX_GIVE_TERMINALS_BACK,  ///< Terminals of scripts. Before the prompt, from which a script has got its terminal.
+  LINUX_LEAVE_PROMPT,  ///< After everything that may print to the prompt's screen.
+  LINUX_SAY_LAST_WORDS,  ///< In the process of a test. Nothing that belongs into a report happens after it.
   LINUX_LAST_ACTS
 };
 
-/// Has `function` called once when this process ends by itself: by `linux_end`, `linux_end_by` or C's `exit`. On the thread that ends it;
-/// other threads run on meanwhile. Not in children that C code forks.
+/// Sets a function that is called once when this process ends by itself: by `linux_end`, `linux_end_by` or C's `exit`.
+/// It is called on the thread that ends the process, while other threads continue. Children that C code forks do not
+/// call it.
 void linux_at_end(enum linux_last_act act, void (*function)(void));
 
-/// Ends the process: does what was asked for with `linux_at_end`, writes out what C's files hold, and leaves by `_exit`, so that
-/// no exit handler of a library runs under threads that still use it. On any thread; of several threads that call it, the first one
+/// Ends the process: calls the functions set with `linux_at_end`, flushes C's files, and leaves by `_exit`, so that no
+/// exit handler of a library runs while threads still use the library. Safe on any thread; the first of several calls
 /// decides about the status.
 _Noreturn void linux_end(int status);
-/// The same by a signal, as if nobody had handled that.
+/// Ends the process by the default action of a signal, which the parent process sees.
 _Noreturn void linux_end_by(int number);

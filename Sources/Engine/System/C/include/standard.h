@@ -24,5 +24,5 @@ void linux_note_loss(int fd, int error);
 
 /// Flushes both streams, and prints a line for each that has lost data. Returns the status with which the process must
 /// end: `status` if that is not 0; otherwise 1 if data was lost, or 141 if the reader of the standard output has gone.
-/// exit(3) calls it; code that ends the process by _exit(2) must call it.
+/// `linux_end` and exit(3) call it; code that ends the process by _exit(2) must call it.
 int linux_settle_standard_streams(int status);

@@ -1,11 +1,12 @@
 /// Text from outside in a form that is safe to show: names, messages of other programs, errors.
 extension String {
     /// The text without characters that command a terminal or reverse text: such characters become escapes, \x1b or
-    /// \xe2\x80\xae. Line breaks and tabs stay. Bytes that are not UTF-8, which `init(anyBytes:)` keeps, become
-    /// escapes, too. O(n).
+    /// \xe2\x80\xae. Line breaks and tabs stay. Bytes that are not UTF-8, which `init(anyBytes:)` keeps, stay, too,
+    /// since lua prints them; but 0x80 to 0x9f are controls of an 8-bit terminal and become escapes. O(n).
     package var shown: String { escaped(keepsLines: true) }
 
-    /// Like `shown`, for a name or another part of a line: line breaks and tabs become \n and \t.
+    /// Like `shown`, for a name or another part of a line: line breaks and tabs become \n and \t, and all bytes that
+    /// are not UTF-8 become escapes.
     package var shownInLine: String { escaped(keepsLines: false) }
 
     private func escaped(keepsLines: Bool) -> String {

@@ -1,4 +1,4 @@
--- What a test waits for of a program: what it writes, and its end.
+-- The methods by which a test waits for a program: for its output, and for its end.
 
 local rl = require "runloop"
 local values = require "runloop.test.values"
@@ -7,7 +7,7 @@ local type, pairs = type, pairs
 local format, find, sub = string.format, string.find, string.sub
 local unpack, pack, concat = table.unpack, table.pack, table.concat
 
---- Gives processes their methods that wait. `parts` is what they are made with.
+--- Adds the waiting methods to the class of processes. `parts` holds the functions of spawn.lua that they use.
 return function(Process, parts)
 
   local check, misuse, fail = parts.check, parts.misuse, parts.fail
@@ -19,14 +19,15 @@ return function(Process, parts)
     return values.show(text)
   end
 
-  -- At the end of what has come of one of its streams.
+  -- Describes the text of a stream since the last match, for the details of a failure.
   local function tail_of(self, buffer, mark)
     return "since the last match it wrote " .. tail(sub(text_of(self, buffer), self[mark]))
   end
 
   local WAIT = { within = "a number", plain = "a boolean", from = "a string" }
 
-  -- What the options say: what has come of the stream that is meant, where its last match ended, and how long to wait.
+  -- Returns what the options mean: the buffer of the stream, the field with the position behind the last match, the
+  -- seconds to wait, and whether patterns are plain texts.
   local function check_wait(self, name, options)
     if options ~= nil and type(options) ~= "table" then
       misuse(format("%s: the options are a table like {within = 1}, got a %s", name, type(options)))
@@ -41,7 +42,8 @@ return function(Process, parts)
       options.plain
   end
 
-  -- The first match of several patterns in the text from a position on: that which begins first.
+  -- Returns the first match of several patterns from a position on: the match that begins first, and its pattern's
+  -- number.
   local function first_match(text, patterns, position, plain)
     local best, which
     for i = 1, #patterns do
@@ -51,8 +53,8 @@ return function(Process, parts)
     return best, which
   end
 
-  -- Whether to look once more: always when it pauses, else when there is half as much again, or else to look at a long
-  -- output would take the square of its length.
+  -- Returns whether to search again: always after a pause in the output, otherwise only when the unread text has grown
+  -- by half. Searching a long output after each piece would take time proportional to the square of its length.
   local function is_worth_it(self, buffer, position)
     local size = self.sizes[buffer] - position
     if self.how or size < 100000 or size > (self.searched[buffer] or 0) * 1.5 then
@@ -75,9 +77,10 @@ return function(Process, parts)
     fail(format("%s did not write %s: %s", self.title, concat(shown, " or "), why), details)
   end
 
-  --- Waits until what it writes matches a pattern, from where the last match ended, and returns the captures, or the match.
-  --- Of an array of patterns, the first one to match: its number is returned before that. Fails after `within` seconds (5), or
-  --- when it has ended without. `plain`: the pattern is a text as it is; `from = "errors"`: look at its standard error.
+  --- Waits until the program's output matches a pattern, from the end of the last match on, and returns the captures,
+  --- or the match if there are none. With an array of patterns, the first pattern that matches counts, and its number
+  --- is returned first. Fails after `within` seconds (5), or if the program ends without a match. With `plain`, the
+  --- pattern is a plain text; with `from = "errors"`, its standard error is searched.
   function Process:wait_for(pattern, options)
     check(self, "process:wait_for")
     local patterns = type(pattern) == "table" and pattern or { pattern }
@@ -104,7 +107,7 @@ return function(Process, parts)
       if found then return unpack(found, 1, found.n) end
       local size = self.sizes[buffer]
       local left = deadline - rl.now()
-      -- A pause in its output is a time to look, too.
+      -- A pause in the output is a moment to search, too.
       local has_skipped = self.searched[buffer] ~= size - self[mark]
       local woken = not self.how and pause(self, has_skipped and left > 0.02 and 0.02 or left)
       if not woken then
@@ -116,8 +119,8 @@ return function(Process, parts)
     end
   end
 
-  --- Waits until nothing more can come from its standard output, or its terminal, and returns what it has written since the last
-  --- match. Fails after `within` seconds (5). `from = "errors"`: of its standard error.
+  --- Waits until the standard output, or the terminal, is at its end, and returns the text since the last match. Fails
+  --- after `within` seconds (5). With `from = "errors"`, it waits for the end of the standard error.
   function Process:wait_for_end_of_output(options)
     check(self, "process:wait_for_end_of_output")
     local buffer, mark, within = check_wait(self, "process:wait_for_end_of_output", options)
@@ -132,8 +135,8 @@ return function(Process, parts)
     return text
   end
 
-  --- Waits for its end, and returns its exit status; for one that was ended by a signal 128 and the signal's number, and the
-  --- signal's name. Fails after `within` seconds (5).
+  --- Waits for the program's end, and returns its exit status. If a signal ended it, returns 128 plus the signal's
+  --- number, and the signal's name. Fails after `within` seconds (5).
   function Process:wait(options)
     check(self, "process:wait")
     local within = options and options.within or 5

@@ -1,11 +1,11 @@
--- What there is to run in a file of Lua: its lines with code, its functions, and the ways from one line to another.
+-- The executable parts of a Lua file: its lines with code, its functions, and the branches from one line to another.
 
 local bytecode = {}
 local unpack, byte, setmetatable, loadfile = string.unpack, string.byte, setmetatable, loadfile
 local pcall, string, pairs = pcall, string, pairs
 
--- Reads a function as string.dump of Lua 5.4 writes it: the line of each instruction is in it. A function's first
--- instruction only prepares its extra arguments, if it takes any: that is no line of the script.
+-- Reads a function as string.dump of Lua 5.4 writes it, with the line of each instruction. The first instruction of a
+-- function with variable arguments only prepares these; it is not counted as a line of the script.
 
 local Reader = {}
 Reader.__index = Reader
@@ -15,7 +15,7 @@ function Reader:byte()
   return byte(self.text, self.at - 1)
 end
 
--- Seven bits a byte, the last one marked.
+-- A size has seven bits in each byte; the last byte has the highest bit set.
 function Reader:size()
   local value = 0
   while true do
@@ -37,7 +37,7 @@ function Reader:skip(n) self.at = self.at + n end
 local JMP, FIRST_TEST, LAST_TEST = 56, 57, 67
 local FORLOOP, FORPREP, TFORLOOP = 73, 74, 77
 
--- Where an instruction that decides may go on; nil for all others. Numbers count from 0.
+-- Returns the two places where a deciding instruction may go on; nil for all other instructions. Places count from 0.
 local function successors(code, at)
   local operation, wide = code[at] & 0x7f, code[at] >> 15
   if operation >= FIRST_TEST and operation <= LAST_TEST then return at + 1, at + 2 end
@@ -45,7 +45,8 @@ local function successors(code, at)
   if operation == FORLOOP or operation == TFORLOOP then return at + 1, at + 1 - wide end
 end
 
--- The line that is reached by going on there from another line. Nil if that is the same one: nobody sees it then.
+-- Returns the line that is reached by going on at a place, coming from line `from`. Returns nil if it is the same line:
+-- a line hook cannot see such a branch.
 local function line_reached(code, lines, at, from)
   for _ = 1, 100 do
     if not code[at] then return nil end
@@ -55,7 +56,7 @@ local function line_reached(code, lines, at, from)
   end
 end
 
--- Adds the lines that may follow those lines that decide.
+-- Adds, for each line that decides, the lines that may follow it.
 local function add_branches(code, lines, branches)
   for at = 0, #code do
     local first, second = successors(code, at)
@@ -70,7 +71,7 @@ local function add_branches(code, lines, branches)
   end
 end
 
--- A function ------------------------------------------------------------------------------------------------------------
+-- A function ----------------------------------------------------------------------------------------------------------
 
 function Reader:code(found)
   self:string()
@@ -103,7 +104,8 @@ function Reader:code(found)
     local step = unpack("b", self.text, first + i)
     line = step == -128 and absolute[i] or line + step
     code_lines[i] = line
-    -- Every function ends with a return; where the script has none, that is its line with `end`.
+    -- Every function ends with a return instruction. If the script has no `return` there, the instruction has the line
+    -- of the `end`, which does not count.
     local is_end = i == steps - 1 and line == last_defined and line ~= defined
     if not (i == 0 and takes_more) and not is_end then found.lines[line] = true end
   end
@@ -117,13 +119,13 @@ function Reader:code(found)
   add_branches(code, code_lines, found.branches)
 end
 
---- What is in a file: `lines`, a set; `functions`, a set of the lines in which one begins; `branches`, for each line that decides the
---- set of lines that may follow. Nil if the file cannot be read any more.
+--- Returns what a file contains: `lines`, a set; `functions`, a set of the lines in which functions begin; `branches`,
+--- for each line that decides, the set of lines that may follow it. Returns nil if the file can no longer be read.
 function bytecode.read(path)
   local chunk = loadfile(path, "t")
   if not chunk then return nil end
   local found = { lines = {}, functions = {}, branches = {} }
-  -- Behind the header: signature, version, format, check, sizes, and the number of upvalues.
+  -- The function begins after the header: signature, version, format, check, sizes, and the number of upvalues.
   local reader = setmetatable({ text = string.dump(chunk), at = 4 + 1 + 1 + 6 + 3 + 8 + 8 + 1 + 1 }, Reader)
   if not pcall(reader.code, reader, found) then return nil end
   for line, targets in pairs(found.branches) do

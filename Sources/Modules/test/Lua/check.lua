@@ -1,4 +1,4 @@
--- Assertions, and callbacks that are expected.
+-- Assertions, and callbacks that a test expects.
 
 local system = ...
 local rl = require "runloop"
@@ -9,22 +9,23 @@ local pairs, tostring, rawequal = pairs, tostring, rawequal
 local rawget, tointeger = rawget, math.tointeger
 local format, find, pack, unpack = string.format, string.find, table.pack, table.unpack
 
---- Gives the test library its assertions.
+--- Adds the assertions to the test library.
 return function(t, core)
 
   local fail, misuse, check_argument = core.fail, core.misuse, core.check_argument
   local here, Skip = core.here, core.Skip
 
-  -- Assertions ----------------------------------------------------------------------------------------------------------
+  -- Assertions --------------------------------------------------------------------------------------------------------
 
-  --- Fails unless both are equal; tables are, if they hold equal things under equal keys. `note` is put before the message.
+  --- Fails unless both values are equal. Tables are equal if they hold equal values under equal keys. The message
+  --- begins with `note`.
   function t.equal(actual, expected, note)
     if values.equal(actual, expected) then return actual end
     local message, details = values.difference(actual, expected)
     fail(message, details, note)
   end
 
-  --- Fails unless both are the same: one table, function or other object, or equal strings, numbers and booleans.
+  --- Fails unless both are the same table, function or other object, or are equal strings, numbers or booleans.
   function t.same(actual, expected, note)
     if rawequal(actual, expected) then return actual end
     if values.equal(actual, expected) and type(actual) == type(expected) and type(actual) ~= "number" then
@@ -33,20 +34,20 @@ return function(t, core)
     fail(format("expected the same as %s, got %s", values.show(expected), values.show(actual)), nil, note)
   end
 
-  --- Fails for nil and false.
+  --- Fails if the value is nil or false.
   function t.truthy(value, note)
     if value then return value end
     fail("expected a true value, got " .. tostring(value), nil, note)
   end
 
-  --- Fails for everything but nil and false.
+  --- Fails unless the value is nil or false.
   function t.falsy(value, note)
     if not value then return value end
     fail("expected nil or false, got " .. values.show(value), nil, note)
   end
 
-  --- Calls a function, and fails unless it raises an error; returns the error. A string must be found in its message, as a
-  --- pattern or as it is; anything else must be equal to the error value.
+  --- Calls a function, and fails unless it raises an error; returns the error. If `expected` is a string, the message
+  --- must contain it, as a pattern or as plain text; any other value must be equal to the error value.
   function t.error(body, expected, note)
     local meta = getmetatable(body)
     if not (type(meta) == "table" and rawget(meta, "__call")) then
@@ -74,8 +75,8 @@ return function(t, core)
     return type(value) == "number" and (value > 0 or value == 0 and name == "within")
   end
 
-  --- Calls a function again and again until it returns a true value, and returns what it does. An error counts as "not
-  --- yet". Fails when `within` seconds are over (5); `every` so many it is called (0.01).
+  --- Calls a function again and again until it returns a true value, and returns its results. An error counts as "not
+  --- yet". Fails after `within` seconds (5). The calls are `every` seconds apart (0.01).
   function t.eventually(body, options)
     check_argument(body, "function", "t.eventually", 1, "a function")
     check_argument(options, "table or nil", "t.eventually", 2, "a table like {within = 1, every = 0.1}")
@@ -95,7 +96,7 @@ return function(t, core)
     end
   end
 
-  -- Callbacks -----------------------------------------------------------------------------------------------------------
+  -- Callbacks ---------------------------------------------------------------------------------------------------------
 
   local function is_met(current)
     for _, expectation in pairs(current.expectations) do
@@ -107,8 +108,8 @@ return function(t, core)
 
   local function times(n) return n == 1 and "once" or n == 0 and "never" or n .. " times" end
 
-  --- Wraps a function that must run exactly `n` times (1) in this test. The test does not end before it has, as long as
-  --- anything can still happen.
+  --- Wraps a function that must run exactly `n` times (1) in this test. The test does not end before the function has
+  --- run that often, as long as anything can still happen.
   function t.expect(body, n)
     if type(body) == "number" and n == nil then body, n = nil, body end
     check_argument(body, "function or nil", "t.expect", 1, "a function")
@@ -131,7 +132,7 @@ return function(t, core)
     end
   end
 
-  --- What is not as expected, for the runner.
+  --- Returns the expectations that are not met, as texts for the runner.
   function core.unmet(current)
     local texts = {}
     for _, expectation in pairs(current.expectations) do

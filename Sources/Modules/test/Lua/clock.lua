@@ -1,4 +1,4 @@
--- In the state of a test, and of the threads it starts, os.time, os.clock and os.date tell the same time as rl.
+-- In the state of a test, and in the threads that it starts, os.time, os.clock and os.date use the clock of rl.
 
 local rl = require "runloop"
 local os_time, os_date, floor = os.time, os.date, math.floor

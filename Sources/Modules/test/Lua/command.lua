@@ -1,4 +1,4 @@
--- The test runner: has workers run the files, and reports what they say.
+-- The test runner: starts workers that run the files, and reports their events.
 
 local rl = require "runloop"
 local system = ...
@@ -19,7 +19,7 @@ local Run = {}
 Run.__index = Run
 for name, method in pairs(workers) do Run[name] = method end
 
--- What a worker needs to know of a file, as Lua in one line without tabs.
+-- Returns what a worker needs to know about a file, as Lua in one line without tabs.
 function Run:settings(file)
   local options, settings = self.options, { secret = self.secret, file_number = file.number, lines = file.lines,
     names = file.names }
@@ -29,7 +29,7 @@ function Run:settings(file)
   end
   settings.coverage = options.coverage and true or nil
   settings.trace, settings.recordings = options.trace, file.recordings
-  -- Tests go where they like.
+  -- Tests may change the current directory, so a relative path needs its origin.
   if options.trace and options.trace:sub(1, 1) ~= "/" then settings.trace_from = system.current_directory() end
   return (text_of(settings):gsub("\\\n", "\\n"):gsub("\t", "\\009"))
 end
@@ -38,7 +38,7 @@ local function say_to_all(self, file, method, ...)
   for _, reporter in ipairs(self.reporters) do reporter[method](reporter, file, ...) end
 end
 
--- Reports of files come in order: what a later file has to say waits for its turn.
+-- The files are reported in order: the events of a later file wait until its turn.
 function Run:tell(file, method, ...)
   if self.files[self.turn] ~= file then
     file.queue[#file.queue + 1] = table.pack(method, ...)
@@ -99,7 +99,7 @@ function Run:outcome(file, number, event)
   end
 end
 
---- What a worker has told.
+--- Handles an event from a worker.
 function Run:handle(worker, event)
   local file = worker.file
   if not file then return end
@@ -157,7 +157,7 @@ function Run:look_for_late()
   for worker in pairs(self.workers) do
     local phase = worker.phase
     if phase then workers.note_delays(worker, phase) end
-    -- A worker tells by itself when something takes too long; one that cannot even do that is ended.
+    -- A worker itself reports something that takes too long. A worker that cannot even do that is killed.
     if phase and system.real_clock() - phase.began - phase.delayed > phase.limit + 5 then
       local what = phase.name == "load" and "loading the file took"
         or phase.name == "close" and "the end of the file took"
@@ -169,7 +169,7 @@ function Run:look_for_late()
   end
 end
 
--- The end ---------------------------------------------------------------------------------------------------------------
+-- The end -------------------------------------------------------------------------------------------------------------
 
 function Run:finish_if_done()
   if next(self.workers) ~= nil or self.finished then return end
@@ -177,7 +177,7 @@ function Run:finish_if_done()
   self.late_timer:invalidate()
   if self.give_up then self.give_up:invalidate() end
   local totals, options = self.totals, self.options
-  -- What a later file has said before everything was ended.
+  -- Reports the events of later files that were queued when the run was ended.
   for turn = self.turn, #self.files do
     local file = self.files[turn]
     self.turn = turn
@@ -242,14 +242,14 @@ end
 
 local SIGNALS = { [1] = "SIGHUP", [2] = "SIGINT", [15] = "SIGTERM" }
 
---- Ends everything, and reports what is known.
+--- Ends all workers, and reports what is known.
 function Run:interrupt(number)
   if self.totals.interrupted then os.exit(128 + number) end
   self.totals.interrupted, self.totals.signal = number, SIGNALS[number]
   for _, text in ipairs(self:running()) do table.insert(self.totals.running, text) end
   self.stopping = true
   for worker in pairs(self.workers) do self:kill(worker) end
-  -- They clean up behind themselves; but nobody waits for ever.
+  -- The workers clean up before they end; the runner waits at most 5 seconds for that.
   self.give_up = rl.after(5, function()
     self.workers = {}
     self:finish_if_done()
@@ -257,14 +257,14 @@ function Run:interrupt(number)
   self:finish_if_done()
 end
 
---- Ends a run whose outcome nobody wants to know any more.
+--- Ends a run whose outcome is no longer wanted.
 function Run:abandon()
   if self.stopping then return end
   self.stopping, self.totals.abandoned = true, true
   for worker in pairs(self.workers) do self:kill(worker) end
 end
 
--- Names only.
+-- Returns a reporter that prints the names of the tests only.
 local function lister()
   local new = setmetatable({}, { __index = function() return function() end end })
   function new.end_file(_, file)
@@ -276,15 +276,15 @@ local function lister()
   return new
 end
 
---- What somebody is to read could not be written, if there is a message. Told once; the run has not succeeded. Who does not want to
---- read any more, as `head`, does not complain either.
+--- Reports, once, that a report could not be written, if there is a message; the run has then failed. A reader that
+--- closes the pipe early, like `head`, is not an error.
 function Run:note_loss(what, message)
   if not message or self.has_lost or message:find "[Bb]roken pipe" then return end
   self.has_lost = true
   io.stderr:write("rlhost: test: cannot write ", what, ": ", message, "\n")
 end
 
--- Those for the terminal and for files.
+-- Returns the reporters for the terminal and for files.
 local function make_reporters(self, options)
   local coloured = system.is_terminal(1) and not os.getenv "NO_COLOR" and os.getenv "TERM" ~= "dumb"
   local write = function(text)
@@ -350,7 +350,8 @@ local function watch_signals(handle)
   end)
 end
 
---- Runs the command: gets how many options of rlhost come before "test", these, and those after it.
+--- Runs the command. `count` is the number of options of rlhost before "test"; these come first in the arguments, then
+--- those after it.
 function command.run(count, ...)
   local all, lua_options, own = { ... }, {}, {}
   count = math.tointeger(tonumber(count))

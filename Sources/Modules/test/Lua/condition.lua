@@ -1,4 +1,5 @@
--- The condition of a failed assert: what its parts were, as far as that can be seen without calling anything once more.
+-- The condition of a failed assert: the values of its parts, as far as they can be found without calling anything
+-- again.
 
 local type, pairs, setmetatable, load = type, pairs, setmetatable, load
 local find, match, sub = string.find, string.match, string.sub
@@ -7,14 +8,14 @@ local KEYWORDS = require "runloop.keywords"
 
 local condition = {}
 
--- Tokens ----------------------------------------------------------------------------------------------------------------
+-- Tokens --------------------------------------------------------------------------------------------------------------
 
 local COMPARISONS = { ["=="] = true, ["~="] = true, ["<"] = true, [">"] = true, ["<="] = true, [">="] = true }
 local OPENING = { ["("] = ")", ["["] = "]", ["{"] = "}" }
 local CLOSING = { [")"] = true, ["]"] = true, ["}"] = true }
 local LONG = { "...", "==", "~=", "<=", ">=", "..", "//", "<<", ">>", "::" }
 
--- Returns the kind of the token at a place, and its last byte; nil where there is none.
+-- Returns the kind of the token at a place, and its last byte; nil if there is no token.
 local function token_at(text, at)
   local first = sub(text, at, at)
   local level = match(text, "^%[(=*)%[", at)
@@ -34,7 +35,7 @@ local function token_at(text, at)
   elseif find(text, "^%.?%d", at) then
     local _, last = find(text, "^0[xX][%x%.]*[pP]?[+-]?%x*", at)
     if not last then _, last = find(text, "^[%d%.]+[eE]?[+-]?%d*", at) end
-    -- The sign was an operator.
+    -- A sign that does not follow an exponent is an operator.
     if not find(sub(text, at, last), "[eEpP][+-]") then _, last = find(text, "^[%w%.]+", at) end
     return "number", last
   end
@@ -44,7 +45,8 @@ local function token_at(text, at)
   return "operator", at
 end
 
--- The tokens of a text from a place on, as far as they can be read; `depth` is that of brackets around each.
+-- Returns the tokens of a text from a place on, as far as they can be read. `depth` is the number of brackets around a
+-- token.
 local function tokens_of(text, at)
   local tokens, depth = {}, 0
   while true do
@@ -67,9 +69,10 @@ local function tokens_of(text, at)
   end
 end
 
--- Parts -----------------------------------------------------------------------------------------------------------------
+-- Parts ---------------------------------------------------------------------------------------------------------------
 
--- Whether a part can be looked at once more: it has a name, and calls and makes nothing.
+-- Returns whether a part can be evaluated again without effects: it has a name, and neither calls a function nor makes
+-- a value.
 local function is_plain(tokens, first, last)
   local has_name = false
   for i = first, last do
@@ -86,7 +89,7 @@ local function is_plain(tokens, first, last)
   return has_name
 end
 
--- The first token at the depth of the part that is wanted.
+-- Returns the first token at the depth of the part for which `is_wanted` is true.
 local function find_token(tokens, first, last, is_wanted)
   for i = first, last do
     if tokens[i].depth == tokens[first].depth and is_wanted(tokens[i]) then return i end
@@ -97,14 +100,15 @@ local function is_or(token) return token.text == "or" and token.kind == "keyword
 local function is_and(token) return token.text == "and" and token.kind == "keyword" end
 local function is_comparison(token) return token.kind == "operator" and COMPARISONS[token.text] end
 
--- Whether a part is one pair of parentheses.
+-- Returns whether a part is one pair of parentheses.
 local function is_enclosed(tokens, first, last)
   if tokens[first].text ~= "(" or tokens[last].text ~= ")" then return false end
   for i = first + 1, last - 1 do if tokens[i].depth <= tokens[first].depth then return false end end
   return true
 end
 
--- Calls `each` with the first and last tokens of everything that has a value of its own: parts of `or` and `and`, sides of comparisons.
+-- Calls `each` with the first and the last token of every part that has a value of its own: parts of `or` and `and`,
+-- and the sides of comparisons.
 local function visit(tokens, first, last, each)
   if first > last then return end
   local at = find_token(tokens, first, last, is_or) or find_token(tokens, first, last, is_and)
@@ -126,11 +130,12 @@ local function visit(tokens, first, last, each)
   end
 end
 
--- Values ----------------------------------------------------------------------------------------------------------------
+-- Values --------------------------------------------------------------------------------------------------------------
 
 local function refuse() error("a metamethod", 0) end
 
--- The value of an expression. In a coroutine of its own, whose hook refuses all calls but the first: no metamethod is called.
+-- Returns the value of an expression. It is evaluated in its own coroutine, whose hook refuses all calls but the first,
+-- so that no metamethod is called.
 local function value_of(text, environment)
   local chunk = load("return " .. text, "=assert", "t", environment)
   if not chunk then return false end
@@ -142,7 +147,7 @@ local function value_of(text, environment)
   return resume(thread)
 end
 
--- The globals, seen past a metatable of theirs.
+-- Returns the globals, read without calling metamethods of their table, and the local variables.
 local function environment_of(names)
   local globals, values = names._ENV and names._ENV[1] or _G, {}
   if type(globals) == "table" then for name, value in next, globals do values[name] = value end end
@@ -150,7 +155,8 @@ local function environment_of(names)
   return values
 end
 
--- The tokens of the condition of the assert at a place: the first of its arguments. nil if its end is not to be seen.
+-- Returns the tokens of the condition of the assert at a place: its first argument. Returns nil if its end is not in
+-- the text.
 local function condition_at(text, at)
   local tokens = tokens_of(text, at)
   if not tokens[2] or tokens[2].text ~= "(" then return nil end
@@ -162,10 +168,11 @@ local function condition_at(text, at)
   end
 end
 
---- Returns lines like "x is 1" for the condition of the assert in a text of Lua. `names` holds local variables, each boxed.
+--- Returns lines like "x is 1" for the condition of the assert in a Lua text. `names` holds the local variables, each
+--- in a box.
 function condition.values(text, names)
   local at = find(text, "%f[%w_]assert%s*%(")
-  -- Of several nobody knows which one it was.
+  -- If a line has several asserts, it is unknown which one failed.
   local line_end = find(text, "\n", 1, true) or #text
   local other = at and find(text, "%f[%w_]assert%s*%(", at + 1)
   if not at or other and other < line_end then return {} end

@@ -1,5 +1,5 @@
--- Coverage: which lines of the Lua files that ran hold code and which of them ran, which functions were called, and which ways were
--- taken from one line to the next.
+-- Coverage: which lines of the Lua files hold code and which of them ran, which functions were called, and which
+-- branches were taken from one line to the next.
 
 local system = ...
 local bytecode = require "runloop.test.bytecode"
@@ -12,10 +12,11 @@ local format, sort, concat = string.format, table.sort, table.concat
 local pairs, ipairs = pairs, ipairs
 local io_open, floor = io.open, math.floor
 
---- `sources`: the files and directories that are meant, whether they are loaded or not; nil: what is loaded from beneath `here`.
+--- `sources` lists the files and directories to report, whether they are loaded or not. If it is nil, the loaded files
+--- below `here` are reported.
 function coverage.new(here, sources) return setmetatable({ files = {}, here = here, sources = sources }, coverage) end
 
---- Adds what a worker has counted: for each path, times by what happened, as CLuaSupport/watch.c has it.
+--- Adds the counts of a worker: for each path, a count by event, encoded as in CLuaSupport/watch.c.
 function coverage:add(files)
   for path, counts in pairs(files) do
     path = self:name(path)
@@ -28,14 +29,14 @@ function coverage:add(files)
   end
 end
 
--- Files beneath the current directory by their names there, however they were loaded.
+-- Names a file below the current directory by its path there, however it was loaded.
 function coverage:name(path)
   local here = self.here
   if here and path:sub(1, #here + 1) == here .. "/" then path = path:sub(#here + 2) end
   return (path:gsub("^%./", ""))
 end
 
--- What has happened: how often each line ran, each function was called, and one line followed another.
+-- Returns how often each line ran, each function was called, and one line followed another.
 local function sorted_out(counts)
   local lines, calls, ways = {}, {}, {}
   for what, count in pairs(counts) do
@@ -50,14 +51,14 @@ local function sorted_out(counts)
   return lines, calls, ways
 end
 
--- Which files --------------------------------------------------------------------------------------------------------------
+-- Files ---------------------------------------------------------------------------------------------------------------
 
--- The project's own: beneath the current directory.
+-- Returns whether a file belongs to the project: it lies below the current directory.
 local function is_own(path) return path:sub(1, 1) ~= "/" and not path:find "%.%./" end
 
 local function is_source(name) return name:find "%.lua$" and not options.is_test_file(name) end
 
--- A file, or those of Lua in a directory, test files aside.
+-- Adds a file, or the Lua files in a directory except test files.
 local function add_files(path, files)
   local kind = system.kind(path)
   if kind == "file" then files[#files + 1] = path end
@@ -107,7 +108,7 @@ local function keys(set)
   return list
 end
 
--- How functions are called in the source, by the line in which they begin.
+-- Returns the names of functions in the source, by the line in which they begin.
 local function function_names(path, functions)
   local names, number = {}, 0
   local file = io_open(path)
@@ -121,7 +122,8 @@ local function function_names(path, functions)
   return names
 end
 
--- A file's part of the report in lcov's format; adds up to `totals`, and answers what the summary says.
+-- Writes a file's part of the report in lcov's format, adds its numbers to `totals`, and returns its row of the
+-- summary.
 local function describe(path, counts, totals, out)
   local lines, calls, ways = sorted_out(counts)
   local code = bytecode.read(path) or { lines = lines, functions = {}, branches = {} }
@@ -141,7 +143,7 @@ local function describe(path, counts, totals, out)
       local count = ways[from << 24 | to]
       branches = branches + 1
       if count then taken = taken + 1 end
-      -- That a line never ran says of the way to it as much.
+      -- If the target line never ran, its branch is not listed besides.
       if lines[from] and not count and (lines[to] or not code.lines[to]) then
         missed_ways[#missed_ways + 1] = format("%d→%d", from, to)
       end
@@ -165,8 +167,8 @@ local function describe(path, counts, totals, out)
   return { path, percent(hit, #all_lines), shown(parts) }
 end
 
---- Prints a summary with `say`, writes lcov's format to a file, and answers how many percent of all lines ran; nil if it
---- cannot be written.
+--- Prints a summary with `say`, writes the report in lcov's format to a file, and returns the percentage of all lines
+--- that ran; nil if the file cannot be written.
 function coverage:finish(target, say)
   local out, rows, width = {}, {}, 4
   local totals = { hit = 0, found = 0, taken = 0, branches = 0, called = 0, functions = 0 }

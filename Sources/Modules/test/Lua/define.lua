@@ -1,4 +1,4 @@
--- Groups, tests, hooks and resources: how a test file says what it has.
+-- Groups, tests, hooks and resources: the functions with which a test file defines its tests.
 
 local error, type, setmetatable, getmetatable = error, type, setmetatable, getmetatable
 local pairs, tostring, next, pcall = pairs, tostring, next, pcall
@@ -7,7 +7,7 @@ local unpack, pack, math_type = table.unpack, table.pack, math.type
 local values = require "runloop.test.values"
 local is_zone = require "runloop.test.zone"
 
---- Gives the test library what defines tests.
+--- Adds the defining functions to the test library.
 return function(t, core)
 
   local misuse, describe_value, check_argument, here = core.misuse, core.describe_value, core.check_argument, core.here
@@ -18,7 +18,8 @@ return function(t, core)
     time_zone = "a string", timeout = "a number",
   }
 
-  -- Seconds since 1970 of a date: as they are; "2024-02-29 12:00:00", in UTC; or as os.time takes it.
+  -- Returns the seconds since 1970 of a date: a number as it is, a text like "2024-02-29 12:00:00" in UTC, or a table
+  -- as os.time takes it.
   local function date_of(name, value)
     if type(value) == "number" then return value + 0.0 end
     if type(value) == "table" then
@@ -34,7 +35,7 @@ return function(t, core)
       or tonumber(hour or 0) > 24 or tonumber(minute or 0) > 59 or tail and second ~= "" and not tonumber(second) then
       misuse(format('%s: option \'starts_at\' must be a date like "2024-02-29 12:00:00", in UTC, got %q', name, value))
     end
-    -- Days since 1970 of a date in the Gregorian calendar, whose years begin in March here.
+    -- Days since 1970 of a date in the Gregorian calendar. In this formula years begin in March.
     local y, m = tonumber(year), tonumber(month)
     if m <= 2 then y, m = y - 1, m + 12 end
     local days = 365 * y + y // 4 - y // 100 + y // 400 + (153 * (m - 3) + 2) // 5 + tonumber(day) - 719469
@@ -60,7 +61,7 @@ return function(t, core)
     return { kind = kind, before = {}, after = {}, before_all = {}, after_all = {}, children = {} }
   end
 
-  --- The group of all that a file has.
+  --- Returns the group that contains everything in a file.
   function core.new_root() return bare_node "group" end
 
   local function new_node(name, kind, title, options, body)
@@ -90,7 +91,7 @@ return function(t, core)
     return node
   end
 
-  --- Groups tests: `body` is called at once, and defines them.
+  --- Groups tests: calls `body` at once, which defines them.
   function t.describe(name, options, body)
     local node = new_node("t.describe", "group", name, options, body)
     local outer = core.group
@@ -105,7 +106,7 @@ return function(t, core)
   local Skip = {}
   core.Skip = Skip
 
-  --- Outside of tests: defines one that does not run. In a test: ends it as skipped, with a reason.
+  --- Outside of tests, defines a test that does not run. In a test, ends it as skipped, with a reason.
   function t.skip(name, options, body)
     if core.current then
       check_argument(name, "string or nil", "t.skip", 1, "a reason")
@@ -115,16 +116,16 @@ return function(t, core)
     if node.skip == nil or node.skip == "not written yet" and body then node.skip = true end
   end
 
-  --- Defines a test that runs alone: of its file, only those run that are defined so.
+  --- Defines a test that runs alone: if a file has such tests, only these run.
   function t.only(name, options, body)
     local node = new_node("t.only", "test", name, options, body)
     node.only = true
     core.has_only = node.where or true
   end
 
-  -- A test for each case ------------------------------------------------------------------------------------------------
+  -- A test for each case ----------------------------------------------------------------------------------------------
 
-  -- The name of a case: %s and the like stand for its values, $name for its fields.
+  -- Returns the name of a case: %s and the like stand for its values, $name for its fields.
   local function case_name(name, case, arguments, number)
     local shown = {}
     for i = 1, arguments.n do
@@ -145,8 +146,8 @@ return function(t, core)
     return format("%s [%d: %s]", name, number, values.show(case))
   end
 
-  --- Defines a test for each case: for each element of an array, which is its argument, or whose elements are; or for each field
-  --- of a table, by name.
+  --- Defines a test for each element of an array, or for each named field of a table. The body receives the case, or
+  --- its elements if the case is an array.
   function t.each(cases, name, options, body)
     check_argument(cases, "table", "t.each", 1, "a table of cases")
     check_argument(name, "string", "t.each", 2, "a name")
@@ -170,7 +171,7 @@ return function(t, core)
     end
   end
 
-  -- Hooks ---------------------------------------------------------------------------------------------------------------
+  -- Hooks -------------------------------------------------------------------------------------------------------------
 
   local function hook(name, list)
     return function(body)
@@ -182,16 +183,17 @@ return function(t, core)
     end
   end
 
-  --- Has a function called before each test of the group, those of outer groups first.
+  --- Calls a function before each test of the group, after the functions of outer groups.
   t.before_each = hook("t.before_each", "before")
-  --- Has a function called after each test of the group, whatever its outcome; those of inner groups first.
+  --- Calls a function after each test of the group, whatever its outcome, before the functions of outer groups.
   t.after_each = hook("t.after_each", "after")
-  --- Has a function called once, before the first test of the group that runs. What it begins lives as long as the group.
+  --- Calls a function once, before the first test of the group that runs. Everything that it begins lives as long as
+  --- the group.
   t.before_all = hook("t.before_all", "before_all")
-  --- Has a function called once, after the last test of the group that runs.
+  --- Calls a function once, after the last test of the group that runs.
   t.after_all = hook("t.after_all", "after_all")
 
-  --- Has a function called when the test is over, whatever its outcome; the last one first.
+  --- Calls a function when the test is over, whatever its outcome. The function that was added last runs first.
   function t.finally(body)
     check_argument(body, "function", "t.finally", 1, "a function")
     if not core.current then misuse("t.finally: only a test has an end; a group's is t.after_all") end
@@ -199,7 +201,7 @@ return function(t, core)
     list[#list + 1] = body
   end
 
-  -- Resources -------------------------------------------------------------------------------------------------------------
+  -- Resources ---------------------------------------------------------------------------------------------------------
 
   local Resource = { __name = "resource" }
   Resource.__index = Resource
@@ -233,8 +235,8 @@ return function(t, core)
     return format("resource (%s, made at %s)", self.is_made and "made" or "not made", self.where)
   end
 
-  --- Something that the tests of a group share: made when the first one calls the result, and freed when the group ends. In a
-  --- test: when the test ends. Without `free`, what `__close` does.
+  --- Returns a resource that the tests of a group share: the first call makes it, and the end of the group frees it. In
+  --- a test, the end of the test frees it. Without `free`, the value's `__close` is called.
   function t.resource(make, free)
     check_argument(make, "function", "t.resource", 1, "a function")
     check_argument(free, "function or nil", "t.resource", 2, "a function")

@@ -1,4 +1,4 @@
--- Functions that note how they are called, and take the places of others: t.spy and t.stub.
+-- Test doubles: functions that record their calls, and take the places of others: t.spy and t.stub.
 
 local type, pairs, select = type, pairs, select
 local setmetatable, getmetatable, rawequal = setmetatable, getmetatable, rawequal
@@ -13,8 +13,8 @@ function doubles.add(t, core)
 
   local misuse, describe_value, fail = core.misuse, core.describe_value, core.fail
 
-  -- A spy is a function, so that it can stand wherever one is wanted, in C as in Lua. What it has noted is here, and `spy.calls` finds it by
-  -- the metatable that all functions of a state share.
+  -- A spy is a function, so it can stand wherever a function is expected, in C as in Lua. Its record is in this table;
+  -- `spy.calls` reaches it through the metatable that all functions of a state share.
   local notes = setmetatable({}, { __mode = "k" })
 
   local Spy = {}
@@ -23,17 +23,17 @@ function doubles.add(t, core)
     return notes[spy] or misuse(name .. ": a spy is expected as self; call it with a colon")
   end
 
-  --- How often it was called.
+  --- Returns how often the spy was called.
   function Spy:count() return #notes_of(self, "spy:count").calls end
 
-  -- The arguments of its calls, as they are compared.
+  -- Returns the arguments of calls in the form in which they are compared.
   local function arguments_of(calls)
     local all = {}
     for i, call in pairs(calls) do all[i] = { unpack(call, 1, call.n) } end
     return all
   end
 
-  --- Fails unless it was called just so: an array with the arguments of each call.
+  --- Fails unless the spy was called exactly like this: an array with the arguments of each call.
   function Spy:equal(expected, note)
     local actual = arguments_of(notes_of(self, "spy:equal").calls)
     core.check_argument(expected, "table", "spy:equal", 1, "an array with the arguments of each call")
@@ -42,7 +42,7 @@ function doubles.add(t, core)
     fail(message == "the tables differ" and "the calls differ" or message, details, note)
   end
 
-  --- Fails unless some call had these arguments.
+  --- Fails unless at least one call had these arguments.
   function Spy:called_with(...)
     local expected, all = { ... }, arguments_of(notes_of(self, "spy:called_with").calls)
     for _, arguments in pairs(all) do if values.equal(arguments, expected) then return end end
@@ -52,10 +52,11 @@ function doubles.add(t, core)
       #details > 0 and details or { "it was not called" })
   end
 
-  --- Forgets its calls.
+  --- Forgets the recorded calls.
   function Spy:clear() notes_of(self, "spy:clear").calls = {} end
 
-  -- What other functions do when they are indexed: what Lua does, or what the tested code has them do.
+  -- Indexing a function that is not a spy raises the same error as in plain Lua, or does what the tested code has
+  -- defined.
   local function refuse() error("attempt to index a function value", 3) end
 
   local function with_spies(metatable)
@@ -81,14 +82,14 @@ function doubles.add(t, core)
     return metatable
   end
 
-  -- What this has put into the metatable of functions. Whoever sets another one later, or something else in this one, has it completed with
-  -- the next spy.
+  -- The `__index` that `with_spies` has put into the metatable of functions. If tested code sets another metatable, or
+  -- another `__index`, the next spy puts it back.
   local ours
 
   local function new(does)
     local present = debug_getmetatable(refuse)
     if not ours or not present or not rawequal(rawget(present, "__index"), ours) then
-      -- Not to be seen by code that looks for what a function can do besides being called.
+      -- `__metatable` hides the table from code that checks whether a function can do more than be called.
       local completed = with_spies(present or { __metatable = false })
       ours = completed.__index
       debug_setmetatable(refuse, completed)
@@ -105,7 +106,7 @@ function doubles.add(t, core)
     return spy
   end
 
-  --- A function that notes its calls in `calls`, and calls another one if it gets one.
+  --- Returns a function that records its calls in `calls`, and calls `fn` if it is given.
   function t.spy(fn)
     if fn ~= nil and type(fn) ~= "function" and not (getmetatable(fn) and getmetatable(fn).__call) then
       misuse("t.spy: argument #1 must be a function, got " .. describe_value(fn))
@@ -113,8 +114,8 @@ function doubles.add(t, core)
     return new(fn)
   end
 
-  --- Puts a spy in the place of a table's field until the test is over: one that does what `fn` does, or nothing. Another value
-  --- is put there as it is.
+  --- Replaces a field of a table until the test is over by a spy, which calls `fn` if it is given. Any other value is
+  --- put there as it is.
   function t.stub(table, key, ...)
     core.check_argument(table, "table", "t.stub", 1, "a table")
     if key == nil then misuse "t.stub: argument #2 must be the name of a field, got nothing" end

@@ -1,4 +1,5 @@
--- What a worker tells the runner: tables, written as Lua. And where the output of each test ends.
+-- The events that a worker sends to the runner, as tables written in Lua; and the marks that end the output of each
+-- test.
 
 local system = ...
 
@@ -25,7 +26,7 @@ local function write_value(out, value)
   end
 end
 
---- A value as Lua has it.
+--- Returns a value as Lua source.
 function events.text_of(value)
   local out = {}
   write_value(out, value)
@@ -34,18 +35,18 @@ end
 
 local held, marks, secret = "", 0, ""
 
---- `text` is in each mark, so that tests cannot write one by accident.
+--- Sets the text that each mark contains, so that tests cannot write a mark by accident.
 function events.begin(text) secret = text end
 
---- Behind what a test has printed: so the runner knows whose output it is. Answers the mark's number, and whether the test has
---- closed its standard output.
+--- Writes a mark after the output of a test, by which the runner knows whose output it is. Returns the mark's number,
+--- and whether the test has closed its standard output.
 function events.mark()
   marks = marks + 1
   pcall(stdout.flush, stdout)
   return marks, system.mark(format("\0rlhost:%s:%d\0", secret, marks))
 end
 
---- Tells an event; with `wait`, together with the next one: one system call less.
+--- Sends an event. With `wait`, sends it together with the next one, which saves a system call.
 function events.emit(event, wait)
   held = held .. string_pack("<s4", events.text_of(event))
   if not wait then

@@ -1,4 +1,4 @@
--- Errors as the test runner reports them: message, place, and the way there without the runner's own frames.
+-- Errors as the test runner reports them: message, place, and the stack without the runner's own frames.
 
 local system = ...
 
@@ -10,14 +10,14 @@ local pcall, require, pairs = pcall, require, pairs
 local format, getinfo, getlocal, getupvalue = string.format, debug.getinfo, debug.getlocal, debug.getupvalue
 local io_open, rawget, assert_function = io.open, rawget, assert
 
---- Tells it of the test library's side.
+--- Sets the core of the test library.
 function explain.use(library) core = library end
 
--- Places ---------------------------------------------------------------------------------------------------------------
+-- Places --------------------------------------------------------------------------------------------------------------
 
 local sources = {}
 
---- The source of a function as a path to click on: Lua's own short form cuts it.
+--- Returns the source of a function as a path to click on. The short form of Lua would cut it.
 local function source_of(info)
   local path = info.source:match "^@(.*)$"
   if not path then return info.short_src end
@@ -26,12 +26,12 @@ local function source_of(info)
 end
 explain.source_of = source_of
 
---- A file that Lua's messages may name.
+--- Records a file whose path may be cut in messages of Lua.
 function explain.note_file(path)
   if #path >= 60 then sources["..." .. path:sub(-56)] = path end
 end
 
--- Paths that Lua has cut, whole.
+-- Replaces the paths that Lua has cut by the whole ones.
 local function whole(text)
   if not text:find("...", 1, true) then return text end
   for name in pairs(package.loaded) do
@@ -44,10 +44,11 @@ local function whole(text)
 end
 explain.whole = whole
 
--- How many frames a report shows at most, of the beginning and of the end.
+-- The most frames that a report shows of the beginning and of the end of a stack.
 local INNER, OUTER = 12, 6
 
--- How deep the stack is. Lua counts levels from the innermost each time: to look at all of a runaway recursion takes minutes.
+-- Returns the depth of the stack. Lua counts levels from the innermost one at each call, so looking at every frame of a
+-- runaway recursion would take minutes.
 local function depth_from(level)
   local low, high = level, level + 64
   while getinfo(high, "l") do low, high = high, high * 2 end
@@ -58,7 +59,7 @@ local function depth_from(level)
   return low - 1
 end
 
--- Where an error was raised and how it came there, without the runner's own frames and C functions.
+-- Returns the frames from the place of an error outwards, without the runner's own frames and C functions.
 function explain.frames(level)
   local frames = {}
   local last = depth_from(level) - 1  -- one less than seen from in there
@@ -91,13 +92,13 @@ function explain.frames(level)
   return frames
 end
 
--- The same for the lines of a traceback that Lua has made.
+-- Returns the same for the lines of a traceback that Lua has made.
 function explain.trim(lines)
   local frames, last = {}, nil
   for i = 1, #lines do
     local line = lines[i]
     if line:find("[rlhost]", 1, true) then
-      -- Called by the runner: it is a test or a hook, whatever the runner calls that.
+      -- The runner called this function, so it is a test or a hook, whatever name the traceback gives it.
       if last then frames[#frames] = last:gsub(": in field 'body'$", ": in the test") end
       last = nil
     elseif not line:find "^%[C%]: " then
@@ -108,12 +109,12 @@ function explain.trim(lines)
   return frames
 end
 
--- A failed assert -------------------------------------------------------------------------------------------------------
+-- A failed assert -----------------------------------------------------------------------------------------------------
 
--- How many lines an assertion is looked for in.
+-- The most lines of source that are searched for an assertion.
 local MOST = 20
 
--- A line of a file without its indentation, and those behind it.
+-- Returns a line of a file without its indentation, and the text from this line on.
 local function source_lines(path, number)
   local file = io_open(path)
   if not file then return nil end
@@ -124,7 +125,7 @@ local function source_lines(path, number)
   return lines[1] and lines[1]:gsub("^%s+", ""):gsub("%s+$", ""), table.concat(lines, "\n")
 end
 
--- The names that a frame sees, and their values.
+-- Returns the names that a frame sees, with their values.
 local function scope(level)
   local names = {}
   local info = getinfo(level + 1, "f")
@@ -141,7 +142,7 @@ local function scope(level)
   return names
 end
 
--- For an error that assert has raised: the line it is in, and what it compared.
+-- For an error raised by assert, returns the line that it is in, and the values that it compared.
 local function assertion(level)
   local caller
   for i = level + 1, level + 6 do
@@ -163,9 +164,10 @@ local function assertion(level)
   return details
 end
 
--- Failures --------------------------------------------------------------------------------------------------------------
+-- Failures ------------------------------------------------------------------------------------------------------------
 
--- What code that runs too long gets as an error, of the watchdog; and what a run gets in which nothing can happen any more.
+-- The error that the watchdog raises in code that runs too long; and the error of a run in which nothing can happen any
+-- more.
 explain.TOO_LONG = "the test takes too long"
 explain.STUCK = "nothing is left that could end this run"
 
@@ -182,15 +184,15 @@ local function text_of(value)
   return fine and text .. ": " .. values.show(value) or text
 end
 
--- An assertion that has failed in another thread is a text by the time it arrives; one that `assert` has raised again has one more
--- position. Answers the text as it was, or nil.
+-- An assertion that failed in another thread arrives as a text. If `assert` has raised it again, it has one more
+-- position. Returns the original text, or nil if the text is not such an assertion.
 local function from_thread(text)
   if system.is_assertion(text) then return text end
   text = text:match "^[^\n:]+:%d+: (.*)$"
   return text and system.is_assertion(text) and text or nil
 end
 
--- The failure of a value that was raised. `frames`: the way there.
+-- Returns the failure of a raised value. `frames` is the stack at that moment.
 local function failure_of(value, frames)
   local meta = getmetatable(value)
   if core and meta == core.Skip then return { skip = value.reason } end
@@ -210,28 +212,29 @@ local function failure_of(value, frames)
   end
   local text = whole(text_of(value))
   local where, rest = text:match "^([^\n:]+:%d+): (.*)$"
-  -- A text that was raised again, as by assert(thread:join()).
+  -- The text was raised again, as by assert(thread:join()), so its position is repeated.
   if where and rest:sub(1, #where + 2) == where .. ": " then rest = rest:sub(#where + 3) end
   if not where then where, rest = frames[1] and frames[1]:match "^([^:]+:%d+):", text end
   return { kind = "error", message = rest, where = where,
     frames = (#frames > 1 or rest == explain.TOO_LONG or rest == explain.STUCK) and frames or nil }
 end
 
--- A failure as the runner reports it, of an error value. Called as a message handler: the stack is still there.
+-- Returns the failure of an error value, as the runner reports it. It is called as a message handler, while the stack
+-- still exists.
 function explain.error(value)
   local failure = failure_of(value, explain.frames(3))
   if failure.kind == "error" then failure.details = assertion(2) end
   return failure
 end
 
--- The same of an error that nobody has handled, in a callback, a task or another thread.
+-- Returns the failure of an error that nothing has handled, in a callback, a task or another thread.
 function explain.uncaught(err)
   local frames = explain.trim(err.frames or {})
   local failure = failure_of(err.value == nil and err.message or err.value, frames)
   if failure.skip then return failure end
   if failure.kind == "error" then
     failure.kind = "callback"
-    -- What Lua's own text says of a value is more than the value does, and so is what is told of two errors.
+    -- The error's message says more than the error value, also if it joins two errors, so the message is reported.
     if err.message and err.value ~= err.message then
       local text = whole(err.message)
       failure.where = text:match "^([^\n:]+:%d+): " or failure.where
@@ -247,7 +250,7 @@ function explain.uncaught(err)
   return failure
 end
 
--- Where every task waits, and what threads there are, for a report.
+-- Returns lines for a report: where each task waits, and which threads exist.
 function explain.waits()
   local lines = {}
   for _, task in pairs(system.waiting()) do

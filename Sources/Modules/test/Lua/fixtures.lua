@@ -1,5 +1,5 @@
--- What a group has for all its tests: before_all, after_all and resources. It is there as long as tests of the group run, and is
--- no test's to clean up.
+-- The fixtures of a group: before_all, after_all and resources. They live as long as tests of the group run; the
+-- clean-up of a single test leaves them alone.
 
 local system = ...
 
@@ -11,7 +11,7 @@ local events = require "runloop.test.events"
 local fixtures = {}
 local core, options, file_fds
 
---- Begins a file: `settings` are the runner's.
+--- Begins a file. `settings` are the runner's.
 function fixtures.use(library, settings)
   core, options = library, settings
   core.own = fixtures.own
@@ -37,7 +37,7 @@ local function full_name(node)
 end
 fixtures.full_name = full_name
 
--- The programs that are none of the test's.
+-- Returns the ids of the programs that belong to groups, not to the test.
 function fixtures.pids()
   local pids = {}
   for i = 1, #entered do
@@ -60,7 +60,8 @@ local function group_phase(group, name, list, backwards)
   return failure
 end
 
---- Calls what makes something that lives as long as a group: what is in the loop, and open, then belongs to the group.
+--- Calls a function that makes something for the lifetime of a group. The group then owns all items in the loop and all
+--- open descriptors that the call has added.
 function fixtures.own(group, make)
   local before, fds, current = system.programs(), system.open_fds(), core.current
   system.keep_from()
@@ -107,7 +108,8 @@ local function leave(group)
   end
 end
 
---- Ends all groups that the node is not in, and begins those that it is in. Returns the failure of a before_all, or nil.
+--- Ends all groups that do not contain the node, and begins those that do. Returns the failure of a before_all hook, or
+--- nil.
 function fixtures.go_to(node)
   local path = {}
   local group = node and node.parent
@@ -133,7 +135,8 @@ function fixtures.go_to(node)
   for i = 1, #path do if path[i].failure then return path[i].failure end end
 end
 
---- Descriptors that are open: those that were open before a test, or those that a group's are added to.
+--- Returns the descriptors that may be open: those from before the test, and those of groups. With `new`, replaces them
+--- first.
 function fixtures.descriptors(new)
   file_fds = new or file_fds
   return file_fds

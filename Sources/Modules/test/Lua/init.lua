@@ -1,6 +1,5 @@
--- The test library: what `require "runloop.test"` gives to a test file.
---
--- Errors have the test's position: frames of this source are passed over.
+-- The test library: the result of `require "runloop.test"` in a test file. Its errors have the position of the test,
+-- because the search for a position skips the frames of the library.
 
 local system = ...
 local explain = require "runloop.test.explain"
@@ -12,11 +11,11 @@ local getinfo = debug.getinfo
 
 local t = {}
 local core = {
-  --- The group that describe and it add to; nil once the file is loaded.
+  --- The group to which describe and it add; nil once the file is loaded.
   group = nil,
-  --- What is known of the test that runs.
+  --- The state of the test that runs.
   current = nil,
-  --- Whether some test or group asks to run alone.
+  --- Whether a test or group asks to run alone.
   has_only = false,
 }
 
@@ -48,7 +47,7 @@ function core.fail(message, details, note)
   if note ~= nil then message = tostring(note) .. ": " .. message end
   local failure = setmetatable({ message = message, details = details, where = here() }, Failure)
   if not is_thread then error(failure, 0) end
-  -- Only what a metatable does not matter for arrives in another thread; there it is known by its text.
+  -- A thread's error reaches other threads without its metatable, so an assertion is recognised there by its text.
   local text = tostring(failure)
   system.note_assertion(text)
   error(text, 0)
@@ -66,13 +65,15 @@ function core.describe_value(value)
     or "a " .. kind
 end
 
---- Raises unless the type of an argument is among `kinds`, as "table or nil" has them; `what` says so to people.
+--- Raises an error unless `kinds` contains the type of an argument, as in "table or nil"; `what` describes the kinds in
+--- the message.
 function core.check_argument(value, kinds, name, number, what)
   if find(kinds, type(value), 1, true) then return end
   core.misuse(format("%s: argument #%d must be %s, got %s", name, number, what, core.describe_value(value)))
 end
 
---- Raises unless all options are known, and are what `known` says of each: as `is_right(value, name)` has it, or else by their types.
+--- Raises an error unless `known` has every option, with a suitable value: as `is_right(value, name)` decides,
+--- otherwise by its type.
 function core.check_options(options, known, name, is_right, describe)
   for key, value in pairs(options or {}) do
     local expected = known[key]
@@ -99,7 +100,7 @@ function t.spawn(options) return require "runloop.test.spawn".start(options, cor
 
 for _, part in pairs { "define", "check", "journal", "rlclock" } do require("runloop.test." .. part)(t, core) end
 
--- What most files do without is loaded when it is first called.
+-- Parts that most files do not use are loaded at their first call.
 local added = {}
 local function add(part)
   if not added[part] then require("runloop.test." .. part).add(t, core) end
@@ -116,14 +117,14 @@ end
 later("doubles", { "spy", "stub" })
 later("property", { "forall" })
 later("snapshot", { "snapshot" })
---- Makers of random values, for t.forall.
+--- The makers of random values for t.forall.
 t.gen = setmetatable({}, { __index = function(gen, name)
   setmetatable(gen, nil)
   add "property"
   return gen[name]
 end })
 
---- A client of an HTTP server, over streams in memory.
+--- Returns a client of an HTTP server, over streams in memory.
 function t.http(server, network) return require("runloop.http.wire").client(server, network) end
 
 require "runloop.test.clock"

@@ -1,4 +1,4 @@
--- What a test notes down: t.journal.
+-- Journals, in which a test records what happens: t.journal.
 
 local rl = require "runloop"
 local values = require "runloop.test.values"
@@ -6,16 +6,16 @@ local values = require "runloop.test.values"
 local type, select, tostring, setmetatable = type, select, tostring, setmetatable
 local format, concat, move = string.format, table.concat, table.move
 
---- Gives the test library its journals.
+--- Adds journals to the test library.
 return function(t, core)
 
   local Journal = {}
-  -- What a journal needs to know besides its entries.
+  -- The start times of journals. They are kept outside, because a journal is an array of its entries.
   local starts = setmetatable({}, { __mode = "k" })
   Journal.__index = Journal
   Journal.__name = "journal"
 
-  --- Writes an entry: its arguments, separated by spaces.
+  --- Adds an entry: its arguments, separated by spaces.
   function Journal:add(...)
     local parts = {}
     for i = 1, select("#", ...) do
@@ -29,11 +29,11 @@ return function(t, core)
 
   Journal.__call = Journal.add
 
-  --- The entries, one a line.
+  --- Returns the entries, one in each line.
   function Journal:text() return concat(self, "\n") end
   Journal.__tostring = Journal.text
 
-  --- Fails unless the entries are these: an array of strings, or one string with a line for each.
+  --- Fails unless the entries are equal to an array of strings, or to a string with a line for each.
   function Journal:equal(expected, note)
     core.check_argument(expected, "string or table", "journal:equal", 1, "an array of entries or a text")
     local is_list = type(expected) == "table"
@@ -43,8 +43,8 @@ return function(t, core)
     core.fail("the journal: " .. message, details, note)
   end
 
-  --- Records what happens, in order: call it with what to note. With `{times = true}` each entry begins with the seconds
-  --- since the journal was made.
+  --- Returns a journal, which records what happens in order: call it with the values to record. With `{times = true}`,
+  --- each entry begins with the seconds since the journal was made.
   function t.journal(options)
     core.check_argument(options, "table or nil", "t.journal", 1, "a table like {times = true}")
     local journal = setmetatable({}, Journal)

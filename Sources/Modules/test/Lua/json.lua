@@ -1,4 +1,4 @@
--- What the test runner says, for programs: an object of JSON a line; and as GitHub's annotations.
+-- Reports for programs: one JSON object in each line, or annotations for GitHub.
 
 local report = require "runloop.test.report"
 local format, concat, gsub, pack = string.format, table.concat, string.gsub, table.pack
@@ -13,7 +13,7 @@ local function quote(text)
     function(c) return ESCAPES[c] or format("\\u%04x", c:byte()) end) .. '"'
 end
 
--- Objects are lists of names and values, in order, where nil leaves a field out; arrays are tables with elements.
+-- An object is a list of names and values in order, in which nil leaves a field out; an array is a table with elements.
 local function encode(value)
   if type(value) == "string" then return quote(value) end
   if value == math.huge then return "null" end

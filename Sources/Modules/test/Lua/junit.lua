@@ -1,4 +1,4 @@
--- What the test runner says, as JUnit's XML: as most readers take it, or as the schemas of Jenkins' xunit plugin or of Ant want it.
+-- Reports as JUnit's XML: in the common form, or as the schema of Jenkins' xunit plugin or of Ant demands.
 
 local report = require "runloop.test.report"
 local format, concat, gsub = string.format, table.concat, string.gsub
@@ -9,14 +9,14 @@ Junit.__index = Junit
 
 local ENTITIES = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;", ["\n"] = "&#10;" }
 
--- What XML cannot hold becomes a question mark.
+-- Replaces characters that XML cannot contain by a question mark.
 local function escape(text, keeps_lines)
   text = gsub(report.valid(text), "[%z\1-\8\11\12\14-\31\127]", "?")
   text = gsub(gsub(text, "\xef\xbf[\xbe\xbf]", "?"), "\xed[\xa0-\xbf][\x80-\xbf]", "?")
   return (gsub(text, '[&<>"\n]', function(c) return c == "\n" and keeps_lines and c or ENTITIES[c] end))
 end
 
--- Each report has its own.
+-- Each file has its own cases and output.
 function Junit:begin_file()
   self.cases, self.printed = {}, {}
   self.began = date "!%Y-%m-%dT%H:%M:%S"
@@ -24,31 +24,32 @@ end
 
 local function failure_text(failures) return escape(report.text_of(failures), true) end
 
--- What the schemas differ in --------------------------------------------------------------------------------------------
+-- Differences of the schemas ------------------------------------------------------------------------------------------
 
--- Decimals of a time.
+-- The format of a time.
 Junit.time = "%.6f"
 Junit.has_flaky = true
 
--- Attributes of a test besides its name, class and time.
+-- Returns the attributes of a test besides its name, class and time.
 function Junit.place(_, path, line)
   return format(' file="%s"%s', escape(path), line and ' line="' .. line .. '"' or "")
 end
 
 function Junit.skipped(_, reason) return format('<skipped message="%s"/>', escape(reason)) end
 
--- Attributes of a file, what comes before its tests, and what after them.
+-- Returns the attributes of a file, the elements before its tests, and those after them.
 function Junit.suite() return "", "", "" end
 
 function Junit:output_of(text) return text ~= "" and format("    <system-out>%s</system-out>\n", text) or "" end
 
--- Attributes of the whole.
+-- Returns the attributes of the whole report.
 function Junit:all(totals, broken)
   return format(' tests="%d" failures="%d" errors="%d" skipped="%d" time="%.6f"',
     totals.passed + totals.failed + totals.skipped + broken, totals.failed, broken, totals.skipped, totals.time)
 end
 
--- junit-10.xsd of the xunit plugin: no file and line, no sum of what was skipped, times of milliseconds.
+-- The schema junit-10.xsd of the xunit plugin has neither file and line nor the number of skipped tests; its times are
+-- in milliseconds.
 local Jenkins = setmetatable({ time = "%.3f" }, Junit)
 Jenkins.__index = Jenkins
 
@@ -60,7 +61,7 @@ function Jenkins:all(totals, broken)
     totals.failed, broken, totals.time)
 end
 
--- Ant's: each file has a time and a place, and all its elements.
+-- In Ant's schema each file has a time stamp, a package, and all elements.
 local Ant = setmetatable({ time = "%.3f", has_flaky = false }, Junit)
 Ant.__index = Ant
 
@@ -83,7 +84,7 @@ end
 
 function Ant:output_of(text) return format("    <system-out>%s</system-out>\n", text) end
 
--- The elements ----------------------------------------------------------------------------------------------------------
+-- The elements --------------------------------------------------------------------------------------------------------
 
 function Junit:test(file, number, outcome)
   local path = file.tests[number].path

@@ -1,4 +1,4 @@
--- What a test leaves behind.
+-- Leaks: the descriptors, items, tasks, threads, programs and observers that a test leaves behind.
 
 local system, internals = ...
 local explain = require "runloop.test.explain"
@@ -10,7 +10,7 @@ local format, fileno, io_open = string.format, internals.fileno, io.open
 local notifications = require "runloop".notifications
 local here
 
--- Where the files were opened, by descriptor.
+-- The places where files were opened, by file.
 local opened_at = setmetatable({}, { __mode = "k" })
 
 local function wrap_open(library, name)
@@ -24,7 +24,7 @@ local function wrap_open(library, name)
   end
 end
 
--- Those who listen to notifications, and where they began to.
+-- The observers of notifications, with the places where they were added.
 local observers = {}
 
 local function wrap_observe()
@@ -36,7 +36,7 @@ local function wrap_observe()
   end
 end
 
---- Nobody listens any more.
+--- Removes all observers of notifications.
 function leaks.forget_observers()
   for _, entry in pairs(observers) do entry.observer:invalidate() end
   observers = {}
@@ -48,10 +48,10 @@ local function site_of(fd)
   end
 end
 
--- The runner's own, and those that loops and threads make and keep.
+-- Returns whether a descriptor belongs to the runner, or is one that loops and threads make and keep.
 local function is_ours(target) return target == nil or target:find "^anon_inode:%[event" end
 
--- Modules have descriptors of their own, which they keep once they are loaded.
+-- The number of loaded modules. A module may have descriptors, which it keeps once it is loaded.
 local modules = 0
 
 local function has_loaded_more()
@@ -62,7 +62,8 @@ local function has_loaded_more()
   return has
 end
 
---- What descriptors are open that were not open before, and which are now.
+--- Returns descriptions of the descriptors that are open now and were not before, and the string of those that are open
+--- now.
 function leaks.descriptors(before)
   local after = system.open_fds()
   if before == after then return {}, after end
@@ -85,7 +86,7 @@ function leaks.descriptors(before)
   return found, after
 end
 
---- From now on it is noted where files are opened; `place` says where the script is.
+--- Records from now on where files are opened and observers are added; `place` returns the position in the script.
 function leaks.watch(place)
   here = place
   for _, name in pairs { "open", "popen", "tmpfile" } do wrap_open(io, name) end
@@ -101,7 +102,7 @@ local function command_of(pid)
   return text ~= "" and text or "one that ends"
 end
 
---- Ends the programs that run and are not among `pids`.
+--- Kills the programs that run and are not among `pids`.
 function leaks.end_programs(pids)
   local give_up = system.real_clock() + 2
   repeat
@@ -115,7 +116,8 @@ function leaks.end_programs(pids)
   until not some or system.real_clock() > give_up
 end
 
---- What is left when a test is over, other than descriptors. `pids`: programs that are none of its own.
+--- Returns descriptions of everything that a test has left, except descriptors. `pids` are programs that do not belong
+--- to the test.
 function leaks.find(current, pids)
   local found, running, known = {}, {}, {}
   for _, program in pairs(current.programs) do
@@ -125,7 +127,7 @@ function leaks.find(current, pids)
   end
   local scheduled = system.scheduled()
   if #scheduled > 0 then
-    -- What nobody can reach any more, such as a stream at its end, is gone when it is collected.
+    -- An unreachable object, such as a stream at its end, leaves the loop when it is collected.
     collectgarbage()
     collectgarbage()
     scheduled = system.scheduled()
@@ -136,9 +138,9 @@ function leaks.find(current, pids)
     found[#found + 1] = format("%s waits in %s%s", task.what or "task", task.place,
       place and " (" .. place .. ")" or "")
   end
-  -- Threads that wait for the next call of rl.blocking are the host's, and the next test's are new.
+  -- The host keeps threads that wait for the next call of rl.blocking. The next test starts with new ones.
   if internals.end_blocking then internals.end_blocking() end
-  -- One that is about to end may do so.
+  -- A thread that is about to end gets 0.1 s for it.
   if #system.threads() > 0 then system.await_threads(0.1) end
   for _, text in pairs(system.threads()) do found[#found + 1] = text .. " still runs" end
   for _, program in pairs(running) do
@@ -146,7 +148,7 @@ function leaks.find(current, pids)
   end
   local others = system.programs()
   if #others > 0 then
-    -- The same of programs; and a pipe that nobody holds any more is closed by collecting it.
+    -- A program that is about to end gets 50 ms for it.
     local patience = system.real_clock() + 0.05
     while #others > 0 and system.real_clock() < patience do others = system.programs() end
   end
@@ -165,7 +167,7 @@ function leaks.find(current, pids)
   return found
 end
 
---- The list without the kinds that a test may leave behind.
+--- Returns the list without the kinds that the test may leave behind.
 function leaks.without(list, kinds)
   if type(kinds) ~= "table" then return list end
   local rest = {}

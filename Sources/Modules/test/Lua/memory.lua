@@ -1,4 +1,4 @@
--- Which tests failed the last time they ran, in this directory: for --last-failed.
+-- The tests that failed the last time they ran in this directory, for --last-failed.
 
 local system = ...
 local pairs, ipairs, next, setmetatable = pairs, ipairs, next, setmetatable
@@ -13,20 +13,20 @@ local function place()
   if not state or state:sub(1, 1) ~= "/" then state = (getenv "HOME" or "") .. "/.local/state" end
   local directory = system.current_directory()
   if not directory then return nil end
-  -- A name that a file can have, whatever the directory's.
+  -- Encodes the directory as a name that a file can have.
   local name = directory:gsub("[^%w%-_.]", function(c) return format("%%%02x", c:byte()) end)
   return state .. "/rlhost/test", name:sub(-200)
 end
 
 function Memory.new() return setmetatable({ seen = {} }, Memory) end
 
---- A test's outcome.
+--- Records the outcome of a test.
 function Memory:note(file, path, status)
   self.seen[file] = self.seen[file] or {}
   if status ~= "skipped" then self.seen[file][concat(path, "\0")] = status == "failed" end
 end
 
---- Those of `names` that are none of the file's tests any more.
+--- Records that tests of `names` have not failed if the file no longer has them.
 function Memory:forget(file, names, tests)
   local there = {}
   for _, test in ipairs(tests) do there[concat(test.path, "\0")] = true end
@@ -36,7 +36,7 @@ function Memory:forget(file, names, tests)
   end
 end
 
--- The names of those that have failed, by file.
+-- Returns the names of the tests that failed, by file.
 local function load_failed()
   local directory, name = place()
   local file = directory and io_open(directory .. "/" .. name)
@@ -46,7 +46,7 @@ local function load_failed()
   return fine and type(failed) == "table" and failed or {}
 end
 
---- Puts down what is known now, beside what was known of other tests.
+--- Saves the outcomes of this run, and keeps those of tests that did not run.
 function Memory:save()
   local directory, name = place()
   if not directory then return end
@@ -71,7 +71,8 @@ function Memory:save()
   system.write_file(format("%s/%s", directory, name), format("return %s\n", text_of(failed)))
 end
 
---- Of files, those with tests that failed the last time, and which. All, if none has.
+--- Returns the files with tests that failed the last time, and stores the names of these tests in them. Returns all
+--- files if no test failed.
 function Memory:choose(files)
   local failed, chosen = load_failed(), {}
   for _, file in ipairs(files) do

@@ -1,4 +1,4 @@
--- The options of the test runner, and the files it runs.
+-- The options of the test runner, and the files that it runs.
 
 local system = ...
 local report = require "runloop.test.report"
@@ -58,7 +58,7 @@ local FLAGS = { list = true, shuffle = true, ["fail-fast"] = true, ["real-time"]
 local VALUES = { filter = true, format = true, seed = true, jobs = true, timeout = true, ["repeat"] = true,
   retries = true, shard = true, report = true, tags = true, ["skip-tags"] = true, slowest = true,
   ["coverage-min"] = true, tz = true, ["coverage-source"] = true, trace = true }
--- Those that may be given more than once.
+-- Options that may be given more than once.
 local LISTS = { filter = true, report = true, tags = true, ["skip-tags"] = true, ["coverage-source"] = true }
 
 local function suggestion(name)
@@ -89,7 +89,28 @@ local function words(list)
   return set
 end
 
--- What the values mean.
+-- Checks the values of --report, and separates their parts.
+local function check_reports(given)
+  given.reports = {}
+  for _, text in ipairs(given.report or {}) do
+    local name, path = text:match "^(%w+)=(.+)$"
+    if not name or not report.formats[name] then
+      misuse(format("--report needs a format and a file, like junit=out.xml, got '%s'", text))
+    end
+    local file, schema = path:match "^(.+),schema=([^,]*)$"
+    if file and name ~= "junit" then misuse(format("--report: schema is for junit, got '%s'", text)) end
+    if file and schema ~= "jenkins" and schema ~= "ant" then
+      misuse(format("--report: schema must be jenkins or ant, got '%s'", schema))
+    end
+    path = file or path
+    for _, other in ipairs(given.reports) do
+      if other.path == path then misuse(format("--report: two reports cannot be in the same file, '%s'", path)) end
+    end
+    given.reports[#given.reports + 1] = { format = name, path = path, schema = schema }
+  end
+end
+
+-- Checks the values, and converts them.
 local function check(given)
   if not report.formats[given.format] then
     misuse(format("--format must be readable, tap, tap14, junit, json or github, got '%s'", given.format))
@@ -121,23 +142,7 @@ local function check(given)
     end
     given.shard = { part, count }
   end
-  given.reports = {}
-  for _, text in ipairs(given.report or {}) do
-    local name, path = text:match "^(%w+)=(.+)$"
-    if not name or not report.formats[name] then
-      misuse(format("--report needs a format and a file, like junit=out.xml, got '%s'", text))
-    end
-    local file, schema = path:match "^(.+),schema=([^,]*)$"
-    if file and name ~= "junit" then misuse(format("--report: schema is for junit, got '%s'", text)) end
-    if file and schema ~= "jenkins" and schema ~= "ant" then
-      misuse(format("--report: schema must be jenkins or ant, got '%s'", schema))
-    end
-    path = file or path
-    for _, other in ipairs(given.reports) do
-      if other.path == path then misuse(format("--report: two reports cannot be in the same file, '%s'", path)) end
-    end
-    given.reports[#given.reports + 1] = { format = name, path = path, schema = schema }
-  end
+  check_reports(given)
   if given["coverage-min"] then
     local percent = tonumber(given["coverage-min"])
     if not percent or percent < 0 or percent > 100 then
@@ -166,7 +171,7 @@ local function check(given)
   end
 end
 
---- Options and paths from the arguments.
+--- Returns the options and the paths among the arguments.
 function options.parse(arguments)
   local given, paths, i, only_paths = { format = "readable", timeout = 10 }, {}, 1, false
   while i <= #arguments do
@@ -214,7 +219,7 @@ function options.is_test_file(name) return name:find "_test%.lua$" or name:find 
 
 --- Adds to `found` the paths of the files below a directory whose names are wanted.
 local function search(directory, is_wanted, found, been)
-  -- A link may lead back to where we come from.
+  -- A symbolic link may lead back to a directory that contains it.
   local identity = system.identity(directory)
   if identity and been[identity] then return end
   been[identity or directory] = true
@@ -233,7 +238,8 @@ local function search(directory, is_wanted, found, been)
 end
 options.search = search
 
---- The test files of paths, and the paths that were searched. A file may have `lines`: only what is there is meant.
+--- Returns the test files of paths, and the paths that were searched. If a file has `lines`, only the tests at these
+--- lines are meant.
 function options.find_files(paths)
   local seen, files, been = {}, {}, {}
   local function add(path, line)
@@ -243,7 +249,7 @@ function options.find_files(paths)
       seen[path] = known
       files[#files + 1] = known
     end
-    -- The whole file is more than any of its lines.
+    -- The whole file includes each of its lines.
     if line and known.lines then known.lines[#known.lines + 1] = line else known.lines = nil end
   end
   if #paths == 0 then

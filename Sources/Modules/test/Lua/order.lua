@@ -1,8 +1,8 @@
--- Random order that a seed determines.
+-- A random order that a seed determines.
 
--- A generator of its own: what tests do with math.random must not change it.
+-- It has its own generator, so that it does not change the values of math.random in tests.
 
---- A function that shuffles lists; the text makes it another one than that of other texts.
+--- Returns a function that shuffles lists. Different texts give different orders.
 return function(seed, text)
   local state = seed & 0xffffffff
   for i = 1, #text do state = (state * 31 + text:byte(i)) & 0xffffffff end

@@ -1,4 +1,4 @@
--- A phase of a test, or of a group: a function that is run as a task, and what becomes of it.
+-- A phase of a test, or of a group: a function that runs as a task, and its outcome.
 
 local system, internals = ...
 
@@ -15,12 +15,12 @@ local phase = {}
 local core, options
 local real_on_error = rl.on_error
 
---- `settings` are the runner's.
+--- Sets the test library and the runner's settings.
 function phase.use(library, settings) core, options = library, settings end
 
--- Errors that nobody catches ---------------------------------------------------------------------------------------------
+-- Errors that nobody catches ------------------------------------------------------------------------------------------
 
--- What the code under test does about them, if it does; but a failed assertion is none of its business.
+-- The handler that the tested code has set for errors, if any. A failed assertion does not reach it.
 local handler
 
 local function on_error(value, info)
@@ -41,7 +41,7 @@ function rl.on_error(fn)
   return before
 end
 
--- What has failed in callbacks since the last time, the first one first.
+-- Returns the failures in callbacks since the last call, the first one first.
 function phase.take_failures(current, forget)
   local list = current.caught
   current.caught = {}
@@ -49,7 +49,7 @@ function phase.take_failures(current, forget)
   return list
 end
 
--- A phase ---------------------------------------------------------------------------------------------------------------
+-- A phase -------------------------------------------------------------------------------------------------------------
 
 local function why_late(current, details)
   local reasons, reads, works = system.clock_state()
@@ -73,7 +73,7 @@ local function too_late(current, name, seconds, failure)
   local reads = why_late(current, details)
   if not current.real_time then
     local again = system.due()
-    -- Timers read it, too, whenever they are made.
+    -- Timers also read the clock when they are made, so a timer that is due again and again is the better explanation.
     if ran and reads > 1000 and #again == 0 then
       details[#details + 1] =
         "the clock was read again and again: it stands still while Lua runs; use rl.sleep, or real_time"
@@ -98,7 +98,7 @@ function phase.run(current, body, seconds, name)
   local outcome = system.run(function()
     state.enter()
     local fine, result = xpcall(body, explain.error)
-    -- What it says about being ended is not what ended it.
+    -- An error that the function raises because it is being ended is not the cause of its end.
     if not fine and (not is_over or result.message == explain.STUCK) then failure = result end
   end, seconds)
   is_over = true
@@ -133,7 +133,7 @@ function phase.run(current, body, seconds, name)
         details = waits }
     end
   end
-  -- A callback has ended a property, or it never ended.
+  -- The phase ended inside t.forall, so the failure lists the values that were being tried.
   if failure and current.tries then
     failure.details = failure.details or {}
     for _, line in pairs(current.tries()) do failure.details[#failure.details + 1] = line end
@@ -143,14 +143,14 @@ function phase.run(current, body, seconds, name)
   return failure
 end
 
---- What a phase, or several, may use.
+--- Returns the context in which one or several phases run.
 function phase.context(fields)
   local current = { expectations = {}, programs = {}, more = {}, caught = {}, after = {} }
   for name, value in pairs(fields or {}) do current[name] = value end
   return current
 end
 
---- Makes everything as new. Returns false if that cannot be had in this process.
+--- Ends everything that the test has begun, and resets the loop. Returns false if that is impossible in this process.
 function phase.clean_up(current, pids)
   local is_clean = true
   for _, program in pairs(current.programs) do program:kill() end

@@ -1,8 +1,8 @@
--- Properties: a function that must hold for random values. What it fails for is made as small as it gets.
+-- Properties: functions that must hold for random values. A value for which one fails is made as simple as possible.
 --
--- A value is made from a sequence of whole numbers, its choices, each from 0 up to a limit. Smaller choices make simpler values.
--- To shrink a value is to shorten its sequence, and to lower the numbers in it, as long as the function still fails: that works
--- for all generators alike, those that tests compose included.
+-- A value is made from a sequence of whole numbers, its choices, each from 0 up to a limit. Smaller choices make
+-- simpler values. Shrinking a value means to shorten its sequence and to lower its numbers as long as the function
+-- still fails. That works for all generators alike, also for those that tests compose.
 
 local property = {}
 local type, pcall, pairs = type, pcall, pairs
@@ -19,14 +19,14 @@ function property.add(t, core)
   local gen = t.gen
   setmetatable(gen, nil)
 
-  -- Choices ---------------------------------------------------------------------------------------------------------------
+  -- Choices -----------------------------------------------------------------------------------------------------------
 
   local OVERRUN = {}
 
-  -- The source of choices: those given, or random ones; all are noted.
+  -- Returns a source of choices: the given ones, or random ones. It records all choices.
   local function new_source(given)
     local source = { noted = {}, given = given, at = 0 }
-    -- From 0 to `limit`.
+    -- Returns a choice from 0 to `limit`.
     function source.choose(limit)
       source.at = source.at + 1
       local value
@@ -45,7 +45,7 @@ function property.add(t, core)
     return source
   end
 
-  -- Generators ------------------------------------------------------------------------------------------------------------
+  -- Generators --------------------------------------------------------------------------------------------------------
 
   local Generator = { __name = "generator" }
   Generator.__index = Generator
@@ -61,14 +61,14 @@ function property.add(t, core)
     if type(fn) ~= "function" then misuse(name .. ": argument #1 must be a function, got " .. describe_value(fn)) end
   end
 
-  --- A generator of what `fn` makes of this one's values.
+  --- Returns a generator whose values are the results of `fn` for the values of this one.
   function Generator:map(fn)
     check_generator("generator:map", self)
     check_function("generator:map", fn)
     return new(function(choose) return fn(self.make(choose)) end)
   end
 
-  --- A generator of those of its values that `fn` is true for.
+  --- Returns a generator of the values for which `fn` is true.
   function Generator:filter(fn)
     check_generator("generator:filter", self)
     check_function("generator:filter", fn)
@@ -81,7 +81,8 @@ function property.add(t, core)
     end)
   end
 
-  --- Whole numbers from `low` to `high`, those near 0 first when it comes to shrinking. Without limits: from -1000 to 1000.
+  --- Returns a generator of whole numbers from `low` to `high`, without limits from -1000 to 1000. Numbers near 0 are
+  --- the simplest.
   function gen.integer(low, high)
     low, high = low or -1000, high or (low and low > 1000 and math.maxinteger or 1000)
     if math_type(low) ~= "integer" or math_type(high) ~= "integer" or low > high then
@@ -106,7 +107,7 @@ function property.add(t, core)
     end)
   end
 
-  --- Numbers from `low` to `high`, 0 to 1 without limits.
+  --- Returns a generator of numbers from `low` to `high`, without limits from 0 to 1.
   function gen.number(low, high)
     low, high = low or 0, high or 1
     if type(low) ~= "number" or type(high) ~= "number" or not (low <= high and high - low < math.huge) then
@@ -115,19 +116,19 @@ function property.add(t, core)
     return new(function(choose) return low + (high - low) * (choose(1 << 20) / (1 << 20)) end)
   end
 
-  --- true and false.
+  --- Returns a generator of true and false.
   function gen.boolean() return new(function(choose) return choose(1) == 1 end) end
 
-  --- Always this value.
+  --- Returns a generator that always makes this value.
   function gen.constant(value) return new(function() return value end) end
 
-  --- One of an array's elements; the first one is the simplest.
+  --- Returns a generator of the elements of an array; the first one is the simplest.
   function gen.element(list)
     if type(list) ~= "table" or #list == 0 then misuse "t.gen.element: an array is expected that is not empty" end
     return new(function(choose) return list[choose(#list - 1) + 1] end)
   end
 
-  --- What one of several generators makes; the first one is the simplest.
+  --- Returns a generator that uses one of several generators; the first one is the simplest.
   function gen.one_of(list)
     if type(list) ~= "table" or #list == 0 then misuse "t.gen.one_of: an array of generators is expected" end
     for _, generator in pairs(list) do check_generator("t.gen.one_of", generator) end
@@ -149,7 +150,7 @@ function property.add(t, core)
     return min, max
   end
 
-  -- Each element is announced by a choice: so one can be left out without touching the others.
+  -- A choice announces each element, so that shrinking can drop one without changing the others.
   local function sequence(choose, make, min, max)
     local list = {}
     while #list < max do
@@ -159,14 +160,15 @@ function property.add(t, core)
     return list
   end
 
-  --- Arrays of what a generator makes. `{min =, max =}`: how long.
+  --- Returns a generator of arrays whose elements a generator makes. `{min =, max =}` limits the length.
   function gen.list(generator, options)
     check_generator("t.gen.list", generator)
     local min, max = length_of("t.gen.list", options)
     return new(function(choose) return sequence(choose, generator.make, min, max) end)
   end
 
-  --- Strings of the characters in `alphabet`, or of all bytes, printable ones of ASCII first. `{min =, max =}`: how long.
+  --- Returns a generator of strings of the characters in `alphabet`, or of all bytes. Printable ASCII characters are
+  --- the simplest. `{min =, max =}` limits the length.
   function gen.string(alphabet, options)
     if type(alphabet) == "table" then alphabet, options = nil, alphabet end
     if alphabet ~= nil and type(alphabet) ~= "string" then
@@ -189,7 +191,7 @@ function property.add(t, core)
     return new(function(choose) return concat(sequence(choose, make, min, max)) end)
   end
 
-  --- Tables with the fields of another one, whose values are generators; arrays too.
+  --- Returns a generator of tables, or arrays, whose fields the generators in `fields` make.
   function gen.record(fields)
     if type(fields) ~= "table" then
       misuse("t.gen.record: a table of generators is expected, got " .. describe_value(fields))
@@ -207,9 +209,9 @@ function property.add(t, core)
     end)
   end
 
-  -- Trying ----------------------------------------------------------------------------------------------------------------
+  -- Trying ------------------------------------------------------------------------------------------------------------
 
-  -- What is said of the values that it is tried with, also by whoever finds that a callback has failed meanwhile.
+  -- Returns lines about the values that are being tried. The runner also asks for them if a callback fails meanwhile.
   local function described(shown, best)
     local lines = {}
     for k = 1, #best do lines[k] = format("argument %d: %s", k, best[k]) end
@@ -219,7 +221,8 @@ function property.add(t, core)
     return lines
   end
 
-  -- Answers whether the function fails, the error, the values, and the choices. Of choices that make no values, nil.
+  -- Returns whether the function fails, the error, the values as text, and the choices. Returns nil if the given
+  -- choices do not make values.
   local function try(generators, body, given)
     local source, arguments = new_source(given), { n = #generators }
     local made = pcall(function()
@@ -230,7 +233,7 @@ function property.add(t, core)
       source = new_source()
       for i = 1, #generators do arguments[i] = generators[i].make(source.choose) end
     end
-    -- Shown before the function may change them.
+    -- The values are shown first, because the function may change them.
     local shown = {}
     for i = 1, #generators do shown[i] = values.show(arguments[i]) end
     local current = core.current or {}
@@ -248,14 +251,14 @@ function property.add(t, core)
     return rest
   end
 
-  -- The smallest failure that it finds; `tries` limits how long it looks.
+  -- Returns the simplest failure that it finds; `tries` limits the number of candidates.
   local function shrink(generators, body, best, tries)
     local function better(candidate)
       if tries <= 0 then return false end
       tries = tries - 1
       local fails, raised, shown, noted = try(generators, body, candidate)
       if not fails then return false, fails == nil end
-      -- Shorter, or the same with a lower number.
+      -- A candidate is simpler if its sequence is shorter, or has the same length and a lower number first.
       if #noted > #best.noted then return false end
       if #noted == #best.noted then
         local is_lower = false
@@ -281,7 +284,7 @@ function property.add(t, core)
           if i > #best.noted - count + 1 then i = #best.noted - count + 1 end
         end
       end
-      -- Some numbers say how many follow: fewer of them, and the number lower by as many.
+      -- Some numbers are the length of what follows: drop some choices, and lower the number by as many.
       for place = 1, #best.noted do
         for _, count in pairs { 8, 4, 2, 1 } do
           local i = place + 1
@@ -294,7 +297,8 @@ function property.add(t, core)
       end
       local i = 1
       while i <= #best.noted do
-        -- The lowest value that still fails, by halving. Where a filter wants none in the middle, the next one above.
+        -- Finds the lowest value that still fails, by halving. If a filter refuses the value in the middle, the next
+        -- higher one is tried.
         local low, high = 0, best.noted[i]
         while low < high and best.noted[i] do
           local middle = low + (high - low) // 2
@@ -315,7 +319,7 @@ function property.add(t, core)
         end
         i = i + 1
       end
-      -- Two at a time, whose difference is what matters.
+      -- Lowers two numbers together, for failures that depend on their difference.
       for first = 1, #best.noted - 1 do
         for second = first + 1, first + 4 do
           local step = best.noted[second] and math_min(best.noted[first], best.noted[second]) or 0
@@ -334,8 +338,8 @@ function property.add(t, core)
   local OPTIONS = { runs = "a whole number", shrinks = "a whole number" }
   local function is_count(value) return math_type(value) == "integer" and value >= 0 end
 
-  --- Calls a function with random values of generators, `runs` times (100). When it raises an error, or returns false, simpler
-  --- values are looked for that it fails for, too, and reported. The values follow from `--seed`.
+  --- Calls a function with random values of generators, `runs` times (100). If it raises an error or returns false, the
+  --- report has simpler values for which it fails, too. `--seed` determines the values.
   function t.forall(generators, body, options)
     if getmetatable(generators) == Generator then generators = { generators } end
     if type(generators) ~= "table" or #generators == 0 then

@@ -1,10 +1,10 @@
--- Where the recordings of tests go: into files that are named after them, each test's into one of its own.
+-- The names of recordings: each test file has its own prefix, and each test its own file.
 
 local concat, sub, gsub = table.concat, string.sub, string.gsub
 
 local recordings = {}
 
--- The name itself, or with a number behind it. `taken` counts who has asked for which.
+-- Returns the name itself, or the name with a number. `taken` counts the uses of each name.
 local function free(taken, name, separator)
   local found = name
   while taken[found] do
@@ -15,7 +15,8 @@ local function free(taken, name, separator)
   return found
 end
 
---- Gives each of the files, which have paths, a directory and a first word for its recordings. Without a blank, no two are taken for one.
+--- Gives each file a directory and a first word for its recordings. The words contain no blank, so no two names of
+--- files and tests can be equal.
 function recordings.prepare(directory, files)
   local taken = {}
   for _, file in ipairs(files) do
@@ -24,7 +25,7 @@ function recordings.prepare(directory, files)
   end
 end
 
---- Gives each of a file's tests, which have paths of names, its recording. Relative to where the runner runs.
+--- Gives each test of a file the path of its recording, relative to the runner's directory.
 function recordings.name(place, tests)
   local taken = {}
   for _, test in ipairs(tests) do

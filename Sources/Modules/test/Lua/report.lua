@@ -1,5 +1,5 @@
--- What the test runner says, for people; the other formats are in files of their own. A reporter gets the events of files as they
--- come, in order of files: begin_file(file), test(file, number, outcome), output(file, text), file_failed(file, failure, title),
+-- Reports for people; the other formats are in their own files. A reporter receives the events of files in the order of
+-- the files: begin_file(file), test(file, number, outcome), output(file, text), file_failed(file, failure, title),
 -- end_file(file), and finish(totals).
 
 local report = {}
@@ -9,7 +9,7 @@ local shown = require "runloop.text".shown
 
 -- Failures as text ----------------------------------------------------------------------------------------------------
 
---- The lines that say what went wrong.
+--- Returns the lines that describe a failure.
 function report.failure_lines(failure)
   local lines = {}
   local head = (failure.where and failure.where .. ": " or "") .. failure.message
@@ -20,12 +20,12 @@ function report.failure_lines(failure)
     lines[#lines + 1] = "traceback:"
     for _, line in ipairs(failure.frames) do lines[#lines + 1] = "  " .. line end
   end
-  -- Messages may hold what other programs have said.
+  -- Messages may contain output of other programs, so control characters are escaped.
   for i, line in ipairs(lines) do lines[i] = shown(line, true) end
   return lines
 end
 
---- All lines of several failures, as one text.
+--- Returns all lines of several failures as one text.
 function report.text_of(failures)
   local lines = {}
   for _, failure in ipairs(failures) do
@@ -44,7 +44,7 @@ function report.clean(text)
 end
 local clean = report.clean
 
---- The same text, for readers who expect UTF-8: U+FFFD in the place of each byte that is none.
+--- Returns the text in valid UTF-8: U+FFFD replaces each byte that is invalid.
 report.valid = require "runloop.text".valid
 
 -- For people ----------------------------------------------------------------------------------------------------------
@@ -58,14 +58,14 @@ function Readable:paint(colour, text)
   return self.coloured and colour and format("\27[%sm%s\27[0m", COLOURS[colour], text) or text
 end
 
---- When a test that failed before has passed.
+--- Describes when a test that failed before has passed.
 function report.flakiness(outcome)
   return format("passed at try %d%s", outcome.flaky, outcome.round and format(" of run %d", outcome.round) or "")
 end
 
 function Readable:begin_file() self.shown = {} end
 
--- Files without a test that was wanted are not mentioned.
+-- Prints the name of a file before its first event; files without a wanted test are not mentioned.
 function Readable:mention(file)
   if self.mentioned == file then return end
   self.mentioned = file
@@ -108,7 +108,7 @@ function Readable:output(file, text)
   self.is_open = text:sub(-1) ~= "\n"
 end
 
--- What a test has printed need not end with its line.
+-- Ends the line that the output of a test may have left open.
 function Readable:close_line()
   if self.is_open then self:write "\n" end
   self.is_open = false
@@ -167,10 +167,10 @@ end
 
 report.formats = { readable = true, tap = true, tap14 = true, junit = true, json = true, github = true }
 
--- Formats that share a file.
+-- Formats that are in the file of another one.
 local FILES = { github = "json", tap14 = "tap" }
 
---- A reporter; `write` takes what it says. `schema`: whose XML it writes.
+--- Returns a reporter, whose text `write` receives. `schema` is the XML schema to follow.
 function report.new(name, write, coloured, schema)
   local class = name == "readable" and Readable or require("runloop.test." .. (FILES[name] or name))[schema or name]
   return setmetatable({

@@ -5,7 +5,7 @@ local system = ...
 
 local type, setmetatable, format, math = type, setmetatable, string.format, math
 
---- Gives `rl` its clock.
+--- Adds the clock to `rl`.
 return function(_, core)
 
   local misuse, describe_value = core.misuse, core.describe_value
@@ -22,14 +22,15 @@ return function(_, core)
     if core.current and core.current.real_time then misuse(name .. ": this test runs in real time") end
   end
 
-  -- How much has come from outside of the loop: what its ports and sources were called for.
+  -- Returns how many times the loop has called ports and sources, which stand for events from outside.
   local function arrivals()
     local calls = rl.current():stats().callbacks
     return calls.port + calls.source
   end
 
-  --- Lets so many seconds pass for everything, and returns when all that was due by then has happened. The clock jumps
-  --- even though it is held, or a descriptor is waited for. `quiet`: not before nothing real has come for so many seconds.
+  --- Moves the clock by a number of seconds, and returns when everything that is due by then has happened. The clock
+  --- jumps even if it is held, or if a task waits for a descriptor. With `quiet`, it jumps only after that many seconds
+  --- without an event from outside.
   function Clock:advance(seconds, options)
     clock_of(self, "rl.clock:advance")
     if type(seconds) ~= "number" or not (seconds >= 0) then
@@ -50,14 +51,14 @@ return function(_, core)
     system.settle()
   end
 
-  --- Lets everything happen that can happen at this moment, in all threads, and returns when only the passing of time, or the
-  --- world outside, can bring more.
+  --- Lets everything happen that can happen at this moment, in all threads. Returns when only the passing of time, or
+  --- the world outside, can cause more.
   function Clock:settle()
     clock_of(self, "rl.clock:settle")
     system.settle()
   end
 
-  --- Jumps to the next timer and lets it fire; returns the seconds that took, or nil if there is none.
+  --- Jumps to the next timer and lets it fire; returns the seconds that passed, or nil if there is no timer.
   function Clock:next()
     clock_of(self, "rl.clock:next")
     local date = system.next_date()
@@ -70,8 +71,8 @@ return function(_, core)
     return seconds
   end
 
-  --- Sets the wall clock, as somebody may set a computer's: rl.time() tells that from now on, and whoever waits for a moment of it
-  --- is told. The monotonic clock of rl.now() goes on as before.
+  --- Sets the wall clock, as a user may set the clock of a computer: rl.time() returns the new time, and tasks that
+  --- wait for a wall-clock time notice. The monotonic clock of rl.now() is unaffected.
   function Clock:set_time(seconds)
     clock_of(self, "rl.clock:set_time")
     if type(seconds) ~= "number" or seconds ~= seconds then
@@ -80,7 +81,7 @@ return function(_, core)
     system.set_wall_clock(seconds)
   end
 
-  --- From now on, until release or the end of the test, the clock moves only by advance and next.
+  --- Holds the clock until release or the end of the test: only advance and next move it.
   function Clock:hold()
     clock_of(self, "rl.clock:hold")
     system.hold(true)

@@ -15,7 +15,7 @@ local inherited, remove = fixtures.inherited, os.remove
 local run = {}
 local core, options
 
--- Of a test's recording: the file from the root on, the title, and the file as the report names it.
+-- Returns the absolute path of a test's recording, its title, and the path as the report names it.
 local function recording_of(test)
   local file = test.recording
   return options.trace_from and options.trace_from .. "/" .. file or file, test.path[#test.path], file
@@ -40,7 +40,7 @@ local function run_after(current, hooks, seconds, failure)
     if not found or found.skip then return end
     if failure then current.more[#current.more + 1] = found else failure = found end
   end
-  -- Each by itself: what one does must not keep the others from cleaning up.
+  -- Each function runs as its own phase, so that a failing one does not keep the others from cleaning up.
   for i = #current.after, 1, -1 do take(phase.run(current, current.after[i], seconds, "end of the test")) end
   for i = 1, #hooks do take(phase.run(current, hooks[i], seconds, "after_each hook")) end
   return failure
@@ -54,7 +54,8 @@ local function body_of(current, node, before)
   end
 end
 
--- Once, on everything as new. Answers "passed", "failed" or "skipped", the failures, and whether this process can go on.
+-- Runs a test once, after a reset. Returns "passed", "failed" or "skipped", the failures, the reason to skip, whether
+-- this process can go on, and the number of the mark.
 local function attempt(test, seed)
   local node = test.node
   local seconds = inherited(node, "timeout") or options.timeout
@@ -106,7 +107,7 @@ local function attempt(test, seed)
   local descriptors, open = leaks.descriptors(fds)
   fixtures.descriptors(open)
   local number, has_closed = events.mark()
-  -- What C takes for its standard output is gone with it.
+  -- If the test has closed the standard output, C code in this process has lost it, too.
   if has_closed then is_clean = false end
   if left then
     for _, more in ipairs { changed, unset, descriptors } do move(more, 1, #more, #left + 1, left) end
@@ -123,14 +124,14 @@ local function attempt(test, seed)
   return failure and not skip and "failed" or skip and "skipped" or "passed", failures, skip, is_clean, number
 end
 
--- Has a test's recording written, and answers what to say of that.
+-- Writes a test's recording, and returns the note about it for the report.
 local function keep_recording(test)
   local whole, title, file = recording_of(test)
   local done, message = system.write_recording(whole, title)
   return done and "recording: " .. file or "the recording cannot be written: " .. message
 end
 
--- The outcome of a test that is expected to fail.
+-- Inverts the outcome of a test that is expected to fail.
 local function turn(node, status, failures)
   local why = inherited(node, "fails")
   if not why then return status, failures end
@@ -142,7 +143,7 @@ local function turn(node, status, failures)
   return status, failures
 end
 
---- Runs a test and tells how it went. Answers its status, and whether this process can go on.
+--- Runs a test and sends its outcome to the runner. Returns its status, and whether this process can go on.
 function run.test(number, test)
   local node = test.node
   local broken = fixtures.go_to(node)
@@ -154,7 +155,7 @@ function run.test(number, test)
   local is_clean, mark, expected
   local tries, rounds, first_failures, seed = 0, 0, nil, options.seed
   local flaky, flaky_round
-  -- One that is there afterwards is this run's.
+  -- Removes the recording of an earlier run, so that a recording found later belongs to this run.
   if options.trace then remove((recording_of(test))) end
   while true do
     if broken then
@@ -198,14 +199,14 @@ function run.test(number, test)
   return status, is_clean
 end
 
---- Begins a file: `settings` are the runner's.
+--- Begins a file. `settings` are the runner's.
 function run.use(library, settings)
   core, options = library, settings
   phase.use(library, settings)
   fixtures.use(library, settings)
 end
 
---- What is open now, tests may find open; and so the collector.
+--- Records the open descriptors and the state of the collector before the first test; tests may find them so.
 function run.note_descriptors()
   fixtures.descriptors(system.open_fds())
   state.note()

@@ -1,11 +1,11 @@
--- What a terminal shows: as much of a VT100's and xterm's language as programs in terminals use.
+-- The contents of a terminal: a subset of the control sequences of VT100 and xterm that covers what programs use.
 
 local Screen = {}
 Screen.__index = Screen
 
 local setmetatable, tonumber = setmetatable, tonumber
 local concat, sub, byte = table.concat, string.sub, string.byte
-local find, match = string.find, 
+local find, match = string.find,
   string.match
 
 local function blank(columns)
@@ -19,7 +19,7 @@ local function clear_all(self)
   for i = 1, self.rows do self.cells[i] = blank(self.columns) end
 end
 
---- An empty one.
+--- Returns an empty screen.
 function Screen.new(rows, columns)
   local self = setmetatable({
     rows = rows, columns = columns, row = 1, column = 1, top = 1, bottom = rows, rest = "", tabs = 8,
@@ -28,7 +28,7 @@ function Screen.new(rows, columns)
   return self
 end
 
--- Up by so many rows; down where that is less than 0.
+-- Scrolls up by `count` rows, or down if it is negative.
 local function scroll(self, count)
   local from, to = self.top, self.bottom
   if count < 0 then from, to = to, from end
@@ -42,7 +42,7 @@ local function line_feed(self)
   if self.row == self.bottom then scroll(self, 1) elseif self.row < self.rows then self.row = self.row + 1 end
 end
 
--- Wide characters take two columns, combining ones none.
+-- Returns the columns of a character: 2 for wide characters, 0 for combining ones.
 local function width(code)
   if code >= 0x300 and code <= 0x36f or code >= 0x200b and code <= 0x200f or code >= 0xfe00 and code <= 0xfe0f then
     return 0
@@ -117,7 +117,7 @@ function CONTROLS.X(self, n)
   erase(self, self.row, self.column, last < self.columns and last or self.columns)
 end
 
--- Takes cells out of the row of the cursor, and puts as many in.
+-- Removes `n` cells of the cursor's row at `from`, and inserts as many blanks at `to`.
 local function shift(self, n, from, to)
   if self.column > self.columns then return end
   for _ = 1, n < self.columns and n or self.columns do
@@ -152,7 +152,7 @@ end
 function CONTROLS.s(self) self.saved = { self.row, self.column } end
 function CONTROLS.u(self) if self.saved then move(self, self.saved[1], self.saved[2]) end end
 
--- Modes of terminals that matter to what is seen: another screen for programs that take all of it.
+-- Sets a mode of the terminal. Only the alternate screen, for programs that use the whole screen, changes the contents.
 local function set_mode(self, mode, on)
   if mode ~= 47 and mode ~= 1047 and mode ~= 1049 then return end
   if on and not self.other then
@@ -195,7 +195,7 @@ local function escape(self, final)
   end
 end
 
--- Takes one thing from the text; returns where the next begins, or nil when the rest of it is still to come.
+-- Processes one character or control sequence. Returns where the next one begins, or nil if it is incomplete.
 local function step(self, text, at)
   local code = byte(text, at)
   if code == 27 then
@@ -238,7 +238,7 @@ local function step(self, text, at)
   return at + 1
 end
 
---- Shows what a program has written.
+--- Processes the output of a program.
 function Screen:feed(text)
   text = self.rest .. text
   local at = 1
@@ -253,11 +253,11 @@ end
 local Picture = { __name = "screen" }
 Picture.__index = Picture
 
---- All rows, without the spaces at their ends and the empty ones at the end.
+--- Returns all rows as a text, without the spaces at their ends and the empty rows at the end.
 function Picture:text() return (concat(self, "\n"):gsub("\n+$", "")) end
 Picture.__tostring = Picture.text
 
---- The row in which a text is, and from which column on; nil if it is nowhere.
+--- Returns the row that contains a text, and the column where it begins; nil if no row contains it.
 function Picture:find(pattern, plain)
   for i = 1, #self do
     local from = find(self[i], pattern, 1, plain)
@@ -265,7 +265,7 @@ function Picture:find(pattern, plain)
   end
 end
 
---- What it shows now: an array of its rows, with the place of the cursor.
+--- Returns the present contents: an array of rows, with the place of the cursor.
 function Screen:picture()
   local picture = { row = self.row, column = self.column > self.columns and self.columns or self.column }
   for i = 1, self.rows do picture[i] = concat(self.cells[i]):gsub("%s+$", "") end

@@ -1,4 +1,4 @@
--- Snapshots: what a value was when somebody last looked, in a file beside the tests.
+-- Snapshots: earlier values that a person has checked, in a file beside the tests.
 
 local system = ...
 local snapshot = {}
@@ -9,7 +9,7 @@ local values = require "runloop.test.values"
 local core, stored, kinds
 local used, has_changed, path
 
--- A text with many lines of a value: tables by key.
+-- Writes a value as a text of several lines, tables sorted by key.
 local function write(out, value, indent, path_up)
   if type(value) ~= "table" or next(value) == nil or path_up[value] then
     out[#out + 1] = path_up[value] and "<above>" or values.show(value)
@@ -34,7 +34,7 @@ local function text_of(value)
   return concat(out)
 end
 
--- The file: for each snapshot a line "=== name", what kind of value it was, then its lines, each behind a bar.
+-- Reads the file. Each snapshot has a line "=== name", the type of its value, and its lines, each after a bar.
 local function read()
   stored, kinds, used = {}, {}, {}
   local file = io_open(path)
@@ -73,7 +73,7 @@ local function save()
   if not done then core.fail("t.snapshot: cannot write the snapshots: " .. message) end
 end
 
--- The snapshots that no test has used. A test that has failed, or did not run, may have some.
+-- Returns the names of the snapshots that no test has used, except those of tests that failed or did not run.
 local function unused(unfinished)
   local names = {}
   for name in pairs(stored) do
@@ -85,15 +85,16 @@ local function unused(unfinished)
   return names
 end
 
---- Begins a file's snapshots.
+--- Begins the snapshots of a file.
 function snapshot.begin(library)
   core = library
   path = core.path:gsub("%.lua$", "") .. ".snap"
   read()
 end
 
---- Looks for snapshots that no test uses, when all tests of a file have had their turn: with --update they are removed, else named.
---- `unfinished`: the titles of tests that may have used some, had they not failed. Returns a note, or nil.
+--- Looks for unused snapshots when all tests of a file have run: removes them with --update, otherwise names them.
+--- `unfinished` lists the titles of tests that may have further snapshots, because they failed or did not run. Returns
+--- a note, or nil.
 function snapshot.finish(unfinished)
   local names = unused(unfinished)
   if core.options.update then
@@ -109,15 +110,15 @@ function snapshot.finish(unfinished)
   end
 end
 
---- The title that a test's snapshots begin with.
+--- Returns the title with which the snapshots of a test begin.
 function snapshot.title(names) return (concat(names, " › "):gsub("\n", " ")) end
 
 function snapshot.add(t, library)
 
   snapshot.begin(library)
 
-  --- Fails unless a value is what it was when `--update` was last given. A test may have several; `name` tells them apart, or
-  --- else their order.
+  --- Fails unless a value is the same as at the last `--update`. If a test has several snapshots, `name` tells them
+  --- apart, otherwise their order.
   function t.snapshot(value, name)
     local current = core.current
     if not current or not current.node then
@@ -128,14 +129,14 @@ function snapshot.add(t, library)
     local title = snapshot.title(require "runloop.test.fixtures".full_name(current.node))
     title = title .. " › " .. (name or tostring(current.snapshots)):gsub("\n", " ")
     local text, kind = text_of(value), type(value)
-    -- Two of one name would take the place of each other's.
+    -- Two different snapshots with one name would overwrite each other.
     local other = used[title]
     if other and other.node ~= current.node and (other.text ~= text or other.kind ~= kind) then
       core.fail(format("another test has the snapshot '%s', too, and it is different: "
         .. "give the tests, or the snapshots, names of their own", title))
     end
     used[title] = { node = current.node, text = text, kind = kind }
-    -- Files of before do not say what kind it was.
+    -- Older files do not contain the type of the value.
     local is_kind = not kinds[title] or kinds[title] == kind
     if stored[title] == text and is_kind and (kinds[title] or not core.options.update) then return value end
     if core.options.update then

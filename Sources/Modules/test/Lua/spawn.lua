@@ -1,4 +1,5 @@
--- Programs that a test runs from outside: t.spawn. They are those of runloop.process, of which the test hears all.
+-- Programs that a test runs as a user would: t.spawn. They are programs of runloop.process, with callbacks that collect
+-- their output and their end.
 
 local rl = require "runloop"
 local programs = require "runloop.process.programs"
@@ -15,7 +16,7 @@ Process.__index = Process
 
 local core
 local io = io
--- What another build of rlhost mentions, too.
+-- The name of the variable is part of every build of rlhost, so is_rlhost searches for it.
 local CLOCK_VARIABLE = "RLHOST_TEST_CLOCK"
 
 local function misuse(text) core.misuse(text) end
@@ -28,13 +29,13 @@ local function check(self, name)
   return self
 end
 
--- Until something has come of it, or its end. Returns false when so many seconds have passed.
+-- Waits for output or the end of the program. Returns false after that many seconds without either.
 local function pause(self, seconds) return seconds > 0 and self.changed:wait(seconds) or false end
 
--- What it writes -------------------------------------------------------------------------------------------------------
+-- Output -------------------------------------------------------------------------------------------------------------
 
--- What has come in since somebody last asked for all of it is in pieces: to put 64 KB at a time to the end of what is
--- there would take the square of its length.
+-- Returns all output of a stream. New output is kept in pieces until somebody asks for it, because appending 64 KB at a
+-- time to one string would take time proportional to the square of its length.
 local function text_of(self, buffer)
   local pieces = self[buffer]
   if #pieces > 1 then
@@ -44,7 +45,7 @@ local function text_of(self, buffer)
   return pieces[1] or ""
 end
 
--- Keeps what comes of one of its streams; nothing more does after nil.
+-- Returns a callback that keeps the output of a stream; nil ends the stream.
 local function keep(self, buffer)
   return function(_, bytes)
     if bytes then
@@ -71,16 +72,17 @@ local function has_ended(self)
   return self.how ~= nil
 end
 
--- Coverage -------------------------------------------------------------------------------------------------------------
+-- Coverage ------------------------------------------------------------------------------------------------------------
 
--- Where programs leave what they have counted.
+-- The directory in which programs leave their counts.
 local notes
 local function counted_in()
   notes = notes or assert(system.temporary_directory())
   return notes
 end
 
---- Calls a function with the counts that each program has left since the last time. At the end nothing stays.
+--- Calls a function with the counts that each program has left since the last call. With `is_end`, removes the
+--- directory.
 function spawn.each_count(fn, is_end)
   if not notes then return end
   for _, name in pairs(system.entries(notes) or {}) do
@@ -92,12 +94,12 @@ function spawn.each_count(fn, is_end)
   if is_end then os.remove(notes) end
 end
 
--- Starting -------------------------------------------------------------------------------------------------------------
+-- Starting ------------------------------------------------------------------------------------------------------------
 
 local FIELDS = { terminal = "boolean or table", env = "table", directory = "string", name = "string",
   virtual_time = "boolean" }
 
--- Whether a program can live in the test's time: this one, another build of it, or a script that is run by one.
+-- Returns whether a program can run in the test's time: this rlhost, another build of it, or a script that rlhost runs.
 local function is_rlhost(word, directory)
   local path = word:find("/", 1, true) and word or nil
   if path and path:sub(1, 1) ~= "/" and directory then path = directory .. "/" .. path end
@@ -105,14 +107,14 @@ local function is_rlhost(word, directory)
     path = path or system.kind(folder .. "/" .. word) == "file" and folder .. "/" .. word or nil
   end
   local identity = path and system.identity(path)
-  -- That there is none, the start says.
+  -- If the program does not exist, starting it reports that.
   if not identity or identity == system.identity(system.program()) then return true end
   local file <close> = io.open(path, "rb")
   local text = file and file:read "a"
   return not text or text:find(text:sub(1, 2) == "#!" and "rlhost" or CLOCK_VARIABLE, 1, true) ~= nil
 end
 
--- Whatever can be a variable's value, as text.
+-- Returns the environment variables as texts; false removes a variable.
 local function variables(changes)
   local texts = {}
   for name, value in pairs(changes or {}) do
@@ -189,10 +191,10 @@ function spawn.start(options, library)
   return self
 end
 
--- Talking --------------------------------------------------------------------------------------------------------------
+-- Talking -------------------------------------------------------------------------------------------------------------
 
---- Writes a text to its standard input, or types it in its terminal. Waits while it does not read. Returns true, or nil
---- and why not.
+--- Writes a text to the program's standard input, or types it in its terminal. Waits while the program does not read.
+--- Returns true, or nil and an error.
 function Process:write(text)
   check(self, "process:write")
   if type(text) ~= "string" then misuse("process:write: argument #1 must be a string, got a " .. type(text)) end
@@ -200,21 +202,21 @@ function Process:write(text)
   if has_ended(self) or not input:is_open() then return nil, "EPIPE: its standard input is closed", "EPIPE" end
   if text == "" then return true end
   local done, message, code = input:write(text)
-  -- What comes after this call finds it there.
+  -- After this call the program finds the text in its input.
   if done then done, message, code = input:flush() end
   if done then return true end
   if has_ended(self) then return nil, "EPIPE: it has ended", "EPIPE" end
   return nil, message, code
 end
 
---- Ends its standard input. In a terminal: types Ctrl-D.
+--- Ends the program's standard input. In a terminal, types Ctrl-D.
 function Process:close_input()
   check(self, "process:close_input")
   if self.has_terminal then return self:write "\4" end
   self.program.input:close()
 end
 
---- Sends a signal: "INT", "TERM" …, or a number. Returns true, or nil and why not.
+--- Sends a signal: "INT", "TERM" …, or a number. Returns true, or nil and an error.
 function Process:signal(name)
   check(self, "process:signal")
   local number = signals.number("process:signal", name, 1)
@@ -222,7 +224,7 @@ function Process:signal(name)
   return system.signal(self.program:pid(), number)
 end
 
---- Changes the size of its terminal.
+--- Changes the size of the program's terminal.
 function Process:resize(rows, columns)
   check(self, "process:resize")
   if not self.has_terminal then misuse("process:resize: it has no terminal") end
@@ -231,7 +233,7 @@ function Process:resize(rows, columns)
   return done, message, code
 end
 
---- What its terminal shows now: what it has written, as a terminal understands that.
+--- Returns the present contents of the program's terminal.
 function Process:screen()
   check(self, "process:screen")
   if not self.has_terminal then misuse("process:screen: it has no terminal") end
@@ -244,15 +246,15 @@ function Process:screen()
   return self.shown:picture()
 end
 
---- All it has written to its standard output, or in its terminal, until now.
+--- Returns all output on standard output, or in the terminal, until now.
 function Process:output() return text_of(check(self, "process:output"), "written") end
 
---- All it has written to its standard error until now.
+--- Returns all output on standard error until now.
 function Process:errors() return text_of(check(self, "process:errors"), "complained") end
 function Process:is_running() return not has_ended(check(self, "process:is_running")) end
 function Process:pid() return check(self, "process:pid").program:pid() end
 
---- Ends it at once, if it still runs, and everything in its process group.
+--- Kills the program, if it still runs, and everything in its process group.
 function Process:kill()
   check(self, "process:kill")
   if not has_ended(self) then
@@ -263,7 +265,7 @@ function Process:kill()
   self:release()
 end
 
--- Lets go of its descriptors.
+-- Closes the program's descriptors.
 function Process:release() programs.forget(self.program) end
 
 Process.__close = Process.kill

@@ -1,5 +1,5 @@
--- What a test may change of the state that all tests of its file share, for the runner to put back: the collector, hooks, and where
--- io.read and io.write go.
+-- The state that all tests of a file share and a test may change, for the runner to restore: the collector, debug
+-- hooks, and the files of io.read and io.write.
 
 local system = ...
 
@@ -10,12 +10,12 @@ local stdout, format = io.stdout, string.format
 local explain = require "runloop.test.explain"
 
 local state = {}
--- The collector's mode and parameters, as the file has left them when it was loaded.
+-- The collector's mode and parameters after the file was loaded.
 local mode, pause, multiplier, is_running
--- The coroutines in which the test and its hooks ran.
+-- The coroutines in which the test and its hooks have run.
 local coroutines = {}
 
--- Each is told by setting another.
+-- Returns the parameters of the collector. Lua returns one only when another is set.
 local function parameters()
   local pause, multiplier = collectgarbage("setpause", 200), collectgarbage("setstepmul", 100)
   collectgarbage("setpause", pause)
@@ -23,7 +23,7 @@ local function parameters()
   return pause, multiplier
 end
 
---- Notes what there is, before the first test.
+--- Records the state before the first test.
 function state.note()
   is_running = collectgarbage "isrunning"
   mode = collectgarbage "incremental"
@@ -31,7 +31,7 @@ function state.note()
   pause, multiplier = parameters()
 end
 
---- The running coroutine is one of the test's.
+--- Records that the running coroutine belongs to the test.
 function state.enter() coroutines[running()] = true end
 
 local function hook_text(hook)
@@ -40,8 +40,8 @@ local function hook_text(hook)
   return format("debug hook (the function at %s:%d)", explain.source_of(info), info.linedefined)
 end
 
---- Puts all back. Answers what nobody can have meant to leave: hooks, and other files for io.read and io.write; not how the
---- collector is set.
+--- Restores the state. Returns descriptions of changes that are leaks: hooks, and other files for io.read and io.write.
+--- The settings of the collector are restored silently.
 function state.restore()
   local found = {}
   for thread in next, coroutines do

@@ -1,4 +1,4 @@
--- What the test runner says, as TAP: version 13, which all readers know, or version 14.
+-- Reports as TAP: version 13, which all readers know, or version 14.
 
 local report = require "runloop.test.report"
 local clean, valid = report.clean, report.valid
@@ -10,7 +10,7 @@ Tap.__index = Tap
 local Tap14 = setmetatable({ version = "TAP version 14\n" }, Tap)
 Tap14.__index = Tap14
 
--- Readers take a text without a version for version 12, which has no diagnoses.
+-- Readers take a text without a version for version 12, which has no diagnostics.
 Tap.version = "TAP version 13\n"
 
 function Tap:begin_file()
@@ -25,7 +25,7 @@ function Tap:line(ok, title, rest)
   self:write(format("%s %d - %s%s\n", ok and "ok" or "not ok", self.count, valid(tap_name(title)), valid(rest or "")))
 end
 
--- A text in double quotes, as YAML has it: one line.
+-- Returns a text in double quotes, as YAML has it, on one line.
 local function quoted(text)
   text = gsub(valid(text), '[\\"%c]', function(byte)
     return byte == "\n" and "\\n" or byte == "\t" and "\\t" or (byte == '"' or byte == "\\") and "\\" .. byte
@@ -63,7 +63,7 @@ function Tap:test(file, number, outcome)
   elseif outcome.s == "skipped" then
     self:line(true, title, " # SKIP" .. (outcome.skip and outcome.skip ~= "" and " " .. clean(outcome.skip) or ""))
   elseif outcome.expected then
-    -- It fails, as is known: a reader of TAP counts that as no failure.
+    -- The test fails as expected: readers of TAP do not count a TODO as a failure.
     self:line(false, title, " # TODO" .. (outcome.expected ~= "" and " " .. clean(outcome.expected) or ""))
   else
     self:line(outcome.s == "passed", title)

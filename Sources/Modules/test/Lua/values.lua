@@ -1,4 +1,4 @@
--- How the test library compares values, and shows how they differ.
+-- Comparing values, and showing their differences.
 
 local values = {}
 local type, next, pairs = type, next, pairs
@@ -21,12 +21,12 @@ local sorted_keys = values.sorted_keys
 
 local function is_name(key) return type(key) == "string" and key:match "^[%a_][%w_]*$" and not KEYWORDS[key] end
 
--- On one line; `depth` levels of tables, at most `most` fields of each.
+-- Shows a value on one line, with `depth` levels of tables and at most `most` fields of each.
 local function show(value, depth, most)
   return inspector.inspect(value, { is_line = true, depth = depth, most = most })
 end
 
---- A value on one line.
+--- Returns a value as text on one line.
 function values.show(value) return show(value, 4, 40) end
 
 local function brief(value)
@@ -67,13 +67,14 @@ function equal(a, b, seen)
   return table_equal(a, b, seen)
 end
 
---- Whether two values are equal, tables by what is in them.
+--- Returns whether two values are equal; tables are compared by their contents.
 function values.equal(a, b) return equal(a, b, {}) end
 
--- Differences ----------------------------------------------------------------------------------------------------------
+-- Differences ---------------------------------------------------------------------------------------------------------
 
--- The longest common subsequence of two arrays; calls `keep(i, j)`, `drop(i)` and `add(j)` in order. Beginnings and ends
--- that agree are left out of the quadratic part; nil if that is too long.
+-- Finds the longest common subsequence of two arrays, and calls `keep(i, j)`, `drop(i)` and `add(j)` in order. The time
+-- is proportional to the product of the lengths, without the equal elements at both ends. Returns nil if that product
+-- is too large.
 local function align(a, b, n, m, same, keep, drop, add)
   local first = 0
   while first < n and first < m and same(a[first + 1], b[first + 1]) do first = first + 1 end
@@ -119,7 +120,8 @@ local function lines_of(text)
   return lines
 end
 
--- Lines that only the expected text has begin with -, those that only the actual one has with +; three lines around each.
+-- Returns the differing lines with three lines around each. Lines of only the expected text begin with -, those of only
+-- the actual one with +.
 local function text_difference(actual, expected)
   if actual:sub(-1) == "\n" and expected:sub(-1) == "\n" then
     actual, expected = actual:sub(1, -2), expected:sub(1, -2)
@@ -167,7 +169,8 @@ local collect
 
 local function say(list, path, text) list[#list + 1] = (path == "" and "it" or path) .. ": " .. text end
 
--- Arrays of different lengths: elements that were put in or left out, rather than that all behind them differ.
+-- Compares arrays of different lengths by inserted and missing elements, so that the elements after a change do not all
+-- differ.
 local function collect_array(list, path, a, b, n, m, seen)
   local dropped, added, out = nil, nil, {}
   local aligned = align(b, a, m, n, function(x, y) return equal(x, y, {}) end,
@@ -186,7 +189,7 @@ local function collect_array(list, path, a, b, n, m, seen)
 end
 
 function collect(list, path, a, b, seen)
-  -- Tables are gone through once: what is found to be equal further down is not compared at each level above it.
+  -- Tables are compared in one walk: a comparison at each level would repeat that of all levels below it.
   local are_leaves = type(a) ~= "table" or type(b) ~= "table" or has_eq(a) or has_eq(b)
   if rawequal(a, b) or are_leaves and equal(a, b, {}) then return end
   if are_leaves then
@@ -217,7 +220,7 @@ function collect(list, path, a, b, seen)
   end
 end
 
--- Of long strings on one line: where they begin to differ, and what is around that.
+-- Shows where long strings on one line begin to differ, and the text around that place.
 local function long_difference(actual, expected)
   local first, most = 1, #actual < #expected and #actual or #expected
   while first <= most and actual:byte(first) == expected:byte(first) do first = first + 1 end
@@ -230,7 +233,7 @@ local function long_difference(actual, expected)
     { "expected " .. part(expected), "got      " .. part(actual) }
 end
 
---- In what two values differ that are not equal: a headline, and lines with details or nil.
+--- Returns how two unequal values differ: a headline, and an array of details or nil.
 function values.difference(actual, expected)
   if type(actual) == "table" and type(expected) == "table" and not has_eq(actual) and not has_eq(expected) then
     local list = {}

@@ -1,4 +1,4 @@
--- The test runner that runs again what is concerned whenever a file changes.
+-- The watch mode: runs the affected test files again whenever a file changes.
 
 local rl = require "runloop"
 local fs = require "runloop.fs"
@@ -10,7 +10,8 @@ local io, utf8 = io, utf8
 
 local function normal(path) return (path:gsub("^%./", "")) end
 
--- Which test files a change concerns: those that are changed, and those that have loaded what is. All, if none is known.
+-- Returns the test files that a change affects: those that have changed, and those that have loaded a changed file.
+-- Returns all files if it affects none that is known.
 local function concerned(files, changed, dependencies)
   local chosen = {}
   for _, file in ipairs(files) do
@@ -32,7 +33,7 @@ local KEYS = [[
   q      quit
 ]]
 
--- Whether the terminal is ours to ask for keys: not another job's.
+-- Returns whether this job may read keys from the terminal, which belongs to the foreground job only.
 local function has_terminal()
   if not (system.is_terminal(0) and system.is_terminal(1)) then return false end
   local file <close> = io.open "/proc/self/stat"
@@ -40,7 +41,7 @@ local function has_terminal()
   return group ~= nil and group == foreground
 end
 
--- A line, key by key: calls `done` with it, or with nothing after Escape.
+-- Reads a line key by key: calls `done` with it, or without a value after Escape.
 local function read_line(title, done)
   local text = ""
   io.write(title)
@@ -62,7 +63,7 @@ local function read_line(title, done)
   end
 end
 
--- Calls `act` with the name of what a key asks for, and with the text that has been typed for that.
+-- Calls `act` with the name of a key, and with the text that was typed for it.
 local function watch_keys(act)
   if not has_terminal() then return false end
   local terminal = require "runloop.terminal".open()
@@ -85,17 +86,17 @@ local function watch_keys(act)
   return true
 end
 
--- Watching --------------------------------------------------------------------------------------------------------------
+-- Watching ------------------------------------------------------------------------------------------------------------
 
---- Runs the files of paths now and whenever something changes, by calling run_files(files, dependencies, done). `options` are the
---- runner's, `quit` ends it.
+--- Runs the files of paths now and whenever something changes, by calling run_files(files, dependencies, done).
+--- `options` are the runner's; `quit` ends the program.
 local function watch(paths, options, run_files, quit)
   local dependencies, is_running, changed = {}, true, {}
   local soon, run
   local watchers = {}
   local function note(changes)
     for _, change in ipairs(changes) do
-      -- Nobody knows what: then it is everything.
+      -- The watcher has lost events, so any file may have changed.
       if change.kind == "rescan" then changed[""] = true end
       for _, path in pairs { change.path, change.from } do
         if path:find "%.lua$" then changed[normal(path)] = true end
@@ -169,7 +170,7 @@ local function watch(paths, options, run_files, quit)
     asked = function() return choose(paths) end
     run:abandon()
   end)
-  -- An editor writes more than one file, and one file more than once.
+  -- An editor writes several files, and one file several times.
   local rerun = rl.debounce(0.05, function()
     if is_running then return end
     local names = {}
@@ -180,7 +181,7 @@ local function watch(paths, options, run_files, quit)
   end)
   function soon()
     if not is_running then return rerun() end
-    -- A run of what is no longer so is not worth waiting for.
+    -- The current run tests an outdated file, so it ends early.
     local _, concerns = concerned(find_files(paths), changed, dependencies)
     if concerns and run then run:abandon() end
   end

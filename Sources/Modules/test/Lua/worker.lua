@@ -1,5 +1,5 @@
--- The part of the test runner that runs the tests of one file, in a process and a Lua state of its own. What happens is
--- sent to the runner as events.
+-- The part of the test runner that runs the tests of one file, in its own process and Lua state. It sends events to the
+-- runner.
 
 local system = ...
 
@@ -31,7 +31,7 @@ local function matches(name)
   return false
 end
 
--- Whether one of the lines is in the test, or in the call that defines it.
+-- Returns whether one of the lines is in the test, or in the call that defines it.
 local function holds_line(node, lines)
   if not lines then return true end
   local first = tonumber(node.where and node.where:match ":(%d+)$") or 0
@@ -42,7 +42,7 @@ local function holds_line(node, lines)
   return node.parent and node.parent.parent and not node.has_hit and holds_line(node.parent, lines)
 end
 
--- Tests of groups that a line is in, but none of whose tests holds it, are all meant.
+-- If a line is in a group but in none of its tests, all tests of the group are selected.
 local function note_hits(node, lines)
   local hit = false
   for _, child in pairs(node.children) do
@@ -90,8 +90,8 @@ local function collect_tests(node, tests, random, alone, skip, part)
   end
 end
 
--- One part of all the tests: every file's, so that the parts are about as long. Which one a test is in does not depend on the order
--- in which they run: the machines may each shuffle with a seed of their own.
+-- Returns one part of the tests. Each file is split, so that the parts take about the same time. The part of a test
+-- does not depend on the order of the tests, because each machine may shuffle with its own seed.
 local function shard(root)
   local tests, part, count = {}, {}, options.shard[2]
   collect_tests(root, tests, nil, false, nil)
@@ -115,7 +115,7 @@ local function replace_exit()
       core.exit = { kind = "exit", message = format("os.exit(%s) was called", shown), where = where }
       system.stop()
     end
-    -- Whoever catches it: the test is over all the same.
+    -- The test ends even if it catches this error.
     error((where and where .. ": " or "") .. format("os.exit(%s) was called", shown), 0)
   end
 end
@@ -177,7 +177,7 @@ local function load_tests(path, ...)
   return true
 end
 
--- What has been counted since the last time: a crash must not lose it all.
+-- Sends the counts since the last call, so that a crash loses only the latest ones.
 local function tell_lines(path, is_end)
   local spawn = package_loaded["runloop.test.spawn"]
   if spawn then spawn.each_count(function(found) emit({ k = "lines", files = found }, true) end, is_end) end
@@ -186,7 +186,7 @@ local function tell_lines(path, is_end)
   if next(found) then emit({ k = "lines", files = found }, true) end
 end
 
--- The tested code's own hook takes the place of the one that counts.
+-- A hook of the tested code replaces the one that counts lines.
 local function watch_hooks()
   local sethook, told = debug.sethook, false
   function debug.sethook(...)
@@ -211,7 +211,7 @@ local function dependencies()
   emit { k = "files", files = list }
 end
 
--- Tells of the snapshots that no test of the file uses; `unfinished`: the names of those that did not pass.
+-- Reports the snapshots that no test of the file uses. `unfinished` lists the names of the tests that did not pass.
 local function look_for_snapshots(unfinished)
   local snapshots = package_loaded["runloop.test.snapshot"]
   if not snapshots then
@@ -270,7 +270,7 @@ local function run_file(path, first, ...)
         tell_lines(path)
         told = system.real_clock()
       end
-      -- What is left of it would be the next one's trouble: they go on in a new process.
+      -- The rest of the file runs in a new process, because remains of this test would disturb the next one.
       if not is_clean then
         if options.coverage then tell_lines(path) end
         emit { k = "stop" }
@@ -285,7 +285,7 @@ local function run_file(path, first, ...)
   end
 end
 
---- Runs a file's tests from number `first` on.
+--- Runs the tests of a file from number `first` on.
 function worker.run(path, first, settings, ...)
   options = load("return " .. settings, "=settings", "t", {})()
   emit { k = "begin" }

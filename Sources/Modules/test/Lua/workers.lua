@@ -1,5 +1,5 @@
--- The runner's side of its workers: what starts them, reads what they tell and print, and notices their end. These are methods of a
--- run; see command.lua.
+-- The runner's side of its workers: starts them, reads their events and output, and notices their end. These are
+-- methods of a run; see command.lua.
 
 local rl = require "runloop"
 local system = ...
@@ -11,7 +11,7 @@ local tonumber, load = tonumber, load
 
 local workers = {}
 
---- A worker has begun with something that may take so many seconds.
+--- Records that a worker has begun a phase, which may take `limit` seconds.
 function workers.enter(_, worker, name, limit)
   worker.phase = { name = name, limit = limit, began = system.real_clock(), delayed = 0 }
 end
@@ -19,7 +19,7 @@ end
 --- Ends a worker, and all programs that it has left.
 function workers.kill(_, worker) system.signal(worker.pid, 15) end
 
--- For how long each thread of a process could have run and had no processor, in seconds.
+-- Returns, for each thread of a process, the seconds for which it was ready but had no processor.
 local function delays(pid)
   local found = {}
   for _, thread in ipairs(system.entries(format("/proc/%d/task", pid)) or {}) do
@@ -30,7 +30,8 @@ local function delays(pid)
   return found
 end
 
---- Time in which a worker waits for a processor is none that its test takes. Looked at only where it lasts.
+--- Subtracts the time for which a worker waited for a processor from the time of its phase, once the phase has lasted 1
+--- second.
 function workers.note_delays(worker, phase)
   local now = system.real_clock()
   if now - phase.began < 1 then return end
@@ -40,9 +41,9 @@ function workers.note_delays(worker, phase)
   phase.delays, phase.looked = found, now
 end
 
--- What it prints -------------------------------------------------------------------------------------------------------
+-- Output -------------------------------------------------------------------------------------------------------------
 
--- Returns whether there may be more.
+-- Reads the output of a worker. Returns whether there may be more.
 local function read_output(worker)
   for _ = 1, 64 do
     if not worker.output then return false end
@@ -59,7 +60,7 @@ local function read_output(worker)
   return true
 end
 
--- Where the beginning of a mark may be, at a text's end.
+-- Returns where a mark may begin at the end of a text; nil if none can.
 local function partial(text, mark)
   for length = #mark + 12 < #text and #mark + 12 or #text, 1, -1 do
     local tail = sub(text, -length)
@@ -70,8 +71,8 @@ local function partial(text, mark)
   end
 end
 
---- Passes on what tests have printed. Behind each test's output is its mark: what comes after that waits until the test's
---- outcome has been told. `last`: there will be no more marks.
+--- Reports what tests have printed. A mark follows the output of each test; the output after it waits until the outcome
+--- of the test was reported. `last` says that no more marks will come.
 function workers.drain(self, worker, last)
   local mark = "\0rlhost:" .. self.secret .. ":"
   local more
@@ -104,7 +105,7 @@ function workers.drain(self, worker, last)
   until not (more and last)
 end
 
--- What it tells --------------------------------------------------------------------------------------------------------
+-- Events -------------------------------------------------------------------------------------------------------------
 
 local function receive(self, worker)
   while worker.channel do
@@ -132,7 +133,7 @@ local function forget(worker, name)
   system.close(port.fd)
 end
 
--- Its end --------------------------------------------------------------------------------------------------------------
+-- The end -------------------------------------------------------------------------------------------------------------
 
 local function describe_end(how, number)
   if how == "signal" then
@@ -143,7 +144,7 @@ local function describe_end(how, number)
   return format("the process ended with status %d", number)
 end
 
--- What a test's process has left of its recording, which it wrote while it died.
+-- Returns a note about the recording that the process of a test has written while it died.
 local function recording_note(self, file, test)
   local path = file.tests[test] and file.tests[test].recording
   if not path then return nil end
@@ -152,7 +153,7 @@ local function recording_note(self, file, test)
   return found and "recording: " .. path or "it has left no recording"
 end
 
--- Blames the test that ran. Returns the number of the test to go on with, or nil.
+-- Attributes the end of a worker to the test that ran. Returns the number of the test to go on with, or nil.
 local function blame(self, worker, file, how, number)
   if worker.is_stopping then return (file.done or 0) < #file.tests and file.done + 1 or nil end
   local failure = { kind = "exit", message = describe_end(how, number) }
@@ -167,10 +168,10 @@ local function blame(self, worker, file, how, number)
     return test < #file.tests and not self.options["fail-fast"] and test + 1 or nil
   end
   if file.planned and (file.done or 0) >= #file.tests then
-    -- All tests had ended; what came after is nobody's.
+    -- All tests had ended, so the failure belongs to none of them.
     failure.message = failure.message .. (worker.was_late and ", after its last test" or " after its last test")
   elseif file.planned then
-    -- Between two tests: the others get another chance, unless that fails as well.
+    -- The worker ended between two tests. The remaining tests get another process, unless that ends there as well.
     local next_test = (file.done or 0) + 1
     self:file_failed(file, failure)
     if file.retried == next_test or self.options["fail-fast"] then return nil end
@@ -180,7 +181,7 @@ local function blame(self, worker, file, how, number)
   self:file_failed(file, failure)
 end
 
--- A worker has gone: the test it ran is to blame, and the rest of its file is given to another one.
+-- Handles the end of a worker: attributes it to the running test, and starts another worker for the rest of the file.
 local function ended(self, worker)
   local how, number = system.ended(worker.pid)
   if not how then return end
@@ -198,7 +199,7 @@ local function ended(self, worker)
   if not self.stopping and self.next <= #self.files then self:start_worker() else self:finish_if_done() end
 end
 
---- What runs at this moment.
+--- Returns a line for each test that runs at this moment.
 function workers.running(self)
   local lines = {}
   for worker in pairs(self.workers) do
@@ -214,12 +215,12 @@ function workers.running(self)
   return lines
 end
 
---- The same, for Ctrl-\.
+--- Prints these lines, on Ctrl-\.
 function workers.explain(self)
   io.stderr:write("\nrlhost: test: what runs now:\n", concat(self:running(), "\n"), "\n")
 end
 
--- Its work -------------------------------------------------------------------------------------------------------------
+-- Work ----------------------------------------------------------------------------------------------------------------
 
 local function send(self, worker, file, first)
   worker.file, worker.last_file = file, file
@@ -238,7 +239,7 @@ local function send(self, worker, file, first)
   end
 end
 
---- Gives it a file, from a test on; or the next file there is; or lets it go.
+--- Gives a worker a file, from a test on, or the next file. Without a further file, lets the worker end.
 function workers.give_work(self, worker, file, first)
   if file then return send(self, worker, file, first) end
   local next_file = not self.stopping and self.files[self.next]
@@ -260,7 +261,7 @@ function workers.start_worker(self, file, first)
   local worker = { pid = pid, pending = "", pieces = {}, mark = 0, marks_told = 0 }
   self.workers[worker] = true
   local function watch(name, fd, callback) worker[name] = { fd = fd, port = rl.on_readable(fd, callback) } end
-  -- What it has printed may have waited for the outcome that has come.
+  -- Output may have waited for the outcome that has just arrived.
   local function listen()
     receive(self, worker)
     self:drain(worker)

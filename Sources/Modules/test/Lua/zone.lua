@@ -1,4 +1,4 @@
--- Whether a text names a time zone: one of the system's, or a rule as POSIX writes it, like CET-1CEST,M3.5.0,M10.5.0/3.
+-- Returns whether a text names a time zone: a zone of the system, or a POSIX rule like CET-1CEST,M3.5.0,M10.5.0/3.
 
 local system = ...
 local getenv = os.getenv

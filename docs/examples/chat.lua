@@ -1,10 +1,10 @@
--- A chat room: who connects is asked for a name, and what one says all others hear.
+-- A chat room: the program asks each visitor for a name, and sends each line to all others.
 --
 --   rlhost chat.lua [PORT]          then, elsewhere: nc localhost PORT
 --
--- One thread serves everybody. lua-socket opens the sockets; the run loop says when there is something to do, so the program
--- sleeps until then, however many people are silent. Nothing here may block: sockets are asked only after the loop has said
--- that they are ready, and answers that do not fit into the kernel's buffer wait for their own "w".
+-- One thread serves everybody. LuaSocket opens the sockets, and the run loop reports when there is something to do, so
+-- the program sleeps until then. Nothing here may block: sockets are read only after the loop has reported that they
+-- are ready, and output that does not fit into the kernel's buffer waits for its own "w".
 
 local rl = require "runloop"
 local socket = require "socket"
@@ -15,7 +15,7 @@ local people, count = {}, 0
 local LONGEST = 1000
 local leave
 
--- Ask for "w" only while something waits to be written: an idle socket is writable all the time.
+-- Wait for "w" only while output is left: an idle socket is writable all the time.
 local function flush(person)
   local sent, reason, partial = person.socket:send(person.out)
   person.out = person.out:sub((sent or partial or 0) + 1)
@@ -37,7 +37,7 @@ end
 function leave(person)
   if not people[person] then return end
   people[person] = nil
-  person.port:invalidate()                    -- before the close: a port must not watch a number that may be used again
+  person.port:invalidate()                    -- before the close: the number may be reused
   person.socket:close()
   if not person.name then return end
   count = count - 1
@@ -57,7 +57,7 @@ local function hear(person, line)
   end
 end
 
--- A piece of input is not a line: it may be half of one, or three.
+-- A piece of input may be half a line, or three lines.
 local function read(person)
   local data, reason, partial = person.socket:receive(4096)
   person.rest = person.rest .. (data or partial or "")

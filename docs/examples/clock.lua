@@ -2,9 +2,9 @@
 --
 --   rlhost clock.lua [TICKS [SECONDS]]
 --
--- Each tick pretends to work for a third of the interval. A program that sleeps, works and sleeps again would fall behind
--- by that much every time. A repeating timer has a grid of fire dates instead, fixed when it is made, so that lateness
--- never adds up: the last column stays small however long the clock runs.
+-- Each tick pretends to work for a third of the interval. A program that sleeps, works and sleeps again would be late
+-- by that much more each time. A repeating timer keeps the fire dates that it got when it was made, so delays never add
+-- up: the last column stays small however long the clock runs.
 
 local rl = require "runloop"
 
@@ -22,13 +22,13 @@ local timer = rl.timer {
   interval = interval,
   name = "clock",
   callback = function(timer, missed)
-    -- Intervals that went by while the loop was busy elsewhere (or the machine asleep) come as a count, not as a burst.
+    -- Intervals that passed while the loop was busy (or the machine slept) come as a number, not as a burst of calls.
     tick = tick + 1 + missed
     local late = rl.now() - (start + tick * interval)
     worst = math.max(worst, late)
     print(("tick %d  %s  %.2f ms late"):format(tick, os.date "%H:%M:%S", late * 1000))
     if tick >= ticks then
-      -- Nothing else is in the loop, so with this the program ends.
+      -- The loop is empty then, so the program ends.
       timer:invalidate()
       print(("worst: %.2f ms"):format(worst * 1000))
     else

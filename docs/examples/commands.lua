@@ -1,10 +1,10 @@
--- A custom source with a command buffer: a small bank, whose orders come from everywhere and are carried out in one place.
+-- A custom source with a command buffer: a small bank that receives orders from everywhere and executes them in one
+-- place.
 --
 --   rlhost commands.lua
 --
--- Timers, sockets, other threads: whoever has something to say posts a command and goes on. The loop performs the source
--- once, when it gets there, for all commands that have come by then. So nothing is carried out in the middle of something
--- else, and a thousand orders cost one wake-up.
+-- A timer, a socket or another thread posts a command and goes on. The loop performs the source once for all commands
+-- that have arrived. So no command runs in the middle of other work, and a thousand orders cost one wake-up.
 
 local rl = require "runloop"
 local loop = rl.current()
@@ -17,7 +17,7 @@ local orders = {
     if amount > balance then return print(("refused: %d of %d"):format(amount, balance)) end
     balance = balance - amount
   end,
-  close = function(_, source) source:invalidate() end,      -- the last thing in the loop: so the program ends
+  close = function(_, source) source:invalidate() end,      -- the last item of the loop: the program ends
 }
 
 local bank = rl.source {
@@ -32,7 +32,7 @@ local bank = rl.source {
 }
 loop:add(bank)
 
--- All of these are posted before the loop gets to look: one batch.
+-- All of these are posted before the loop runs: one batch.
 for day = 1, 5 do bank:post("deposit", day * 10) end
 bank:post("withdraw", 1000)
 

@@ -1,4 +1,4 @@
--- A dashboard in the terminal: how busy the machine is, redrawn once a second and whenever the window's size changes. `q` ends it.
+-- A dashboard in the terminal: the machine's load, drawn each second and when the window's size changes. `q` ends it.
 --
 --   rlhost dashboard.lua
 
@@ -15,7 +15,7 @@ local function contents(path)
   return file:read "a"
 end
 
--- The processor's time since the last call: the part of it that was not idle.
+-- Returns the busy share of the processor's time since the last call.
 local last_busy, last_all = 0, 0
 local function busy()
   local all, idle, number = 0, 0, 0
@@ -43,13 +43,14 @@ local function draw()
   local lines = { terminal.style("bold", "dashboard"), "" }
   local function bar(name, share)
     local filled = math.floor(share * room + 0.5)
-    lines[#lines + 1] = ("%-10s %s%s %3.0f %%"):format(name, terminal.style("reverse", (" "):rep(filled)), ("."):rep(room - filled), share * 100)
+    local done, left = terminal.style("reverse", (" "):rep(filled)), ("."):rep(room - filled)
+    lines[#lines + 1] = ("%-10s %s%s %3.0f %%"):format(name, done, left, share * 100)
   end
   bar("processor", history[#history] or 0)
   bar("memory", memory())
   lines[#lines + 1] = "load       " .. contents("/proc/loadavg"):match "^%S+ %S+ %S+"
   lines[#lines + 1] = ""
-  -- The past, a column for each second.
+  -- The history, with a column for each second.
   local height = math.max(1, rows - #lines - 2)
   for level = height, 1, -1 do
     local line = {}

@@ -1,8 +1,8 @@
--- A development server: builds when a file is saved, serves the result, and has the browser show it.
+-- A development server: builds when a file is saved, serves the result, and makes the browser show it.
 --
 --   rlhost develop.lua SOURCES COMMAND SITE [PORT]     for example: rlhost develop.lua src make out
 --
--- Pages that include <script src="/reload.js"></script> are loaded anew after each build that went well.
+-- Pages that include <script src="/reload.js"></script> are loaded again after each successful build.
 
 local rl = require "runloop"
 local fs = require "runloop.fs"
@@ -43,7 +43,7 @@ end)
 app:files("/*", site)
 
 build {}
--- While a build runs nothing else is built: changes that come meanwhile are one more call afterwards.
+-- Builds never overlap: changes during a build cause one more call afterwards.
 assert(fs.watch(sources, { recursive = true, ignore = { ".git" }, latency = 0.1 }, build))
 local server = assert(http.serve(port, app))
 print("http://" .. server:address() .. "/")

@@ -1,21 +1,21 @@
--- A modal dialogue: while it is open, only what belongs to it happens. Everything else is held back, and comes afterwards.
+-- A modal dialogue: while it is open, only its own events happen. Everything else waits, and comes afterwards.
 --
 --   rlhost dialogue.lua
 --
--- The trick is one line: run the loop again, inside the callback, in another mode. Messages and the clock are in the default
--- mode, so they wait; the dialogue's own events, and what was put into both modes, go on. Nobody has to be told to pause,
--- nothing is lost, and the caller reads like plain code: ask, get an answer, go on.
+-- The trick is one line: run the loop again, inside the callback, in another mode. Messages and the clock are in the
+-- default mode, so they wait. The dialogue's own events, and items in both modes, go on. No other code has to know
+-- about the dialogue, no event is lost, and the caller reads like plain code: ask, get an answer, go on.
 
 local rl = require "runloop"
 local loop = rl.current()
 
 local function say(...) print(("%-8s"):format(loop:mode() or "-"), ...) end
 
--- Something that must go on all the time: in both modes.
+-- An item that must go on all the time: it is in both modes.
 local heartbeat = rl.timer { interval = 0.1, name = "heartbeat", callback = function() say "heartbeat" end }
 loop:add(heartbeat, { rl.modes.default, rl.modes.modal })
 
--- Messages come every now and then; in the default mode only.
+-- Messages come now and then, in the default mode only.
 local messages = rl.source {
   name = "messages",
   perform = function(source)

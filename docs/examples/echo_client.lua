@@ -2,7 +2,7 @@
 --
 --   rlhost echo_client.lua [-n NAME] [-q] WORD…          -q: asks the service to end
 --
--- Each request waits in a task of its own, so all are on their way at once; answers may come in any order.
+-- Each request waits in a task of its own, so they run side by side; answers may come in any order.
 
 local rl = require "runloop"
 
@@ -32,7 +32,7 @@ for _, word in ipairs(words) do
   end)
 end
 
--- The loop of this program runs in a mode of its own until the answer is there: nothing else happens meanwhile.
+-- The loop runs in a mode of its own until the answer has come: nothing else happens meanwhile.
 for _, word in ipairs(words) do
   print((assert(echo:request(SHOUT, word, { reply_timeout = 5, reply_mode = "waiting for the echo" }))))
 end

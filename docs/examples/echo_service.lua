@@ -1,9 +1,9 @@
--- An echo service: other programs of the same user send it text, and get it back in capitals.
+-- An echo service: other programs of the same user send it text, and it returns the text in capitals.
 --
 --   rlhost echo_service.lua [NAME]          then, elsewhere: rlhost echo_client.lua hello
 --
--- The port keeps the program alive until the message 0 asks it to end. Messages come one at a time, in the order in which a
--- client sent them; a callback that waits lets the next one in.
+-- The port keeps the program alive until message 0 asks it to end. Messages come one at a time, in the order in which a
+-- client has sent them; while a callback waits, the next one comes.
 
 local rl = require "runloop"
 

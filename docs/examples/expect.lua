@@ -1,6 +1,7 @@
--- expect.lua: logs in to a program that asks questions on a terminal, runs a command there, and shows what it says.
+-- expect.lua: logs in to a program that asks questions on a terminal, runs a command there, and shows its output.
 local process = require "runloop.process"
-local program <close> = assert(process.start { "sh", "-c", arg[1] or "read -p 'login: ' a; read -p 'password: ' b; exec sh", terminal = {} })
+local command = arg[1] or "read -p 'login: ' a; read -p 'password: ' b; exec sh"
+local program <close> = assert(process.start { "sh", "-c", command, terminal = {} })
 
 local function expect(text, answer)
   local before = assert(program.output:read_until(text, { timeout = 10 }))

@@ -24,10 +24,10 @@ end)
 
 app:get("/events", function(request)
   local events = request:respond():events()
-  -- Whoever was away for a while gets what it has missed.
+  -- A client that comes back gets the events that it has missed.
   for id = (tonumber(events.last_id) or count) + 1, count do events:send { data = items[id], id = id } end
   local observer <close> = rl.notifications:observe("item", function(_, item)
-    -- Nobody is to wait for the slowest: whoever does not read loses the connection, and comes again.
+    -- A slow client must not delay the others: if it does not read, it loses its connection, and connects again.
     events:queue { data = item, id = item.id }
   end)
   events:wait_closed()

@@ -13,7 +13,7 @@ LONGEST = 16 << 20
 
 
 def directory():
-    """Where the sockets are: only this user can get there."""
+    """Returns the directory of the sockets, which only this user can enter."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     if runtime.startswith("/") and is_private(runtime):
         return runtime + "/rlhost"
@@ -33,7 +33,7 @@ class RemotePort:
         if not is_private(directory()):
             raise PermissionError(directory() + " is not private")
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        # By a descriptor, since a socket's address has room for a path of 107 bytes only.
+        # Through a descriptor, since a socket's address holds a path of at most 107 bytes.
         file = os.open(directory() + "/" + name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             self.socket.connect(f"/proc/self/fd/{file}")
@@ -50,10 +50,10 @@ class RemotePort:
         return self.conversation
 
     def receive(self):
-        """The next frame: kind, conversation, id, data."""
+        """Returns the next frame: kind, conversation, id, data."""
         magic, version, kind, length, conversation, id, zero = HEAD.unpack(self.read(HEAD.size))
         if magic != b"RL" or version != 1 or zero != 0 or length > LONGEST:
-            raise ConnectionError("this is no frame")
+            raise ConnectionError("this is not a frame")
         return kind, conversation, id, self.read(length)
 
     def read(self, count):
@@ -70,7 +70,7 @@ class RemotePort:
         return self.answer(self.start(REQUEST, id, data))
 
     def send(self, id, data=b""):
-        """Returns when it was handled; a program in a hurry would go on, with up to 256 of them unanswered."""
+        """Sends a message, and returns when it was handled. Up to 256 may be unanswered, so waiting is optional."""
         self.answer(self.start(SEND, id, data))
 
     def answer(self, expected):

@@ -1,10 +1,11 @@
--- A modal dialogue in a real terminal: while it is open only what belongs to it happens, and the caller reads like plain code.
+-- A modal dialogue in a real terminal: while it is open, only its own events happen, and the caller reads like plain
+-- code.
 --
 --   rlhost modal.lua
 --
--- Up and down choose a line, `d` asks whether it is to be deleted, `q` ends this. The clock is in the default mode, so it stands while
--- the dialogue is open, and jumps afterwards; the heart is in both modes, and beats on. Keys go to whoever listens in the mode that
--- runs: nobody has to be told to keep quiet.
+-- Up and down choose a line, `d` asks whether to delete it, `q` ends the program. The clock is in the default mode, so
+-- it stands still while the dialogue is open, and jumps afterwards. The heart is in both modes, and goes on beating.
+-- Keys go to the handlers of the running mode, so no handler has to be switched off.
 
 local rl = require "runloop"
 local terminal = require "runloop.terminal"
@@ -41,9 +42,10 @@ local function beat()
   put(2, 30, beats % 2 == 0 and "heart *" or "heart  ")
 end
 local clock = rl.timer { interval = 1, name = "clock", modes = rl.modes.default, callback = tick }
-local heart = rl.timer { interval = 0.25, name = "heart", modes = { rl.modes.default, rl.modes.modal }, callback = beat }
+local both = { rl.modes.default, rl.modes.modal }
+local heart = rl.timer { interval = 0.25, name = "heart", modes = both, callback = beat }
 
--- Asks, and returns the answer: the loop runs in here, in a mode of its own, until there is one.
+-- Asks, and returns the answer. The loop runs here, in a mode of its own, until the answer has come.
 local function confirm(question)
   local answer
   put(10, 5, "+" .. ("-"):rep(#question + 10) .. "+")

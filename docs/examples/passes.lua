@@ -1,13 +1,13 @@
--- Draws what each pass of the loop did: one line for a pass, from "about to fire timers" to its end.
+-- Draws each pass of the loop on one line: from "about to fire timers" to its end.
 --
 --   rlhost passes.lua
 --
 --   T S     the pass has begun: timers, then sources are next
 --   (name)  a callback ran
---   z 20    the loop slept, for so many milliseconds
+--   z 20    the loop slept for 20 milliseconds
 --
--- Two timers, a source and a pipe make work. Look for passes that do not sleep: after a source was performed the loop only
--- looks whether anything is ready, and a port that is ready already is handled without going to sleep at all.
+-- Two timers, a source and a pipe make work. Look for passes without sleep: after the loop has performed a source, it
+-- only checks for ready items, and it handles a ready port without going to sleep.
 
 local rl = require "runloop"
 local loop = rl.current()
@@ -40,7 +40,7 @@ end)
 local source = rl.source { perform = function(source) draw "(source)" source:invalidate() end }
 loop:add(source)
 
--- A pipe that has something in it from the start.
+-- A pipe that contains data from the start.
 local uv = require "luv"
 local pipe = uv.pipe()
 uv.fs_write(pipe.write, "hello")

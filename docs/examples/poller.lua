@@ -1,4 +1,4 @@
--- Asks many URLs side by side, and those that fail again, after longer and longer waits.
+-- Requests many URLs side by side, and tries failed ones again, with longer and longer pauses.
 --
 --   rlhost poller.lua URL...    (or one URL in each line of standard input)
 
@@ -8,7 +8,7 @@ local http = require "runloop.http"
 local TRIES, FIRST_WAIT = 4, 0.1
 local client = http.client { connections = 6, timeout = 10 }
 
--- The answer; or nil and what the last try has met.
+-- Returns the answer and the number of tries, or nil and the last error.
 local function ask(url)
   local problem
   for try = 1, TRIES do

@@ -1,4 +1,4 @@
--- A reverse proxy: hands every request on to another server, and its answer back, both as they come.
+-- A reverse proxy: passes every request on to another server and the answer back, piece by piece.
 --
 --   rlhost proxy.lua PORT http://127.0.0.1:8080
 
@@ -7,9 +7,11 @@ local http = require "runloop.http"
 local target = assert(arg[2], "usage: rlhost proxy.lua PORT URL"):gsub("/$", "")
 local client = http.client { follow = 0, decompress = false }
 
--- What concerns one connection only is not handed on.
-local OWN = { connection = true, ["keep-alive"] = true, ["transfer-encoding"] = true, upgrade = true, te = true, trailer = true,
-  host = true, expect = true, ["proxy-connection"] = true }
+-- Fields that concern one connection only are not passed on.
+local OWN = {
+  connection = true, ["keep-alive"] = true, ["transfer-encoding"] = true, upgrade = true, te = true,
+  trailer = true, host = true, expect = true, ["proxy-connection"] = true,
+}
 
 local function others(headers)
   local copy = {}
@@ -25,7 +27,7 @@ local server = assert(http.serve(tonumber(arg[1]), function(request)
     body = has_body and function() return request:read() end or nil }
   if not answer then return { status = 502, body = problem .. "\n" } end
   headers = others(answer.headers)
-  headers["content-type"] = headers["content-type"] or false  -- or one would be added
+  headers["content-type"] = headers["content-type"] or false  -- false: no default is added
   local response <close> = request:respond { status = answer.status, headers = headers }
   for bytes in answer:chunks() do response:write(bytes) end
 end))

@@ -1,9 +1,10 @@
--- `tail -F`: shows what is appended to a file, or written into a fifo, as it comes; also when the file is cut, or another takes its place.
+-- Like `tail -F`: prints text as it is appended to a file or written into a fifo, also after the file is truncated or
+-- replaced.
 --
 --   rlhost tail.lua PATH [SECONDS]
 --
--- The two need different means. A fifo has a descriptor that becomes readable. A plain file is always "readable", even at its end, so the
--- file system is asked to tell of changes. SECONDS ends the program when nothing has come for so long.
+-- The two need different means. A fifo has a descriptor that becomes readable. A plain file is always "readable", even
+-- at its end, so the file system reports its changes. SECONDS ends the program after that much silence.
 
 local rl = require "runloop"
 local fs = require "runloop.fs"
@@ -21,7 +22,7 @@ end
 
 local information = fs.stat(path)
 if information and information.kind ~= "file" then
-  -- Open for writing, too, it does not end with its writers, and opening it waits for nobody.
+  -- Opened for writing as well, it does not end with its writers, and opening it does not wait for one.
   for bytes in assert(net.open(assert(io.open(path, "r+")))):chunks() do show(bytes) end
   return
 end
@@ -36,11 +37,11 @@ local function copy()
   end
 end
 
--- What is there now: the same file as before, perhaps cut, or another.
+-- Looks at the file: it is the same as before, perhaps truncated, or another one.
 local function look()
   local now = fs.stat(path)
   if file and (not now or now.inode ~= inode) then
-    copy()                                    -- what was written before it was moved away
+    copy()                                    -- the rest of the old file
     file:close()
     file = nil
     if now then io.write("tail: ", path, " is another file; from its start:\n") end
@@ -58,4 +59,4 @@ end
 
 look()
 assert(fs.watch(path, { while_writing = true }, look))
-look()                                        -- what came before the watch
+look()                                        -- text from before the watch

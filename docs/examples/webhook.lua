@@ -1,4 +1,4 @@
--- Receives webhooks, and believes only those that are signed with the secret that both sides know (HMAC-SHA256, as GitHub does it).
+-- Receives webhooks, and accepts only those that are signed with the shared secret (HMAC-SHA256, as GitHub does).
 --
 --   SECRET=s rlhost webhook.lua [PORT]
 
@@ -32,9 +32,11 @@ local function sha256(text)
     local w = { string.unpack((">I4"):rep(16), text, at) }
     for i = 17, 64 do
       local x, y = w[i - 15], w[i - 2]
-      w[i] = (w[i - 16] + (turn(x, 7) ~ turn(x, 18) ~ x >> 3) + w[i - 7] + (turn(y, 17) ~ turn(y, 19) ~ y >> 10)) & 0xFFFFFFFF
+      local third, fourth = turn(x, 7) ~ turn(x, 18) ~ x >> 3, turn(y, 17) ~ turn(y, 19) ~ y >> 10
+      w[i] = (w[i - 16] + third + w[i - 7] + fourth) & 0xFFFFFFFF
     end
-    local a, b, c, d, e, f, g, k = table.unpack(h)
+    local a, b, c, d = table.unpack(h)
+    local e, f, g, k = table.unpack(h, 5)
     for i = 1, 64 do
       local first = k + (turn(e, 6) ~ turn(e, 11) ~ turn(e, 25)) + (e & f ~ ~e & g) + K[i] + w[i]
       local second = (turn(a, 2) ~ turn(a, 13) ~ turn(a, 22)) + (a & b ~ a & c ~ b & c)
@@ -52,7 +54,7 @@ local function hmac(key, text)
   return (sha256(with(0x5C) .. sha256(with(0x36) .. text)):gsub(".", function(c) return ("%02x"):format(c:byte()) end))
 end
 
--- How long it takes does not depend on where the texts differ.
+-- Its time does not depend on the place where the texts differ.
 local function is_same(a, b)
   local difference = #a ~ #b
   for i = 1, #a do difference = difference | a:byte(i) ~ (b:byte(i) or 0) end

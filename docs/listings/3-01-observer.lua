@@ -1,10 +1,10 @@
--- Listing 3-1: a thread whose run loop tells an observer what it is doing.
+-- Listing 3-1: a thread whose run loop calls an observer at each step.
 --
 --   rlhost 3-01-observer.lua
 --
--- The thread adds an observer for all activities and a repeating timer, and then runs its loop for a while, again and again.
--- How often the timer fires depends on the machine, the order of what happens does not: so the story of the first fire is
--- printed, and the rest is counted.
+-- The thread adds an observer for all activities and a repeating timer, and then runs its loop three times for a while.
+-- The number of fires depends on the machine, but the order of events does not. So the script prints the events of the
+-- first fire, and counts the rest.
 
 local rl = require "runloop"
 
@@ -14,7 +14,7 @@ local function main()
   local loop = rl.current()
   local told, counts, fires = {}, {}, 0
 
-  -- An observer starts to work when it is added to a mode, and in that mode only.
+  -- An observer works in the modes that it is added to.
   local observer = rl.observer {
     activities = "all",
     name = "reporter",
@@ -25,7 +25,7 @@ local function main()
   }
   loop:add(observer, rl.modes.default)
 
-  -- Made and added in one go.
+  -- Makes and adds it in one step.
   local timer = rl.every(INTERVAL, function()
     fires = fires + 1
     if fires == 1 then told[#told + 1] = "the timer fires" end
@@ -38,7 +38,7 @@ local function main()
     fired[round] = fires > before
   end
 
-  -- For what is left, the thread's loop would go on when this has returned.
+  -- Otherwise these items would keep the thread's loop running after this function.
   timer:invalidate()
   return table.concat(told, "\n  ", 1, 7), fired, counts
 end

@@ -1,13 +1,14 @@
--- Listing 3-2: the main function of a thread that runs its loop until there is a reason to end.
+-- Listing 3-2: the main function of a thread that runs its loop until it has a reason to end.
 --
 --   rlhost 3-02-running.lua
 --
--- The loop returns after each source it has handled, and after ten seconds without one, and says which of the two it was. So the
--- thread looks around in between, and ends when it was stopped, when there is nothing left to wait for, or for a reason of its own.
+-- The loop returns after each source that it has handled, and after ten seconds without one, and its result says which.
+-- The thread checks its state in between. It ends when it was stopped, when nothing is left to wait for, or when its
+-- own condition holds.
 
 local rl = require "runloop"
 
--- What all three threads do. `set_up` adds sources and timers; `is_done` is the "other exit condition".
+-- The main function of all three threads. `set_up` adds sources and timers; `is_done` is the "other exit condition".
 local function skeleton(name, set_up, patience)
   local loop = rl.current()
   local state = { done = false }
@@ -18,7 +19,7 @@ local function skeleton(name, set_up, patience)
     log[#log + 1] = result
     if result == "stopped" or result == "finished" then state.done = true end
   until state.done
-  -- For what is left, the thread's loop would go on when this has returned.
+  -- Otherwise these items would keep the thread's loop running after this function.
   if keep then keep:invalidate() end
   return name .. ": " .. table.concat(log, ", ")
 end
@@ -26,8 +27,9 @@ end
 -- 1. Nothing to wait for: the loop does not even start.
 local function nothing() end
 
--- 2. Two pieces of work come to a source, one after the other; then a timer stops the loop. A timer, because a source that stops the loop has also
---    been handled, and the result tells that: in this form of running, what a source wants to say it must put into `state`.
+-- 2. Two pieces of work come to a source, one after the other; then a timer stops the loop. A source that stops the
+-- loop has also been handled, and the result says only that. So in this form of running, a source must report through
+-- `state`.
 local function stopped(loop)
   local steps = {
     one = function(source) rl.after(0.01, function() source:post "two" end) end,
@@ -48,9 +50,9 @@ local function told(loop, state)
   return port
 end
 
--- 4. Nobody comes, and the thread does some housekeeping each time that it has waited in vain.
+-- 4. No source is signalled, and the thread does some housekeeping after each wait.
 local function timed_out(loop, state)
-  local port = rl.port {}                     -- nobody sends to it; it keeps the loop from finishing
+  local port = rl.port {}                     -- an empty port: it keeps the loop from finishing
   loop:add(port)
   local rounds = 0
   local watch = rl.observer { activities = { "exit" }, callback = function()

@@ -2,14 +2,14 @@
 --
 --   rlhost 3-03-09-command-source.lua
 --
--- The worker makes the source (3-3, 3-7) and adds it to its loop. Its schedule callback registers it with the main thread (3-4,
--- 3-8), which then posts commands (3-9). They are performed in the worker (3-5). When the source goes, its cancel callback has
--- the main thread forget it (3-6, 3-8), and waits until it has.
+-- The worker makes the source (3-3, 3-7) and adds it to its loop. Its schedule callback registers it with the main
+-- thread (3-4, 3-8), which then posts commands (3-9). The worker performs them (3-5). When the source is invalidated,
+-- its cancel callback makes the main thread forget it (3-6, 3-8), and waits until it has.
 
 local rl = require "runloop"
 
--- 3-8: the main thread's list of sources to talk to. These functions run on the main thread, which is where their requests are
--- sent, but they are called by name: what travels there is a copy, and it would bring a list of its own along.
+-- 3-8: the main thread's list of sources. These functions run on the main thread, and requests name them instead of
+-- passing them: a function that is passed is copied, together with its own copy of the list.
 local delegate = { sources = {} }
 package.loaded.delegate = delegate
 
@@ -39,11 +39,11 @@ local function worker()
     quit = function(source) source:invalidate() end,
   }
 
-  -- 3-3 and 3-7: the source. The buffer, its lock, and the object around both are built in: `post` and `commands`.
+  -- 3-3 and 3-7: the source. The buffer, its lock, and their object are built in: `post` and `commands`.
   local source = rl.source {
     name = "calculator",
 
-    -- 3-4: the source has come into a mode of a loop.
+    -- 3-4: the source was added to a mode of a loop.
     schedule = function(source, loop, mode)
       results[#results + 1] = "scheduled in mode " .. mode
       main:perform(function(context) require "delegate".register(context) end, { source = source, loop = loop })
@@ -56,24 +56,25 @@ local function worker()
       end
     end,
 
-    -- 3-6: the source has left a mode. With `wait` this goes on when the main thread has forgotten it.
+    -- 3-6: the source has left a mode. With `wait` this continues after the main thread has forgotten it.
     cancel = function(source, loop, mode)
-      main:perform { function(context) require "delegate".remove(context) end, { source = source, loop = loop }, wait = true }
+      local function remove(context) require "delegate".remove(context) end
+      main:perform { remove, { source = source, loop = loop }, wait = true }
       results[#results + 1] = "cancelled in mode " .. mode
     end,
   }
 
   rl.current():add(source, rl.modes.default)
-  rl.run()                                    -- until the source has gone: nothing else is in the loop
+  rl.run()                                    -- until the source is gone: the loop is empty then
   return results
 end
 
--- 3-9: what the main thread does with a source that it has got to know. One call does all: it puts the command into the buffer,
+-- 3-9: the main thread's use of a registered source. One call does everything: it puts the command into the buffer,
 -- signals the source, and wakes its loop, in this order.
 function delegate.on_register(context)
   context.source:post("add", 2, 3)
   context.source:post("join", "three", "small", "words")
-  -- The long way, for a source that does without the buffer; here there is just nothing new in it.
+  -- The long way, for a source without the buffer; here the buffer has no new command.
   context.source:signal()
   context.loop:wake_up()
   context.source:post "quit"

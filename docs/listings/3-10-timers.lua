@@ -1,20 +1,20 @@
--- Listing 3-10: two timers, one made first and added afterwards, one made and added in one go.
+-- Listing 3-10: two timers, one made first and added afterwards, the other made and added in one step.
 --
 --   rlhost 3-10-timers.lua
 --
--- All times are a tenth of the chapter's. What the chapter says of timers in general is tried as well: that they keep to their
--- grid when they are late, fire once for all that they have missed, and only in the modes they are in.
+-- All times are a tenth of the chapter's. The script also tries the chapter's general statements: late timers keep
+-- their grid, fire once for everything that they have missed, and fire only in their modes.
 
 local rl = require "runloop"
 local loop = rl.current()
 
--- Whether a date is on a timer's grid, but for rounding.
+-- Returns whether a date is on a timer's grid, except for rounding.
 local function is_on_grid(date, first, interval)
   local steps = (date - first) / interval
   return math.abs(steps - math.floor(steps + 0.5)) < 1e-3
 end
 
--- The long way: the first fire is a date, and the mode is ours to choose.
+-- The long way: the first fire is a date, and you choose the mode.
 local first_date = rl.now() + 0.1
 local count1, on_grid, late = 0, true, true
 local first = rl.timer {
@@ -43,7 +43,7 @@ print(("fires: %d and %d"):format(count1, count2))
 print("never early: " .. tostring(late))
 print("always on the grid: " .. tostring(on_grid))
 
--- A handler that takes six intervals: the fires that it was in the way of are counted, not made up for.
+-- A handler that takes six intervals: the fires that it prevents are counted, not made up for.
 local started, fires, missed = nil, 0, nil
 rl.every(0.01, function(timer, skipped)
   fires = fires + 1

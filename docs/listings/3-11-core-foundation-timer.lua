@@ -2,8 +2,8 @@
 --
 --   rlhost 3-11-core-foundation-timer.lua
 --
--- The original gives 0.1 as the first fire date. That is a date in the year 2001, so the timer is due at once, and then each 0.3
--- seconds. Here a date of the past does the same. The times are a tenth of the original's.
+-- The original gives 0.1 as the first fire date. That is a date in the year 2001, so the timer is due at once, and then
+-- every 0.3 seconds. A date in the past does the same here. The times are a tenth of the original's.
 
 local rl = require "runloop"
 local loop = rl.current()
@@ -20,7 +20,7 @@ local timer = rl.timer {
   end,
 }
 
--- Common modes are a set, and it can grow: what is in the set's name is in all of them, also in those that come later.
+-- Common modes are a set that can grow. An item in "common" is in all of them, also in those that come later.
 loop:add(timer, rl.modes.common)
 print("in default: " .. tostring(loop:contains(timer, "default")))
 print("in modal: " .. tostring(loop:contains(timer, "modal")))

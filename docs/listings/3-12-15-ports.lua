@@ -1,14 +1,15 @@
--- Listings 3-12 to 3-15: a worker thread that is given a port, and checks in with one of its own.
+-- Listings 3-12 to 3-15: a worker thread that gets a port, and checks in with a port of its own.
 --
 --   rlhost 3-12-15-ports.lua
 --
--- The main thread makes a port, adds it to its loop, and starts the worker with it (3-12). The worker makes a port, too, and sends
--- it along with its first message (3-14, 3-15). So the main thread knows that the worker is there, and how to reach it (3-13).
+-- The main thread makes a port, adds it to its loop, and starts the worker with it (3-12). The worker makes a port,
+-- too, and sends it with its first message (3-14, 3-15). The main thread then knows that the worker exists, and how to
+-- reach it (3-13).
 
 local rl = require "runloop"
 local loop = rl.current()
 
--- The same numbers on both sides: they cross to the worker with its function, as every upvalue does.
+-- The same numbers on both sides: they go to the worker with its function, as every upvalue does.
 local CHECK_IN, WORK, RESULT, QUIT = 100, 101, 102, 103
 
 -- 3-14 and 3-15: the worker.
@@ -22,7 +23,7 @@ local function worker(distant_port)
       if message.id == WORK then
         local words = {}
         for word in message.data:gmatch "%a+" do words[#words + 1] = word end
-        message.reply_port:send { id = RESULT, data = words }       -- a table is as good as bytes
+        message.reply_port:send { id = RESULT, data = words }       -- any value, not only bytes
       elseif message.id == QUIT then
         should_exit = true
       end
@@ -30,21 +31,21 @@ local function worker(distant_port)
   }
   rl.current():add(own, rl.modes.default)
 
-  -- 3-15: the check-in message. It has to be in the port by now or be given up: there is room, so it is.
+  -- 3-15: the check-in message. It must fit into the port at once; there is room, so it does.
   local sent, reason = distant_port:send { id = CHECK_IN, data = "ready", reply_port = own, before = rl.now() }
   assert(sent, reason)
 
-  -- 3-14: until somebody says that it is enough. A date that never comes is infinity.
+  -- 3-14: until the main thread ends it. Infinity is a date that never comes.
   repeat rl.current():run_mode(rl.modes.default, math.huge) until should_exit
-  own:invalidate()                            -- or the thread's loop would stay for it when this has returned
+  own:invalidate()                            -- otherwise it would keep the thread's loop running
   return "the worker ends"
 end
 
--- 3-12: the port comes first, so that nothing can be sent before there is somebody to hear it.
+-- 3-12: the port comes first, so that no message can arrive before it.
 local distant_port
 local port = rl.port {
   name = "main",
-  -- 3-13: what comes from the worker.
+  -- 3-13: messages from the worker.
   callback = function(port, message)
     if message.id == CHECK_IN then
       distant_port = message.reply_port
@@ -53,7 +54,7 @@ local port = rl.port {
     elseif message.id == RESULT then
       print(#message.data .. " words: " .. table.concat(message.data, ", "))
       distant_port:send { id = QUIT }
-      port:invalidate()                       -- nothing else is in the loop: it finishes
+      port:invalidate()                       -- the loop is empty then, and finishes
     end
   end,
 }
@@ -62,7 +63,7 @@ local thread = rl.thread { worker, port, name = "worker" }
 
 print("main loop: " .. loop:run {})
 print(select(2, assert(thread:join())))
-print(select(2, port:send { id = WORK }))     -- the port is gone, and says so
+print(select(2, port:send { id = WORK }))     -- the port is invalid, and the result says so
 
 --[[ expected:
 checked in: ready, from port "worker"

@@ -1,10 +1,10 @@
--- Listing 3-16: a port that has a name, by which others find it.
+-- Listing 3-16: a port with a name, by which others find it.
 --
 --   rlhost 3-16-named-port.lua
 --
--- The chapter registers the port with a name server after it has added it to the loop. Here the name is given when the port is made,
--- and that is when it may be refused: a name belongs to one port at a time. So there is no moment at which a port can be found, but
--- is somebody else's.
+-- The chapter registers the port with a name server after it has added the port to the loop. Here the port gets its
+-- name when it is made, and that call may be refused, since a name belongs to one port at a time. So a name never leads
+-- to somebody else's port.
 
 local rl = require "runloop"
 local loop = rl.current()
@@ -17,19 +17,19 @@ local port = assert(rl.message_port {
   name = NAME,
   callback = function(port, id, data)
     print(("message %d: %s"):format(id, data))
-    -- Later, not here: the sender hears that its message was handled when this function has returned.
+    -- Later, not here: the message counts as handled when this function has returned.
     if data == "that is all" then rl.perform(port.invalidate, port) end
     return #data .. " bytes"
   end,
 })
 loop:add(port, rl.modes.default)
 
--- The name is taken now, and stays so as long as the port is valid.
+-- The name is taken now, as long as the port is valid.
 local second, reason = rl.message_port { name = NAME, callback = print }
 print("a second one: " .. tostring(second), (reason:gsub(":.*", "")))
 
--- Whoever knows the name can send: this thread, another thread, another process of the same user. Here it is a task, which waits for
--- its answers while the loop goes on.
+-- This thread, other threads, and other processes of the same user can send to the name. Here a task sends, and waits
+-- for its answers while the loop goes on.
 rl.task(function()
   local remote = assert(rl.remote_port(NAME))
   print("found: " .. remote:name())

@@ -1,23 +1,25 @@
--- Listings 3-17 to 3-19: a worker thread that knows the main thread by the name of its port, and checks in with its own.
+-- Listings 3-17 to 3-19: a worker thread that finds the main thread by the name of its port, and checks in with its
+-- own.
 --
 --   rlhost 3-17-19-thread-setup.lua
 --
--- The same conversation as in listings 3-12 to 3-15, but nothing but names and bytes goes to and fro. So the worker could as well
--- be another program, in another language.
+-- The same conversation as in listings 3-12 to 3-15, but both sides exchange only names and bytes. So the worker could
+-- also be another program, in another language.
 
 local rl = require "runloop"
 local loop = rl.current()
 
-local MAIN, CHECK_IN, WORK, RESULT, QUIT = "com.example.MainThread", 100, 101, 102, 103
+local MAIN = "com.example.MainThread"
+local CHECK_IN, WORK, RESULT, QUIT = 100, 101, 102, 103
 
 -- 3-19: the worker.
 local function worker(main_name, number)
   local rl = require "runloop"
 
-  -- The way to the main thread, by its name.
+  -- Finds the main thread by its port's name.
   local main = assert(rl.remote_port(main_name))
 
-  -- A port of its own, with a name that no other thread has. If that cannot be had there is nothing to live for.
+  -- A port of its own, with a name that no other thread has. Without it, the worker ends.
   local own_name = "com.example.Thread-" .. number
   local own = assert(rl.message_port {
     name = own_name,
@@ -25,25 +27,25 @@ local function worker(main_name, number)
       if id == WORK then
         main:send(RESULT, own_name .. " says " .. data:upper(), { timeout = 1 })
       elseif id == QUIT then
-        -- Nothing else is in the loop: it finishes. Not at once, because the sender hears that its message was handled when
-        -- this function has returned.
+        -- The loop is empty then, and finishes; later, because the message counts as handled when this function has
+        -- returned.
         rl.perform(port.invalidate, port)
       end
     end,
   })
   rl.current():add(own, rl.modes.default)
 
-  -- The check-in message is the name. One way, with a tenth of a second to get into the main thread's queue.
+  -- The check-in message is the name. It has a tenth of a second to get into the main thread's queue.
   assert(main:send(CHECK_IN, own_name, { timeout = 0.1 }))
   return rl.run()
 end
 
--- 3-18: what comes in.
+-- 3-18: incoming messages.
 local workers = {}                            -- by name
 
 local handlers = {
   [CHECK_IN] = function(_, name)
-    -- The name is all there is to go by.
+    -- The message contains only the name.
     workers[name] = assert(rl.remote_port(name))
     print("checked in: " .. name)
     workers[name]:send(WORK, "hello", { timeout = 1 })
@@ -58,7 +60,7 @@ local handlers = {
 -- 3-17: the port, and then the thread, which gets the port's name.
 local port = assert(rl.message_port {
   name = MAIN,
-  callback = function(port, id, data) handlers[id](port, data) end,   -- returns nothing: there is no answer to wait for
+  callback = function(port, id, data) handlers[id](port, data) end,   -- returns nothing: the answer is empty
 })
 loop:add(port, rl.modes.default)
 local thread = rl.thread { worker, port:name(), 7, name = "worker" }

@@ -2,8 +2,8 @@
 --
 --   rlhost legacy-1-delayed-actions.lua
 --
--- A view that has to be drawn again asks for that with a high order, once however often it is touched. So everything else that
--- happens in the same pass comes first, and the drawing shows its result.
+-- A view that has to be drawn again requests that with a high order, only once however often it changes. So everything
+-- else of the same pass comes first, and the drawing shows its result.
 
 local rl = require "runloop"
 local loop = rl.current()
@@ -11,7 +11,7 @@ local loop = rl.current()
 local draws = 0
 local function draw(what) draws = draws + 1 print("draw " .. what) end
 
--- Each change takes the request back that is queued already, and makes a new one: one drawing for all changes.
+-- Each change cancels the queued request and makes a new one: one drawing for all changes.
 local pending
 local function touch(what)
   if pending then pending:cancel() end
@@ -25,12 +25,12 @@ loop:perform { print, "order 1, queued second", order = 1 }
 loop:perform { function() print "order 0 changes the window" touch "the window, changed" end, modes = "default" }
 touch "a window with a title"
 
--- With a delay it is a timer. Requests are told apart by their function and arguments, to cancel them.
+-- With a delay it is a timer. Function and arguments identify the requests to cancel.
 loop:perform { draw, "in vain", after = 0.01 }
 loop:perform { draw, "later", after = 0.01 }
 print("cancelled: " .. rl.cancel_performs(draw, "in vain"))
 
--- A request waits for its mode, as everything does.
+-- A request waits for its mode, as all items do.
 loop:perform { print, "in modal mode only", modes = rl.modes.modal }
 
 print "the loop starts"

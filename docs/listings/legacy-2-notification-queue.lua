@@ -2,8 +2,8 @@
 --
 --   rlhost legacy-2-notification-queue.lua
 --
--- "asap" is the end of what the loop is doing now, "idle" is when it has nothing left to do, "now" does not wait at all. Whatever is
--- queued with the same name and sender is replaced: three changes are one notification.
+-- "asap" posts after the current work of the loop, "idle" when the loop has nothing left to do, and "now" at once. A
+-- queued notification with the same name and sender is replaced: three changes become one notification.
 
 local rl = require "runloop"
 local loop = rl.current()

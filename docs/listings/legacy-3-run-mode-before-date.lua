@@ -2,17 +2,17 @@
 --
 --   rlhost legacy-3-run-mode-before-date.lua
 --
--- `run_mode` handles one input source, or waits until its date; timers fire meanwhile and do not end it. Its result says whether
--- there was anything to run for.
+-- `run_mode` handles one input source, or waits until its date; timers fire meanwhile and do not end it. It returns
+-- false if the mode was empty.
 
 local rl = require "runloop"
 local loop = rl.current()
 local MODE = "com.example.answers"
 
--- An empty mode: there is nothing to wait for, whatever the date.
+-- An empty mode has nothing to wait for, whatever the date.
 print("nothing in it: " .. tostring(loop:run_mode(MODE, math.huge)))
 
--- 1. For ever, or until the mode is empty.
+-- 1. Forever, or until the mode is empty.
 local port
 port = rl.port { callback = function(port, message)
   print("message " .. message.data)
@@ -25,7 +25,7 @@ local rounds = 0
 while loop:run_mode(MODE, math.huge) do rounds = rounds + 1 end
 print("rounds: " .. rounds)
 
--- 2. Until something is true that a handler finds out. The timer alone does not end the round: the source that it signals does.
+-- 2. Until a handler sets a condition. The timer alone does not end a round: the source that it signals does.
 local answer
 local source = rl.source { perform = function() answer = 42 end }
 loop:add(source, MODE)
@@ -33,7 +33,7 @@ loop:add(rl.timer { delay = 0.01, callback = function() print "the timer fires" 
 repeat until answer or not loop:run_mode(MODE, math.huge)
 print("the answer: " .. answer)
 
--- 3. Not longer than until a date, for which nothing has to happen.
+-- 3. Until a date at the latest, even if nothing happens.
 local date = rl.now() + 0.03
 print("ran until the date: " .. tostring(loop:run_mode(MODE, date) and rl.now() >= date))
 

@@ -2,24 +2,25 @@
 --
 --   rlhost legacy-4-empty-port.lua
 --
--- A loop with nothing in it returns at once, whatever date it is given. A thread that waits for requests only has nothing in its loop:
--- perform requests do not count, as long as they are not there. A port to which nobody ever sends holds the place.
+-- A loop with nothing in it returns at once, whatever its date. A thread that only waits for requests has nothing in
+-- its loop, since a request counts only while it is queued. A port to which nobody ever sends keeps such a loop
+-- running.
 
 local rl = require "runloop"
 
 local function count_to(n) return select("#", table.unpack({}, 1, n)) end
 
--- Without: the thread is over before anybody can ask it for something.
+-- Without it, the thread has ended before anybody can send it a request.
 local hasty = rl.thread { function() return rl.run() end, name = "hasty" }
 print("without a port: " .. table.concat({ select(2, hasty:join()) }))
 local accepted, reason = pcall(function() hasty:loop():perform(print, "nobody hears that") end)
 print(accepted, (reason:gsub("^.-:%d+: ", "")))
 
--- With: it sleeps, and serves, until the port is taken away or the loop is stopped.
+-- With it, the thread sleeps and serves requests until the port is removed or the loop is stopped.
 local patient = rl.thread {
   function()
     local port <close> = rl.port { name = "placeholder", modes = "default" }
-    return rl.run()                           -- as a thread's loop does by itself when its function has returned
+    return rl.run()                           -- a thread's loop does this after its function anyway
   end,
   name = "patient",
 }

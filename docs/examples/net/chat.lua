@@ -1,4 +1,4 @@
--- A chat room: everybody connects (nc localhost 4000), says a name, and hears the others. A slow reader holds up nobody.
+-- A chat room: clients connect (nc localhost 4000), send a name, and get the others' lines. Slow readers delay nobody.
 --
 --   rlhost chat.lua [PORT]
 
@@ -7,7 +7,7 @@ local room = {}
 
 local function tell(who, text)
   for person in pairs(room) do
-    if person ~= who then person:queue(text, "\n") end     -- never waits; who does not read is dropped in the end
+    if person ~= who then person:queue(text, "\n") end     -- never waits; drops a client that does not read
   end
 end
 

@@ -1,4 +1,5 @@
--- Forwards connections from one place to another, as in: forward.lua 8080 localhost:80, or 5432 unix:/run/postgresql/.s.PGSQL.5432
+-- Forwards connections from one address to another, as in: forward.lua 8080 localhost:80, or 5432
+-- unix:/run/postgresql/.s.PGSQL.5432
 --
 --   rlhost forward.lua WHERE WHERE
 

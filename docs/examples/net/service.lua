@@ -1,5 +1,5 @@
--- A service for the users of this machine, on a Unix socket. Whoever connects is told who they are: the kernel vouches for that.
--- Only the owner of the service may stop it.
+-- A service for the users of this machine, on a Unix socket. It tells each client its user's number, which the kernel
+-- guarantees. Only the owner of the service may stop it.
 --
 --   rlhost service.lua PATH        and then: socat - UNIX-CONNECT:PATH
 

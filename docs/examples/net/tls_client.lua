@@ -1,11 +1,12 @@
--- Asks a web server for a page, by TLS, and prints what was agreed and how the answer begins.
+-- Requests a page from a web server through TLS, and prints the agreed parameters and the beginning of the answer.
 --
 --   rlhost tls_client.lua HOST[:PORT] [CA_FILE]
 
 local net = require "runloop.net"
 
 local host, port = arg[1]:match "^(.-):?(%d*)$"
-local stream <close> = assert(net.connect({ host = host, port = tonumber(port) or 443 }, { tls = { ca = arg[2] }, timeout = 10 }))
+local where = { host = host, port = tonumber(port) or 443 }
+local stream <close> = assert(net.connect(where, { tls = { ca = arg[2] }, timeout = 10 }))
 local tls = stream:tls()
 print(tls.version, tls.certificate.subject)
 

@@ -1,4 +1,4 @@
--- Notices when something has not been heard of for too long.
+-- Calls a function when the last sign of life is too long ago.
 --
 --   local heart = heartbeat.watch(30, function(silence) print("silent for", silence) end)
 --   heart:beat()      -- whenever there is a sign of life

@@ -1,4 +1,4 @@
--- A small program with a prompt: says back in capitals what it is told; "bye" ends it.
+-- A small program with a prompt: repeats each line in capitals; "bye" ends it.
 
 local rl = require "runloop"
 

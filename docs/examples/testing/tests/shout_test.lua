@@ -22,7 +22,7 @@ t.describe("shout", function()
     t.equal(shout:wait(), 0)
   end)
 
-  t.it("ends when it is told to", function()
+  t.it("ends after bye", function()
     local shout <close> = t.spawn { t.rlhost, "shout.lua" }
     shout:wait_for "ready"
     shout:signal "TERM"

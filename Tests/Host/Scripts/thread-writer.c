@@ -1,8 +1,11 @@
-// A module in C that starts a thread of its own, which writes into a pipe after 0.3 s.
+// A module in C that starts a thread of its own, which writes into a pipe after 0.3 s. Closing the pipe waits for the thread: its code
+// is unloaded with the state.
 #include <lauxlib.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <unistd.h>
+
+static pthread_t thread;
 
 static void *write_later(void *end) {
   usleep(300000);
@@ -14,15 +17,14 @@ static void *write_later(void *end) {
 static int start(lua_State *L) {
   int ends[2];
   if (pipe(ends)) return luaL_error(L, "no pipe");
-  pthread_t thread;
   pthread_create(&thread, NULL, write_later, (void *)(intptr_t)ends[1]);
-  pthread_detach(thread);
   lua_pushinteger(L, ends[0]);
   return 1;
 }
 
 static int close_end(lua_State *L) {
   close((int)luaL_checkinteger(L, 1));
+  pthread_join(thread, NULL);
   return 0;
 }
 

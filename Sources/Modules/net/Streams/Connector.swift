@@ -3,15 +3,16 @@ internal import Glibc
 internal import RunLoops
 
 extension Stream {
-    /// How to connect.
+    /// Options of a connection.
     public struct ConnectOptions {
-        /// Of the whole of it, names included; nil: as long as the kernel tries.
+        /// Limit for everything, name lookup included; nil: as long as the kernel tries.
         public var timeout: Duration?
-        /// The own address.
+        /// The local address.
         public var bind: Place?
         public var noDelay = true
         public var keepAlive = true
-        /// TLS begins when it is connected, with this name of the server; it is open when that is agreed on.
+        /// TLS starts once the socket is connected, with `serverName` as the server's name. The stream opens when the
+        /// handshake is done.
         public var tls: TLSContext?
         public var serverName: String?
         public init() {}
@@ -19,10 +20,10 @@ extension Stream {
 }
 
 extension Network {
-    /// A stream that begins to connect when it is first in a mode. Its owner is told how that ends: `opened`.
+    /// Returns a stream that begins to connect when it first enters a mode. Its owner's `opened` reports the result.
     ///
-    /// Several addresses are tried side by side (RFC 8305): the next after 250 ms, or at once when one fails; none is given up
-    /// before another is connected.
+    /// Several addresses are tried side by side (RFC 8305): the next one after 250 ms, or at once if an attempt fails.
+    /// The other attempts go on until one is connected.
     public func stream(
         to place: Place, _ options: Stream.ConnectOptions = .init(), name: String = "", order: Int = 0,
         owner: StreamOwner? = nil, settings: Stream.Settings = .standard
@@ -34,7 +35,7 @@ extension Network {
         return stream
     }
 
-    /// The same in the common modes at once, with a closure that is called when it is connected, or is not.
+    /// Does the same in the common modes at once, and calls a closure with the stream or the failure.
     public func connect(
         to place: Place, _ options: Stream.ConnectOptions = .init(),
         then: @escaping (Result<Stream, StreamFailure>) -> Void
@@ -66,7 +67,7 @@ extension Stream {
             if options.keepAlive { net_set_keep_alive(descriptor, 1, 15, 15, 9) }
         }
         if let context = options.tls {
-            // What was written while it was connecting is to be encrypted, too.
+            // Bytes written while the stream was connecting have to be encrypted, too.
             let written = output
             output = ByteQueue()
             do throws(StreamFailure) {
@@ -104,7 +105,7 @@ extension Stream {
 
 /// Connects a stream to the first of several addresses that answers.
 final class Connector {
-    private unowned(unsafe) let stream: Stream  // it owns us
+    private unowned(unsafe) let stream: Stream  // owns this connector
     private let place: Place
     private let options: Stream.ConnectOptions
     private var left: [net_address] = []
@@ -144,7 +145,7 @@ final class Connector {
             })
     }
 
-    /// The families take turns, beginning with that of the first address.
+    /// Families take turns, beginning with that of the first address.
     private func start(_ found: [net_address]) {
         let first = found.first?.family
         var preferred = found.filter { $0.family == first }[...]
@@ -157,7 +158,7 @@ final class Connector {
         tryNext()
     }
 
-    /// Not within the call that began it.
+    /// Runs `body` in a later callback, never within the call that started the connector.
     private func later(_ body: @escaping (Connector) -> Void) {
         network.loop.perform(in: [.common]) { [weak self] in
             if let self, !isOver { body(self) }
@@ -205,7 +206,7 @@ final class Connector {
                 for mode in stream.modeNames { network.loop.add(attempt, to: mode) }
             }
         case EAGAIN:
-            // So many wait for a Unix socket's server already; the kernel does not say when there is room.
+            // The backlog of the Unix socket is full. The kernel does not report when it has room.
             _ = system.close(fd)
             after(.milliseconds(20)) { [unowned self] in attempt(address) }
         default:
@@ -244,7 +245,7 @@ final class Connector {
         stream.didNotConnect(failure)
     }
 
-    /// Each address, and why not.
+    /// Each address with its error.
     private var summary: StreamFailure {
         guard let first = failures.first?.failure else {
             return StreamFailure("ENOTFOUND", "no address (\(place.text))")
@@ -275,7 +276,7 @@ final class Connector {
         return timer
     }
 
-    // What serves it is in its modes.
+    // Timers and attempts are in the same modes as the stream.
     func entered(_ mode: RunLoop.Mode) {
         for timer in timers { network.loop.add(timer, to: mode) }
         for attempt in attempts { network.loop.add(attempt, to: mode) }
@@ -286,7 +287,7 @@ final class Connector {
         for attempt in attempts { network.loop.remove(attempt, from: mode) }
     }
 
-    /// One address.
+    /// An attempt to connect to one address.
     fileprivate final class Attempt: RunLoop.EdgePort {
         private unowned(unsafe) let connector: Connector
         let taken: Int32

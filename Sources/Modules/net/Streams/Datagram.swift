@@ -2,32 +2,32 @@ internal import CStreams
 internal import Glibc
 public import RunLoops
 
-/// A socket for messages: UDP, or Unix datagrams. CFSocket with kCFSocketDataCallBack.
+/// A socket for messages: UDP, or Unix datagrams. Corresponds to CFSocket with kCFSocketDataCallBack.
 ///
-/// An item of its loop, in modes. Nothing is queued here: what the kernel does not take is refused, what arrives in other modes
-/// waits in the kernel's buffer, or is dropped there.
+/// It is an item of its loop, in modes. It queues nothing: `send` fails if the kernel has no room, and messages that
+/// arrive while the loop runs in other modes wait in the kernel's buffer, or are dropped there.
 public final class Datagram: RunLoop.EdgePort {
     public let network: Network
     public override var word: String { "datagram" }
-    /// Called with each message and where it came from; nil: `receive` takes them.
+    /// Called with each message and its sender's address. nil: messages wait for `receive`.
     public var onMessage: ((Datagram, UnsafeRawBufferPointer, String?) -> Void)? { didSet { updateActivity() } }
     public private(set) var isOpen = true
-    /// For the owner: who waits for a message.
+    /// For the owner: the waiter that waits for a message; 0: none.
     public var receiver = 0 { didSet { updateActivity() } }
     public var isHeld = false { didSet { if !isHeld, isOpen { signal() } } }
     private var readable = true
     private let socket: Int32
     private let family: Int32
-    /// It is for IPv4, too, though its family is the other one.
+    /// An IPv6 socket that takes IPv4, too.
     private var isDual = false
     private let path: [UInt8]?
     private var target: String?
-    /// For messages that are longer than any of UDP.
+    /// A buffer for messages longer than the longest of UDP.
     private var large: UnsafeMutableRawBufferPointer?
 
     /// - Parameters:
-    ///   - place: its own address; nil: the system chooses one of the family.
-    ///   - peer: it receives from there only, and sends there unless told otherwise.
+    /// - place: the local address; nil: the system chooses one of the peer's family.
+    /// - peer: the socket receives from this address only, and sends there by default.
     /// - Throws: EADDRINUSE, EACCES and the like.
     public init(
         _ network: Network, at place: Place?, connectedTo peer: Place? = nil, reusePort: Bool = false,
@@ -47,7 +47,7 @@ public final class Datagram: RunLoop.EdgePort {
             throw StreamFailure("EINVAL", "it is no socket for datagrams (\(place?.text ?? ""))")
         }
         let (owns, others) = (try Self.addresses(place), try Self.addresses(peer))
-        // Of a name with both families that which the other side has, too.
+        // If the name has addresses of both families, take one of a family that the peer has, too.
         var own = owns.first { own in others.isEmpty || others.contains { $0.family == own.family } } ?? owns.first
         if case .path(let name) = place { path = name } else { path = nil }
         func open(_ address: net_address?) -> (family: Int32, socket: Int32) {
@@ -55,7 +55,7 @@ public final class Datagram: RunLoop.EdgePort {
             return (family, network.system.socket(family, Int32(SOCK_DGRAM.rawValue)))
         }
         var made = open(own ?? others.first)
-        // Not every machine has both families.
+        // A machine may lack one of the families.
         if made.socket == -EAFNOSUPPORT, owns.count > 1, let other = owns.first(where: { $0.family != made.family }) {
             own = other
             made = open(other)
@@ -100,7 +100,7 @@ public final class Datagram: RunLoop.EdgePort {
         return all
     }
 
-    /// The first that it can send to, as its family calls it.
+    /// The first address that this socket can send to, in the form of the socket's family.
     private func choose(_ addresses: [net_address]) -> net_address? {
         guard var address = addresses.first(where: { $0.family == family || isDual && $0.family == NET_V4.rawValue })
         else { return nil }
@@ -122,10 +122,10 @@ public final class Datagram: RunLoop.EdgePort {
 
     private var closed: StreamFailure { StreamFailure("EBADF", "the socket is closed") }
 
-    /// Sends one message; never waits, and never queues.
+    /// Sends one message. It never waits or queues.
     ///
-    /// - Parameter place: nil: to the peer.
-    /// - Throws: EAGAIN when the kernel has no room, EMSGSIZE, ECONNREFUSED of an earlier message, and the like.
+    /// - Parameter place: nil: the peer.
+    /// - Throws: EAGAIN if the kernel has no room, EMSGSIZE, ECONNREFUSED because of an earlier message, and the like.
     public func send(_ bytes: UnsafeRawBufferPointer, to place: Place?) throws(StreamFailure) {
         guard isOpen else { throw closed }
         var empty: UInt8 = 0
@@ -145,9 +145,10 @@ public final class Datagram: RunLoop.EdgePort {
         network.loop.noteBytes(self, result, out: true)
     }
 
-    /// The next message, if there is one. The bytes are valid until a stream of this loop, or this, reads again.
+    /// Returns the next message; nil if none has arrived. The bytes are valid until this socket or a stream of this
+    /// loop reads again.
     ///
-    /// - Throws: what the kernel has against an earlier one: ECONNREFUSED.
+    /// - Throws: the kernel's report on an earlier message: ECONNREFUSED.
     public func receive() throws(StreamFailure) -> (UnsafeRawBufferPointer, from: String?)? {
         guard isOpen else { throw closed }
         guard readable else { return nil }
@@ -164,7 +165,7 @@ public final class Datagram: RunLoop.EdgePort {
         return (bytes, net_family_of(&from) == NET_OTHER.rawValue ? nil : SmallAddress.text(&from))
     }
 
-    /// Those of Unix sockets may be longer than any of UDP.
+    /// Messages of Unix sockets may be longer than the longest of UDP.
     private func roomForNext() -> UnsafeMutableRawBufferPointer {
         let usual = UnsafeMutableRawBufferPointer(start: network.scratch, count: Network.scratchSize)
         guard family == NET_LOCAL.rawValue else { return usual }
@@ -177,7 +178,7 @@ public final class Datagram: RunLoop.EdgePort {
         return new
     }
 
-    /// Multicast: receives what is sent to a group, on an interface, by name, or on that which the system chooses.
+    /// Joins or leaves a multicast group, on the interface of this name, or on one that the system chooses.
     public func join(_ group: String, interface: String? = nil, leaves: Bool = false) throws(StreamFailure) {
         guard isOpen else { throw closed }
         var address = net_address()
@@ -191,7 +192,7 @@ public final class Datagram: RunLoop.EdgePort {
         if result < 0 { throw StreamFailure(errno: -result, group) }
     }
 
-    /// Whether messages may go to all of a network.
+    /// Allows or forbids messages to all hosts of a network.
     public func setBroadcast(_ on: Bool) throws(StreamFailure) {
         guard isOpen else { throw closed }
         let result = net_set_broadcast(socket, on ? 1 : 0)
@@ -226,7 +227,7 @@ public final class Datagram: RunLoop.EdgePort {
                 guard let (bytes, from) = try receive() else { return }
                 onMessage(self, bytes, from)
             } catch {
-                // Of a message that was sent before: nobody waits for word of it.
+                // The error belongs to an earlier message whose sender does not wait for a result.
                 continue
             }
         }
@@ -234,7 +235,7 @@ public final class Datagram: RunLoop.EdgePort {
     }
 
     private var teller: Unmanaged<StreamOwner> {
-        // Nothing else is put there: see `init`.
+        // `init` accepts only a StreamOwner here.
         .passUnretained(unsafe unsafeDowncast(owner ?? network.owner, to: StreamOwner.self))
     }
 

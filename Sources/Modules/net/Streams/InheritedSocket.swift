@@ -1,15 +1,15 @@
 internal import CStreams
 
-/// A descriptor that whoever has started this process has handed down to it.
+/// A descriptor that this process has inherited from the one that started it.
 public struct InheritedSocket {
     public enum Kind: String, Sendable { case listener, stream, datagram, other }
 
     public let descriptor: Int32
     public let kind: Kind
-    /// Its own: "127.0.0.1:80", "unix:/run/door".
+    /// The local address: "127.0.0.1:80", "unix:/run/door".
     public let address: String?
 
-    /// From now on it is not handed down any further. nil: there is no such descriptor.
+    /// Returns nil if the descriptor does not exist. Programs that this process starts no longer inherit it.
     public init?(descriptor: Int32) {
         let found = net_inherit(descriptor)
         guard found >= 0 else { return nil }

@@ -1,7 +1,7 @@
 internal import RunLoops
 
 extension Listener {
-    /// Puts a connection into the modes that the listener is in.
+    /// Puts a connection into the listener's modes.
     func enter(_ stream: Stream) {
         let loop = network.loop
         if loop.contains(self, in: .common) {

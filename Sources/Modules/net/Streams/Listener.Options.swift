@@ -1,12 +1,13 @@
 extension Listener {
     public struct Options {
-        /// How many connections may wait in the kernel.
+        /// Connections that may wait in the kernel.
         public var backlog = 4096
-        /// With so many open none is accepted.
+        /// The listener accepts no connection while this number is open.
         public var maxConnections = Int.max
-        /// Several listeners, as of several threads, share the port: the kernel deals connections out.
+        /// Several listeners, for instance one in each thread, share the port. The kernel distributes connections among
+        /// them.
         public var reusePort = false
-        /// Of a Unix socket's file.
+        /// Permissions of a Unix socket's file.
         public var mode: UInt32 = 0o600
         public var settings = Stream.Settings.standard
         public init() {}

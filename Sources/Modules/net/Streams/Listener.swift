@@ -3,33 +3,34 @@ internal import Glibc
 internal import Linux
 public import RunLoops
 
-/// Accepts connections. CFSocket with kCFSocketAcceptCallBack.
+/// Accepts connections. Corresponds to CFSocket with kCFSocketAcceptCallBack.
 ///
-/// An item of its loop: connections that come while the loop runs in another mode wait in the kernel. Those that it accepts
-/// are in its modes. It belongs to its loop's thread.
+/// It is an item of its loop: connections that arrive while the loop runs in another mode wait in the kernel. An
+/// accepted connection enters the listener's modes. A listener belongs to its loop's thread.
 public final class Listener: RunLoop.EdgePort {
     public let network: Network
     public let options: Options
     public let place: Place
-    /// For those that are made without an owner.
+    /// These two closures are called if the listener has no owner of its own.
     public var onConnection: ((Stream) -> Void)?
     public var onTrouble: ((StreamFailure?) -> Void)?
-    /// Connections are accepted one by one: `serves` is set for each.
+    /// The owner accepts connections one by one, and sets `serves` for each.
     public var isManual = false
-    /// The connections are their loop's: `Stream.delivers`.
+    /// Connections that this listener has accepted and that are still open.
     public private(set) var connections = 0
     public private(set) var isOpen = true
-    /// Of all that it accepts; nil: the listener's own.
+    /// The owner of all accepted connections; nil: the listener's own.
     public let connectionOwner: StreamOwner?
     public override var word: String { "listener" }
 
-    /// For the owner: who waits for a connection, and for the end; whether it is being stopped; how many tasks serve connections.
+    /// For the owner: the waiters for a connection and for the end, whether the listener is being stopped, and the
+    /// number of tasks that serve connections.
     public var accepter = 0
     public var stopper = 0
     public var isStopping = false
     public var handlers = 0
 
-    /// Its sockets: of two families, when it listens at both addresses of localhost.
+    /// Its sockets: one of each family if it listens at both addresses of localhost.
     private var sockets: [Socket] = []
     private var file: (path: String, device: UInt64, number: UInt64)?
     private var isPaused = false
@@ -39,7 +40,7 @@ public final class Listener: RunLoop.EdgePort {
     private var lastPort = 0
     private var connectionLabel: UInt32 = 0
 
-    /// One descriptor.
+    /// One socket of the listener.
     private final class Socket: RunLoop.EdgePort {
         unowned(unsafe) let listener: Listener
         var readable = true
@@ -56,9 +57,9 @@ public final class Listener: RunLoop.EdgePort {
         override func takeTurn() { listener.takeTurn() }
     }
 
-    /// Listens, though nothing is accepted before it is in a mode.
+    /// Listens at once, but accepts nothing before it is in a mode.
     ///
-    /// - Parameter place: with numbers for addresses; names are to be asked for first.
+    /// - Parameter place: has numeric addresses; names have to be resolved before.
     /// - Throws: EADDRINUSE, EACCES, EADDRNOTAVAIL and the like.
     public init(
         _ network: Network, at place: Place, _ options: Options = .init(), name: String = "", order: Int = 0,
@@ -110,14 +111,14 @@ public final class Listener: RunLoop.EdgePort {
                     if isEverywhere { return }
                 } catch {
                     last = error
-                    // Not every machine has both families.
+                    // A machine may lack one of the families.
                     if ["EAFNOSUPPORT", "EADDRNOTAVAIL"].contains(error.code), addresses.count > 1 { continue }
                     if isAnyPort, error.code == "EADDRINUSE", !sockets.isEmpty, attempt < 20 { break }
                     throw error
                 }
             }
             if isAnyPort, let failure = last, failure.code == "EADDRINUSE", attempt < 20 {
-                // The other family's port of that number is somebody's: another number.
+                // Another program has this port in the other family: try another number.
                 last = nil
                 for socket in sockets { _ = network.system.close(socket.taken) }
                 sockets = []
@@ -128,7 +129,8 @@ public final class Listener: RunLoop.EdgePort {
         if sockets.isEmpty { throw last ?? StreamFailure("EADDRNOTAVAIL", "no address (\(place.text))") }
     }
 
-    /// A descriptor of its own for a socket that listens already: whoever has handed that down, or serves it next, keeps it.
+    /// Duplicates a socket that listens already. The process that passed it down, or the next one that serves it, keeps
+    /// the original.
     private func adopt(_ number: Int32) throws(StreamFailure) {
         switch net_inherit(number) {
         case Int32(NET_LISTENER.rawValue): break
@@ -170,7 +172,7 @@ public final class Listener: RunLoop.EdgePort {
         return fd
     }
 
-    /// Connections have these options from the socket that accepts them: so no system call of theirs is needed.
+    /// Sets options that accepted connections inherit, so that a connection needs no system call for them.
     private func prepare(_ fd: Int32) {
         _ = net_set_no_delay(fd, 1)
         _ = net_set_keep_alive(fd, 1, 15, 15, 9)
@@ -190,14 +192,14 @@ public final class Listener: RunLoop.EdgePort {
         name.withCPath { path in
             var device: UInt64 = 0
             var number: UInt64 = 0
-            // Another one may have taken its name.
+            // Another socket may have been bound to the path since.
             if net_socket_file(path, &device, &number) != 0, device == file.device, number == file.number {
                 net_unlink(path)
             }
         }
     }
 
-    /// Where it listens, or has listened: "127.0.0.1:43211", with the port that the system has chosen.
+    /// The address at which it listens, or has listened: "127.0.0.1:43211", with the port that the system has chosen.
     public var address: String? {
         guard let first = sockets.first else { return lastAddress }
         var own = net_address()
@@ -229,7 +231,7 @@ public final class Listener: RunLoop.EdgePort {
         if let pause { network.loop.remove(pause, from: mode) }
     }
 
-    /// It has somebody to call.
+    /// Somebody handles connections: accept them.
     public var serves = true {
         didSet {
             updateActivity()
@@ -254,17 +256,17 @@ public final class Listener: RunLoop.EdgePort {
     }
 
     private var teller: Unmanaged<StreamOwner> {
-        // Nothing else is put there: see `init`.
+        // `init` accepts only a StreamOwner here.
         .passUnretained(unsafe unsafeDowncast(owner ?? network.owner, to: StreamOwner.self))
     }
 
-    /// The next connection; nil: there is none now.
+    /// Returns the next connection, or nil if none waits.
     private func accept() -> Stream? {
         let system = network.system
         for socket in sockets where socket.readable {
             var tries = 0
             while true {
-                // The others of the loop have their turn, too, while connections come that are gone already.
+                // Connections that are already gone must not keep others of this loop from their turns.
                 guard tries < 16 else {
                     signal()
                     return nil
@@ -281,7 +283,7 @@ public final class Listener: RunLoop.EdgePort {
                 case EMFILE, ENFILE, ENOBUFS, ENOMEM:
                     backOff(fd, socket)
                     return nil
-                // It was gone before it was accepted; or its network was: the next one.
+                // The connection, or its network, was gone before it was accepted: try the next one.
                 case ECONNABORTED, EINTR, EPROTO, ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP,
                     ENETUNREACH, EPERM:
                     continue
@@ -309,7 +311,7 @@ public final class Listener: RunLoop.EdgePort {
         return stream
     }
 
-    /// There are no more descriptors, or no memory: neither spins nor goes deaf.
+    /// Called when descriptors or memory have run out. It pauses: the loop neither spins nor stops accepting for good.
     private func backOff(_ errno: Int32, _ socket: Socket) {
         let now = network.loop.now.nanoseconds
         let since = troubleSince ?? now
@@ -322,7 +324,7 @@ public final class Listener: RunLoop.EdgePort {
                 "\(text): connections wait to be accepted (\(address ?? place.text)\(limit))")
             teller._withUnsafeGuaranteedRef { $0.troubled(self, failure) }
         } else if now - since > 5_000_000_000, network.reserve >= 0 {
-            // Who has waited so long is better told than left waiting: one at a time.
+            // A client that has waited this long is better off with a closed connection. One is closed at a time.
             net_close(network.reserve)
             var peer = net_address()
             let fd = network.system.accept(socket.taken, &peer)
@@ -352,7 +354,8 @@ public final class Listener: RunLoop.EdgePort {
 
     // MARK: The end
 
-    /// No more is accepted: the port is free again, and a Unix socket's file is gone. Connections go on.
+    /// Accepts no more connections. The port is free again, and the file of a Unix socket is removed. Open connections
+    /// stay open.
     public func close() {
         guard isOpen else { return }
         isOpen = false

@@ -2,32 +2,34 @@ internal import CStreams
 internal import Glibc
 public import RunLoops
 
-/// What the streams of one loop share. Used on the loop's thread; it is to outlive its streams.
+/// State that the streams of one loop share. Use it on the loop's thread, and keep it longer than its streams.
 public final class Network {
     public let loop: RunLoop
     public let system: SystemCalls
-    /// Whom streams tell, unless they are made with an owner of their own.
+    /// The owner of streams that are made without one.
     public let owner: StreamOwner
 
-    /// Where bytes arrive. What a stream leaves there it moves into a buffer of its own, before anybody else runs.
+    /// Memory for received bytes. A stream moves bytes that it does not deliver into a buffer of its own before
+    /// anything else runs.
     let scratch = UnsafeMutableRawPointer.allocate(byteCount: Network.scratchSize, alignment: 16)
     static let scratchSize = 65536
 
-    /// Those with something to send when the turn ends.
+    /// Streams with something to send when the turn ends.
     private var dirty: [Stream] = []
-    /// Those that nobody can reach any more.
+    /// Items that nothing refers to any more.
     private var abandoned: [RunLoop.EdgePort] = []
-    /// Those that are closed, and wait for the peer to be so, too, or for the time to be over.
+    /// Streams that are closed and wait for the peer to close as well, or for their time limit.
     private(set) var draining: [Stream] = []
     private var drainTimer: RunLoop.Timer?
-    /// Held so that a connection can be taken, and closed, when there are no more descriptors.
+    /// A spare descriptor: when descriptors have run out, it is given up so that one connection can be accepted and
+    /// closed.
     var reserve: Int32 = -1
-    /// Asked for names.
+    /// Resolves names.
     public let resolver: Resolver
-    /// Tells of what threads did with files.
+    /// Brings results from the threads that work on files.
     let files: Mailbox
 
-    /// - Parameter system: another one only for tests.
+    /// - Parameter system: replaced in tests only.
     public init(loop: RunLoop, system: SystemCalls = SystemCalls(), owner: StreamOwner = StreamOwner()) {
         self.loop = loop
         self.system = system
@@ -46,7 +48,7 @@ public final class Network {
         if reserve >= 0 { net_close(reserve) }
     }
 
-    /// Sends what was written in this turn. Calls nobody back: who waits has a turn of its own.
+    /// Sends the bytes that were written in this turn. It calls nobody back: a waiter is called in a turn of its own.
     func endTurn() {
         while !dirty.isEmpty {
             let streams = dirty
@@ -64,16 +66,16 @@ public final class Network {
         endTurn()
     }
 
-    /// Sends at once what is left to be sent, as far as the kernel takes it: for the end of the process.
+    /// Sends what is left, as far as the kernel takes it, at once: for the end of the process.
     ///
-    /// - Parameter waits: for the standard output and error until all of it is written.
+    /// - Parameter waits: waits until the standard output and error have been written.
     public func flush(waits: Bool = false) {
         endTurn()
         guard waits else { return }
         for reference in standard { reference.stream?.settle() }
     }
 
-    /// Those that write to the standard output or the standard error.
+    /// Streams that write to the standard output or the standard error.
     private var standard: [Reference] = []
     private struct Reference { weak var stream: Stream? }
 
@@ -87,13 +89,13 @@ public final class Network {
         loop.wantsTurnEnd = true
     }
 
-    /// Closes a stream or a listener soon, that nobody can reach any more. Safe in the middle of anything on the loop's thread.
+    /// Closes a stream or listener that nothing refers to any more, soon. Safe at any point on the loop's thread.
     public func abandon(_ item: RunLoop.EdgePort) {
         abandoned.append(item)
         loop.wantsTurnEnd = true
     }
 
-    /// Two streams that are connected to each other, in the kernel, in no mode yet.
+    /// Returns two streams in no mode that are connected to each other in the kernel.
     ///
     /// - Throws: EMFILE and the like.
     public func pair(owner: StreamOwner? = nil) throws(StreamFailure) -> (Stream, Stream) {
@@ -107,7 +109,7 @@ public final class Network {
         return (first, second)
     }
 
-    // MARK: Closed streams whose peers are not
+    // MARK: Closed streams that wait for their peers
 
     func drain(_ stream: Stream) {
         stream.drainPlace = draining.count
@@ -125,14 +127,15 @@ public final class Network {
         last.drainPlace = place
     }
 
-    /// Closes at once those that are closed, but not yet gone.
+    /// Closes all streams that drain at once.
     public func closeAllDraining() {
         for stream in draining { stream.timeToClose(isFinal: true) }
         drainTimer?.invalidate()
         drainTimer = nil
     }
 
-    /// The timer stays when the last of them has gone, as most do at once: with many short connections the next follows soon.
+    /// The timer stays when the last stream has left, as most do at once: with many short connections another follows
+    /// soon.
     private func scheduleDraining(_ first: RunLoop.Instant) {
         if let drainTimer, drainTimer.fireDate <= first { return }
         drainTimer?.invalidate()

@@ -1,17 +1,17 @@
 internal import Linux
 
-/// What the world has refused: a code that programs compare, and words that name what was tried.
+/// A refusal by the system or the peer: a code for programs, and a text that names the thing.
 ///
-/// Codes are the C library's ("ECONNREFUSED"), and a few of our own: "EOF" for an end of input that came too early,
+/// Codes are those of the C library ("ECONNREFUSED") and a few others: "EOF" for an end of input that came too early,
 /// "ENOTFOUND" for a name, "TLS_CERTIFICATE", "TLS_TRUNCATED", "TLS".
 public final class StreamFailure: Error, Sendable, CustomStringConvertible {
     public let code: String
     /// "connection refused (127.0.0.1:9)", without the code.
     public let message: String
-    /// The message says it all: the code is for programs, and not part of the text.
+    /// The message needs no code before it: the code is for programs only.
     let isPlain: Bool
 
-    /// The time that was given is over.
+    /// A time limit has expired.
     public static let timedOut = StreamFailure(plain: "ETIMEDOUT", "timed out")
 
     public init(_ code: String, _ message: String) {
@@ -29,8 +29,8 @@ public final class StreamFailure: Error, Sendable, CustomStringConvertible {
     }
 
     /// - Parameters:
-    ///   - errno: an error number, positive.
-    ///   - subject: the address, the path: what was tried.
+    /// - errno: an error number, positive.
+    /// - subject: the address or path that the call was about.
     public convenience init(errno: Int32, _ subject: String = "") {
         let text = SystemError.text(of: errno)
         self.init(SystemError.name(of: errno), subject.isEmpty ? text : "\(text) (\(subject))")

@@ -1,20 +1,20 @@
 internal import RunLoops
 
-/// What a stream without a descriptor of its own reads from and writes to.
+/// Reads and writes for a stream whose bytes do not come from a descriptor directly.
 class Backing {
-    /// As `SystemCalls`: a count, 0 at the end, or a negative error number.
+    /// Returns what `SystemCalls` does: a count, 0 at the end, or a negative error number.
     func receive(_ place: UnsafeMutableRawPointer, _ room: Int) -> Int { 0 }
     func send(_ bytes: UnsafeRawBufferPointer) -> Int { 0 }
-    /// Why the last call could not be made, though the next may be: told once.
+    /// Why the last call failed, if later ones may succeed. Reported once.
     func takeRefusal() -> StreamFailure? { nil }
-    /// No more is sent.
+    /// Nothing more will be sent.
     func finish() {}
     func close(reset: Bool) {}
-    /// What it took is not yet where it belongs.
+    /// Bytes that it has accepted are still being written.
     var isBusy: Bool { false }
-    /// Waits until all that it took is where it belongs. Returns the error number of what is lost, or 0.
+    /// Waits until all accepted bytes are written. Returns 0, or the error number if some are lost.
     func finishWriting() -> Int32 { 0 }
-    /// The stream is in one more mode, or in one less.
+    /// The stream has entered or left a mode.
     func entered(_ mode: RunLoop.Mode) {}
     func left(_ mode: RunLoop.Mode) {}
     var address: String? { nil }

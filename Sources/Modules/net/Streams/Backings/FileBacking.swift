@@ -3,18 +3,18 @@ internal import Glibc
 internal import Linux
 internal import RunLoops
 
-/// A file, or a device that cannot be waited for: read and written by threads, since every call may take its time.
+/// A file, or a device that cannot be polled. Threads read and write it, since each call may block.
 final class FileBacking: Backing {
     static let pool = WorkPool("files", limit: 4)
     private let fd: Int32
-    private unowned(unsafe) let stream: Stream  // it owns us
+    private unowned(unsafe) let stream: Stream  // owns this backing
     private let network: Network
-    /// What a thread has read.
+    /// Bytes that a thread has read.
     private var ready: [UInt8] = []
     private var taken = 0
     private var isReading = false
     private var isWriting = false
-    /// What a thread writes, while it does.
+    /// The piece that a thread is writing.
     private var written: Piece?
     private var isAtEnd = false
     private var readFailure: Int = 0
@@ -27,7 +27,7 @@ final class FileBacking: Backing {
         return refusal
     }
 
-    /// Nothing was read ahead: the file's position is the stream's.
+    /// Nothing is buffered: the file's position is the stream's.
     var isUntouched: Bool { !isReading && taken == ready.count && !isAtEnd && readFailure == 0 && !isWriting }
 
     init(_ fd: Int32, _ stream: Stream) {
@@ -37,10 +37,10 @@ final class FileBacking: Backing {
     }
 
     private final class Piece: @unchecked Sendable {
-        // Sendable: a thread has it before the loop does, or after.
+        // Sendable: a thread has it before the loop does, or after, never at the same time.
         var bytes: [UInt8]
         var result = 0
-        /// The thread has done its work.
+        /// The thread has finished.
         let isDone = Lock(false)
         init(_ bytes: [UInt8]) { self.bytes = bytes }
     }
@@ -63,7 +63,7 @@ final class FileBacking: Backing {
     private func read() {
         guard !isReading else { return }
         isReading = true
-        // It is not to be closed while a thread reads from it.
+        // The stream may close its descriptor while a thread still reads: the thread has a duplicate.
         let descriptor = net_duplicate(fd)
         guard descriptor >= 0 else {
             isReading = false
@@ -84,7 +84,7 @@ final class FileBacking: Backing {
         refuse(failure)
     }
 
-    /// There is no thread for it, or no descriptor: that may pass.
+    /// A thread or descriptor is missing for now.
     private func refuse(_ failure: Int32) {
         refusal =
             failure == EAGAIN
@@ -153,7 +153,7 @@ final class FileBacking: Backing {
 
     override func finishWriting() -> Int32 {
         guard isWriting, let written else { return Int32(clamping: -writeFailure) }
-        // A disk that does not answer must not keep the process from ending.
+        // A disk that does not respond must not keep the process from ending: wait 5 s at most.
         for _ in 0..<5000 {
             if written.isDone.withLock({ $0 }) {
                 isWriting = false
@@ -164,7 +164,7 @@ final class FileBacking: Backing {
         return ETIMEDOUT
     }
 
-    /// A thread has some of it.
+    /// A thread is still writing.
     override var isBusy: Bool { isWriting }
 
     override func close(reset: Bool) { isClosed = true }

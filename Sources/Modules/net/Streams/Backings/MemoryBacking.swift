@@ -2,15 +2,15 @@ internal import Glibc
 internal import RunLoops
 
 extension Network {
-    /// What in-memory streams are like.
+    /// Properties of in-memory streams.
     public struct MemoryOptions: Sendable {
-        /// How long a byte is on its way.
+        /// Time that a byte takes to arrive.
         public var latency: Duration
-        /// Bytes per second; 0: any number.
+        /// Bytes per second; 0: unlimited.
         public var bandwidth: Double
-        /// How many bytes arrive at once, at the most; 0: any number.
+        /// Bytes that arrive at once, at most; 0: unlimited.
         public var chunk: Int
-        /// How many may be on their way, or wait to be read, as in the kernel's buffers.
+        /// Bytes that may be on their way or wait to be read, as in the kernel's buffers.
         public var capacity: Int
 
         public init(
@@ -23,7 +23,8 @@ extension Network {
         }
     }
 
-    /// Two streams, connected to each other without a kernel: in the loop's time, simulated or not, and always alike.
+    /// Returns two streams that are connected to each other without a kernel. They follow the loop's time, simulated or
+    /// not, and behave the same in each run.
     public func memoryPair(_ options: MemoryOptions = .init(), owner: StreamOwner? = nil) -> (Stream, Stream) {
         let there = MemoryPipe(options, self)
         let back = MemoryPipe(options, self)
@@ -38,7 +39,7 @@ extension Network {
 final class MemoryPipe {
     private let options: Network.MemoryOptions
     private unowned let network: Network
-    /// In order of arrival; no bytes stand for the end.
+    /// In order of arrival; an empty piece is the end.
     private var pieces: [(date: Int64, bytes: [UInt8])] = []
     private var first = 0
     private var taken = 0
@@ -87,7 +88,7 @@ final class MemoryPipe {
         reader?.expectArrival()
     }
 
-    /// What was on its way is lost, and the reader is told, when word of it arrives.
+    /// Discards the bytes on their way. The reader sees the reset when the latency is over.
     func reset() {
         guard !isReset else { return }
         isReset = true
@@ -97,7 +98,7 @@ final class MemoryPipe {
         reader?.expectArrival()
     }
 
-    /// When the next piece arrives; nil: nothing is on its way.
+    /// When the next piece arrives; nil if none is on its way.
     var nextArrival: Int64? { first < pieces.count ? pieces[first].date : nil }
 
     func receive(_ place: UnsafeMutableRawPointer, _ room: Int) -> Int {
@@ -134,7 +135,7 @@ final class MemoryPipe {
         return n
     }
 
-    /// Whether nobody will read any more.
+    /// The reader is gone: discards all bytes.
     fileprivate func dropReader() {
         reader = nil
         pieces = []
@@ -146,7 +147,7 @@ final class MemoryPipe {
 final class MemoryBacking: Backing {
     private let reads: MemoryPipe
     private let writes: MemoryPipe
-    private unowned(unsafe) let stream: Stream  // it owns us
+    private unowned(unsafe) let stream: Stream  // owns this backing
     private var timer: RunLoop.Timer?
     private var date = Int64.max
     private var isClosed = false
@@ -178,7 +179,7 @@ final class MemoryBacking: Backing {
         timer = nil
     }
 
-    /// Something is on its way: the stream is to look when it arrives.
+    /// Bytes are on their way: signals the stream when they arrive.
     fileprivate func expectArrival() {
         guard !isClosed, let next = reads.nextArrival else { return }
         if next <= stream.network.loop.now.nanoseconds { return arrived() }

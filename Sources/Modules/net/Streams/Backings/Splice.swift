@@ -2,40 +2,40 @@ internal import CStreams
 internal import Glibc
 internal import RunLoops
 
-/// Copies from one stream to another within the kernel, as far as its maker asks: bytes of a file by sendfile, those of sockets
+/// Copies from one stream to another within the kernel, one `step` at a time: from files by sendfile, between sockets
 /// and pipes by splice.
 ///
-/// Between two sockets the kernel wants a pipe. What is in it when the copying ends is not lost: it goes out as if it had been
-/// written. Not thread-safe: it belongs to the streams' loop.
+/// The kernel needs a pipe between two sockets. Bytes that are left in it when copying ends are written to the output.
+/// Not thread-safe: it belongs to the streams' loop.
 public final class Splice {
     public let from: Stream
     public let to: Stream
     private let network: Network
     private let file: FileBacking?
-    /// Between two sockets; -1 where one end is a pipe itself, or a file.
+    /// The pipe between two sockets; -1 if one end is a pipe or a file itself.
     private var inlet: Int32 = -1
     private var outlet: Int32 = -1
-    /// How many bytes are in the pipe.
+    /// Bytes in the pipe.
     private var waiting = 0
-    /// What a thread has done with the file.
+    /// The result of a thread's work on the file.
     private var answer: Int?
     private var isOver = false
     private var hasBegun = false
 
-    /// What one step has brought.
+    /// The result of one step.
     public enum Step {
-        /// So many bytes; 0: the input is at its end.
+        /// The number of bytes; 0: the input has ended.
         case moved(Int)
-        /// There is nothing to be read: wait for `Stream.Unit.readiness`.
+        /// The input is empty: wait for `Stream.Unit.readiness`.
         case waitsForInput
-        /// Nothing more is taken now: wait until nothing is left to send.
+        /// The output is full: wait until nothing is left to send.
         case waitsForOutput
-        /// The kernel cannot, with these two: read and write.
+        /// The kernel cannot copy between these two: use read and write.
         case impossible
         case failed(StreamFailure)
     }
 
-    /// nil where the kernel cannot help: with TLS, in memory, with terminals.
+    /// Returns nil if the kernel cannot copy: with TLS, in memory, with terminals.
     public init?(from: Stream, to: Stream) {
         func isPlain(_ stream: Stream) -> Bool {
             stream.tls == nil && stream.state == .open && (stream.transport == .socket || stream.transport == .pipe)
@@ -54,10 +54,10 @@ public final class Splice {
 
     deinit { finish() }
 
-    /// Moves at most so many bytes, more than 0. Does not wait.
+    /// Moves at most `limit` bytes (more than 0), without waiting.
     public func step(limit: Int) -> Step {
         guard !isOver else { return .impossible }
-        // What was read ahead, or is still to be written, comes first.
+        // Buffered input and unsent output come first.
         if !from.input.isEmpty || from.tls != nil || to.tls != nil { return .impossible }
         if let failure = to.refusalToWrite { return .failed(failure) }
         if !to.output.isEmpty { to.send() }
@@ -65,7 +65,7 @@ public final class Splice {
         guard to.unsent == 0 else { return .waitsForOutput }
         if let file { return step(file, limit) }
         if waiting > 0 { return push() }
-        // Nothing is taken for a peer that has gone before.
+        // Do not take input for a peer that has already gone.
         if !hasBegun, hasGone(to) {
             to.failOutput(StreamFailure(errno: EPIPE, to.subject))
             return .failed(to.outputFailure ?? to.closedFailure)
@@ -76,7 +76,7 @@ public final class Splice {
         guard from.isOpen else { return .failed(from.closedFailure) }
         guard from.readable else { return .waitsForInput }
         let isDirect = inlet < 0
-        // A pipe that is full says the same as one that has nothing to give.
+        // A full output pipe and an empty input both report EAGAIN.
         if isDirect, !to.writable { return waitForOutput() }
         let n = Int(net_splice(from.fdToClose, isDirect ? to.fdToClose : inlet, min(limit, 1 << 20)))
         if n > 0 {
@@ -111,7 +111,7 @@ public final class Splice {
         return poll(&state, 1, 0) == 1 && Int32(state.revents) & (POLLERR | POLLHUP) != 0
     }
 
-    /// From the pipe to where it is to go.
+    /// Moves bytes from the pipe to the output.
     private func push() -> Step {
         let n = to.writable ? Int(net_splice(outlet, to.fdToClose, waiting)) : -Int(EAGAIN)
         if n > 0 {
@@ -133,7 +133,7 @@ public final class Splice {
 
     // MARK: Files
 
-    /// The disk may take its time: a thread waits for it.
+    /// The disk may block: a thread makes the call.
     private func step(_ file: FileBacking, _ limit: Int) -> Step {
         if let done = answer {
             answer = nil
@@ -147,7 +147,7 @@ public final class Splice {
                 from.inputEnded = true
                 return .moved(0)
             case Int(EAGAIN):
-                // Between the thread's word and this there may have been room, of which the loop has been told already.
+                // There may have been room since the thread's call, and the loop has already seen that event.
                 if net_is_ready(to.fdToClose, 1) == 0 { return waitForOutput() }
                 to.writable = true
             case Int(EINVAL), Int(ENOSYS): return .impossible
@@ -159,7 +159,7 @@ public final class Splice {
         }
         guard from.isOpen else { return .failed(from.closedFailure) }
         guard file.isUntouched, to.writable else { return file.isUntouched ? waitForOutput() : .impossible }
-        // Its duplicates last as long as the thread works.
+        // Threads use duplicates, which may outlive the streams' descriptors.
         (from.isShared, to.isShared) = (true, true)
         let source = net_duplicate(from.fdToClose)
         guard source >= 0 else { return .impossible }
@@ -194,7 +194,7 @@ public final class Splice {
         return .waitsForOutput
     }
 
-    /// No more is copied. Calling it again does nothing.
+    /// Ends copying. Calling it again does nothing.
     public func finish() {
         guard !isOver else { return }
         isOver = true

@@ -1,13 +1,13 @@
 public import CStreams
 
-/// The system calls of streams. A test puts one in their place in which calls fail, are interrupted, or do a part.
+/// The system calls of streams. Tests override it with calls that fail, are interrupted, or do a part.
 ///
-/// Each answers with what the call returns, or a negative error number. None of them waits.
+/// Each returns the result of the call, or a negative error number. None of them waits.
 open class SystemCalls {
     public init() {}
 
-    /// A socket that gives or takes less than it was asked for has no more, or no more room: the kernel's word on that, with
-    /// edge-triggered events. A test in which calls do a part says no.
+    /// True if a read or write that was cut short means that the socket is empty or full. That holds for the kernel
+    /// with edge-triggered events. A test whose calls do a part returns false.
     open var partsAreAll: Bool { true }
 
     open func socket(_ family: Int32, _ type: Int32) -> Int32 { net_socket(family, type) }

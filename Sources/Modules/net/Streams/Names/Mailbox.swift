@@ -3,22 +3,22 @@ internal import Glibc
 internal import Linux
 internal import RunLoops
 
-/// Brings what other threads have done to a loop. While it expects something it is in the common modes, and the loop runs for
-/// it; simulated time waits, too.
+/// Brings results from other threads to a loop. While it expects one, it is in the common modes and keeps the loop
+/// running; simulated time waits for it, too.
 final class Mailbox: RunLoop.EdgePort {
     private unowned let home: RunLoop
     var homeLoop: RunLoop { home }
     private let shared: Shared
     private var expected = 0
 
-    /// What other threads have of it.
+    /// The part that other threads use.
     final class Shared: Sendable {
         private let results = Lock<[@Sendable () -> Void]>([])
         fileprivate let event = net_event()
 
         deinit { if event >= 0 { _ = net_close(event) } }
 
-        /// Has a closure called on the loop's thread. Any thread.
+        /// Queues a closure for the loop's thread. Callable on any thread.
         func post(_ result: @escaping @Sendable () -> Void) {
             results.withLock { $0.append(result) }
             var one: UInt64 = 1
@@ -39,13 +39,13 @@ final class Mailbox: RunLoop.EdgePort {
         super.init(serves: true, name: "mailbox")
     }
 
-    /// Has a thread of the pool do something, and the loop call `then` with what came of it. Returns an error number.
+    /// Runs `work` on a thread of the pool, and `then` with its result on the loop. Returns 0 or an error number.
     func run<Result: Sendable>(
         _ pool: WorkPool, _ work: @escaping @Sendable () -> Result, then: @escaping (Result) -> Void
     ) -> Int32 {
         guard shared.event >= 0 else { return EMFILE }
         let shared = shared
-        // Only the loop's thread calls what it was given there.
+        // Only the loop's thread uses these two.
         nonisolated(unsafe) let then = then
         nonisolated(unsafe) let mailbox = self
         WorkPool.noteAwaited(1)
@@ -57,7 +57,7 @@ final class Mailbox: RunLoop.EdgePort {
                     mailbox.hasCome()
                     then(result)
                 }
-                // From now on the descriptor tells.
+                // The event descriptor now shows that there is work.
                 WorkPool.noteAwaited(-1)
             }
         } catch {

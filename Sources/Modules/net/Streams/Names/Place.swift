@@ -1,18 +1,18 @@
 internal import CStreams
 
-/// Where to listen or to connect: a port of a host, or a Unix socket.
+/// An address to listen at or connect to: a port of a host, or a Unix socket.
 public enum Place: Equatable, Sendable {
-    /// "": this machine alone, both families; "*": all its interfaces.
+    /// "": this machine only, both families; "*": all its interfaces.
     case host(String, port: Int)
     case path([UInt8])
     case abstract([UInt8])
-    /// A socket that somebody has handed down: the number of its descriptor.
+    /// An inherited socket: the number of its descriptor.
     case inherited(Int32)
 
-    /// What is wrong with a text or a table that should name a place.
+    /// A mistake in a text or table that should name a place.
     public struct Mistake: Error { public let text: String }
 
-    /// "8080", "host:80", "[::1]:80", "*:80", "unix:/path", "unix:@name".
+    /// Parses "8080", "host:80", "[::1]:80", "*:80", "unix:/path" and "unix:@name".
     public init(parsing text: String, bytes: [UInt8]) throws(Mistake) {
         if bytes.starts(with: "unix:".utf8) {
             let name = Array(bytes.dropFirst(5))
@@ -48,7 +48,7 @@ public enum Place: Equatable, Sendable {
         self = .host(host, port: port)
     }
 
-    /// No host has a space in it.
+    /// The blank makes it impossible as a host's name.
     static let inheritedPrefix = "descriptor "
 
     private static func port(_ text: String) -> Int? {
@@ -59,7 +59,7 @@ public enum Place: Equatable, Sendable {
         return port
     }
 
-    /// Whether it can name anything. A path that is too long is one: see `refusal`.
+    /// Throws if this cannot name anything. A path that is too long passes: see `refusal`.
     public func check() throws(Mistake) {
         switch self {
         case .host(let host, _):
@@ -71,7 +71,7 @@ public enum Place: Equatable, Sendable {
         }
     }
 
-    /// What the kernel would refuse if it were asked: a path that is longer than a Unix socket's can be.
+    /// The error that the kernel would return: for a path longer than a Unix socket's may be.
     var refusal: StreamFailure? {
         switch self {
         case .path(let name), .abstract(let name):
@@ -95,10 +95,10 @@ public enum Place: Equatable, Sendable {
         }
     }
 
-    /// Nobody has to be asked for its addresses.
+    /// The addresses are known without a name lookup.
     public var isNumeric: Bool { addresses?.isEmpty == false }
 
-    /// The addresses, if nobody has to be asked for them.
+    /// The addresses; nil if a lookup is needed.
     var addresses: [net_address]? {
         var address = net_address()
         switch self {
@@ -106,7 +106,7 @@ public enum Place: Equatable, Sendable {
         case .abstract(let name): return net_local(name, name.count, 1, &address) != 0 ? [address] : []
         case .inherited: return []
         case .host(let host, let port):
-            // Of localhost every resolver says the same (RFC 6761), or ought to.
+            // localhost is the loopback interface for every resolver (RFC 6761).
             let isLocal = host.isEmpty || host == "localhost" || host.hasSuffix(".localhost")
             let texts = isLocal ? ["127.0.0.1", "::1"] : host == "*" ? ["::", "0.0.0.0"] : [host]
             let found = texts.compactMap { text in

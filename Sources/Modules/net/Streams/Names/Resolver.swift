@@ -3,19 +3,19 @@ internal import Glibc
 internal import Linux
 internal import RunLoops
 
-/// Finds the addresses of names as every other program does, by getaddrinfo, on threads of its own: at most 4 in a process,
-/// which end when they are idle, and for which nobody waits when the process ends.
+/// Resolves names as other programs do, with getaddrinfo. It blocks, so that it runs on threads: at most 4 in a
+/// process, which end when idle. The process does not wait for them when it ends.
 ///
-/// A question that is cancelled is forgotten; its thread is left to finish. CFHost.
+/// A cancelled question gets no answer; its thread finishes in the background. Corresponds to CFHost.
 public final class Resolver {
     private let mailbox: Mailbox
 
-    // One for the process, made at first use.
+    // One pool for the process, made at first use.
     private static let pool = WorkPool("resolver", limit: 4)
 
     public enum Family: Int32, Sendable { case any = 0, v4 = 1, v6 = 2 }
 
-    /// A question that was asked.
+    /// A question that is waiting for its answer.
     public final class Question {
         fileprivate var then: ((Result<[String], StreamFailure>) -> Void)?
         fileprivate var addresses: (([net_address]) -> Void)?
@@ -28,7 +28,7 @@ public final class Resolver {
 
     init(_ loop: RunLoop) { mailbox = Mailbox(loop) }
 
-    /// Answers with the addresses as texts, without ports, in getaddrinfo's order; later, and never within this call.
+    /// Calls `then` with the addresses as texts, without ports, in getaddrinfo's order; never within this call.
     @discardableResult
     public func resolve(
         _ name: String, family: Family = .any, then: @escaping (Result<[String], StreamFailure>) -> Void
@@ -59,7 +59,7 @@ public final class Resolver {
         _ question: Question, _ name: String, _ family: Family, _ then: @escaping ([net_address]) -> Void
     ) {
         question.addresses = then
-        // What needs nobody's answer.
+        // Numeric addresses and localhost need no lookup.
         if let known = Place.host(name, port: 0).addresses, name != "*", !name.isEmpty {
             let wanted = known.filter { family == .any || $0.family == family.rawValue }
             return mailbox.later {
@@ -91,7 +91,7 @@ public final class Resolver {
         var list: [net_address]
     }
 
-    /// Blocks.
+    /// Blocks until getaddrinfo returns.
     private static func ask(_ name: String, _ family: Family) -> Result<Found, StreamFailure> {
         let ascii: String
         do throws(HostName.Mistake) { ascii = try HostName.ascii(name) } catch {
@@ -112,6 +112,6 @@ public final class Resolver {
 }
 
 extension Mailbox {
-    /// Within the next pass.
+    /// Runs `body` in the next pass.
     func later(_ body: @escaping () -> Void) { homeLoop.perform(in: [.common]) { body() } }
 }

@@ -1,6 +1,6 @@
 internal import CStreams
 
-/// An address in few bytes, since every connection has one: most are IPv4.
+/// An address in few bytes, since every connection has one. Most are IPv4; others are allocated.
 struct SmallAddress {
     private var host: UInt32 = 0
     private var port: UInt16 = 0
@@ -27,7 +27,7 @@ struct SmallAddress {
 
     var isNone: Bool { !isV4 && other == nil }
 
-    /// "127.0.0.1:80"; nil for none.
+    /// "127.0.0.1:80"; nil without an address.
     var text: String? {
         if isV4 {
             let bytes = UInt32(bigEndian: host)
@@ -48,12 +48,12 @@ struct SmallAddress {
 }
 
 extension net_address {
-    /// NET_V4 and its kin.
+    /// NET_V4, NET_V6 or NET_LOCAL.
     var family: Int32 { withUnsafePointer(to: self) { net_family_of($0) } }
 }
 
 extension [UInt8] {
-    /// As a path of C's.
+    /// Passes the bytes as a C string.
     func withCPath<Result>(_ body: (UnsafePointer<CChar>?) -> Result) -> Result {
         (self + [0]).withUnsafeBytes { body($0.assumingMemoryBound(to: CChar.self).baseAddress) }
     }

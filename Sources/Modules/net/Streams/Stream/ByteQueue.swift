@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// Bytes in one piece of memory, which are appended at its end and taken from its front. Owned by whoever has it: `free` it.
+/// Bytes in one block of memory: appended at its end, taken from its front. The owner has to `free` it.
 struct ByteQueue {
     private var base: UnsafeMutableRawPointer?
     private var head = 0
@@ -13,11 +13,11 @@ struct ByteQueue {
         UnsafeRawBufferPointer(start: base.map { UnsafeRawPointer($0 + head) }, count: count)
     }
 
-    /// Room for so many bytes behind the last one; nil: there is no memory. O(count) now and then.
+    /// Returns room for `more` bytes after the last one; nil without memory. Sometimes O(count).
     mutating func reserve(_ more: Int) -> UnsafeMutableRawPointer? {
         if let base {
             if head + count + more <= capacity { return base + head + count }
-            // What was taken from the front leaves room; but not for moving much to gain little.
+            // Room at the front is reused, unless a large part would be moved to gain little.
             if count + more <= capacity, head >= count {
                 memmove(base, base + head, count)
                 head = 0
@@ -37,10 +37,10 @@ struct ByteQueue {
         return larger + count
     }
 
-    /// So many bytes were written where `reserve` said.
+    /// Counts bytes that were written where `reserve` said.
     mutating func grow(_ more: Int) { count += more }
 
-    /// Returns whether there was memory for it; else nothing has happened.
+    /// Returns false, without effect, if there is no memory.
     mutating func append(_ new: UnsafeRawBufferPointer) -> Bool {
         guard let start = new.baseAddress, new.count > 0 else { return true }
         guard let place = reserve(new.count) else { return false }
@@ -49,7 +49,7 @@ struct ByteQueue {
         return true
     }
 
-    /// They stay where they are until the next change.
+    /// The bytes stay in place until the next change.
     mutating func removeFirst(_ n: Int) {
         head += n
         count -= n
@@ -61,6 +61,6 @@ struct ByteQueue {
         self = ByteQueue()
     }
 
-    /// An empty one keeps no memory.
+    /// Frees the memory of an empty queue.
     mutating func freeIfEmpty() { if count == 0, base != nil { free() } }
 }

@@ -1,10 +1,10 @@
-/// Who waits for a stream's output, each until less than so many bytes are left to send. They keep their order; to come, to go and to be
-/// found takes the same time however many they are.
+/// The waiters for a stream's output. Each waits until less than its limit of bytes is left to send. They keep their
+/// order; adding, removing and finding one takes the same time for any number.
 final class OutputWaits {
-    /// Those with the same limit, of which there are few.
+    /// Waiters with the same limit. There are few different limits.
     private struct Line {
         let limit: Int
-        /// Who has gone leaves a gap, which is closed when it comes to the front, or when most are gaps.
+        /// A removed waiter leaves a gap, which is closed at the front, or when most entries are gaps.
         var entries: [(number: Int, waiter: Int)] = []
         var first = 0
         var count = 0
@@ -26,7 +26,7 @@ final class OutputWaits {
         lines[line].count += 1
     }
 
-    /// Returns whether it was there.
+    /// Returns whether the waiter was there.
     @discardableResult
     func remove(_ waiter: Int) -> Bool {
         guard let place = places.removeValue(forKey: waiter) else { return false }
@@ -41,7 +41,7 @@ final class OutputWaits {
         return true
     }
 
-    /// Of those whose limit is above this, the one that came first.
+    /// The earliest waiter whose limit is above `unsent`.
     func next(above unsent: Int) -> Int? {
         var found: (number: Int, waiter: Int)?
         for line in lines.indices where lines[line].limit > unsent {
@@ -52,6 +52,6 @@ final class OutputWaits {
         return found?.waiter
     }
 
-    /// In their order.
+    /// All waiters, in their order.
     var all: [Int] { places.sorted { $0.value.number < $1.value.number }.map(\.key) }
 }

@@ -3,11 +3,11 @@ internal import Glibc
 internal import RunLoops
 
 extension Stream {
-    /// How much of the input a closed stream throws away, so that the peer can read to the end what was sent.
+    /// A closed stream discards this number of input bytes at most, so that the peer can read all that was sent.
     private static let drainLimit = 262_144
 
-    /// Closes it, without waiting: what is left to send is sent, the output is ended, and what the peer still sends is thrown
-    /// away for a while, all in the background. A read that waits ends with ECANCELED.
+    /// Closes the stream without waiting. In the background the loop sends what is left and ends the output, and for a
+    /// while discards the peer's input. A read that waits ends with ECANCELED.
     public func close() {
         guard isOpen else { return }
         if state != .open { return abort() }
@@ -22,14 +22,14 @@ extension Stream {
         drained = bytesWritten
         goOnClosing()
         guard state != .closed else { return }
-        // In the background is in whatever mode; and while there is something to send, the loop runs for it.
+        // The background is not bound to a mode; while output is left, the loop keeps running.
         if !network.loop.contains(self, in: .common) { network.loop.add(self, to: .common) }
         if state == .flushing { network.drain(self) }
         updateActivity()
         signal()
     }
 
-    /// Closes it at once: what is left to send is lost, and the peer is told so by a reset. A read that waits ends with
+    /// Closes the stream at once. Unsent bytes are lost, and a reset informs the peer. A read that waits ends with
     /// ECANCELED.
     public func abort() { abort(nil) }
 
@@ -48,7 +48,7 @@ extension Stream {
             outputEnded = !isBorrowed
             send()
             endOutputIfDue()
-            // A pipe to a program closes itself with its output.
+            // A write-only pipe is closed together with its output.
             guard state == .open else { return }
         }
         isReading = false
@@ -59,7 +59,7 @@ extension Stream {
         release()
     }
 
-    /// What it says is put together only if there is somebody to hear it.
+    /// The failure is made only if something waits for it.
     private func endOperations(_ failure: @autoclosure () -> StreamFailure) {
         stopGreeting()
         guard connector != nil || isReading || hasWaits else { return }
@@ -76,7 +76,8 @@ extension Stream {
         endWaitsLater(failure)
     }
 
-    /// Tells those that wait for the output, each in a turn of its own. Who is cancelled before that is not told: it may be gone.
+    /// Calls the waiters for output, each in a turn of its own. A waiter that is cancelled before is not called: it may
+    /// be gone.
     func endWaitsLater(_ failure: StreamFailure) {
         for waiter in waits?.all ?? [] {
             network.loop.perform { [self] in
@@ -86,7 +87,7 @@ extension Stream {
         }
     }
 
-    /// Whoever closes it may be in the middle of anything: the reader is told later.
+    /// The reader is called later: the caller of `close` may be in the middle of anything.
     private func endReadLater(_ failure: StreamFailure) {
         cancelledRead = failure
         network.loop.perform { [self] in
@@ -98,18 +99,18 @@ extension Stream {
     func goOnClosing() {
         if state == .flushing {
             send()
-            // The time that it has is the timer's business.
+            // The drain timer enforces the time limit.
             guard unsent == 0 || outputFailure != nil else { return }
             endOutputIfDue()
             network.stopDraining(self)
-            // With the peer's end read there is nothing that could come any more; and without a socket no reset.
+            // After the peer's end nothing can arrive any more, and only a socket can be reset.
             guard transport == .socket, !isBorrowed, !inputEnded, inputFailure == nil, outputFailure == nil, unsent == 0
             else {
                 return endClosing()
             }
             state = .draining
-            // Behind the end that TLS has: with that alone, two ends that both close would wait for each other's; and a peer that never
-            // began with TLS learns it in no other way.
+            // TLS has sent its own end before. The socket's end follows: otherwise two peers that both close would wait
+            // for each other, and a peer that never began TLS would not notice.
             if tls != nil { _ = network.system.shutdownOutput(fdToClose) }
             updateActivity()
             drainsUntil = network.loop.now + .nanoseconds(settings.drain)
@@ -125,11 +126,11 @@ extension Stream {
         if drainPlace < 0 { network.drain(self) }
     }
 
-    /// The time for what it is at is over.
+    /// The time limit for flushing or draining has expired.
     func timeToClose(isFinal: Bool = false) {
         network.stopDraining(self)
         if !isFinal, state == .flushing, outputFailure == nil, unsent > 0, drained != bytesWritten {
-            // A peer that reads slowly has all the time that it needs.
+            // A slow reader that makes progress gets more time.
             drained = bytesWritten
             drainsUntil = network.loop.now + .nanoseconds(settings.linger)
             return network.drain(self)
@@ -140,7 +141,7 @@ extension Stream {
         endClosing()
     }
 
-    /// The descriptor is closed.
+    /// Closes the descriptor.
     func endClosing() {
         let isCut = state == .flushing && unsent > 0
         if isCut, transport == .socket, !isBorrowed { _ = net_set_reset(fdToClose) }
@@ -165,7 +166,7 @@ extension Stream {
         if descriptor >= 0 { _ = network.system.close(descriptor) }
         uncount()
         updateActivity()
-        // Not before a reader was told.
+        // The reader has to be called before.
         if isReading { network.loop.perform { [self] in invalidate() } } else { invalidate() }
     }
 
@@ -175,7 +176,8 @@ extension Stream {
         listener.connectionEnded()
     }
 
-    /// Where it is in its network's list of those that drain; -1: it is not. In the place of a reader's limit: nobody reads it any more.
+    /// The index in the network's list of draining streams; -1: not in it. It shares the field of a reader's limit: a
+    /// closed stream has no reader.
     var drainPlace: Int {
         get { state == .flushing || state == .draining ? limit : -1 }
         set { limit = newValue }

@@ -3,41 +3,41 @@ internal import Glibc
 internal import RunLoops
 
 extension Stream {
-    /// What one read brings.
+    /// The amount that one read returns.
     public enum Unit: Equatable {
-        /// What there is, at least one byte, at most the limit.
+        /// Any bytes that are there: at least one, at most the limit.
         case any
-        /// So many bytes.
+        /// Exactly this number of bytes.
         case exactly(Int)
-        /// The same, without taking them.
+        /// The same bytes, which stay in the buffer.
         case peek(Int)
-        /// Up to a line feed, without it and a carriage return before it; the last line may lack it. The limit is for its
-        /// length.
+        /// Up to a line feed, without it and a carriage return before it; the last line may lack the line feed. The
+        /// limit is for the line's length.
         case line
-        /// Up to a text, without it. The limit is for what is before it.
+        /// Up to a delimiter, without it. The limit is for the bytes before it.
         case until([UInt8])
-        /// All to the end, which may be nothing; at most the limit.
+        /// Everything to the end, perhaps nothing; at most the limit.
         case all
-        /// TLS's handshake: no bytes when it is done.
+        /// TLS's handshake: returns no bytes when it is done.
         case handshake
-        /// No bytes, when there is something to be read, by whatever means.
+        /// Returns no bytes as soon as something can be read.
         case readiness
     }
 
-    /// What became of a read. Bytes are valid until a stream of this loop reads again.
+    /// The result of a read. Bytes are valid until a stream of this loop reads again.
     public enum Outcome {
         case bytes(UnsafeRawBufferPointer)
-        /// The input is over, and nothing is left.
+        /// The input has ended, and nothing is left.
         case end
         case failed(StreamFailure)
-        /// Of those that were given a time limit.
+        /// Only for reads with a time limit.
         case timedOut
     }
 
-    /// How many bytes one turn reads at most before others have theirs.
+    /// Reads that one turn makes at most before other items have theirs.
     private static let turn = 16
 
-    /// Reads a unit if it is there: nil if one has to wait for it.
+    /// Reads a unit if it is there; nil if the caller has to wait.
     public func attempt(_ unit: Unit, limit: Int) -> Outcome? {
         if state == .open {
             if case .handshake = unit { return attemptHandshake() }
@@ -73,7 +73,7 @@ extension Stream {
                 n = fill(place, Network.scratchSize)
             } else {
                 let room = roomWanted(unit)
-                // What is there already may still be read, in smaller pieces.
+                // Bytes that are there already can still be read, in smaller pieces.
                 guard let free = input.reserve(room) else { return .failed(StreamFailure(errno: ENOMEM, subject)) }
                 place = free
                 n = fill(place, room)
@@ -105,13 +105,13 @@ extension Stream {
         return Network.scratchSize
     }
 
-    /// Reads from below, noting what that says. 0 at the end, which it notes, too; negative: an error number, EAGAIN when there
-    /// is nothing, which it notes.
+    /// Reads from TLS or the descriptor, and notes the result. Returns 0 at the end; or a negative error number, EAGAIN
+    /// if there is nothing for now.
     private func fill(_ place: UnsafeMutableRawPointer, _ room: Int) -> Int {
         guard let tls else {
             let n = receive(place, room)
             guard n == 0 else { return n }
-            // What cut the connection was told to whoever wrote, and is the reader's, too: this is no end.
+            // A failed write has cut the connection: for the reader that is a failure, too, and not the end.
             if let outputFailure, outputFailure.code != "EPIPE" {
                 fail(input: outputFailure)
                 return -Int(EAGAIN)
@@ -121,7 +121,7 @@ extension Stream {
         }
         switch tls.read(place, room, self) {
         case .bytes(let n):
-            readable = true  // there may be more in it, whatever the socket says
+            readable = true  // TLS may have more, even if the socket has not
             return n
         case .end:
             inputEnded = true
@@ -135,14 +135,14 @@ extension Stream {
         }
     }
 
-    /// One system call, or what stands for it.
+    /// Makes one system call, or calls the backing.
     func receive(_ place: UnsafeMutableRawPointer, _ room: Int) -> Int {
         let system = network.system
         let n: Int
         switch transport {
         case .socket:
             n = system.receive(fdToClose, place, room)
-            // Less than one asked for was all there was, unless the end is behind it.
+            // A short read has emptied the socket, unless its end follows.
             if n > 0, n < room, !hungUp, system.partsAreAll { (readable, socketIsReadable) = (false, false) }
         case .pipe: n = system.read(fdToClose, place, room, isNonblocking: true)
         case .polled: n = system.read(fdToClose, place, room, isNonblocking: false)
@@ -152,21 +152,22 @@ extension Stream {
         if n == -Int(EINTR) { return receive(place, room) }
         if n == -Int(EAGAIN) { (readable, socketIsReadable) = (false, false) }
         if n == -Int(EIO), transport == .pipe || transport == .polled {
-            // What a terminal says when nobody is at its other end any more. Of one that is gone itself not even that can be asked.
+            // A terminal reports EIO when its other end is closed. A terminal that was removed does so, too, and cannot
+            // be queried.
             var isNonblocking: Int32 = 0
             if net_kind_of(fdToClose, &isNonblocking) != NET_PIPE.rawValue { return 0 }
         }
         return n
     }
 
-    /// A failure below. What was read before it can still be read.
+    /// Notes a failure. Bytes that were read before can still be read.
     func fail(input failure: StreamFailure) {
         if inputFailure == nil { inputFailure = failure }
     }
 
     // MARK: Finding a unit
 
-    /// In what has just arrived, with nothing before it. What is left over, or all of it, goes into the buffer.
+    /// Finds a unit in new bytes while the buffer is empty. The rest, or all of it, goes into the buffer.
     private func matchFresh(_ bytes: UnsafeRawBufferPointer, _ unit: Unit, _ limit: Int) -> Outcome? {
         var taken = 0
         var used = 0
@@ -189,12 +190,12 @@ extension Stream {
         return .bytes(UnsafeRawBufferPointer(rebasing: bytes[..<taken]))
     }
 
-    /// For the next read. Where there is no memory for what the kernel has given already, that is lost, and the input with it.
+    /// Buffers bytes for the next read. Without memory they are lost, and the input fails.
     private func keep(_ bytes: UnsafeRawBufferPointer) {
         if !input.append(bytes) { fail(input: StreamFailure(errno: ENOMEM, subject)) }
     }
 
-    /// In the buffer. What it finds stays there in place until the next read.
+    /// Finds a unit in the buffer. Its bytes stay in place until the next read.
     private func match(_ unit: Unit, _ limit: Int) -> Outcome? {
         let bytes = input.bytes
         switch unit {
@@ -209,7 +210,7 @@ extension Stream {
             let from = min(searched, bytes.count)
             guard let found = memchr(start + from, 10, bytes.count - from) else {
                 searched = bytes.count
-                // A carriage return at the end may belong to the line's end.
+                // A carriage return at the end may be part of a line's end.
                 let isEnd = bytes.last == 13
                 return bytes.count - (isEnd ? 1 : 0) > limit ? .failed(tooMuch("line longer than \(limit) bytes")) : nil
             }
@@ -264,7 +265,7 @@ extension Stream {
 
     // MARK: Waiting
 
-    /// After `attempt` has found nothing: the owner is told when there is.
+    /// Waits after `attempt` has returned nil. The owner's `readEnded` reports the result.
     public func wait(_ unit: Unit, limit: Int, waiter: Int) {
         precondition(!isReading, "a stream has one reader at a time")
         input.freeIfEmpty()
@@ -275,7 +276,7 @@ extension Stream {
         updateActivity()
     }
 
-    /// The reader no longer waits. Nothing is lost, but for a handshake: see `giveUpTLS`. Returns whether there was one.
+    /// Cancels the waiting read. No byte is lost; for a handshake see `giveUpTLS`. Returns whether a read was waiting.
     @discardableResult
     public func cancelRead() -> Bool {
         guard isReading else { return false }
@@ -299,7 +300,7 @@ extension Stream {
         if delivers, state == .open, readable || !input.isEmpty || inputEnded { signal() }
     }
 
-    /// What arrives is kept until `goOn`: whoever got the last piece is not done with it.
+    /// Stops deliveries until `goOn`, while the receiver of the last one still works on it.
     public func hold() { isHeld = true }
 
     public func goOn() {
@@ -308,7 +309,7 @@ extension Stream {
         if state == .open, delivers, !endWasDelivered, readable || !input.isEmpty || inputEnded { signal() }
     }
 
-    /// Delivers what is there by now, at once: as much as a pipe can hold, at the most.
+    /// Delivers at once what is there by now: at most as much as a pipe can hold.
     public func deliverAll() {
         readable = readable || state == .open
         var rounds = 0
@@ -322,7 +323,7 @@ extension Stream {
     func deliverOnce() {
         guard !endWasDelivered, let outcome = attempt(.any, limit: Network.scratchSize) else { return }
         if case .bytes = outcome {
-            // What is left has its turn behind others; unless the owner holds it back.
+            // The rest has its turn after other items, unless the owner has called `hold`.
             if readable || !input.isEmpty || inputEnded { signal() }
         } else {
             endWasDelivered = true

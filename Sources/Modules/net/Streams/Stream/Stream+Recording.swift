@@ -1,8 +1,8 @@
 internal import RunLoops
 
-// What recordings tell of streams.
+// Labels and marks that recordings have for streams.
 extension Stream {
-    /// What it is called that has no name, and is a connection. Those of a listener are all called the same.
+    /// The label of a connection without a name. All connections of one listener share theirs.
     var connectionTitle: String? {
         guard name.isEmpty else { return nil }
         if let listener {
@@ -23,13 +23,13 @@ extension Stream {
         network.loop.noteBytes(self, count, out: true)
     }
 
-    /// A connection begins, or begins to be made. It ends when the stream is closed.
+    /// Notes the start of a connection, or of the attempt to connect. It lasts until the stream is closed.
     func noteBeginning() {
         let loop = network.loop
         if loop.isRecording { lasting = loop.noteBeginning(loop.label(of: self)) }
     }
 
-    /// The same of one like others, whose label is known from the first of them on.
+    /// Does the same for one of many connections that share a label, which the first of them makes.
     func noteBeginning(like label: inout UInt32) {
         self.label = label
         noteBeginning()

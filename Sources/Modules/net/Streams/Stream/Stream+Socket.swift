@@ -1,8 +1,8 @@
 internal import CStreams
 
-// What only sockets have.
+// Calls for sockets only.
 extension Stream {
-    /// Who is at the other end of a Unix socket.
+    /// The process at the other end of a Unix socket.
     public func credentials() throws(StreamFailure) -> (process: Int32, user: UInt32, group: UInt32) {
         guard transport == .socket, state != .closed else {
             throw StreamFailure("ENOTSOCK", "not a Unix socket (\(subject))")
@@ -16,10 +16,10 @@ extension Stream {
         return (process, user, group)
     }
 
-    /// Small writes go out at once rather than when the last was received. On by default.
+    /// Sends small writes at once, without waiting for the acknowledgement of the last one. On by default.
     public func setNoDelay(_ on: Bool) throws(StreamFailure) { try set { net_set_no_delay($0, on ? 1 : 0) } }
 
-    /// The kernel asks now and then whether a silent peer is still there. Seconds; 0 leaves what the system has.
+    /// Lets the kernel check now and then whether a silent peer is still there. In seconds; 0 keeps the system's value.
     public func setKeepAlive(_ on: Bool, idle: Int32 = 0, interval: Int32 = 0, count: Int32 = 0) throws(StreamFailure) {
         try set { net_set_keep_alive($0, on ? 1 : 0, idle, interval, count) }
     }

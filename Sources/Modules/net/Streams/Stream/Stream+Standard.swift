@@ -1,7 +1,7 @@
 internal import Glibc
 internal import Linux
 
-// Streams that write to the standard output or the standard error of the process.
+// Streams that write to the standard output or error of the process.
 
 extension Stream {
     func standsFor(_ descriptor: Int32) {
@@ -9,13 +9,13 @@ extension Stream {
         network.writesStandard(self)
     }
 
-    /// Something that was written is lost: the exit status shows it.
+    /// Records that output was lost: the exit status shows it.
     func noteLoss(_ failure: StreamFailure?) {
         guard standard != 0 else { return }
         StandardStreams.noteLoss(standard, errno: failure.flatMap { SystemError.number(of: $0.code) } ?? EIO)
     }
 
-    /// Sends what is left, and waits for room as C's streams do: for the end of the process.
+    /// Sends what is left and waits for room, as C's streams do: for the end of the process.
     func settle() {
         guard state == .open || state == .flushing, outputFailure == nil, unsent > 0 else { return }
         var error = backing?.finishWriting() ?? 0

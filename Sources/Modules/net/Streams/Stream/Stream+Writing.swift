@@ -3,25 +3,25 @@ internal import Glibc
 internal import RunLoops
 
 extension Stream {
-    /// From so many bytes on, what is written does not wait for the end of the turn.
+    /// From this number of bytes on, a write does not wait for the end of the turn.
     private static let enough = 65536
 
-    /// What forbids writing; nil: nothing.
+    /// The reason why nothing can be written; nil: writing is allowed.
     public var refusalToWrite: StreamFailure? {
         if let outputFailure { return outputFailure }
         if outputEnded { return StreamFailure("EPIPE", "the output was finished (\(subject))") }
         return isOpen ? nil : closedFailure
     }
 
-    /// Takes bytes to be sent, all of them: at the end of the turn, or now if they are many.
+    /// Takes all bytes for sending: at the end of the turn, or now if they are many.
     ///
-    /// - Returns: what forbids it; then nothing was taken.
+    /// - Returns: a failure if writing is not allowed; then it has taken nothing.
     @discardableResult
     public func enqueue(_ bytes: UnsafeRawBufferPointer) -> StreamFailure? {
         if let refusal = refusalToWrite { return refusal }
         var rest = bytes
         if bytes.count >= 16384, output.isEmpty, writable, state == .open, tls == nil {
-            // Without a copy, as far as the kernel takes it.
+            // The kernel takes bytes directly, without a copy.
             let n = give(bytes)
             if n > 0 { rest = UnsafeRawBufferPointer(rebasing: bytes[n...]) }
             if let outputFailure { return outputFailure }
@@ -29,7 +29,7 @@ extension Stream {
         }
         guard output.append(rest) else {
             let failure = StreamFailure(errno: ENOMEM, subject)
-            // A part of the piece is on its way: what follows it would be taken for the rest.
+            // The kernel has taken a part: a later write would continue this one in the middle.
             if rest.count < bytes.count { failOutput(failure) }
             return failure
         }
@@ -39,7 +39,7 @@ extension Stream {
         return nil
     }
 
-    /// The same of several pieces, which count as one. A first part that would have to be copied twice is not.
+    /// Does the same with several pieces as one write. They are copied once, into the queue.
     @discardableResult
     public func enqueue(_ pieces: [UnsafeRawBufferPointer]) -> StreamFailure? {
         if pieces.count == 1 { return enqueue(pieces[0]) }
@@ -54,7 +54,7 @@ extension Stream {
         return nil
     }
 
-    /// More is left to send than the limit for those who do not wait: aborts it, and says so.
+    /// Aborts the stream if more is left to send than a stream may queue. Returns the failure.
     public func abortIfOverfull() -> StreamFailure? {
         guard unsent > settings.maxQueue else { return nil }
         let failure = StreamFailure(
@@ -71,7 +71,7 @@ extension Stream {
         network.isDirty(self)
     }
 
-    /// Sends what there is, as far as that is possible now. Calls nobody back.
+    /// Sends as much as is possible now. Calls nobody back.
     func send() {
         guard state == .open || state == .flushing, outputFailure == nil else { return }
         if let tls {
@@ -90,10 +90,10 @@ extension Stream {
         updateActivity()
     }
 
-    /// Does not wait for the end of the turn.
+    /// Sends without waiting for the end of the turn.
     public func sendNow() { if state == .open { send() } }
 
-    /// One system call, or what stands for it. How many bytes it took; 0 when none, and notes why.
+    /// Makes one system call, or calls the backing. Returns the bytes it took; 0 if none, and notes the reason.
     func give(_ bytes: UnsafeRawBufferPointer) -> Int {
         guard let start = bytes.baseAddress, writable else { return 0 }
         let system = network.system
@@ -118,7 +118,7 @@ extension Stream {
         } else if n == -Int(EAGAIN) || n == 0 {
             writable = false
         } else if n == -Int(ENOBUFS) || n == -Int(ENOMEM) {
-            // The system is short of memory, the stream is as it was: at the next occasion.
+            // The system is short of memory, but the stream is intact: tries again later.
             writable = false
             signalSoon()
         } else {
@@ -127,7 +127,7 @@ extension Stream {
         return 0
     }
 
-    /// Tries again after a while, though the kernel will not say that it is worth it.
+    /// Tries again after 10 ms: the kernel reports no event for this.
     private func signalSoon() {
         network.loop.callBack(at: network.loop.now + .milliseconds(10)) { [weak self] _, _ in
             guard let self else { return }
@@ -147,27 +147,27 @@ extension Stream {
 
     // MARK: Waiting
 
-    /// The owner is told when less than so many bytes are left to send.
+    /// Waits until less than `limit` bytes are left to send. The owner's `writeEnded` reports it.
     public func waitForOutput(below limit: Int, waiter: Int) {
         let waits = waits ?? OutputWaits()
         self.waits = waits
         waits.append(waiter, below: limit)
         updateActivity()
-        // What was written goes out at the end of the turn; that may be all there is to it.
+        // Queued bytes go out at the end of the turn, which may already satisfy the wait.
         if unsent < limit || outputFailure != nil { signal() }
     }
 
-    /// What was written is still sent.
+    /// Cancels a wait. The bytes that were written are still sent.
     public func cancelWrite(_ waiter: Int) {
         if waits?.remove(waiter) ?? false { updateActivity() }
     }
 
-    /// Tells one of those that wait for the output, if there is anything to tell. Returns whether it did.
+    /// Calls one waiter for the output if its wait is over. Returns whether it did.
     func endWaits() -> Bool {
         guard let waits, let waiter = waits.next(above: outputFailure == nil ? unsent : .min) else { return false }
         waits.remove(waiter)
         updateActivity()
-        // The others, and reading, have their turn next.
+        // Reads, and the other waiters, have their turn next.
         signal()
         teller._withUnsafeGuaranteedRef { $0.writeEnded(self, waiter, outputFailure) }
         return true
@@ -175,7 +175,7 @@ extension Stream {
 
     // MARK: The end of output
 
-    /// Ends the output when all is sent. Input goes on. CFWriteStreamClose.
+    /// Ends the output when all is sent. Input goes on. Corresponds to CFWriteStreamClose.
     public func finish() {
         guard !outputEnded else { return }
         outputEnded = true
@@ -194,12 +194,12 @@ extension Stream {
         switch transport {
         case .socket where isBorrowed && state == .flushing: break
         case .socket:
-            // Behind TLS, the alert is the end: a half-closed connection below it would be taken for a truncated one. One that is
-            // closed has that, too: see `goOnClosing`.
+            // With TLS, its alert is the end: peers take a half-closed socket for a truncated connection. Closing ends
+            // the socket's output as well: see `goOnClosing`.
             if tls == nil { _ = network.system.shutdownOutput(fdToClose) }
         case .backed: backing?.finish()
         case .pipe, .polled:
-            // One that can only be written to has nothing else to do: its reader sees the end when it is closed.
+            // A write-only pipe has nothing else to do. Its reader sees the end when it is closed.
             guard state == .open, net_is_write_only(fdToClose) != 0 else { return }
             closeAtOnce()
         case .none: break

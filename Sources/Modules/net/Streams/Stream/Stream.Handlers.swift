@@ -1,7 +1,7 @@
 internal import RunLoops
 
 extension Stream {
-    /// The closures of a stream that is used from Swift.
+    /// The closures of a stream that Swift code uses.
     final class Handlers {
         var read: ((Outcome) -> Void)?
         var arrived: ((Stream, Outcome) -> Void)?
@@ -31,11 +31,11 @@ extension Stream {
 
     // MARK: With closures
 
-    /// Reads one unit. `then` is called once: at once if it is there, or later; with `.timedOut`, nothing is taken.
+    /// Reads one unit. Calls `then` once: at once if the unit is there, or later. With `.timedOut`, no byte was taken.
     ///
     /// - Parameters:
-    ///   - limit: how many bytes at most: see `Unit`.
-    ///   - timeout: nil: no limit.
+    /// - limit: bytes at most: see `Unit`.
+    /// - timeout: nil: no limit.
     public func read(
         _ unit: Unit, limit: Int = 1 << 20, timeout: Duration? = nil, then: @escaping (Outcome) -> Void
     ) {
@@ -53,14 +53,14 @@ extension Stream {
         madeHandlers.start(timer, self)
     }
 
-    /// Has input delivered as it comes, and its end or failure once: the stream then is its loop's to keep.
+    /// Delivers input as it arrives, and its end or failure once. From now on the loop keeps the stream.
     public func deliver(to arrived: @escaping (Stream, Outcome) -> Void) {
         madeHandlers.arrived = arrived
         delivers = true
     }
 
-    /// Writes all of the bytes, in one piece. `then` is called when less than `highWater` is left to send, or with what keeps
-    /// it from being sent.
+    /// Writes all bytes as one write. Calls `then` when less than `highWater` bytes are left to send, or with the
+    /// failure that prevents it.
     public func write(_ bytes: [UInt8], then: ((StreamFailure?) -> Void)? = nil) {
         let failure = bytes.withUnsafeBytes { enqueue($0) }
         guard let then else { return }
@@ -69,7 +69,7 @@ extension Stream {
         waitForOutput(below: settings.highWater, then)
     }
 
-    /// Calls back when the kernel has everything.
+    /// Calls `then` when the kernel has all bytes.
     public func flush(then: @escaping (StreamFailure?) -> Void) {
         if let failure = outputFailure { return then(failure) }
         guard unsent > 0 else { return then(nil) }

@@ -2,27 +2,28 @@ internal import CStreams
 internal import Linux
 public import RunLoops
 
-/// A two-way stream of bytes: TCP, Unix sockets, pipes, terminals, files, memory; with or without TLS. CFReadStream and
-/// CFWriteStream in one.
+/// A two-way stream of bytes: TCP, Unix sockets, pipes, terminals, files, memory; with or without TLS. Corresponds to a
+/// pair of CFReadStream and CFWriteStream.
 ///
-/// It is an item of its loop: in modes, `loop.add(stream, to: .default)`. What arrives while the loop runs in another mode stays
-/// in the kernel. The kernel hears of the descriptor once in each mode; whether it can be read or written is remembered until
-/// a call says EAGAIN or takes less than it was offered. So a wait costs no system call.
+/// It is an item of its loop: in modes, `loop.add(stream, to: .default)`. Bytes that arrive while the loop runs in
+/// another mode stay in the kernel. A stream registers its descriptor once for each mode, and remembers whether it is
+/// readable or writable until a call returns EAGAIN or transfers less than it was offered. So a wait costs no system
+/// call.
 ///
-/// A read that is cancelled, or meets its limit, takes nothing. One reader at a time; writes keep their order. Not
-/// thread-safe: a stream belongs to its loop's thread.
+/// A read that is cancelled, or meets its limit, takes nothing. A stream has one reader at a time; writes keep their
+/// order. Not thread-safe: a stream belongs to its loop's thread.
 public final class Stream: RunLoop.EdgePort {
     public let network: Network
-    /// What all streams of one maker share.
+    /// Limits, shared by all streams of one maker.
     public var settings: Settings
 
     /// Limits of streams.
     public final class Settings: Sendable {
-        /// A write waits while so many bytes are left to send.
+        /// A write waits while this number of bytes is left to send.
         public let highWater: Int
-        /// With more to send than this a stream is aborted.
+        /// A stream with more bytes to send than this is aborted.
         public let maxQueue: Int
-        /// For so long, in nanoseconds, a closed stream tries to send what is left, and then waits for the peer.
+        /// Nanoseconds: a closed stream tries to send for `linger`, and then waits for the peer for `drain`.
         let linger: Int64
         let drain: Int64
 
@@ -44,87 +45,88 @@ public final class Stream: RunLoop.EdgePort {
 
     var transport = Transport.none
     var state = State.idle
-    /// As long as no system call has said otherwise.
+    /// True until a system call has shown otherwise.
     var readable = true
     var writable = true
-    /// Below TLS, which may have more than what the socket has.
+    /// The state of the socket below TLS: TLS may have bytes when the socket has none.
     var socketIsReadable = true
-    /// The peer has ended its output, as the kernel says: there is an end to be read.
+    /// The kernel has reported the end of the peer's output: the end can be read.
     var hungUp = false
     var inputEnded = false
-    /// `finish` was called; and the peer was told.
+    /// `finish` was called; and the peer has been informed.
     var outputEnded = false
     var endIsSent = false
     public internal(set) var isDirty = false
     public internal(set) var isReading = false
-    /// Input is delivered as it comes.
+    /// Delivers input as it arrives.
     public var delivers = false { didSet { deliversChanged(oldValue) } }
-    /// Its deliveries wait: see `hold`.
+    /// Deliveries are stopped: see `hold`.
     public internal(set) var isHeld = false
     public internal(set) var endWasDelivered = false
-    /// For the owner: who waits for it to be connected; whether it is closed when its input is over.
+    /// For the owner: the waiter for the connection; and whether to close the stream when its input ends.
     public var opener = 0
     public var closesAtEnd = false
-    /// For the owner: it is to deliver its input as soon as it is in a mode.
+    /// For the owner: deliver input as soon as the stream is in a mode.
     public var wantsDelivery = false
-    /// A listener has accepted it.
+    /// A listener has accepted this stream.
     public internal(set) var wasAccepted = false
-    /// Its descriptor was asked for: others may have it, or a duplicate.
+    /// The descriptor was passed on: others may have it, or a duplicate.
     var isShared = false
-    /// Somebody else has a duplicate of its descriptor, and goes on with it: closing the stream ends nothing of the connection.
+    /// Another process has a duplicate of the descriptor and goes on with it: closing the stream does not end the
+    /// connection.
     private(set) var isBorrowed = false
-    /// Something is on its way to the descriptor past the output: see `Splice`.
+    /// The kernel or a thread writes to the descriptor, past `output`: see `Splice`.
     var isFedByKernel = false
     var isFedByThread = false
-    /// Its TLS is not yet agreed on, and nobody was told that it is open.
+    /// The TLS handshake is not done, and `opened` has not been called.
     var isGreeting = false
-    /// How much was sent when its time began, or, when all is sent, how much was thrown away.
+    /// Bytes sent when the time limit began; or, while draining, bytes discarded.
     var drained = 0
     public let isTCP: Bool
-    /// For the owner: how many reads and writes in a row did not have to wait.
+    /// For the owner: consecutive reads and writes that did not wait.
     public var spree: UInt8 = 0
 
     var input = ByteQueue()
     var output = ByteQueue()
-    /// What is being read.
+    /// The unit that the reader waits for.
     var unit = Unit.any
     var limit = 0
-    /// How many bytes of the input were searched in vain for the end of the unit.
+    /// Input bytes that do not contain the end of the unit.
     var searched = 0
-    /// The reader's own.
+    /// The waiter that reads.
     public internal(set) var reader = 0
-    /// Made when somebody first waits.
+    /// Made for the first waiter.
     var waits: OutputWaits?
     var hasWaits: Bool { waits.map { !$0.isEmpty } ?? false }
     public internal(set) var inputFailure: StreamFailure?
     public internal(set) var outputFailure: StreamFailure?
     public internal(set) var bytesRead = 0
     public internal(set) var bytesWritten = 0
-    /// What is at the other end of a stream without a descriptor.
+    /// Reads and writes for a stream without a descriptor.
     var backing: Backing?
     var connector: Connector?
     var tls: TLSSession?
     var handlers: Handlers?
-    /// What few streams have: every connection pays for a field.
+    /// Fields that few streams need: each field costs memory in every connection.
     private var rare: Rare?
     private final class Rare {
-        /// What a reader is told that waits while the stream is closed.
+        /// The result for a reader that waits while the stream is closed.
         var cancelledRead: StreamFailure?
-        /// What it was called when it was open.
+        /// `subject` as it was while the stream was open.
         var lastSubject: String?
         /// Ends a handshake that takes too long.
         var patience: RunLoop.Timer?
         var refusal: StreamFailure?
         var standard: Int32 = 0
     }
-    /// The listener that has accepted it, as long as that counts it.
+    /// The listener that counts this stream.
     public internal(set) var listener: Listener?
     var remote = SmallAddress()
-    /// For the owner: how long its waits last, in nanoseconds; negative: without limit.
+    /// For the owner: the time limit of waits, in nanoseconds; negative: none.
     public var timeout: Int64 = -1
     var deadline: Int64 = 0
 
-    /// Tells the network's owner, or its own, what becomes of it.
+    /// Receives the stream's events: its own owner, or the network's.
     let teller: Unmanaged<StreamOwner>
 
     init(
@@ -146,10 +148,10 @@ public final class Stream: RunLoop.EdgePort {
         output.free()
     }
 
-    /// The descriptor that it owns. `fd` is what the loop watches: none for a file.
+    /// The descriptor that it owns. `fd` is the one that the loop watches: none for a file.
     var fdToClose: Int32 = -1
 
-    /// Takes a descriptor over. A socket's, a pipe's, a terminal's or a file's; it is closed with the stream.
+    /// Takes over the descriptor of a socket, pipe, terminal or file, and closes it with the stream.
     ///
     /// - Throws: EBADF and the like.
     public convenience init(
@@ -179,7 +181,7 @@ public final class Stream: RunLoop.EdgePort {
         }
     }
 
-    /// The same of any descriptor, which is duplicated if it is not to be owned.
+    /// Does the same with any descriptor, and duplicates one that the stream is not to own.
     public convenience init(
         _ network: Network, opening descriptor: Int32, owns: Bool, name: String = "", owner: StreamOwner? = nil
     ) throws(StreamFailure) {
@@ -188,7 +190,7 @@ public final class Stream: RunLoop.EdgePort {
         do throws(StreamFailure) {
             try self.init(network, owning: own, name: name, owner: owner)
             isBorrowed = !owns
-            // The number of a duplicate is nobody's.
+            // The number of the duplicate would mean nothing in a message.
             if !owns, peer == nil, address == nil {
                 madeRare.lastSubject = name.isEmpty ? "descriptor \(descriptor)" : name
             }
@@ -200,7 +202,7 @@ public final class Stream: RunLoop.EdgePort {
         }
     }
 
-    /// It is open, with this descriptor.
+    /// Opens the stream with this descriptor.
     func attach(_ descriptor: Int32, _ transport: Transport) {
         self.transport = transport
         fdToClose = descriptor
@@ -217,54 +219,54 @@ public final class Stream: RunLoop.EdgePort {
 
     // MARK: What it is
 
-    /// Not closed, aborted or failed by its limits. The end of input leaves it open.
+    /// Not closed, aborted or failed. The end of input leaves a stream open.
     public var isOpen: Bool { state == .open || state == .connecting || state == .idle }
     public var isConnecting: Bool { state == .connecting || isGreeting || state == .idle && connector != nil }
-    /// It was never in a mode, and so has not begun to connect.
+    /// It was never in a mode, and has not begun to connect.
     public var isIdle: Bool { state == .idle }
-    /// The descriptor; -1 without one. Whoever asks may pass it on: from then on the stream takes it for shared.
+    /// The descriptor; -1 without one. The caller may pass it on, so that the stream counts as shared from now on.
     public var descriptor: Int32 {
         isShared = true
         return state == .closed ? -1 : fdToClose
     }
-    /// A program has its descriptor from now on: what the two of them have sent ends when the last of them closes it.
+    /// A program has its descriptor from now on: the connection ends when both have closed it.
     public func share() {
         isShared = true
         isBorrowed = true
     }
-    /// How many bytes were read ahead.
+    /// Bytes that were read and not taken.
     public var buffered: Int { input.count }
-    /// How many bytes there are to be read: these, and what the kernel has.
+    /// Bytes that can be read: those in the buffer, and those in the kernel.
     public var available: Int {
         input.count + (state == .open && transport != .backed ? Descriptor.readable(fdToClose) : 0)
     }
-    /// How many bytes are left to send.
+    /// Bytes that are left to send.
     public var unsent: Int {
         output.count + (tls?.unsent ?? 0) + (backing?.isBusy ?? false ? 1 : 0)
             + (isFedByThread || isFedByKernel && !writable ? 1 : 0)
     }
-    /// Input was read to its end.
+    /// The input was read to its end.
     public var isAtEnd: Bool { inputEnded && input.isEmpty }
-    /// There is something to be done: by its loop, or for whoever waits.
+    /// The loop or a waiter has something to do.
     public private(set) var isActive = false
 
-    /// The address of the other end; nil for what has none.
+    /// The address of the other end; nil without one.
     public var peer: String? {
         if let text = remote.text { return text == "unix:" ? nil : text }
         if let connector { return connector.target }
         return backing?.peer
     }
 
-    /// Its own address.
+    /// The local address.
     public var address: String? {
         guard transport == .socket, state != .closed else { return backing?.address }
         var own = net_address()
         guard net_local_address(fdToClose, &own) == 0 else { return nil }
         let text = SmallAddress.text(&own)
-        return text == "unix:" ? nil : text  // one that has no name
+        return text == "unix:" ? nil : text  // a socket without a name
     }
 
-    /// For messages: the peer, or what it is.
+    /// For messages: the peer, or what kind of stream it is.
     public var subject: String {
         if let last = rare?.lastSubject { return last }
         if let peer = peer ?? address { return peer }
@@ -283,13 +285,13 @@ public final class Stream: RunLoop.EdgePort {
         return new
     }
 
-    /// For the owner: what the last read or write was refused for, if any was.
+    /// For the owner: why the last read or write was refused, if it was.
     public var refusal: StreamFailure? {
         get { rare?.refusal }
         set { madeRare.refusal = newValue }
     }
 
-    /// 1 or 2 if this stream writes to the standard output or error, whose losses show in the exit status; else 0.
+    /// 1 or 2 if this stream writes to the standard output or error, whose losses change the exit status; else 0.
     var standard: Int32 {
         get { rare?.standard ?? 0 }
         set { madeRare.standard = newValue }
@@ -330,7 +332,7 @@ public final class Stream: RunLoop.EdgePort {
 
     public override var title: String { connectionTitle ?? super.title }
 
-    /// Out of all modes for good: closed.
+    /// Called when the stream has left all modes for good: closes it.
     public override func wasInvalidated() { if state != .closed { abort() } }
 
     public override func note(_ events: RunLoop.FDPort.Events) -> Bool {
@@ -373,7 +375,7 @@ public final class Stream: RunLoop.EdgePort {
         }
     }
 
-    /// What was written in this turn is sent.
+    /// Sends the bytes that were written in this turn.
     func endTurn() {
         isDirty = false
         guard state == .open || state == .flushing else { return }

@@ -1,11 +1,11 @@
 public import RunLoops
 
-/// Is told what becomes of streams and listeners: one object for any number of them. Called on the thread of their loop, each
-/// time as the last thing the stream does in its turn: it may do anything.
+/// Receives the events of streams and listeners: one object for any number of them. They call it on their loop's
+/// thread, each time as the last step of a turn, so that it may do anything.
 ///
-/// This one calls the closures that a stream was given.
+/// This class calls the closures of a stream.
 open class StreamOwner: RunLoop.ItemOwner {
-    /// A read that waited is over. The bytes are valid until the stream, or another of its loop, reads again.
+    /// A waiting read has ended. The bytes are valid until any stream of the loop reads again.
     open func readEnded(_ stream: Stream, _ outcome: Stream.Outcome) {
         let then = stream.handlers?.read
         stream.handlers?.read = nil
@@ -13,33 +13,33 @@ open class StreamOwner: RunLoop.ItemOwner {
         then?(outcome)
     }
 
-    /// Input of a stream that `delivers`: bytes, then once the end or a failure.
+    /// Input of a stream that `delivers`: bytes, and once the end or a failure.
     open func arrived(_ stream: Stream, _ outcome: Stream.Outcome) { stream.handlers?.arrived?(stream, outcome) }
 
-    /// A wait for the output is over.
+    /// A wait for the output has ended.
     open func writeEnded(_ stream: Stream, _ waiter: Int, _ failure: StreamFailure?) {
         stream.handlers?.writes.removeValue(forKey: waiter)?(failure)
     }
 
-    /// It is connected, or will not be.
+    /// The stream is connected, or has failed to connect.
     open func opened(_ stream: Stream, _ failure: StreamFailure?) {
         let then = stream.handlers?.opened
         stream.handlers?.opened = nil
         then?(failure)
     }
 
-    /// It has become idle, or is no longer: see `Stream.isActive`.
+    /// `Stream.isActive` has changed.
     open func changed(_ stream: Stream) {}
 
-    /// A connection, which is in the listener's modes.
+    /// A new connection, which is in the listener's modes.
     open func accepted(_ stream: Stream, by listener: Listener) { listener.onConnection?(stream) }
 
-    /// It cannot accept for the moment, or, with nil, can again. Once for each time of need.
+    /// The listener cannot accept for now, or, with nil, can again. Once for each shortage.
     open func troubled(_ listener: Listener, _ failure: StreamFailure?) { listener.onTrouble?(failure) }
 
-    /// There may be a message, for whoever waits in `receive`.
+    /// A message may have arrived, for a waiter in `receive`.
     open func canReceive(_ socket: Datagram) {}
 
-    /// A connection is closed.
+    /// A connection has closed.
     open func connectionEnded(_ listener: Listener) {}
 }

@@ -1,16 +1,16 @@
 internal import RunLoops
 
 extension Stream {
-    /// Begins TLS on the open stream: from now on its bytes are encrypted. What arrived before and was not read belongs to TLS.
-    /// Then read `.handshake`; without that, the first read or write does it.
+    /// Begins TLS on the open stream: bytes are encrypted from now on. TLS also takes the bytes that have arrived but
+    /// were not read. To wait for the handshake read `.handshake`; otherwise the first read or write makes it.
     ///
-    /// - Parameter name: of a client, the server's name: its certificate has to be for that.
-    /// - Throws: EALREADY, or what closed it.
+    /// - Parameter name: for a client: the server's name, which the certificate has to match.
+    /// - Throws: EALREADY, or the failure that closed the stream.
     public func startTLS(_ context: TLSContext, name: String? = nil) throws(StreamFailure) {
         guard state == .open else { throw closedFailure }
         if let failure = outputFailure ?? inputFailure { throw failure }
         guard tls == nil else { throw StreamFailure("EALREADY", "TLS has begun already (\(subject))") }
-        // What was written before is no business of TLS's.
+        // Bytes written before this call go out unencrypted.
         send()
         guard output.isEmpty else {
             throw StreamFailure("EBUSY", "flush what was written before TLS begins (\(subject))")
@@ -21,12 +21,13 @@ extension Stream {
         let session = try TLSSession(context, name, early: early)
         tls = session
         readable = true
-        // The client speaks first.
+        // The client sends first.
         if !context.isServer { _ = session.handshake(self) }
     }
 
-    /// Nobody waits for the handshake any more. What of it is under way can neither be taken back nor be somebody else's: nothing goes
-    /// through the stream from now on, which is to be closed. Without effect on one whose handshake is over, or has failed.
+    /// Gives the handshake up, and with it the stream: a handshake that has begun cannot be undone, so that reads and
+    /// writes fail from now on, and the owner has to close the stream. Does nothing if the handshake is over or has
+    /// failed.
     public func giveUpTLS() {
         guard state == .open, let tls, !tls.isAgreed, !tls.hasFailed else { return }
         let failure = StreamFailure("TLS", "the handshake was given up (\(subject))")
@@ -35,14 +36,15 @@ extension Stream {
         updateActivity()
     }
 
-    /// A server's answer to the name that the handshake has stopped at: with other settings, or with those it has.
+    /// Continues a server's handshake that has stopped at a name: with other settings, or, with nil, those it has.
     public func continueTLS(_ context: TLSContext?) {
         tls?.choose(context)
         readable = true
     }
 
-    /// A server's other answer: the handshake fails, and the client is told that there is no server of this name, or that it
-    /// cannot be served. Nothing but `close` makes sense afterwards. Returns false where the handshake has stopped at no name.
+    /// Fails a server's handshake that has stopped at a name. The alert says that there is no server of this name, or
+    /// that it cannot serve. Afterwards only `close` makes sense. Returns false if the handshake has not stopped at a
+    /// name.
     @discardableResult
     public func refuseTLS(nameIsUnknown: Bool) -> Bool {
         guard let tls, tls.waitsForChoice else { return false }
@@ -50,8 +52,8 @@ extension Stream {
         return true
     }
 
-    /// Goes on without TLS if the handshake has failed because the client has sent text: nothing was sent to it, and
-    /// its text can be read. Returns false, without effect, in any other case.
+    /// Continues without TLS if the handshake has failed because the client has sent text. Nothing was sent to the
+    /// client, and its text can be read. Otherwise returns false and does nothing.
     public func leaveTLS() -> Bool {
         guard state == .open, let text = tls?.text else { return false }
         var bytes = ByteQueue()
@@ -64,15 +66,15 @@ extension Stream {
         return true
     }
 
-    /// The name at which the handshake has stopped.
+    /// The name at which the handshake has stopped; nil without TLS.
     public var requestedName: String? { tls?.requestedName }
 
-    /// nil before the handshake is over, and without TLS.
+    /// nil without TLS, or before the handshake is done.
     public var tlsInfo: TLSInfo? { tls.flatMap { $0.isAgreed ? $0.info : nil } }
 
-    // MARK: Streams that connect, and are not open before TLS is agreed on
+    // MARK: Connecting streams, which open when TLS is agreed on
 
-    /// - Parameter deadline: it is to be over by then.
+    /// - Parameter deadline: the handshake has to be over by then.
     func beginGreeting(until deadline: RunLoop.Instant?) {
         isGreeting = true
         updateActivity()
@@ -100,7 +102,7 @@ extension Stream {
 
     private func endGreeting(_ failure: StreamFailure?) {
         stopGreeting()
-        // Whoever reads, writes, or has input delivered, has waited for this.
+        // Readers, writers and deliveries have waited for the handshake.
         signal()
         guard let failure else {
             updateActivity()
@@ -115,7 +117,7 @@ extension Stream {
         close()
     }
 
-    /// `.handshake`: no bytes when it is done; the end where it stops at a name.
+    /// Tries `.handshake`: returns no bytes when it is done, and the end if it stops at a name.
     func attemptHandshake() -> Outcome? {
         guard let session = tls else {
             return .failed(StreamFailure("EINVAL", "TLS has not begun (\(subject))"))

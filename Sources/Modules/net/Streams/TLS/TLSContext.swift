@@ -2,34 +2,34 @@ internal import CStreams
 internal import Glibc
 internal import Linux
 
-/// Settings of TLS that connections share: own certificate, whom to believe, protocols. Expensive to make: use it for many.
+/// TLS settings that connections share: certificate, authorities, protocols. Making one is expensive: use it for many.
 ///
-/// OpenSSL 3 is loaded with the first. Thread-safe.
+/// The first one loads OpenSSL 3. Thread-safe.
 public final class TLSContext: @unchecked Sendable {
-    // Sendable: OpenSSL's contexts are, once they are made.
+    // Sendable: OpenSSL's contexts are thread-safe once they are made.
     let context: OpaquePointer
     public let isServer: Bool
 
     public struct Settings: Hashable, Sendable {
         public var isServer = false
-        /// Whether the other side's certificate is checked. A server asks for one only with this.
+        /// Check the peer's certificate. A server asks for one only if this is true.
         public var verifies = true
-        /// Whom to believe: a file, a directory of hashed files, or certificates as text (PEM); nil: whom the system believes,
-        /// or SSL_CERT_FILE and SSL_CERT_DIR.
+        /// Trusted authorities: a file, a directory of hashed files, or certificates as text (PEM); nil: those of the
+        /// system, or SSL_CERT_FILE and SSL_CERT_DIR.
         public var authorities: String?
-        /// Own: files or text (PEM); without a key, it is in the certificate's file.
+        /// The certificate as a file or text (PEM); nil as key: the certificate's file has the key, too.
         public var certificate: String?
         public var key: String?
-        /// For ALPN, those one likes best first.
+        /// Protocols for ALPN, in order of preference.
         public var protocols: [String] = []
         public var needsTLS13 = false
-        /// A server's: the handshake stops when the client has named a server: see `Stream.continueTLS`.
+        /// A server's handshake stops when the client has named a server: see `Stream.continueTLS`.
         public var asksForName = false
         public init() {}
     }
 
-    /// - Throws: what is wrong with a certificate or key, or ENOENT; "TLS_MISSING" when OpenSSL is not installed; EMFILE, ENFILE or
-    ///   ENOMEM when it cannot be loaded for now.
+    /// - Throws: the mistake in a certificate or key, or ENOENT; "TLS_MISSING" if OpenSSL is not installed; EMFILE,
+    ///   ENFILE or ENOMEM if it cannot be loaded for now.
     public init(_ settings: Settings) throws(StreamFailure) {
         isServer = settings.isServer
         var code = [CChar](repeating: 0, count: 32)

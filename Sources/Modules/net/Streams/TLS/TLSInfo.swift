@@ -1,17 +1,17 @@
-/// What the two ends of a connection have agreed on.
+/// The parameters that the two ends of a connection have agreed on.
 public struct TLSInfo: Sendable {
     /// "TLSv1.3"
     public let version: String
     public let cipher: String
-    /// By ALPN.
+    /// The protocol chosen by ALPN.
     public let protocolName: String?
-    /// The peer's.
+    /// The peer's certificate.
     public let certificate: Certificate?
 
     public struct Certificate: Sendable {
         public let subject: String
         public let issuer: String
-        /// Hosts and addresses that it is for.
+        /// Hosts and addresses for which it is valid.
         public let names: [String]
         public let notAfter: String
         /// SHA-256, in hexadecimal.

@@ -2,17 +2,17 @@ internal import CStreams
 internal import Glibc
 internal import Linux
 
-/// TLS between a stream's bytes and its socket's.
+/// Encrypts and decrypts between a stream's bytes and its socket's.
 final class TLSSession {
     private let tls: OpaquePointer
     private var context: TLSContext
-    /// Encrypted, and left to send.
+    /// Encrypted bytes that are left to send.
     private var sealed = ByteQueue()
-    /// What arrived before TLS began: it is TLS's, whatever it was taken for.
+    /// Bytes that arrived before TLS began: they belong to the handshake.
     private var early: ByteQueue
     private var wantsInput = false
     private var isFinished = false
-    /// The handshake has stopped at a name.
+    /// The handshake has stopped at the name of a server.
     private(set) var waitsForChoice = false
     private var failure: StreamFailure?
 
@@ -39,7 +39,7 @@ final class TLSSession {
         early.free()
     }
 
-    // What OpenSSL calls while one of the functions below runs; the stream is set there.
+    // OpenSSL calls these two while one of the functions below runs, which has set the stream.
     private static let reader: net_tls_reader = { stream, bytes, count in
         guard let stream, let bytes else { return -1 }
         let this = Unmanaged<Stream>.fromOpaque(stream).takeUnretainedValue()
@@ -96,7 +96,7 @@ final class TLSSession {
 
     enum Progress {
         case done, wait
-        /// The client has named the server that it wants: `requestedName`.
+        /// The client has named a server: `requestedName`.
         case named
         case failed(StreamFailure)
     }
@@ -113,7 +113,7 @@ final class TLSSession {
             return .named
         default:
             let failure = failed(stream)
-            // What is wrong is told to the peer.
+            // Sends the alert to the peer.
             push(stream)
             return .failed(failure)
         }
@@ -135,7 +135,7 @@ final class TLSSession {
         if let new { context = new }
     }
 
-    /// The client is told that there is no such server, or that this one cannot serve it.
+    /// Answers the client that there is no server of this name, or that it cannot serve.
     func refuse(isUnknown: Bool, _ stream: Stream) {
         waitsForChoice = false
         net_tls_refuse(tls, isUnknown ? 1 : 0)
@@ -147,7 +147,7 @@ final class TLSSession {
     enum Read {
         case bytes(Int)
         case end
-        /// There is nothing; the stream is to be asked when its socket has more.
+        /// No bytes for now: read again when the socket has more.
         case wait
         case failed(StreamFailure)
     }
@@ -168,15 +168,15 @@ final class TLSSession {
         }
     }
 
-    /// How many encrypted bytes go out together, at least. OpenSSL makes records of 16 kB; with a system call for each, a
-    /// download took 4,578 calls, and with batches 1,778 (measured).
+    /// Encrypted bytes that go out together, at least. OpenSSL makes records of 16 kB: a system call for each took
+    /// 4,578 calls in a download, and batches take 1,778 (measured).
     private static let batch = 65536
 
-    /// Sends what is in the stream's output, as far as that is possible.
+    /// Encrypts and sends the stream's output, as far as possible.
     func send(_ stream: Stream) -> StreamFailure? {
         push(stream)
         wantsInput = false
-        // Room for a batch at once: growing to it by doubling would copy all of it.
+        // Reserves a whole batch: growing to it by doubling would copy all of it.
         if stream.output.count > 16384 { _ = sealed.reserve(min(stream.output.count, Self.batch) + 1024) }
         defer { push(stream) }
         while !stream.output.isEmpty, sealed.count < 262_144, failure == nil {
@@ -195,7 +195,7 @@ final class TLSSession {
         return nil
     }
 
-    /// Gives the socket what it takes.
+    /// Writes encrypted bytes to the socket until it is full.
     private func give(_ stream: Stream) {
         while stream.writable, !sealed.isEmpty {
             let n = stream.give(sealed.bytes)
@@ -204,13 +204,13 @@ final class TLSSession {
         }
     }
 
-    /// The same, and keeps no memory when all is sent.
+    /// Does the same, and frees the memory when all is sent.
     private func push(_ stream: Stream) {
         give(stream)
         sealed.freeIfEmpty()
     }
 
-    /// Says that no more comes. Returns whether that is on its way already.
+    /// Sends the end of TLS. Returns whether it has reached the socket already.
     func finish(_ stream: Stream) -> Bool {
         if !isFinished {
             isFinished = true
@@ -220,9 +220,9 @@ final class TLSSession {
         return sealed.isEmpty
     }
 
-    /// How many bytes it has that are left to send.
+    /// Encrypted bytes that are left to send.
     var unsent: Int { sealed.count }
-    /// It waits for the socket, for reasons of its own.
+    /// Progress depends on the socket, and the socket is ready.
     func hasWork(_ stream: Stream) -> Bool {
         !sealed.isEmpty && stream.writable || wantsInput && stream.readable
     }
@@ -231,7 +231,7 @@ final class TLSSession {
     // MARK: What was agreed
 
     var hasFailed: Bool { failure != nil }
-    /// The handshake is over, and was successful.
+    /// The handshake has succeeded.
     var isAgreed: Bool { net_tls_is_agreed(tls) != 0 }
 
     var info: TLSInfo {

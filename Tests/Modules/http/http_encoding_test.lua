@@ -92,7 +92,7 @@ t.describe("an answer that is compressed", function()
         or #bad < 5 and code == "EOF", problem)
     end
     t.truthy(body_of(field "foo, gzip", "hello")
-      :find "^EBADMSG: the body's encoding 'foo, gzip' is none of gzip and deflate: 'decompress = false' gives it as it is %(http")
+      :find "^EBADMSG: the body's encoding 'foo, gzip' is neither gzip nor deflate: 'decompress = false' returns it as it is %(http")
     t.equal(body_of(field "foo", ""), "")
   end)
 

@@ -55,7 +55,7 @@ t.each({
   t.equal(seen "foreign", { UNABLE, FOREIGN, "listener" })
   t.equal(seen "raises", { UNABLE, "no choice", culprit })
   t.equal(seen "nonsense", { UNABLE, caller .. ": 'sni' must return a table of options or nil, got 5", culprit })
-  t.equal(seen "misspelt", { UNABLE, caller .. ": what 'sni' has returned: unknown field 'certifcate' (did you mean 'certificate'?)", culprit })
+  t.equal(seen "misspelt", { UNABLE, caller .. ": the table returned by 'sni': unknown field 'certifcate' (did you mean 'certificate'?)", culprit })
   t.equal(seen "good", { "served" })
   server:stop(1)
 end)

@@ -1,5 +1,5 @@
-// libcurl's multi-socket interface: what it wants watched is told to Lua, which tells what has happened. No callback of curl calls
-// Lua, so that nothing is ever called from inside itself, whatever a script does.
+// libcurl's multi-socket interface. It reports to Lua which descriptors to watch, and Lua reports their events. No
+// callback of curl calls Lua, so that a script cannot enter curl from inside itself.
 #include "transfers.h"
 
 #include <errors.h>
@@ -40,7 +40,7 @@ static void close_multi(lua_multi *multi) {
   }
   lua_curl.curl_multi_cleanup(multi->multi);
   if (multi->share) lua_curl.curl_share_cleanup(multi->share);
-  // Those that were to be closed by Lua.
+  // Lua would have closed these.
   for (size_t i = multi->event_taken; i < multi->event_count; i++)
     if (multi->events[i].what < 0) close(multi->events[i].fd);
   free(multi->events);
@@ -75,13 +75,13 @@ static int make_multi(lua_State *L) {
   return 1;
 }
 
-// libcurl refuses a Content-Length that is no number without passing the line on. So this keeps the bytes that libcurl
-// is about to read, in case the error has to name the value. Under TLS they are of no use, and the error names none.
+// libcurl refuses a Content-Length that is not a number, without passing the line on. Keeps the bytes that libcurl is
+// about to read, so that the error can name the value. With TLS they are encrypted, and the error names none.
 static void peek(lua_multi *multi, int fd, int happened) {
   int readable = 1;
   multi->peeked_length = 0;
   if (multi->awaited_heads == 0) return;
-  // A `recv` that finds no data would take the socket's error away from libcurl.
+  // A `recv` without data would clear the socket's error, which libcurl needs.
   if (happened & CURL_CSELECT_ERR && (ioctl(fd, FIONREAD, &readable) != 0 || readable == 0)) return;
   ssize_t count = recv(fd, multi->peeked, sizeof multi->peeked, MSG_PEEK | MSG_DONTWAIT);
   multi->peeked_length = count > 0 ? (size_t)count : 0;
@@ -105,7 +105,7 @@ static void find_ended(lua_multi *multi) {
     if (message->msg != CURLMSG_DONE) continue;
     for (lua_transfer *transfer = multi->transfers; transfer; transfer = transfer->next) {
       if (transfer->easy != message->easy_handle) continue;
-      // One that has failed here has its own code.
+      // A transfer that this module has failed has its own code.
       if (!transfer->is_over) transfer->code = message->data.result;
       if (transfer->code == CURLE_WEIRD_SERVER_REPLY && !transfer->is_over) keep_refused_length(multi, transfer);
       transfer->is_over = 1;
@@ -117,7 +117,7 @@ static void find_ended(lua_multi *multi) {
   }
 }
 
-// multi:act(fd, mask): something has happened at a descriptor; -1: the time is over
+// multi:act(fd, mask): reports an event of a descriptor; -1: the time is over
 static int act(lua_State *L) {
   lua_multi *multi = check_multi(L);
   int running, fd = (int)luaL_checkinteger(L, 2), happened = (int)luaL_checkinteger(L, 3);
@@ -129,8 +129,8 @@ static int act(lua_State *L) {
 
 enum { EVENT_SOCKET = 1, EVENT_CLOSE, EVENT_TIMEOUT, EVENT_TRANSFER };
 
-// multi:next() -> kind, …: 1, fd, what to watch for (1 input, 2 output, 3 both, 4 nothing); 2, fd to close; 3, seconds or nil;
-// 4, number of a transfer that has changed; or nothing
+// multi:next() -> kind, …: 1, fd, events to watch (1 input, 2 output, 3 both, 4 none); 2, fd to close; 3, seconds or
+// nil; 4, number of a transfer that has changed; or nothing
 static int next_event(lua_State *L) {
   lua_multi *multi = check_multi(L);
   find_ended(multi);
@@ -180,7 +180,7 @@ static int start(lua_State *L) {
   lua_transfer *transfer = lua_newuserdatauv(L, sizeof *transfer, 2);
   *transfer = (lua_transfer){0};
   luaL_setmetatable(L, TRANSFER);
-  // It needs the multi, and the texts in its options.
+  // The transfer uses the multi, and the texts in its options.
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, -2, 1);
   lua_pushvalue(L, 2);

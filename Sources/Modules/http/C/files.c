@@ -1,4 +1,4 @@
-// Files beneath a directory, which no path and no link leads out of.
+// Opens files below a directory. Neither ".." nor links lead out of it.
 #define _GNU_SOURCE
 #include <descriptors.h>
 #include <errno.h>
@@ -16,17 +16,18 @@
 #include "private.h"
 
 static int open_beneath(int root, const char *path) {
-  struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+  struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
+      .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
   for (int i = 0; i < 8; i++) {
     int fd = (int)syscall(SYS_openat2, root, path, &how, sizeof how);
-    // Somebody renamed a directory on the way meanwhile.
+    // EAGAIN: a directory of the path was renamed meanwhile.
     if (fd >= 0 || errno != EAGAIN) return fd;
   }
   return -1;
 }
 
-// open_file(directory, path) -> descriptor, size, seconds, nanoseconds, whether the size may be wrong; or nil, error number name: "ENOENT", "EISDIR", …
-// The path is relative; without one, the first is the file itself.
+// open_file(directory, path) -> descriptor, size, seconds, nanoseconds, whether the size may be wrong; or nil, the name
+// of an error: "ENOENT", "EISDIR", … The path is relative; without a path, `directory` is the file itself.
 int lua_http_open_file(lua_State *L) {
   const char *directory = luaL_checkstring(L, 1), *path = luaL_optstring(L, 2, NULL);
   int fd;
@@ -52,7 +53,7 @@ int lua_http_open_file(lua_State *L) {
   lua_pushinteger(L, status.st_size);
   lua_pushinteger(L, status.st_mtim.tv_sec);
   lua_pushinteger(L, status.st_mtim.tv_nsec);
-  // What is nowhere on a disk has no size in /proc, and that of a page in /sys.
+  // Files that are on no disk report size 0 in /proc, and a page in /sys.
   lua_pushboolean(L, status.st_blocks == 0 && status.st_size <= 4096);
   return 5;
 }

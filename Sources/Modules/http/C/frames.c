@@ -1,12 +1,13 @@
-// WebSocket frames for Lua, and zlib.
+// WebSocket frames and compression for Lua.
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include "private.h"
 
-// read_frame(bytes, position, is_masked, max, is_compressed) -> next position, code, payload, is final, is compressed; nil, bytes that
-// are missing; false, close code, problem. `is_masked`: whether frames have to be.
+// read_frame(bytes, position, is_masked, max, is_compressed) -> next position, code, payload, is final, is compressed.
+// Returns nil and the number of missing bytes; or false, close code, problem. `is_masked`: whether frames must be
+// masked.
 int lua_http_read_frame(lua_State *L) {
   size_t length;
   const char *bytes = luaL_checklstring(L, 1, &length);
@@ -55,7 +56,8 @@ int lua_http_write_frame(lua_State *L) {
   int masks = lua_toboolean(L, 3);
   if (masks && getrandom(mask, sizeof mask, 0) != sizeof mask) return luaL_error(L, "http: no random numbers");
   char head[14];
-  size_t head_length = http_write_frame(head, (int)luaL_checkinteger(L, 1), lua_toboolean(L, 4), length, masks ? mask : NULL);
+  size_t head_length = http_write_frame(head, (int)luaL_checkinteger(L, 1), lua_toboolean(L, 4), length,
+      masks ? mask : NULL);
   luaL_Buffer buffer;
   char *to = luaL_buffinitsize(L, &buffer, head_length + length);
   memcpy(to, head, head_length);
@@ -65,7 +67,7 @@ int lua_http_write_frame(lua_State *L) {
   return 1;
 }
 
-// check_utf8(state, bytes) -> state, or nil; a state of which the lowest byte is 0 is between two characters
+// check_utf8(state, bytes) -> state, or nil. The lowest byte of the state is 0 between two characters.
 int lua_http_check_utf8(lua_State *L) {
   size_t length;
   uint32_t state = (uint32_t)luaL_checkinteger(L, 1);
@@ -75,7 +77,7 @@ int lua_http_check_utf8(lua_State *L) {
   return 1;
 }
 
-// accept_key(key) -> what the server answers it with
+// accept_key(key) -> the server's answer to it
 int lua_http_accept_key(lua_State *L) {
   static const char magic[] = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
   size_t length;
@@ -98,7 +100,7 @@ int lua_http_random_key(lua_State *L) {
   return 1;
 }
 
-// zlib -------------------------------------------------------------------------------------------------------------------
+// zlib ----------------------------------------------------------------------------------------------------------------
 
 typedef struct stream {
   linux_deflate *deflate;
@@ -111,7 +113,8 @@ static int step(lua_State *L) {
   size_t length;
   const char *bytes = luaL_checklstring(L, 1, &length);
   s->output.length = 0;
-  int status = linux_step_deflate(s->deflate, bytes, length, lua_toboolean(L, 2), (size_t)luaL_optinteger(L, 3, 1 << 30), &s->output);
+  int status = linux_step_deflate(s->deflate, bytes, length, lua_toboolean(L, 2),
+      (size_t)luaL_optinteger(L, 3, 1 << 30), &s->output);
   if (status == 1) lua_pushlstring(L, s->output.bytes, s->output.length);
   else lua_pushnil(L);
   if (s->output.capacity > 65536) {

@@ -1,4 +1,4 @@
-// What is read in an answer's head that curl does not tell.
+// Reads the fields of an answer's head that curl does not report.
 #include <string.h>
 #include <strings.h>
 
@@ -10,14 +10,15 @@ void lua_head_codings(const linux_bytes *head, char *codings, size_t size) {
   for (size_t i = 0; i + sizeof name < head->length; i++) {
     if (strncasecmp(head->bytes + i, name, sizeof name - 1) != 0) continue;
     if (length && length + 1 < size) codings[length++] = ',';
-    for (i += sizeof name - 1; i < head->length && head->bytes[i] != '\r' && head->bytes[i] != '\n' && length + 1 < size; i++)
+    for (i += sizeof name - 1; i < head->length && head->bytes[i] != '\r' && head->bytes[i] != '\n' &&
+        length + 1 < size; i++)
       if (length || (head->bytes[i] != ' ' && head->bytes[i] != '\t')) codings[length++] = head->bytes[i];
     i--;
   }
   codings[length] = 0;
 }
 
-// Whether the head has a field of that name, written with its colon, that says something.
+// Whether the head has a field of this name (with its colon) that has a value.
 static int has_field(const linux_bytes *head, const char *name) {
   size_t length = strlen(name);
   for (size_t i = 0; i + 1 + length < head->length; i++) {

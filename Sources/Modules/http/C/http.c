@@ -1,4 +1,4 @@
-// The library of the native half, and texts.
+// The table of native functions; texts and dates.
 #include <hosts.h>
 #include <limits.h>
 #include <linux/sockios.h>
@@ -8,7 +8,7 @@
 
 #include "private.h"
 
-// chunks(bytes, position) -> data, next position, is done; or nil: bad
+// chunks(bytes, position) -> data, next position, is done; or nil for bad chunks
 static int read_chunks(lua_State *L) {
   http_chunks *chunks = lua_touserdata(L, lua_upvalueindex(1));
   size_t length;
@@ -29,7 +29,7 @@ static int read_chunks(lua_State *L) {
   return 3;
 }
 
-// chunks() -> a function
+// chunks() -> a function that reads one chunked body
 static int make_chunks(lua_State *L) {
   http_chunks *chunks = lua_newuserdatauv(L, sizeof *chunks, 0);
   *chunks = (http_chunks){0};
@@ -41,7 +41,7 @@ static int make_chunks(lua_State *L) {
 static int unescape(lua_State *L) {
   size_t length;
   const char *text = luaL_checklstring(L, 1, &length);
-  // Most have nothing to do.
+  // Most texts have no escapes.
   if (!memchr(text, '%', length) && !(lua_toboolean(L, 2) && memchr(text, '+', length))) return lua_settop(L, 1), 1;
   luaL_Buffer buffer;
   char *to = luaL_buffinitsize(L, &buffer, length);
@@ -106,7 +106,7 @@ static int base64(lua_State *L) {
   return 1;
 }
 
-// Fields are kept under their names in small letters: another spelling is found by way of that.
+// Fields have names in lower case: other spellings are looked up in lower case, too.
 static int find_field(lua_State *L) {
   size_t length;
   if (lua_type(L, 2) != LUA_TSTRING) return 0;
@@ -125,7 +125,7 @@ static int find_field(lua_State *L) {
   return 1;
 }
 
-// unacknowledged(fd) -> how many bytes its peer has not taken yet; 0 where that is not known
+// unacknowledged(fd) -> bytes that the peer has not received yet; 0 if unknown
 static int unacknowledged(lua_State *L) {
   int is_number, bytes = 0;
   lua_Integer fd = lua_tointegerx(L, 1, &is_number);

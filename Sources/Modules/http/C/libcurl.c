@@ -1,4 +1,4 @@
-// libcurl, loaded at its first use; and what transfers and the multis that they belong to have to do with each other.
+// Loads libcurl at first use, and connects transfers with their multis.
 #include <dlfcn.h>
 #include <libraries.h>
 #include <stdlib.h>
@@ -51,7 +51,8 @@ void lua_curl_add_event(lua_multi *multi, int fd, int what) {
   multi->events[multi->event_count++] = (struct lua_socket_event){fd, what};
 }
 
-// Descriptors are closed by Lua, after it has stopped watching them: a number that is used again meanwhile would be mistaken.
+// Lua closes descriptors after it has stopped watching them: otherwise it could mistake a new descriptor with the same
+// number.
 int lua_curl_close_later(void *data, curl_socket_t fd) {
   lua_multi *multi = data;
   if (multi && multi->multi) lua_curl_add_event(multi, fd, -1);

@@ -1,4 +1,4 @@
-// Requests and responses between bytes and tables.
+// Converts requests and responses between bytes and tables.
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 #include "private.h"
 
-// One table of fields: names in small letters; what comes several times is joined by commas, but for cookies.
+// Pushes a table of fields with names in lower case. Values of repeated fields are joined by commas, except cookies.
 static void push_fields(lua_State *L, http_span rest, int are_lists) {
   int count = 0;
   const char *end = rest.start + rest.length;
@@ -73,8 +73,9 @@ int lua_http_read_fields(lua_State *L) {
   return 1;
 }
 
-// read_response(bytes, position, max) -> next position, status, reason, minor, fields, length: -1 to the end, -2 in chunks. nil: incomplete;
-// false, status, problem: bad
+// read_response(bytes, position, max) -> next position, status, reason, minor, fields, length. The length is -1 if the
+// body ends with the connection, -2 if it is chunked. Returns nil if the head is incomplete; false, status, problem if
+// it is bad.
 int lua_http_read_response(lua_State *L) {
   http_head head;
   int count = read_head(L, &head);
@@ -88,7 +89,7 @@ int lua_http_read_response(lua_State *L) {
   return 6;
 }
 
-// What is written goes into a buffer that the state keeps in a userdata, the upvalue.
+// Output goes into a buffer that the Lua state keeps in a userdata, the upvalue.
 typedef struct output {
   lua_State *L;
   linux_bytes *to;
@@ -117,7 +118,7 @@ static void put_number(output *out, uint64_t number) {
   put(out, p, (size_t)(text + sizeof text - p));
 }
 
-// Whoever hears of it knows which message it was: no line of ours stands before the text.
+// Raises without a position: the caller knows which message it was.
 static void complain(lua_State *L, const char *format, const char *name, const char *kind) {
   lua_pushfstring(L, format, name, kind);
   lua_error(L);
@@ -125,7 +126,8 @@ static void complain(lua_State *L, const char *format, const char *name, const c
 
 static void put_field(output *out, const char *name, size_t name_length, const char *value, size_t value_length) {
   if (!http_is_value(value, value_length))
-    complain(out->L, "http: the field '%s' has a control character in its value, which would split the message", name, "");
+    complain(out->L, "http: the field '%s' has a control character in its value, which would split the message", name,
+        "");
   size_t length = name_length + value_length + 4;
   char *to = reserve(out, length);
   memcpy(to, name, name_length);
@@ -168,16 +170,18 @@ static void put_value(output *out, const char *name, size_t name_length) {
     const char *value = lua_tolstring(L, -1, &length);
     put_field(out, name, name_length, value, length);
   } else {
-    complain(L, "http: the field '%s' must be a string, a number or a list of them, got %s", name, luaL_typename(L, -1));
+    complain(L, "http: the field '%s' must be a string, a number or a list of them, got %s", name,
+        luaL_typename(L, -1));
   }
 }
 
-// Writes the fields of the table at `index`, but for those in `left_out`. Returns which of the known ones it has.
+// Writes the fields of the table at `index`, except those in `left_out`. Returns a set of the known fields in it.
 static int put_fields(output *out, int index, int left_out) {
   lua_State *L = out->L;
   int found = 0;
   if (lua_isnoneornil(L, index)) return 0;
-  if (lua_type(L, index) != LUA_TTABLE) complain(L, "http: headers must be a table, got %s", luaL_typename(L, index), "");
+  if (lua_type(L, index) != LUA_TTABLE)
+    complain(L, "http: headers must be a table, got %s", luaL_typename(L, index), "");
   lua_pushnil(L);
   while (lua_next(L, index)) {
     size_t length;
@@ -186,7 +190,7 @@ static int put_fields(output *out, int index, int left_out) {
     const char *name = lua_tolstring(L, -2, &length);
     if (!http_is_token(name, length)) complain(L, "http: '%s' cannot be the name of a field", name, "");
     int known = which_field(name, length);
-    // false: it is not sent, not even if it would be otherwise. Without Host there is no request.
+    // false suppresses a field that would be added. A request cannot be without Host.
     int is_none = lua_isboolean(L, -1) && !lua_toboolean(L, -1);
     if (!is_none || known != HAS_HOST) found |= known;
     if (!(known & left_out) && !is_none) {
@@ -206,10 +210,11 @@ static int put_fields(output *out, int index, int left_out) {
   return found;
 }
 
-enum { ANSWER_KEEPS_ALIVE = 1, ANSWER_WITHOUT_BODY = 2, ANSWER_IS_CHUNKED = 4, ANSWER_IS_OLD = 8, ANSWER_IS_SWITCH = 16 };
+enum { ANSWER_KEEPS_ALIVE = 1, ANSWER_WITHOUT_BODY = 2, ANSWER_IS_CHUNKED = 4, ANSWER_IS_OLD = 8,
+    ANSWER_IS_SWITCH = 16 };
 
-// write_response(status, fields, flags, body or its length or nil, type) -> bytes. With a body that is a string its length is added;
-// `type` is the Content-Type unless the fields have one.
+// write_response(status, fields, flags, body or its length or nil, type) -> bytes. Adds the length of a body that is a
+// string; `type` is the Content-Type unless the fields have one.
 int lua_http_write_response(lua_State *L) {
   output out = begin_output(L);
   lua_Integer status = luaL_checkinteger(L, 1), flags = luaL_checkinteger(L, 3);
@@ -243,7 +248,7 @@ int lua_http_write_response(lua_State *L) {
   return finish_output(&out);
 }
 
-// write_request(method, target, fields, body or its length or nil, host) -> bytes. -2 for a length: chunked.
+// write_request(method, target, fields, body or its length or nil, host) -> bytes. A length of -2: chunked.
 int lua_http_write_request(lua_State *L) {
   output out = begin_output(L);
   size_t method_length, target_length, host_length, length = 0;

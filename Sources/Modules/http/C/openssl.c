@@ -1,5 +1,5 @@
-// What libcurl does not tell of TLS: which certificate it is that is not believed in, and whether a connection was ended or cut.
-// OpenSSL is asked, if it is what libcurl uses.
+// Facts about TLS that libcurl does not report: which certificate has failed, and whether a connection was ended or
+// cut. This file asks OpenSSL, if libcurl uses it.
 #include <dlfcn.h>
 #include <openssl/ssl.h>
 #include <pthread.h>
@@ -8,11 +8,11 @@
 
 #include "transfers.h"
 
-#define OPENSSL_FUNCTIONS(X)                                                                                                     \
-  X(SSL_CTX_set_cert_verify_callback) X(SSL_get_SSL_CTX) X(SSL_get_ex_data_X509_STORE_CTX_idx) X(X509_verify_cert)              \
-  X(X509_STORE_CTX_get_ex_data) X(X509_STORE_CTX_get_error_depth) X(X509_STORE_CTX_get_current_cert) X(X509_STORE_CTX_get0_cert) \
-  X(X509_get_subject_name) X(X509_NAME_print_ex) X(BIO_new) X(BIO_s_mem) X(BIO_read) X(BIO_free)                                \
-  X(SSL_set_info_callback) X(SSL_set_ex_data) X(SSL_get_ex_data) X(CRYPTO_get_ex_new_index)
+#define OPENSSL_FUNCTIONS(X)                                                                                           \
+  X(SSL_CTX_set_cert_verify_callback) X(SSL_get_SSL_CTX) X(SSL_get_ex_data_X509_STORE_CTX_idx) X(X509_verify_cert)     \
+  X(X509_STORE_CTX_get_ex_data) X(X509_STORE_CTX_get_error_depth) X(X509_STORE_CTX_get_current_cert)                   \
+  X(X509_STORE_CTX_get0_cert) X(X509_get_subject_name) X(X509_NAME_print_ex) X(BIO_new) X(BIO_s_mem) X(BIO_read)       \
+  X(BIO_free) X(SSL_set_info_callback) X(SSL_set_ex_data) X(SSL_get_ex_data) X(CRYPTO_get_ex_new_index)
 
 static struct {
 #define DECLARE(name) __typeof__(name) *name;
@@ -22,7 +22,7 @@ static struct {
 static int is_there, own_index;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-// libcurl has loaded it, or uses something else.
+// Finds OpenSSL if libcurl has loaded it.
 static void find(void) {
   void *library = dlopen("libssl.so.3", RTLD_NOW | RTLD_NOLOAD);
   if (!library) return;
@@ -46,7 +46,7 @@ static void describe(char *to, size_t size, int depth, X509 *certificate) {
   snprintf(to, size, "depth %d, %s", depth, subject);
 }
 
-// In place of OpenSSL's own check, which it makes. Connections outlive transfers, but not the multi.
+// Runs OpenSSL's own check, and notes the certificate. Connections may outlive their transfer, but not the multi.
 static int verify(X509_STORE_CTX *store, void *data) {
   lua_multi *multi = data;
   int is_good = openssl.X509_verify_cert(store);
@@ -54,10 +54,12 @@ static int verify(X509_STORE_CTX *store, void *data) {
   SSL_CTX *context = session ? openssl.SSL_get_SSL_CTX(session) : NULL;
   for (lua_transfer *transfer = multi->transfers; transfer && context; transfer = transfer->next) {
     if (transfer->tls != context) continue;
-    // One that is believed in may still be somebody else's.
-    if (is_good > 0) describe(transfer->certificate, sizeof transfer->certificate, 0, openssl.X509_STORE_CTX_get0_cert(store));
-    else describe(transfer->certificate, sizeof transfer->certificate, openssl.X509_STORE_CTX_get_error_depth(store),
-                  openssl.X509_STORE_CTX_get_current_cert(store));
+    // A trusted certificate may still have another host's name.
+    if (is_good > 0)
+      describe(transfer->certificate, sizeof transfer->certificate, 0, openssl.X509_STORE_CTX_get0_cert(store));
+    else
+      describe(transfer->certificate, sizeof transfer->certificate, openssl.X509_STORE_CTX_get_error_depth(store),
+          openssl.X509_STORE_CTX_get_current_cert(store));
   }
   return is_good;
 }
@@ -79,7 +81,7 @@ void lua_curl_note_certificates(lua_transfer *transfer) {
   lua_curl.curl_easy_setopt(transfer->easy, CURLOPT_SSL_CTX_DATA, transfer);
 }
 
-// What the server says of the end of what it sends is read before curl is told that there is no more.
+// OpenSSL calls this when the server announces the end of its output, before curl sees the end.
 static void on_info(const SSL *session, int what, int alert) {
   if (what != SSL_CB_READ_ALERT || (alert & 0xff) != SSL_AD_CLOSE_NOTIFY) return;
   lua_multi *multi = openssl.SSL_get_ex_data(session, own_index);

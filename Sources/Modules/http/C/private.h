@@ -1,4 +1,4 @@
-// Between the C files of this target.
+// Declarations that the C files of this target share.
 #pragma once
 
 #include <HTTP.h>
@@ -8,26 +8,25 @@
 
 #include "CLuaHTTP.h"
 
-/// What Lua is told of a request.
+/// Flags of a request for Lua.
 enum {
-  HTTP_KEEPS_ALIVE = 1, HTTP_IS_UPGRADE = 2, HTTP_EXPECTS_CONTINUE = 4, HTTP_HAS_SLASHES = 8, HTTP_IS_OLD = 16, HTTP_IS_HEAD = 32,
-  HTTP_HAS_BODY = 64, HTTP_IS_REFUSED = 128
+  HTTP_KEEPS_ALIVE = 1, HTTP_IS_UPGRADE = 2, HTTP_EXPECTS_CONTINUE = 4, HTTP_HAS_SLASHES = 8, HTTP_IS_OLD = 16,
+  HTTP_IS_HEAD = 32, HTTP_HAS_BODY = 64, HTTP_IS_REFUSED = 128
 };
 
-/// The date of an answer that is written now: 29 bytes.
+/// The current date for an answer: 29 bytes.
 const char *lua_http_date(void);
 
-/// What a status is called.
+/// The reason phrase of a status.
 const char *lua_http_reason(lua_Integer status);
-/// Pushes the method and the path of a request, which is nil if it is bad. Finds what Lua is told of it, and whether it has more: a body,
-/// a query, a target other than the path.
+/// Pushes the method and the path of a request; nil for a bad path. Finds its flags, and its query.
 int lua_http_push_request(lua_State *L, const http_head *head, int *flags, http_span *query);
-/// Makes a whole response with the text that is on top as its body. `flags` are the request's; whether the connection goes on is one. Returns
-/// its length if it fits into `small`; else 0, and it is pushed.
+/// Makes a whole response with the text on top as its body. `flags` are the request's, with HTTP_KEEPS_ALIVE if the
+/// connection continues. Returns its length if it fits into `small`; else pushes it and returns 0.
 size_t lua_http_text_answer(lua_State *L, int status, const char *type, int flags, char *small, size_t size);
 
 int lua_http_serving(lua_State *L);
-/// What breaks a rule: false, a status or a closing code, and what it is.
+/// Returns false, a status or close code, and the problem to Lua.
 static inline int lua_http_refuse(lua_State *L, int code, const char *problem) {
   lua_pushboolean(L, 0);
   lua_pushinteger(L, code);

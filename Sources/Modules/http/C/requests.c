@@ -1,10 +1,10 @@
-// What a server is told of a request.
+// The parts of a request that Lua receives.
 #include <string.h>
 #include <strings.h>
 
 #include "private.h"
 
-// TRACE would show the fields that a proxy has added, and CONNECT would make a proxy of the server: no handler gets
+// TRACE would reveal fields that a proxy has added, and CONNECT would turn the server into a proxy: handlers do not see
 // them.
 static int is_refused(http_span method) {
   return (method.length == 5 && memcmp(method.start, "TRACE", 5) == 0) ||
@@ -13,13 +13,14 @@ static int is_refused(http_span method) {
 
 static int flags_of(const http_head *head) {
   int has_body = head->is_chunked || head->content_length > 0;
-  return (head->keeps_alive ? HTTP_KEEPS_ALIVE : 0) | (head->is_upgrade ? HTTP_IS_UPGRADE : 0) | (has_body ? HTTP_HAS_BODY : 0) |
+  return (head->keeps_alive ? HTTP_KEEPS_ALIVE : 0) | (head->is_upgrade ? HTTP_IS_UPGRADE : 0) |
+         (has_body ? HTTP_HAS_BODY : 0) |
          (head->expects_continue && (has_body || head->content_length == 0) ? HTTP_EXPECTS_CONTINUE : 0) |
          (head->minor == 0 ? HTTP_IS_OLD : 0) | (http_is(head->method, "HEAD") ? HTTP_IS_HEAD : 0) |
          (is_refused(head->method) ? HTTP_IS_REFUSED : 0);
 }
 
-// Where the path of "http://host/path" begins, as proxies are sent it.
+// Returns the path of "http://host/path", the form that clients send to proxies.
 static http_span without_origin(http_span target) {
   size_t scheme = target.length > 7 && strncasecmp(target.start, "http://", 7) == 0    ? 7
                   : target.length > 8 && strncasecmp(target.start, "https://", 8) == 0 ? 8
@@ -29,17 +30,18 @@ static http_span without_origin(http_span target) {
   return (http_span){target.start + scheme, target.length - scheme};
 }
 
-// Whether a target is its path, as most are.
+// Whether the target is the path itself, as most are.
 static int is_plain(http_span target) {
   if (target.start[0] != '/' && (target.length != 1 || target.start[0] != '*')) return 0;
   for (size_t i = 0; i < target.length; i++) {
     char c = target.start[i];
-    if (c == '?' || c == '%' || (c == '/' && i + 1 < target.length && (target.start[i + 1] == '/' || target.start[i + 1] == '.'))) return 0;
+    if (c == '?' || c == '%') return 0;
+    if (c == '/' && i + 1 < target.length && (target.start[i + 1] == '/' || target.start[i + 1] == '.')) return 0;
   }
   return 1;
 }
 
-// Pushes the path, nil for one that is bad, and finds the query.
+// Pushes the path, or nil for a bad one, and finds the query.
 static int push_path(lua_State *L, http_span target, http_span *query) {
   http_span path = without_origin(target);
   const char *mark = memchr(path.start, '?', path.length);
@@ -64,7 +66,7 @@ int lua_http_push_request(lua_State *L, const http_head *head, int *flags, http_
   *flags = flags_of(head);
   *query = (http_span){"", 0};
   lua_pushlstring(L, head->method.start, head->method.length);
-  // The target of CONNECT is a host and a port.
+  // CONNECT has a host and a port as target.
   if (is_plain(head->target) || (*flags & HTTP_IS_REFUSED && head->method.length == 7)) {
     lua_pushlstring(L, head->target.start, head->target.length);
     return head->content_length >= 0 || head->is_chunked;

@@ -1,5 +1,5 @@
-// The straight line of a server: reads a request, has its handler called in a task of its own, and writes what that answers. What few
-// requests need is Lua's: connection.lua has the rest of each step.
+// The fast path of a server: reads a request, calls its handler in a task, and writes the result. Lua does the rest of
+// each step, for requests that need more: see connection.lua.
 #include <limits.h>
 #include <math.h>
 #include <string.h>
@@ -7,32 +7,32 @@
 #include "private.h"
 
 typedef struct serving {
-  double patience, idle;  // how long a request may take, and how long a connection may be silent after one
-  double next_sweep;      // when somebody looks for connections whose time is over
+  double patience, idle;  // limits for a request, and for the silence after one
+  double next_sweep;      // when expired connections are looked for
   size_t max_header;
   int max_fields;
-  const void *answered;   // the latest request that has left nothing to do
+  const void *answered;   // the last request that has left nothing to do
   lua_Integer requests, bytes;
   int is_stopping, is_logged;
 } serving;
 
-// What is Lua's, in the table that is each function's second upvalue; the first is the serving.
+// Lua's functions and values, in the table that is the second upvalue of each function. The first is the serving.
 enum {
-  READ = 1, WRITE, START, SITE, RUN, REQUEST, LABELS, LABEL, COMPLETED, SET_DATE, CONCLUDE, DONE, HANDLER, EXPLAIN, ENCODE, NOW, EXACT,
-  BEFORE, WRITE_AT, NOT_ALLOWED
+  READ = 1, WRITE, START, SITE, RUN, REQUEST, LABELS, LABEL, COMPLETED, SET_DATE, CONCLUDE, DONE, HANDLER, EXPLAIN,
+  ENCODE, NOW, EXACT, BEFORE, WRITE_AT, NOT_ALLOWED
 };
-static const char *const part_names[] = {"read",      "write",    "start",    "site", "run",     "request", "labels", "label",  "completed",
-                                         "set_date", "conclude", "done", "handler", "explain", "encode", "now",    "exact", "before",
-                                         "write_at", "not_allowed", NULL};
+static const char *const part_names[] = {"read", "write", "start", "site", "run", "request", "labels", "label",
+    "completed", "set_date", "conclude", "done", "handler", "explain", "encode", "now", "exact", "before", "write_at",
+    "not_allowed", NULL};
 
 static serving *serving_of(lua_State *L) { return lua_touserdata(L, lua_upvalueindex(1)); }
 static int push_part(lua_State *L, int number) { return lua_rawgeti(L, lua_upvalueindex(2), number); }
 
-// Requests ------------------------------------------------------------------------------------------------------------------
+// Requests ------------------------------------------------------------------------------------------------------------
 
 enum { ANSWERED, GOES_ON_IN_LUA };
 
-// A connection has a deadline, in seconds of the loop's clock.
+// Sets a connection's deadline, in seconds of the loop's clock.
 static void set_deadline(lua_State *L, int connection, double date) {
   lua_pushnumber(L, date);
   lua_setfield(L, connection, "deadline");
@@ -43,12 +43,12 @@ static void set_deadline(lua_State *L, int connection, double date) {
   lua_call(L, 2, 0);
 }
 
-// Where a request keeps what few ask for: incoming.lua knows these, too.
+// Where a request keeps its rarely used values. incoming.lua has the same numbers.
 enum { OWN_CONNECTION = 1, OWN_FLAGS, OWN_HEAD, OWN_ROUTE, OWN_RESPONSE, OWN_COUNT = OWN_RESPONSE };
 
-// Makes the table of a request, whose method and path are on top, and puts it below them. There is room for few fields more: what most do
-// not need is worked out when it is asked for. Later there are `response`: true where somebody answers, "sent", or an object; and
-// `ended`: "done", "late", "gone".
+// Makes the table of a request, whose method and path are on top, and puts it below them. The table has room for few
+// fields: others are computed when a script uses them. Lua adds `response`: true while an answer is being made, "sent",
+// or an object; and `ended`: "done", "late", "gone".
 static void make_request(lua_State *L, int connection, int bytes, size_t position, int flags) {
   lua_createtable(L, OWN_COUNT, 4);
   lua_pushvalue(L, connection);
@@ -70,7 +70,7 @@ static void make_request(lua_State *L, int connection, int bytes, size_t positio
   lua_insert(L, -3);
 }
 
-// Lua checks what goes beyond method and path, and keeps it. Whether the request may be answered.
+// Lua checks and keeps everything except method and path. Returns whether the request may be answered.
 static int complete(lua_State *L, int connection, int request, const http_head *head, http_span query) {
   push_part(L, COMPLETED);
   lua_pushvalue(L, connection);
@@ -86,7 +86,7 @@ static int complete(lua_State *L, int connection, int request, const http_head *
   return is_good;
 }
 
-// Pushes the label of a request, whose method and path are at an index and behind it.
+// Pushes the label of a request, whose method and path are at `method` and after it.
 static void push_label(lua_State *L, int method) {
   push_part(L, LABELS);
   lua_pushvalue(L, method);
@@ -106,8 +106,8 @@ static void push_label(lua_State *L, int method) {
   lua_call(L, 2, 1);
 }
 
-// Begins with a request whose head is there; the bytes are at an index, the head at a position in them. What is behind it has become
-// the connection's buffer. The stack is left as it was.
+// Starts a request whose head is complete: its bytes are at the index `bytes`, the head at `position`. The bytes after
+// it have become the connection's buffer. Leaves the stack as it was.
 static int launch(lua_State *L, int connection, int bytes, size_t position, const http_head *head) {
   serving *serving = serving_of(L);
   int top = lua_gettop(L), request = top + 1, method = top + 2, flags;
@@ -142,7 +142,7 @@ static int launch(lua_State *L, int connection, int bytes, size_t position, cons
     lua_setfield(L, connection, "record");
     lua_setfield(L, connection, "task");
     lua_setfield(L, connection, "began");
-    // A WebSocket has none.
+    // A WebSocket has no deadline.
     if (lua_getfield(L, connection, "socket") == LUA_TNIL) set_deadline(L, connection, now + serving->patience);
   }
   lua_settop(L, top);
@@ -151,7 +151,8 @@ static int launch(lua_State *L, int connection, int bytes, size_t position, cons
 
 static int quick_again(lua_State *L, int status, lua_KContext context);
 
-// Connection, stream, bytes. Answers a request that comes alone; what to return to Lua, or -1: nothing yet.
+// Receives connection, stream, bytes, and answers a single request. Returns the result for Lua, or -1 if there is none
+// yet.
 static int arrived(lua_State *L) {
   size_t length;
   const char *bytes = lua_tolstring(L, 3, &length);
@@ -170,8 +171,8 @@ static int arrived(lua_State *L) {
   return lua_pushboolean(L, 1), 1;
 }
 
-// quick(connection, stream), while nothing is under way or in the buffer: reads, and answers what can be answered at once. Returns bytes
-// that are still to be looked at; true when those were taken, but there may be more to do; nil at the end.
+// quick(connection, stream), if the connection is idle and its buffer empty: reads, and answers requests that need no
+// Lua. Returns unread bytes; true if they were taken but there may be more to do; nil at the end.
 static int quick(lua_State *L) {
   while (1) {
     lua_settop(L, 2);
@@ -189,8 +190,8 @@ static int quick_again(lua_State *L, int status, lua_KContext context) {
   return count >= 0 ? count : quick(L);
 }
 
-// take(connection): begins with the request at the head of the connection's buffer. true; nil: it is incomplete; false, status, problem:
-// it is bad.
+// take(connection): starts the request at the beginning of the connection's buffer. Returns true; nil if it is
+// incomplete; false, status, problem if it is bad.
 static int take(lua_State *L) {
   lua_settop(L, 1);
   lua_getfield(L, 1, "buffer");
@@ -211,14 +212,16 @@ static int take(lua_State *L) {
   return lua_pushboolean(L, 1), 1;
 }
 
-// Answers -------------------------------------------------------------------------------------------------------------------
+// Answers -------------------------------------------------------------------------------------------------------------
 
-// In the request's task: connection, request, flags, the function for errors, what the request's handler has answered.
+// The stack of the request's task: connection, request, flags, the function for errors, the handler's result.
 enum { CONNECTION = 1, REQUEST_TABLE, FLAGS, HANDLER_OF_ERRORS, ANSWER };
 
-static int give_first(lua_State *L, int status, lua_KContext context) { return (void)L, (void)status, (void)context, 1; }
+static int give_first(lua_State *L, int status, lua_KContext context) {
+  return (void)L, (void)status, (void)context, 1;
+}
 
-// What most handlers need not is done in Lua.
+// Lua handles the results that few handlers return.
 static int conclude(lua_State *L, int is_good) {
   push_part(L, CONCLUDE);
   lua_pushvalue(L, CONNECTION);
@@ -236,7 +239,8 @@ static int has(lua_State *L, int upvalue) {
   return type != LUA_TNIL;
 }
 
-// The answer is on its way. `context` is its status, whether it has waited, whether the connection goes on, and its length.
+// Called when the answer has been written. `context` has its status, whether the task has waited, whether the
+// connection continues, and the length.
 enum { WAITED = 1 << 10, GOES_ON = 1 << 11, LENGTH_SHIFT = 12 };
 
 static int written(lua_State *L, int status, lua_KContext context) {
@@ -259,8 +263,8 @@ static int written(lua_State *L, int status, lua_KContext context) {
   return 1;
 }
 
-// The status of an answer whose body is a text, which is on top then, with its type; 0 for any other. A value that JSON cannot say: -1,
-// the error in the answer's place.
+// Returns the status of an answer with a text as body, and pushes the text; sets its type. Returns 0 for any other
+// answer; -1 if JSON cannot represent the value, with the error in place of the answer.
 static int text_of(lua_State *L, const char **type) {
   static const char text[] = "text/plain; charset=utf-8", json[] = "application/json";
   *type = text;
@@ -276,7 +280,7 @@ static int text_of(lua_State *L, const char **type) {
       lua_pop(L, 1);
     } else if (!value && ((strcmp(name, "body") == 0 && lua_type(L, -1) == LUA_TSTRING) || strcmp(name, "json") == 0)) {
       if (*name == 'j') *type = json;
-      // Below the key, which stays on top.
+      // Below the key, which has to stay on top for lua_next.
       value = ANSWER + 1;
       lua_insert(L, value);
     } else {
@@ -292,7 +296,7 @@ static int text_of(lua_State *L, const char **type) {
   return (int)status;
 }
 
-// The handler has returned, or failed.
+// Called when the handler has returned or failed.
 static int handled(lua_State *L, int status, lua_KContext context) {
   (void)context;
   enum { RESPONSE = 3, ENDED, KEEPS_ALIVE };
@@ -306,9 +310,10 @@ static int handled(lua_State *L, int status, lua_KContext context) {
   if (code <= 0) return conclude(L, code == 0);
   int goes_on = flags & HTTP_KEEPS_ALIVE && !serving_of(L)->is_stopping;
   size_t length = lua_rawlen(L, -1);
-  // The stream copies it before it lets this task wait.
+  // The stream copies the bytes before the task can wait.
   char small[1024];
-  size_t size = lua_http_text_answer(L, code, type, goes_on ? (int)flags : (int)flags & ~HTTP_KEEPS_ALIVE, small, sizeof small);
+  size_t size = lua_http_text_answer(L, code, type, goes_on ? (int)flags : (int)flags & ~HTTP_KEEPS_ALIVE, small,
+      sizeof small);
   lua_pushliteral(L, "sent");
   lua_rawseti(L, REQUEST_TABLE, OWN_RESPONSE);
   push_part(L, size ? WRITE_AT : WRITE);
@@ -324,7 +329,8 @@ static int handled(lua_State *L, int status, lua_KContext context) {
   return written(L, LUA_OK, known);
 }
 
-// Pushes the function at a route without parameters, if that is what the handler leads to; the method is at an index, the path behind it.
+// Pushes the function of a route without parameters, if the handler is a table of routes. The method is at `method`,
+// the path after it.
 static int push_route(lua_State *L, int method) {
   int top = lua_gettop(L);
   if (push_part(L, EXACT) != LUA_TTABLE) return lua_settop(L, top), 0;
@@ -354,9 +360,9 @@ static int run(lua_State *L) {
   return handled(L, lua_pcallk(L, 1, 1, HANDLER_OF_ERRORS, 0, handled), 0);
 }
 
-// Settings ------------------------------------------------------------------------------------------------------------------
+// Settings ------------------------------------------------------------------------------------------------------------
 
-// note(name, value): "stopping"; "next_sweep", a date; or a part.
+// note(name, value): sets "stopping", "next_sweep" (a date), or one of Lua's parts.
 static int note(lua_State *L) {
   const char *name = luaL_checkstring(L, 1);
   if (strcmp(name, "stopping") == 0) return serving_of(L)->is_stopping = 1, 0;
@@ -366,7 +372,7 @@ static int note(lua_State *L) {
   return 0;
 }
 
-// counts() -> requests, and bytes of answers, so far
+// counts() -> requests, and bytes of answers, since the start
 static int counts(lua_State *L) {
   lua_pushinteger(L, serving_of(L)->requests);
   lua_pushinteger(L, serving_of(L)->bytes);
@@ -387,10 +393,10 @@ int lua_http_serving(lua_State *L) {
   lua_settop(L, 5);
   lua_Integer max_fields = luaL_checkinteger(L, 5);
   serving *new = lua_newuserdatauv(L, sizeof *new, 0);
-  *new = (serving){.max_header = (size_t)luaL_checkinteger(L, 1), .patience = luaL_checknumber(L, 2), .idle = luaL_checknumber(L, 3),
-                   .next_sweep = HUGE_VAL, .is_logged = lua_toboolean(L, 4),
+  *new = (serving){.max_header = (size_t)luaL_checkinteger(L, 1), .patience = luaL_checknumber(L, 2),
+                   .idle = luaL_checknumber(L, 3), .next_sweep = HUGE_VAL, .is_logged = lua_toboolean(L, 4),
                    .max_fields = max_fields < INT_MAX ? (int)max_fields : INT_MAX};
-  // Filled in order, so that they lie in its array.
+  // Filled in order, so that all are in the table's array part.
   lua_createtable(L, (int)(sizeof part_names / sizeof *part_names), 0);
   lua_createtable(L, 0, 5);
   set_function(L, "quick", quick, 2);

@@ -1,10 +1,10 @@
-// An answer with a text: nearly all of its head is that of the one before.
+// Answers with a text. Most of the head is the same as in the answer before, and is copied.
 #include <string.h>
 #include <time.h>
 
 #include "private.h"
 
-// Seconds pass more slowly than answers.
+// The date, which is made once a second.
 const char *lua_http_date(void) {
   static _Thread_local time_t latest;
   static _Thread_local char text[30];
@@ -29,7 +29,8 @@ const char *lua_http_reason(lua_Integer status) {
     STATUS(408, "Request Timeout") STATUS(409, "Conflict") STATUS(410, "Gone") STATUS(411, "Length Required")
     STATUS(412, "Precondition Failed") STATUS(413, "Content Too Large") STATUS(414, "URI Too Long")
     STATUS(415, "Unsupported Media Type") STATUS(416, "Range Not Satisfiable") STATUS(417, "Expectation Failed")
-    STATUS(418, "I'm a teapot") STATUS(421, "Misdirected Request") STATUS(422, "Unprocessable Content") STATUS(423, "Locked")
+    STATUS(418, "I'm a teapot") STATUS(421, "Misdirected Request") STATUS(422, "Unprocessable Content")
+    STATUS(423, "Locked")
     STATUS(425, "Too Early") STATUS(426, "Upgrade Required") STATUS(428, "Precondition Required")
     STATUS(429, "Too Many Requests") STATUS(431, "Request Header Fields Too Large")
     STATUS(451, "Unavailable For Legal Reasons") STATUS(500, "Internal Server Error") STATUS(501, "Not Implemented")
@@ -40,7 +41,7 @@ const char *lua_http_reason(lua_Integer status) {
   }
 }
 
-// Puts a number before `to`. Returns where it begins.
+// Writes a number that ends before `to`. Returns its beginning.
 static char *put_number(char *to, size_t number) {
   do *--to = (char)('0' + number % 10);
   while (number /= 10);
@@ -48,8 +49,10 @@ static char *put_number(char *to, size_t number) {
 }
 
 size_t lua_http_text_answer(lua_State *L, int status, const char *type, int flags, char *small, size_t size) {
-  static const char date_field[] = "HTTP/1.1 200 OK\r\nDate: ", type_field[] = "\r\nContent-Type: ", length_field[] = "\r\nContent-Length: ";
-  enum { DATE = sizeof date_field - 1, DATE_LENGTH = 29, TYPE = sizeof type_field - 1, LENGTH = sizeof length_field - 1, CODE = 9, REASON = 13 };
+  static const char date_field[] = "HTTP/1.1 200 OK\r\nDate: ", type_field[] = "\r\nContent-Type: ",
+      length_field[] = "\r\nContent-Length: ";
+  enum { DATE = sizeof date_field - 1, DATE_LENGTH = 29, TYPE = sizeof type_field - 1, LENGTH = sizeof length_field - 1,
+      CODE = 9, REASON = 13 };
   size_t length;
   const char *text = lua_tolstring(L, -1, &length);
   char number[24], *digits = put_number(number + sizeof number, length);
@@ -67,7 +70,9 @@ size_t lua_http_text_answer(lua_State *L, int status, const char *type, int flag
   if (status == 200) {
     p += DATE;
   } else {
-    p[CODE] = (char)('0' + status / 100), p[CODE + 1] = (char)('0' + status / 10 % 10), p[CODE + 2] = (char)('0' + status % 10);
+    p[CODE] = (char)('0' + status / 100);
+    p[CODE + 1] = (char)('0' + status / 10 % 10);
+    p[CODE + 2] = (char)('0' + status % 10);
     p += REASON;
     memcpy(p, reason, reason_length), p += reason_length;
     memcpy(p, date_field + REASON + 2, DATE - REASON - 2), p += DATE - REASON - 2;

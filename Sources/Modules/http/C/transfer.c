@@ -1,4 +1,4 @@
-// A transfer of libcurl's: its options, and the bytes in both directions.
+// A transfer of libcurl: its options, and its bytes in both directions.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include "transfers.h"
 
-// Callbacks of curl -------------------------------------------------------------------------------------------------------
+// Callbacks of curl ---------------------------------------------------------------------------------------------------
 
 static int fail(lua_transfer *transfer, CURLcode code, const char *text, const char *what) {
   transfer->is_over = 1;
@@ -28,13 +28,13 @@ static int open_decoder(lua_transfer *transfer) {
   }
   transfer->decoder = linux_open_decoder(codings, strlen(codings));
   return transfer->decoder || fail(transfer, CURLE_BAD_CONTENT_ENCODING,
-    "the body's encoding '%s' is none of gzip and deflate: 'decompress = false' gives it as it is", codings);
+    "the body's encoding '%s' is neither gzip nor deflate: 'decompress = false' returns it as it is", codings);
 }
 
-// Decodes what has come until as much of it waits as may. 0: the transfer has failed.
+// Decodes the bytes that have arrived, up to the limit. Returns 0 if the transfer has failed.
 static int decode(lua_transfer *transfer) {
   size_t before = transfer->input.length, left = transfer->max_body - transfer->received;
-  // One byte more than may be is too much.
+  // One byte above the maximum shows that the body is too large.
   size_t limit = transfer->high_water - before > left ? before + left + 1 : transfer->high_water;
   int status = linux_decode(transfer->decoder, &transfer->input, limit);
   transfer->received += transfer->input.length - before;
@@ -44,19 +44,20 @@ static int decode(lua_transfer *transfer) {
     return fail(transfer, CURLE_WRITE_ERROR, "%s", "too large");
   }
   if (status < 0) return fail(transfer, CURLE_OUT_OF_MEMORY, "%s", "not enough memory");
-  return status || fail(transfer, CURLE_BAD_CONTENT_ENCODING, "%s", "the body is not encoded as its Content-Encoding says");
+  return status || fail(transfer, CURLE_BAD_CONTENT_ENCODING, "%s",
+      "the body is not encoded as its Content-Encoding says");
 }
 
 void lua_curl_check_end(lua_transfer *transfer) {
   if (!transfer->is_over || transfer->code != CURLE_OK) return;
   if (transfer->unended)
-    fail(transfer, CURLE_SSL_SHUTDOWN_FAILED, "%s", "the connection was cut: it ended without the end that TLS has for it");
-  // curl takes what there is of it for the whole.
+    fail(transfer, CURLE_SSL_SHUTDOWN_FAILED, "%s", "the connection was cut: it ended without the close alert of TLS");
+  // curl takes an incomplete head for a whole one.
   else if (!transfer->head_is_complete && !transfer->leads_on)
     fail(transfer, CURLE_PARTIAL_FILE, "%s", "the answer ended in the middle of its head");
   if (transfer->code != CURLE_OK || !transfer->decoder || transfer->has_more) return;
   if (!linux_decoder_is_whole(transfer->decoder))
-    fail(transfer, CURLE_PARTIAL_FILE, "%s", "the body ended before what its Content-Encoding says did");
+    fail(transfer, CURLE_PARTIAL_FILE, "%s", "the body ended in the middle of its encoded data");
 }
 
 static size_t on_body(char *bytes, size_t size, size_t count, void *data) {
@@ -89,8 +90,8 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *data) {
   return length;
 }
 
-// Checks a line of a head for what other clients read differently than libcurl, which looks neither for a bare CR,
-// whose rest it drops, nor for a second length. 0: the transfer has failed.
+// Checks a line of a head for two things that libcurl lets pass and other clients read differently: a bare CR, after
+// which libcurl drops the rest, and a second length. Returns 0 if the transfer has failed.
 static int check_line(lua_transfer *transfer, const char *bytes, size_t length) {
   if (length && bytes[length - 1] == '\n') length--;
   if (length && bytes[length - 1] == '\r') length--;
@@ -109,7 +110,7 @@ static int check_line(lua_transfer *transfer, const char *bytes, size_t length) 
          fail(transfer, CURLE_WEIRD_SERVER_REPLY, "%s", transfer->length.problem);
 }
 
-// Lines of heads, one at a time: of those before the last answer (100, redirects), only the count is of interest.
+// Called with each line of a head. Heads before the last answer (100, redirects) only count.
 static size_t on_head(char *bytes, size_t size, size_t count, void *data) {
   lua_transfer *transfer = data;
   size_t length = size * count;
@@ -122,7 +123,7 @@ static size_t on_head(char *bytes, size_t size, size_t count, void *data) {
   if (transfer->head.length + length > 256 * 1024) return 0;
   if (!lua_curl_append(&transfer->head, bytes, length)) return 0;
   if (length > 2 || (length == 2 && bytes[0] != '\r')) return length;
-  // The empty line; or that behind the trailer of an answer that is known.
+  // The empty line after the head, or after the trailer.
   long status = 0;
   transfer->is_in_head = 0;
   if (transfer->head_is_complete || transfer->leads_on) return length;
@@ -132,7 +133,8 @@ static size_t on_head(char *bytes, size_t size, size_t count, void *data) {
   lua_curl_had_head(transfer);
   transfer->head_is_complete = !transfer->leads_on;
   transfer->upload_is_refused = status >= 300;
-  if (transfer->head_is_complete && !transfer->is_head && lua_head_ends_with_connection(status, &transfer->head)) lua_curl_expect_end(transfer);
+  if (transfer->head_is_complete && !transfer->is_head && lua_head_ends_with_connection(status, &transfer->head))
+    lua_curl_expect_end(transfer);
   lua_curl_changed(transfer);
   return length;
 }
@@ -157,17 +159,17 @@ static size_t on_upload(char *to, size_t size, size_t count, void *data) {
   return length;
 }
 
-// curl would make it itself, but says nothing of why it cannot.
+// curl could make the socket itself, but would not report why it fails.
 static curl_socket_t open_socket(void *data, curlsocktype purpose, struct curl_sockaddr *address) {
   (void)purpose;
   lua_transfer *transfer = data;
   int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
-  // Not every machine has both families.
+  // A machine may lack one of the families.
   if (fd < 0 && errno != EAFNOSUPPORT) transfer->socket_error = errno;
   return fd < 0 ? CURL_SOCKET_BAD : fd;
 }
 
-// Options -----------------------------------------------------------------------------------------------------------------
+// Options -------------------------------------------------------------------------------------------------------------
 
 typedef struct option {
   const char *name;
@@ -183,13 +185,14 @@ static const option options[] = {
     {"idle_timeout", CURLOPT_LOW_SPEED_TIME, 'i'}, {"idle_bytes", CURLOPT_LOW_SPEED_LIMIT, 'i'},
     {"proxy", CURLOPT_PROXY, 's'}, {"no_proxy", CURLOPT_NOPROXY, 's'}, {"unix", CURLOPT_UNIX_SOCKET_PATH, 's'},
     {"abstract", CURLOPT_ABSTRACT_UNIX_SOCKET, 's'}, {"encoding", CURLOPT_ACCEPT_ENCODING, 's'},
-    {"verify", CURLOPT_SSL_VERIFYPEER, 'b'}, {"verify_host", CURLOPT_SSL_VERIFYHOST, 'i'}, {"ca_file", CURLOPT_CAINFO, 's'},
+    {"verify", CURLOPT_SSL_VERIFYPEER, 'b'}, {"verify_host", CURLOPT_SSL_VERIFYHOST, 'i'},
+    {"ca_file", CURLOPT_CAINFO, 's'},
     {"ca_directory", CURLOPT_CAPATH, 's'}, {"certificate", CURLOPT_SSLCERT, 's'}, {"key", CURLOPT_SSLKEY, 's'},
     {"min_version", CURLOPT_SSLVERSION, 'i'}, {"version", CURLOPT_HTTP_VERSION, 'i'}, {"user", CURLOPT_USERNAME, 's'},
     {"password", CURLOPT_PASSWORD, 's'}, {"agent", CURLOPT_USERAGENT, 's'}, {"cookies", CURLOPT_COOKIEFILE, 's'},
     {"resolve", CURLOPT_RESOLVE, 'l'}, {"interface", CURLOPT_INTERFACE, 's'}, {"verbose", CURLOPT_VERBOSE, 'b'}};
 
-// A list of texts; the transfer frees it.
+// Reads a list of texts, which the transfer frees.
 static struct curl_slist *read_list(lua_State *L, lua_transfer *transfer) {
   int place = 0;
   while (place < 4 && transfer->lists[place]) place++;
@@ -236,8 +239,8 @@ static void configure(lua_State *L, lua_transfer *transfer, const option *option
 void lua_curl_configure(lua_State *L, lua_transfer *transfer, int index) {
   CURL *easy = transfer->easy;
   lua_curl.curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-  // The thread that asks a name server which does not answer is left alone when the request ends: to wait for it would hold the loop
-  // for as long as the resolver tries. libcurl has it since 7.87; an older one refuses the option, and waits.
+  // A thread of curl's resolver that waits for a name server is left behind when the request ends: waiting for it would
+  // block the loop. libcurl has this option since 7.87; older ones refuse it, and wait.
   lua_curl.curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
   lua_curl.curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, transfer->error);
   lua_curl.curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
@@ -272,7 +275,7 @@ void lua_curl_configure(lua_State *L, lua_transfer *transfer, int index) {
   lua_pop(L, 5);
 }
 
-// Methods -----------------------------------------------------------------------------------------------------------------
+// Methods -------------------------------------------------------------------------------------------------------------
 
 static lua_transfer *check_transfer(lua_State *L) { return luaL_checkudata(L, 1, TRANSFER); }
 
@@ -282,7 +285,8 @@ static int take(lua_State *L) {
   size_t count = transfer->input.length, max = (size_t)luaL_optinteger(L, 2, -1);
   if (count > max) count = max;
   lua_pushlstring(L, transfer->input.bytes, count);
-  if (count < transfer->input.length) memmove(transfer->input.bytes, transfer->input.bytes + count, transfer->input.length - count);
+  if (count < transfer->input.length)
+    memmove(transfer->input.bytes, transfer->input.bytes + count, transfer->input.length - count);
   transfer->input.length -= count;
   if (transfer->has_more && decode(transfer)) lua_curl_check_end(transfer);
   if (transfer->input.length == 0 && transfer->input.capacity > 65536 && !transfer->is_paused) {
@@ -296,7 +300,7 @@ static int take(lua_State *L) {
   return 1;
 }
 
-// transfer:send(bytes) -> how many wait; nil: the end; false: give up
+// transfer:send(bytes) -> bytes that wait; nil: the end; false: give up
 static int send_bytes(lua_State *L) {
   lua_transfer *transfer = check_transfer(L);
   size_t length = 0;
@@ -305,7 +309,8 @@ static int send_bytes(lua_State *L) {
   else {
     const char *bytes = luaL_checklstring(L, 2, &length);
     if (transfer->taken > 0) {
-      memmove(transfer->upload.bytes, transfer->upload.bytes + transfer->taken, transfer->upload.length - transfer->taken);
+      memmove(transfer->upload.bytes, transfer->upload.bytes + transfer->taken,
+          transfer->upload.length - transfer->taken);
       transfer->upload.length -= transfer->taken;
       transfer->taken = 0;
     }
@@ -316,7 +321,7 @@ static int send_bytes(lua_State *L) {
   return 1;
 }
 
-// transfer:state() -> whether the head is here, whether all is over, bytes of the body that wait, bytes that wait to be sent
+// transfer:state() -> whether the head has arrived, whether all is over, body bytes that wait, upload bytes that wait
 static int state(lua_State *L) {
   lua_transfer *transfer = check_transfer(L);
   lua_pushboolean(L, transfer->head_is_complete || (transfer->is_over && transfer->code == CURLE_OK));
@@ -326,12 +331,13 @@ static int state(lua_State *L) {
   return 4;
 }
 
-// transfer:failure() -> nil, or curl's code, its message, the system's error and its text, too large, the server's certificate
+// transfer:failure() -> nil, or curl's code, its message, the system's error and its text, too large, the server's
+// certificate
 static int failure(lua_State *L) {
   lua_transfer *transfer = check_transfer(L);
   if (!transfer->is_over || transfer->code == CURLE_OK) return 0;
   long number = transfer->system_error;
-  // Of the other addresses it may have been refused: but that was not all that kept it from the server.
+  // Another address may have refused the connection, but this error came before any attempt.
   if (transfer->code == CURLE_COULDNT_CONNECT && transfer->socket_error) number = transfer->socket_error;
   lua_pushinteger(L, transfer->code);
   const char *text = transfer->problem[0] ? transfer->problem : transfer->error;
@@ -346,7 +352,7 @@ static int failure(lua_State *L) {
 // transfer:refused_length() -> the value of the Content-Length for which libcurl has refused the answer, or nil
 static int refused_length(lua_State *L) { return lua_pushstring(L, check_transfer(L)->refused_length), 1; }
 
-// transfer:leads_to() -> the URL, status, seconds; nothing unless its answer is here, and leads on to where it is followed
+// transfer:leads_to() -> the URL, status, seconds; nothing unless the answer is a redirect to be followed
 static int leads_to(lua_State *L) {
   lua_transfer *transfer = check_transfer(L);
   long status = 0;
@@ -362,7 +368,7 @@ static int leads_to(lua_State *L) {
   return 3;
 }
 
-// transfer:answer() -> status, head, url, version as curl says it, seconds, address
+// transfer:answer() -> status, head, url, version as curl's number, seconds, address
 static int answer(lua_State *L) {
   lua_transfer *transfer = check_transfer(L);
   if (!transfer->easy) return 0;
@@ -390,7 +396,7 @@ static int end(lua_State *L) {
 
 int lua_curl_collect_transfer(lua_State *L) {
   lua_transfer *transfer = lua_touserdata(L, 1);
-  // The multi may have been collected with it, and before it: then it has ended this already.
+  // The multi may have been collected before, and has ended this transfer then.
   lua_curl_end(transfer);
   free(transfer->head.bytes);
   free(transfer->input.bytes);
@@ -400,6 +406,6 @@ int lua_curl_collect_transfer(lua_State *L) {
   return 0;
 }
 
-const luaL_Reg lua_curl_transfer_methods[] = {{"take", take},       {"send", send_bytes}, {"state", state}, {"failure", failure},
-                                              {"answer", answer}, {"leads_to", leads_to}, {"finish", end},
-                                              {"refused_length", refused_length}, {NULL, NULL}};
+const luaL_Reg lua_curl_transfer_methods[] = {
+    {"take", take}, {"send", send_bytes}, {"state", state}, {"failure", failure}, {"answer", answer},
+    {"leads_to", leads_to}, {"finish", end}, {"refused_length", refused_length}, {NULL, NULL}};

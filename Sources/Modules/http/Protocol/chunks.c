@@ -1,12 +1,42 @@
-// Chunked bodies, by the letter of RFC 9112: what is lax about their ends hides requests in bodies.
+// Chunked bodies, strictly as in RFC 9112: a lax reading of their ends would let requests hide in bodies.
 #include <string.h>
 
 #include "HTTP.h"
 
 enum { SIZE, EXTENSION, SIZE_LF, DATA, DATA_CR, DATA_LF, TRAILER, TRAILER_LF, DONE };
 
-/// Bytes of extensions and trailers that a body may have; they are not used.
+/// Bytes of extensions and trailers that a body may have. They are ignored.
 enum { MAX_EXTRA = 16384 };
+
+// Takes a byte of a chunk's size. Returns 0 if it must not be there.
+static inline int read_size(http_chunks *chunks, unsigned char c) {
+  int value = http_digit(c);
+  if (value >= 0) {
+    if (++chunks->digits > 15) return 0;
+    chunks->left = chunks->left << 4 | (uint64_t)value;
+    return 1;
+  }
+  if (chunks->digits == 0 || (c != '\r' && c != ';')) return 0;
+  chunks->state = c == '\r' ? SIZE_LF : EXTENSION;
+  return 1;
+}
+
+// Takes a byte of a trailer's line. Returns 0 if the line is not a valid field: others might read it as something else.
+static inline int read_trailer(http_chunks *chunks, unsigned char c) {
+  const char byte = (char)c;
+  if (c == '\r') {
+    if (chunks->line_length && !chunks->has_name) return 0;
+    chunks->state = TRAILER_LF;
+    return 1;
+  }
+  if (++chunks->length > MAX_EXTRA || (c < 32 && c != '\t') || c == 127) return 0;
+  if (!chunks->has_name && !http_is_token(&byte, 1)) {
+    if (c != ':' || chunks->line_length == 0) return 0;
+    chunks->has_name = 1;
+  }
+  chunks->line_length++;
+  return 1;
+}
 
 size_t http_read_chunk(http_chunks *chunks, const char *bytes, size_t length, http_span *data, int *is_done) {
   *data = (http_span){bytes, 0};
@@ -15,22 +45,9 @@ size_t http_read_chunk(http_chunks *chunks, const char *bytes, size_t length, ht
   for (; i < length; i++) {
     unsigned char c = (unsigned char)bytes[i];
     switch (chunks->state) {
-      case SIZE: {
-        int value = http_digit(c);
-        if (value >= 0) {
-          if (++chunks->digits > 15) goto bad;
-          chunks->left = chunks->left << 4 | (uint64_t)value;
-        } else if (chunks->digits == 0) {
-          goto bad;
-        } else if (c == '\r') {
-          chunks->state = SIZE_LF;
-        } else if (c == ';') {
-          chunks->state = EXTENSION;
-        } else {
-          goto bad;
-        }
+      case SIZE:
+        if (!read_size(chunks, c)) goto bad;
         break;
-      }
       case EXTENSION:
         if (++chunks->length > MAX_EXTRA) goto bad;
         if (c == '\r') chunks->state = SIZE_LF;
@@ -58,18 +75,7 @@ size_t http_read_chunk(http_chunks *chunks, const char *bytes, size_t length, ht
         chunks->state = SIZE;
         break;
       case TRAILER:
-        // A field as in heads: what is none would be something else for others.
-        if (c == '\r') {
-          if (chunks->line_length && !chunks->has_name) goto bad;
-          chunks->state = TRAILER_LF;
-          break;
-        }
-        if (++chunks->length > MAX_EXTRA || (c < 32 && c != '\t') || c == 127) goto bad;
-        if (!chunks->has_name && !http_is_token(bytes + i, 1)) {
-          if (c != ':' || chunks->line_length == 0) goto bad;
-          chunks->has_name = 1;
-        }
-        chunks->line_length++;
+        if (!read_trailer(chunks, c)) goto bad;
         break;
       case TRAILER_LF:
         if (c != '\n') goto bad;

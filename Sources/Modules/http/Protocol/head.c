@@ -1,4 +1,4 @@
-// Heads of requests and responses: llhttp reads them, behind a check for what it lets pass.
+// Heads of requests and responses: checks for the errors that llhttp tolerates, then llhttp reads them.
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
@@ -8,7 +8,8 @@
 
 // RFC 9110: tchar.
 static const unsigned char token_bytes[256] = {
-    ['!'] = 1, ['#'] = 1, ['$'] = 1, ['%'] = 1, ['&'] = 1, ['\''] = 1, ['*'] = 1, ['+'] = 1, ['-'] = 1, ['.'] = 1, ['^'] = 1,
+    ['!'] = 1, ['#'] = 1, ['$'] = 1, ['%'] = 1, ['&'] = 1, ['\''] = 1, ['*'] = 1, ['+'] = 1, ['-'] = 1, ['.'] = 1,
+        ['^'] = 1,
     ['_'] = 1, ['`'] = 1, ['|'] = 1, ['~'] = 1, ['0' ... '9'] = 1, ['A' ... 'Z'] = 1, ['a' ... 'z'] = 1};
 
 int http_is_token(const char *bytes, size_t length) {
@@ -17,7 +18,7 @@ int http_is_token(const char *bytes, size_t length) {
   return length > 0;
 }
 
-// Eight bytes at a time: whether one of them may be a control character. Of tabs, which may be there, it says so, too.
+// Whether one of eight bytes may be a control character. Also true for tabs, which are allowed.
 static int may_have_control(uint64_t eight) {
   const uint64_t ones = ~UINT64_C(0) / 255, tops = ones << 7, deleted = eight ^ (ones * 127);
   return (((eight - ones * 32) & ~eight & tops) | ((deleted - ones) & ~deleted & tops)) != 0;
@@ -42,8 +43,8 @@ static int refuse(http_head *head, int status, const char *problem) {
   return -1;
 }
 
-// The end of the head, or 0. Every line has to end with CR LF, and neither of them may stand alone: a bare one is the end of a line
-// for some servers, and none for others.
+// Finds the end of the head, or sets 0. Each line has to end with CR LF, and neither may stand alone: some servers take
+// a bare CR or LF for the end of a line, and others do not.
 static int find_end(http_head *head, const char *bytes, size_t length, size_t *end) {
   *end = 0;
   for (size_t i = 0; i < length;) {
@@ -65,12 +66,14 @@ static int find_end(http_head *head, const char *bytes, size_t length, size_t *e
 // METHOD TARGET HTTP/1.x, with one blank between them.
 static int check_request_line(http_head *head, const char *bytes, const char *end) {
   const char *first = memchr(bytes, ' ', (size_t)(end - bytes));
-  if (!first || !http_is_token(bytes, (size_t)(first - bytes))) return refuse(head, 400, "this is no request line");
+  if (!first || !http_is_token(bytes, (size_t)(first - bytes))) return refuse(head, 400, "not a request line");
   const char *second = memchr(first + 1, ' ', (size_t)(end - first - 1));
   if (!second || second == first + 1 || end - second != 9 || memcmp(second + 1, "HTTP/", 5) != 0)
-    return refuse(head, 400, "this is no request line");
+    return refuse(head, 400, "not a request line");
   if (memcmp(second + 6, "1.1", 3) != 0 && memcmp(second + 6, "1.0", 3) != 0)
-    return refuse(head, isdigit((unsigned char)second[6]) && second[7] == '.' && isdigit((unsigned char)second[8]) ? 505 : 400, "this is not HTTP/1");
+    return refuse(head,
+        isdigit((unsigned char)second[6]) && second[7] == '.' && isdigit((unsigned char)second[8]) ? 505 : 400,
+        "this is not HTTP/1");
   for (const char *p = first + 1; p < second; p++)
     if (*p <= 32 || *p == 127 || *p == '#' || *p == '\\' || *p == '"' || *p == '<' || *p == '>')
       return refuse(head, 400, "a byte that a target must not have");
@@ -82,10 +85,10 @@ static int check_request_line(http_head *head, const char *bytes, const char *en
 
 static int check_status_line(http_head *head, const char *bytes, const char *end) {
   if (end - bytes < 12 || memcmp(bytes, "HTTP/1.", 7) != 0 || (bytes[7] != '0' && bytes[7] != '1') || bytes[8] != ' ')
-    return refuse(head, 502, "this is no status line");
+    return refuse(head, 502, "not a status line");
   for (int i = 9; i < 12; i++)
-    if (!isdigit((unsigned char)bytes[i])) return refuse(head, 502, "this is no status line");
-  if (bytes[9] < '1' || (bytes + 12 < end && bytes[12] != ' ')) return refuse(head, 502, "this is no status line");
+    if (!isdigit((unsigned char)bytes[i])) return refuse(head, 502, "not a status line");
+  if (bytes[9] < '1' || (bytes + 12 < end && bytes[12] != ' ')) return refuse(head, 502, "not a status line");
   head->status = (bytes[9] - '0') * 100 + (bytes[10] - '0') * 10 + (bytes[11] - '0');
   head->minor = bytes[7] - '0';
   const char *reason = bytes + 12 < end ? bytes + 13 : end;
@@ -93,14 +96,14 @@ static int check_status_line(http_head *head, const char *bytes, const char *end
   return 1;
 }
 
-// The body is ours: see chunks.c.
+// chunks.c reads bodies.
 static int pause(llhttp_t *parser) { return (void)parser, HPE_PAUSED; }
 static int skip_body(llhttp_t *parser) { return (void)parser, 1; }
 
 static const llhttp_settings_t settings_of[] = {
     [HTTP_REQUEST] = {.on_headers_complete = pause}, [HTTP_RESPONSE] = {.on_headers_complete = skip_body}};
 
-// A host's name, or an address, and a port.
+// A host's name or address, perhaps with a port.
 static int is_host(http_span host) {
   for (size_t i = 0; i < host.length; i++) {
     unsigned char c = (unsigned char)host.start[i];
@@ -109,14 +112,15 @@ static int is_host(http_span host) {
   return 1;
 }
 
-// What the fields that decide about the body and the connection say, so far.
+// The fields so far that decide about the body and the connection.
 typedef struct framing {
   int lengths, encodings, hosts, upgrades, wants_upgrade, closes;
 } framing;
 
 static int note_length(http_head *head, framing *framing, http_span value) {
   if (framing->lengths++) return refuse(head, 400, "two Content-Length fields");
-  if (!http_read_length(value, &head->content_length)) return refuse(head, 400, "a Content-Length that is no number");
+  if (!http_read_length(value, &head->content_length))
+    return refuse(head, 400, "a Content-Length that is not a number");
   return 1;
 }
 
@@ -126,14 +130,14 @@ static int note_encoding(http_head *head, framing *framing, http_span value) {
   return head->is_chunked = 1;
 }
 
-// Only one reading of the end of the body may be possible: the next message begins there.
+// The end of the body must not be ambiguous, since the next message begins there.
 static int note_field(http_head *head, framing *framing, http_span name, http_span value) {
   if (head->is_response && !http_note_answer_field(&head->answer, name, value))
     return refuse(head, 502, head->answer.problem);
   switch (name.length) {
     case 4:
       if (!http_is(name, "host")) return 1;
-      if (!is_host(value)) return refuse(head, 400, "a Host that is none");
+      if (!is_host(value)) return refuse(head, 400, "a Host that is not a host");
       framing->hosts++;
       return 1;
     case 6:
@@ -154,8 +158,8 @@ static int note_field(http_head *head, framing *framing, http_span name, http_sp
   }
 }
 
-// Checks what llhttp 8 lets pass, or takes for the harmless variant of something else. What is wrong with the framing
-// is reported after the problems that llhttp finds: `is_framed` is 0 then.
+// Checks for errors that llhttp 8 tolerates or reads in a harmless way. Errors of the framing are reported after those
+// that llhttp finds: they set `is_framed` to 0.
 static int check_lines(http_head *head, const char *bytes, size_t length, int max_fields, framing *framing,
                        int *is_framed) {
   const char *end = bytes + length - 2;  // the empty line
@@ -167,7 +171,7 @@ static int check_lines(http_head *head, const char *bytes, size_t length, int ma
     const char *line_end = memchr(p, '\r', (size_t)(end - p) + 1);
     if (*p == ' ' || *p == '\t') return refuse(head, 400, "a field that goes on in a second line");
     const char *colon = memchr(p, ':', (size_t)(line_end - p));
-    if (!colon || !http_is_token(p, (size_t)(colon - p))) return refuse(head, 400, "a field without a proper name");
+    if (!colon || !http_is_token(p, (size_t)(colon - p))) return refuse(head, 400, "a field without a valid name");
     http_span name = {p, (size_t)(colon - p)}, value = {colon + 1, (size_t)(line_end - colon - 1)};
     if (!http_is_value(value.start, value.length)) return refuse(head, 400, "a control character in a field");
     if (*is_framed) *is_framed = note_field(head, framing, name, http_trim(value)) > 0;
@@ -193,7 +197,7 @@ int http_read_head(http_head *head, const char *bytes, size_t length, int is_res
   head->content_length = -1;
   if (is_response) head->answer = (http_answer_length){0};
   head->problem = NULL;
-  // An empty line before a request is what some clients send behind the body of the one before.
+  // Some clients send an empty line after a request's body: skip it.
   size_t skipped = 0;
   while (!is_response && length - skipped >= 2 && skipped < 4 && bytes[skipped] == '\r' && bytes[skipped + 1] == '\n')
     skipped += 2;
@@ -220,7 +224,7 @@ int http_read_head(http_head *head, const char *bytes, size_t length, int is_res
   llhttp_type_t type = is_response ? HTTP_RESPONSE : HTTP_REQUEST;
   llhttp_init(&parser, type, &settings_of[type]);
   llhttp_errno_t error = llhttp_execute(&parser, start, end);
-  if (error == HPE_INVALID_METHOD) return refuse(head, 501, "a method that is not known here");
+  if (error == HPE_INVALID_METHOD) return refuse(head, 501, "an unknown method");
   if (!is_framed || check_framing(head, &framing) < 0) return -1;
   // An answer may repeat its length, which llhttp refuses.
   if (is_response && (error == HPE_UNEXPECTED_CONTENT_LENGTH || error == HPE_INVALID_CONTENT_LENGTH)) error = HPE_OK;

@@ -1,4 +1,4 @@
-// The length of a body, as the fields of a head announce it.
+// The length of a body, from the fields of its head.
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

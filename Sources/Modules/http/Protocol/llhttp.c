@@ -1,4 +1,5 @@
-// The parser of the distribution (package node-llhttp), built from where it is installed. Its other half is in llhttp_api.c.
+// The parser of the distribution (package node-llhttp), compiled from its installed source. llhttp_api.c has the other
+// half.
 #pragma clang diagnostic ignored "-Weverything"
 #include "llhttp.h"
 

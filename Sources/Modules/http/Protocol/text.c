@@ -1,4 +1,4 @@
-// Dates, escapes, and paths that stay where they belong.
+// Dates, escapes, and paths that cannot leave their root.
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
@@ -35,8 +35,8 @@ void http_write_date(char to[30], int64_t seconds) {
   struct tm date;
   time_t time = (time_t)seconds;
   if (!gmtime_r(&time, &date) || date.tm_year > 8099 || date.tm_year < -1900) gmtime_r(&(time_t){0}, &date);
-  snprintf(to, 30, "%.3s, %02d %.3s %04d %02d:%02d:%02d GMT", days + 3 * date.tm_wday, date.tm_mday, months + 3 * date.tm_mon,
-           date.tm_year + 1900, date.tm_hour, date.tm_min, date.tm_sec);
+  snprintf(to, 30, "%.3s, %02d %.3s %04d %02d:%02d:%02d GMT", days + 3 * date.tm_wday, date.tm_mday,
+      months + 3 * date.tm_mon, date.tm_year + 1900, date.tm_hour, date.tm_min, date.tm_sec);
 }
 
 int64_t http_read_date(const char *bytes, size_t length) {
@@ -46,16 +46,25 @@ int64_t http_read_date(const char *bytes, size_t length) {
   text[length] = 0;
   int day, year, hour, minute, second;
   const char *comma = strchr(text, ',');
-  int is_right = comma ? (sscanf(comma + 1, " %2d %3[A-Za-z] %4d %2d:%2d:%2d %3s", &day, month, &year, &hour, &minute, &second, zone) == 7 ||
-                          sscanf(comma + 1, " %2d-%3[A-Za-z]-%4d %2d:%2d:%2d %3s", &day, month, &year, &hour, &minute, &second, zone) == 7) &&
-                             strcmp(zone, "GMT") == 0
-                       : sscanf(text, "%*3s %3[A-Za-z] %2d %2d:%2d:%2d %4d", month, &day, &hour, &minute, &second, &year) == 6;
+  int is_right;
+  if (comma) {
+    static const char rfc1123[] = " %2d %3[A-Za-z] %4d %2d:%2d:%2d %3s";
+    static const char rfc850[] = " %2d-%3[A-Za-z]-%4d %2d:%2d:%2d %3s";
+    is_right = (sscanf(comma + 1, rfc1123, &day, month, &year, &hour, &minute, &second, zone) == 7 ||
+                sscanf(comma + 1, rfc850, &day, month, &year, &hour, &minute, &second, zone) == 7) &&
+               strcmp(zone, "GMT") == 0;
+  } else {
+    static const char asctime[] = "%*3s %3[A-Za-z] %2d %2d:%2d:%2d %4d";
+    is_right = sscanf(text, asctime, month, &day, &hour, &minute, &second, &year) == 6;
+  }
   const char *found = is_right && strlen(month) == 3 ? strstr(months, month) : NULL;
-  if (!found || (found - months) % 3 || day < 1 || day > 31 || hour > 23 || minute > 59 || second > 60 || hour < 0 || minute < 0 || second < 0)
+  if (!found || (found - months) % 3 || day < 1 || day > 31 || hour > 23 || minute > 59 || second > 60 || hour < 0 ||
+      minute < 0 || second < 0)
     return -1;
-  // Two digits: the year of that ending which is at most fifty years ahead.
+  // A year of two digits is at most fifty years in the future.
   if (year < 100) year += year < 77 ? 2000 : 1900;
-  struct tm date = {.tm_sec = second, .tm_min = minute, .tm_hour = hour, .tm_mday = day, .tm_mon = (int)(found - months) / 3, .tm_year = year - 1900};
+  struct tm date = {.tm_sec = second, .tm_min = minute, .tm_hour = hour, .tm_mday = day,
+      .tm_mon = (int)(found - months) / 3, .tm_year = year - 1900};
   return timegm(&date);
 }
 
@@ -73,14 +82,14 @@ ptrdiff_t http_unescape(char *to, const char *bytes, size_t length, int is_form)
   return p - to;
 }
 
-// Taken apart first, and each segment decoded after that: %2e%2e is "..", and %2F is a slash within a segment.
+// Splits the path first and decodes each segment afterwards: %2e%2e is "..", and %2F is a slash within a segment.
 ptrdiff_t http_clean_path(char *to, const char *bytes, size_t length, int *has_slashes) {
   *has_slashes = 0;
   if (length == 0 || bytes[0] != '/') return -1;
   const char *end = bytes + length;
   char *p = to;
   while (bytes < end) {
-    // At a slash.
+    // `bytes` is at a slash.
     while (bytes < end && *bytes == '/') bytes++;
     const char *next = memchr(bytes, '/', (size_t)(end - bytes));
     char *segment = p + 1;

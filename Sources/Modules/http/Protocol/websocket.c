@@ -1,4 +1,4 @@
-// WebSocket frames (RFC 6455), and what their handshake needs.
+// WebSocket frames (RFC 6455), and the digest of their handshake.
 #include <string.h>
 
 #include "HTTP.h"
@@ -17,10 +17,10 @@ int http_read_frame(http_frame *frame, const char *bytes, size_t length, const c
   frame->is_masked = p[1] >> 7;
   if (p[0] & 0x30) return break_rule(problem, "a reserved bit is set");
   if (frame->code > HTTP_PONG || (frame->code > HTTP_BINARY && frame->code < HTTP_CLOSE))
-    return break_rule(problem, "a frame of no known kind");
+    return break_rule(problem, "a frame of unknown kind");
   int size = p[1] & 127;
   if (frame->code >= HTTP_CLOSE) {
-    if (!frame->is_final) return break_rule(problem, "a control frame in pieces");
+    if (!frame->is_final) return break_rule(problem, "a control frame in several pieces");
     if (size > 125) return break_rule(problem, "a control frame that is too long");
     if (frame->is_compressed) return break_rule(problem, "a compressed control frame");
   }
@@ -31,7 +31,7 @@ int http_read_frame(http_frame *frame, const char *bytes, size_t length, const c
   for (size_t i = 0; i < extra; i++) frame->length = frame->length << 8 | p[2 + i];
   if (frame->length >> 63) return break_rule(problem, "a frame's length has its highest bit set");
   if ((extra == 2 && frame->length < 126) || (extra == 8 && frame->length < 65536))
-    return break_rule(problem, "a frame's length is written longer than need be");
+    return break_rule(problem, "a frame's length is not in its shortest form");
   if (frame->is_masked) memcpy(frame->mask, p + 2 + extra, 4);
   return 1;
 }
@@ -61,14 +61,14 @@ void http_mask(char *bytes, size_t length, const unsigned char mask[4], uint64_t
   for (; i < length; i++) bytes[i] = (char)(bytes[i] ^ (char)turned[i & 7]);
 }
 
-// How many bytes follow, and the range that the next one must be in, in 8 bits each.
+// The state: how many bytes follow, and the range of the next one, 8 bits each.
 int http_check_utf8(uint32_t *state, const char *bytes, size_t length) {
   uint32_t left = *state & 255, low = *state >> 8 & 255, high = *state >> 16 & 255;
   for (size_t i = 0; i < length; i++) {
     unsigned char c = (unsigned char)bytes[i];
     if (left == 0) {
       if (c < 0x80) {
-        // Most text is this: eight at a time.
+        // Most text is ASCII: checks eight bytes at a time.
         uint64_t part;
         while (i + 8 < length && (memcpy(&part, bytes + i + 1, 8), (part & 0x8080808080808080u) == 0)) i += 8;
         continue;
@@ -92,7 +92,8 @@ static uint32_t rotate(uint32_t word, int count) { return word << count | word >
 static void digest_block(uint32_t state[5], const unsigned char *block) {
   uint32_t words[80];
   for (int i = 0; i < 16; i++)
-    words[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 | (uint32_t)block[4 * i + 2] << 8 | block[4 * i + 3];
+    words[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 | (uint32_t)block[4 * i + 2] << 8 |
+               block[4 * i + 3];
   for (int i = 16; i < 80; i++) words[i] = rotate(words[i - 3] ^ words[i - 8] ^ words[i - 14] ^ words[i - 16], 1);
   uint32_t a = state[0], b = state[1], c = state[2], d = state[3], e = state[4];
   for (int i = 0; i < 80; i++) {

@@ -7,9 +7,9 @@
 typedef struct decoder {
   lua_State *L;
   const unsigned char *text, *p, *end;
-  const unsigned char *place;  // where the problem is
-  const char *problem;         // what it is, or NULL
-  const char *expected;        // or what was expected there instead of what stands there
+  const unsigned char *place;  // the position of the problem
+  const char *problem;         // its text, or NULL
+  const char *expected;        // or what was expected there
   json_buffer *buffer;
   int depth;
 } decoder;
@@ -30,7 +30,7 @@ static int expect(decoder *d, const char *what) {
 
 static inline void skip_blanks(decoder *d) {
   const unsigned char *p = d->p;
-  // Lua's strings end with a 0, so nothing is read beyond it.
+  // Lua's strings end with a 0, which stops the loop.
   while (*p == ' ' || *p == '\n' || *p == '\t' || *p == '\r') p++;
   d->p = p;
 }
@@ -60,7 +60,7 @@ static char *write_utf8(char *to, uint32_t code) {
   return to;
 }
 
-// At a backslash. The text is at least as long as what it stands for.
+// Decodes an escape at a backslash. The result is never longer than the escape.
 static const unsigned char *decode_escape(decoder *d, const unsigned char *p, char **to) {
   uint32_t code, second;
   char c;
@@ -88,13 +88,14 @@ static const unsigned char *decode_escape(decoder *d, const unsigned char *p, ch
   return p + 2;
 }
 
-// What ends a run of plain characters: quotes, backslashes, control characters, and the beginnings of longer sequences.
+// Bytes that end a run of plain characters: quotes, backslashes, control characters, and the beginnings of longer
+// sequences.
 static const unsigned char special[256] = {
     [0 ... 31] = 1, ['"'] = 1, ['\\'] = 1, [128 ... 255] = 1};
 
 static int decode_string(decoder *d) {
   const unsigned char *start = d->p + 1, *p = start;
-  char *to = NULL;  // once there was an escape
+  char *to = NULL;  // set at the first escape
   for (;;) {
     while (!special[*p]) p++;
     if (*p == '"') break;
@@ -105,7 +106,8 @@ static int decode_string(decoder *d) {
     } else if (*p == '\\') {
       if (!to) {
         d->buffer->length = 0;
-        // What comes is at most as long as the string's text; its end is the next quote that no backslash precedes.
+        // The result is at most as long as the rest of the string's text, which ends at the next quote without a
+        // backslash.
         const unsigned char *q = p;
         while (q < d->end && *q != '"') q += *q == '\\' ? 2 : 1;
         json_reserve(d->L, d->buffer, (size_t)(q - start) + 8);
@@ -143,7 +145,7 @@ static int decode_number(decoder *d) {
   for (; is_digit(*p); p++) digits = digits * 10 + (uint64_t)(*p - '0');
   if (*p != '.' && (*p | 32) != 'e') {
     ptrdiff_t count = p - first;
-    // Nineteen digits do not overflow; whether they are an integer of Lua's is another question. -0 is one, as Lua reads it.
+    // Nineteen digits do not overflow 64 bits; the comparison checks Lua's range. -0 is an integer, as in Lua.
     if (count <= 19 && digits <= (uint64_t)INT64_MAX + (uint64_t)is_negative) {
       lua_pushinteger(d->L, (lua_Integer)(is_negative ? -digits : digits));
       d->p = p;
@@ -204,7 +206,7 @@ static int decode_object(decoder *d) {
   d->p++;
   skip_blanks(d);
   if (*d->p == '}') {
-    // An empty one stays an object; with fields it shows what it is.
+    // The mark keeps an empty object an object; tables with fields do not need it.
     lua_pushvalue(d->L, lua_upvalueindex(JSON_OBJECT));
     lua_setmetatable(d->L, -2);
     return d->p++, d->depth--, 1;
@@ -248,7 +250,7 @@ static int decode_value(decoder *d) {
   }
 }
 
-// nil, "line 2, column 7: expected ':', found '}'", "EBADMSG"
+// Returns nil, "line 2, column 7: expected ':', found '}'", "EBADMSG"
 static int answer_failure(decoder *d) {
   lua_State *L = d->L;
   lua_settop(L, 0);
@@ -282,7 +284,7 @@ int json_decode(lua_State *L) {
   d.p = d.text;
   d.end = d.text + length;
   d.buffer = lua_touserdata(L, lua_upvalueindex(JSON_BUFFER));
-  if (length >= 3 && memcmp(d.p, "\xEF\xBB\xBF", 3) == 0) d.p += 3;  // a byte order mark
+  if (length >= 3 && memcmp(d.p, "\xEF\xBB\xBF", 3) == 0) d.p += 3;  // byte-order mark
   skip_blanks(&d);
   int is_good = decode_value(&d);
   if (is_good) {

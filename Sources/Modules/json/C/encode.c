@@ -10,7 +10,7 @@ typedef struct encoder {
   lua_State *L;
   json_buffer *buffer;
   int depth;
-  const char *indent;  // or NULL: all in one line
+  const char *indent;  // NULL: all on one line
   size_t indent_length;
   int sorts;
 } encoder;
@@ -33,8 +33,8 @@ static void put_line(encoder *e) {
   for (int i = 0; i < e->depth; i++) put(e, e->indent, e->indent_length);
 }
 
-// Says where in the tables that are being written: from index 3 on, each table has the key beneath its value above it, and beneath
-// that, where names are sorted, those.
+// Raises `problem` with its place in the tables that are being written. From index 3 on, the stack has for each table
+// its key below its value, and below that the sorted names if there are any.
 static int raise_problem(encoder *e, const char *problem) {
   lua_State *L = e->L;
   luaL_Buffer text;
@@ -62,9 +62,10 @@ static int raise_problem(encoder *e, const char *problem) {
   return json_refuse(L, 0, "%s", lua_tostring(L, -1));
 }
 
-// 0: as it is; 1: as \u00XX; 2: the beginning of a longer sequence; else: behind a backslash.
+// 0: written as it is; 1: as \u00XX; 2: begins a longer sequence; else: the character after a backslash.
 static const unsigned char escapes[256] = {
-    [0 ... 7] = 1, 'b', 't', 'n', [11] = 1, 'f', 'r', [14 ... 31] = 1, ['"'] = '"', ['\\'] = '\\', [127] = 1, [128 ... 255] = 2};
+    [0 ... 7] = 1, 'b', 't', 'n', [11] = 1, 'f', 'r', [14 ... 31] = 1, ['"'] = '"', ['\\'] = '\\', [127] = 1,
+        [128 ... 255] = 2};
 
 static void encode_string(encoder *e, int index) {
   static const char hex[] = "0123456789abcdef";
@@ -110,7 +111,8 @@ static void encode_number(encoder *e, int index) {
   e->buffer->length += (size_t)json_write_double(to, number);
 }
 
-// The name of a field. Of an object that is marked as one, numbers become text, which no other field may have for its name.
+// Writes the name of a field. In an object that is marked as one, numbers become text, which must differ from all other
+// names.
 static void encode_key(encoder *e, int table, int key, int is_marked) {
   if (lua_type(e->L, key) == LUA_TSTRING) {
     encode_string(e, key);
@@ -121,16 +123,18 @@ static void encode_key(encoder *e, int table, int key, int is_marked) {
     lua_pushlstring(e->L, e->buffer->bytes + start, e->buffer->length - start);
     lua_pushvalue(e->L, -1);
     if (lua_rawget(e->L, table) != LUA_TNIL) {
-      lua_pushfstring(e->L, "the keys %s and \"%s\" are both the name \"%s\"", lua_tostring(e->L, -2), lua_tostring(e->L, -2), lua_tostring(e->L, -2));
+      lua_pushfstring(e->L, "the keys %s and \"%s\" are both the name \"%s\"", lua_tostring(e->L, -2),
+          lua_tostring(e->L, -2), lua_tostring(e->L, -2));
       raise_problem(e, lua_tostring(e->L, -1));
     }
     lua_pop(e->L, 2);
     put_byte(e, '"');
   } else {
     const char *type = luaL_typename(e->L, key);
-    lua_pushfstring(e->L, lua_type(e->L, key) == LUA_TNUMBER
-                              ? "a table has names and numbers as keys: mark it with json.object, or nest one in the other"
-                              : "a %s cannot be the name of a field", type);
+    const char *problem = lua_type(e->L, key) == LUA_TNUMBER
+        ? "a table has names and numbers as keys: mark it with json.object, or nest one in the other"
+        : "a %s cannot be the name of a field";
+    lua_pushfstring(e->L, problem, type);
     raise_problem(e, lua_tostring(e->L, -1));
   }
   if (e->indent) put(e, ": ", 2);
@@ -148,7 +152,7 @@ static void end_elements(encoder *e, char closing, int is_empty) {
   put_byte(e, closing);
 }
 
-// An array by its numbers, from 1 to the largest: marked ones may have holes, which are null.
+// Writes an array from 1 to its largest number. Marked arrays may have holes, which become null.
 static void encode_array(encoder *e, int table, int is_marked) {
   lua_State *L = e->L;
   lua_Integer largest = 0, count = 0;
@@ -156,7 +160,7 @@ static void encode_array(encoder *e, int table, int is_marked) {
   for (; lua_next(L, table); count++) {
     lua_pop(L, 1);
     if (!lua_isinteger(L, -1) || lua_tointeger(L, -1) < 1) {
-      lua_pushfstring(L, is_marked ? "an array has the key '%s', which is not its place"
+      lua_pushfstring(L, is_marked ? "an array has the key '%s', which is not an index"
                                    : "a table has numbers and '%s' as keys: mark it with json.object",
                       luaL_tolstring(L, -1, NULL));
       raise_problem(e, lua_tostring(L, -1));
@@ -165,11 +169,12 @@ static void encode_array(encoder *e, int table, int is_marked) {
   }
   if (!is_marked && largest != count)
     raise_problem(e, "a table has holes: fill them with json.null, mark it with json.array, or with json.object");
-  // What one key costs is not to be any number of bytes.
+  // One key must not cost an unlimited number of bytes.
   if (largest > 1000 && (largest - 1) / 10 >= count) {
-    // Not on the stack, where the place would be looked for.
+    // Not on the stack, where raise_problem looks for the place.
     char problem[128];
-    snprintf(problem, sizeof problem, "an array is almost empty, with %lld of %lld values: mark it with json.object", (long long)count, (long long)largest);
+    snprintf(problem, sizeof problem, "an array is almost empty, with %lld of %lld values: mark it with json.object",
+        (long long)count, (long long)largest);
     raise_problem(e, problem);
   }
   put_byte(e, '[');
@@ -186,7 +191,7 @@ static void encode_array(encoder *e, int table, int is_marked) {
 typedef struct field_name {
   const char *bytes;
   size_t length;
-  lua_Integer place;  // of its key among all
+  lua_Integer place;  // the position of its key before sorting
 } field_name;
 
 static int compare_names(const void *left, const void *right) {
@@ -195,14 +200,15 @@ static int compare_names(const void *left, const void *right) {
   return order ? order : (a->length > b->length) - (a->length < b->length);
 }
 
-// By their bytes, which is the order of their characters. A finalizer may change the table at any time: the keys are kept by another.
+// Sorts names by bytes, which is the order of their characters. A finalizer may change the table at any time: a copy of
+// the keys is sorted.
 static void encode_sorted_object(encoder *e, int table, int is_marked) {
   lua_State *L = e->L;
   lua_Integer count = 0, place = 0;
   lua_createtable(L, 8, 0);
   lua_pushnil(L);
   for (; lua_next(L, table); count++) {
-    // What a number is sorted by is its text.
+    // Numbers are sorted by their text.
     if (lua_type(L, -2) == LUA_TNUMBER) lua_pushvalue(L, -2), luaL_tolstring(L, -1, NULL), lua_replace(L, -2);
     else lua_type(L, -2) == LUA_TSTRING ? lua_pushvalue(L, -2) : (void)lua_pushliteral(L, "");
     lua_rawseti(L, -4, 2 * count + 2);
@@ -254,8 +260,8 @@ static void encode_object(encoder *e, int table, int is_marked) {
   end_elements(e, '}', is_first);
 }
 
-// Tables that are not marked: one walk is enough for those whose numbers come in order. The stack grows by two for each level,
-// key and value; raise_problem reads the path from there.
+// Writes a table without a mark. One walk suffices if its numbers come in order. The stack grows by two for each level,
+// key and value; raise_problem reads the path from it.
 static void encode_table(encoder *e, int table) {
   lua_State *L = e->L;
   if (++e->depth > JSON_DEPTH) {
@@ -327,7 +333,8 @@ static void read_options(encoder *e) {
   while (lua_next(L, 2)) {
     lua_pop(L, 1);
     const char *name = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : luaL_tolstring(L, -1, NULL);
-    if (strcmp(name, "indent") != 0 && strcmp(name, "sort") != 0) json_refuse(L, 0, "json.encode: unknown field '%s' (there are: indent, sort)", name);
+    if (strcmp(name, "indent") != 0 && strcmp(name, "sort") != 0)
+      json_refuse(L, 0, "json.encode: unknown field '%s' (there are: indent, sort)", name);
   }
   static const char blanks[] = "                ";
   int type = lua_getfield(L, 2, "indent");
@@ -338,7 +345,8 @@ static void read_options(encoder *e) {
     e->indent_length = (size_t)count;
   } else if (type == LUA_TSTRING) {
     e->indent = lua_tolstring(L, -1, &e->indent_length);
-    if (strspn(e->indent, " \t") != e->indent_length) json_refuse(L, -1, "json.encode: field 'indent' must be of blanks and tabs");
+    if (strspn(e->indent, " \t") != e->indent_length)
+      json_refuse(L, -1, "json.encode: field 'indent' must be of blanks and tabs");
   } else if (type == LUA_TBOOLEAN) {
     e->indent = lua_toboolean(L, -1) ? blanks : NULL;
     e->indent_length = 2;
@@ -348,7 +356,7 @@ static void read_options(encoder *e) {
   type = lua_getfield(L, 2, "sort");
   if (type != LUA_TNIL && type != LUA_TBOOLEAN) json_refuse(L, -1, "json.encode: field 'sort' must be a boolean");
   e->sorts = lua_toboolean(L, -1);
-  lua_pop(L, 2);  // the string stays in the table of options
+  lua_pop(L, 2);  // the table of options keeps the string
 }
 
 int json_encode(lua_State *L) {

@@ -1,4 +1,4 @@
-// The codec's library.
+// The functions and values of the codec.
 #include <stdlib.h>
 
 #include "private.h"
@@ -52,7 +52,7 @@ int json_open(lua_State *L) {
   lua_setmetatable(L, -2);
   lua_pushvalue(L, 1);
   luaL_setfuncs(L, functions, 4);
-  // One that crosses to other threads and is the same there.
+  // null is a light userdata, which is the same in all threads.
   lua_pushlightuserdata(L, NULL);
   lua_setfield(L, -2, "null");
   return 1;

@@ -1,7 +1,8 @@
-// Numbers as text: the shortest that reads as the same float.
+// Numbers as text: the shortest decimal that reads as the same float.
 //
-// The method is Raffaello Giulietti's ("The Schubfach way to render doubles", 2020): of the decimals inside the interval that
-// rounds to a float, take the shortest, and of these the nearest. It needs powers of ten to 126 bits, which are made at first use.
+// The method is Raffaello Giulietti's ("The Schubfach way to render doubles", 2020): among the decimals in the interval
+// that rounds to a float, take the shortest, and among these the nearest. It needs powers of ten to 126 bits, which are
+// made at first use.
 #define _GNU_SOURCE
 #include <locale.h>
 #include <pthread.h>
@@ -20,7 +21,7 @@ static wide powers[HIGHEST - LOWEST + 1];
 static locale_t plain_locale;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-// The highest 128 bits of a number in 64-bit limbs, lowest first; one more if a lower bit is set.
+// The highest 128 bits of a number in 64-bit limbs, lowest first; plus one if a lower bit is set.
 static wide highest(const uint64_t *limbs, int count) {
   while (limbs[count - 1] == 0) count--;
   int shift = __builtin_clzll(limbs[count - 1]);
@@ -37,8 +38,8 @@ static wide highest(const uint64_t *limbs, int count) {
   return top + (wide)rest;
 }
 
-// Upwards the powers are exact. Downwards each is a power of two divided by ten ever again: rounding down each time is the same
-// as rounding down once, and the result is never exact, so that one is added.
+// Positive powers are exact. Negative ones are a power of two divided by ten again and again: rounding down each time
+// is the same as rounding down once. The result is never exact, so that one is added.
 static void make_powers(void) {
   uint64_t limbs[LIMBS] = {1};
   for (int k = 0; k <= HIGHEST; k++) {
@@ -59,7 +60,7 @@ static void make_powers(void) {
       limbs[i] = (uint64_t)(dividend / 10);
       rest = (uint64_t)(dividend % 10);
     }
-    // A bit below all others stands for what was cut off.
+    // The lowest bit stands for the bits that were cut off.
     uint64_t lowest = limbs[0];
     limbs[0] |= 1;
     powers[k - LOWEST] = highest(limbs, LIMBS);
@@ -68,14 +69,15 @@ static void make_powers(void) {
   plain_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 }
 
-// The highest 64 bits of a product with a power, the lowest of them set if any bit below is: comparisons stay exact.
+// The highest 64 bits of a product with a power. The lowest of them is set if any bit below is, so that comparisons
+// stay exact.
 static uint64_t round_to_odd(wide power, uint64_t factor) {
   wide low = (wide)(uint64_t)power * factor;
   wide high = (wide)(uint64_t)(power >> 64) * factor + (uint64_t)(low >> 64);
   return (uint64_t)(high >> 64) | ((uint64_t)high > 1);
 }
 
-// number = *digits × 10^(the result), for a finite number above 0.
+// Finds the shortest decimal of a finite number above 0: number = *digits × 10^(the result).
 static int shortest(double number, uint64_t *digits) {
   uint64_t bits;
   memcpy(&bits, &number, sizeof bits);
@@ -84,7 +86,7 @@ static int shortest(double number, uint64_t *digits) {
   uint64_t c = biased ? fraction | (uint64_t)1 << 52 : fraction;
   int q = (biased ? biased : 1) - 1075;
 
-  // Just above a power of two, floats lie closer below than above.
+  // Just above a power of two, the distance to the float below is half of that to the one above.
   int is_closer = fraction == 0 && biased > 1;
   int is_odd = (int)(c & 1);
   int k = (q * 1262611 - (is_closer ? 524031 : 0)) >> 22;
@@ -128,7 +130,7 @@ int json_write_double(char *to, double number) {
     *p++ = '-';
     number = -number;
   }
-  // Most floats of most texts are small and whole.
+  // Most floats are small and whole.
   if (number < 1e15 && number == (double)(int64_t)number) {
     p += write_unsigned(p, (uint64_t)number);
     *p++ = '.', *p++ = '0';
@@ -140,7 +142,7 @@ int json_write_double(char *to, double number) {
   for (; digits % 10 == 0; exponent++) digits /= 10;
   char text[20];
   int count = write_unsigned(text, digits);
-  int point = count + exponent;  // how many digits are before the point
+  int point = count + exponent;  // digits before the point
   if (point > 17 || point < -4) {
     *p++ = text[0];
     if (count > 1) {
@@ -166,8 +168,8 @@ int json_write_double(char *to, double number) {
   return (int)(p - to) + count - whole;
 }
 
-// digits × 10^exponent, if the product with the power's 128 bits is far enough from the middle of two floats to tell which of
-// them is nearer; else, or beyond the range of normal floats, 0.
+// Returns digits × 10^exponent as a float. Returns 0 beyond the range of normal floats, and if the product with 128
+// bits is too close to the middle of two floats to tell which is nearer.
 static double nearest(uint64_t digits, int exponent) {
   if (exponent < LOWEST || exponent > HIGHEST) return 0;
   pthread_once(&once, make_powers);
@@ -175,7 +177,7 @@ static double nearest(uint64_t digits, int exponent) {
   wide power = powers[exponent - LOWEST];
   uint64_t factor = digits << zeros;
   wide product = (wide)(uint64_t)(power >> 64) * factor + (uint64_t)((wide)(uint64_t)power * factor >> 64);
-  int excess = product >> 127 ? 75 : 74;  // bits beyond the 53 that a float has
+  int excess = product >> 127 ? 75 : 74;  // bits beyond the 53 of a float
   uint64_t mantissa = (uint64_t)(product >> excess);
   wide rest = product & (((wide)1 << excess) - 1), half = (wide)1 << (excess - 1);
   wide distance = rest > half ? rest - half : half - rest;
@@ -203,14 +205,14 @@ double json_read_double(const char *text, const char *end) {
     for (; p < end && written < 10000; p++) written = written * 10 + (*p - '0');
     exponent += is_small ? -written : written;
   }
-  // Both are exact as floats, so one rounding makes the result exact.
+  // Both are exact as floats, so that one rounding makes the result exact.
   if (count <= 15 && exponent >= -22 && exponent <= 22) {
     double number = exponent < 0 ? (double)digits / tens[-exponent] : (double)digits * tens[exponent];
     return is_negative ? -number : number;
   }
   double number = count <= 19 && digits ? nearest(digits, exponent) : 0;
   if (number > 0) return is_negative ? -number : number;
-  // Not the locale that the script may have set: its decimal point may be a comma.
+  // The script's locale may have a comma as decimal point.
   pthread_once(&once, make_powers);
   return strtod_l(text, NULL, plain_locale);
 }

@@ -43,7 +43,7 @@ enum DatagramBinding {
         ]
     }
 
-    /// (where or nil, peer or nil, options): net.datagram{…}
+    /// net.datagram{…}, with the arguments (where or nil, peer or nil, options).
     static func make(_ call: Call) throws(Misuse) -> Int32 {
         let place = call.isMissing(2) ? nil : try NetBinding.place(call, 2)
         let peer = call.isMissing(3) ? nil : try NetBinding.place(call, 3)

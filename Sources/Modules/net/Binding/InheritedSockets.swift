@@ -3,10 +3,11 @@ internal import Linux
 internal import Lua
 internal import Streams
 
-/// What a service manager has opened for this process, as systemd does for socket activation: sd_listen_fds_with_names(3).
+/// Sockets that a service manager has opened for this process, as systemd's socket activation does:
+/// sd_listen_fds_with_names(3).
 enum InheritedSockets {
-    /// A list of tables with `fd`, `name`, `kind` and, if it has one, `address`. Empty if the variables are missing, or meant for
-    /// another process.
+    /// A list of tables with `fd`, `name`, `kind` and, if the socket has one, `address`. Empty if the variables are
+    /// missing, or meant for another process.
     static var all: ValueProgram {
         var program = ValueProgram()
         program.table { list in
@@ -25,7 +26,7 @@ enum InheritedSockets {
         return program
     }
 
-    /// As many as there are descriptors; "" for those without one.
+    /// A name for each descriptor; "" for those without one.
     private static var names: [String] {
         guard let process = ProcessEnvironment["LISTEN_PID"].flatMap({ Int32($0) }), process == getpid(),
             let count = ProcessEnvironment["LISTEN_FDS"].flatMap({ Int($0) }), (1...4096).contains(count)

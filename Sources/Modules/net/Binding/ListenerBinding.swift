@@ -3,7 +3,7 @@ internal import LuaRunLoops
 package import RunLoops
 package import Streams
 
-/// Listeners as scripts see them.
+/// Listeners for scripts.
 enum ListenerBinding {
     static let kind: Kind = Kind(
         "listener", values: NetValue.labels, methods: methods, collect: { Listener.collect($0) })
@@ -23,14 +23,15 @@ enum ListenerBinding {
             .init("fd") { listener($0).answer { $0.descriptor >= 0 ? Int($0.descriptor) : nil } },
             .init("accept") { listener($0).run { (listener, call) throws(Misuse) in try accept(listener, call) } },
             .init("stop") { listener($0).run { (listener, call) throws(Misuse) in try stop(listener, call) } },
-            // For what it is asked in a connection's task: that is the listener's until `end_choice`.
+            // A connection's task calls functions of the listener: until `end_choice` the task counts as the
+            // listener's.
             .init("begin_choice") {
                 listener($0).run { _, call in
                     call.luaHost.current?.runs(call.receiver, slot: call.receiver.slot)
                     return 0
                 }
             },
-            // (message, code): of trouble that is its own, and no connection's.
+            // (message, code): reports trouble of the listener itself, not of a connection.
             .init("tell") { listener($0).run { (listener, call) throws(Misuse) in try tell(listener, call) } },
             .init("__tostring") { listener($0).run { listener, call in describe(listener, call) } },
         ])
@@ -57,7 +58,8 @@ enum ListenerBinding {
         }
     }
 
-    /// (where, options, functions): net.listener{…} and net.serve(…). The functions: those of `Handlers`, in a table, or none.
+    /// net.listener{…} and net.serve(…), with the arguments (where, options, functions). The functions are a table as
+    /// in `Handlers`, or missing.
     static func make(_ call: Call) throws(Misuse) -> Int32 {
         let place = try NetBinding.place(call, 2)
         let fields = try call.fields(3, Option.self)
@@ -88,7 +90,7 @@ enum ListenerBinding {
         let text = try call.argument(2, Text.self)
         let code = try call.argument(3, Text.self)
         let part = call.luaHost.part(NetPart.self)
-        // The connection that has met it is not to wait until it is told.
+        // Later, so that the connection that has met the trouble does not wait for the report.
         part.network.loop.perform { [unowned part] in part.isTroubled(listener, text, code) }
         return 0
     }
@@ -123,7 +125,7 @@ enum ListenerBinding {
         listener.part?.leave(listener)
     }
 
-    /// listener:stop([seconds]): closes it, and waits for what it has accepted; what is left then is aborted.
+    /// listener:stop([seconds]): closes the listener and waits for its connections; those that remain are aborted.
     private static func stop(_ listener: Listener, _ call: Call) throws(Misuse) -> Int32 {
         let timeout = try call.optional(2, Seconds.self) ?? -1
         guard listener.stopper == 0 else { throw Misuse("another task waits in it already") }
@@ -141,7 +143,7 @@ enum ListenerBinding {
         }
     }
 
-    /// Connections are reset, and tasks that serve them are cancelled.
+    /// Resets the connections and cancels the tasks that serve them.
     private static func abortAll(_ listener: Listener, _ host: LuaHost) {
         for item in host.loop.allItems {
             if let stream = item as? Streams.Stream, stream.listener === listener { stream.abort() }

@@ -3,7 +3,8 @@ internal import LuaRunLoops
 internal import RunLoops
 internal import Streams
 
-/// The functions of `runloop.net` that are not written in Lua. Those of the same names there read the arguments first.
+/// The functions of `runloop.net` that are written in Swift. The Lua functions of the same names check arguments
+/// before.
 enum NetBinding {
     static let functions: Library = Library(
         "net.",
@@ -24,7 +25,7 @@ enum NetBinding {
 
     // MARK: Arguments
 
-    /// A text that names a place: numbers and tables were made one of.
+    /// Reads a place from text. The Lua half has converted numbers and tables.
     static func place(_ call: Call, _ index: Int32) throws(Misuse) -> Place {
         let text = try call.argument(index, Text.self)
         do throws(Place.Mistake) {
@@ -50,7 +51,7 @@ enum NetBinding {
         ]
     }
 
-    /// (where, options): a stream that is to connect, in the userdata that is argument 1.
+    /// Makes a stream that is to connect from (where, options), in the userdata that is argument 1.
     private static func unconnected(_ call: Call) throws(Misuse) -> Streams.Stream {
         let place = try place(call, 2)
         let fields = try call.fields(3, Option.self)
@@ -70,7 +71,7 @@ enum NetBinding {
             to: place, options, name: name, order: order, owner: part.owner, settings: settings)
     }
 
-    /// The own address: "192.0.2.1", or with a port.
+    /// The local address: "192.0.2.1", or with a port.
     private static func own(_ call: Call, _ fields: Fields<Option>) throws(Misuse) -> Place {
         let text = try fields.required(.bind, Text.self)
         let place: Place
@@ -86,7 +87,7 @@ enum NetBinding {
         return place
     }
 
-    /// (where, options): net.connect. Waits.
+    /// net.connect, with the arguments (where, options). Waits.
     private static func connect(_ call: Call) throws(Misuse) -> Int32 {
         let stream = try unconnected(call)
         let takeBack: (Streams.Stream) -> Void = { stream in
@@ -102,7 +103,7 @@ enum NetBinding {
         }
     }
 
-    /// (where, options, functions): net.stream. It does nothing before it is in a loop.
+    /// net.stream, with the arguments (where, options, functions). The stream does nothing before it is in a loop.
     private static func makeStream(_ call: Call) throws(Misuse) -> Int32 {
         let stream = try unconnected(call)
         stream.fill(call.receiver, site: call.site)
@@ -116,7 +117,7 @@ enum NetBinding {
 
     // MARK: Streams that are open
 
-    /// Answers with the userdata of streams, in the common modes.
+    /// Returns the userdata of streams, in the common modes.
     private static func answer(_ call: Call, _ streams: Streams.Stream...) -> Int32 {
         let part = call.luaHost.part(NetPart.self)
         for stream in streams {
@@ -164,7 +165,8 @@ enum NetBinding {
         return answer(call, a, b)
     }
 
-    /// (descriptor, owns, name, functions): net.open, net.input and their kin. What is not owned is duplicated.
+    /// net.open, net.input and the like, with the arguments (descriptor, owns, name, functions). A descriptor that the
+    /// stream does not own is duplicated.
     private static func open(_ call: Call) throws(Misuse) -> Int32 {
         let number = try call.argument(2, Integer.self)
         let owns = try call.optional(3, Boolean.self) ?? false
@@ -230,7 +232,7 @@ enum NetBinding {
 }
 
 extension NetPart {
-    /// Addresses for a task that has asked for a name.
+    /// Passes the result to the task that waits for a name's addresses.
     func answer(_ fiber: Fiber, _ result: Result<[String], StreamFailure>) {
         switch result {
         case .failure(let failure): resume(fiber, failure)

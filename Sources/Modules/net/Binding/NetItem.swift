@@ -3,7 +3,7 @@ internal import LuaRunLoops
 internal import RunLoops
 internal import Streams
 
-/// What streams, listeners and sockets for datagrams have in common for scripts.
+/// A stream, listener or datagram socket of a script.
 protocol NetItem: RunLoop.EdgePort {
     var network: Network { get }
     var isOpen: Bool { get }
@@ -13,7 +13,7 @@ extension Streams.Stream: NetItem {}
 extension Listener: NetItem {}
 extension Datagram: NetItem {}
 
-/// The functions that a script gave with it, or with the listener that has accepted it.
+/// The user value: the script's functions for the object, or for the listener that has accepted it.
 enum NetValue: Int, UserValue {
     case handlers
     static let labels: [StaticString] = ["handlers"]
@@ -22,7 +22,7 @@ enum NetValue: Int, UserValue {
 extension NetItem {
     var part: NetPart? { (network.owner as? LuaStreamOwner)?.part }
 
-    /// Puts it into its userdata.
+    /// Puts the object into its userdata.
     func fill(_ box: Box, site: UInt32) {
         box.hold(self)
         box.site = site
@@ -30,7 +30,7 @@ extension NetItem {
         LiveObjects.note(1)
     }
 
-    /// Its userdata is gone: what nobody can reach is closed. It must not touch Lua.
+    /// Closes the object when its userdata is collected and nothing else refers to it. It must not call Lua.
     static func collect(_ thread: OpaquePointer?) -> Int32 {
         guard let thread, let box = Stack(thread).box(1), box.isFilled else { return 0 }
         let item = box.object(as: Self.self)
@@ -43,14 +43,15 @@ extension NetItem {
 }
 
 extension Fiber {
-    /// What its task waits for. The userdata of that is on its stack.
+    /// The object for which the task waits. Its userdata is on the task's stack.
     func waited<Item: AnyObject>(_: Item.Type) -> Item? {
         UnsafeRawPointer(bitPattern: waitsFor & ~1).map { Unmanaged<Item>.fromOpaque($0).takeUnretainedValue() }
     }
 }
 
 extension Call {
-    /// Has the task wait for what `begin` asks of an item; `takeBack` is called when it is cancelled, or its time is over.
+    /// Makes the task wait: `begin` starts the operation, and `takeBack` undoes it if the task is cancelled or its time
+    /// is over.
     func wait<Item: AnyObject>(
         in name: StaticString, for item: Item, timeout: Int64 = -1, takeBack: @escaping (Item) -> Void,
         timedOut: @escaping (Item, LuaHost) -> Void = { _, _ in }, begin: (Fiber, LuaHost) -> Void

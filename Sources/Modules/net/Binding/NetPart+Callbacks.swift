@@ -3,7 +3,7 @@ internal import LuaRunLoops
 internal import RunLoops
 internal import Streams
 
-/// Where a script's functions are in the table that is the user value of a stream or a listener.
+/// Indices of a script's functions in the table that is the user value of a stream or listener.
 enum Handlers {
     static let data = 1
     static let end = 2
@@ -13,8 +13,8 @@ enum Handlers {
 }
 
 extension NetPart {
-    /// Calls a function of a stream's with the stream and what `push` pushes, if it has one. Until it has returned, the stream
-    /// delivers nothing.
+    /// Calls a function of the stream, if it has that one, with the stream and the values that `push` pushes. The
+    /// stream delivers nothing until the function has returned.
     func call(_ stream: Streams.Stream, _ function: Int, _ push: (Stack) -> Int32?) {
         guard let box = Box(bitPattern: stream.context), box.slot != 0,
             let (fiber, _) = host.prepareCallback(slot: box.slot, element: function)
@@ -35,11 +35,11 @@ extension NetPart {
         if !waits { stream.goOn() }
     }
 
-    /// Input is over: if nobody else has the stream, it is closed.
+    /// Called at the end of input: closes the stream if nothing else uses it.
     func ended(_ stream: Streams.Stream) {
         guard let box = Box(bitPattern: stream.context) else { return }
         if stream.isHeld { return }
-        // A listener's connection has nobody who would.
+        // Only the functions of a listener use its connections.
         if stream.closesAtEnd { stream.close() }
         if box.slot != 0 {
             host.release(box.slot)
@@ -47,7 +47,7 @@ extension NetPart {
         }
     }
 
-    /// The function of a fiber has ended that was called with a stream's input, at once or after having waited.
+    /// Called when a function that has received a stream's input ends, whether it has waited or not.
     final class Delivery: FiberOwner {
         private unowned(unsafe) let part: NetPart
         init(_ part: NetPart) { self.part = part }
@@ -76,14 +76,15 @@ extension NetPart {
 
     // MARK: Listeners
 
-    /// A connection: calls `on_connection` in a task, or has input delivered, or gives it to the task that waits in `accept`.
+    /// Handles a new connection: calls `on_connection` in a task, delivers input, or passes it to the task that waits
+    /// in `accept`.
     func accepted(_ stream: Streams.Stream, _ listener: Listener) {
         if let fiber = Fiber(context: listener.accepter) {
             listener.accepter = 0
             listener.serves = false
             leave(listener)
             Waiter.cancel(fiber)
-            // Made on the main stack: a coroutine that waits is no place for calls.
+            // Made on the main stack: a waiting coroutine must not run calls.
             guard fiber.stack.reserve(4),
                 push(stream, host.stack, site: Box(bitPattern: listener.context)?.site ?? 0) != nil
             else { return stream.abort() }
@@ -113,7 +114,7 @@ extension NetPart {
         return box
     }
 
-    /// A connection whose input goes to the listener's functions, which all its connections share.
+    /// Delivers the connection's input to the listener's functions, which all its connections share.
     private func deliver(_ stream: Streams.Stream, _ listener: Box) {
         let stack = host.stack
         let top = stack.top
@@ -128,7 +129,8 @@ extension NetPart {
         stream.delivers = true
     }
 
-    /// The same of a connection that a task of the listener's has had so far, whose userdata is argument 1 of a call.
+    /// Does the same for a connection that a task of the listener has used so far. Its userdata is argument 1 of a
+    /// call.
     func deliver(_ stream: Streams.Stream, _ listener: Listener, _ call: Call) {
         guard stream.isOpen, let box = Box(bitPattern: stream.context), let own = Box(bitPattern: listener.context),
             own.slot != 0
@@ -143,7 +145,7 @@ extension NetPart {
         stream.delivers = true
     }
 
-    /// A task of a listener's: its stream is closed when it returns, and aborted when it raises.
+    /// A task of a listener: its stream is closed when the task returns, and aborted when it raises.
     final class Handling: FiberOwner {
         private unowned(unsafe) let part: NetPart
         private let stream: Streams.Stream
@@ -156,7 +158,7 @@ extension NetPart {
             self.listener = listener
         }
 
-        /// A reader or a writer that runs beside it has the same connection.
+        /// Tasks that read or write beside this one use the same connection.
         override var guardian: FiberOwner? { self }
         override func takes(_ error: String) -> Bool {
             guard isOfConnection(error) else { return false }
@@ -170,7 +172,8 @@ extension NetPart {
                 if !isOfConnection(fiber.stack.string(-1) ?? ""), !part.host.wasCancelled(fiber) {
                     part.host.uncaught(fiber)
                 }
-                // A client that waits for a certificate is told that there will be none. What was closed before is sent to its end.
+                // A client that waits for a certificate gets an alert. A stream that was closed before is sent to its
+                // end.
                 if stream.refuseTLS(nameIsUnknown: false) { stream.close() } else if stream.isOpen { stream.abort() }
             } else if !stream.closesAtEnd {
                 stream.close()
@@ -179,12 +182,12 @@ extension NetPart {
             part.connectionEnded(listener)
         }
 
-        /// What befell the connection itself, a reset, a peer that is silent for too long, a line without an end, is nobody's
-        /// mistake: an iterator over the stream has raised it, or `assert` what a read has answered.
+        /// Whether an error comes from the connection and not from a mistake in the script: a reset, a silent peer, a
+        /// line without end. Iterators raise such an error, and so does `assert` around a read.
         private func isOfConnection(_ text: String) -> Bool {
             for failure in [stream.inputFailure, stream.refusal] {
                 guard let reason = failure?.description, text.hasSuffix(reason) else { continue }
-                // Alone, or behind a position.
+                // The text stands alone, or after a position.
                 let before = text.utf8.dropLast(reason.utf8.count)
                 if before.isEmpty { return true }
                 if before.suffix(2).elementsEqual(": ".utf8), let digit = before.dropLast(2).last {
@@ -201,7 +204,7 @@ extension NetPart {
         }
     }
 
-    /// Trouble that only the script can end: without `on_trouble`, the function of `rl.on_error` is told of it.
+    /// Reports trouble that only the script can end: to `on_trouble`, or else to the function of `rl.on_error`.
     func isTroubled(_ listener: Listener, _ text: String, _ code: String) {
         guard !host.isClosed, !callOnTrouble(listener, text, code) else { return }
         let site = Box(bitPattern: listener.context).flatMap { host.site($0.site) }
@@ -227,12 +230,12 @@ extension NetPart {
         host.part(RepeatedWarnings.self).warn("listener\(place)", text, kind: code)
     }
 
-    /// For `listener:stop`.
+    /// Ends `listener:stop` with the last connection.
     func connectionEnded(_ listener: Listener) {
         guard listener.isStopping, listener.connections == 0, listener.handlers == 0, listener.stopper != 0 else {
             return
         }
-        // Whoever ends here is in the middle of something.
+        // Later: the caller is in the middle of closing.
         host.loop.perform { [host] in
             guard let fiber = Fiber(context: listener.stopper), fiber.stack.reserve(4) else { return }
             listener.stopper = 0
@@ -253,7 +256,7 @@ extension NetPart {
         host.resume(fiber, arguments: 1 + count)
     }
 
-    /// A wait is over in the modes that the object is in, and in the mode that runs when it begins.
+    /// The wait can end in the modes of the object, and in the mode that is running now.
     func enter(_ item: RunLoop.Item) {
         let loop = host.loop
         if item.modeNames.isEmpty, item.loop == nil { loop.add(item, to: .common) }

@@ -4,7 +4,7 @@ internal import RunLoops
 internal import Streams
 
 extension NetPart {
-    /// A message for `on_message`. One whose function waits holds back those that follow.
+    /// Calls `on_message` with a message. Messages after it stay back while the function waits.
     func message(_ socket: Datagram, _ bytes: UnsafeRawBufferPointer, _ from: String?) {
         guard !host.isClosed, let box = Box(bitPattern: socket.context), box.slot != 0,
             let (fiber, _) = host.prepareCallback(slot: box.slot)
@@ -16,14 +16,14 @@ extension NetPart {
         host.resume(fiber, arguments: 3)
     }
 
-    /// For the task that waits in `receive`.
+    /// Wakes the task that waits in `receive`.
     func canReceive(_ socket: Datagram) {
         guard !host.isClosed, let fiber = Fiber(context: socket.receiver) else { return }
         do throws(StreamFailure) {
             guard let (bytes, from) = try socket.receive() else { return }
             done(socket, fiber)
-            // Made on the main stack: a coroutine that waits is no place for calls. The first may collect garbage, and so run
-            // anything that reads.
+            // Pushed onto the main stack first: a waiting coroutine must not run calls, and the first push may collect
+            // garbage, which may run code that reads.
             guard fiber.stack.reserve(4) else { return }
             _ = host.stack.push(bytes)
             _ = host.stack.push(from ?? "")

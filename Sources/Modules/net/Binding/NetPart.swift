@@ -4,16 +4,16 @@ internal import LuaRunLoops
 internal import RunLoops
 internal import Streams
 
-/// What `runloop.net` keeps for one state.
+/// The state of `runloop.net` in one Lua state.
 final class NetPart: HostPart {
     let owner = LuaStreamOwner()
     let network: Network
-    /// The fiber that runs a delivery of input at this moment, and has not waited in it.
+    /// The fiber that is delivering input now and has not waited.
     var delivering: Fiber?
     private(set) lazy var deliveries = Delivery(self)
-    /// Clients' settings that need no file, which are likely to be asked for again.
+    /// Clients' settings that need no file: later connections are likely to use them again.
     var contexts: [TLSContext.Settings: TLSContext] = [:]
-    /// What is in a mode only because a task waits for it there.
+    /// Items that are in a mode only because a task waits for them there.
     var borrowed: [ObjectIdentifier: RunLoop.Mode] = [:]
 
     required init(_ host: LuaHost) {
@@ -24,11 +24,11 @@ final class NetPart: HostPart {
 
     deinit { owner.part = nil }
 
-    /// What was written goes out; what was not read is left to the kernel.
+    /// Sends what was written, and leaves unread input in the kernel.
     override func willClose() {
-        // A child that a C module has forked: what its parent has still to send is the parent's to send.
+        // A child that a C module has forked must not send its parent's output.
         if Descriptor.areParents { return }
-        // A process that a signal ends waits for nobody.
+        // A process that a signal ends does not wait.
         network.flush(waits: host.endingStatus ?? 0 < 128)
         for item in host.loop.allItems {
             if let stream = item as? Streams.Stream { stream.closeAtOnce() }
@@ -42,7 +42,7 @@ final class NetPart: HostPart {
         network.flush(waits: true)
     }
 
-    /// What a task waits in was closed: it is told so, in a turn of its own.
+    /// Ends the wait of the task in a closed object, in a turn of its own.
     func endWait<Item: AnyObject>(in item: Item, _ waiter: ReferenceWritableKeyPath<Item, Int>, _ text: String) {
         guard item[keyPath: waiter] != 0 else { return }
         host.loop.perform { [self] in
@@ -53,7 +53,7 @@ final class NetPart: HostPart {
         }
     }
 
-    /// Streams that are closed may still wait for their peers to be so, too.
+    /// Closed streams may still wait for their peers.
     override func settle() {
         if Descriptor.areParents { return }
         network.flush()
@@ -81,7 +81,7 @@ final class NetPart: HostPart {
         entry.site = place(of: item)
     }
 
-    /// A connection that was accepted is its listener's, until the script has it.
+    /// A connection that the script has not received yet shows its listener's place.
     override func place(of item: RunLoop.Item) -> String? {
         guard item is Streams.Stream || item is Listener || item is Datagram else { return nil }
         let box =
@@ -91,12 +91,12 @@ final class NetPart: HostPart {
     }
 }
 
-/// Lets scripts know what becomes of their streams and listeners.
+/// Passes the events of streams and listeners to scripts.
 final class LuaStreamOwner: StreamOwner {
-    // It owns us, and takes itself back when it dies: what a stream has yet to tell then, nobody hears.
+    // The part owns this object and clears the reference when it dies: events after that are dropped.
     unowned(unsafe) var part: NetPart?
 
-    /// nil when nothing may call into Lua any more.
+    /// nil when Lua must not be called any more.
     private var home: (part: NetPart, host: LuaHost)? {
         guard let part, !part.host.isClosed else { return nil }
         return (part, part.host)
@@ -143,16 +143,16 @@ final class LuaStreamOwner: StreamOwner {
         guard let fiber = Fiber(context: stream.opener) else {
             if let failure {
                 stream.delivers = false
-                part.call(stream, 3) { stack in Self.push(failure, stack) }
+                part.call(stream, Handlers.error) { stack in Self.push(failure, stack) }
             } else {
-                part.call(stream, 4) { _ in 0 }
+                part.call(stream, Handlers.open) { _ in 0 }
             }
             return
         }
         stream.opener = 0
         Waiter.cancel(fiber)
         if let failure { return part.resume(fiber, failure) }
-        // Its own userdata, which the function that waits has made.
+        // The stream's userdata, which the waiting function has made.
         guard fiber.stack.reserve(4) else { return }
         fiber.stack.pushCopy(of: 1)
         host.resume(fiber, arguments: 1)
@@ -169,12 +169,12 @@ final class LuaStreamOwner: StreamOwner {
     override func arrived(_ stream: Streams.Stream, _ outcome: Streams.Stream.Outcome) {
         guard let (part, _) = home else { return }
         switch outcome {
-        case .bytes(let bytes): part.call(stream, 1) { stack in stack.push(bytes) ? 1 : nil }
+        case .bytes(let bytes): part.call(stream, Handlers.data) { stack in stack.push(bytes) ? 1 : nil }
         case .failed(let failure):
-            part.call(stream, 3) { stack in Self.push(failure, stack) }
+            part.call(stream, Handlers.error) { stack in Self.push(failure, stack) }
             part.ended(stream)
         case .end, .timedOut:
-            part.call(stream, 2) { _ in 0 }
+            part.call(stream, Handlers.end) { _ in 0 }
             part.ended(stream)
         }
     }
@@ -195,6 +195,6 @@ final class LuaStreamOwner: StreamOwner {
 
     // MARK: Anchors
 
-    /// It has left its last mode.
+    /// The item has left its last mode.
     override func letGo(of item: RunLoop.Item) { home?.part.release(item) }
 }

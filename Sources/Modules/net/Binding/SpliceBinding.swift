@@ -2,15 +2,15 @@ internal import Lua
 internal import LuaRunLoops
 internal import Streams
 
-/// `net.copy` within the kernel: what of it is not written in Lua.
+/// The part of `net.copy` that copies within the kernel.
 enum SpliceBinding {
     static let kind: Kind = Kind("splice", methods: methods, collect: Kind.drop)
 
     private static let methods: Library = Library(
         of: kind,
         [
-            // (limit) → how many bytes were moved, 0 at the end; or false and what is to be waited for, nothing where the kernel
-            // cannot; or nil, message, code.
+            // (limit) → the bytes that were moved, 0 at the end; or false and the wait that is needed; or false alone
+            // if the kernel cannot copy; or nil, message, code.
             .init("step") {
                 receiver($0, Splice.self).run { (splice, call) throws(Misuse) in
                     switch splice.step(limit: try call.argument(2, StreamBinding.Positive.self)) {
@@ -22,7 +22,7 @@ enum SpliceBinding {
                     }
                 }
             },
-            // What `<close>` calls.
+            // `<close>` calls this.
             .init("invalidate") { receiver($0, Splice.self).act { $0.finish() } },
         ])
 
@@ -33,7 +33,7 @@ enum SpliceBinding {
         return call.answer(program)
     }
 
-    /// (from, to): nil where the kernel cannot help.
+    /// (from, to) → a splice; nil if the kernel cannot copy.
     static func make(_ call: Call) throws(Misuse) -> Int32 {
         guard let from = call.stack.object(2, StreamBinding.kind, as: Streams.Stream.self) else {
             throw call.wrong(1, "a stream")

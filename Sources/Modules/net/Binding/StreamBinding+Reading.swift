@@ -20,7 +20,7 @@ extension StreamBinding {
                 try begin(stream, call, .line, "stream:read_line", 2, limit: maxLine)
             }
         },
-        // Steps of `for line in stream:lines()` and of `chunks`, with the options of these.
+        // Steps of `stream:lines()` and `stream:chunks()`, with their options.
         .init("next_line", saidAs: "stream:lines") {
             stream($0).run { (stream, call) throws(Misuse) in
                 try begin(stream, call, .line, "stream:lines", 2, limit: maxLine, raises: true)
@@ -31,7 +31,7 @@ extension StreamBinding {
                 try begin(stream, call, .any, "stream:chunks", 2, limit: 65536, raises: true)
             }
         },
-        // What `net.copy` waits for: that there is something, which the kernel then takes.
+        // `net.copy` waits until there is input for the kernel to copy.
         .init("await_input", saidAs: "net.copy") {
             stream($0).run { (stream, call) throws(Misuse) in
                 try begin(stream, call, .readiness, "net.copy", 2, limit: .max)
@@ -55,7 +55,7 @@ extension StreamBinding {
         .init("deliver_all") { stream($0).act { $0.deliverAll() } },
     ]
 
-    /// `peek` has no limit but the count.
+    /// The count limits `peek`.
     private enum PeekOption: Int, Field {
         case timeout
         static let names: [StaticString] = ["timeout"]
@@ -114,7 +114,7 @@ extension StreamBinding {
                     "EMSGSIZE", "\(count) bytes are more than the \(limit) that are allowed (\(stream.subject))"))
         }
         if case .exactly(0) = unit { return call.answer("") }
-        // Who always finds something would keep others from their turn.
+        // A reader that always finds data would starve the others: after 16 reads it waits for its next turn.
         let isTired = stream.spree >= 16 && stream.buffered == 0 && stream.isOpen && call.mayWait
         if !isTired, let outcome = stream.attempt(unit, limit: limit) {
             stream.spree &+= 1
@@ -180,7 +180,7 @@ extension StreamBinding {
         stream.part?.leave(stream)
     }
 
-    /// With the position of what waits, as errors have it.
+    /// Puts the position of the waiting call before the text, as in errors.
     static func placed(_ text: String, _ fiber: Fiber) -> String { (fiber.stack.place.map { "\($0): " } ?? "") + text }
 
     private static func readTimedOut(_ fiber: Fiber, _ host: LuaHost) {

@@ -6,7 +6,7 @@ internal import Streams
 extension StreamBinding {
     static let writing: [Library.Entry] = [
         .init("write") { stream($0).run { (stream, call) throws(Misuse) in try write(stream, call) } },
-        // (address, length): what lies in the memory of a module's own C half.
+        // (address, length): writes memory of a module's C half.
         .init("write_at", saidAs: "stream:write") {
             stream($0).run { (stream, call) throws(Misuse) in
                 guard let address = call.integer(2), let count = call.integer(3), count > 0,
@@ -27,14 +27,14 @@ extension StreamBinding {
         },
     ]
 
-    /// Gives all arguments to the stream, as one piece. What keeps it from taking them.
+    /// Passes all arguments to the stream as one write. Returns the failure if it refuses them.
     private static func enqueue(_ stream: Streams.Stream, _ call: Call) throws(Misuse) -> StreamFailure? {
         let stack = call.stack
         let top = call.count
         if top == 2, let bytes = stack.bytes(2) { return stream.enqueue(bytes) }
         var pieces: [UnsafeRawBufferPointer] = []
         pieces.reserveCapacity(Int(top))
-        // Numbers become text in a place of their own: a copy of them would need memory of Lua's.
+        // Numbers become text in local memory: as Lua strings they would need memory from Lua.
         return try withUnsafeTemporaryAllocation(byteCount: Int(max(1, top)) * 64, alignment: 8) {
             (numbers) throws(Misuse) -> StreamFailure? in
             if top > 1 {
@@ -68,7 +68,7 @@ extension StreamBinding {
         return written(try enqueue(stream, call), stream, call)
     }
 
-    /// Answers, or waits until there is room for more.
+    /// Returns the result, or waits until there is room for more.
     private static func written(_ failure: StreamFailure?, _ stream: Streams.Stream, _ call: Call) -> Int32 {
         if let failure { return refuse(failure, stream, call) }
         stream.spree &+= stream.isDirty ? 0 : 1

@@ -3,7 +3,7 @@ internal import LuaRunLoops
 package import RunLoops
 package import Streams
 
-/// Streams as scripts see them.
+/// Streams for scripts.
 enum StreamBinding {
     static let kind: Kind = Kind(
         "stream", values: NetValue.labels, methods: methods, collect: { Streams.Stream.collect($0) })
@@ -14,7 +14,7 @@ enum StreamBinding {
             .init("is_open") { stream($0).answer { $0.isOpen } },
             .init("is_valid") { stream($0).answer { $0.isOpen } },
             .init("close") { stream($0).act { $0.close() } },
-            // What `<close>` calls.
+            // `<close>` calls this.
             .init("invalidate") { stream($0).act { $0.close() } },
             .init("abort") { stream($0).act { $0.abort() } },
             .init("name") { stream($0).answer { $0.name } },
@@ -85,7 +85,7 @@ enum StreamBinding {
         }
     }
 
-    /// For `rl.why` and the like.
+    /// Details for `rl.why` and the like.
     static func detail(_ stream: Streams.Stream) -> String {
         var parts = [stream.subject]
         if stream.isConnecting { parts.append("connecting") }
@@ -108,7 +108,7 @@ extension Call {
         failure === StreamFailure.timedOut ? refuse("timed out") : fail(failure.description, plainly: failure.code)
     }
 
-    /// Answers how an object of the network shows itself.
+    /// Returns the text of `tostring` for a network object.
     func describe(_ item: RunLoop.Item, _ details: [String]) -> Int32 {
         answer(String(receiver.kindName, name: item.name, details, site: interpreter.site(receiver.site)))
     }
@@ -125,7 +125,7 @@ extension Streams.Stream: Schedulable {
         guard !loop.isElsewhere(self), network.loop === loop else {
             throw Misuse("the stream belongs to another thread")
         }
-        // Only those that deliver are their loop's: with others whoever waits has them.
+        // The loop keeps only streams that deliver. For others a waiting task does.
         if let box = Box(bitPattern: context), box.slot == 0, wantsDelivery { box.slot = call.stack.anchor(2) }
         if wantsDelivery { delivers = true }
         loop.add(self, to: mode)

@@ -3,9 +3,9 @@ internal import LuaRunLoops
 internal import RunLoops
 internal import Streams
 
-/// TLS of streams as scripts see it. What of it is a sequence of waits is written in Lua.
+/// TLS of streams for scripts. The Lua half has the sequences of waits.
 enum TLSBinding {
-    /// Settings, of which the Lua half makes use.
+    /// Settings, which the Lua half passes to streams.
     static let kind: Kind = Kind("tls_settings", methods: Library([]), collect: Kind.drop)
 
     private enum Option: Int, Field {
@@ -43,7 +43,7 @@ enum TLSBinding {
         }
     }
 
-    /// (options, whether it is a server's): settings.
+    /// Makes settings from (options, whether they are a server's).
     static func make(_ call: Call) throws(Misuse) -> Int32 {
         let fields = try call.fields(2, Option.self)
         var settings = TLSContext.Settings()
@@ -88,19 +88,19 @@ enum TLSBinding {
                     throw call.wrong(2, "TLS settings")
                 }
                 let name = try call.optional(3, Text.self)
-                // Who reads would get what belongs to TLS.
+                // A waiting reader would get bytes that belong to TLS.
                 try StreamBinding.checkIsFree(stream, call)
                 return call.attempt { () throws(StreamFailure) in try stream.startTLS(context, name: name) }
             }
         },
-        // Waits. A text when it is done; nil and nothing else where it stops at a name.
+        // Waits. Returns a text when the handshake is done; nil alone if it stops at a name.
         .init("handshake", saidAs: "stream:start_tls") {
             StreamBinding.stream($0).run { (stream, call) throws(Misuse) in
                 try StreamBinding.begin(stream, call, .handshake, "stream:start_tls", 2, limit: .max)
             }
         },
         .init("requested_name") { StreamBinding.stream($0).answer { $0.requestedName } },
-        // (listener): its input goes to the listener's functions from now on.
+        // (listener): from now on the listener's functions receive the input.
         .init("deliver") {
             StreamBinding.stream($0).run { stream, call in
                 if let listener = ListenerBinding.listener(call, 2) {
@@ -115,14 +115,14 @@ enum TLSBinding {
                 return call.answer(true)
             }
         },
-        // (whether it is the name that is not known)
+        // (whether the name is unknown)
         .init("refuse_tls") {
             StreamBinding.stream($0).run { stream, call in
                 stream.refuseTLS(nameIsUnknown: call.stack.boolean(2))
                 return 0
             }
         },
-        // (listener): the running task is the connection's again.
+        // (listener): the running task counts as the connection's again.
         .init("end_choice") {
             StreamBinding.stream($0).run { stream, call in
                 if let listener = ListenerBinding.listener(call, 2), let box = Box(bitPattern: listener.context) {

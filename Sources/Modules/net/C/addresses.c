@@ -37,7 +37,7 @@ int net_parse(const char *text, uint16_t port, net_address *out) {
 int net_local(const void *name, size_t length, int is_abstract, net_address *out) {
   memset(out, 0, sizeof *out);
   out->of.local.sun_family = AF_UNIX;
-  // A file's name has a zero behind it, an abstract one in front.
+  // A path is followed by a zero byte, an abstract name begins with one.
   if (length == 0 || length + 1 > sizeof out->of.local.sun_path) return 0;
   memcpy(out->of.local.sun_path + (is_abstract ? 1 : 0), name, length);
   out->length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + 1);
@@ -68,7 +68,8 @@ int net_port(const net_address *a) {
 
 size_t net_path(const net_address *a, char *out, size_t capacity) {
   if (a->of.any.sa_family != AF_UNIX) return 0;
-  size_t length = a->length > offsetof(struct sockaddr_un, sun_path) ? a->length - offsetof(struct sockaddr_un, sun_path) : 0;
+  size_t length = a->length > offsetof(struct sockaddr_un, sun_path)
+      ? a->length - offsetof(struct sockaddr_un, sun_path) : 0;
   if (length == 0 || !a->of.local.sun_path[0]) return 0;
   length = strnlen(a->of.local.sun_path, length);
   if (length >= capacity) return 0;
@@ -86,7 +87,7 @@ size_t net_describe(const net_address *a, int with_port, char *out, size_t capac
       written = with_port ? snprintf(out, capacity, "%s:%d", text, net_port(a)) : snprintf(out, capacity, "%s", text);
       break;
     case AF_INET6: {
-      // One that a dual-stack socket has of the other family is shown as what it is.
+      // A dual-stack socket reports IPv4 peers as mapped addresses: describe them as IPv4.
       const uint8_t *bytes = a->of.v6.sin6_addr.s6_addr;
       if (IN6_IS_ADDR_V4MAPPED(&a->of.v6.sin6_addr)) {
         inet_ntop(AF_INET, bytes + 12, text, sizeof text);
@@ -103,12 +104,13 @@ size_t net_describe(const net_address *a, int with_port, char *out, size_t capac
       break;
     }
     case AF_UNIX: {
-      size_t length = a->length > offsetof(struct sockaddr_un, sun_path) ? a->length - offsetof(struct sockaddr_un, sun_path) : 0;
+      size_t length = a->length > offsetof(struct sockaddr_un, sun_path)
+          ? a->length - offsetof(struct sockaddr_un, sun_path) : 0;
       const char *path = a->of.local.sun_path;
       if (length == 0) written = snprintf(out, capacity, "unix:");
       else if (path[0]) written = snprintf(out, capacity, "unix:%.*s", (int)strnlen(path, length), path);
       else {
-        // One without a file may have any bytes in it.
+        // An abstract name may contain any bytes.
         written = snprintf(out, capacity, "unix:@");
         const size_t room = capacity - (size_t)written - 1, count = length - 1 < room ? length - 1 : room;
         memcpy(out + written, path + 1, count);
@@ -121,8 +123,8 @@ size_t net_describe(const net_address *a, int with_port, char *out, size_t capac
   return written < 0 ? 0 : (size_t)written < capacity ? (size_t)written : capacity - 1;
 }
 
-// Without descriptors the C library finds neither its files nor a name server, and calls that a name which does not exist. A file and a
-// socket at once are the most that it needs. 0, or why they cannot be had.
+// Opens the two descriptors that a lookup needs at most: a file and a socket. Without free descriptors the C library
+// would report that the name does not exist. Returns 0 or an error number.
 static int want(void) {
   int fds[2] = {-1, -1}, error = 0;
   for (int i = 0; i < 2 && error == 0; i++) {

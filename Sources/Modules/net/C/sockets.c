@@ -17,7 +17,7 @@
 
 #define ANSWER(call) ((call) < 0 ? -errno : 0)
 
-// The same again after a signal.
+// Calls again if a signal has interrupted the call.
 #define RETRY(type, call)                 \
   type n;                                 \
   do n = (call);                          \
@@ -62,7 +62,7 @@ int net_is_write_only(int fd) {
   return flags >= 0 && (flags & O_ACCMODE) == O_WRONLY;
 }
 
-// A child that a C module has forked has its parent's sockets, which go on.
+// A child that a C module has forked shares its parent's connections: it must not end them.
 int net_shutdown_output(int fd) { return linux_has_forked() ? 0 : ANSWER(shutdown(fd, SHUT_WR)); }
 
 int64_t net_receive(int fd, void *bytes, size_t count) { RETRY(int64_t, recv(fd, bytes, count, MSG_DONTWAIT)); }
@@ -85,7 +85,7 @@ int64_t net_read_polled(int fd, void *bytes, size_t count) {
 }
 
 int64_t net_write_polled(int fd, const void *bytes, size_t count) {
-  // What a pipe that is ready is sure to take.
+  // A pipe that is ready takes 4,096 bytes without blocking.
   return net_is_ready(fd, 1) ? net_write(fd, bytes, count > 4096 ? 4096 : count) : -EAGAIN;
 }
 
@@ -134,7 +134,8 @@ int net_takes_mapped(int fd) {
   int is_only = 1;
   socklen_t length = sizeof is_only;
   net_address own;
-  if (getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &is_only, &length) < 0 || is_only || net_local_address(fd, &own) < 0) return 0;
+  if (getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &is_only, &length) < 0 || is_only || net_local_address(fd, &own) < 0)
+    return 0;
   const struct in6_addr *address = &own.of.v6.sin6_addr;
   return own.of.any.sa_family == AF_INET6 && (IN6_IS_ADDR_UNSPECIFIED(address) || IN6_IS_ADDR_V4MAPPED(address));
 }

@@ -17,17 +17,17 @@ struct net_tls {
   net_tls_writer writer;
   int is_at_end, was_asked, has_choice;
   int refusal;  // the alert
-  unsigned char first[NET_TLS_FIRST];  // what the client has sent first
+  unsigned char first[NET_TLS_FIRST];  // the first bytes of a client
   size_t first_length;
   char name[256];
   const char *code;
   char text[640];
-  // Of the certificate that is wrong.
+  // The certificate that has failed verification.
   int wrong_depth, has_wrong, verifies;
   char wrong_subject[256];
 };
 
-// Below: a BIO that reads from the stream, and gives it what is to be sent -----------------------------------------------
+// The lower end: a BIO that reads from the stream and passes encrypted bytes to it ------------------------------------
 
 static int bio_read(BIO *bio, char *bytes, int count) {
   struct net_tls *tls = openssl.BIO_get_data(bio);
@@ -69,7 +69,7 @@ static void make_method(void) {
   openssl.BIO_meth_set_ctrl(method, bio_control);
 }
 
-// Sessions ---------------------------------------------------------------------------------------------------------------
+// Sessions ------------------------------------------------------------------------------------------------------------
 
 static int verified(int is_right, X509_STORE_CTX *store) {
   if (is_right) return 1;
@@ -94,7 +94,8 @@ static int is_address(const char *name) {
   return inet_pton(AF_INET, name, bytes) == 1 || inet_pton(AF_INET6, name, bytes) == 1;
 }
 
-struct net_tls *net_tls_make(struct net_tls_context *context, const char *name, net_tls_reader reader, net_tls_writer writer) {
+struct net_tls *net_tls_make(struct net_tls_context *context, const char *name, net_tls_reader reader,
+    net_tls_writer writer) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, make_method);
   struct net_tls *tls = calloc(1, sizeof *tls);
@@ -153,8 +154,9 @@ int net_tls_hello(SSL *ssl, int *alert, void *argument) {
     const unsigned char *extension;
     size_t length;
     tls->was_asked = 1;
-    // A list of names, of which only one of a host exists: two bytes of length, its kind, two more of length, and the name.
-    if (openssl.SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_server_name, &extension, &length) == 1 && length > 5 && extension[2] == 0) {
+    // A list of names, in practice with one host: two bytes of length, the kind, two bytes of length, the name.
+    if (openssl.SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_server_name, &extension, &length) == 1 && length > 5 &&
+        extension[2] == 0) {
       size_t size = (size_t)extension[3] << 8 | extension[4];
       if (size <= length - 5 && size < sizeof tls->name) memcpy(tls->name, extension + 5, size);
     }
@@ -169,10 +171,13 @@ void net_tls_choose(struct net_tls *tls, struct net_tls_context *context) {
   if (!context) return;
   tls->verifies = context->verifies;
   openssl.SSL_set_SSL_CTX(tls->ssl, context->context);
-  openssl.SSL_set_verify(tls->ssl, context->verifies ? SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT : SSL_VERIFY_NONE, verified);
+  openssl.SSL_set_verify(tls->ssl, context->verifies ? SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT
+      : SSL_VERIFY_NONE, verified);
 }
 
-void net_tls_refuse(struct net_tls *tls, int is_unknown) { tls->refusal = is_unknown ? SSL_AD_UNRECOGNIZED_NAME : SSL_AD_INTERNAL_ERROR; }
+void net_tls_refuse(struct net_tls *tls, int is_unknown) {
+  tls->refusal = is_unknown ? SSL_AD_UNRECOGNIZED_NAME : SSL_AD_INTERNAL_ERROR;
+}
 
 static int explain(struct net_tls *tls, int result) {
   int kind = openssl.SSL_get_error(tls->ssl, result);
@@ -186,11 +191,12 @@ static int explain(struct net_tls *tls, int result) {
   int reason = ERR_GET_REASON(error);
   if (tls->is_at_end && (kind == SSL_ERROR_SYSCALL || error == 0 || reason == SSL_R_UNEXPECTED_EOF_WHILE_READING)) {
     tls->code = "TLS_TRUNCATED";
-    snprintf(tls->text, sizeof tls->text, "the connection was cut: it ended without the end that TLS has for it");
+    snprintf(tls->text, sizeof tls->text, "the connection was cut: it ended without the close alert of TLS");
   } else if ((tls->has_wrong && tls->verifies) || reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
     long why = openssl.SSL_get_verify_result(tls->ssl);
     tls->code = "TLS_CERTIFICATE";
-    snprintf(tls->text, sizeof tls->text, "certificate verify failed: %s (depth %d, %s)", openssl.X509_verify_cert_error_string(why),
+    snprintf(tls->text, sizeof tls->text, "certificate verify failed: %s (depth %d, %s)",
+        openssl.X509_verify_cert_error_string(why),
              tls->wrong_depth, tls->wrong_subject);
   } else if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE) {
     tls->code = "TLS_CERTIFICATE";
@@ -199,8 +205,9 @@ static int explain(struct net_tls *tls, int result) {
     tls->code = "TLS";
     const char *words = error ? openssl.ERR_reason_error_string(error) : NULL;
     snprintf(tls->text, sizeof tls->text, "%s", words ? words : "the connection failed");
-    // What the other side has against our certificate is about certificates, too.
-    if (strstr(tls->text, "alert") && (strstr(tls->text, "certificate") || strstr(tls->text, "unknown ca"))) tls->code = "TLS_CERTIFICATE";
+    // An alert about our own certificate counts as a certificate error, too.
+    if (strstr(tls->text, "alert") && (strstr(tls->text, "certificate") || strstr(tls->text, "unknown ca")))
+      tls->code = "TLS_CERTIFICATE";
   }
   openssl.ERR_clear_error();
   return NET_TLS_FAILED;
@@ -219,7 +226,7 @@ int net_tls_handshake(struct net_tls *tls) {
 
 int64_t net_tls_read(struct net_tls *tls, void *bytes, size_t count) {
   openssl.ERR_clear_error();
-  // A record has 16 kB at most, and each call gives one: as many as there is room for save turns.
+  // A call returns one record, 16 kB at most. Filling the buffer with several saves turns of the loop.
   size_t total = 0;
   while (total < count) {
     int n = openssl.SSL_read(tls->ssl, (char *)bytes + total, count - total > 1 << 30 ? 1 << 30 : (int)(count - total));
@@ -249,7 +256,7 @@ void net_tls_finish(struct net_tls *tls) {
 
 size_t net_tls_text(const struct net_tls *tls, const void **bytes) {
   *bytes = tls->first;
-  // A record of TLS begins with a number below 32, and the name of a method with a capital letter.
+  // A TLS record begins with a number below 32, an HTTP request with a capital letter.
   return tls->first_length == NET_TLS_FIRST && tls->first[0] >= 'A' && tls->first[0] <= 'Z' ? NET_TLS_FIRST : 0;
 }
 
@@ -258,7 +265,7 @@ void net_tls_error(const struct net_tls *tls, const char **code, const char **te
   *text = tls->text;
 }
 
-// What was agreed --------------------------------------------------------------------------------------------------------
+// Results -------------------------------------------------------------------------------------------------------------
 
 static void take(BIO *bio, char *out, size_t capacity) {
   int n = openssl.BIO_read(bio, out, (int)capacity - 1);
@@ -279,7 +286,8 @@ static void names(X509 *certificate, char *out, size_t capacity) {
     } else if (name->type == GEN_IPADD) {
       int bytes = openssl.ASN1_STRING_length(name->d.iPAddress);
       const void *data = openssl.ASN1_STRING_get0_data(name->d.iPAddress);
-      if ((bytes == 4 || bytes == 16) && inet_ntop(bytes == 4 ? AF_INET : AF_INET6, data, address, sizeof address)) size = (int)strlen(address);
+      if ((bytes == 4 || bytes == 16) && inet_ntop(bytes == 4 ? AF_INET : AF_INET6, data, address, sizeof address))
+        size = (int)strlen(address);
     }
     if (size == 0 || length + (size_t)size + 2 > capacity) continue;
     if (length > 0) out[length++] = '\n';

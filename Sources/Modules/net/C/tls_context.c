@@ -47,7 +47,7 @@ static int fail(char code[32], char text[512], const char *name, const char *for
 
 static int is_text(const char *source) { return strstr(source, "-----BEGIN") != NULL; }
 
-// The contents of a file, or the text itself. NULL: there is no such file.
+// Opens a file, or the text itself. Returns NULL if the file does not exist.
 static BIO *open_source(const char *source, char **contents) {
   *contents = NULL;
   if (is_text(source)) return openssl.BIO_new_mem_buf(source, -1);
@@ -77,7 +77,7 @@ static BIO *open_source(const char *source, char **contents) {
 
 static const char *name_of(const char *source) { return is_text(source) ? "given as text" : source; }
 
-// As everywhere here, without the capital.
+// The system's text without a capital letter, as in other messages.
 static const char *words(int number) {
   static _Thread_local char text[128];
   const char *description = strerrordesc_np(number);
@@ -86,11 +86,12 @@ static const char *words(int number) {
   return text;
 }
 
-// A key with a password is an error, not a question to whoever sits at the terminal.
+// A key with a password is an error: OpenSSL must not ask at the terminal.
 static int no_password(char *out, int size, int writing, void *data) { return -1; }
 
-// Each certificate of a source. Returns how many; -1 after `fail`.
-static int each_certificate(const char *source, int (*use)(SSL_CTX *, X509 *, int), SSL_CTX *context, char code[32], char text[512]) {
+// Calls `use` with each certificate of a source. Returns their number, or -1 after `fail`.
+static int each_certificate(const char *source, int (*use)(SSL_CTX *, X509 *, int), SSL_CTX *context, char code[32],
+    char text[512]) {
   char *contents;
   BIO *bio = open_source(source, &contents);
   if (!bio) {
@@ -120,7 +121,7 @@ static int each_certificate(const char *source, int (*use)(SSL_CTX *, X509 *, in
 }
 
 static int use_own(SSL_CTX *context, X509 *certificate, int number) {
-  // The first is its own, the others lead to whom the peer believes.
+  // The first is the server's own; the others are the chain to an authority.
   if (number == 0) return openssl.SSL_CTX_use_certificate(context, certificate) == 1;
   return openssl.SSL_CTX_ctrl(context, SSL_CTRL_CHAIN_CERT, 1, certificate) == 1;
 }
@@ -144,7 +145,7 @@ static int use_key(SSL_CTX *context, const char *source, char code[32], char tex
   return fail(code, text, "TLS", "the private key is not that of the certificate (%s)", name_of(source));
 }
 
-// The directory of hashed links, each read when it is needed, rather than the bundle of all, which costs 17 ms.
+// Prefers the directory of hashed links, which is read as needed: loading the bundle takes 17 ms.
 static int trust_system(SSL_CTX *context, char code[32], char text[512]) {
   const char *file = getenv("SSL_CERT_FILE"), *directory = getenv("SSL_CERT_DIR");
   struct stat status;
@@ -152,15 +153,17 @@ static int trust_system(SSL_CTX *context, char code[32], char text[512]) {
   if (file && !*file) file = NULL;
   if (directory && !*directory) directory = NULL;
   if (directory) loaded |= openssl.SSL_CTX_load_verify_dir(context, directory);
-  // Where both say the same, the directory will do.
-  if (file && !(loaded && strcmp(file, "/etc/ssl/certs/ca-certificates.crt") == 0 && strcmp(directory, "/etc/ssl/certs") == 0))
+  // The default bundle and directory have the same certificates: the directory suffices.
+  if (file && !(loaded && strcmp(file, "/etc/ssl/certs/ca-certificates.crt") == 0 &&
+      strcmp(directory, "/etc/ssl/certs") == 0))
     loaded |= openssl.SSL_CTX_load_verify_file(context, file);
   if (!file && !directory) {
     if (stat("/etc/ssl/certs", &status) == 0) loaded = openssl.SSL_CTX_load_verify_dir(context, "/etc/ssl/certs");
-    else loaded = 1;  // there are none
+    else loaded = 1;  // the system has none
   }
   if (loaded == 1) return 1;
-  return fail(code, text, "TLS", "the system's certificates cannot be read: %s (%s)", net_tls_reason(), file ? file : directory ? directory : "/etc/ssl/certs");
+  return fail(code, text, "TLS", "the system's certificates cannot be read: %s (%s)", net_tls_reason(),
+      file ? file : directory ? directory : "/etc/ssl/certs");
 }
 
 static int trust(SSL_CTX *context, const char *ca, char code[32], char text[512]) {
@@ -172,21 +175,27 @@ static int trust(SSL_CTX *context, const char *ca, char code[32], char text[512]
   return each_certificate(ca, use_trusted, context, code, text) > 0;
 }
 
-static int select_protocol(SSL *ssl, const unsigned char **out, unsigned char *length, const unsigned char *in, unsigned in_length, void *argument) {
+static int select_protocol(SSL *ssl, const unsigned char **out, unsigned char *length, const unsigned char *in,
+    unsigned in_length, void *argument) {
   struct net_tls_context *context = argument;
-  if (openssl.SSL_select_next_proto((unsigned char **)out, length, context->protocols, (unsigned)context->protocols_length, in, in_length) ==
+  if (openssl.SSL_select_next_proto((unsigned char **)out, length, context->protocols,
+      (unsigned)context->protocols_length, in, in_length) ==
       OPENSSL_NPN_NEGOTIATED)
     return SSL_TLSEXT_ERR_OK;
   return SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-static int configure(struct net_tls_context *made, const struct net_tls_settings *settings, char code[32], char text[512]) {
+static int configure(struct net_tls_context *made, const struct net_tls_settings *settings, char code[32],
+    char text[512]) {
   SSL_CTX *context = made->context;
   openssl.SSL_CTX_ctrl(context, SSL_CTRL_MODE,
-                       SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS, NULL);
-  openssl.SSL_CTX_ctrl(context, SSL_CTRL_SET_MIN_PROTO_VERSION, settings->min_minor == 3 ? TLS1_3_VERSION : TLS1_2_VERSION, NULL);
-  openssl.SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE);
-  // A record's header and its body in one call.
+                       SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS,
+                           NULL);
+  openssl.SSL_CTX_ctrl(context, SSL_CTRL_SET_MIN_PROTO_VERSION,
+      settings->min_minor == 3 ? TLS1_3_VERSION : TLS1_2_VERSION, NULL);
+  openssl.SSL_CTX_set_options(context,
+      SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE);
+  // Reads a record's header and body with one call.
   openssl.SSL_CTX_ctrl(context, SSL_CTRL_SET_READ_AHEAD, 1, NULL);
   openssl.SSL_CTX_set_default_passwd_cb(context, no_password);
   if (settings->is_server) openssl.SSL_CTX_set_session_id_context(context, (const unsigned char *)"rlhost", 6);
@@ -224,7 +233,7 @@ struct net_tls_context *net_tls_context_make(const struct net_tls_settings *sett
 }
 
 void net_tls_context_free(struct net_tls_context *context) {
-  // Sessions hold the SSL_CTX; but not the list of protocols, so that whoever has the context outlives them.
+  // Sessions keep the SSL_CTX alive, but not the list of protocols: the context has to outlive its sessions.
   if (context->context) openssl.SSL_CTX_free(context->context);
   free(context->protocols);
   free(context);

@@ -1,4 +1,4 @@
-// Between the two files of TLS.
+// Declarations that the two files of TLS share.
 #pragma once
 
 #include "openssl.h"
@@ -10,7 +10,7 @@ struct net_tls_context {
   size_t protocols_length;
 };
 
-/// The reason of the oldest error of this thread; forgets them all.
+/// Returns the reason of this thread's oldest error, and clears all.
 const char *net_tls_reason(void);
-/// Called when a client has said what it wants.
+/// OpenSSL calls it with a client's first message.
 int net_tls_hello(SSL *ssl, int *alert, void *argument);

@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// Whether somebody listens under the name. A negative error number: it cannot be told, and so it is not ours to replace. Asked by a
-// socket of another type, which no listener accepts: it is not to hear of us.
+// Returns whether a process listens at the path, or a negative error number if that cannot be found out; then the file
+// must not be replaced. The test connects a datagram socket, which reaches no listener: the server does not notice it.
 static int is_live(const net_address *address) {
   int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return -errno;
@@ -22,8 +22,8 @@ static int is_live(const net_address *address) {
 }
 
 static int bind_there(int fd, const net_address *address, const char *path, uint32_t mode, int backlog) {
-  // What the file is made with, less what the umask takes away: never with more than it is to have. It is bound under its own name,
-  // not renamed to it: the name that was bound is what peers see.
+  // The file is made with this mode less the umask: at no time with more rights. It is bound at its final path, since
+  // peers see the path of `bind` even after a rename.
   fchmod(fd, mode);
   if (bind(fd, &address->of.any, address->length) != 0) return -errno;
   if (fchmodat(AT_FDCWD, path, mode, AT_SYMLINK_NOFOLLOW) == 0 && listen(fd, backlog) == 0) return 0;
@@ -38,7 +38,8 @@ int net_listen_at_path(int fd, const net_address *address, uint32_t mode, int ba
   strcpy(directory, path);
   char *end = strrchr(directory, '/');
   if (end) end[end == directory ? 1 : 0] = 0;
-  // Two that find the same file stale must not replace each other's. The lock is the directory's, so that no file is left.
+  // The lock keeps two processes that find the same stale file from replacing each other's. Locking the directory
+  // leaves no file.
   int lock = open(end ? directory : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock >= 0) flock(lock, LOCK_EX);
   struct stat status;

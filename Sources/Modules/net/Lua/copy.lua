@@ -1,11 +1,11 @@
--- runloop.net.copy: from one stream to another, within the kernel where it can.
+-- runloop.net.copy: copies from one stream to another, within the kernel if possible.
 
 local native = ...
 local min, integer_of = math.min, math.tointeger
 
--- `hidden`: methods of streams that are not the script's.
+-- `hidden`: methods of streams that scripts do not see.
 return function(hidden)
-  -- As far as the kernel can. Returns how many bytes were copied, and whether that is all; or nil, message, code.
+  -- Copies in the kernel. Returns the number of bytes, and whether that is all; or nil, message, code.
   local function in_kernel(from, to, left)
     local splice <close> = native.splice(from, to)
     local count = 0
@@ -15,22 +15,26 @@ return function(hidden)
       if bytes then
         if bytes == 0 then return count, true end
         count, left = count + bytes, left - bytes
-        -- Others have their turn now and then.
+        -- Waiting for input lets other tasks run.
         message = "input"
       elseif not message then
         return count, false
       end
       local is_good
-      if message == "output" then is_good, message, code = to:flush() else is_good, message, code = hidden.await_input(from) end
+      if message == "output" then
+        is_good, message, code = to:flush()
+      else
+        is_good, message, code = hidden.await_input(from)
+      end
       if not is_good and message then return nil, message, code end
     end
     return count, left <= 0
   end
 
-  -- Reading and writing.
+  -- Copies by reading and writing.
   local function by_hand(from, to, left)
     local count = 0
-    -- Nothing is read for one that takes nothing.
+    -- Do not read for an output that takes nothing.
     local is_writable, problem, problem_code = to:queue()
     if not is_writable then return nil, problem, problem_code end
     while left > 0 do

@@ -1,4 +1,4 @@
--- runloop.net: what of it is written in Lua. Called with the functions written in Swift, and with the internals.
+-- runloop.net: its Lua half. It receives the functions written in Swift, and the internals.
 
 local native, internals = ...
 local rl = require "runloop"
@@ -18,7 +18,7 @@ local function port_text(name, what, port)
   return tostring(number)
 end
 
--- host, port and path of a table, as one text.
+-- Returns the host and port, or the path, of a table as one text.
 local function place_of_table(name, where)
   local host, port, path, fd = where.host, where.port, where.path, where.fd
   if fd ~= nil then
@@ -40,15 +40,15 @@ end
 
 local PLACE_FIELDS = { "host", "port", "path", "fd" }
 local OF_PLACES = { host = true, port = true, path = true, fd = true }
--- What net.inherited tells besides.
-local TOLD = { name = true, kind = true, address = true }
+-- Further fields in the tables of net.inherited.
+local INHERITED_FIELDS = { name = true, kind = true, address = true }
 
 local function place_of(name, where)
   if type(where) == "number" then return port_text(name, "argument #1", where) end
   if type(where) == "string" then return where end
   if type(where) ~= "table" then wrong(name, "argument #1", PLACE, where) end
   for field in next, where do
-    if not OF_PLACES[field] and not (where.fd and TOLD[field]) then
+    if not OF_PLACES[field] and not (where.fd and INHERITED_FIELDS[field]) then
       raise("%s: unknown field '%s' of argument #1 (there are: fd, host, path, port)", name, tostring(field))
     end
   end
@@ -61,7 +61,7 @@ local function check_options(name, number, options)
   return options
 end
 
--- Raises if options have one of these fields, each of which `text` says something of.
+-- Raises `text` with the field's name if the options have one of these fields.
 local function refuse(name, options, fields, text)
   for _, field in next, fields do
     if options[field] ~= nil then raise(name .. ": " .. text, field) end
@@ -77,14 +77,18 @@ end
 local FUNCTIONS = { "on_data", "on_end", "on_error", "on_open", "on_connection", "on_trouble" }
 local OF_STREAMS = { "on_data", "on_end", "on_error", "on_open", "on_connection" }
 
--- The functions among the options, by number; nil without any of those that make an object deliver.
+-- The places of these functions in the table for Swift: its `Handlers`.
+local PLACES = {}
+for place, field in next, FUNCTIONS do PLACES[field] = place end
+
+-- Returns the functions among the options, by place; nil without a function that makes an object deliver.
 local function functions_of(name, options)
   local functions, delivers = {}, false
-  for number, field in next, FUNCTIONS do
+  for place, field in next, FUNCTIONS do
     local fn = options[field]
     if fn ~= nil and type(fn) ~= "function" then wrong(name, "field '" .. field .. "'", "a function", fn) end
-    functions[number] = fn or false
-    if fn and number ~= 6 then delivers = true end
+    functions[place] = fn or false
+    if fn and field ~= "on_trouble" then delivers = true end
   end
   return delivers and functions or nil
 end
@@ -95,13 +99,15 @@ local hidden = {}
 local function hide(methods, names)
   for _, name in next, names do hidden[name], methods[name] = methods[name], nil end
 end
-hide(methods, { "next_line", "next_chunk", "was_accepted", "begin_tls", "handshake", "requested_name", "continue_tls", "refuse_tls", "give_up_tls", "leave_tls", "end_choice",
-  "deliver", "await_input", "deliver_all", "write_at", "available", "share" })
-internals.deliver, internals.available, internals.write_at, internals.share = hidden.deliver_all, hidden.available, hidden.write_at, hidden.share
+hide(methods, { "next_line", "next_chunk", "was_accepted", "begin_tls", "handshake", "requested_name", "continue_tls",
+  "refuse_tls", "give_up_tls", "leave_tls", "end_choice", "deliver", "await_input", "deliver_all", "write_at",
+  "available", "share" })
+internals.deliver, internals.available = hidden.deliver_all, hidden.available
+internals.write_at, internals.share = hidden.write_at, hidden.share
 
 local made
 
--- The rest of TLS, when it is first asked for.
+-- The TLS part, which the first use loads.
 local function tls()
   made = made or require "runloop.net.tls" (hidden)
   return made
@@ -120,10 +126,10 @@ end
 local listener_methods = internals.methods "listener"
 hide(listener_methods, { "begin_choice", "tell" })
 
--- What those have in common whose connections are accepted one by one.
+-- The TLS server of a listener whose connections `accept` returns.
 local tls_of = setmetatable({}, { __mode = "k" })
 
--- A name that is no address is asked for first.
+-- Listens. Resolves the host first if it is not an address.
 local function listen(name, make, where, options, functions, caller, attempt, on_text)
   local message, code, listener, server
   local options_of_tls = options.tls
@@ -132,15 +138,19 @@ local function listen(name, make, where, options, functions, caller, attempt, on
     settings, message, code = tls().settings(options_of_tls, true, name)
     if not settings then return nil, message, code end
     server = tls().server(caller or name, settings, options_of_tls, attempt, on_text)
-    if functions and functions[5] then functions[5] = tls().before(server, functions[5])
-    elseif functions then functions[5] = tls().before_delivery(server, functions[3]) end
+    if functions and functions[PLACES.on_connection] then
+      functions[PLACES.on_connection] = tls().before(server, functions[PLACES.on_connection])
+    elseif functions then
+      functions[PLACES.on_connection] = tls().before_delivery(server, functions[PLACES.on_error])
+    end
   end
   listener, message, code = make(where, options, functions)
   if not listener and code == "ENOTFOUND" then
     local host, port = where:match "^(.*):(%d+)$"
     local addresses, problem, problem_code = net.resolve(host)
     if not addresses then return nil, problem, problem_code end
-    listener, message, code = make(place_of_table(name, { host = addresses[1], port = integer_of(port) }), options, functions)
+    local place = place_of_table(name, { host = addresses[1], port = integer_of(port) })
+    listener, message, code = make(place, options, functions)
   end
   if listener and server and not functions then tls_of[listener] = server end
   return listener, message, code
@@ -159,13 +169,16 @@ function net.listener(options)
   if type(options) ~= "table" then raise("net.listener: an options table is expected, got " .. describe(options)) end
   local where = place_of_table("net.listener", options)
   local functions = functions_of("net.listener", options)
-  if functions and functions[5] and (functions[1] or functions[2] or functions[3]) then
-    raise("net.listener: give either on_connection, or on_data, on_end and on_error")
+  if functions and functions[PLACES.on_connection] then
+    if functions[PLACES.on_data] or functions[PLACES.on_end] or functions[PLACES.on_error] then
+      raise("net.listener: give either on_connection, or on_data, on_end and on_error")
+    end
   end
   return listen("net.listener", native.listener, where, options, functions)
 end
 
--- For modules that serve something: `caller` is what they are called by, `attempt` and `on_text` as in `tls.server`.
+-- For modules with a server: `caller` is the function that a script has called; `attempt` and `on_text` as in
+-- `tls.server`.
 function internals.serve(where, options, fn, caller, attempt, on_text)
   local place = place_of("net.serve", where)
   options = check_options("net.serve", 2, options)
@@ -173,9 +186,10 @@ function internals.serve(where, options, fn, caller, attempt, on_text)
     raise("net.serve: the last argument must be a function, got " .. describe(fn))
   end
   refuse("net.serve", options, PLACE_FIELDS, "field '%s' belongs to argument #1")
-  refuse("net.serve", options, OF_STREAMS, "unknown field '%s': the connections are the function's")
-  local functions = functions_of("net.serve", options) or { false, false, false, false, false, options.on_trouble or false }
-  functions[5] = fn
+  refuse("net.serve", options, OF_STREAMS, "unknown field '%s': the function receives the connections")
+  local functions = functions_of("net.serve", options)
+    or { false, false, false, false, false, options.on_trouble or false }
+  functions[PLACES.on_connection] = fn
   local listener, message, code = listen("net.serve", native.serve, place, options, functions, caller, attempt, on_text)
   if not listener then return nil, message, code end
   rl.current():add(listener, "common")
@@ -223,12 +237,15 @@ end
 
 net.pair, net.memory, net.inherited = native.pair, native.memory, native.inherited
 
--- With neither address nor peer, the system chooses an address of IPv4's.
+-- Without an address or a peer, the system chooses an IPv4 address.
 function net.datagram(options)
   if type(options) ~= "table" then raise("net.datagram: an options table is expected, got " .. describe(options)) end
   local where
-  if options.port ~= nil or options.path ~= nil or options.fd ~= nil then where = place_of_table("net.datagram", options)
-  elseif options.host ~= nil then raise("net.datagram: field 'host' needs field 'port'") end
+  if options.port ~= nil or options.path ~= nil or options.fd ~= nil then
+    where = place_of_table("net.datagram", options)
+  elseif options.host ~= nil then
+    raise("net.datagram: field 'host' needs field 'port'")
+  end
   local peer = options.peer ~= nil and place_of("net.datagram", options.peer) or nil
   return native.datagram(where, peer, options)
 end
@@ -248,18 +265,22 @@ function net.open(object, options)
   internals.refuse_keys("net.open", fd)
   options = check_options("net.open", 2, options)
   only("net.open", options, OPEN, "there are: name, on_data, on_end, on_error, owns")
-  if options.owns ~= nil and type(options.owns) ~= "boolean" then wrong("net.open", "field 'owns'", "a boolean", options.owns) end
+  if options.owns ~= nil and type(options.owns) ~= "boolean" then
+    wrong("net.open", "field 'owns'", "a boolean", options.owns)
+  end
   local functions = functions_of("net.open", options)
   if not options.owns or type(object) == "number" then return native.open(fd, options.owns, options.name, functions) end
-  if io_type(object) ~= "file" then raise("net.open: field 'owns' is for numbers and files: a descriptor of another object is the object's") end
-  -- A stream of its own descriptor, which is all that is left of the file.
+  if io_type(object) ~= "file" then
+    raise("net.open: field 'owns' is for numbers and files: a descriptor of another object is the object's")
+  end
+  -- The stream gets a duplicate, and the file is closed.
   object:flush()
   local stream, message, code = native.open(fd, false, options.name, functions)
   if stream then object:close() end
   return stream, message, code
 end
 
--- One stream each, whoever asks.
+-- All callers share one stream for each of the three.
 local standard = {}
 for fd, name in next, { [0] = "input", [1] = "output", [2] = "errors" } do
   net[name] = function()
@@ -276,7 +297,7 @@ end
 local READING = { timeout = "seconds", max = "positive" }
 local function check_reading(name, options) misuse.fields(check_options(name, 1, options), READING, name) end
 
--- The functions of `for line in stream:lines()`. A tail call: the position of an error is the loop's.
+-- The steps of `for line in stream:lines()`. A tail call, so that an error has the position of the loop.
 for name, step in next, { lines = hidden.next_line, chunks = hidden.next_chunk } do
   methods[name] = function(self, options)
     check_self(self, name)
@@ -290,7 +311,9 @@ local RESOLVE = { family = true, timeout = true }
 local FAMILIES = { any = 0, ipv4 = 1, ipv6 = 2 }
 
 function net.resolve(name, options)
-  if type(name) ~= "string" or name == "" or name:find "\0" then wrong("net.resolve", "argument #1", "a host's name", name) end
+  if type(name) ~= "string" or name == "" or name:find "\0" then
+    wrong("net.resolve", "argument #1", "a host's name", name)
+  end
   options = check_options("net.resolve", 2, options)
   only("net.resolve", options, RESOLVE, "there are: family, timeout")
   local family = FAMILIES[options.family or "any"]
@@ -308,7 +331,9 @@ function net.copy(from, to, options)
   options = check_options("net.copy", 3, options)
   only("net.copy", options, COPY, "there is: max")
   local left = options.max or math.huge
-  if left ~= math.huge and (not integer_of(left) or left < 0) then wrong("net.copy", "field 'max'", "a number of bytes, 0 or more", left) end
+  if left ~= math.huge and (not integer_of(left) or left < 0) then
+    wrong("net.copy", "field 'max'", "a number of bytes, 0 or more", left)
+  end
   copy = copy or require "runloop.net.copy" (hidden)
   return copy(from, to, left)
 end

@@ -1,22 +1,25 @@
--- runloop.net.tls: what of TLS is a sequence of waits. Loaded with the first stream that needs it.
+-- runloop.net.tls: the parts of TLS that wait. The first stream that needs them loads them.
 
 local native = ...
 local misuse = require "runloop.misuse"
 local raise, describe = misuse.raise, misuse.describe
-local error, type, next, pcall, setmetatable = error, type, next, pcall, setmetatable
+local error, type, pcall = error, type, pcall
+local next, setmetatable = next, setmetatable
 local format = string.format
 
--- `hidden`: methods of streams that are not the script's.
+-- `hidden`: methods of streams that scripts do not see.
 return function(hidden)
   local tls = {}
 
-  -- Handshakes are a listener's connections' own affair: one that stalls holds up no other.
+  -- Each connection of a listener has a limit of its own: a handshake that stalls does not delay others.
   local HANDSHAKE_TIMEOUT <const> = 10
 
-  -- Settings for an options table, which `what` says the place of; nil, message, code where certificates are not as they should be.
+  -- Returns settings for an options table; nil, message, code for a bad certificate. Errors name the table as `what`.
   function tls.settings(options, is_server, name, what)
     if options == true then options = {} end
-    if type(options) ~= "table" then raise("%s: field 'tls' must be true or a table of options, got %s", name, describe(options)) end
+    if type(options) ~= "table" then
+      raise("%s: field 'tls' must be true or a table of options, got %s", name, describe(options))
+    end
     local is_good, settings, message, code = pcall(native.tls, options, is_server)
     if is_good then return settings, message, code end
     if type(settings) ~= "string" then error(settings, 0) end
@@ -24,8 +27,9 @@ return function(hidden)
     raise("%s: %s", prefix, (settings:gsub("^.-net%.tls: ", "")))
   end
 
-  -- Of `sni`: settings for one name, with those of the listener where it says nothing; nil alone: those that the listener has. What is
-  -- wrong with them is the server's own affair: nil, message, code, true.
+  -- Calls `sni`. Returns settings for one name, completed with the listener's; nil alone for the listener's own
+  -- settings; nil, message, code without a certificate for the name. `true` as fourth result: the settings are the
+  -- server's mistake.
   local function choose(options, name, caller)
     local chosen = options.sni(name)
     if chosen == nil then
@@ -39,23 +43,27 @@ return function(hidden)
     for field, value in next, chosen do merged[field] = value end
     merged.sni = nil
     if chosen.certificate and chosen.key == nil then merged.key = nil end
-    local settings, message, code = tls.settings(merged, true, caller, caller .. ": what 'sni' has returned")
+    local settings, message, code = tls.settings(merged, true, caller, caller .. ": the table returned by 'sni'")
     if settings then return settings end
     return nil, format("%s: 'sni' has chosen it for the name %q", message, name), code, true
   end
 
-  -- The handshake has stopped at a name. True when it goes on; nil, message, code, and whether that is the server's own affair.
+  -- Answers a handshake that has stopped at a name. Returns true if it goes on; or nil, message, code, and whether the
+  -- server has made the mistake.
   local function answer_name(stream, options, server)
     local listener = server and server.listener
-    -- Who fails is the server, and not the connection.
+    -- An error in `sni` belongs to the server, not to the connection.
     if listener then hidden.begin_choice(listener) end
-    local guard <close> = setmetatable({}, { __close = function(_, problem)
-      if problem == nil then return end
-      hidden.refuse_tls(stream, false)
-      if server then stream:close() end
-    end })
+    local guard <close> = setmetatable({}, {
+      __close = function(_, problem)
+        if problem == nil then return end
+        hidden.refuse_tls(stream, false)
+        if server then stream:close() end
+      end,
+    })
     local name, caller = hidden.requested_name(stream), server and server.caller or "stream:start_tls"
-    local attempt, is_good, settings, message, code, is_own = server and server.attempt, true, nil, nil, nil, nil
+    local attempt, is_good = server and server.attempt, true
+    local settings, message, code, is_own
     if attempt then is_good, settings, message, code, is_own = attempt(choose, options, name, caller)
     else settings, message, code, is_own = choose(options, name, caller) end
     if listener then hidden.end_choice(stream, listener) end
@@ -66,11 +74,11 @@ return function(hidden)
 
   local GIVEN_UP <const> = { __close = function(started) hidden.give_up_tls(started[1]) end }
 
-  -- From the first byte of TLS to the last of the handshake. `server`: the listener's part of it, if one has accepted the stream.
+  -- Runs a whole handshake. `server`: the listener's settings if a listener has accepted the stream.
   function tls.handshake(stream, settings, options, name, timeout, server)
     local done, message, code, is_own = hidden.begin_tls(stream, settings, name)
     if not done then return nil, message, code end
-    -- Late, cancelled, or ended by an error: half a handshake is no use to anybody.
+    -- Also if it is late, cancelled or ended by an error: half a handshake is useless.
     local started <close> = setmetatable({ stream }, GIVEN_UP)
     local limit = timeout and { timeout = timeout }
     while done do
@@ -85,25 +93,28 @@ return function(hidden)
   function tls.start(self, options)
     local server = options.server
     if server == nil then server = hidden.was_accepted(self) end
-    if type(server) ~= "boolean" then raise("stream:start_tls: field 'server' must be a boolean, got %s", describe(server)) end
+    if type(server) ~= "boolean" then
+      raise("stream:start_tls: field 'server' must be a boolean, got %s", describe(server))
+    end
     local settings, message, code = tls.settings(options, server, "stream:start_tls")
     if not settings then return nil, message, code end
     local done
-    done, message, code = tls.handshake(self, settings, options, not server and options.server_name or nil, options.timeout)
+    local server_name = not server and options.server_name or nil
+    done, message, code = tls.handshake(self, settings, options, server_name, options.timeout)
     if done then return true end
     return nil, message, code
   end
 
-  -- The host of a place, for certificates.
+  -- Returns the host of a place, for the check of certificates.
   function tls.host_of(where)
     local host = where:match "^%[(.*)%]:%d+$" or where:match "^(.*):%d+$"
     if where:find "^unix:" then return nil end
     return host or "localhost"
   end
 
-  -- What the connections of a listener have in common. `caller`: who has made it. `attempt`: calls a function, whose
-  -- error is told, and ends neither the task nor the program; without it, it does. `on_text`: serves a stream whose
-  -- client has sent text instead of a handshake.
+  -- Makes the settings that a listener's connections share. `caller`: the function that has made the listener.
+  -- `attempt`: calls a function and reports its error; without it, the error ends the task. `on_text`: serves a stream
+  -- whose client has sent text instead of a handshake.
   function tls.server(caller, settings, options, attempt, on_text)
     return { caller = caller, settings = settings, options = options, attempt = attempt, on_text = on_text,
       timeout = options.timeout or HANDSHAKE_TIMEOUT }
@@ -113,20 +124,20 @@ return function(hidden)
     return tls.handshake(stream, server.settings, server.options, nil, server.timeout, server)
   end
 
-  -- A listener's function that is called when the handshake is over.
+  -- Wraps a listener's function so that it is called after the handshake.
   function tls.before(server, fn)
     return function(stream, listener)
       server.listener = listener
       local done, message, code, is_own = shake(stream, server)
       if done then return fn(stream, listener) end
       if server.on_text and hidden.leave_tls(stream) then server.on_text(stream) end
-      -- The peer may read what is wrong.
+      -- Closing sends the alert, so that the peer can read the reason.
       stream:close()
       if is_own then hidden.tell(listener, message, code) end
     end
   end
 
-  -- The same where input goes to the listener's functions.
+  -- Does the same for a listener whose functions receive input.
   function tls.before_delivery(server, on_error)
     return function(stream, listener)
       server.listener = listener
@@ -138,9 +149,10 @@ return function(hidden)
     end
   end
 
-  -- A connection for whoever waits in `accept`.
+  -- Makes the handshake of a connection for the task that waits in `accept`.
   function tls.accepted(stream, server, timeout)
-    local done, message, code = tls.handshake(stream, server.settings, server.options, nil, timeout or server.timeout, server)
+    local limit = timeout or server.timeout
+    local done, message, code = tls.handshake(stream, server.settings, server.options, nil, limit, server)
     if done then return stream end
     stream:close()
     return nil, message, code

@@ -44,7 +44,7 @@ public final class Datagram: RunLoop.EdgePort {
             isDual = socket >= 0 && family == NET_V6.rawValue && net_takes_mapped(socket) != 0
             guard socket < 0 else { return }
             isOpen = false
-            throw StreamFailure("EINVAL", "it is no socket for datagrams (\(place?.text ?? ""))")
+            throw StreamFailure("EINVAL", "not a datagram socket (\(place?.text ?? ""))")
         }
         let (owns, others) = (try Self.addresses(place), try Self.addresses(peer))
         // If the name has addresses of both families, take one of a family that the peer has, too.

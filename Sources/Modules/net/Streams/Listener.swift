@@ -135,7 +135,7 @@ public final class Listener: RunLoop.EdgePort {
         switch net_inherit(number) {
         case Int32(NET_LISTENER.rawValue): break
         case let error where error < 0: throw StreamFailure(errno: -error, place.text)
-        default: throw StreamFailure("EINVAL", "it is no socket that listens (\(place.text))")
+        default: throw StreamFailure("EINVAL", "not a listening socket (\(place.text))")
         }
         let fd = net_share(number)
         guard fd >= 0 else { throw StreamFailure(errno: -fd, place.text) }

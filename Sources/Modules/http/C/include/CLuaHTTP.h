@@ -1,10 +1,10 @@
-// CLuaHTTP: the native half of `runloop.http`. Functions of Lua's own kind over HTTP and libcurl: they raise, so Swift never calls
-// them; Lua does.
+// CLuaHTTP: the native half of `runloop.http`, C functions for Lua over HTTP and libcurl. They raise errors, so that
+// only Lua may call them, not Swift.
 #pragma once
 
 #include <lua.h>
 
-/// Pushes the table of functions about messages, frames, texts and files. A lua_CFunction.
+/// Pushes the table of functions for messages, frames, texts and files. A lua_CFunction.
 int http_open_native(lua_State *L);
-/// Pushes the table of functions over libcurl, which it loads; or nil and what is missing. A lua_CFunction.
+/// Loads libcurl and pushes the table of functions for it; or nil and the reason. A lua_CFunction.
 int http_open_curl(lua_State *L);

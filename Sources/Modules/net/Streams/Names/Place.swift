@@ -29,16 +29,15 @@ public enum Place: Equatable, Sendable {
         guard let colon = text.lastIndex(of: ":") else {
             guard let port = Self.port(text) else {
                 throw Mistake(
-                    text:
-                        "\"\(text)\" names no port: it is \"host:port\", \"[address]:port\", \"*:port\" or \"unix:/path\""
-                )
+                    text: "\"\(text)\" names no port: it is \"host:port\", \"[address]:port\", \"*:port\" or "
+                        + "\"unix:/path\"")
             }
             self = .host("", port: port)
             return
         }
         var host = String(text[..<colon])
         guard let port = Self.port(String(text[text.index(after: colon)...])) else {
-            throw Mistake(text: "\"\(text)\" has no port from 0 to 65535 behind the last colon")
+            throw Mistake(text: "\"\(text)\" has no port from 0 to 65535 after the last colon")
         }
         if host.hasPrefix("["), host.hasSuffix("]") {
             host = String(host.dropFirst().dropLast())

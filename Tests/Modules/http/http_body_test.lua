@@ -95,7 +95,7 @@ t.describe("a part of a form", function()
       local second = following()
       local problem = support.problem_of(first.body, first)
       return start, second:body { max = 4 }, problem
-    end, FORM_TYPE, FORM, 40) }, { "12345", "bare", "part:read: the next part has come: what was not read of this one before is gone" })
+    end, FORM_TYPE, FORM, 40) }, { "12345", "bare", "part:read: the next part has begun: the unread rest of this one is lost" })
     t.equal(found(function(request)
       local part = request:parts()()
       local is_good, problem = pcall(part.body, part, { max = 4 })

@@ -62,7 +62,7 @@ t.describe("a WebSocket", function()
     end
     t.equal(ask "", "hi")
     t.equal(ask "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n", "hi")
-    t.equal({ ask(("HTTP/1.1 100 Continue\r\n\r\n"):rep(20)) }, { nil, "EPROTO: the server tells too much before its answer" })
+    t.equal({ ask(("HTTP/1.1 100 Continue\r\n\r\n"):rep(20)) }, { nil, "EPROTO: the server sends too many interim answers" })
   end)
 end)
 
@@ -78,7 +78,7 @@ t.describe("an answer", function()
   end)
 
   t.it("that is none is named", function()
-    t.truthy(told_of(function() return 999 end):find("the handler answered 999, which is no status from 200 to 599: it has to return", 1, true))
+    t.truthy(told_of(function() return 999 end):find("the handler answered 999, which is not a status from 200 to 599: it has to return", 1, true))
     t.truthy(told_of(function() return { body = function() return {} end } end)
       :find("the handler's answer has a body whose function returned a table; it has to return text", 1, true))
   end)

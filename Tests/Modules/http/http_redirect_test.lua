@@ -150,7 +150,7 @@ t.describe("a redirect", function()
   t.it("leads to http only", function()
     for _, where in ipairs { "file:///etc/passwd", "ftp://127.0.0.1/", "javascript:1" } do
       local none, problem, code = behind(302, { where = where })
-      t.equal({ none, problem, code }, { nil, ("EPROTONOSUPPORT: the answer 302 leads to %s, which is no http:// or https:// (%s/to/302?where=%s)")
+      t.equal({ none, problem, code }, { nil, ("EPROTONOSUPPORT: the answer 302 leads to %s, which is neither http:// nor https:// (%s/to/302?where=%s)")
         :format(where, base, http.escape(where)), "EPROTONOSUPPORT" })
     end
     t.equal({ behind(302, { where = "http://127.0.0.1:9/" }) },

@@ -265,7 +265,7 @@ t.describe("what breaks the rules", function()
     { "reserved bit 1", 1002, frame(0xC1, "x") }, { "reserved bit 2", 1002, frame(0xA1, "x") }, { "reserved bit 3", 1002, frame(0x91, "x") },
     { "reserved data frame", 1002, frame(0x83, "x") }, { "reserved control frame", 1002, frame(0x8B, "") },
     { "a ping in pieces", 1002, frame(0x09, "x") }, { "a long ping", 1002, frame(0x89, ("x"):rep(126)) },
-    { "a continuation of nothing", 1002, frame(0x80, "x") }, { "a message within one", 1002, frame(0x01, "x") .. frame(0x81, "y") },
+    { "a continuation without a message", 1002, frame(0x80, "x") }, { "a message within one", 1002, frame(0x01, "x") .. frame(0x81, "y") },
     { "no mask", 1002, "\x81\x01x" }, { "a length longer than need be", 1002, frame(0x81, "x", 2) },
     { "a length of eight bytes for little", 1002, frame(0x81, ("x"):rep(200), 8) }, { "a negative length", 1002, "\x82\xff\xff\xff\xff\xff\xff\xff\xff\xffmask" },
     { "a close frame of one byte", 1002, frame(0x88, "x") }, { "a bad reason", 1007, frame(0x88, "\3\232\xff") },

@@ -1,4 +1,4 @@
--- runloop.http.events: server-sent events, as text and back (WHATWG HTML, 9.2).
+-- runloop.http.events: writes and reads server-sent events (WHATWG HTML, 9.2).
 
 local misuse = require "runloop.misuse"
 
@@ -11,7 +11,7 @@ local function lines_of(name, text)
   return table.concat(lines)
 end
 
--- The text of an event: { event =, data =, id =, retry = seconds, comment = }.
+-- Returns the text of an event: { event =, data =, id =, retry = seconds, comment = }.
 function M.encode(event)
   local text = ""
   if event.comment then text = lines_of("", event.comment) end
@@ -24,10 +24,12 @@ end
 
 local EVENT = { event = "string", data = "any", id = "any", retry = "seconds", comment = "string" }
 
--- The text of what a script has given as an event.
+-- Checks an event of a script, and returns its text.
 function M.text_of(event, name)
   if type(event) == "string" then event = { data = event } end
-  if type(event) ~= "table" then misuse.raise("%s: argument #1 must be a string or a table, got %s", name, misuse.describe(event)) end
+  if type(event) ~= "table" then
+    misuse.raise("%s: argument #1 must be a string or a table, got %s", name, misuse.describe(event))
+  end
   misuse.fields(event, EVENT, name)
   local data, id = event.data, event.id
   if event.retry and event.retry > 1e9 then misuse.raise("%s: field 'retry' is too long", name) end
@@ -43,13 +45,15 @@ function M.text_of(event, name)
   return M.encode { event = event.event, data = data, id = id, retry = event.retry, comment = event.comment }
 end
 
--- A function that is fed bytes and returns the events that they complete. What comes after the last empty line is none yet.
+-- Returns a function that takes bytes and returns the events that they complete. An event is complete at its empty
+-- line.
 function M.decoder(max)
   max = max or 1 << 20
   local buffer, is_first = "", true
-  -- Of a line that comes in pieces: they are put together once.
+  -- Pieces of a line, which are joined once.
   local pieces, waiting = {}, 0
-  local data, event, last_id, retry, size = {}, nil, nil, nil, 0
+  local data, size = {}, 0
+  local event, last_id, retry
 
   local function take(line, found)
     if line == "" then
@@ -65,9 +69,12 @@ function M.decoder(max)
       size = size + #value
       if size > max then error(("EMSGSIZE: event longer than %d bytes"):format(max), 0) end
       data[#data + 1] = value
-    elseif name == "event" then event = value
-    elseif name == "id" then if not value:find "\0" then last_id = value end
-    elseif name == "retry" then if value:find "^%d+$" then retry = tonumber(value) / 1000 end
+    elseif name == "event" then
+      event = value
+    elseif name == "id" then
+      if not value:find "\0" then last_id = value end
+    elseif name == "retry" then
+      if value:find "^%d+$" then retry = tonumber(value) / 1000 end
     end
   end
 
@@ -89,7 +96,7 @@ function M.decoder(max)
     while true do
       local place, last = buffer:find("\r?\n", from)
       local alone = buffer:find("\r", from, true)
-      -- A CR is the end of a line, too; at the very end a LF may follow.
+      -- A CR alone ends a line, too. At the end of the buffer an LF may follow it.
       if alone and (not place or alone < place) then
         if alone == #buffer then break end
         place, last = alone, alone

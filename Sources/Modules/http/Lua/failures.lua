@@ -1,27 +1,27 @@
--- runloop.http.failures: why a request of a client has failed, in the words of this module.
+-- runloop.http.failures: the messages and codes of failed requests.
 
 local rl = require "runloop"
 
 local M = {}
 
--- Names for what curl cannot do, where the system has none. That nobody is there the system says: 7 is what curl has taken for under way,
--- and then finds no reason for, as where too many wait at a Unix socket already.
+-- Codes for errors of curl that have no number of the system. For failed connections the system has one: 7 without it
+-- means that curl took the connection for started, as with a Unix socket whose backlog is full.
 local CODES = {
-  [6] = "ENOTFOUND", [5] = "ENOTFOUND", [3] = "EINVAL", [1] = "EPROTONOSUPPORT", [7] = "EAGAIN", [35] = "TLS",
-  [80] = "TLS_TRUNCATED", [60] = "TLS_CERTIFICATE", [58] = "TLS_CERTIFICATE", [77] = "TLS_CERTIFICATE", [52] = "ECONNRESET", [56] = "ECONNRESET",
-  [55] = "EPIPE", [18] = "EOF", [8] = "EBADMSG", [61] = "EBADMSG", [16] = "EPROTO", [92] = "EPROTO", [97] = "EPROXY", [65] = "ESPIPE", [42] = "ECANCELED",
-  [43] = "EBADMSG",
+  [1] = "EPROTONOSUPPORT", [3] = "EINVAL", [5] = "ENOTFOUND", [6] = "ENOTFOUND", [7] = "EAGAIN", [8] = "EBADMSG",
+  [16] = "EPROTO", [18] = "EOF", [35] = "TLS", [42] = "ECANCELED", [43] = "EBADMSG", [52] = "ECONNRESET",
+  [55] = "EPIPE", [56] = "ECONNRESET", [58] = "TLS_CERTIFICATE", [60] = "TLS_CERTIFICATE", [61] = "EBADMSG",
+  [65] = "ESPIPE", [77] = "TLS_CERTIFICATE", [80] = "TLS_TRUNCATED", [92] = "EPROTO", [97] = "EPROXY",
 }
 
--- libcurl tells only that it has found no address. Whether there is no such name, or nobody who would know, the system is asked once
--- more: it answers at once if it knows.
+-- libcurl does not report whether a name does not exist, or no name server answers. The resolver is asked again for at
+-- most 2 s: it answers at once if it knows.
 local PATIENCE <const> = 2
 
 local function why_unknown(exchange, message, url)
   local name = message:match "resolve %a+: ([^%s]+)"
   if not name then return nil end
   local time = exchange.deadline and math.min(PATIENCE, math.max(0, exchange.deadline - rl.now())) or PATIENCE
-  -- Who is cancelled here gives it back.
+  -- Cancelling the task closes the guard, which ends the exchange.
   exchange.waiting = true
   local guard <close> = exchange
   local _, problem, code = require("runloop.net").resolve(name, { timeout = time })
@@ -31,8 +31,8 @@ local function why_unknown(exchange, message, url)
   return ("%s: %s (%s, %s)"):format(code, problem:gsub("^%u+_?%u*: ", ""):gsub(" %(.*", ""), name, url), code
 end
 
--- Returns the URL of the proxy that libcurl uses, or nil. It has the same rules: HTTP_PROXY is what a CGI program gets
--- from a client.
+-- Returns the URL of the proxy that libcurl uses, or nil. The rules are libcurl's: it ignores HTTP_PROXY, which clients
+-- of a CGI program can set.
 local function configured_proxy(exchange)
   local proxy = exchange.settings.proxy
   if proxy then return proxy ~= "" and proxy or nil end
@@ -41,8 +41,7 @@ local function configured_proxy(exchange)
     or getenv "all_proxy" or getenv "ALL_PROXY"
 end
 
--- Returns "host:port" of the proxy if libcurl's message says that this is what it could not reach. The environment may
--- exempt the target.
+-- Returns "host:port" of the proxy if libcurl's message names it as unreachable. The environment may exempt the target.
 local function dead_proxy(exchange, message)
   local proxy = not exchange.unix and configured_proxy(exchange)
   if not proxy then return nil end
@@ -58,7 +57,7 @@ local function dead_proxy(exchange, message)
   end
 end
 
--- What libcurl says about an answer that it refuses, in words that name the answer.
+-- Returns the text for an answer that libcurl has refused, naming the answer's mistake.
 local function bad_answer(transfer, code, message)
   if message:find "^Invalid Content%-Length" then
     local value = transfer:refused_length()
@@ -69,7 +68,7 @@ local function bad_answer(transfer, code, message)
   return message
 end
 
--- A limit that is not the only one that the caller has set is named with its value.
+-- Names the limit with its value, unless the caller has set only one.
 local function timed_out(exchange, message)
   local settings = exchange.settings
   if settings.has_one_limit then return nil, "timed out" end
@@ -83,12 +82,14 @@ local function timed_out(exchange, message)
   return nil, "timed out"
 end
 
--- nil, message, code, for an exchange that has failed.
+-- Returns nil, message, code for an exchange that has failed.
 function M.of(exchange)
   if exchange.is_cut then return nil, ("ECANCELED: the client is closed (%s)"):format(exchange.url), "ECANCELED" end
   if exchange.is_late then return timed_out(exchange) end
   if exchange.refusal then return nil, exchange.refusal, exchange.refusal_code end
-  local code, message, name, text, is_too_large, certificate = exchange.transfer:failure()
+  local code, message, name, text
+  local is_too_large, certificate
+  code, message, name, text, is_too_large, certificate = exchange.transfer:failure()
   if not code then return nil end
   local url = exchange.url
   if exchange.unix then url = ("unix:%s, %s"):format(exchange.unix, url) end
@@ -99,19 +100,27 @@ function M.of(exchange)
   end
   if exchange.problem then return nil, exchange.problem, "ECANCELED" end
   if code == 28 then return timed_out(exchange, message) end
-  -- libcurl has no memory for a line of a head that is longer than its limit, and no other word for that; of all lines the limit is ours.
-  if (code == 27 or code == 23) and not exchange.transfer:state() or code == 100 or message:find "^Too large response headers" then
-    return nil, ("EMSGSIZE: the answer's head is longer than 256 kB, or a line of it than 100 kB (%s)"):format(url), "EMSGSIZE"
+  -- libcurl reports a line of a head above its limit as a lack of memory. The limit for all lines is this module's.
+  if (code == 27 or code == 23) and not exchange.transfer:state() or code == 100
+    or message:find "^Too large response headers" then
+    local problem = "EMSGSIZE: the answer's head is longer than 256 kB, or a line of it than 100 kB (%s)"
+    return nil, problem:format(url), "EMSGSIZE"
   end
-  if code == 65 then message = "the body has to be sent again, and a function or a stream gives it only once" end
-  -- Of this curl's text is that of something before.
+  if code == 65 then
+    message = "the body has to be sent again, and a function or a stream gives it only once"
+  end
+  -- In this case curl's text is about an earlier error.
   if code == 7 and name then return nil, ("%s: %s (%s)"):format(name, text:lower(), url), name end
   message = bad_answer(exchange.transfer, code, message)
   name = code == 56 and message:lower():find("chunk", 1, true) and "EBADMSG" or CODES[code] or "EIO"
-  -- These have the numbers of others.
+  -- libcurl reports these two with the numbers of other errors.
   if message:find "^Unix socket path too long" then
     name, message = "ENAMETOOLONG", "file name too long: a Unix socket's has at most 107 bytes"
-  elseif message:find "^Unsupported proxy" then name = "EPROTONOSUPPORT" elseif message:find "^CONNECT tunnel failed" then name = "EPROXY" end
+  elseif message:find "^Unsupported proxy" then
+    name = "EPROTONOSUPPORT"
+  elseif message:find "^CONNECT tunnel failed" then
+    name = "EPROXY"
+  end
   if name == "ENOTFOUND" then
     local unknown, reason = why_unknown(exchange, message, url)
     if unknown then return nil, unknown, reason end

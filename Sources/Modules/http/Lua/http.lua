@@ -1,8 +1,8 @@
--- runloop.http: the module. Client and server are loaded when they are first used: neither needs what the other does.
+-- runloop.http: the module. First use loads the client or the server: neither needs the other.
 
 local http = {}
 
--- Functions that are those of a part, which `load` gives.
+-- Defines functions that load their part at the first call: `load` returns it.
 local function later(load, names)
   local part
   for _, name in ipairs(names) do

@@ -1,4 +1,4 @@
--- runloop.http.multipart: the parts of a form with files (RFC 7578), as they come.
+-- runloop.http.multipart: reads the parts of a form with files (RFC 7578) as they arrive.
 
 local native = require "runloop.http.native"
 local misuse = require "runloop.misuse"
@@ -7,7 +7,7 @@ local M = {}
 
 local Part = misuse.class("runloop.http.Part", { __name = "http part" })
 
--- "form-data; name=\"a\"; filename=\"b.txt\"": the value and its parameters.
+-- Splits "form-data; name=\"a\"; filename=\"b.txt\"" into the value and its parameters.
 local function parse_parameters(text)
   local parameters = {}
   for name, value in text:gmatch ';%s*([%w_*-]+)%s*=%s*"([^"]*)"' do parameters[name:lower()] = value end
@@ -17,12 +17,13 @@ local function parse_parameters(text)
   return text:match "^%s*([^;]*)", parameters
 end
 
--- An iterator, which whoever asks again goes on with; each part's body is read before the next part comes. `next_bytes` reads the request.
+-- Returns an iterator over the parts. A second call returns the same one. The next part discards the unread rest of a
+-- body. `next_bytes` reads the request.
 function M.parts(request, settings, next_bytes)
   settings = misuse.options(settings, { max = "count", max_parts = "count" }, "request:parts", 1)
   if request.following_part then return request.following_part end
   local max, max_parts = settings.max or 8 << 20, settings.max_parts or 1000
-  -- What the client has sent is no form: whose error that is is known, whatever becomes of it.
+  -- The client has made the mistake: the request notes that even if the handler catches the error.
   local function raise(problem)
     if problem:find "^EMSGSIZE" then request.is_too_large = problem else request.is_malformed = problem end
     error(problem, 0)
@@ -31,10 +32,10 @@ function M.parts(request, settings, next_bytes)
   local kind, parameters = parse_parameters(request.headers["content-type"] or "")
   local boundary = parameters.boundary
   if not kind:lower():find "^multipart/" or not boundary or boundary == "" or #boundary > 70 then
-    raise "EBADMSG: the request is no multipart form"
+    raise "EBADMSG: the request is not a multipart form"
   end
   local delimiter = "\r\n--" .. boundary
-  -- As if a line had ended before the first delimiter.
+  -- The first delimiter may lack the end of a line before it.
   local buffer, is_over, count = "\r\n", false, 0
 
   local function more()
@@ -43,7 +44,7 @@ function M.parts(request, settings, next_bytes)
     buffer = buffer .. bytes
   end
 
-  -- What comes before the next delimiter: all that is sure; nil when the delimiter is next.
+  -- Returns bytes that certainly come before the next delimiter; nil at the delimiter.
   local function until_delimiter()
     while true do
       local place = buffer:find(delimiter, 1, true)
@@ -70,7 +71,7 @@ function M.parts(request, settings, next_bytes)
     return headers
   end
 
-  -- Where it is within a part, for who goes on after he was cancelled: behind its delimiter, or at its fields.
+  -- The position, for a task that goes on after another was cancelled: after a delimiter, or at the fields of a part.
   local current, is_behind, is_at_fields
   local function find_fields()
     if not is_behind then
@@ -83,7 +84,8 @@ function M.parts(request, settings, next_bytes)
       is_over = true
       return
     end
-    -- Blanks, the end of the line, and two bytes that tell whether fields follow, in however many pieces they come.
+    -- Blanks and the end of the line. The two bytes after it show whether fields follow; they may arrive in several
+    -- pieces.
     local is_enough
     repeat
       buffer = buffer:gsub("^[ \t]+", "")
@@ -91,7 +93,7 @@ function M.parts(request, settings, next_bytes)
       if not is_enough then more() end
     until is_enough
     if buffer:sub(1, 2) ~= "\r\n" then raise "EBADMSG: the form is not well-formed" end
-    -- A part without fields has its empty line at once.
+    -- A part without fields has its empty line here.
     if buffer:sub(3, 4) ~= "\r\n" then buffer = buffer:sub(3) end
     count, is_at_fields = count + 1, true
     if count > max_parts then raise(("EMSGSIZE: more than %d parts"):format(max_parts)) end
@@ -103,10 +105,12 @@ function M.parts(request, settings, next_bytes)
     local headers = read_head()
     is_behind, is_at_fields = false, false
     local _, fields = parse_parameters(headers["content-disposition"] or "")
-    -- A path as the name of a file is somebody's try to write elsewhere.
+    -- A path in a file's name would let a client choose the directory.
     local name = fields.filename and fields.filename:match "[^/\\]*$"
-    current = setmetatable({ headers = headers, name = fields.name, filename = name, type = headers["content-type"], max = max,
-      following = until_delimiter, raise = raise }, Part)
+    current = setmetatable({
+      headers = headers, name = fields.name, filename = name, type = headers["content-type"], max = max,
+      following = until_delimiter, raise = raise,
+    }, Part)
     return current
   end
   return request.following_part
@@ -116,7 +120,9 @@ function Part:read()
   local bytes = self.unread
   self.unread = nil
   if bytes then return bytes end
-  if self.is_left then misuse.raise "part:read: the next part has come: what was not read of this one before is gone" end
+  if self.is_left then
+    misuse.raise "part:read: the next part has begun: the unread rest of this one is lost"
+  end
   if self.is_over then return nil end
   bytes = self.following()
   if not bytes then self.is_over = true end
@@ -131,8 +137,12 @@ function Part:body(settings)
   local max = misuse.options(settings, { max = "count" }, "part:body", 1).max or self.max
   if self.whole then return self.whole end
   local pieces, count = {}, 0
-  -- Who is cancelled takes nothing.
-  local guard <close> = setmetatable({}, { __close = function() if pieces[1] then self.unread = table.concat(pieces) .. (self.unread or "") end end })
+  -- A cancelled task takes nothing.
+  local guard <close> = setmetatable({}, {
+    __close = function()
+      if pieces[1] then self.unread = table.concat(pieces) .. (self.unread or "") end
+    end,
+  })
   for bytes in self:chunks() do
     count = count + #bytes
     pieces[#pieces + 1] = bytes

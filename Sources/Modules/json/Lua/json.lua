@@ -1,14 +1,14 @@
--- runloop.json: what the codec, which is C, leaves to Lua.
+-- runloop.json: the Lua half of the codec, which is written in C.
 
 local native = ...
 local misuse = require "runloop.misuse"
 local json = native.codec(function(text, shows, value)
   if shows then text = text .. ", got " .. misuse.describe(value) end
-  -- Not as a format: it may have anything in it.
+  -- As an argument: the text may contain format characters.
   misuse.raise("%s", text)
 end)
 
--- What source has lines: an iterator over them.
+-- Returns an iterator over the lines of a source.
 local function lines_of(source, options)
   if type(source) == "function" then return source end
   local lines = misuse.method(source, "lines")
@@ -26,7 +26,7 @@ function json.lines(source, options)
       if line == nil then return nil end
       number = number + 1
       if type(line) ~= "string" then misuse.wrong("json.lines", "line " .. number, "a string", line) end
-      -- Blank lines keep a connection alive, and end many a file.
+      -- Blank lines keep connections alive, and many files end with one.
       if line:find "[^ \t\r\n]" then
         local value, problem = json.decode(line)
         if problem then misuse.raise("json.lines: line " .. number .. ": " .. problem:gsub("^line 1, ", "")) end

@@ -1,4 +1,4 @@
--- runloop.http.answer: what comes back from a request, and what goes out with it.
+-- runloop.http.answer: the answer to a request, and the request's body.
 
 local native = require "runloop.http.native"
 local misuse = require "runloop.misuse"
@@ -9,11 +9,14 @@ local M = {}
 
 local function json() return require "runloop.json" end
 
--- Fields -----------------------------------------------------------------------------------------------------------------------
+-- Fields --------------------------------------------------------------------------------------------------------------
 
-local function is_value(value) return (type(value) == "string" or type(value) == "number") and native.is_value(tostring(value)) end
+local function is_value(value)
+  return (type(value) == "string" or type(value) == "number") and native.is_value(tostring(value))
+end
 
--- Raises unless these can be the fields of a message: names without blanks, values of one line, or, of an answer's, lists of them. False: none.
+-- Raises an error unless these can be the fields of a message: names are tokens, values have one line. In an answer a
+-- value may be a list of values. false suppresses a field.
 function M.check_fields(fields, name, is_answer)
   for field, value in pairs(fields) do
     if type(field) ~= "string" or not native.is_token(field) then
@@ -25,14 +28,15 @@ function M.check_fields(fields, name, is_answer)
       for _, one in ipairs(value) do is_right = is_right and is_value(one) end
     end
     if not is_right then
-      misuse.raise("%s: the field '%s' must be a string without control characters%s", name, field, is_answer and ", or a list of such" or "")
+      local or_list = is_answer and ", or a list of such" or ""
+      misuse.raise("%s: the field '%s' must be a string without control characters%s", name, field, or_list)
     end
   end
 end
 
--- Bodies of requests ----------------------------------------------------------------------------------------------------------
+-- Bodies of requests --------------------------------------------------------------------------------------------------
 
--- "a=1&b=x+y", in the order of the names, so that the same table gives the same text.
+-- Returns "a=1&b=x+y", sorted by name, so that the same table always gives the same text.
 local function encode_form(form)
   local names, pairs_of = {}, {}
   for name in pairs(form) do names[#names + 1] = name end
@@ -47,14 +51,15 @@ local function encode_form(form)
 end
 M.encode_form = encode_form
 
--- The URL with further parameters, before its fragment.
+-- Returns the URL without its fragment, with further parameters.
 function M.url_with(url, query)
   local bare = url:match "^[^#]*"
   if not query or next(query) == nil then return bare end
   return bare .. (bare:find("?", 1, true) and "&" or "?") .. encode_form(query)
 end
 
--- body, content type: of a request's fields `body`, `json` and `form`, of which one at most is there.
+-- Returns the body and its content type from a request's fields `body`, `json` and `form`, only one of which may be
+-- given.
 function M.body_of(request, name)
   local count = (request.body ~= nil and 1 or 0) + (request.json ~= nil and 1 or 0) + (request.form ~= nil and 1 or 0)
   if count > 1 then misuse.raise(name .. ": only one of the fields 'body', 'json' and 'form' can be given") end
@@ -71,7 +76,7 @@ function M.body_of(request, name)
   misuse.wrong(name, "field 'body'", "a string, a function or a stream", body)
 end
 
--- Answers -----------------------------------------------------------------------------------------------------------------------
+-- Answers -------------------------------------------------------------------------------------------------------------
 
 local Answer = misuse.class("runloop.http.Answer", { __name = "http answer" })
 
@@ -83,7 +88,7 @@ local VERSIONS = { [1] = "1.0", [2] = "1.1", [3] = "2", [30] = "3" }
 
 local function read_head(head)
   local headers = setmetatable({}, native.fields)
-  -- Values may go on in further lines, as they did once.
+  -- Old servers continue a value in further lines.
   head = head:gsub("[ \t]*\r?\n[ \t]+", " ")
   local reason = head:match "^HTTP/[%d.]+ %d+ ?([^\r\n]*)"
   for name, value in head:gmatch "\n([^:\r\n]+):[ \t]*([^\r\n]*)" do
@@ -109,10 +114,13 @@ end
 
 function M.new(...) return fill(setmetatable({}, Answer), ...) end
 
--- Answers whose body comes as it is read -----------------------------------------------------------------------------------------
+-- Answers with a body that is read piece by piece ---------------------------------------------------------------------
 
 local Open = misuse.class("runloop.http.OpenAnswer", { __name = "http answer", __stays = true })
-function Open:__tostring() return ("http answer %d of %s (%s%s)"):format(self.status, self.url, self.is_closed and "closed, " or "", self.made_at) end
+function Open:__tostring()
+  local state = self.is_closed and "closed, " or ""
+  return ("http answer %d of %s (%s%s)"):format(self.status, self.url, state, self.made_at)
+end
 
 function M.open(exchange, ...)
   local answer = fill(setmetatable({}, Open), ...)
@@ -120,14 +128,14 @@ function M.open(exchange, ...)
   return answer
 end
 
--- What has come and was not given yet is in `rest`, from `first` on.
+-- `rest` from `first` on has the bytes that have arrived and were not returned.
 local function take_rest(self)
   local bytes = self.rest:sub(self.first)
   self.rest, self.first = "", 1
   return bytes
 end
 
--- What comes next, at most `max` bytes; nil at the end; nil, message, code.
+-- Waits for the next bytes, at most `max`. Returns nil at the end; nil, message, code.
 local function more(self, max, name)
   if self.is_closed then return nil, ("EBADF: the answer is closed (%s)"):format(self.url), "EBADF" end
   if self.is_over then return nil, self.problem, self.code end
@@ -136,7 +144,7 @@ local function more(self, max, name)
   return bytes, problem, code
 end
 
--- What there is, at most `max` bytes.
+-- Returns bytes that are there, or waits for some; at most `max`.
 local function next_bytes(self, max, name)
   local bytes, problem, code = take_rest(self), nil, nil
   if bytes == "" then bytes, problem, code = more(self, max, name) end
@@ -149,12 +157,16 @@ function Open:read(max)
   return next_bytes(self, max, "answer:read")
 end
 
--- Everything up to the end, or nothing: what has come stays.
+-- Returns all bytes up to the end. If that fails, the bytes stay for the next read.
 local function read_all(self, max, name)
   misuse.optional(max, "count", name, 1)
   max = max or 16 << 20
   local pieces = { take_rest(self) }
-  local guard <close> = setmetatable({}, { __close = function() if pieces then self.rest = table.concat(pieces) end end })
+  local guard <close> = setmetatable({}, {
+    __close = function()
+      if pieces then self.rest = table.concat(pieces) end
+    end,
+  })
   local count = #pieces[1]
   while count <= max do
     local bytes, problem, code = more(self, nil, name)
@@ -178,7 +190,7 @@ function Open:json(max)
   return json().decode(text)
 end
 
--- For iterators, which raise what the world refuses.
+-- Iterators raise an error where other calls return nil and a message.
 local function bytes_or_error(bytes, problem)
   if not bytes and problem then error(problem, 0) end
   return bytes
@@ -201,7 +213,7 @@ function Open:lines(settings)
         self.first = place + 1
         return (line:gsub("\r$", ""))
       end
-      -- What was given goes when more has to be read.
+      -- Lines that were returned are dropped before more is read.
       self.rest = take_rest(self)
       if #self.rest > max then error(("EMSGSIZE: line longer than %d bytes (%s)"):format(max, self.url), 0) end
       from = #self.rest + 1
@@ -215,7 +227,7 @@ function Open:lines(settings)
   end
 end
 
--- Server-sent events: tables with event, data, id, retry. Who iterates again goes on where the last one was.
+-- Iterates over server-sent events: tables with event, data, id, retry. A second iterator continues after the first.
 function Open:events(settings)
   local max = misuse.options(settings, MAX, "answer:events", 1).max
   self.decode = self.decode or events.decoder(max)
@@ -235,14 +247,14 @@ function Open:events(settings)
 end
 
 function Open:close()
-  -- One that was read to its end stays read.
+  -- An answer that was read to its end is not closed: reads still return its end.
   if not self.is_over then self.is_closed = true end
   self.is_over, self.rest, self.first = true, "", 1
   self.exchange:finish()
 end
 misuse.methods(Open, "answer")
 Open.__close = Open.close
--- One that was dropped is read by nobody any more. While the state is closed, nothing is left to be ended.
+-- A collected answer has no reader any more. When the Lua state is closed, the exchange has ended already.
 Open.__gc = function(self) pcall(self.exchange.finish, self.exchange) end
 
 return M

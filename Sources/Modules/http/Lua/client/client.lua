@@ -1,5 +1,5 @@
--- runloop.http.client: requests by way of libcurl, which the run loop drives. What curl wants watched are fd ports and a timer of
--- the loop, in the modes of the client.
+-- runloop.http.client: requests with libcurl, which the run loop drives. The descriptors and the timer that curl needs
+-- are fd ports and a timer of the loop, in the client's modes.
 
 local native = require "runloop.http.native"
 local rl = require "runloop"
@@ -12,14 +12,16 @@ local admission, failure = require "runloop.http.admission", require("runloop.ht
 
 local M = {}
 
-local CLIENT = { modes = { "string", "table" }, connections = "count", max_connections = "count", cookies = "boolean",
+local CLIENT = {
+  modes = { "string", "table" }, connections = "count", max_connections = "count", cookies = "boolean",
   headers = "table", timeout = "seconds", connect_timeout = "seconds", idle_timeout = "seconds", follow = "count",
-  proxy = { "string", "boolean" }, tls = { "table", "boolean" }, unix = "string", decompress = "boolean", max_body = "count", user = "string",
-  password = "string", version = "string", name = "string", bind = "string" }
+  proxy = { "string", "boolean" }, tls = { "table", "boolean" }, unix = "string", decompress = "boolean",
+  max_body = "count", user = "string", password = "string", version = "string", name = "string", bind = "string",
+}
 
 local curl
 
--- libcurl, or nil and why not, which may be another time.
+-- Returns libcurl, or nil and the reason. A later call tries again.
 local function load_curl()
   if curl then return curl end
   local problem, code
@@ -28,16 +30,16 @@ local function load_curl()
   return nil, (code == "ENOPKG" and "module 'runloop.http': " or code .. ": ") .. problem, code
 end
 
--- The client of `http.get` and the others.
+-- The client that `http.get` and the other functions of the module share.
 local default
 
 local Client = misuse.class("runloop.http.Client", { __name = "http client", __stays = true })
 
--- Driving curl ---------------------------------------------------------------------------------------------------------
+-- Driving curl --------------------------------------------------------------------------------------------------------
 
 local WATCHED = { "r", "w", "rw", "" }
 
--- What the loop is to watch has to be in the mode in which somebody waits, too.
+-- Adds an item to the client's modes, and to those in which a task waits for it.
 local function add(self, item)
   local loop = self.loop
   for _, mode in ipairs(self.modes) do loop:add(item, mode) end
@@ -91,7 +93,7 @@ local function set_timer(self, seconds)
   add(self, self.timer)
 end
 
--- Does what curl has asked for meanwhile, and wakes those who wait for something that has come.
+-- Carries out curl's requests, and wakes tasks whose exchange has changed.
 function pump(self)
   while self.multi do
     local multi = self.multi
@@ -107,7 +109,7 @@ function pump(self)
       local exchange = self.exchanges[a]
       if exchange then
         exchange.changed:broadcast()
-        -- What has come is kept for its reader, the place is another's.
+        -- The bytes are kept for the reader, but the connection is free for another request.
         if exchange.is_open and select(2, exchange.transfer:state()) then exchange:finish() end
       end
     else
@@ -116,25 +118,25 @@ function pump(self)
   end
 end
 
--- Without a request there is nothing to wait for: connections that are kept do not keep the loop alive.
+-- Without a request nothing is watched: idle connections do not keep the loop alive.
 local function rest(self)
   if self.count > 0 then return end
   for fd in pairs(self.ports) do unwatch(self, fd) end
   set_timer(self, nil)
-  -- A test leaves nothing behind. What it has made itself it closes.
+  -- A test must not leave connections of the shared client behind. It closes its own clients itself.
   if self == default and package.loaded["runloop.test.core"] then
     self.multi:close()
     self.multi = nil
   end
 end
 
--- Exchanges: a request and its answer ---------------------------------------------------------------------------------------
+-- Exchanges: a request and its answer ---------------------------------------------------------------------------------
 
 local Exchange = { __name = "http exchange" }
 Exchange.__index = Exchange
 
--- Waits until something about it changes, or its time is over: curl's clock is not a test's. An error that comes before its answer is
--- there ends it.
+-- Waits until the exchange changes, or its time is over: in tests curl's clock differs from the loop's. An error before
+-- the answer ends the exchange.
 local function wait(exchange)
   local client = exchange.client
   local mode = client.loop:mode()
@@ -146,7 +148,9 @@ local function wait(exchange)
   exchange.waiting = true
   local guard <close> = exchange
   local limit = exchange.deadline and math.max(0, exchange.deadline - rl.now())
-  if exchange.idle_timeout and exchange.is_admitted and (not limit or exchange.idle_timeout < limit) then limit = exchange.idle_timeout end
+  if exchange.idle_timeout and exchange.is_admitted and (not limit or exchange.idle_timeout < limit) then
+    limit = exchange.idle_timeout
+  end
   exchange.is_late = not exchange.changed:wait(limit)
   exchange.waiting = false
 end
@@ -156,7 +160,7 @@ function Exchange:__close()
   self.waiting = false
 end
 
--- Gives all of it back.
+-- Releases everything that the exchange holds.
 function Exchange:finish()
   if self.is_finished then return end
   self.is_finished = true
@@ -173,12 +177,15 @@ function Exchange:finish()
   rest(self.client)
 end
 
--- Making requests -----------------------------------------------------------------------------------------------------------
+-- Making requests -----------------------------------------------------------------------------------------------------
 
--- In place of the transfer of a request that has not begun.
-local NOT_YET = { state = function() return false, false, 0, 0 end, failure = function() end, finish = function() end, leads_to = function() end }
+-- Stands for the transfer of a request that has not begun.
+local NOT_YET = {
+  state = function() return false, false, 0, 0 end, failure = function() end, finish = function() end,
+  leads_to = function() end,
+}
 
--- There is a connection for it.
+-- Starts a request for which there is a connection.
 local function start(exchange)
   local self, settings = exchange.client, exchange.settings
   if exchange.refusal then return exchange.changed:broadcast() end
@@ -192,17 +199,20 @@ local function start(exchange)
   else
     exchange.error = transfer
   end
-  -- Whoever waits for it may have less time from now on.
+  -- The task that waits has a shorter time limit from now on.
   exchange.changed:broadcast()
 end
 
 local function begin(self, request, name, is_open)
   if self.is_closed then raise(name .. ": the client is closed") end
   local settings, body = requests.prepare(self.options, request, name, is_open)
-  local exchange = setmetatable({ client = self, url = settings.url or request.url, changed = misuse.condition(name), max_body = settings.max_body,
+  local exchange = setmetatable({
+    client = self, url = settings.url or request.url, changed = misuse.condition(name), max_body = settings.max_body,
     refusal = settings.refusal, refusal_code = settings.refusal_code,
-    unix = settings.unix or settings.abstract and "@" .. settings.abstract, settings = settings, body = body, transfer = NOT_YET,
-    deadline = settings.timeout and rl.now() + settings.timeout, idle_timeout = settings.idle_timeout, redirects = 0, seconds = 0 }, Exchange)
+    unix = settings.unix or settings.abstract and "@" .. settings.abstract, settings = settings, body = body,
+    transfer = NOT_YET, deadline = settings.timeout and rl.now() + settings.timeout,
+    idle_timeout = settings.idle_timeout, redirects = 0, seconds = 0,
+  }, Exchange)
   exchange.drained = exchange.changed
   local connections, in_all = self.options.connections or 64, self.options.max_connections or 0
   self.multi = self.multi or curl.multi(connections, in_all, self.options.cookies)
@@ -214,7 +224,7 @@ local function begin(self, request, name, is_open)
   return exchange
 end
 
--- Asks where the answer that is here leads, if it does and may: true.
+-- Follows the redirect of the answer that has arrived. Returns true if there is one that may be followed.
 local function goes_on(exchange)
   local url, status, seconds = exchange.transfer:leads_to()
   if not url or not require("runloop.http.redirect")(exchange, url, status) then return false end
@@ -222,7 +232,7 @@ local function goes_on(exchange)
   exchange.client.exchanges[exchange.number] = nil
   exchange.transfer:finish()
   exchange.transfer, exchange.number = NOT_YET, nil
-  -- What gives the body is not asked any more.
+  -- The source of the body is not asked any more.
   if exchange.feeder then exchange.feeder:cancel() end
   exchange.feeder, exchange.problem = nil, nil
   start(exchange)
@@ -230,7 +240,7 @@ local function goes_on(exchange)
   return true
 end
 
--- Whether it is over, one way or another.
+-- Whether the exchange is over, successfully or not.
 local function has_ended(exchange, is_over)
   if exchange.error then
     exchange:finish()
@@ -239,7 +249,7 @@ local function has_ended(exchange, is_over)
   return is_over or exchange.refusal or exchange.is_late or exchange.is_cut
 end
 
--- Waits for the answer's head; nil, message, code if there is none.
+-- Waits for the answer's head. Returns nil, message, code if there is none.
 local function await_head(exchange)
   while true do
     local is_here, is_over = exchange.transfer:state()
@@ -255,10 +265,11 @@ local function await_head(exchange)
   end
 end
 
-local function what_came(exchange)
-  local status, head, url, version, seconds, address = exchange.transfer:answer()
+local function complete(exchange, status, head, url, version, seconds, address)
   return status, head, url, version, exchange.seconds + seconds, exchange.redirects, address
 end
+
+local function answer_of(exchange) return complete(exchange, exchange.transfer:answer()) end
 
 local function fetch(self, name, request)
   local exchange = begin(self, request, name, false)
@@ -271,7 +282,7 @@ local function fetch(self, name, request)
   end
   local _, message, code = failure(exchange)
   local transfer = exchange.transfer
-  local answer = not message and answers.new(what_came(exchange))
+  local answer = not message and answers.new(answer_of(exchange))
   if answer then exchange.status = answer.status end
   if answer then answer.body = transfer:take() end
   exchange:finish()
@@ -279,7 +290,7 @@ local function fetch(self, name, request)
   return answer
 end
 
--- The next bytes of an answer's body: text; nil at the end; nil, message, code.
+-- Returns the next bytes of an answer's body; nil at the end; nil, message, code.
 function Exchange:next_bytes(max, name)
   local transfer = self.transfer
   if self.waiting then misuse.second_reader(name, self.reader) end
@@ -301,19 +312,19 @@ function Exchange:next_bytes(max, name)
   end
 end
 
--- The calls -------------------------------------------------------------------------------------------------------------------
+-- The calls -----------------------------------------------------------------------------------------------------------
 
 local function open(self, name, request)
   local exchange = begin(self, request, name, true)
   local is_here, message, code = await_head(exchange)
   if not is_here then return nil, message, code end
-  local answer = answers.open(exchange, what_came(exchange))
+  local answer = answers.open(exchange, answer_of(exchange))
   exchange.status, exchange.is_open = answer.status, true
   if select(2, exchange.transfer:state()) then exchange:finish() end
   return answer
 end
 
--- As methods of a client, and as functions of the module, which have one that all share.
+-- Each call is a method of clients, and a function of the module with a shared client.
 for name, request_of in pairs(requests.calls) do
   local as_method, as_function, send = "client:" .. name, "http." .. name, name == "open" and open or fetch
   local function call(self, called, ...)
@@ -348,20 +359,26 @@ function Client:close()
   end
 end
 Client.__close = Client.close
-Client.__gc = function(self) if self.multi and not self.is_closed then self.multi:close() end end
+Client.__gc = function(self)
+  if self.multi and not self.is_closed then self.multi:close() end
+end
 
 function Client:__tostring()
-  return ("http client%s (%s%s)"):format(self.name ~= "http" and " \"" .. self.name .. "\"" or "", self.is_closed and "closed, " or "", self.made_at)
+  local name = self.name ~= "http" and ' "' .. self.name .. '"' or ""
+  return ("http client%s (%s%s)"):format(name, self.is_closed and "closed, " or "", self.made_at)
 end
 
 function M.client(settings)
   settings = misuse.options(settings, CLIENT, "http.client", 1)
   local modes = misuse.modes(settings.modes, "http.client")
-  local self = setmetatable({ options = settings, modes = modes, loop = rl.current(), ports = {}, exchanges = {}, count = 0, borrowed = {},
-    is_in = {}, name = settings.name or "http", made_at = misuse.made_at() }, Client)
+  local self = setmetatable({
+    options = settings, modes = modes, loop = rl.current(), ports = {}, exchanges = {}, count = 0, borrowed = {},
+    is_in = {}, name = settings.name or "http", made_at = misuse.made_at(),
+  }, Client)
   for _, mode in ipairs(modes) do
     self.is_in[mode] = true
-    for _, common in ipairs(mode == "common" and self.loop:inspect().common_modes or {}) do self.is_in[common] = true end
+    local also = mode == "common" and self.loop:inspect().common_modes or {}
+    for _, common in ipairs(also) do self.is_in[common] = true end
   end
   return self
 end

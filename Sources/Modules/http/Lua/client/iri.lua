@@ -1,9 +1,10 @@
--- runloop.http.iri: URLs that are not ASCII, as browsers take them (RFC 3987), made such as HTTP has them. Loaded with the first. libcurl would
--- convert a host's name from the locale's characters, which are ASCII in a program that has set none, and send the rest as it is.
+-- runloop.http.iri: converts URLs with other characters than ASCII to the form that HTTP requires, as browsers do (RFC
+-- 3987). The first such URL loads it. libcurl would convert only the host, from the locale's character set, which is
+-- ASCII by default.
 
 local native = require "runloop.http.native"
 
--- A URL, or an authority alone, as HTTP has it; nil, message, code where its host can be none.
+-- Converts a URL, or an authority alone. Returns nil, message, code if its host has no such form.
 return function(url)
   local before, rest = url:match "^(%a[%w+.-]*://)(.*)$"
   if not before then before, rest = "", url end

@@ -1,24 +1,26 @@
--- runloop.http.redirect: how a request goes on when its answer leads elsewhere, as browsers do it: the Fetch standard, and RFC 9110, 15.4.
+-- runloop.http.redirect: how a request follows a redirect, as browsers do: the Fetch standard, and RFC 9110, 15.4.
 
 local requests = require "runloop.http.request"
 
--- What tells of a body that is not sent any more.
-local OF_BODY <const> = { "content-type", "content-length", "content-encoding", "content-language", "content-location", "transfer-encoding",
-  "expect" }
+-- Fields about a body that is not sent any more.
+local OF_BODY <const> = {
+  "content-type", "content-length", "content-encoding", "content-language", "content-location", "transfer-encoding",
+  "expect",
+}
 
--- What only the server that was asked is to get.
+-- Fields that only the first server may receive.
 local OF_SERVER <const> = { "authorization", "proxy-authorization", "cookie", "host" }
 
 local function without(fields, names)
   for _, name in ipairs(names) do fields[name] = nil end
 end
 
--- Scheme, host and port. What has no scheme is http for libcurl, too.
+-- Returns scheme, host and port. A URL without a scheme is http, as in libcurl.
 local function origin(url)
   local scheme, authority = url:lower():match "^(%a[%w+.-]*)://([^/?#]*)"
   if not scheme then scheme, authority = "http", url:lower():match "^[^/?#]*" end
   local name = authority:gsub("^.*@", "")
-  -- A name may end in digits, which are no port without a colon.
+  -- Only digits after a colon are a port.
   local host, port = name:match "^(.*):(%d*)$"
   return ("%s %s %d"):format(scheme, host or name, tonumber(port) or scheme == "https" and 443 or 80)
 end
@@ -27,19 +29,22 @@ local function refusal(code, settings, url, status, text)
   return ("%s: the answer %d leads to %s, %s (%s)"):format(code, status, url, text, settings.url), code
 end
 
--- Turns what a request says into what the next one says. Returns message and code if that cannot be.
+-- Changes the settings of a request to those of the next one. Returns message and code if that is impossible.
 local function follow(settings, url, status)
   local verb, fields = settings.verb, settings.fields
-  -- Of something else libcurl might make the name of a host.
-  if not url:lower():find "^https?://" then return refusal("EPROTONOSUPPORT", settings, url, status, "which is no http:// or https://") end
+  -- libcurl might take another scheme for a host's name.
+  if not url:lower():find "^https?://" then
+    return refusal("EPROTONOSUPPORT", settings, url, status, "which is neither http:// nor https://")
+  end
   if status == 303 and verb ~= "GET" and verb ~= "HEAD" or status < 303 and verb == "POST" then
-    settings.verb, settings.method, settings.body, settings.is_post, settings.is_upload, settings.upload_size = "GET", nil, nil, nil, nil, nil
+    settings.verb, settings.method, settings.body = "GET", nil, nil
+    settings.is_post, settings.is_upload, settings.upload_size = nil, nil, nil
     without(fields, OF_BODY)
   elseif settings.is_upload then
-    return refusal("ESPIPE", settings, url, status,
-      "where the body has to be sent again, and a function or a stream gives it only once: send it there, or give a string, or follow = 0")
+    return refusal("ESPIPE", settings, url, status, "where the body has to be sent again, and a function or a stream "
+      .. "gives it only once: send it there, or give a string, or follow = 0")
   end
-  -- Who is asked for is no part of an address that is told to others.
+  -- The user's name must not appear in the answer's URL.
   if settings.user then url = url:gsub("^(%a[%w+.-]*://)[^/?#]*@", "%1") end
   local going = { url = url }
   requests.make_ascii(going, "url")
@@ -52,7 +57,8 @@ local function follow(settings, url, status)
   settings.url = url
 end
 
--- Prepares an exchange whose answer has this status, and leads to `url`, for asking there: true. If it must not, it is told why.
+-- Prepares the exchange for a redirect with this status to `url`. Returns true; or false, and sets the exchange's
+-- refusal.
 return function(exchange, url, status)
   local settings, problem, code = exchange.settings, nil, nil
   if exchange.redirects < settings.max_redirects then

@@ -1,4 +1,4 @@
--- runloop.http.request: what a script says about a request, as libcurl wants it said.
+-- runloop.http.request: translates a script's request into options of libcurl.
 
 local native = require "runloop.http.native"
 local misuse = require "runloop.misuse"
@@ -9,21 +9,27 @@ local M = {}
 
 M.KNOWN = {
   url = "string", method = "string", headers = "table", body = { "string", "function", "table", "any" }, json = "any",
-  form = "table", query = "table", timeout = "seconds", connect_timeout = "seconds", idle_timeout = "seconds", follow = "count",
-  proxy = { "string", "boolean" }, tls = { "table", "boolean" }, unix = "string", decompress = "boolean", max_body = "count", user = "string",
-  password = "string", version = "string", high_water = "count", bind = "string",
+  form = "table", query = "table", timeout = "seconds", connect_timeout = "seconds", idle_timeout = "seconds",
+  follow = "count", proxy = { "string", "boolean" }, tls = { "table", "boolean" }, unix = "string",
+  decompress = "boolean", max_body = "count", user = "string", password = "string", version = "string",
+  high_water = "count", bind = "string",
 }
-local TLS = { verify = "boolean", ca = "string", certificate = "string", key = "string", min_version = "string", server_name = "string" }
+local TLS = {
+  verify = "boolean", ca = "string", certificate = "string", key = "string", min_version = "string",
+  server_name = "string",
+}
 
 local VERSIONS = { ["1.0"] = 1, ["1.1"] = 2, ["2"] = 4, ["2-direct"] = 5 }
 local TLS_VERSIONS = { ["1.0"] = 4, ["1.1"] = 5, ["1.2"] = 6, ["1.3"] = 7 }
 
 local function set_tls(settings, tls, name)
   if tls == true then return end
-  if tls == false then raise(name .. ": field 'tls' must be true or a table of options; whether there is TLS says the URL: https://") end
+  if tls == false then
+    raise(name .. ": field 'tls' must be true or a table of options; the URL decides whether there is TLS: https://")
+  end
   misuse.fields(tls, TLS, name .. ": tls")
   if tls.server_name then
-    raise(name .. ": field 'tls' takes no 'server_name': the name that is asked for, and has to be in the certificate, is the URL's host")
+    raise(name .. ": field 'tls' takes no 'server_name': the URL's host is the name that the certificate must have")
   end
   if tls.certificate then settings.certificate = tls.certificate end
   if tls.key then settings.key = tls.key end
@@ -42,7 +48,7 @@ end
 local function default_certificates(settings)
   local file, directory = os.getenv "SSL_CERT_FILE", os.getenv "SSL_CERT_DIR"
   if file then settings.ca_file = file end
-  -- The directory of hashed files: reading the bundle of all would take longer than most requests.
+  -- The directory of hashed files: reading the bundle would take longer than most requests.
   if directory or not file then settings.ca_directory = directory or "/etc/ssl/certs" end
 end
 
@@ -51,7 +57,7 @@ local function set_body(settings, request, name)
   local body, content_type = answers.body_of(request, name)
   local method = request.method
   if content_type and headers["content-type"] == nil then headers["content-type"] = content_type end
-  -- curl would say that it is a form.
+  -- curl would declare the body to be a form.
   if type(body) == "string" and headers["content-type"] == nil then headers["content-type"] = false end
   if type(body) == "string" then
     settings.body, settings.is_post = body, true
@@ -66,16 +72,19 @@ local function set_body(settings, request, name)
   end
   method = method or "GET"
   settings.verb = method
-  if method == "HEAD" then settings.is_head = true
-  elseif not (method == "GET" and not body or method == "POST" and type(body) == "string") then settings.method = method end
-  -- curl would wait a second for servers that do not know this.
+  if method == "HEAD" then
+    settings.is_head = true
+  elseif not (method == "GET" and not body or method == "POST" and type(body) == "string") then
+    settings.method = method
+  end
+  -- curl would wait a second for servers that do not know this field.
   if body ~= nil and headers.expect == nil then headers.expect = false end
   return body
 end
 
 local DECODED <const> = { gzip = true, ["x-gzip"] = true, deflate = true, identity = true, ["*"] = true }
 
--- Whether what is decoded has come to its end is known only here, and of gzip and deflate. Who asks for others has them from libcurl.
+-- Only this module's decoder detects a truncated body, and it knows gzip and deflate. libcurl decodes other encodings.
 local function set_decoding(settings)
   local fields = settings.fields
   if fields["accept-encoding"] == nil then fields["accept-encoding"] = "gzip, deflate" end
@@ -85,13 +94,13 @@ local function set_decoding(settings)
   settings.decodes = not settings.encoding
 end
 
--- Raises unless it is nil, or can be the path of a Unix socket, or "@name" of an abstract one.
+-- Raises an error unless `path` is nil, or a Unix socket's path, or "@name" for an abstract socket.
 function M.check_unix(path, name)
   if path == nil or path ~= "" and path ~= "@" and not path:find("\0", 1, true) then return end
   raise("%s: field 'unix' must be the path of a socket, or \"@name\", got %s", name, misuse.describe(path))
 end
 
--- Makes a URL that settings have one of ASCII alone. If its host can have no such name, the request fails.
+-- Converts the URL in a field of the settings to ASCII. The request fails if its host has no such form.
 function M.make_ascii(settings, field)
   local url = settings[field]
   if not url or not url:find "[\128-\255%%]" then return end
@@ -100,7 +109,7 @@ function M.make_ascii(settings, field)
   if message then settings.refusal, settings.refusal_code = ("%s: %s"):format(code, message), code end
 end
 
--- { url, … } as { url = url, … }
+-- Turns { url, … } into { url = url, … }.
 local function positional(name, request)
   misuse.argument(request, "table", name, 1)
   if request[1] == nil then return request end
@@ -111,7 +120,7 @@ local function positional(name, request)
   return copy
 end
 
--- What `get` and `post` are called with, as one table.
+-- Makes one table from the arguments of `get` and `post`.
 local function with_url(name, url, extra, number)
   misuse.argument(url, "string", name, 1)
   misuse.optional(extra, "table", name, number)
@@ -121,7 +130,7 @@ local function with_url(name, url, extra, number)
   return request
 end
 
--- The calls of clients: each makes a request of its name and its arguments.
+-- The calls of clients. Each makes a request from the call's name and arguments.
 M.calls = {
   get = function(name, url, extra) return with_url(name, url, extra, 2) end,
   post = function(name, url, body, extra)
@@ -147,9 +156,9 @@ function M.prepare(defaults, request, name, is_open)
     end
   end
   local body = set_body(settings, request, name)
-  if request.method and not native.is_token(request.method) then raise(name .. ": field 'method' is no method") end
+  if request.method and not native.is_token(request.method) then raise(name .. ": field 'method' is not a method") end
 
-  -- What the client says for all its requests, and what this one says itself.
+  -- The client's options apply to all its requests, unless a request has its own.
   local all = {}
   for _, said in ipairs { defaults, request } do for field, value in pairs(said) do all[field] = value end end
   settings.timeout = all.timeout
@@ -157,8 +166,10 @@ function M.prepare(defaults, request, name, is_open)
   local idle = all.idle_timeout
   settings.has_one_limit = idle and not all.timeout
   if idle == nil and not is_open then idle = 60 end
-  -- What nobody will live to see is no limit.
-  if idle and idle > 0 and idle < 1e9 then settings.idle_timeout, settings.idle_bytes = math.max(1, math.floor(idle)), 1 end
+  -- A limit of 30 years or more is none.
+  if idle and idle > 0 and idle < 1e9 then
+    settings.idle_timeout, settings.idle_bytes = math.max(1, math.floor(idle)), 1
+  end
   local follow = all.follow or 10
   settings.follows, settings.max_redirects = follow > 0, follow
   if all.proxy ~= true then settings.proxy = all.proxy == false and "" or all.proxy end
@@ -168,7 +179,8 @@ function M.prepare(defaults, request, name, is_open)
   if all.decompress ~= false then set_decoding(settings) end
   settings.user, settings.password = all.user, all.password
   settings.interface = all.bind
-  settings.version = VERSIONS[all.version or "2"] or raise(name .. ": field 'version' must be \"1.0\", \"1.1\", \"2\" or \"2-direct\"")
+  settings.version = VERSIONS[all.version or "2"]
+    or raise(name .. ": field 'version' must be \"1.0\", \"1.1\", \"2\" or \"2-direct\"")
   if defaults.cookies then settings.cookies = "" end
   if settings.fields["user-agent"] == nil then settings.agent = "rlhost" end
   default_certificates(settings)
@@ -179,10 +191,12 @@ function M.prepare(defaults, request, name, is_open)
   return settings, body
 end
 
--- The fields as libcurl takes them: "name:" is none, and "name;" one that is empty.
+-- Converts the fields to libcurl's form: "name:" suppresses a field, "name;" sends an empty one.
 function M.list_fields(settings)
   local list = {}
-  for field, value in pairs(settings.fields) do list[#list + 1] = field .. (not value and ":" or value == "" and ";" or ": " .. value) end
+  for field, value in pairs(settings.fields) do
+    list[#list + 1] = field .. (not value and ":" or value == "" and ";" or ": " .. value)
+  end
   settings.headers = list
 end
 

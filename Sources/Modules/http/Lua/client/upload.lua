@@ -1,12 +1,15 @@
--- runloop.http.upload: the body of a request that a function or a stream gives, sent as fast as it is taken.
+-- runloop.http.upload: sends a request's body from a function or a stream, as fast as the server takes it.
 
 local rl = require "runloop"
 local describe = require("runloop.misuse").describe
 
--- What is wrong with a piece of a body of so many bytes, of which so many have been given; nil if nothing is.
+-- Checks a piece of a body: `given` bytes were given before, and Content-Length announces `size`. Returns nil, or the
+-- problem.
 local function problem_of(bytes, given, size)
   if bytes == nil then
-    if size and given < size then return ("it ended after %d of the %d bytes of its Content-Length"):format(given, size) end
+    if size and given < size then
+      return ("it ended after %d of the %d bytes of its Content-Length"):format(given, size)
+    end
   elseif type(bytes) ~= "string" and type(bytes) ~= "number" then
     return ("its function has to return text, or nil at the end, and returned %s"):format(describe(bytes))
   elseif size and given + #tostring(bytes) > size then
@@ -14,7 +17,7 @@ local function problem_of(bytes, given, size)
   end
 end
 
--- `size` is what the request's head says, if it does.
+-- `size` is the Content-Length of the request, if it has one.
 return function(exchange, size, pump)
   local transfer, body, client = exchange.transfer, exchange.body, exchange.client
   local following, given = body, 0
@@ -23,11 +26,15 @@ return function(exchange, size, pump)
   exchange.feeder = rl.task(function()
     while true do
       local is_good, bytes, problem = pcall(following)
-      -- It may be over, or go on elsewhere without this body.
+      -- The exchange may have ended, or followed a redirect without this body.
       if exchange.is_finished or exchange.transfer ~= transfer then return end
-      if not is_good then problem = tostring(bytes)
-      elseif bytes == nil and problem then problem = tostring(problem)
-      else problem = problem_of(bytes, given, size) end
+      if not is_good then
+        problem = tostring(bytes)
+      elseif bytes == nil and problem then
+        problem = tostring(problem)
+      else
+        problem = problem_of(bytes, given, size)
+      end
       if problem then
         exchange.problem = "the body of the request failed: " .. problem
         transfer:send(false)

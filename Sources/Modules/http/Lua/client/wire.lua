@@ -1,4 +1,5 @@
--- runloop.http.wire: requests over a stream, without libcurl: for tests of services, which take no time, and for WebSockets.
+-- runloop.http.wire: requests over a stream without libcurl: for tests of services, where they take no time, and for
+-- WebSockets.
 
 local native = require "runloop.http.native"
 local rl = require "runloop"
@@ -10,7 +11,7 @@ local requests = require "runloop.http.request"
 
 local M = {}
 
--- One request and its answer over a stream of its own.
+-- A request and its answer over a stream of its own.
 local Exchange = {}
 Exchange.__index = Exchange
 
@@ -70,9 +71,11 @@ end
 
 local function read_head(self)
   while true do
-    local following, status, reason, minor, fields, length = native.read_response(self.buffer, 1, 262144)
+    local following, status, reason, minor
+    local fields, length
+    following, status, reason, minor, fields, length = native.read_response(self.buffer, 1, 262144)
     if following == false then
-      local text = reason:find "^the answer" and "EBADMSG: %s (%s)" or "EBADMSG: the answer is no HTTP: %s"
+      local text = reason:find "^the answer" and "EBADMSG: %s (%s)" or "EBADMSG: the answer is not HTTP: %s"
       return fail(self, text:format(reason, self.url), "EBADMSG")
     end
     if following and status >= 200 then
@@ -85,14 +88,21 @@ local function read_head(self)
       self.buffer = self.buffer:sub(following)
     else
       local bytes, problem, code = self.stream:read(65536, self:remaining())
-      if not bytes then return fail(self, problem or "ECONNRESET: the server ended the connection without an answer", not problem and "ECONNRESET" or code) end
+      if not bytes then
+        if not problem then
+          problem, code = "ECONNRESET: the server ended the connection without an answer", "ECONNRESET"
+        end
+        return fail(self, problem, code)
+      end
       self.buffer = self.buffer .. bytes
     end
   end
 end
 
-local WEBSOCKET = { max_message = "count", compress = "boolean", protocols = "table", close_timeout = "seconds", headers = "table",
-  timeout = "seconds", tls = { "table", "boolean" }, unix = "string" }
+local WEBSOCKET = {
+  max_message = "count", compress = "boolean", protocols = "table", close_timeout = "seconds", headers = "table",
+  timeout = "seconds", tls = { "table", "boolean" }, unix = "string",
+}
 
 local Client = misuse.class("runloop.http.Client", { __name = "http test client", __stays = true })
 
@@ -105,7 +115,9 @@ local function send_body(stream, body)
       if problem then return nil, problem end
       return stream:write "0\r\n\r\n"
     end
-    if bytes ~= "" and not stream:write(("%x\r\n"):format(#bytes), bytes, "\r\n") then return nil, "EPIPE: the server has gone" end
+    if bytes ~= "" and not stream:write(("%x\r\n"):format(#bytes), bytes, "\r\n") then
+      return nil, "EPIPE: the server has gone"
+    end
   end
 end
 
@@ -119,7 +131,8 @@ local function ask(self, settings, exchange)
   if target == "" or target:sub(1, 1) == "?" then target = "/" .. target end
   local body = settings.body
   if settings.is_upload then body = -2 end
-  stream:write(native.write_request(settings.verb, target, settings.fields, body, settings.url:match "^%a+://([^/?]*)" or "test"))
+  local authority = settings.url:match "^%a+://([^/?]*)" or "test"
+  stream:write(native.write_request(settings.verb, target, settings.fields, body, authority))
   if settings.is_upload then rl.task(send_body, stream, settings.is_upload) end
   return read_head(exchange)
 end
@@ -128,7 +141,7 @@ local LEADS_ON <const> = { [301] = true, [302] = true, [303] = true, [307] = tru
 
 local function absolute(url) return url:find "^%a[%w+.-]*://" and url or "http://test" .. url end
 
--- The URL that a head's Location leads to from another one; nil if it has none.
+-- Resolves a head's Location against the URL `from`. Returns nil without a Location.
 local function location(head, from)
   local place = select(2, head:lower():find "\nlocation:[ \t]*")
   local where = place and head:match("^[^\r\n#]*", place + 1)
@@ -152,24 +165,34 @@ local function begin(self, request, name)
   local body, content_type = answers.body_of(request, name)
   local fields = { ["user-agent"] = "rlhost", connection = "close" }
   if content_type then fields["content-type"] = content_type end
-  if request.user then fields.authorization = "Basic " .. native.base64(request.user .. ":" .. (request.password or "")) end
+  if request.user then
+    fields.authorization = "Basic " .. native.base64(request.user .. ":" .. (request.password or ""))
+  end
   answers.check_fields(request.headers or {}, name)
   for field, value in pairs(request.headers or {}) do fields[field:lower()] = value or nil end
-  if request.method and not native.is_token(request.method) then raise(name .. ": field 'method' is no method") end
+  if request.method and not native.is_token(request.method) then raise(name .. ": field 'method' is not a method") end
   local streams = type(body) ~= "string" and body ~= nil
-  local settings = { url = url, verb = request.method or body ~= nil and "POST" or "GET", fields = fields, body = not streams and body or nil,
-    is_upload = streams and body or nil, max_redirects = request.follow or 0 }
-  local exchange = setmetatable({ url = url, settings = settings, redirects = 0, idle_timeout = request.idle_timeout,
-    date = request.timeout and rl.now() + request.timeout }, Exchange)
+  local settings = {
+    url = url, verb = request.method or body ~= nil and "POST" or "GET", fields = fields,
+    body = not streams and body or nil, is_upload = streams and body or nil, max_redirects = request.follow or 0,
+  }
+  local exchange = setmetatable({
+    url = url, settings = settings, redirects = 0, idle_timeout = request.idle_timeout,
+    date = request.timeout and rl.now() + request.timeout,
+  }, Exchange)
   if exchange.idle_timeout == 0 then exchange.idle_timeout = nil end
   while true do
     local status, minor, code = ask(self, settings, exchange)
     if not status then return nil, minor, code end
     local where = settings.max_redirects > 0 and LEADS_ON[status] and location(exchange.head, absolute(url))
-    if not where then return exchange, status, exchange.head, url, minor == 1 and 2 or 1, 0, exchange.redirects, "memory" end
+    if not where then
+      return exchange, status, exchange.head, url, minor == 1 and 2 or 1, 0, exchange.redirects, "memory"
+    end
     exchange:finish()
     settings.url = absolute(url)
-    if not require "runloop.http.redirect"(exchange, where, status) then return nil, exchange.refusal, exchange.refusal_code end
+    if not require "runloop.http.redirect"(exchange, where, status) then
+      return nil, exchange.refusal, exchange.refusal_code
+    end
     url = settings.url
   end
 end
@@ -179,7 +202,7 @@ local function opened(exchange, ...)
   return answers.open(exchange, ...)
 end
 
--- The same with all of its body, at most so many bytes.
+-- Returns the answer with its whole body, at most `max` bytes.
 local function whole(max, exchange, ...)
   local open, problem, code = opened(exchange, ...)
   if not open then return nil, problem, code end
@@ -205,14 +228,14 @@ function Client:websocket(url, settings)
   misuse.argument(url, "string", "client:websocket", 1)
   settings = require("runloop.http.websocket").options(settings, WEBSOCKET, "client:websocket", 2)
   local target = url:gsub("^%a+://[^/]*", "")
-  if target == "" or target:find "[%c ]" then raise("client:websocket: argument #1 is no URL: %q", url) end
+  if target == "" or target:find "[%c ]" then raise("client:websocket: argument #1 is not a URL: %q", url) end
   local stream, far = net.memory(self.network)
   self.server:accept(far)
   return require("runloop.http.handshake").connect(stream, target, "test", settings)
 end
 misuse.methods(Client, "client")
 
--- A client of a server, or of a handler, over streams in memory: `network` as net.memory takes it.
+-- A client of a server or handler over streams in memory. `network` has the options of net.memory.
 function M.client(server, network)
   local metatable = getmetatable(server)
   if misuse.is_callable(server) then
@@ -238,8 +261,10 @@ function M.websocket(url, settings)
   if url:find "[%c ]" then raise("http.websocket: the URL has a blank or a control character: %q", url) end
   if named.refusal then return nil, named.refusal, named.refusal_code end
   local host = authority:gsub("^.*@", "")
-  local where = settings.unix and "unix:" .. settings.unix or host:find ":%d+$" and host or host .. (is_secure and ":443" or ":80")
-  local stream, problem, code = net.connect(where, { timeout = settings.timeout or 30, tls = settings.tls or is_secure or nil })
+  local where = host:find ":%d+$" and host or host .. (is_secure and ":443" or ":80")
+  if settings.unix then where = "unix:" .. settings.unix end
+  local options = { timeout = settings.timeout or 30, tls = settings.tls or is_secure or nil }
+  local stream, problem, code = net.connect(where, options)
   if not stream then return nil, problem, code end
   return require("runloop.http.handshake").connect(stream, target, host, settings)
 end

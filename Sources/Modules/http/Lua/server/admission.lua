@@ -1,9 +1,9 @@
--- runloop.http.admission: which requests of a client are libcurl's, and which wait until they may be. What waits in libcurl costs as
--- much to cancel as there are others.
+-- runloop.http.admission: passes a client's requests to libcurl when there is room, and queues the others. In libcurl,
+-- the time to cancel a queued request grows with the number of queued requests.
 
 local M = {}
 
--- First come, first served. Who goes leaves a gap.
+-- First come, first served. A cancelled request leaves a gap.
 local function queue() return { first = 1, last = 0 } end
 
 local function push(queue, exchange)
@@ -28,13 +28,15 @@ end
 local Admission = {}
 Admission.__index = Admission
 
--- A connection to which HTTP/2 was agreed carries many requests: libcurl has to have those, and may have to let some wait.
+-- One HTTP/2 connection carries many requests: libcurl has to know them to share it, and may queue some.
 local SHARED <const> = 256
 
--- It begins with those that have been admitted by start(exchange). Limits: connections for each host, and in all; 0: none.
+-- `start(exchange)` starts an admitted request. Limits: connections for each host, and in all; 0: none.
 function M.new(for_host, in_all, start)
-  return setmetatable({ for_host = for_host > 0 and for_host or math.huge, in_all = in_all > 0 and in_all or math.huge,
-    hosts = {}, waiting = queue(), active = 0, start = start }, Admission)
+  return setmetatable({
+    for_host = for_host > 0 and for_host or math.huge, in_all = in_all > 0 and in_all or math.huge,
+    hosts = {}, waiting = queue(), active = 0, start = start,
+  }, Admission)
 end
 
 local function admit(self, exchange)
@@ -47,7 +49,7 @@ local function admit(self, exchange)
   self.start(exchange)
 end
 
--- It is begun with now, or when there is room for it.
+-- Starts the request now, or when there is room.
 function Admission:enter(exchange, url, unix)
   local key = (url:match "^(%a[%w+.-]*://[^/?#]*)" or url):lower() .. (unix or "")
   local host = self.hosts[key]
@@ -63,7 +65,7 @@ function Admission:enter(exchange, url, unix)
   admit(self, exchange)
 end
 
--- It is over, or is not to begin any more. Others have its room.
+-- The request has ended, or was cancelled. Its room goes to the next one.
 function Admission:leave(exchange)
   local host = exchange.host
   if exchange.queue then
@@ -88,7 +90,7 @@ function Admission:leave(exchange)
   end
 end
 
--- Calls a function with each that waits.
+-- Calls a function with each queued request.
 function Admission:each_waiting(fn)
   local all = {}
   local function take(from)

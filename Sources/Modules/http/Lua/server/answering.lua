@@ -1,4 +1,4 @@
--- runloop.http.answering: answers to requests, as values that handlers return and as streams that they write.
+-- runloop.http.answering: answers to requests: values that handlers return, and streams that they write.
 
 local native = require "runloop.http.native"
 local rl = require "runloop"
@@ -15,7 +15,7 @@ local EXPECTS_CONTINUE <const>, WAS_OLD <const> = 4, 16
 
 local TEXT <const> = "text/plain; charset=utf-8"
 
--- A field's value, however it is spelled; false is none that is sent, and nil none at all.
+-- Returns the value of a field in any spelling. false suppresses the field; nil: it is missing.
 local function field(headers, name)
   if not headers then return nil end
   if headers[name] ~= nil then return headers[name] end
@@ -24,7 +24,7 @@ local function field(headers, name)
   end
 end
 
--- The length that a handler announces for the body, in bytes; nil if it announces none.
+-- Returns the body's length in bytes if the handler announces one, or nil.
 local function length_of(headers, name)
   local value = field(headers, "content-length")
   if not value then return nil end
@@ -38,22 +38,24 @@ end
 
 local function has_type(headers) return field(headers, "content-type") ~= nil end
 
--- Whether the connection goes on as far as this answer is concerned.
+-- Returns the flags for write_response. A Connection field of the answer may end the connection.
 local function flags_of(request, headers)
   local connection = field(headers, "connection")
-  if type(connection) == "string" and (" " .. connection:lower() .. " "):find "[, ]close[, ]" then request.keeps_alive = false end
+  if type(connection) == "string" and (" " .. connection:lower() .. " "):find "[, ]close[, ]" then
+    request.keeps_alive = false
+  end
   local flags = request.keeps_alive and KEEPS_ALIVE or 0
   if request.flags & WAS_OLD ~= 0 then flags = flags | IS_OLD end
   if request.method == "HEAD" then flags = flags | WITHOUT_BODY end
   return flags
 end
 
--- A client that waits for "100 Continue" may send its body now, or not: nobody knows.
+-- A client that waits for "100 Continue" may now send its body or not, so that the connection cannot continue.
 local function settle(request)
   if request.flags & EXPECTS_CONTINUE ~= 0 then request.keeps_alive = false end
 end
 
--- Responses that are streams ------------------------------------------------------------------------------------------------
+-- Responses that are streams ------------------------------------------------------------------------------------------
 
 local Response = misuse.class("runloop.http.Response", { __name = "http response", __stays = true })
 
@@ -67,9 +69,12 @@ function Request:respond(settings)
     require("runloop.http.answer").check_fields(headers, "request:respond", true)
     length_of(headers, "request:respond")
   end
-  if status < 200 or status > 599 then raise("request:respond: field 'status' must be from 200 to 599, got " .. status) end
+  if status < 200 or status > 599 then
+    raise("request:respond: field 'status' must be from 200 to 599, got " .. status)
+  end
   if self.response then raise("request:respond: the request has been answered already") end
-  self.response = setmetatable({ request = self, stream = self.connection.stream, status = status, headers = headers }, Response)
+  local stream = self.connection.stream
+  self.response = setmetatable({ request = self, stream = stream, status = status, headers = headers }, Response)
   return self.response
 end
 
@@ -100,8 +105,8 @@ local function send_head(self, content_type)
   return self.stream:write(head)
 end
 
--- Raises because the body does not have the length that was announced. Nobody may take one that is too short for the
--- whole.
+-- Raises an error for a body that does not have the announced length. Aborts after a short one, so that nobody takes it
+-- for the whole.
 local function report_length(request, size, length)
   request.is_whole = size > length
   if size < length then
@@ -111,7 +116,7 @@ local function report_length(request, size, length)
   error(("the handler's answer has %d bytes, and its Content-Length says %d"):format(size, length), 0)
 end
 
--- Sends as much of the body as was announced, since a client would take the rest for the next answer.
+-- Sends no more of the body than was announced: a client would take the rest for the next answer.
 local function send_part(request, status, headers, body, content_type, length)
   if #body < length then request.keeps_alive = false end
   request.status, request.sent = status, math.min(#body, length)
@@ -120,7 +125,7 @@ local function send_part(request, status, headers, body, content_type, length)
   report_length(request, #body, length)
 end
 
--- A whole answer.
+-- Sends a whole answer.
 local function send_text(request, status, headers, body, content_type)
   settle(request)
   local length = length_of(headers, "the handler's answer")
@@ -133,7 +138,7 @@ local function send_text(request, status, headers, body, content_type)
     return send_part(request, status, headers, body, content_type, length)
   end
   local bytes = write_response(status, headers, flags_of(request, headers), body, content_type)
-  -- Its head is out from now on.
+  -- The head is out from now on, and cannot be replaced.
   request.status, request.sent = status, size
   return request.connection.stream:write(bytes)
 end
@@ -150,7 +155,9 @@ end
 local function write(self, name, ...)
   for i = 1, select("#", ...) do
     local value = select(i, ...)
-    if type(value) ~= "string" and type(value) ~= "number" then misuse.wrong(name, "argument #" .. i, "a string", value) end
+    if type(value) ~= "string" and type(value) ~= "number" then
+      misuse.wrong(name, "argument #" .. i, "a string", value)
+    end
   end
   if self.request.is_gone then return gone() end
   if not self.has_head then send_head(self, TEXT) end
@@ -158,7 +165,7 @@ local function write(self, name, ...)
   if bytes == "" or self.takes_nothing then return true end
   local left = self.left
   if left and #bytes > left then
-    -- The client gets the body that was announced, and nothing behind it.
+    -- The client gets the body that was announced, and nothing after it.
     self.left, self.is_over, self.request.sent = 0, true, self.request.sent + left
     self.stream:write(bytes:sub(1, left))
     raise("%s: the body is longer than its Content-Length", name)
@@ -194,10 +201,12 @@ function Response:finish(...)
   end
   return true
 end
--- Of an error that ends its block somebody else will tell, and cut off what is half written.
-Response.__close = function(self, problem) if problem == nil and not self.request.is_gone then self:finish() end end
+-- If an error ends the block, the server reports it and cuts off the unfinished answer.
+Response.__close = function(self, problem)
+  if problem == nil and not self.request.is_gone then self:finish() end
+end
 
--- Server-sent events ----------------------------------------------------------------------------------------------------------
+-- Server-sent events --------------------------------------------------------------------------------------------------
 
 local Events = misuse.class("runloop.http.Events", { __name = "http events", __stays = true })
 
@@ -205,8 +214,10 @@ local EVENTS = { keep_alive = { "seconds", "boolean" } }
 
 local function check_events(settings, name)
   settings = misuse.options(settings, EVENTS, name, 1)
-  -- What nobody will live to see has no date.
-  if type(settings.keep_alive) == "number" and settings.keep_alive > 1e9 then raise("%s: field 'keep_alive' is too long", name) end
+  -- A timer cannot be set that far ahead.
+  if type(settings.keep_alive) == "number" and settings.keep_alive > 1e9 then
+    raise("%s: field 'keep_alive' is too long", name)
+  end
   return settings
 end
 
@@ -215,18 +226,24 @@ function Response:events(settings)
   settings = check_events(settings, "response:events")
   if self.has_head or self.is_over then raise("response:events: something else has been sent already") end
   local headers = { ["cache-control"] = "no-store", ["x-accel-buffering"] = "no" }
-  for name, value in pairs(self.headers or {}) do if name:lower() ~= "content-length" then headers[name] = value end end
+  for name, value in pairs(self.headers or {}) do
+    if name:lower() ~= "content-length" then headers[name] = value end
+  end
   self.headers = headers
   local sent, problem, code = send_head(self, "text/event-stream")
   if not sent then return nil, problem, code end
   local seconds = settings.keep_alive
   if seconds == nil or seconds == true then seconds = 15 end
-  local stream = setmetatable({ response = self, request = self.request, last_id = self.request.headers["last-event-id"] }, Events)
+  local last_id = self.request.headers["last-event-id"]
+  local stream = setmetatable({ response = self, request = self.request, last_id = last_id }, Events)
   if seconds and seconds > 0 then
-    -- Proxies take a silent connection for a dead one.
-    self.keeper = rl.timer { interval = seconds, name = "http keep-alive", callback = function()
-      if stream.has_sent then stream.has_sent = false elseif not self.request.is_gone then self:write ":\n\n" end
-    end }
+    -- Proxies cut silent connections.
+    self.keeper = rl.timer {
+      interval = seconds, name = "http keep-alive",
+      callback = function()
+        if stream.has_sent then stream.has_sent = false elseif not self.request.is_gone then self:write ":\n\n" end
+      end,
+    }
     local server = self.request.connection.server
     server.loop:add(self.keeper, server.modes)
     local keeper = self.keeper
@@ -250,7 +267,7 @@ function Events:send(event)
   return self.response:write(text)
 end
 
--- The same without ever waiting: stream:queue has the limit, over which it aborts the connection.
+-- Does the same without waiting. Above its limit stream:queue aborts the connection.
 function Events:queue(event)
   receiver(self, Events, "events:queue")
   local text = events.text_of(event, "events:queue")
@@ -263,7 +280,7 @@ function Events:queue(event)
   return response.stream:queue(text)
 end
 
--- Waits until the client goes, or `close`; the task is cancelled then anyway.
+-- Waits until the client goes or `close` is called. Either also cancels the task.
 function Events:wait_closed()
   receiver(self, Events, "events:wait_closed")
   self.closed = self.closed or misuse.condition "events:wait_closed"
@@ -276,9 +293,11 @@ function Events:close()
   if self.closed then self.closed:broadcast() end
   return done, problem, code
 end
-Events.__close = function(self) if not self.request.is_gone then self:close() end end
+Events.__close = function(self)
+  if not self.request.is_gone then self:close() end
+end
 
--- What handlers return ----------------------------------------------------------------------------------------------------------
+-- Values that handlers return -----------------------------------------------------------------------------------------
 
 local File = require "runloop.http.files"
 
@@ -297,13 +316,14 @@ local function send_table(request, answer)
   local body, content_type = answer.body, TEXT
   if answer.json ~= nil then
     local encode = require("runloop.json").encode
-    -- From now on C does this.
+    -- From now on C calls it directly.
     request.connection.server.note("encode", encode)
     body, content_type = encode(answer.json), "application/json"
   end
   local status = answer.status or 200
   if math.type(status) ~= "integer" or status < 200 or status > 599 then
-    error(("the handler's answer has the status %s; it must be an integer from 200 to 599"):format(misuse.describe(status)), 0)
+    local text = "the handler's answer has the status %s; it must be an integer from 200 to 599"
+    error(text:format(misuse.describe(status)), 0)
   end
   if body == nil then body, content_type = "", nil end
   if type(body) == "number" then body = tostring(body) end
@@ -311,7 +331,7 @@ local function send_table(request, answer)
     if has_type(answer.headers) then content_type = nil end
     return send_text(request, status, answer.headers, body, content_type)
   end
-  -- A function or a stream, piece by piece.
+  -- The body is a function or a stream, and is sent piece by piece.
   local following = body
   if type(body) ~= "function" then
     if not misuse.method(body, "read") then
@@ -327,7 +347,8 @@ local function send_table(request, answer)
       break
     end
     if type(bytes) ~= "string" and type(bytes) ~= "number" then
-      error("the handler's answer has a body whose function returned " .. misuse.describe(bytes) .. "; it has to return text, or nil at the end", 0)
+      error("the handler's answer has a body whose function returned " .. misuse.describe(bytes)
+        .. "; it has to return text, or nil at the end", 0)
     end
     if not response:write(bytes) then return end
   end
@@ -356,11 +377,15 @@ function M.send(request, answer)
   elseif request.is_too_large then
     error(request.is_too_large, 0)
   end
-  error(("the handler answered %s: it has to return a string, a table or a status, or to call request:respond"):format(
-    answer == nil and "nothing" or kind == "number" and ("%s, which is no status from 200 to 599"):format(answer) or "a " .. kind), 0)
+  local given = "a " .. kind
+  if answer == nil then given = "nothing" end
+  if kind == "number" then given = ("%s, which is not a status from 200 to 599"):format(answer) end
+  local text = "the handler answered %s: it has to return a string, a table or a status, or to call request:respond"
+  error(text:format(given), 0)
 end
 
--- After an error in the handler, or where the program's end has cancelled it. Returns whether the connection can go on.
+-- Answers after an error in the handler, or when the end of the program has cancelled it. Returns whether the
+-- connection can go on.
 function M.apologize(request, is_end)
   local response = request.response
   if request.socket then
@@ -369,24 +394,27 @@ function M.apologize(request, is_end)
   end
   local stream = request.connection.stream
   if type(response) == "table" and response.keeper then response.keeper:invalidate() end
-  -- What is finished is whole, whatever comes behind it.
+  -- A finished answer stays as it is, even if an error follows it.
   local is_finished = type(response) == "table" and response.is_over and response.has_head
   if is_finished or request.is_whole then return request.keeps_alive end
   if request.status or response == "sent" or type(response) == "table" and response.has_head then
-    -- Half an answer is out: its end would be a lie.
+    -- Half an answer is out: a proper end would make the client take it for the whole.
     request.keeps_alive = false
     stream:abort()
     return false
   end
   local status, text = 500, "Internal Server Error\n"
-  if request.is_too_large then status, text = 413, "Content Too Large\n"
-  elseif request.is_malformed or request.problem then status, text = 400, "Bad Request\n" end
+  if request.is_too_large then
+    status, text = 413, "Content Too Large\n"
+  elseif request.is_malformed or request.problem then
+    status, text = 400, "Bad Request\n"
+  end
   request.response, request.keeps_alive = true, request.keeps_alive and status == 500
   send_text(request, status, nil, text, TEXT)
   return request.keeps_alive
 end
 
--- Makers ----------------------------------------------------------------------------------------------------------------------------
+-- Functions that make answers -----------------------------------------------------------------------------------------
 
 local function text_answer(status, default)
   return function(text) return { status = status, body = (text and tostring(text) or default) .. "\n" } end
@@ -401,7 +429,7 @@ end
 M.makers = {
   not_found = text_answer(404, "Not Found"), bad_request = text_answer(400, "Bad Request"),
   unauthorized = text_answer(401, "Unauthorized"), forbidden = text_answer(403, "Forbidden"),
-  -- A second value of whoever has made the first, as of `request:form`, is no status.
+  -- Ignores a table as second argument: `http.json(request:form())` passes two results.
   json = function(value, status, headers)
     if type(status) == "table" then status = nil end
     check_status(status, "http.json", 2, 200, 599)

@@ -1,5 +1,5 @@
--- runloop.http.connection: a connection of a server. Its task reads, and takes requests apart; each request has a task of its own, which
--- is cancelled when its client goes. What every request needs is C: serving.c. This is the rest of it.
+-- runloop.http.connection: a connection of a server. Its task reads and parses requests. Each request has a task of its
+-- own, which is cancelled when the client goes. serving.c does what every request needs; this file does the rest.
 
 local native = require "runloop.http.native"
 local rl = require "runloop"
@@ -13,7 +13,7 @@ local now, condition = rl.now, rl.condition
 local write_response = native.write_response
 local HAS_BODY <const> = 64
 
--- Deadlines: one timer for all connections of a server. ---------------------------------------------------------------------
+-- Deadlines: one timer for all connections of a server ----------------------------------------------------------------
 
 local sweep
 
@@ -39,10 +39,10 @@ local function set_date(connection, date)
   end
 end
 
--- 0: there is no limit.
+-- A limit of 0 seconds means no limit.
 local function set_deadline(connection, seconds) set_date(connection, seconds > 0 and now() + seconds or math.huge) end
 
--- Where a request waits it has a number; one that is answered at once has none.
+-- Only a request whose task waits has a task's number.
 local function cancel(connection)
   if connection.task then native.cancel(connection.task) end
 end
@@ -66,9 +66,9 @@ function sweep(self)
   for _, connection in ipairs(late or {}) do expire(connection) end
 end
 
--- Connections ---------------------------------------------------------------------------------------------------------------
+-- Connections ---------------------------------------------------------------------------------------------------------
 
--- Whoever still sends gets an answer before the end.
+-- The answer is sent even if the client is still sending.
 local function refuse(connection, status, problem)
   local server = connection.server
   server.counts.refused = server.counts.refused + 1
@@ -78,7 +78,7 @@ local function refuse(connection, status, problem)
   connection.stream:close()
 end
 
--- Serves a client that speaks HTTP without TLS on a port that has it: names the URL that it should have asked for.
+-- Serves a client that speaks HTTP without TLS on a port with TLS: the answer names the URL to use.
 function M.on_text(self)
   return function(stream)
     local seconds = self.header_timeout > 0 and self.header_timeout or nil
@@ -93,13 +93,14 @@ function M.on_text(self)
   end
 end
 
--- Whether a request has stood still since somebody last looked: its client sends nothing of the body that is waited for, or takes
--- nothing of the answer. One whose handler is at work has not. The kernel keeps megabytes: of a slow client it may take nothing more
--- for a long time, while what it has falls.
+-- Whether a request has stood still since the last check: the client sends nothing of a body that is waited for, or
+-- takes nothing of the answer. A request whose handler is working has not. Bytes in the kernel count as well: it
+-- buffers megabytes, so that a slow client may accept nothing new for a long time while that buffer empties.
 local function has_stood(connection)
   local stream = connection.stream
   local read, written, kept = stream:bytes_read(), stream:bytes_written(), native.unacknowledged(stream:fd())
-  local is_as_before = connection.read_before == read and connection.written_before == written and connection.kept_before == kept
+  local is_as_before = connection.read_before == read and connection.written_before == written
+    and connection.kept_before == kept
   connection.read_before, connection.written_before, connection.kept_before = read, written, kept
   return is_as_before
 end
@@ -109,7 +110,7 @@ local function is_stalled(connection, request)
   return has_stood and (request.is_reading or request.is_left or (stream:queue() or 0) > 0)
 end
 
--- A time-out: of the head, of the request, or of the silence between two.
+-- Called at the deadline of a head, of a request, or of the silence between two.
 function expire(connection)
   connection.deadline = math.huge
   local request, server = connection.request, connection.server
@@ -133,7 +134,7 @@ function expire(connection)
   end
 end
 
--- The request is answered: what is left of its body is read and thrown away, unless that is too much.
+-- Called when a request is answered: reads and discards the rest of its body, unless that is too long.
 local function finished(connection, request, keeps_alive)
   if connection.request ~= request then return end
   local server = connection.server
@@ -142,7 +143,7 @@ local function finished(connection, request, keeps_alive)
   local is_through = keeps_alive and not server.is_stopping and not connection.is_over
     and (request.flags & HAS_BODY == 0 or request:discard())
   if is_through == nil then
-    -- The next request comes behind what is still on its way.
+    -- The next request follows the bytes that are still on their way.
     request.is_left = true
     is_stalled(connection, request)
     return set_deadline(connection, server.idle_timeout)
@@ -156,7 +157,7 @@ local function finished(connection, request, keeps_alive)
   connection.began = now()
   set_deadline(connection, server.idle_timeout)
   if connection.buffer ~= "" then
-    -- Of one that was answered at once, whoever has begun with it goes on.
+    -- If the request was answered at once, its caller continues with the next one.
     if not was_at_once then server.process(connection) end
     connection:drained()
   end
@@ -170,7 +171,7 @@ local function gone(connection)
   if request.ended ~= "done" then
     request.ended = "gone"
     local server, socket = connection.server, connection.socket
-    -- A WebSocket has its answer: this is how each of them ends.
+    -- Every WebSocket ends like this, and it has its answer.
     if socket then request.sent = connection.stream:bytes_written() - socket.written_before end
     if not (socket and socket.close_sent) then server.counts.cancelled = server.counts.cancelled + 1 end
     server.counts.bytes = server.counts.bytes + request.sent
@@ -188,13 +189,14 @@ function Connection:drained()
   if self.room then self.room:broadcast() end
 end
 
--- How much is kept for a request that does not read, or before its predecessor is answered.
+-- Bytes that are buffered for a request that does not read, or whose predecessor is not answered yet.
 local ENOUGH <const> = 262144
 
--- Of a head in tiny pieces so much is looked through anew for each.
+-- A head that arrives in tiny pieces is searched again for each piece, up to this size.
 local LITTLE <const> = 4096
 
--- What has come so far, or nil: a long head is put together when it has grown by half, or may be whole, and not for each piece.
+-- Returns the bytes of a head so far, or nil: a long head is joined when it has grown by half or may be complete, since
+-- joining it for each piece would take quadratic time.
 local function gathered(connection, bytes)
   local pieces, tail = connection.pieces, nil
   if pieces then
@@ -219,7 +221,7 @@ end
 
 local send, explain = answering.send, log.explain
 
--- The function that is the task of each connection of a server. What it needs for each request is at hand, and not looked for.
+-- Returns the task function of a server's connections. Values that each request needs are upvalues, not fields.
 function M.server(self)
   local counts, max_body, access_log = self.counts, self.max_body, self.log
   local silence = self.idle_timeout > 0 and self.idle_timeout or math.huge
@@ -227,7 +229,7 @@ function M.server(self)
   local quick, take, note = serving.quick, serving.take, serving.note
   self.note, self.served = note, serving.counts
 
-  -- What a request has beyond method and path. Whether it may be answered.
+  -- Checks and stores what a request has beyond method and path. Returns whether it may be answered.
   note("completed", function(connection, request, length, target, query)
     if not request.path then
       refuse(connection, 400, "a path that leaves its root, or with a bad escape")
@@ -241,14 +243,14 @@ function M.server(self)
     return true
   end)
 
-  -- The answer is sent.
+  -- Called when the answer is sent.
   local function done(connection, request, status, sent)
     if request.ended then return end
     counts.bytes = counts.bytes + sent
     request.ended = "done"
     if access_log then access_log(connection, request, status, sent, now() - connection.began) end
     local keeps_alive = request.keeps_alive
-    -- A connection that is to be closed waits for a client that reads slowly, as long as one that stays.
+    -- Before the connection is closed, a client that reads slowly has as much time as one whose connection continues.
     if not keeps_alive and not connection.is_over then
       local seconds = self.idle_timeout > 0 and self.idle_timeout or nil
       has_stood(connection)
@@ -266,13 +268,13 @@ function M.server(self)
     return request.sent
   end
 
-  -- In the request's task, for what is no text: the handler has answered something else, or failed.
+  -- Runs in the request's task if the handler has failed, or its result is not just a text.
   local function conclude(connection, request, is_good, sent)
     if is_good then is_good, sent = xpcall(respond, explain, request, sent) end
     local trace = not is_good and log.take_trace()
     if request.ended then return end
     if not is_good then
-      -- What the end of the program cancels is no error of the handler.
+      -- A handler that the end of the program has cancelled has made no error.
       local is_end = rl.is_cancelled(sent) and native.is_ending()
       answering.apologize(request, is_end)
       if not (is_end or request.is_too_large or request.is_malformed or request.problem) then
@@ -295,11 +297,12 @@ function M.server(self)
   note("done", done)
   note("handler", self.handler)
   note("not_allowed", function(request)
-    -- To others the bytes behind a CONNECT are those of a tunnel.
-    local headers = { allow = routes.allow(self.handler, request), connection = request.method == "CONNECT" and "close" or nil }
+    -- Clients may take the bytes after a CONNECT for those of a tunnel: close the connection.
+    local connection = request.method == "CONNECT" and "close" or nil
+    local headers = { allow = routes.allow(self.handler, request), connection = connection }
     return { status = 405, body = "Method Not Allowed\n", headers = headers }
   end)
-  -- Routes without parameters are found there, unless `use` has put something before them.
+  -- C finds routes without parameters in `exact`, unless `use` has put functions before them.
   if getmetatable(self.handler) == routes.Routes then
     note("exact", self.handler.exact)
     note("before", self.handler.before)
@@ -307,7 +310,7 @@ function M.server(self)
   note("explain", explain)
   note("now", now)
 
-  -- Takes requests from what has been read, until one is under way or there is no whole one.
+  -- Takes requests from the buffer until one is being answered or the rest is incomplete.
   local function process(connection)
     while not connection.request and not connection.is_over and connection.buffer ~= "" do
       local is_taken, status, problem = take(connection)
@@ -325,11 +328,15 @@ function M.server(self)
   end
   self.process = process
 
-  -- What is no whole request that comes alone.
+  -- Handles bytes that are not exactly one whole request.
   local function arrived(connection, bytes)
     local request = connection.request
     if connection.buffer ~= "" then
-      if request then bytes = connection.buffer:sub(connection.position) .. bytes else bytes = gathered(connection, bytes) end
+      if request then
+        bytes = connection.buffer:sub(connection.position) .. bytes
+      else
+        bytes = gathered(connection, bytes)
+      end
       if not bytes then return end
     end
     connection.buffer, connection.position = bytes, 1
@@ -348,8 +355,7 @@ function M.server(self)
       local is_idle = not connection.request and connection.buffer == ""
       local bytes = is_idle and quick(connection, stream) or not is_idle and stream:read(65536)
       if not bytes then break end
-      if bytes ~= true then arrived(connection, bytes)
-      else process(connection) end
+      if bytes ~= true then arrived(connection, bytes) else process(connection) end
       if connection.request then
         while #connection.buffer - connection.position >= ENOUGH and connection.request and not connection.is_over do
           connection.room = connection.room or condition()
@@ -359,31 +365,35 @@ function M.server(self)
         if socket then return socket:read_on(stream, connection) end
       end
     end
-    -- What a server that stops has refused to read is nobody's any more.
+    -- A server that stops leaves unread requests unanswered.
   end
 
   return function(stream)
     note("read", stream.read)
     note("write", stream.write)
     note("write_at", native.internals.write_at)
-    local connection = setmetatable({ server = self, stream = stream, buffer = "", position = 1, deadline = math.huge, began = now(),
-      request = false, is_over = false, has_begun = false, task = false, record = false }, Connection)
+    local connection = setmetatable({
+      server = self, stream = stream, buffer = "", position = 1, deadline = math.huge, began = now(), request = false,
+      is_over = false, has_begun = false, task = false, record = false,
+    }, Connection)
     self.connections[connection] = true
     self.count = self.count + 1
     self.counts.connections = self.counts.connections + 1
     set_deadline(connection, self.header_timeout)
-    local guard <close> = setmetatable({}, { __close = function()
-      self.connections[connection] = nil
-      self.count = self.count - 1
-      gone(connection)
-      if connection.socket then connection.socket:ended() end
-      if self.count == 0 and self.stopped then self.stopped:broadcast() end
-      if next(self.connections) == nil and self.sweeper then
-        self.sweeper:invalidate()
-        self.sweeper = nil
-        set_next(self, math.huge)
-      end
-    end })
+    local guard <close> = setmetatable({}, {
+      __close = function()
+        self.connections[connection] = nil
+        self.count = self.count - 1
+        gone(connection)
+        if connection.socket then connection.socket:ended() end
+        if self.count == 0 and self.stopped then self.stopped:broadcast() end
+        if next(self.connections) == nil and self.sweeper then
+          self.sweeper:invalidate()
+          self.sweeper = nil
+          set_next(self, math.huge)
+        end
+      end,
+    })
     read_on(connection, stream)
   end
 end

@@ -1,20 +1,23 @@
--- runloop.http.files: files as answers, whole, in part, or not at all because the client has them.
+-- runloop.http.files: answers with a file: the whole, a part, or nothing if the client has it already.
 
 local native = require "runloop.http.native"
 
 local M = {}
 
 local TYPES = {
-  html = "text/html; charset=utf-8", htm = "text/html; charset=utf-8", css = "text/css; charset=utf-8", txt = "text/plain; charset=utf-8",
-  md = "text/markdown; charset=utf-8", js = "text/javascript; charset=utf-8", mjs = "text/javascript; charset=utf-8",
-  json = "application/json", xml = "application/xml", svg = "image/svg+xml", png = "image/png", jpg = "image/jpeg", jpeg = "image/jpeg",
-  gif = "image/gif", webp = "image/webp", avif = "image/avif", ico = "image/x-icon", woff = "font/woff", woff2 = "font/woff2", ttf = "font/ttf",
-  pdf = "application/pdf", zip = "application/zip", gz = "application/gzip", tar = "application/x-tar", wasm = "application/wasm",
-  mp3 = "audio/mpeg", ogg = "audio/ogg", wav = "audio/wav", mp4 = "video/mp4", webm = "video/webm", csv = "text/csv; charset=utf-8",
-  lua = "text/plain; charset=utf-8",
+  html = "text/html; charset=utf-8", htm = "text/html; charset=utf-8", css = "text/css; charset=utf-8",
+  txt = "text/plain; charset=utf-8", md = "text/markdown; charset=utf-8", js = "text/javascript; charset=utf-8",
+  mjs = "text/javascript; charset=utf-8", json = "application/json", xml = "application/xml", svg = "image/svg+xml",
+  png = "image/png", jpg = "image/jpeg", jpeg = "image/jpeg", gif = "image/gif", webp = "image/webp",
+  avif = "image/avif", ico = "image/x-icon", woff = "font/woff", woff2 = "font/woff2", ttf = "font/ttf",
+  pdf = "application/pdf", zip = "application/zip", gz = "application/gzip", tar = "application/x-tar",
+  wasm = "application/wasm", mp3 = "audio/mpeg", ogg = "audio/ogg", wav = "audio/wav", mp4 = "video/mp4",
+  webm = "video/webm", csv = "text/csv; charset=utf-8", lua = "text/plain; charset=utf-8",
 }
 
-local STATUS = { ENOENT = 404, ENOTDIR = 404, EISDIR = 404, ELOOP = 404, EXDEV = 404, ENAMETOOLONG = 404, EACCES = 403, EPERM = 403 }
+local STATUS = {
+  ENOENT = 404, ENOTDIR = 404, EISDIR = 404, ELOOP = 404, EXDEV = 404, ENAMETOOLONG = 404, EACCES = 403, EPERM = 403,
+}
 
 local function open(answer)
   if not answer.root then return native.open_file(answer.file) end
@@ -23,7 +26,7 @@ local function open(answer)
   return native.open_file(answer.root, path)
 end
 
--- Whether a list of tags, as in If-None-Match, has this one. Weakly compared.
+-- Whether a list of tags, as in If-None-Match, has this one. Weak tags match as well.
 local function has_tag(list, tag)
   if list:match "^%s*%*%s*$" then return true end
   for other in list:gmatch '"[^"]*"' do
@@ -32,7 +35,7 @@ local function has_tag(list, tag)
   return false
 end
 
--- first, last of one range of bytes; false if it cannot be; nil to send all.
+-- Returns the first and the last byte of a range; false if the file does not have it; nil to send the whole file.
 local function range_of(text, size)
   local first, last = text:match "^bytes=%s*(%d*)%-(%d*)%s*$"
   if not first or first == "" and last == "" or #first > 18 or #last > 18 then return nil end
@@ -47,9 +50,10 @@ local function range_of(text, size)
   return first, math.min(last, size - 1)
 end
 
--- What the kernel makes when it is read has no size before, or a wrong one, as in /proc and /sys; its text: nil if the size is right.
+-- Reads a file that the kernel generates, as in /proc and /sys: its size is 0 or wrong before it is read. Returns nil
+-- if the size is right.
 local PIECE <const>, MOST <const> = 65536, 16 << 20
-local function made_up(fd, size, name)
+local function read_generated(fd, size, name)
   local pieces, length = {}, 0
   repeat
     local bytes, code = native.read_file(fd, length, PIECE)
@@ -61,80 +65,101 @@ local function made_up(fd, size, name)
   return length ~= size and table.concat(pieces) or nil
 end
 
--- Sends a head with a text behind it, or only with how many bytes will be there.
+-- Sends a head with a text after it, or, if `body` is a number, only the head, with that length.
 local function send(request, status, headers, flags_of, body, content_type)
   local bytes = native.write_response(status, headers, flags_of(request, headers), body, content_type)
   request.status = status
   return request.connection.stream:write(bytes)
 end
 
--- `sending`: the functions that all answers share, and the length that the handler has announced. A range has a length
--- of its own.
-function M.send(request, answer, sending)
-  local flags_of, announced = sending.flags_of, sending.length
-  sending.settle(request)
-  request.response = true
-  local stream = request.connection.stream
-  local fd, size, seconds, nanoseconds, is_made_up = open(answer)
-  if not fd and size == "EISDIR" and answer.root and request.path:sub(-1) ~= "/" then
+-- Answers for a file that cannot be opened; `code` is the error's name.
+local function send_error(request, answer, code, flags_of)
+  if code == "EISDIR" and answer.root and request.path:sub(-1) ~= "/" then
     -- Relative links in its index need the slash.
     local url = request.path:gsub("[^/]+", function(name) return native.escape(name) end) .. "/"
     if request.query_string ~= "" then url = url .. "?" .. request.query_string end
     return send(request, 301, { location = url }, flags_of, 0)
   end
-  if not fd then
-    local status = STATUS[size] or 500
-    local text = status == 404 and "Not Found\n" or status == 403 and "Forbidden\n" or "Internal Server Error\n"
-    request.sent = #text
-    return send(request, status, nil, flags_of, text, "text/plain; charset=utf-8")
-  end
-  local guard <close> = setmetatable({}, { __close = function() if fd then native.close_file(fd) end end })
-  local text = is_made_up and made_up(fd, size, answer.file)
-  local tag = ('"%x-%x%05x"'):format(size, seconds, nanoseconds // 1000)
-  local headers = { etag = tag, ["last-modified"] = native.write_date(seconds), ["accept-ranges"] = "bytes",
-    ["content-type"] = answer.type or TYPES[(answer.file:match "%.(%w+)$" or ""):lower()] or answer.file:sub(-1) == "/" and TYPES.html
-      or answer.file == "" and TYPES.html or "application/octet-stream",
-    ["x-content-type-options"] = "nosniff" }
-  -- Nothing tells that it is the same as before, or part of it.
-  if text then headers.etag, headers["last-modified"], headers["accept-ranges"] = nil, nil, nil end
-  for name, value in pairs(answer.headers or {}) do headers[name] = value end
+  local status = STATUS[code] or 500
+  local text = status == 404 and "Not Found\n" or status == 403 and "Forbidden\n" or "Internal Server Error\n"
+  request.sent = #text
+  return send(request, status, nil, flags_of, text, "text/plain; charset=utf-8")
+end
 
-  -- In the order of RFC 9110, 13.2.2.
+-- Sends the text of a generated file. It has no tag and no date, so that conditions and ranges do not apply.
+local function send_generated(request, headers, text, sending)
+  local announced, flags_of = sending.length, sending.flags_of
+  if request.method == "HEAD" then return send(request, 200, headers, flags_of, announced or #text) end
+  if announced and announced ~= #text then return sending.send_part(request, 200, headers, text, nil, announced) end
+  request.sent = #text
+  return send(request, 200, headers, flags_of, text)
+end
+
+local function type_of(answer)
+  local ending, is_index = answer.file:match "%.(%w+)$" or "", answer.file == "" or answer.file:sub(-1) == "/"
+  return answer.type or TYPES[ending:lower()] or is_index and TYPES.html or "application/octet-stream"
+end
+
+-- Checks the request's conditions in the order of RFC 9110, 13.2.2. Returns 412, 304, or nil to send the file.
+local function failed_condition(request, tag, seconds)
   local asked = request.headers
-  if text then
-    if request.method == "HEAD" then return send(request, 200, headers, flags_of, announced or #text) end
-    if announced and announced ~= #text then return sending.send_part(request, 200, headers, text, nil, announced) end
-    request.sent = #text
-    return send(request, 200, headers, flags_of, text)
-  end
   local match, unmodified = asked["if-match"], asked["if-unmodified-since"]
   local date = not match and unmodified and native.read_date(unmodified)
-  if match and not has_tag(match, tag) or date and seconds > date then return send(request, 412, headers, flags_of, 0) end
-  if request.method == "GET" or request.method == "HEAD" then
-    local none, since = asked["if-none-match"], asked["if-modified-since"]
-    local is_same = none and has_tag(none, tag)
-    if not none and since then
-      local date = native.read_date(since)
-      is_same = date and seconds <= date
-    end
-    if is_same then
-      headers["content-type"], headers["accept-ranges"] = nil, nil
-      return send(request, 304, headers, flags_of, announced)
-    end
+  if match and not has_tag(match, tag) or date and seconds > date then return 412 end
+  if request.method ~= "GET" and request.method ~= "HEAD" then return nil end
+  local none, since = asked["if-none-match"], asked["if-modified-since"]
+  if none then return has_tag(none, tag) and 304 or nil end
+  date = since and native.read_date(since)
+  return date and seconds <= date and 304 or nil
+end
+
+-- Returns the range that the request asks for, as `range_of` does; nil without one.
+local function requested_range(request, headers, size, tag)
+  local asked = request.headers
+  local range, condition = request.method == "GET" and asked.range, asked["if-range"]
+  if not range or condition and condition ~= tag and condition ~= headers["last-modified"] then return nil end
+  return range_of(range, size)
+end
+
+-- Answers with a file. `sending` has the functions that all answers share, and the length that the handler has
+-- announced. A range has a length of its own.
+function M.send(request, answer, sending)
+  local flags_of, announced = sending.flags_of, sending.length
+  sending.settle(request)
+  request.response = true
+  local stream = request.connection.stream
+  local fd, size, seconds, nanoseconds
+  local is_generated
+  fd, size, seconds, nanoseconds, is_generated = open(answer)
+  if not fd then return send_error(request, answer, size, flags_of) end
+  local guard <close> = setmetatable({}, {
+    __close = function()
+      if fd then native.close_file(fd) end
+    end,
+  })
+  local text = is_generated and read_generated(fd, size, answer.file)
+  local tag = ('"%x-%x%05x"'):format(size, seconds, nanoseconds // 1000)
+  local headers = {
+    etag = tag, ["last-modified"] = native.write_date(seconds), ["accept-ranges"] = "bytes",
+    ["content-type"] = type_of(answer), ["x-content-type-options"] = "nosniff",
+  }
+  if text then headers.etag, headers["last-modified"], headers["accept-ranges"] = nil, nil, nil end
+  for name, value in pairs(answer.headers or {}) do headers[name] = value end
+  if text then return send_generated(request, headers, text, sending) end
+  local failed = failed_condition(request, tag, seconds)
+  if failed == 412 then return send(request, 412, headers, flags_of, 0) end
+  if failed then
+    headers["content-type"], headers["accept-ranges"] = nil, nil
+    return send(request, 304, headers, flags_of, announced)
   end
   local status, first, last = 200, 0, size - 1
-  local range = request.method == "GET" and asked.range
-  local condition = asked["if-range"]
-  if range and condition and condition ~= tag and condition ~= headers["last-modified"] then range = nil end
-  if range then
-    local from, to = range_of(range, size)
-    if from == false then
-      headers["content-range"] = ("bytes */%d"):format(size)
-      return send(request, 416, headers, flags_of, 0)
-    elseif from then
-      status, first, last = 206, from, to
-      headers["content-range"] = ("bytes %d-%d/%d"):format(first, last, size)
-    end
+  local from, to = requested_range(request, headers, size, tag)
+  if from == false then
+    headers["content-range"] = ("bytes */%d"):format(size)
+    return send(request, 416, headers, flags_of, 0)
+  elseif from then
+    status, first, last = 206, from, to
+    headers["content-range"] = ("bytes %d-%d/%d"):format(first, last, size)
   end
   local count = last - first + 1
   local length = status == 200 and announced or count

@@ -1,4 +1,4 @@
--- runloop.http.incoming: a request as its handler sees it.
+-- runloop.http.incoming: a request for its handler.
 
 local native = require "runloop.http.native"
 local rl = require "runloop"
@@ -7,16 +7,21 @@ local receiver = misuse.receiver
 
 local M = {}
 local unescape = native.unescape
-local KEEPS_ALIVE <const>, IS_UPGRADE <const>, EXPECTS_CONTINUE <const>, HAS_SLASHES <const>, IS_OLD <const> = 1, 2, 4, 8, 16
+local KEEPS_ALIVE <const>, IS_UPGRADE <const>, EXPECTS_CONTINUE <const> = 1, 2, 4
+local HAS_SLASHES <const>, IS_OLD <const> = 8, 16
 
 local Request = misuse.class("runloop.http.Incoming", { __name = "http request", __stays = true })
 M.Request = Request
 
 local function add_value(values, lists, name, value)
-  if values[name] == nil then values[name], lists[name] = value, { value } else lists[name][#lists[name] + 1] = value end
+  if values[name] == nil then
+    values[name], lists[name] = value, { value }
+  else
+    lists[name][#lists[name] + 1] = value
+  end
 end
 
--- "a=1&b=2": the first value of each name; and, behind it, the lists of all.
+-- Parses "a=1&b=2". Returns the first value of each name, and the lists of all values.
 local function parse_form(text)
   local values, lists = {}, {}
   for part in text:gmatch "[^&]+" do
@@ -27,10 +32,11 @@ local function parse_form(text)
 end
 M.parse_form = parse_form
 
--- What a request keeps without a name until somebody asks for it: as serving.c has it.
-local CONNECTION <const>, FLAGS <const>, HEAD <const>, ROUTE <const>, RESPONSE <const> = 1, 2, 3, 4, 5
+-- Indices of values that few requests need, as in serving.c.
+local CONNECTION <const>, FLAGS <const>, HEAD <const> = 1, 2, 3
+local ROUTE <const>, RESPONSE <const> = 4, 5
 
--- What is worked out when it is first asked for.
+-- Fields that are computed at first use.
 local LAZY = {
   connection = function(self) return self[CONNECTION] end,
   flags = function(self) return self[FLAGS] end,
@@ -51,7 +57,9 @@ local LAZY = {
   stream = function(self) return self.connection.stream end,
   cookies = function(self)
     local cookies = {}
-    for name, value in (self.headers.cookie or ""):gmatch '([^=; ]+)="?([^;"]*)"?' do cookies[name] = cookies[name] or value end
+    for name, value in (self.headers.cookie or ""):gmatch '([^=; ]+)="?([^;"]*)"?' do
+      cookies[name] = cookies[name] or value
+    end
     return cookies
   end,
   params = function() return {} end,
@@ -74,21 +82,26 @@ end
 
 function Request:__tostring() return ("http request %s %s"):format(self.method, self.target) end
 
--- What a request has that most have not. `length`: of the body, nil without one, -2 in chunks.
+-- Stores rarely used parts of a request. `length`: of the body; nil without a body, -2 if it is chunked.
 function M.complete(request, length, target, query)
   local path = request.path
   if target ~= path then request.target = target end
   if query ~= "" then request.query_string = query end
   if request.flags & HAS_SLASHES ~= 0 then
-    -- Zero bytes stand for slashes that were encoded, and divide nothing: routes decode them.
+    -- A zero byte is an encoded slash. It does not separate segments: routes decode it.
     request.coded_path, request.path = path, path:gsub("\0", "%%2F")
   end
-  if length == -2 then request.left, request.decoder = -1, native.chunks() elseif length then request.left, request.length = length, length end
+  if length == -2 then
+    request.left, request.decoder = -1, native.chunks()
+  elseif length then
+    request.left, request.length = length, length
+  end
 end
 
--- Bodies ------------------------------------------------------------------------------------------------------------------------
+-- Bodies --------------------------------------------------------------------------------------------------------------
 
--- What there is of the body, at most `max` bytes; "" if nothing is here yet, nil at its end; nil, message, code if it is bad.
+-- Returns bytes of the body that are there, at most `max`; "" if none has arrived, nil at the end; nil, message, code
+-- if it is bad.
 local function take(self, max)
   local connection = self.connection
   local buffer, position = connection.buffer, connection.position
@@ -106,7 +119,11 @@ local function take(self, max)
       self.problem, self.keeps_alive = "EBADMSG: the chunks of the body are not well-formed", false
       return nil, self.problem, "EBADMSG"
     end
-    if following > #buffer then connection.buffer, connection.position = "", 1 else connection.position = following end
+    if following > #buffer then
+      connection.buffer, connection.position = "", 1
+    else
+      connection.position = following
+    end
     self.is_read = is_done
     if #bytes > max then
       self.rest = bytes:sub(max + 1)
@@ -122,15 +139,19 @@ local function take(self, max)
   if count > self.left then count = self.left end
   self.left = self.left - count
   local bytes = buffer:sub(position, position + count - 1)
-  if position + count > #buffer then connection.buffer, connection.position = "", 1 else connection.position = position + count end
+  if position + count > #buffer then
+    connection.buffer, connection.position = "", 1
+  else
+    connection.position = position + count
+  end
   return bytes
 end
 
--- While somebody waits for bytes of a request.
+-- Open while a task waits for bytes of a request.
 local Waiting = {}
 function Waiting:__close() self.request.is_reading, self.request.reader = false, nil end
 
--- What whoever was cancelled has given back comes first.
+-- Bytes that a cancelled task has put back come first.
 local function next_bytes(self, max)
   local unread = self.unread
   if unread then
@@ -178,7 +199,11 @@ local function whole(self, settings, name)
   local max = misuse.options(settings, WHOLE, name, 1).max or math.huge
   if self.whole then return self.whole end
   local pieces, count = {}, 0
-  local guard <close> = setmetatable({}, { __close = function() if pieces[1] then self.unread = table.concat(pieces) .. (self.unread or "") end end })
+  local guard <close> = setmetatable({}, {
+    __close = function()
+      if pieces[1] then self.unread = table.concat(pieces) .. (self.unread or "") end
+    end,
+  })
   while true do
     local bytes, problem, code = next_bytes(self, 1 << 30)
     if not bytes then
@@ -208,7 +233,7 @@ function Request:form(settings)
   settings = misuse.options(settings, FORM, "request:form", 1)
   local kind = self.headers["content-type"] or ""
   if kind:lower():find "^multipart/form%-data" then
-    -- Of one that was cancelled the next goes on.
+    -- A call after a cancelled one continues its form.
     local form = self.form_so_far or { values = {}, lists = {} }
     self.form_so_far = form
     local is_good, problem = pcall(function()
@@ -221,7 +246,9 @@ function Request:form(settings)
       end
     end)
     if is_good then return form.values, form.lists end
-    if type(problem) ~= "string" or problem ~= self.is_malformed and problem ~= self.is_too_large then error(problem, 0) end
+    if type(problem) ~= "string" or problem ~= self.is_malformed and problem ~= self.is_too_large then
+      error(problem, 0)
+    end
     return nil, problem, problem:match "^%u+"
   end
   local text, problem, code = whole(self, settings.max and { max = settings.max }, "request:form")
@@ -242,7 +269,8 @@ function Request:chunks()
   end
 end
 
--- Throws the rest of the body away: true when that is done, nil while some of it has not come yet, false if it is too much.
+-- Discards the rest of the body. Returns true when that is done, nil if some of it has not arrived, false if it is too
+-- long.
 function Request:discard()
   if self.left == 0 then return true end
   if self.flags & EXPECTS_CONTINUE ~= 0 or self.is_too_large or self.problem or self.left > 262144 then return false end

@@ -1,4 +1,4 @@
--- runloop.http.log: a line for each request, in the format that every tool for such logs reads ("combined"), and its seconds.
+-- runloop.http.log: writes a line for each request, in the "combined" format that log tools read, and its seconds.
 
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
@@ -14,22 +14,26 @@ local function clean(text)
 end
 
 local function line_of(entry)
-  return ('%s - - [%s] "%s" %d %d "%s" "%s" %.6f\n'):format(entry.peer and entry.peer:gsub(":%d+$", "") or "-",
-    os.date("%d/%b/%Y:%H:%M:%S %z"), entry.method and clean(entry.method .. " " .. entry.target .. " HTTP/" .. entry.version) or "-",
+  local client = entry.peer and entry.peer:gsub(":%d+$", "") or "-"
+  local request = entry.method and clean(entry.method .. " " .. entry.target .. " HTTP/" .. entry.version) or "-"
+  return ('%s - - [%s] "%s" %d %d "%s" "%s" %.6f\n'):format(client, os.date("%d/%b/%Y:%H:%M:%S %z"), request,
     entry.status, entry.bytes, clean(entry.referer), clean(entry.agent), entry.seconds)
 end
 
--- What may keep a file from being opened, by its number.
-local ERRORS <const> = { [2] = "ENOENT", [5] = "EIO", [6] = "ENXIO", [13] = "EACCES", [20] = "ENOTDIR", [21] = "EISDIR", [23] = "ENFILE",
-  [24] = "EMFILE", [26] = "ETXTBSY", [28] = "ENOSPC", [30] = "EROFS", [36] = "ENAMETOOLONG", [40] = "ELOOP", [122] = "EDQUOT" }
+-- Codes for errors of opening a file, by their numbers.
+local ERRORS <const> = {
+  [2] = "ENOENT", [5] = "EIO", [6] = "ENXIO", [13] = "EACCES", [20] = "ENOTDIR", [21] = "EISDIR", [23] = "ENFILE",
+  [24] = "EMFILE", [26] = "ETXTBSY", [28] = "ENOSPC", [30] = "EROFS", [36] = "ENAMETOOLONG", [40] = "ELOOP",
+  [122] = "EDQUOT",
+}
 
 local function can_write(where)
   if io.type(where) then return io.type(where) == "file" end
   return misuse.method(where, "write")
 end
 
--- true: to standard error; a path: appended to that file; a file; or a function that gets a table. Returns a function or nil; or nil
--- and what is wrong.
+-- Opens a log. `where` is true for the standard error, a path to append to, an open file, or a function that receives a
+-- table. Returns a function; nil without a log; nil, message, code if the file cannot be opened.
 function M.open(where, name)
   if not where then return nil end
   local write
@@ -47,7 +51,8 @@ function M.open(where, name)
       file:setvbuf "line"
     elseif where ~= true then
       if not can_write(where) then
-        misuse.raise("%s: field 'access_log' must be true, a path, an open file or a function, got %s", name, misuse.describe(where))
+        local text = "%s: field 'access_log' must be true, a path, an open file or a function, got %s"
+        misuse.raise(text, name, misuse.describe(where))
       end
       file = where
     end
@@ -55,42 +60,44 @@ function M.open(where, name)
   end
   return function(connection, request, status, bytes, seconds)
     write {
-      peer = connection.stream:peer() or "unix:", method = request and request.method, target = request and request.target,
+      peer = connection.stream:peer() or "unix:", method = request and request.method,
+      target = request and request.target,
       version = request and request.version, status = status or 0, bytes = bytes or 0, seconds = seconds,
       referer = request and request.headers.referer, agent = request and request.headers["user-agent"],
     }
   end
 end
 
--- Recordings are told that a request is over.
+-- Records the end of a request.
 local function ended(connection, status)
   if connection.record then ends(connection.record, status or 0, status ~= nil and status >= 499) end
   connection.record = false
 end
 M.ended = ended
 
--- A request is over: recordings are told, and the log if there is one.
+-- Records the end of a request, and writes its line if there is a log.
 function M.done(connection, request, status)
   ended(connection, status)
   local log = connection.server.log
   if log then log(connection, request, status, request.sent, now() - connection.began) end
 end
 
--- Where the last error of a task happened, by its coroutine.
+-- The traceback of each task's last error, by its coroutine.
 local traces = setmetatable({}, { __mode = "k" })
 
--- For xpcall: the error stays as it is, also for variables that are closed because of it.
+-- For xpcall. The error stays as it is, also for `__close` functions that receive it.
 function M.explain(problem)
   local text = problem
   if type(problem) ~= "string" then
     local metatable = getmetatable(problem)
-    text = type(metatable) == "table" and metatable.__tostring and tostring(problem) or "(error object is a " .. type(problem) .. " value)"
+    local has_text = type(metatable) == "table" and metatable.__tostring
+    text = has_text and tostring(problem) or "(error object is a " .. type(problem) .. " value)"
   end
   traces[coroutine.running()] = debug.traceback(text, 2):gsub("\n\t%[rlhost%]:[^\n]*", "")
   return problem
 end
 
--- What `explain` has noted of the running task's error.
+-- Returns and clears the traceback that `explain` has noted for the running task.
 function M.take_trace()
   local running = coroutine.running()
   local trace = traces[running]
@@ -98,9 +105,9 @@ function M.take_trace()
   return trace
 end
 
--- The script is told of an error, and goes on. `where`: what has failed.
+-- Reports an error to the script, which goes on. `where`: what has failed.
 function M.tell(where, value, traceback)
-  -- Where the host has called a coroutine.wrap of the script, that puts the host's own line in front.
+  -- If the host has called the script's coroutine.wrap, the error has the host's position before it.
   if type(value) == "string" then value = value:gsub("^%[rlhost%]:%d+: ", "") end
   traceback = (traceback or tostring(value)):gsub("^%[rlhost%]:%d+: ", "")
   local handler = rl.on_error(nil)
@@ -112,6 +119,8 @@ function M.tell(where, value, traceback)
   end
 end
 
-function M.report(request, value, traceback) M.tell(("request %s %s"):format(request.method, request.target), value, traceback) end
+function M.report(request, value, traceback)
+  M.tell(("request %s %s"):format(request.method, request.target), value, traceback)
+end
 
 return M

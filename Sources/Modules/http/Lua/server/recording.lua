@@ -1,16 +1,16 @@
--- runloop.http.recording: what recordings tell of requests: method and path, how long, and what it came to. Never what is behind
--- the question mark, nor who asks.
+-- runloop.http.recording: requests in recordings: method and path, duration, and whether they failed. Queries,
+-- passwords and the client's address are left out.
 
 local native = require "runloop.http.native"
 local label, begins = native.label, native.begins
 
--- The labels of what was recorded lately, by method and path.
+-- The labels of recent requests, by method and path.
 local labels, count = {}, 0
 local MOST <const> = 1000
 
 local M = { ends = native.ends, labels = labels }
 
--- What stands for a method and a path in recordings.
+-- Returns the number of the label for a method and a path.
 function M.label(method, path)
   if count >= MOST then
     count = 0
@@ -30,10 +30,10 @@ function M.label(method, path)
   return number
 end
 
--- Returns what `ends` gets; nil when nothing is recorded.
+-- Returns the argument for `ends`; nil if nothing is recorded.
 function M.begins(method, path) return begins(M.label(method, path)) end
 
--- The same for an address: without names and passwords in it.
+-- Does the same for a URL, without the user and password in it.
 function M.begins_at(method, url)
   return M.begins(method, (url:match "^[^?#]*":gsub("^(%a[%w+.-]*://)[^/]*@", "%1")))
 end

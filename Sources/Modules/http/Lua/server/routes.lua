@@ -1,4 +1,4 @@
--- runloop.http.routes: which function answers which path.
+-- runloop.http.routes: finds the function for a path.
 
 local misuse = require "runloop.misuse"
 local belongs, label = require("runloop.http.native").belongs, require("runloop.http.recording").label
@@ -20,7 +20,9 @@ local function add(self, method, path, fn, name)
     local is_last = following > #rest and rest:sub(-1) ~= "/"
     if segment:sub(1, 1) == ":" then
       if #segment == 1 then raise("%s: a parameter without a name: %q", name, path) end
-      for _, other in ipairs(names) do if other == segment:sub(2) then raise("%s: a parameter that is there twice: %q", name, path) end end
+      for _, other in ipairs(names) do
+        if other == segment:sub(2) then raise("%s: a parameter that is there twice: %q", name, path) end
+      end
       names[#names + 1] = segment:sub(2)
       place.param = place.param or node()
       place = place.param
@@ -40,7 +42,7 @@ local function add(self, method, path, fn, name)
   place.methods = place.methods or {}
   if place.methods[method] then raise("%s: there is a route for %s %s already", name, method, path) end
   place.methods[method] = { fn = fn, names = names, path = path, has_rest = has_rest }
-  -- What has no parameters is found by one look.
+  -- A path without parameters is found with one look-up.
   if #names == 0 then self.exact[path] = place.methods end
 end
 
@@ -66,12 +68,14 @@ end
 function Routes:files(path, directory, extra)
   misuse.argument(directory, "string", "routes:files", 2)
   if type(path) ~= "string" or not path:find "/%*%w*$" then
-    raise("routes:files: argument #1 must be a path that ends in '/*', got " .. (type(path) == "string" and ("%q"):format(path) or misuse.describe(path)))
+    local given = type(path) == "string" and ("%q"):format(path) or misuse.describe(path)
+    raise("routes:files: argument #1 must be a path that ends in '/*', got " .. given)
   end
   local headers = misuse.options(extra, { headers = "table" }, "routes:files", 3).headers
   local rest = path:match "/%*(%w*)$"
   if rest == "" then rest = "rest" end
-  add(self, "GET", path, function(request) return { file = request.params[rest], root = directory, headers = headers } end, "routes:files")
+  local function file_of(request) return { file = request.params[rest], root = directory, headers = headers } end
+  add(self, "GET", path, file_of, "routes:files")
   return self
 end
 
@@ -90,7 +94,8 @@ misuse.methods(Routes, "routes")
 
 local function route_of(methods, method) return methods[method] or method == "HEAD" and methods.GET or methods.ANY end
 
--- The route of a method at a path, the most exact one that has it, and its parameters in `values`; in `others` what is there for other methods.
+-- Returns the most exact route for a method at a path, and puts its parameters into `values`. Routes for other methods
+-- at the path go into `others`.
 local function find(place, path, from, method, values, others)
   local segment, following = path:match("^([^/]*)/?()", from)
   local is_last = following > #path and path:sub(-1) ~= "/" or segment == "" and following > #path
@@ -129,7 +134,7 @@ local function allowed(others)
   return table.concat(list, ", ")
 end
 
--- Returns the methods that a handler, which may be routes, has at the path of a request whose method no route can have.
+-- Returns the methods for the path of a request with a method that routes cannot have. `handler` may be routes.
 function M.allow(handler, request)
   local others = {}
   if getmetatable(handler) == Routes and request.method ~= "CONNECT" then
@@ -139,7 +144,7 @@ function M.allow(handler, request)
   return table.concat(ORDER, ", ")
 end
 
--- Whether a segment would, with its encoded slashes decoded, be a way out of where it is.
+-- Whether a segment contains ".." or "." once its encoded slashes are decoded.
 local function leaves(coded)
   for segment in coded:gmatch "[^/]*%z[^/]*" do
     for piece in (segment .. "\0"):gmatch "([^%z]*)%z" do
@@ -165,7 +170,8 @@ local function answer(self, request)
     local params, names = {}, found.names
     for i = 1, #names do
       local value = values[i]
-      -- A slash that was encoded is one in a parameter; the rest of a path can be taken apart further, as the path itself.
+      -- An encoded slash becomes a slash in a parameter. The rest of a path keeps it encoded, since it may be split
+      -- further.
       if coded then value = value:gsub("\0", found.has_rest and i == #names and "%%2F" or "/") end
       params[names[i]] = value
     end
@@ -177,7 +183,7 @@ local function answer(self, request)
   return found.fn(request)
 end
 
--- Those that `use` has added come first, each around the next: fn(request, next).
+-- Calls the functions that `use` has added, each with the next as argument: fn(request, next).
 local function call_from(self, number, request)
   local before = self.before[number]
   if not before then return answer(self, request) end

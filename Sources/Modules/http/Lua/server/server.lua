@@ -1,4 +1,4 @@
--- runloop.http.server: who accepts connections, and what of them is to be known and ended.
+-- runloop.http.server: accepts connections, counts them, and ends them.
 
 local native = require "runloop.http.native"
 local rl = require "runloop"
@@ -18,16 +18,16 @@ local KNOWN = {
 }
 local PASSED_ON = { "tls", "backlog", "max_connections", "max_queue", "reuse_port", "mode", "name", "order" }
 
--- Its listener is what `loop:add` takes for it.
+-- `loop:add` uses the server's listener.
 local Server = misuse.class("runloop.http.Server", { __name = "http server", __stays = true, __item = "listener" })
 
--- The server ------------------------------------------------------------------------------------------------------------------
+-- The server ----------------------------------------------------------------------------------------------------------
 
 function Server:address()
   return self.listener and self.listener:address() or "memory"
 end
 
--- A stream from elsewhere becomes a connection of this server: for tests, and for listeners of one's own.
+-- Serves a stream from elsewhere as a connection: for tests, and for a script's own listeners.
 function Server:accept(stream)
   if type(stream) ~= "userdata" or not tostring(stream):find "^stream" then
     raise("server:accept: argument #1 must be a stream, got %s", misuse.describe(stream))
@@ -55,7 +55,7 @@ function Server:close()
   self.is_stopping = true
   self.note "stopping"
   if self.listener then self.listener:close() end
-  -- Those between two requests have nothing to finish.
+  -- Connections between two requests have nothing to finish.
   for connection in pairs(self.connections) do
     local request = connection.request
     if not request and connection.buffer == "" then
@@ -78,14 +78,16 @@ function Server:stop(seconds)
   while self.count > 0 and now() < date do
     self.stopped:wait(date < math.huge and date - now() or nil)
   end
-  -- One between two requests loses nothing, unless its answer is still to be sent.
+  -- A connection between two requests loses nothing, unless its answer is still being sent.
   local count = 0
   for connection in pairs(self.connections) do
-    if connection.request or connection.socket or connection.buffer ~= "" or (connection.stream:queue() or 0) > 0 then count = count + 1 end
+    if connection.request or connection.socket or connection.buffer ~= "" or (connection.stream:queue() or 0) > 0 then
+      count = count + 1
+    end
     connection.is_over = true
     connection.stream:abort()
   end
-  -- Those that are still in their handshake.
+  -- Connections that are still in their TLS handshake.
   if self.listener then self.listener:stop(0) end
   if count == 0 then return true end
   return nil, count == 1 and "1 request was cut off" or ("%d requests were cut off"):format(count)
@@ -97,7 +99,7 @@ function Server:__tostring()
   return ("http server (%s, %s%s)"):format(self:address(), self.is_stopping and "closed, " or "", self.made_at)
 end
 
--- For what the server calls of the script's beside its handler: an error is told, and ends no more than one of the handler's.
+-- Calls functions of the script other than its handler, such as `sni`: an error is reported, and ends only this call.
 local function attempt_for(self)
   local function tell(is_good, ...)
     if is_good then return true, ... end
@@ -112,7 +114,7 @@ end
 
 local function tls_of(tls, header_timeout)
   if type(tls) ~= "table" then return tls end
-  -- A client that does not even begin has as much time as for a head.
+  -- A handshake has the same time limit as the head of a request.
   local copy = { protocols = { "http/1.1" }, timeout = header_timeout > 0 and header_timeout or nil }
   for name, value in pairs(tls) do copy[name] = value end
   return copy
@@ -124,14 +126,15 @@ function M.serve(where, settings, handler)
   misuse.fields(settings, KNOWN, "http.serve")
   if not misuse.is_callable(handler) then misuse.wrong("http.serve", "the handler", "a function or routes", handler) end
   local self = setmetatable({
-    handler = handler, connections = {}, count = 0, site = native.site(), made_at = misuse.made_at(), next_sweep = math.huge, loop = rl.current(),
+    handler = handler, connections = {}, count = 0, site = native.site(), made_at = misuse.made_at(),
+    next_sweep = math.huge, loop = rl.current(),
     modes = misuse.modes(settings.modes, "http.serve"),
     counts = { connections = 0, errors = 0, refused = 0, cancelled = 0, bytes = 0 },
     header_timeout = settings.header_timeout or 10, request_timeout = settings.request_timeout or 0,
     idle_timeout = settings.idle_timeout or 60, max_header = settings.max_header or 32768,
     max_fields = settings.max_fields or 256, max_body = settings.max_body or 8 << 20,
   }, Server)
-  -- How long a request may take, or stand still.
+  -- The limit for a request, or for the time that it stands still.
   local patience = self.request_timeout > 0 and self.request_timeout or self.idle_timeout
   self.patience = patience > 0 and patience or math.huge
   local problem, code
@@ -146,14 +149,14 @@ function M.serve(where, settings, handler)
   is_good, listener, problem, code = pcall(native.internals.serve, where, passed, self.serve, "http.serve",
     passed.tls and attempt_for(self), passed.tls and connections.on_text(self))
   if not is_good then
-    -- What is wrong is the caller's, under the name that the caller knows.
+    -- The error is the caller's mistake, and has to name the function that the caller has called.
     if type(listener) ~= "string" then error(listener, 0) end
     raise((listener:gsub("^.-net%.serve: ", "http.serve: ")))
   elseif not listener then
     return nil, problem, code
   end
   self.listener = listener
-  -- Nothing has come yet: the loop has not run since.
+  -- No connection is lost: the loop has not run since.
   if settings.modes then
     self.loop:remove(listener, "common")
     self.loop:add(listener, self.modes)

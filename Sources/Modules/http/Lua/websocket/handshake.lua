@@ -1,4 +1,4 @@
--- runloop.http.handshake: how a request becomes a WebSocket, at both ends.
+-- runloop.http.handshake: turns a request into a WebSocket, at both ends.
 
 local native = require "runloop.http.native"
 local rl = require "runloop"
@@ -8,7 +8,8 @@ local websocket = require "runloop.http.websocket"
 
 local M = {}
 
--- Whether a list of extensions offers what is spoken here: no context is taken over, windows of every size.
+-- Returns the extension to agree on, if a list of offers has a suitable one: without context takeover, with any window
+-- size.
 local function agree(offers)
   for offer in offers:gmatch "[^,]+" do
     local name, parameters = offer:match "^%s*([%w-]+)%s*(.*)$"
@@ -29,8 +30,7 @@ local function list_has(list, word)
   end
 end
 
--- The set of the protocols that a field offers. Their names are compared as they are spelled: clients refuse another
--- spelling.
+-- Returns the set of protocols that a field offers. Names are case-sensitive: clients refuse another spelling.
 local function protocols_in(field)
   local offered = {}
   for protocol in tostring(field or ""):gmatch "[^,%s]+" do offered[protocol] = true end
@@ -51,7 +51,7 @@ function incoming.Request:websocket(settings)
   elseif headers["sec-websocket-version"] ~= "13" then
     status, text, extra = 426, "Only version 13 is spoken here\n", { ["sec-websocket-version"] = "13" }
   elseif self.flags & HAS_BODY ~= 0 then
-    -- Whoever else has read it may take it for frames, or for a request.
+    -- A proxy or a handler that has read the body may have taken it for frames, or for a request.
     status, text = 400, "A WebSocket's request has no body\n"
   elseif not key or #key ~= 24 or not key:find "^[%w+/]+==$" then
     status, text = 400, "Not a WebSocket key\n"
@@ -83,22 +83,26 @@ function incoming.Request:websocket(settings)
   socket.protocol = answer["sec-websocket-protocol"]
   socket.written_before = stream:bytes_written() + stream:queue()
   self.socket, connection.socket = socket, socket
-  -- What has come behind the request is the socket's already; the connection's task goes on with it.
-  self.response = setmetatable({}, { __index = { finish = function()
+  -- Bytes after the request belong to the socket. The connection's task continues with it.
+  local function finish()
     if not socket.is_over then socket:go_away() end
     return true
-  end } })
+  end
+  self.response = setmetatable({}, { __index = { finish = finish } })
   if connection.buffer ~= "" then
-    socket.buffer, socket.position, connection.buffer, connection.position = connection.buffer, connection.position, "", 1
+    socket.buffer, socket.position = connection.buffer, connection.position
+    connection.buffer, connection.position = "", 1
     websocket.take_all(socket)
   end
   return socket
 end
 
--- The other end: over a stream that is connected already. nil, message, code.
+-- Makes the client's handshake over a connected stream. Returns a socket; or nil, message, code.
 function M.connect(stream, target, host, settings)
   local key = native.random_key()
-  local headers = { upgrade = "websocket", connection = "Upgrade", ["sec-websocket-key"] = key, ["sec-websocket-version"] = "13" }
+  local headers = {
+    upgrade = "websocket", connection = "Upgrade", ["sec-websocket-key"] = key, ["sec-websocket-version"] = "13",
+  }
   local compresses = settings.compress ~= false and native.deflate(false, false, 15) ~= nil
   if compresses then
     headers["sec-websocket-extensions"] = "permessage-deflate; client_no_context_takeover; server_no_context_takeover"
@@ -111,7 +115,8 @@ function M.connect(stream, target, host, settings)
     stream:abort()
     return nil, name .. ": " .. text, name
   end
-  local buffer, following, status, _, fields, heads = "", nil, nil, nil, nil, 0
+  local buffer, heads = "", 0
+  local following, status, _, fields
   while true do
     local bytes
     bytes, problem, code = stream:read(65536, { timeout = settings.timeout or 30 })
@@ -122,23 +127,25 @@ function M.connect(stream, target, host, settings)
     end
     buffer = buffer .. bytes
     following, status, problem, _, fields = native.read_response(buffer, 1, 65536)
-    -- What is told before it, as 103 is, is not the answer.
+    -- An interim answer, such as 103, is not the answer.
     while following and status < 200 and status ~= 101 do
       buffer, heads = buffer:sub(following), heads + 1
-      if heads > 16 then return fail("EPROTO", "the server tells too much before its answer") end
+      if heads > 16 then return fail("EPROTO", "the server sends too many interim answers") end
       following, status, problem, _, fields = native.read_response(buffer, 1, 65536)
     end
-    if following == false then return fail("EBADMSG", "the server's answer is no HTTP: " .. tostring(problem)) end
+    if following == false then return fail("EBADMSG", "the server's answer is not HTTP: " .. tostring(problem)) end
     if following then break end
   end
-  if status ~= 101 or not list_has(fields.upgrade, "websocket") or fields["sec-websocket-accept"] ~= native.accept_key(key) then
+  local is_switched = status == 101 and list_has(fields.upgrade, "websocket")
+  if not is_switched or fields["sec-websocket-accept"] ~= native.accept_key(key) then
     return fail("EPROTO", ("the server does not speak WebSocket here (%d %s)"):format(status, problem))
   end
   local extension = fields["sec-websocket-extensions"]
-  if extension and (not compresses or not extension:find "^%s*permessage%-deflate" or not extension:find "server_no_context_takeover") then
+  if extension and (not compresses or not extension:find "^%s*permessage%-deflate"
+    or not extension:find "server_no_context_takeover") then
     return fail("EPROTO", "the server has chosen an extension that was not offered")
   end
-  -- Two fields are a list here, which nobody has offered either.
+  -- Two fields are joined to a list, which was not offered either.
   local protocol = fields["sec-websocket-protocol"]
   if protocol and not protocols_in(headers["sec-websocket-protocol"])[protocol] then
     return fail("EPROTO", "the server has chosen a protocol that was not offered: " .. protocol)

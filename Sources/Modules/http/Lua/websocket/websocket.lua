@@ -8,13 +8,14 @@ local raise, receiver = misuse.raise, misuse.receiver
 
 local M = {}
 local read_frame, write_frame, check_utf8 = native.read_frame, native.write_frame, native.check_utf8
-local CONTINUATION <const>, TEXT <const>, BINARY <const>, CLOSE <const>, PING <const>, PONG <const> = 0, 1, 2, 8, 9, 10
+local CONTINUATION <const>, TEXT <const>, BINARY <const> = 0, 1, 2
+local CLOSE <const>, PING <const>, PONG <const> = 8, 9, 10
 
 local Socket = misuse.class("runloop.http.WebSocket", { __name = "websocket", __stays = true })
 
 local KNOWN = { max_message = "count", compress = "boolean", protocols = "table", close_timeout = "seconds" }
 
--- The options of a WebSocket: checked, and never nil.
+-- Returns the checked options of a WebSocket, never nil.
 function M.options(settings, known, name, number)
   settings = misuse.options(settings, known or KNOWN, name, number)
   local protocols, count = settings.protocols or {}, 0
@@ -25,12 +26,14 @@ function M.options(settings, known, name, number)
     end
   end
   local has_length, length = pcall(function() return #protocols end)
-  if not has_length or length ~= count then raise("%s: field 'protocols' must be a list of names without gaps", name) end
+  if not has_length or length ~= count then
+    raise("%s: field 'protocols' must be a list of names without gaps", name)
+  end
   if settings.headers then require("runloop.http.answer").check_fields(settings.headers, name) end
   return settings
 end
 
--- Messages do not refer to each other, so one compressor is enough for all sockets of a thread.
+-- Each message is compressed independently, so that one compressor serves all sockets of a thread.
 local shared = {}
 local function zlib(compresses)
   local name = compresses and "deflate" or "inflate"
@@ -43,23 +46,24 @@ end
 
 local function new(stream, is_client, settings, compresses)
   return setmetatable({
-    stream = stream, is_client = is_client, compresses = compresses, max = settings.max_message or 1 << 20, buffer = "", position = 1,
-    first = 1, last = 0, inbox = {}, queued = 0, close_timeout = settings.close_timeout or 5, arrived = misuse.condition "socket:receive",
+    stream = stream, is_client = is_client, compresses = compresses, max = settings.max_message or 1 << 20,
+    buffer = "", position = 1, first = 1, last = 0, inbox = {}, queued = 0,
+    close_timeout = settings.close_timeout or 5, arrived = misuse.condition "socket:receive",
   }, Socket)
 end
 
 function Socket:__tostring() return "websocket" end
 
--- Sending ---------------------------------------------------------------------------------------------------------------------
+-- Sending -------------------------------------------------------------------------------------------------------------
 
--- By `write`, which waits while the other side is slow, or by `queue`, which does not.
+-- `write` waits while the peer is slow; `queue` does not.
 local function send(self, code, payload, queues)
   local is_compressed = false
   if self.compresses and code <= BINARY and #payload >= 64 then
     local deflate = zlib(true)
     local bytes = deflate.step(payload, false)
     deflate.reset()
-    -- Without the empty block at the end, as the standard has it.
+    -- RFC 7692 omits the empty block at the end.
     if bytes and #bytes - 4 < #payload then payload, is_compressed = bytes:sub(1, -5), true end
   end
   local stream, frame = self.stream, write_frame(code, payload, self.is_client, is_compressed)
@@ -80,7 +84,9 @@ local function send_message(self, text, kind, name, queues)
   end
   if kind == nil then kind = "text" end
   if kind ~= "text" and kind ~= "binary" then misuse.wrong(name, "argument #2", '"text" or "binary"', kind) end
-  if kind == "text" and check_utf8(0, text) ~= 0 then raise("%s: argument #1 is not UTF-8; send it as \"binary\"", name) end
+  if kind == "text" and check_utf8(0, text) ~= 0 then
+    raise("%s: argument #1 is not UTF-8; send it as \"binary\"", name)
+  end
   if self.close_sent or self.is_over then return closed(self) end
   return send(self, kind == "text" and TEXT or BINARY, text, queues)
 end
@@ -92,7 +98,9 @@ function Socket:queue(text, kind) return send_message(self, text, kind, "socket:
 function Socket:ping(text)
   receiver(self, Socket, "socket:ping")
   text = text or ""
-  if type(text) ~= "string" or #text > 125 then raise("socket:ping: argument #1 must be a string of at most 125 bytes") end
+  if type(text) ~= "string" or #text > 125 then
+    raise("socket:ping: argument #1 must be a string of at most 125 bytes")
+  end
   if self.close_sent or self.is_over then return closed(self) end
   return send(self, PING, text)
 end
@@ -100,10 +108,11 @@ end
 local function send_close(self, code, reason)
   if self.close_sent or self.is_over then return end
   self.close_sent = true
-  self.stream:queue(write_frame(CLOSE, code and string.pack(">I2", code) .. (reason or "") or "", self.is_client, false))
+  local payload = code and string.pack(">I2", code) .. (reason or "") or ""
+  self.stream:queue(write_frame(CLOSE, payload, self.is_client, false))
 end
 
--- Receiving -------------------------------------------------------------------------------------------------------------------
+-- Receiving -----------------------------------------------------------------------------------------------------------
 
 local function over(self, problem, code)
   if self.is_over then return end
@@ -114,7 +123,7 @@ end
 
 local function lost(self) over(self, "ECONNRESET: the websocket ended without a close frame", "ECONNRESET") end
 
--- Its connection is no more. Who has said good-bye is told of no error.
+-- The connection has ended, which is an error unless the socket has sent a close frame.
 function Socket:ended()
   if self.close_sent then over(self) else lost(self) end
 end
@@ -129,7 +138,7 @@ local function break_off(self, code, problem)
   return false
 end
 
--- What a message takes beside its text, about: empty ones must not come without end.
+-- The approximate size of an empty message, so that a limit holds for these, too.
 local EACH <const> = 64
 
 local function deliver(self, kind, text)
@@ -155,9 +164,10 @@ local function complete(self, kind, pieces, is_compressed)
   return true
 end
 
--- Codes that may be on the wire: RFC 6455, 7.4.
+-- Codes that may be in a close frame: RFC 6455, 7.4.
 local function is_close_code(code)
-  return code >= 1000 and code <= 1014 and code ~= 1004 and code ~= 1005 and code ~= 1006 or code >= 3000 and code <= 4999
+  local is_reserved = code == 1004 or code == 1005 or code == 1006
+  return code >= 1000 and code <= 1014 and not is_reserved or code >= 3000 and code <= 4999
 end
 
 local function take_close(self, payload)
@@ -175,7 +185,7 @@ local function take_close(self, payload)
   return false
 end
 
--- One frame. Returns whether to go on.
+-- Handles one frame. Returns whether to go on.
 local function take(self, code, payload, is_final, is_compressed)
   if code == PING then
     if not self.close_sent then self.stream:queue(write_frame(PONG, payload, self.is_client, false)) end
@@ -185,7 +195,7 @@ local function take(self, code, payload, is_final, is_compressed)
   elseif code == CLOSE then
     return take_close(self, payload)
   elseif code == CONTINUATION then
-    if not self.kind then return break_off(self, 1002, "a continuation of nothing") end
+    if not self.kind then return break_off(self, 1002, "a continuation without a message") end
     if is_compressed then return break_off(self, 1002, "a reserved bit is set") end
   else
     if self.kind then return break_off(self, 1002, "a message within another one") end
@@ -199,7 +209,7 @@ local function take(self, code, payload, is_final, is_compressed)
   if self.size > self.max then return break_off(self, 1009, "a message that is too long") end
   if payload ~= "" then self.pieces[#self.pieces + 1] = payload end
   if self.kind == TEXT and not self.is_deflated then
-    -- What is wrong is wrong at once, not when the message ends.
+    -- Errors in the text are reported at once, not at the end of the message.
     self.utf8 = check_utf8(self.utf8, payload)
     if not self.utf8 or is_final and self.utf8 ~= 0 then return break_off(self, 1007, "text that is not UTF-8") end
   end
@@ -211,10 +221,12 @@ local function take(self, code, payload, is_final, is_compressed)
   return true
 end
 
--- Takes all whole frames of what has been read.
+-- Handles all complete frames in the buffer.
 local function take_all(self)
   while not self.is_over do
-    local following, code, payload, is_final, is_compressed =
+    local following, code, payload
+    local is_final, is_compressed
+    following, code, payload, is_final, is_compressed =
       read_frame(self.buffer, self.position, not self.is_client, self.max, self.compresses)
     if following == nil then
       self.missing = code
@@ -227,16 +239,19 @@ local function take_all(self)
   end
 end
 
--- The reader of the stream: answers pings and collects messages until the end. `connection` has what came with the handshake.
+-- Reads the stream to its end: answers pings and collects messages. `connection` has bytes that came with the
+-- handshake.
 function Socket:read_on(stream, connection)
   if connection then
     self.buffer, self.position = self.buffer:sub(self.position) .. connection.buffer:sub(connection.position), 1
     connection.buffer, connection.position = "", 1
   end
-  local guard <close> = setmetatable({}, { __close = function() lost(self) end })
+  local guard <close> = setmetatable({}, {
+    __close = function() lost(self) end,
+  })
   take_all(self)
   while not self.is_over do
-    -- More than that waits in the kernel, and at the peer.
+    -- Further bytes wait in the kernel, and at the peer.
     while self.queued >= self.max and not self.is_over do
       self.room = self.room or rl.condition()
       self.room:wait()
@@ -247,7 +262,7 @@ function Socket:read_on(stream, connection)
       self.buffer, self.position = bytes, 1
       take_all(self)
     else
-      -- A long frame comes in many pieces: they are put together once.
+      -- The pieces of a long frame are joined once.
       self.parts = self.parts or { self.buffer:sub(self.position) }
       self.parts[#self.parts + 1] = bytes
       self.missing = self.missing - #bytes
@@ -265,7 +280,9 @@ function Socket:receive(timeout)
   if self.receiver then misuse.second_reader("socket:receive", self.receiver) end
   local date = timeout and rl.now() + timeout
   local heard <close> = hearing(self.stream)
-  local waiting <close> = self.first > self.last and setmetatable({}, { __close = function() self.receiver = nil end }) or nil
+  local waiting <close> = self.first > self.last and setmetatable({}, {
+    __close = function() self.receiver = nil end,
+  }) or nil
   if waiting then self.receiver = coroutine.running() end
   while self.first > self.last do
     if self.is_over then
@@ -292,7 +309,7 @@ function Socket:messages(settings)
   end
 end
 
--- Says good-bye, and waits for the other side to do so, a few seconds.
+-- Sends a close frame, and waits a few seconds for the peer's.
 function Socket:close(code, reason)
   receiver(self, Socket, "socket:close")
   if code ~= nil and (math.type(code) ~= "integer" or not is_close_code(code)) then
@@ -305,7 +322,7 @@ function Socket:close(code, reason)
     send_close(self, code or 1000, reason)
     local date = rl.now() + self.close_timeout
     while not self.is_over and rl.now() < date do
-      -- What still comes is nobody's.
+      -- Messages that still arrive are dropped.
       self.first, self.last, self.inbox, self.queued = 1, 0, {}, 0
       if self.room then self.room:broadcast() end
       self.arrived:wait(date - rl.now())
@@ -316,7 +333,7 @@ function Socket:close(code, reason)
   return true
 end
 
--- At the end of a block nothing can wait.
+-- Closes without waiting: the end of a block must not wait.
 function Socket:go_away(code)
   send_close(self, code or self.is_client and 1000 or 1001)
 end
@@ -331,11 +348,12 @@ function Socket:is_open()
   return not self.is_over and not self.close_sent
 end
 
--- What a client has of its socket: the task that reads has the socket itself, and would keep for ever what nobody else has any more.
+-- The client's handle of a socket. The task that reads refers to the socket itself, which could never be collected
+-- without a handle.
 local methods = {}
 local Handle = misuse.class("runloop.http.WebSocket", { __name = "websocket", __stays = true }, methods)
 
--- While a call waits, its handle is in use.
+-- Keeps the handle alive while a call waits.
 local function keep(_, ...) return ... end
 
 for _, name in ipairs { "send", "queue", "ping", "receive", "close", "is_open" } do
@@ -350,7 +368,7 @@ end
 
 function Handle:__index(name) return methods[name] or rawget(self, "core")[name] end
 function Handle:__close() Socket.__close(self.core) end
--- While the state is closed, nothing is left to be ended.
+-- When the Lua state is closed, the socket has ended already.
 function Handle:__gc() pcall(Socket.__close, self.core) end
 Handle.__tostring = Socket.__tostring
 

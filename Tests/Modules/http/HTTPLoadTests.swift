@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// `runloop.http` under load, with real sockets: what the kernel is asked to do, and what remains of clients.
+/// `runloop.http` under load, with real sockets: the number of system calls, and the memory that clients leave behind.
 @Suite("HTTP under load", .timed)
 struct HTTPLoadTests {
     private static let hasStrace = FileManager.default.isExecutableFile(atPath: "/usr/bin/strace")

@@ -6,7 +6,7 @@ local net = require "runloop.net"
 local http = require "runloop.http"
 local support = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../../Support/support.lua")
 
--- What a handler finds in a body that comes in pieces of so many bytes, each after a second.
+-- Returns the handler's result for a body that arrives in pieces of `size` bytes, one each second.
 local function found(handler, kind, body, size)
   local result
   local server = http.serve("memory", function(request)
@@ -26,7 +26,7 @@ local function found(handler, kind, body, size)
   return table.unpack(result, 1, result.n)
 end
 
--- Calls it with a little time, again and again, until it has an answer.
+-- Calls a function with a short time limit until it returns a result.
 local function insist(fn, ...)
   local result
   repeat result = table.pack(rl.timeout(0.3, fn, ...)) until result[1]

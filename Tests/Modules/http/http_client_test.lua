@@ -90,7 +90,7 @@ t.describe("requests", function()
     far:close()
   end)
 
-  t.it("follow redirects, so many of them", function()
+  t.it("follow redirects, up to a limit", function()
     local answer = http.get(base .. "/away")
     t.equal({ answer.status, answer.body, answer.url, answer.redirects }, { 200, "hello", base .. "/hello", 1 })
     t.equal(http.get(base .. "/away", { follow = 0 }).status, 302)
@@ -161,7 +161,7 @@ t.describe("answers that are read piece by piece", function()
       t.equal(lines, count)
       return os.clock() - began
     end
-    -- Sixteen times the lines took two hundred times as long.
+    -- A quadratic algorithm took 200 times as long for sixteen times the lines.
     local few = seconds(10000)
     t.truthy(seconds(160000) < 60 * math.max(few, 0.002))
   end)
@@ -258,7 +258,7 @@ t.describe("what goes wrong is an answer", function()
     t.eventually(function() return server:statistics().active == 0 end)
   end)
 
-  -- Needs a name server, which only root can put in the place of the system's, for one process.
+  -- Needs a name server, which only root can configure for one process.
   local hosts = [[
     local rl, net, http = require "runloop", require "runloop.net", require "runloop.http"
     local silent = assert(net.datagram { host = "127.77.0.1", port = 53 })
@@ -332,7 +332,7 @@ t.describe("a client in a mode of its own", function()
 end)
 
 t.describe("proxies", function()
-  -- What a proxy has seen of requests, and the proxy: it forwards, or opens tunnels.
+  -- A proxy that forwards, or opens tunnels, and the requests that it has received.
   local function proxy()
     local seen = {}
     local listener = assert(net.serve("127.0.0.1:0", function(stream)
@@ -412,13 +412,13 @@ t.describe("proxies", function()
     t.equal(seen, { "CONNECT -" })
     local other = url:gsub("127.0.0.1", "localhost", 1)
     t.equal(client:get(other).body, "TLSv1.3")
-    -- What is wrong with which certificate.
+    -- Errors name the certificate and the problem.
     t.equal(table.pack(http.get(url)),
       { nil, ("TLS_CERTIFICATE: SSL certificate problem: self-signed certificate (depth 0, CN=localhost, %s)"):format(url), "TLS_CERTIFICATE", n = 3 })
     client:close()
     listener:stop(0)
     secure:stop(0)
-    -- Somebody who speaks no TLS learns which URL to ask for; `net.serve` says nothing.
+    -- A client that speaks HTTP without TLS receives the URL to use; `net.serve` sends nothing.
     local port = { tls = { certificate = path .. "/cert.pem", key = path .. "/key.pem" } }
     local only_tls <close> = assert(http.serve("127.0.0.1:0", port, function() return "over TLS" end))
     local silent_port <close> = assert(net.serve("127.0.0.1:0", port, function(stream) stream:write "over TLS" end))
@@ -443,12 +443,12 @@ t.describe("proxies", function()
     t.equal({ said(silent_port:address(), "GET / HTTP/1.1\r\nHost: x\r\n\r\n") }, {})
     t.equal(http.get("https://" .. where, { tls = { ca = path .. "/cert.pem" } }).body, "over TLS")
     t.equal(only_tls:statistics().refused, 6)
-    -- Who does not begin at all has as much time as for a head, and not ten seconds.
+    -- The handshake has the time limit of a head, not the default of ten seconds.
     local hasty <close> = assert(http.serve("127.0.0.1:0", { header_timeout = 0.1, tls = { certificate = path .. "/cert.pem",
       key = path .. "/key.pem" } }, function() return "" end))
     local silent, start = assert(net.connect(hasty:address())), rl.now()
     silent:read()
-    -- Neither does it wait for the client's own end, which takes two seconds.
+    -- Nor does it wait for the client's own end, which takes two seconds.
     t.truthy(rl.now() - start < 1.9)
     silent:abort()
   end)

@@ -9,7 +9,7 @@ local native = require "runloop.http.native"
 local function gzip(text) return native.deflate(true, true, 15)(text, true) end
 local function deflate(text) return native.deflate(true, false, 15)(text, true) end
 
--- zlib's head and tail around the raw stream.
+-- Puts zlib's head and tail around the raw stream.
 local function zlib(text)
   local a, b = 1, 0
   for i = 1, #text do
@@ -23,7 +23,7 @@ local TEXT = {}
 for i = 1, 5000 do TEXT[i] = ("%d %d\n"):format(i, i * i % 977) end
 TEXT = table.concat(TEXT)
 
--- What a server has sent that answers with this body, and what it was asked.
+-- The fields that the server has received; it answers with this body.
 local asked
 local function served(fields, body, request)
   local listener <close> = net.serve("127.0.0.1:0", function(stream)
@@ -55,7 +55,7 @@ t.describe("an answer that is compressed", function()
     t.equal(body_of("", TEXT), TEXT)
     t.equal(body_of(field "gzip, deflate", zlib(gzip(TEXT))), TEXT)
     t.equal(body_of(field "gzip" .. "X: y\r\n" .. field "gzip", gzip(gzip(TEXT))), TEXT)
-    -- Several members, and what some put behind the end.
+    -- Several members, and padding after the end, which some servers send.
     t.equal(body_of(field "gzip", gzip(TEXT) .. gzip "" .. gzip "more" .. "\0\0\0"), TEXT .. "more")
     t.equal(body_of(field "gzip", ""), "")
     t.equal(served(field "gzip", "", { method = "HEAD" }).status, 200)
@@ -68,7 +68,7 @@ t.describe("an answer that is compressed", function()
     t.equal(body_of(field "gzip", bytes, { headers = { ["accept-encoding"] = "gzip;q=0.5" } }), TEXT)
     t.equal(body_of(field "gzip", bytes, { headers = { ["accept-encoding"] = false } }), TEXT)
     t.falsy(asked:lower():find("accept-encoding", 1, true))
-    -- Others are libcurl's.
+    -- libcurl decodes other encodings.
     t.equal(body_of(field "br", "\x0b\x02\x80hello\x03", { headers = { ["accept-encoding"] = "br, gzip" } }), "hello")
     t.equal(body_of(field "gzip", bytes, { headers = { ["accept-encoding"] = "br, gzip" } }), TEXT)
   end)
@@ -84,7 +84,7 @@ t.describe("an answer that is compressed", function()
     end
   end)
 
-  t.it("that is no such thing is none", function()
+  t.it("that is not compressed is an error", function()
     local bytes = gzip(TEXT)
     for _, bad in ipairs { "hello", "\x1f\x8b\8\0", bytes:sub(1, 5000) .. "nonsense" .. bytes:sub(5009), bytes:sub(1, -9) .. "\0\0\0\0\0\0\0\0" } do
       local problem, code = body_of(field "gzip", bad)

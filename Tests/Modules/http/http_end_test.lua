@@ -43,7 +43,7 @@ t.describe("requests that are open when the program ends", function()
   end
 
   for _, how in ipairs { "exit", "shutdown", "TERM", "INT" } do
-    t.it("by " .. how .. " are no errors", REAL, function() t.equal(ended(how).errors, "") end)
+    t.it("by " .. how .. " are not errors", REAL, function() t.equal(ended(how).errors, "") end)
   end
 
   t.it("tell errors of their own", REAL, function()

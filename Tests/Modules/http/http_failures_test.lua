@@ -1,4 +1,4 @@
--- runloop.http: answers that are cut off behind TLS, and want of what is needed to connect.
+-- runloop.http: answers that are cut off within TLS, and connections that fail for lack of memory or descriptors.
 
 local t = require "runloop.test"
 local rl = require "runloop"
@@ -22,7 +22,7 @@ t.describe("an answer over TLS that nothing but its connection ends", function()
     ["/none"] = "HTTP/1.1 204 No Content\r\n\r\n",
   }
 
-  -- Each connection goes through a proxy, which ends it when there was nothing for a while; the server itself ends TLS only when asked to.
+  -- Each connection goes through a proxy, which ends it after a silence. The server ends TLS only on request.
   local function serve()
     local listener = assert(net.serve("127.0.0.1:0", { tls = { certificate = cert, key = key } }, function(stream)
       while true do
@@ -67,7 +67,7 @@ t.describe("an answer over TLS that nothing but its connection ends", function()
     t.equal({ result "/open?ended"[1], result "/length"[1], result "/chunked"[1], result "/none"[1] }, { "abc", "abc", "abc", "" })
     local head = http.fetch { base .. "/open", method = "HEAD", tls = { ca = cert } }
     t.equal(head and head.status, 200)
-    -- Piece by piece, after an answer on the same connection that was whole.
+    -- Read piece by piece, after a complete answer on the same connection.
     local client <close> = http.client { tls = { ca = cert } }
     t.equal(client:get(base .. "/length?stays").body, "abc")
     local answer <close> = assert(client:open { base .. "/open" })
@@ -97,7 +97,7 @@ t.describe("a request for which there is no connection", function()
   t.it("says that too many wait at a Unix socket already", REAL, function()
     local path, guard <close> = support.directory()
     path = path .. "/s"
-    -- It never accepts, and room is for few.
+    -- The listener never accepts, and its backlog is 1.
     local listener <close> = assert(net.listener { path = path, backlog = 1 })
     local waiting = {}
     for i = 1, 4 do waiting[i] = net.connect({ path = path }, { timeout = 0.05 }) or nil end

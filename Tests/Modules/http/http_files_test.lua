@@ -1,4 +1,4 @@
--- runloop.http: files that are served, whole and in part.
+-- runloop.http: files as answers, whole and in part.
 
 local t = require "runloop.test"
 local http = require "runloop.http"
@@ -73,7 +73,7 @@ t.describe("files", function()
     local head = ask("/version", "HEAD")
     t.equal({ head.body, head.headers["content-length"] }, { "", tostring(#version) })
     t.truthy(ask "/made/status".body:find "^Name:%s")
-    -- Longer than one read gives of it.
+    -- The file is longer than one read returns.
     t.equal(select(2, ask "/made/maps".body:gsub("%[stack%]", "")), 1)
     local mtu = io.open "/sys/class/net/lo/mtu"
     if mtu then t.equal(ask "/mtu".body, mtu:read "a") end

@@ -114,10 +114,10 @@ t.describe("a method that no handler gets", function()
     t.equal({ (select(2, asked(app, "TRACE /get"))) }, { "GET, HEAD, POST" })
     t.equal(asked(handler, "TRACE /", "Connection: close\r\nContent-Length: 0\r\n"), 405)
     t.equal(reached, 0)
-    -- What is behind a CONNECT is a tunnel's to others, and no request.
+    -- Other servers take the bytes after a CONNECT for a tunnel: they must not be read as a request.
     local _, _, answer = asked(handler, "CONNECT x:443", "\r\nGET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n")
     t.equal({ reached, select(2, answer:gsub("HTTP/1.1 ", "")) }, { 0, 1 })
-    -- The connection goes on behind a TRACE.
+    -- The connection continues after a TRACE.
     _, _, answer = asked(handler, "TRACE /", "\r\nGET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n")
     t.equal({ reached, answer:match "no$" }, { 1, "no" })
   end)

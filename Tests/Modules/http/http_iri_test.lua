@@ -1,4 +1,4 @@
--- Hosts whose names are not ASCII, and URLs that are not, in runloop.http and runloop.net.
+-- Hosts and URLs with other characters than ASCII, in runloop.http and runloop.net.
 
 local rl, net, http = require "runloop", require "runloop.net", require "runloop.http"
 local fs, process = require "runloop.fs", require "runloop.process"
@@ -56,7 +56,7 @@ t.it("what can be no name is an answer", function()
   local wrong = WRONG:gsub("localhost", "example")
   t.equal({ net.resolve "b\u{FFFD}cher.example" }, { nil, wrong, "EINVAL" })
   t.equal({ net.connect "b\u{FFFD}cher.example:1" }, { nil, wrong, "EINVAL" })
-  -- "a/c.example", as one sign.
+  -- "a/c.example", with "a/c" as a single character.
   t.equal({ net.resolve "\u{2100}.example" }, { nil, "EINVAL: not a host name: it maps to characters that host names cannot have (\u{2100}.example)", "EINVAL" })
   local a, b = net.memory()
   t.equal(select(3, a:start_tls { server_name = "b\u{FFFD}cher.example" }), "EINVAL")
@@ -80,7 +80,7 @@ t.it("certificates are for the name that name servers know", function()
   assert(fs.remove(directory, { recursive = true }))
 end)
 
--- Needs hosts, and a machine without the library, which only root can put in the place of the system's, for one process.
+-- Needs other hosts, and a machine without the library, which only root can simulate for one process.
 local function as_if(what, with)
   return process.run { "unshare", "-m", "sh", "-c", 'mount --bind "$1" "$2" && shift 2 && exec "$@"', "sh", with, what, t.rlhost, "-e", [[
     local net = require "runloop.net"

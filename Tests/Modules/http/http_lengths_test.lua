@@ -1,4 +1,4 @@
--- runloop.http: the length of a body, as handlers announce it and as a client believes it.
+-- runloop.http: the length of a body, as handlers announce it and as clients read it.
 
 local t = require "runloop.test"
 local rl = require "runloop"
@@ -13,7 +13,7 @@ local function request(method, version, fields)
   return ("%s / HTTP/%s\r\nHost: x\r\n%s\r\n"):format(method, version or "1.1", fields or "Connection: close\r\n")
 end
 
--- Calls a function; returns its results and, before them, the errors that `rl.on_error` got.
+-- Calls a function. Returns the errors that `rl.on_error` received, and the function's results.
 local function with_errors(fn, ...)
   local errors = {}
   local before = rl.on_error(function(problem) errors[#errors + 1] = tostring(problem) end)
@@ -29,7 +29,7 @@ local function announced(length, extra)
   return answer
 end
 
--- Bodies of 10 bytes, each given in another way.
+-- Bodies of 10 bytes, each made in another way.
 local BODIES = {
   text = function(length) return function() return announced(length, { body = "0123456789" }) end end,
   json = function(length) return function() return announced(length, { json = 1234567890 }) end end,
@@ -142,7 +142,7 @@ t.describe("the length that a handler announces", function()
   end)
 end)
 
--- What a client makes of these bytes: the body, or the message without the URL, and the code.
+-- Returns the client's result for these bytes: the body, or the message without the URL, and the code.
 local current
 local function asked(bytes, method)
   local server <close> = net.serve("127.0.0.1:0", function(stream)
@@ -206,7 +206,7 @@ t.describe("the length of an answer", function()
       stream:read()
       stream:abort()
     end)
-    -- The handshake with what is behind it fails, so the tunnel was open.
+    -- The tunnel was open: the error is that of the handshake within it.
     t.falsy(select(2, http.get("https://127.0.0.1:1/", { proxy = "http://" .. proxy:address(), timeout = 5 })):find "length")
   end)
 

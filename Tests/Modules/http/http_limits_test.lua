@@ -1,5 +1,5 @@
--- runloop.http: connections, and clients that are slow, silent, many or malicious, over streams in memory and in virtual time. CROWD says how many there
--- are where there are many (500).
+-- runloop.http: connections, and clients that are slow, silent, many or malicious, over streams in memory and in
+-- virtual time. CROWD is the number of clients in the tests with many (500).
 
 local t = require "runloop.test"
 local rl = require "runloop"
@@ -63,7 +63,7 @@ t.describe("clients that stand still", function()
       ticks:invalidate()
       t.equal(refusal[2], "ENOBUFS")
       t.truthy(refusal[1]:find "^ENOBUFS: ", refusal[1])
-      -- Its handler ends, and the other one goes on and has been told everything.
+      -- The handler ends, and the other task goes on and receives everything.
       support.soon(function() t.equal(ended, 1) end)
       support.soon(function() t.truthy(heard >= told * #piece) end)
       t.equal(table.pack(next(all):queue "good-bye").n, 1)
@@ -119,7 +119,7 @@ t.describe("clients that stand still", function()
     download:close()
   end)
 
-  t.it("in the middle of their body are told so", function()
+  t.it("in the middle of their body get an error", function()
     local server = http.serve("memory", { idle_timeout = 60 }, function(request) return request:body() or "" end)
     local near, began = connect(server), rl.now()
     near:write "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\nhalf"
@@ -209,7 +209,7 @@ t.describe("forms with files", function()
     local random = math.random
     local seen = {}
     for _ = 1, 300 do
-      -- A piece goes, comes twice, or is another.
+      -- A piece is lost, repeated or replaced.
       local from = random(#BODY)
       local to = math.min(#BODY, from + random(30))
       local piece = ({ "", BODY:sub(from, to):rep(2), "\r\n--edge", "\r\n", string.char(random(0, 255)), "--edge--" })[random(6)]
@@ -293,7 +293,7 @@ t.describe("a long head", function()
       near:close()
       return os.clock() - start
     end
-    -- Six times as long: 36 times as much if each piece costs what is there.
+    -- Six times as long: 36 times the cost if each piece cost as much as all before it.
     support.scales(cost, 4000, 24000, 15)
   end)
 
@@ -315,7 +315,7 @@ t.describe("a long head", function()
     t.equal(send(long, 100), "HTTP/1.1 431 Request Header Fields Too Large")
     t.equal(send(long:sub(1, 15000) .. "\r\n\r\n", 100), "HTTP/1.1 200 OK")
     t.equal(send(long:sub(1, 15000) .. "\nX: y\r\n\r\n", 100), "HTTP/1.1 400 Bad Request")
-    -- One behind the other: what follows the first is there when that is answered.
+    -- Both in one piece: the second request is in the buffer when the first is answered.
     t.equal(send("GET / HTTP/1.1\r\nHost: x\r\n\r\n" .. long:sub(1, 15000) .. "\r\n\r\n", 7000), "HTTP/1.1 200 OK")
   end)
 end)

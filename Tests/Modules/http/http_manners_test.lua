@@ -1,4 +1,4 @@
--- runloop.http: what either end says where something is odd, and in which words.
+-- runloop.http: the messages of both ends in unusual situations.
 
 local t = require "runloop.test"
 local rl = require "runloop"
@@ -12,7 +12,7 @@ local REAL = { real_time = true, timeout = 30 }
 local HANDSHAKE = "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
   .. "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 
--- What the script is told of a request whose handler this is.
+-- Returns the error report of a request with this handler.
 local function told_of(handler)
   local told
   local before = rl.on_error(function(problem) told = tostring(problem) end)
@@ -45,7 +45,7 @@ t.describe("a WebSocket", function()
     t.equal(status_of(raw(server, HANDSHAKE .. "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n")), 400)
   end)
 
-  t.it("is there behind what is told before the answer, unless that has no end", REAL, function()
+  t.it("arrives after interim answers, unless there are too many", REAL, function()
     local native = require "runloop.http.native"
     local function ask(early)
       local listener <close> = net.serve("127.0.0.1:0", function(stream)
@@ -121,7 +121,7 @@ t.describe("a client", function()
     t.equal({ http.get(url, { follow = 3 }) }, { nil, ("ELOOP: more than 3 redirects (%s)"):format(url), "ELOOP" })
   end)
 
-  -- What comes of a request that these bytes answer.
+  -- Returns the client's result if the server answers with these bytes.
   local function answered(bytes)
     local listener <close> = net.serve("127.0.0.1:0", function(stream)
       stream:read_until "\r\n\r\n"
@@ -257,7 +257,7 @@ t.describe("misuse", function()
 end)
 
 t.describe("an error in what makes an answer's body", function()
-  t.it("is told without the host's own lines", REAL, function()
+  t.it("is reported without the host's own lines", REAL, function()
     local told = told_of(function() return { body = coroutine.wrap(function() error("broken", 0) end) } end)
     t.equal(told, "broken")
   end)

@@ -1,4 +1,4 @@
--- runloop.http: servers in modes, and what else `http.serve` is told.
+-- runloop.http: servers in modes, and further options of `http.serve`.
 
 local t = require "runloop.test"
 local rl = require "runloop"
@@ -36,7 +36,7 @@ t.describe("http.serve with modes", function()
     client:abort()
   end)
 
-  t.it("says what is no mode", function()
+  t.it("names a wrong mode", function()
     local function problem(modes) return support.problem_of(http.serve, "127.0.0.1:0", { modes = modes }, print) end
     t.equal(problem {}, "http.serve: field 'modes' must name at least one mode, as \"common\" does")
     t.equal(problem { "default", 5 }, "http.serve: field 'modes' must be names of modes, got 5 in it")
@@ -80,13 +80,13 @@ t.describe("the access log", function()
       t.truthy(entries[i].bytes > 0 and (entries[i].bytes > 1000) == (path == "/closes"), entries[i].bytes)
     end
     t.equal(server:statistics().cancelled, 0)
-    -- Who was refused is no WebSocket.
+    -- The connection of a refused handshake is an ordinary one.
     t.equal(http.get("http://" .. server:address() .. "/closes").status, 426)
     t.eventually(function() return #entries == 4 and entries[4].status == 426 end)
     server:stop(0)
   end)
 
-  t.it("that cannot be opened is told with its code", function()
+  t.it("that cannot be opened is an error with a code", function()
     t.equal({ http.serve("memory", { access_log = "/nonexistent/x" }, print) },
       { nil, "ENOENT: no such file or directory (/nonexistent/x)", "ENOENT" })
     t.equal({ http.serve("memory", { access_log = "/" }, print) }, { nil, "EISDIR: is a directory (/)", "EISDIR" })

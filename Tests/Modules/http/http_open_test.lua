@@ -1,4 +1,4 @@
--- runloop.http: answers that are read piece by piece, by who is cancelled, comes again, or does not come at all.
+-- runloop.http: answers that are read piece by piece, by tasks that are cancelled, return, or never come.
 
 local t = require "runloop.test"
 local rl = require "runloop"
@@ -7,7 +7,7 @@ local support = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "
 
 local server, url
 
--- Pieces with a second between them.
+-- Sends pieces, with a second between them.
 local function slowly(pieces)
   return function(request)
     local response = request:respond { headers = { ["content-type"] = "text/event-stream" } }
@@ -25,7 +25,7 @@ end
 
 t.after_each(function() server:stop(0) end)
 
--- The same of the client of libcurl, and of that of tests.
+-- Runs the same test with the client of libcurl, and with that of tests.
 local function each(handler, body)
   serve(handler)
   body(function() return assert(http.open { url }) end)

@@ -1,4 +1,4 @@
--- runloop.http: answers that lead elsewhere, and what is asked for there.
+-- runloop.http: redirects, and the requests that follow them.
 
 local t = require "runloop.test"
 local rl = require "runloop"
@@ -7,7 +7,7 @@ local http = require "runloop.http"
 local STATUSES <const> = { 301, 302, 303, 307, 308 }
 local server, other, base, seen
 
--- What a server gets is noted; "/to/302?where" leads there.
+-- Notes the fields of each request; "/to/302?where" redirects there.
 local function app()
   local routes = http.routes()
   routes:any("/to/:status", function(request)
@@ -37,7 +37,7 @@ t.after_each(function()
   other:stop(0)
 end)
 
--- What a server is told behind an answer with this status.
+-- Returns the request that a server receives after a redirect with this status.
 local function behind(status, request)
   request.url = base .. "/to/" .. status .. (request.where and "?where=" .. http.escape(request.where) or "")
   request.where = nil
@@ -133,7 +133,7 @@ t.describe("a redirect", function()
     local stranger = { nil, nil, other:address(), "o" }
     t.equal(told(elsewhere, { headers = headers }), stranger)
     t.equal(told(elsewhere:match "^http:(.*)", { headers = headers }), stranger)
-    -- Whoever it is that leads back: what was not told stays so.
+    -- Also after a redirect back to the first server: fields that were removed stay removed.
     local back = ("http://%s/to/302?where=%s"):format(other:address(), http.escape(base .. "/here"))
     t.equal(told(back, { headers = headers }), { nil, nil, server:address(), "o" })
     t.equal(told("/here", { user = "u", password = "p" })[1], "Basic dTpw")

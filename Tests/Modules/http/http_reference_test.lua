@@ -1,4 +1,4 @@
--- docs/lua/runloop-http.lua and the module agree.
+-- Checks that docs/lua/runloop-http.lua and the module agree.
 
 local t = require "runloop.test"
 local http = require "runloop.http"
@@ -12,7 +12,7 @@ local function annotated(prefix)
   return names
 end
 
--- Those that are not meant for scripts.
+-- Private methods.
 local OWN = { discard = true, next_bytes = true, go_away = true, read_on = true, ended = true }
 
 local function functions(table)

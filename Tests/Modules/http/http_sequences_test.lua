@@ -1,4 +1,5 @@
--- runloop.http: whatever requests come, in whatever pieces, each is answered as it would be alone, in their order. SEED repeats a run.
+-- runloop.http: random requests in random pieces. Each is answered as it would be alone, and in order. SEED repeats a
+-- run.
 
 local t = require "runloop.test"
 local rl = require "runloop"
@@ -27,7 +28,7 @@ app:get("/items/:id", function(request) return request.params.id .. (request.que
 app:post("/echo", function(request) return request:body() end)
 app:post("/ignore", function() return "ignored" end)
 app:post("/late", function(request) rl.sleep(0.01) return request:body() end)
--- A loop within the handler: others are answered meanwhile.
+-- Runs a loop within the handler: other requests are answered meanwhile.
 app:get("/nested", function()
   local other = rl.task(rl.sleep, 0.005)
   rl.current():run_until(rl.now() + 0.001)
@@ -35,7 +36,7 @@ app:get("/nested", function()
   return "nested"
 end)
 
--- What is asked, and what comes of it: status, body.
+-- Requests with the expected status and body.
 local kinds = {
   { "GET /text", 200, "text" }, { "GET /json", 201, "[1,2]" }, { "GET /made", 404, "made" }, { "GET /fields", 200, "a" },
   { "GET /slow", 200, "slow" }, { "GET /turn", 200, '"turn"' }, { "GET /status", 204, "" }, { "GET /respond", 203, "in pieces" },
@@ -56,7 +57,7 @@ local function body_of(random)
   return body, "Transfer-Encoding: chunked\r\n\r\n" .. table.concat(chunks) .. "0\r\n\r\n"
 end
 
--- The next answer of a stream: status, body.
+-- Reads the next answer of a stream: status, body.
 local function read_answer(stream, method)
   local head = assert(stream:read_until("\r\n\r\n", { timeout = 5 }))
   local status = tonumber(head:match "^HTTP/1%.1 (%d+)")
@@ -109,7 +110,7 @@ t.describe("conversations", function()
       local before = rl.on_error(function() end)
       local server = http.serve("memory", options, app)
       local state = seed
-      -- One of its own, which is the same wherever it runs.
+      -- A generator of its own, with the same numbers on every machine.
       local function random(from, to)
         if not to then from, to = 1, from end
         state = (state * 6364136223846793005 + 1442695040888963407)

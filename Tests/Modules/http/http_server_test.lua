@@ -83,7 +83,7 @@ t.describe("a handler", function()
     t.equal(answer:json(), { { "a", false, false, "one\r\n--not" }, { "f", "x.txt", "text/plain", ("y"):rep(100000) } })
   end)
 
-  t.it("that raises is answered by 500, and the script is told", function()
+  t.it("that raises is answered with 500 and reported to the script", function()
     local told
     local before = rl.on_error(function(problem, info) told = { tostring(problem):gsub("^.*: ", ""), info.where } end)
     local client = t.http(function() error "broken" end)
@@ -94,7 +94,7 @@ t.describe("a handler", function()
     t.equal(told[#told], "request GET /here?x")
   end)
 
-  t.it("whose answer has a field that nobody knows, or one that cannot be sent, is told so in plain words", function()
+  t.it("whose answer has an unknown field, or one that cannot be sent, gets a clear error", function()
     local told = {}
     local before = rl.on_error(function(problem) told[#told + 1] = tostring(problem) end)
     local client = t.http(function(request)
@@ -153,7 +153,7 @@ t.describe("a handler", function()
     t.truthy(tostring(told[2][1]):find "my own$")
   end)
 
-  t.it("is told which value cannot be sent as an event", function()
+  t.it("names a value that cannot be sent as an event", function()
     local problem
     t.http(function(request)
       problem = select(2, pcall(function() request:events():send { data = print } end))

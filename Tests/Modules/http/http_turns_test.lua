@@ -1,4 +1,4 @@
--- runloop.http: requests of a client that wait for their turn.
+-- runloop.http: requests of a client that are queued.
 
 local t = require "runloop.test"
 local rl = require "runloop"
@@ -25,11 +25,11 @@ t.describe("requests that wait for their turn", function()
       for _, task in ipairs(tasks) do task:cancel() end
       return os.clock() - start
     end
-    -- Eight times as many: 64 times as long if each costs what there are.
+    -- Eight times as many: 64 times as long if each cost as much as all others.
     support.scales(cost, 1000, 8000, 20)
   end)
 
-  t.it("begin in their order, at each host so many as it may have, and in all", function()
+  t.it("begin in order, up to the limits for each host and in all", function()
     local order, most, now = {}, {}, {}
     local app = http.routes()
     app:get("/:name/:number", function(request)
@@ -50,7 +50,7 @@ t.describe("requests that wait for their turn", function()
         tasks[#tasks + 1] = rl.task(client.get, client, ("http://%s/%s/%d"):format(server:address(), name, i))
       end
     end
-    -- Who is cancelled or has no time left gives its place to the next.
+    -- A request that is cancelled or out of time gives its place to the next.
     local cancelled = rl.task(client.get, client, ("http://%s/a/cancelled"):format(first:address()))
     local late = rl.task(client.get, client, ("http://%s/a/late"):format(first:address()), { timeout = 0.005 })
     tasks[#tasks + 1] = rl.task(client.get, client, ("http://%s/a/7"):format(first:address()))
@@ -62,7 +62,7 @@ t.describe("requests that wait for their turn", function()
     t.equal(#order, 13)
     local of_a = {}
     for _, name in ipairs(order) do of_a[#of_a + 1] = name:match "^a(.*)" end
-    -- Two at a time may change places.
+    -- Two requests that are active together may change places.
     for place, number in ipairs(of_a) do t.truthy(math.abs(place - tonumber(number)) <= 1, table.concat(of_a, " ")) end
     first:stop(1)
     second:stop(1)

@@ -1,4 +1,4 @@
--- runloop.http: bodies of requests that functions and streams give, and answers that are taken slowly.
+-- runloop.http: requests with bodies from functions and streams, and answers that are read slowly.
 
 local t = require "runloop.test"
 local rl = require "runloop"
@@ -7,7 +7,7 @@ local http = require "runloop.http"
 
 local REAL = { real_time = true, timeout = 30 }
 
--- What comes of a request whose body consists of these values, until nil.
+-- Returns the result of a request whose body consists of these values, until nil.
 local function sent(values, length)
   local server <close> = assert(http.serve("127.0.0.1:0", function(request) return request:body() or http.bad_request() end))
   local index = 0

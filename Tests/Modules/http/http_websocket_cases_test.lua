@@ -1,6 +1,7 @@
--- The cases of Autobahn's fuzzing client and server for WebSockets, restated: what either end does with frames made by hand. Chapters
--- 1 to 7, 9, and 12 and 13, in which messages are compressed. Each is tried against a server that sends back what it gets, and against
--- a client that does, in virtual time. RLHOST_SOAK=1 has messages of up to 16 MB in chapter 9, as there.
+-- The cases of Autobahn's fuzzing client and server for WebSockets, restated: how either end handles frames made by
+-- hand. Chapters 1 to 7, 9, and 12 and 13 with compressed messages. Each is tried with a server and with a client that
+-- send back what they receive, in virtual time. With RLHOST_SOAK=1 chapter 9 has messages of up to 16 MB, as the
+-- original.
 
 local t = require "runloop.test"
 local rl = require "runloop"
@@ -12,7 +13,7 @@ local handshake = require "runloop.http.handshake"
 local MAX = 16 << 20
 local THOROUGH = os.getenv "RLHOST_SOAK" ~= nil
 
--- Frames ----------------------------------------------------------------------------------------------------------------------
+-- Frames --------------------------------------------------------------------------------------------------------------
 
 local function masked(payload, mask)
   local key = string.unpack("<I4", mask)
@@ -31,7 +32,7 @@ end
 
 local CODES = { more = 0, text = 1, binary = 2, close = 8, ping = 9, pong = 10 }
 
--- { "text", payload, more = true: not the last of its message, rsv = 1 to 7, chop = bytes that go out at a time }
+-- { "text", payload, more = true if its message goes on, rsv = 1 to 7, chop = bytes in each piece that is sent }
 local function frame_of(case, is_from_client)
   local code, payload = CODES[case[1]] or case[1], case[2] or ""
   local size, mask = #payload, is_from_client and 128 or 0
@@ -43,7 +44,7 @@ local function frame_of(case, is_from_client)
   return first .. length .. key .. masked(payload, key)
 end
 
--- Either end, as one that sends back what it gets. Returns a stream on which frames can be sent and read by hand.
+-- The two ends, which send back what they receive. Each returns a stream for frames made by hand.
 local ENDS = {}
 
 function ENDS.server(extension)
@@ -74,7 +75,7 @@ function ENDS.client(extension)
   return near, extension ~= nil
 end
 
--- The next frame: first byte, payload; nil at the end.
+-- Reads the next frame: first byte, payload; nil at the end.
 local function read_frame(near, is_from_client)
   local head = near:read_exactly(2)
   if not head then return nil end
@@ -87,7 +88,7 @@ local function read_frame(near, is_from_client)
   return first, mask and masked(payload, mask) or payload
 end
 
--- What comes back: { "text", payload }, …, and at last { "close", code } or { "end" }.
+-- Returns the frames that come back: { "text", payload }, …, and at last { "close", code } or { "end" }.
 local function exchange(which, case)
   local near = ENDS[which]()
   local is_from_client = which == "server"
@@ -117,7 +118,7 @@ local function exchange(which, case)
       break
     end
     seen[#seen + 1] = { name, payload }
-    -- Nothing else comes before we say good-bye.
+    -- All is received: nothing else may follow before the close frame.
     if #seen == #case.back and not case.closes then near:write(frame_of({ "close", "\3\232" }, is_from_client)) end
   end
   writer:cancel()
@@ -125,8 +126,8 @@ local function exchange(which, case)
   return seen
 end
 
--- `back`: the messages and pongs that come back; `closes`: the code with which it is closed, if it is. What came in one piece with a
--- breach of the rules may be lost: Autobahn calls that not strict, and lets it pass.
+-- `back`: the expected messages and pongs; `closes`: the expected close code. Messages in one piece with a protocol
+-- error may be lost: Autobahn calls that non-strict, and accepts it.
 local function check(which, case)
   case.back = case.back or {}
   if #case.back == 0 and not case.closes then case[#case + 1] = { "close", "\3\232" } end
@@ -140,7 +141,7 @@ local function check(which, case)
   end
 end
 
--- The cases ---------------------------------------------------------------------------------------------------------------------
+-- The cases -----------------------------------------------------------------------------------------------------------
 
 local cases = {}
 local function case(number, it)
@@ -175,7 +176,7 @@ end
 local HELLO = "Hello, world!"
 case("3.1", { { "text", HELLO, rsv = 1 }, closes = 1002 })
 for i, chop in ipairs { false, false, 1 } do
-  -- With the frames in one piece, in two, in single bytes.
+  -- Frames in one piece, in two, in single bytes.
   case("3." .. i + 1, { { "text", HELLO, wait = i == 2 and 0.1 or nil }, { "text", HELLO, rsv = i + 1 }, { "ping", "" }, chop = chop or nil,
     back = { { "text", HELLO } }, closes = 1002 })
 end
@@ -229,7 +230,7 @@ for number, text in pairs { ["6.2.3"] = VALID, ["6.2.4"] = GREEK } do
 end
 case("6.3.1", { { "text", GREEK .. "\xed\xa0\x80edited" }, closes = 1007 })
 case("6.3.2", { { "text", GREEK, more = true }, { "more", "\xed\xa0\x80", more = true }, { "more", "edited" }, closes = 1007 })
--- Bad text is noticed before its message is there: after the frame, or within it.
+-- Invalid text is noticed before its message is complete: after the frame, or within it.
 case("6.4.1", { { "text", GREEK, more = true, wait = 1 }, { "more", "\xf4\x90\x80\x80", more = true }, closes = 1007 })
 case("6.4.2", { { "text", GREEK .. "\xf4", more = true, wait = 1 }, { "more", "\x90", more = true }, closes = 1007 })
 local GOOD = {
@@ -305,7 +306,7 @@ for _, which in ipairs { "server", "client" } do
   end)
 end
 
--- Chapters 12 and 13: compressed messages of many sizes, and what of permessage-deflate can be agreed on.
+-- Chapters 12 and 13: compressed messages of many sizes, and the parameters of permessage-deflate.
 
 local function text_of(size)
   local words, length = {}, 0
@@ -325,7 +326,7 @@ t.describe("compressed messages", { timeout = 300 }, function()
       for number, size in ipairs { 16, 64, 256, 1024, 4096, 8192, 16384, 32768, 65536, 131072 } do
         for round = 1, THOROUGH and 100 or 5 do
           local text = text_of(size)
-          -- Each by itself: no context is taken over.
+          -- Each message by itself: without context takeover.
           compress = native.deflate(true, false, 15)
           local bytes = compress(text, false):sub(1, -5)
           local kind = round % 2 == 0 and "text" or "binary"

@@ -1,4 +1,4 @@
--- runloop.http: what WebSockets keep of a peer that sends without end, and what becomes of those who wait in one.
+-- runloop.http: how much a WebSocket buffers of a peer that sends without end, and how waiting tasks end.
 
 local t = require "runloop.test"
 local rl = require "runloop"
@@ -10,7 +10,8 @@ local handshake = require "runloop.http.handshake"
 local HANDSHAKE = "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
   .. "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
 
--- Either end of a WebSocket, which `use` has. Returns a stream by which frames come to it, and the bits of a frame's mask.
+-- Makes either end of a WebSocket, and passes it to `use`. Returns the stream for its frames, and the mask bit of a
+-- frame.
 local ENDS = {
   server = function(use)
     local near, far = net.memory()
@@ -49,7 +50,7 @@ for name, open in pairs(ENDS) do
       local kept = core.last - core.first
       t.truthy(near:queue() > 0 and kept < 40000, ("%d bytes wait, and %d messages"):format(near:queue(), kept))
       goes_on:broadcast()
-      -- Nothing is lost by it.
+      -- No message is lost.
       for _ = 1, 1000 do if count < COUNT then rl.sleep(0.1) end end
       t.equal(count, COUNT)
       near:abort()
@@ -98,11 +99,11 @@ t.describe("who waits in a WebSocket of a server", function()
     return results
   end
 
-  t.it("is told of its end when the handler has returned at once", function()
+  t.it("reports its end when the handler has returned at once", function()
     t.equal(told(function(open) open() end, function() end), { n = 1 })
   end)
 
-  t.it("is told of its end when its client goes without a word", function()
+  t.it("reports its end when its client goes without a close frame", function()
     t.equal(told(function(open)
       rl.sleep(0.1)
       open()

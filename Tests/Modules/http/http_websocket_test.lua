@@ -14,7 +14,7 @@ local function echo(options)
   return app
 end
 
--- A connection after its handshake, to which frames can be written by hand.
+-- Returns a connection after its handshake, for frames made by hand.
 local function raw(options, extension)
   local near, far = net.memory()
   http.serve("memory", echo(options)):accept(far)
@@ -24,7 +24,7 @@ local function raw(options, extension)
   return near, head
 end
 
--- A masked frame; `first` is its first byte.
+-- Makes a masked frame; `first` is its first byte.
 local function frame(first, payload, length_bytes)
   local mask, masked = "\1\2\3\4", {}
   for i = 1, #payload do masked[i] = string.char(payload:byte(i) ~ mask:byte((i - 1) % 4 + 1)) end
@@ -34,7 +34,7 @@ local function frame(first, payload, length_bytes)
   return string.char(first) .. length .. mask .. table.concat(masked)
 end
 
--- The next frame from the server: its first byte and payload.
+-- Reads the next frame of the server: its first byte and payload.
 local function read_frame(near)
   local head = near:read_exactly(2)
   if not head then return nil end
@@ -43,7 +43,7 @@ local function read_frame(near)
   return first, size > 0 and near:read_exactly(size) or ""
 end
 
--- The close code that the server answers these frames with; everything before that is passed over.
+-- Returns the close code that the server answers these frames with. Skips everything before it.
 local function close_code(bytes, options)
   local near <close> = raw(options)
   near:write(bytes)
@@ -95,7 +95,7 @@ t.describe("the handshake", function()
     t.equal(socket.protocol, "b")
   end)
 
-  -- What a client with these options makes of a server that answers with these fields.
+  -- Returns the protocol that a client with these options accepts from a server that answers with these fields.
   local function chosen(fields, settings)
     local native = require "runloop.http.native"
     local listener = net.serve("127.0.0.1:0", function(stream)
@@ -122,7 +122,7 @@ t.describe("the handshake", function()
     t.equal({ chosen("Sec-WebSocket-Protocol: chat\r\nSec-WebSocket-Protocol: chat\r\n", chat) }, { nil, PROBLEM .. "chat, chat", "EPROTO" })
     t.equal({ chosen("Sec-WebSocket-Protocol: superchat\r\n", chat) }, { "superchat" })
     t.equal({ chosen("", chat) }, {})
-    -- One that was offered by way of its field.
+    -- A protocol may also be offered with the field itself.
     t.equal({ chosen(NOPE, { headers = { ["Sec-WebSocket-Protocol"] = "yes, nope" } }) }, { "nope" })
   end)
 
@@ -167,7 +167,7 @@ t.describe("messages", function()
   t.it("are compressed as others do it", function()
     local near, head = raw({}, "Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\n")
     t.truthy(head:lower():find("permessage-deflate; server_no_context_takeover; client_no_context_takeover", 1, true))
-    -- "Hello", from RFC 7692, 7.2.3.1; and in two pieces.
+    -- "Hello", from RFC 7692, 7.2.3.1; then in two pieces.
     near:write(frame(0xC1, "\xf2\x48\xcd\xc9\xc9\x07\x00"))
     t.equal({ read_frame(near) }, { 0x81, "Hello" })
     near:write(frame(0x41, "\xf2\x48\xcd"), frame(0x80, "\xc9\xc9\x07\x00"))
@@ -182,7 +182,7 @@ t.describe("messages", function()
     t.equal(close_code("\x81\xff" .. string.pack(">I8", 1 << 40) .. "mask", { max_message = 1000 }), 1009)
     t.equal(close_code(frame(0x01, ("x"):rep(900)) .. frame(0x80, ("x"):rep(900)), { max_message = 1000 }), 1009)
     t.equal(close_code(frame(0x81, ("x"):rep(1001)), { max_message = 1000 }), 1009)
-    -- However they are sent, whoever waits for them is told the limit.
+    -- In one piece or several, the error names the limit.
     for _, text in ipairs { ("x"):rep(1001), ("y"):rep(100000) } do
       local answer
       local client = t.http(function(request)
@@ -208,7 +208,7 @@ t.describe("messages", function()
       collectgarbage()
       return server:statistics().open == 0
     end)
-    -- One that somebody waits in is in use.
+    -- A socket in which a task waits is in use, and must not be collected.
     local task = rl.task(function() return http.websocket("ws://" .. server:address() .. "/ws"):receive(0.1) end)
     t.eventually(function() return server:statistics().open == 1 end)
     collectgarbage()

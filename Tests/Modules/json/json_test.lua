@@ -1,4 +1,4 @@
--- runloop.json: what it accepts, what it refuses, and what comes back.
+-- runloop.json: the texts and values that it accepts, those that it refuses, and its results.
 
 local t = require "runloop.test"
 local json = require "runloop.json"
@@ -250,7 +250,7 @@ t.describe("tables", function()
     t.equal({ sorted {}, sorted(json.object()), sorted "x" }, { "{}", "{}", '"x"' })
     t.equal(json.encode({ a = 1 }, { sort = false }), '{"a":1}')
     t.equal(sorted(json.decode(sorted(value))), sorted(value))
-    -- Where something is wrong is told as well.
+    -- The message has the path to the value.
     t.truthy(problem_of(json.encode, { users = { { callback = print, a = { {} } } } }, { sort = true }):find("a function cannot be written %(at users%[1%]%.callback%)"))
     t.truthy(problem_of(json.encode, { a = { [true] = 1, x = 2 } }, { sort = true }):find("a boolean cannot be the name of a field"))
     t.truthy(problem_of(json.encode, { x = 1, [1] = 2, [7] = 3 }, { sort = true }):find "keys")

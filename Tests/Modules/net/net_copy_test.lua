@@ -1,4 +1,5 @@
--- net.copy: what it copies, by whatever way. Sockets and files go through the kernel, memory through the script.
+-- net.copy: the bytes that it copies, in each way: between sockets and files in the kernel, between streams in memory
+-- by the script.
 
 local rl, net = require "runloop", require "runloop.net"
 local t = require "runloop.test"
@@ -7,7 +8,7 @@ local DATA = {}
 for i = 1, 40000 do DATA[i] = ("%08x the quick brown fox\n"):format(i * 2654435761 & 0xffffffff) end
 DATA = table.concat(DATA)
 
--- A file with the data, which is removed afterwards.
+-- Calls a function with a file that has the data, and removes it afterwards.
 local function with_file(fn)
   local path = os.tmpname()
   local file = assert(io.open(path, "w"))
@@ -17,7 +18,7 @@ local function with_file(fn)
   fn(path)
 end
 
--- Closes them all at the end of a block.
+-- Closes all these objects at the end of a block.
 local function all_of(...)
   local streams = { ... }
   return setmetatable({}, { __close = function()

@@ -1,6 +1,6 @@
--- Many clients at once for a minute, the slow and the vanishing among them: nothing is left of them afterwards. The minute passes in
--- virtual time. CROWD says how many of each, or 200 are there, or with RLHOST_SOAK=1 1,000; fewer where there are not enough
--- descriptors, of which each takes five.
+-- Many clients for a minute, also slow ones and some that vanish: afterwards nothing of them is left. The minute passes
+-- in virtual time. CROWD is the number of each kind; the default is 200, or 1,000 with RLHOST_SOAK=1, or fewer if
+-- descriptors are short: a client takes five.
 
 local rl, net, fs = require "runloop", require "runloop.net", require "runloop.fs"
 local t = require "runloop.test"
@@ -16,7 +16,7 @@ local function resident()
   return collectgarbage "count"
 end
 
--- Every way in which a client can behave that is not nice to a server.
+-- Ways in which a client can be a burden for a server.
 local WAYS = {
   function(stream) stream:abort() end,
   function(stream) stream:close() end,
@@ -59,7 +59,7 @@ t.it("leaves no descriptor, byte or task behind", { timeout = 300 }, function()
         WAYS[i % #WAYS + 1](stream)
       end)
       group:task(function()
-        -- Asks for more than it reads, and reads now and then.
+        -- Requests more than it reads, and reads slowly.
         local stream <close> = assert(net.connect(where))
         stream:queue(("line\n"):rep(40))
         for _ = 1, 5 do
@@ -75,12 +75,12 @@ t.it("leaves no descriptor, byte or task behind", { timeout = 300 }, function()
     t.truthy(count < 20 or rl.now() - began >= 60)
     t.equal(server:stop(1), true)
   end
-  -- The first round makes what is kept for good.
+  -- The first round allocates memory that is kept for good.
   round(10)
   local before, memory = descriptors(), resident()
   round(CROWD)
   t.eventually(function() return descriptors() <= before end)
   server = nil
-  -- What a crowd has needed may be kept for the next, as the tables of coroutines are: but no stream, whose buffers have kilobytes.
+  -- Memory such as coroutines' tables may be kept for the next crowd, but no stream: each has kilobytes of buffers.
   t.truthy(resident() < memory + 50 + CROWD // 2, ("%d kB before, %d kB afterwards"):format(memory // 1, resident() // 1))
 end)

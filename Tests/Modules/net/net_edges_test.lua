@@ -1,11 +1,12 @@
--- What runloop.net and its neighbours say and keep where something does not fit: misuse while a task waits, closed objects, dead peers.
+-- Errors of runloop.net and its neighbours, and state that must survive them: misuse while a task waits, closed
+-- objects, dead peers.
 
 local rl, net, process = require "runloop", require "runloop.net", require "runloop.process"
 local t = require "runloop.test"
 local support = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../../Support/support.lua")
 local raises, problem_of = support.raises, support.problem_of
 
--- Two streams that are closed when the test is over.
+-- Returns two streams that are closed at the end of the test.
 local function pair(make)
   local a, b = (make or net.pair)()
   t.finally(function() a:close() b:close() end)
@@ -175,7 +176,7 @@ t.describe("beside the network", function()
     rl.sleep(0.05)
   end)
 
-  t.it("faults are no events", function()
+  t.it("faults are not events", function()
     for _, name in ipairs { "SEGV", "BUS", "ILL", "FPE" } do
       raises("process.on_signal: " .. name .. " is a fault", process.on_signal, name, print)
     end
@@ -212,7 +213,7 @@ t.describe("what others have", function()
     t.equal(b:read_exactly(20, { timeout = 1 }), "from there from here")
   end)
 
-  t.it("a reset that a write has met is no end for who reads", function()
+  t.it("after a reset that a write has met, a read does not return the end", function()
     local server <close> = assert(net.serve({ host = "127.0.0.1", port = 0 }, function(stream)
       rl.sleep(0.05)
       stream:abort()
@@ -225,7 +226,7 @@ t.describe("what others have", function()
     t.equal({ client:read_all() }, { nil, "ECONNRESET: connection reset by peer (" .. server:address() .. ")", "ECONNRESET" })
   end)
 
-  t.it("lines are a function, for whoever wants them one by one", function()
+  t.it("lines returns a function that can be called line by line", function()
     local a, b = pair()
     a:write "1\n[2]\n"
     a:finish()
@@ -271,7 +272,7 @@ t.describe("many tasks that wait for the output of one stream", function()
         b:abort()
         return seconds
       end
-      -- Eight times as many: 64 times as long if each costs what there are.
+      -- Eight times as many: 64 times as long if each cost as much as all others.
       support.scales(cost, 4000, 32000, 24)
     end)
   end
@@ -319,7 +320,7 @@ t.it("descriptors that are opened are called by their own names, and not by that
     io.stderr:write(problem(), "\n", tostring(output):match "^[^,]*", "\n", tostring(net.open(2)):match "^[^,]*")
   ]], timeout = 10 })
   t.equal(result.errors, 'EPIPE: broken pipe (output)\nstream "output" (output\nstream (descriptor 2')
-  -- A socket is what it is connected to.
+  -- The text of a socket shows its peer.
   local listener <close> = assert(net.serve("127.0.0.1:0", function() end))
   local client <close> = assert(net.connect(listener:address()))
   local other <close> = assert(net.open(client:fd(), { name = "other" }))
@@ -353,7 +354,7 @@ t.it("a Unix socket's name that is too long is an answer", function()
   end
 end)
 
-t.it("want of descriptors is no want of names, or of a terminal", { real_time = true }, function()
+t.it("a lack of descriptors is not reported as an unknown name, or as the lack of a terminal", { real_time = true }, function()
   local host <close> = t.spawn { "/bin/sh", "-c", [[ulimit -n 64; exec "$0" -e "$1"]], t.rlhost, terminal = true, [[
     local net, terminal = require "runloop.net", require "runloop.terminal"
     -- What they load once.

@@ -1,11 +1,11 @@
--- Sockets that a service manager hands down: net.inherited. The manager is played by this test.
+-- Sockets that a service manager passes to a program: net.inherited. This test plays the manager.
 
 local t = require "runloop.test"
 local rl = require "runloop"
 local net = require "runloop.net"
 local process = require "runloop.process"
 
--- Starts a script with two sockets, and a descriptor that is none, as its descriptors 3, 4 and 5.
+-- Starts a script with two sockets, and a descriptor that is not a socket, as its descriptors 3, 4 and 5.
 local function start(script, input, output, variables)
   local text = "exec 3<&0 4<&1 5</dev/null 1>&2 </dev/null; " .. (variables or "export LISTEN_PID=$$ LISTEN_FDS=3 LISTEN_FDNAMES=web:log")
     .. '; exec "$@"'
@@ -30,7 +30,7 @@ t.describe("net.inherited", function()
   t.it("its sockets serve: connections that came before, and messages", function()
     local listener <close> = assert(net.listener { port = 0 })
     local socket = assert(net.datagram { host = "127.0.0.1", port = 0 })
-    -- Before anybody serves it.
+    -- Connects before the script serves the socket.
     local stream <close> = assert(net.connect(listener:address()))
     stream:write "early\n"
     local program = start([[
@@ -48,7 +48,7 @@ t.describe("net.inherited", function()
     client:send("message", socket:address())
     t.equal(client:receive(10), "MESSAGE")
     t.equal({ program:wait() }, { "exit", 0 })
-    -- The manager's socket is still open: it would start the service anew for the next connection.
+    -- The manager's socket is still open: it would start the service again for the next connection.
     local again <close> = assert(net.connect(listener:address()))
     client:close()
     socket:close()

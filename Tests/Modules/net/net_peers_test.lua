@@ -1,4 +1,4 @@
--- runloop.net and programs that others have written, in both directions: nc, socat, openssl, curl, Node and Python's asyncio.
+-- runloop.net with other programs, in both directions: nc, socat, openssl, curl, Node and Python's asyncio.
 
 local rl, net, process = require "runloop", require "runloop.net", require "runloop.process"
 local t = require "runloop.test"
@@ -13,7 +13,7 @@ t.after_all(function() os.execute("rm -r " .. directory) end)
 
 local function has(program) return os.execute("command -v " .. program .. " >/dev/null 2>&1") end
 
--- What scripts/test installs is there; elsewhere a test of a program that is missing says so.
+-- scripts/test installs these programs; elsewhere a test reports that its program is missing.
 local function with(program, name, fn)
   if has(program) then t.it(name, { timeout = 120, real_time = true }, fn) else t.skip(name .. ": " .. program .. " is not installed", fn) end
 end
@@ -25,7 +25,7 @@ local function file(name, text)
   return path
 end
 
--- A server that answers lines in upper case, and ends when its client does.
+-- A server that returns lines in upper case, and ends when its client does.
 local function upper(options)
   local server = assert(net.serve(options and options.where or "127.0.0.1:0", { tls = options and options.tls }, function(stream)
     for line in stream:lines() do stream:write(line:upper(), "\n") end
@@ -39,10 +39,10 @@ local function run(command)
   return result.output, result.errors, result.code
 end
 
--- A program ends with the block in which it was started.
+-- Stops the program at the end of a block.
 local function ending(program) return setmetatable({}, { __close = function() program:stop(1) end }) end
 
--- Starts a program, and waits until somebody can be reached there.
+-- Starts a program, and waits until it accepts connections.
 local function peer(command, where)
   local program = assert(process.start(command))
   for _ = 1, 400 do
@@ -182,7 +182,7 @@ t.describe("as a client", function()
     stream:close()
   end)
 
-  with("openssl", "speaks to openssl s_server, and is told who it is", function()
+  with("openssl", "speaks to openssl s_server, and sees its certificate", function()
     local port = free_port()
     local program, first = peer({ "openssl", "s_server", "-quiet", "-rev", "-accept", "127.0.0.1:" .. port, "-cert", cert, "-key", key,
       "-alpn", "turn" }, "127.0.0.1:" .. port)

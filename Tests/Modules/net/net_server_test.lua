@@ -1,4 +1,5 @@
--- The rules of runloop.net's servers, names, pairs in memory and datagrams, in virtual time where nothing needs the kernel.
+-- The rules of runloop.net's servers, names, pairs in memory and datagrams; in virtual time where the kernel is not
+-- needed.
 
 local rl, net = require "runloop", require "runloop.net"
 local t = require "runloop.test"
@@ -46,7 +47,7 @@ t.describe("listeners", function()
     rl.on_error(nil)
   end)
 
-  t.it("a connection that is silent for too long, or says too much, ends alone; what its function adds is told", function()
+  t.it("a connection that is silent for too long, or says too much, ends alone; an error of its function is reported", function()
     local errors = {}
     rl.on_error(function(err) errors[#errors + 1] = err end)
     local handlers = {
@@ -59,7 +60,7 @@ t.describe("listeners", function()
         group:task(function() for _ in stream:lines() do end end)
         group:wait()
       end,
-      -- A reader that runs beside, and one that it has started, and nobody awaits.
+      -- A reader in another task, and one that this task has started and that nobody awaits.
       beside = function(stream)
         rl.task(function() rl.task(function() for _ in stream:lines() do end end) end)
         rl.sleep(0.5)
@@ -142,7 +143,7 @@ t.describe("listeners", function()
 end)
 
 t.describe("names and connecting", function()
-  t.it("all addresses and reasons are told", function()
+  t.it("the error names all addresses and reasons", function()
     t.equal({ net.connect "localhost:9" }, { nil,
       "ECONNREFUSED: connection refused (127.0.0.1:9), connection refused ([::1]:9)", "ECONNREFUSED" })
     t.equal({ net.connect "unix:/nothing/there" },
@@ -220,7 +221,7 @@ t.describe("unix datagrams", { real_time = true }, function()
 end)
 
 t.describe("misuse", function()
-  t.it("is told by name", function()
+  t.it("is reported with its name", function()
     raises("net.serve: argument #1 must be a port from 0 to 65535, got 99999", net.serve, 99999, print)
     raises("net.serve: the last argument must be a function", net.serve, 0)
     raises("net.listener: unknown field 'prot'", net.listener, { port = 0, prot = 1 })
@@ -275,7 +276,7 @@ t.describe("datagrams", function()
   t.it("of all interfaces are answered in both families", function()
     local four <close> = assert(net.datagram { host = "127.0.0.1", port = 0 })
     local hosts = { "*" }
-    -- Not every machine has both.
+    -- A machine may lack one of the families.
     local six = net.datagram { host = "::1", port = 0 }
     if six then hosts[2] = "::" end
     for _, host in ipairs(hosts) do
@@ -286,7 +287,7 @@ t.describe("datagrams", function()
       t.equal({ data, from }, { "asked", four:address() })
       t.equal({ server:send("answered", from) }, { true })
       t.equal({ four:receive(1) }, { "answered", "127.0.0.1:" .. port })
-      -- A port is that of this machine.
+      -- A port alone is one of this machine.
       t.equal(server:send("by its port", tonumber(four:address():match "%d+$")), true)
       t.equal((four:receive(1)), "by its port")
       if six then
@@ -304,7 +305,7 @@ t.describe("datagrams", function()
     t.equal({ six:send("x", four:address()) }, refusal(four:address()))
     t.equal({ four:send("x", six:address()) }, refusal(six:address()))
     t.equal({ net.datagram { host = "127.0.0.1", port = 0, peer = six:address() } }, refusal(six:address()))
-    -- Of a name with both that which the peer has.
+    -- If the name has both families, the one that the peer has is used.
     local near <close> = assert(net.datagram { port = 0, peer = six:address() })
     t.equal(near:send "as the peer", true)
     t.equal({ six:receive(1) }, { "as the peer", near:address() })

@@ -1,4 +1,4 @@
--- TLS of runloop.net: certificates that a function of the server's chooses, and what becomes of the choices that cannot be.
+-- TLS of runloop.net: certificates that a server's function chooses, and choices that are impossible.
 
 local rl, net, http = require "runloop", require "runloop.net", require "runloop.http"
 local process = require "runloop.process"
@@ -26,7 +26,7 @@ local function choose(name)
   return CHOICES[name] or (name == "good" or name == "waits") and { certificate = file "good.pem", key = file "good.key" } or nil
 end
 
--- What the client of this name is told, and what the script is: text and place.
+-- Returns the client's error for this name, and the script's: text and place.
 local function asked(where, name)
   local told = {}
   local before = rl.on_error(function(problem, info) told = { (tostring(problem):gsub("^.-_test%.lua:%d+: ", "")), (info.where:gsub(" made at .*", "")) } end)
@@ -44,7 +44,7 @@ local MISSING <const> = "ENOENT: no such file or directory (/nothing): 'sni' has
 t.each({
   { "net.serve", function(tls) return assert(net.serve("127.0.0.1:0", { tls = tls }, function() end)) end, "listener" },
   { "http.serve", function(tls) return assert(http.serve("127.0.0.1:0", { tls = tls }, function() return "" end)) end, "http server" },
-}, "what %s cannot serve is told to client and script, with the server's name", function(caller, make, culprit)
+}, "what %s cannot serve is reported to client and script, with the server's name", function(caller, make, culprit)
   local server = make { sni = choose }
   local where = server:address()
   local function seen(name) return { asked(where, name) } end
@@ -60,7 +60,7 @@ t.each({
   server:stop(1)
 end)
 
-t.it("is told to on_trouble, where there is one", function()
+t.it("is reported to on_trouble, if there is one", function()
   local told
   local server = assert(net.serve("127.0.0.1:0", { tls = { sni = choose }, on_trouble = function(listener, message, code)
     told = { listener:port(), message, code }
@@ -70,7 +70,7 @@ t.it("is told to on_trouble, where there is one", function()
   server:stop(1)
 end)
 
-t.it("is told to on_error of a listener that delivers input", function()
+t.it("is reported to on_error of a listener that delivers input", function()
   local told = {}
   local listener = assert(net.listener { host = "127.0.0.1", port = 0, tls = { sni = choose }, on_data = function() end,
     on_error = function(stream, message, code) told[#told + 1] = { type(stream), message, code } end })

@@ -1,4 +1,4 @@
--- The rules of runloop.net, in virtual time where nothing needs the kernel.
+-- The rules of runloop.net; in virtual time where the kernel is not needed.
 
 local rl, net = require "runloop", require "runloop.net"
 local t = require "runloop.test"
@@ -218,7 +218,7 @@ t.describe("the end", function()
       a:abort()
       if cancels then
         task:cancel()
-        -- The one that comes into its place waits for itself.
+        -- A task that takes the place of the cancelled one has a wait of its own.
         local began = rl.now()
         rl.task(function() rl.sleep(1) end):await()
         t.equal(rl.now() - began, 1)

@@ -1,4 +1,4 @@
--- TLS of runloop.net, with a certificate that openssl makes for the occasion.
+-- TLS of runloop.net, with a certificate that openssl makes for the test.
 
 local rl, net = require "runloop", require "runloop.net"
 local t = require "runloop.test"
@@ -22,7 +22,7 @@ local function echo(stream)
   for line in stream:lines() do stream:write("tls: ", line, "\n") end
 end
 
--- What a test has closed, servers are to notice.
+-- Gives servers time to notice the streams that a test has closed.
 t.after_each(function() rl.sleep(0.03) end)
 
 t.describe("a client", function()
@@ -100,7 +100,7 @@ t.describe("a client", function()
       t.falsy((b:read_all() or ""):find("PLAIN", 1, true), way)
       b:close()
     end
-    -- The same of a certificate that is refused, and of a server whose `sni` fails.
+    -- The same with a certificate that is refused, and with a server whose `sni` fails.
     local a, b = net.memory()
     local server = rl.task(function()
       return { pcall(b.start_tls, b, { server = true, sni = function() error("no name", 0) end }) }
@@ -129,7 +129,7 @@ t.describe("a client", function()
     local client = assert(net.connect("localhost:" .. proxy:port(), { tls = { ca = cert } }))
     t.equal(client:read_line(), "bye")
     rl.sleep(0.05)
-    -- Without having read the server's end.
+    -- Without reading the server's end.
     local began = rl.now()
     client:close()
     t.eventually(function() return copied end)
@@ -137,7 +137,7 @@ t.describe("a client", function()
   end)
 
   t.it("tells an end from a cut", function()
-    -- What goes through here is cut off without the end that TLS has.
+    -- This proxy cuts connections without TLS's close alert.
     local listener <close>, where = server({}, function(stream)
       stream:write "some"
       stream:flush()
@@ -197,7 +197,7 @@ t.describe("a server", function()
     t.equal(select(3, unknown:read_line()), "TLS_CERTIFICATE")
   end)
 
-  t.it("is told what is wrong with its files", function()
+  t.it("reports what is wrong with its files", function()
     local function refusal(tls) return select(2, net.serve(0, { tls = tls }, echo)) end
     t.equal(refusal { certificate = "/nothing" }, "ENOENT: no such file or directory (/nothing)")
     t.equal(refusal { certificate = key }, "TLS: there is no certificate in it (" .. key .. ")")
@@ -246,7 +246,7 @@ t.describe("a server", function()
   end)
 end)
 
-t.it("misuse is told by name", function()
+t.it("misuse is reported by name", function()
   local a, b = net.memory()
   local function message(options) return select(2, pcall(a.start_tls, a, options)) end
   t.truthy(message({ verfy = true }):find "stream:start_tls: unknown field 'verfy' %(did you mean 'verify'%?%)", message { verfy = true })

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Streams
 
-/// Sockets that behave as they are told, by family.
+/// Sockets that behave as a test configures them, by family.
 final class StagedSockets: SystemCalls {
     enum Behaviour { case answers, refuses, isDead }
     let behaviour: [Int32: Behaviour]
@@ -27,7 +27,7 @@ final class StagedSockets: SystemCalls {
 
     override func socket(_ family: Int32, _ type: Int32) -> Int32 {
         var ends: [Int32] = [-1, -1]
-        // Nobody can ever write to the end of a pipe that is for reading.
+        // The reading end of a pipe is never writable.
         if behaviour[family] == .isDead { _ = net_pipe(&ends) } else { _ = net_pair(&ends) }
         open.insert(ends[0])
         others.append(ends[1])
@@ -91,7 +91,7 @@ struct ConnectTests {
         #expect(sockets.open.isEmpty)
     }
 
-    @Test("when all fail, each address and its reason are told")
+    @Test("when all fail, the error names each address and its reason")
     func failing() {
         let sockets = StagedSockets(v4: .refuses, v6: .refuses)
         let (result, _, _) = connect(sockets)

@@ -11,22 +11,22 @@ struct FaultTests {
     private static let text = Array((0..<100_000).map { UInt8(truncatingIfNeeded: $0 &* 31) })
 
     private static func isText(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        // Not element by element: the tests compare many megabytes.
+        // Compares memory, not elements: the tests compare many megabytes.
         text.withUnsafeBytes { text in
             guard let one = text.baseAddress, let other = bytes.baseAddress else { return false }
             return bytes.count == text.count && memcmp(one, other, text.count) == 0
         }
     }
 
-    /// What becomes of clients that send to a server, which sends it back, and compare.
+    /// Returns the results of clients that send to a server, receive the same bytes and compare them.
     private func exchange(_ system: FaultySystem, clients: Int = 8) -> [String] {
-        // Between two Unix sockets of one thread nothing is ever on its way: simulated time need not wait for descriptors.
+        // Unix sockets of one thread deliver at once: simulated time need not wait for descriptors.
         let world = World(system)
         let place = Place.abstract(Array("rlhost-fault-\(getpid())-\(UInt64.random(in: 0 ... .max))".utf8))
         var results: [String] = []
         do {
             var listener: Listener?
-            // Making one may fail, too.
+            // Making a listener may fail, too.
             for _ in 0..<50 where listener == nil { listener = try? Listener(world.network, at: place) }
             guard let listener else { return ["no listener"] }
             listener.onConnection = { stream in
@@ -77,7 +77,7 @@ struct FaultTests {
         #expect(system.open.isEmpty)
     }
 
-    @Test("failures are told, and leave no descriptor", arguments: 1...30 as ClosedRange<UInt64>)
+    @Test("failures are reported, and leave no descriptor", arguments: 1...30 as ClosedRange<UInt64>)
     func failures(seed: UInt64) {
         var random = Seeded(state: seed)
         let system = FaultySystem(
@@ -87,7 +87,7 @@ struct FaultTests {
             part: { Int.random(in: 1...max(1, $0), using: &random) })
         let results = exchange(system)
         #expect(results.count == 8 || results == ["no listener"], "\(results) after \(system.failed)")
-        // A failure of the server's may cut what it sends back: that is an end for whoever reads, but never a lie about bytes.
+        // A failure in the server may cut its answer off: the client sees an end, but never wrong bytes.
         if system.failed.isEmpty { #expect(results == [String](repeating: "whole", count: 8)) }
         #expect(system.open.isEmpty, "\(system.open) are left open")
     }
@@ -100,7 +100,7 @@ struct FaultTests {
                 let results = exchange(system, clients: 3)
                 #expect(results.count == 3, "\(call) \(error), time \(time): \(results)")
                 #expect(system.open.isEmpty, "\(call) \(error), time \(time): \(system.open) are left open")
-                // One failure befalls one connection at the most.
+                // One failure affects one connection at most.
                 #expect(results.count { $0 == "whole" } >= 2, "\(call) \(error), time \(time): \(results)")
             }
         }
@@ -108,7 +108,7 @@ struct FaultTests {
 
     @Test("each call that fails for ever is an answer", arguments: FaultySystem.Call.allCases)
     func always(call: FaultySystem.Call) {
-        // What the kernel says of one connection each, it cannot say for ever.
+        // Errors of a single connection cannot last.
         let lasting = call == .accept ? [EMFILE, ENFILE, ENOBUFS, ENOMEM] : call.errors
         for error in lasting where error != EINTR && error != EAGAIN {
             let system = FaultySystem(fault: { $0 == call && $1 > 1 ? error : nil })
@@ -136,7 +136,7 @@ struct FaultTests {
         var connected = 0
         for _ in 0..<3 { world.network.connect(to: place) { if case .success = $0 { connected += 1 } } }
         world.run(for: .seconds(3))
-        // Ten tries a second, not thousands; told once.
+        // Ten tries a second, not thousands; reported once.
         #expect(20...40 ~= (system.counts[.accept] ?? 0))
         #expect(troubles.count == 1)
         #expect(accepted == 0)
@@ -144,7 +144,7 @@ struct FaultTests {
         world.run(for: .seconds(1))
         #expect(accepted == 3)
         #expect(troubles.count == 2 && troubles.last == "over")
-        // After a long time somebody who waits is told so, one by one.
+        // After a long time waiting clients are closed, one by one.
         isShort = true
         world.network.connect(to: place) { if case .success = $0 { connected += 1 } }
         world.run(for: .seconds(10))

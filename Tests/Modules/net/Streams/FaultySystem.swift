@@ -3,12 +3,12 @@ import Glibc
 
 @testable import Streams
 
-/// Linux, in which calls are interrupted, do a part, or fail.
+/// Linux with calls that are interrupted, do a part, or fail.
 final class FaultySystem: SystemCalls {
     enum Call: CaseIterable {
         case socket, bind, listen, connect, accept, socketError, receive, send, shutdown
 
-        /// What its manual page says can befall it, though nothing is wrong with its arguments.
+        /// Errors of its manual page that can occur although its arguments are right.
         var errors: [Int32] {
             switch self {
             case .socket: [EMFILE, ENFILE, ENOBUFS, ENOMEM, EAFNOSUPPORT, EACCES]
@@ -32,9 +32,9 @@ final class FaultySystem: SystemCalls {
         }
     }
 
-    /// The error of a call's nth time, if it is to fail; called with how often it was made before.
+    /// Returns the error of a call's nth time, if it is to fail. Receives the number of earlier calls.
     private let fault: (Call, Int) -> Int32?
-    /// How many of the bytes that were asked for are moved.
+    /// Returns how many of the requested bytes to transfer.
     private let part: (Int) -> Int
     private let allParts: Bool
     private(set) var open: Set<Int32> = []
@@ -50,7 +50,7 @@ final class FaultySystem: SystemCalls {
 
     override var partsAreAll: Bool { allParts }
 
-    /// A negative error number, if this time is one at which the call fails.
+    /// A negative error number if the call is to fail this time.
     private func refusal(_ call: Call) -> Int32? {
         let count = counts[call, default: 0]
         counts[call] = count + 1
@@ -71,7 +71,7 @@ final class FaultySystem: SystemCalls {
     override func listen(_ fd: Int32, _ backlog: Int32) -> Int32 { refusal(.listen) ?? super.listen(fd, backlog) }
     override func connect(_ fd: Int32, _ address: UnsafePointer<net_address>) -> Int32 {
         guard let refusal = refusal(.connect) else { return super.connect(fd, address) }
-        // An interrupted one goes on nevertheless.
+        // An interrupted connect goes on in the background.
         if refusal == -EINTR, super.connect(fd, address) != 0 { return -ECONNREFUSED }
         return refusal
     }
@@ -84,7 +84,7 @@ final class FaultySystem: SystemCalls {
     override func socketError(_ fd: Int32) -> Int32 { refusal(.socketError) ?? super.socketError(fd) }
     override func shutdownOutput(_ fd: Int32) -> Int32 {
         guard let refusal = refusal(.shutdown) else { return super.shutdownOutput(fd) }
-        // What was to be shut down is, as far as the peer can see: nobody may wait for it for ever.
+        // The peer has to see the end: otherwise it would wait for ever.
         _ = super.shutdownOutput(fd)
         return refusal
     }
@@ -104,7 +104,7 @@ final class FaultySystem: SystemCalls {
     }
 }
 
-/// Numbers that are the same for each seed.
+/// Random numbers that are the same for each seed.
 struct Seeded: RandomNumberGenerator {
     var state: UInt64
     mutating func next() -> UInt64 {

@@ -29,7 +29,7 @@ struct ReadingTests {
         #expect(got == ["one", "two", "", "12345", "head", "re", "rest", "end"])
     }
 
-    /// Reads fail as those of a device that is broken, and of a terminal whose other side has gone.
+    /// Reads fail as those of a broken device, and of a terminal whose other side is closed.
     private final class Broken: SystemCalls {
         override func read(_ fd: Int32, _ bytes: UnsafeMutableRawPointer, _ count: Int, isNonblocking: Bool) -> Int {
             -Int(EIO)
@@ -136,7 +136,7 @@ struct ReadingTests {
         var done: [Int] = []
         for i in 0..<5 { a.write([UInt8](repeating: UInt8(i), count: 200_000)) { _ in done.append(i) } }
         world.run()
-        // What is on its way takes the first, and a part of the second.
+        // The buffer of the pipe takes the first, and a part of the second.
         #expect(done == [0])
         var count = 0
         b.deliver { _, outcome in

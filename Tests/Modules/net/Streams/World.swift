@@ -4,7 +4,7 @@ import RunLoops
 
 @testable import Streams
 
-/// A loop in simulated time, and streams on it.
+/// A loop in simulated time, and its streams.
 final class World {
     let loop: RunLoop
     let network: Network
@@ -14,7 +14,7 @@ final class World {
         network = Network(loop: loop, system: system)
     }
 
-    /// Two streams in memory, in the loop's default mode.
+    /// Returns two streams in memory, in the loop's default mode.
     func memory(latency: Duration = .milliseconds(1), chunk: Int = 0) -> (Stream, Stream) {
         let (a, b) = network.memoryPair(.init(latency: latency, chunk: chunk))
         loop.add(a)
@@ -26,7 +26,7 @@ final class World {
 }
 
 extension Stream.Outcome {
-    /// The bytes as text; "end", "timed out", or a failure's code in brackets.
+    /// The bytes as text; "end", "timed out", or the code of a failure in brackets.
     var text: String {
         switch self {
         case .bytes(let bytes): String(decoding: bytes, as: UTF8.self)

@@ -27,7 +27,10 @@ struct HTTPLoadTests {
                 curl -s http://$host/big | cmp - big && echo whole
                 tail -c +1000001 big | head -c 1000000 > part
                 curl -s -r 1000000-1999999 http://$host/big | cmp - part && echo part
-                awk '$NF !~ /^[0-9]+$/ { next } /sendfile/ { sent += $NF } / p?read/ && $NF > 65536 { read += $NF } END { print sent, read + 0 }' calls
+                awk '$NF !~ /^[0-9]+$/ { next }
+                  /sendfile/ { sent += $NF }
+                  / p?read/ && $NF > 65536 { read += $NF }
+                  END { print sent, read + 0 }' calls
                 """, environment: ["HOME": directory], directory: directory, timeout: 60)
         }
         #expect(run.output == "whole\npart\n6000000 0\n", "\(run)")
@@ -50,11 +53,14 @@ struct HTTPLoadTests {
                   collectgarbage()
                   return tonumber(io.open "/proc/self/smaps_rollup":read "a":match "Anonymous: +(%d+)")
                 end
-                local server = assert(http.serve("127.0.0.1:0", { idle_timeout = \(Self.idleTimeout) }, function(request)
+                local options = { idle_timeout = \(Self.idleTimeout) }
+                local server = assert(http.serve("127.0.0.1:0", options, function(request)
                   if request.path == "/" then return "hello" end
                   local count = server_of:statistics().open
                   if request.path == "/before" then memory = resident() return "ready" end
-                  if request.path == "/after" then return ("%d %.1f"):format(count, (resident() - memory) / (count - 1)) end
+                  if request.path == "/after" then
+                    return ("%d %.1f"):format(count, (resident() - memory) / (count - 1))
+                  end
                   return tostring(count)
                 end))
                 server_of = server
@@ -104,7 +110,9 @@ struct HTTPLoadTests {
                 cat > test.lua <<'END'
                 local rl, net, http = require "runloop", require "runloop.net", require "runloop.http"
                 local ended, block = 0, ("x"):rep(65536)
-                local function resident() return tonumber(io.open "/proc/self/smaps_rollup":read "a":match "Anonymous: +(%d+)") end
+                local function resident()
+                  return tonumber(io.open "/proc/self/smaps_rollup":read "a":match "Anonymous: +(%d+)")
+                end
                 local server = assert(http.serve("127.0.0.1:0", { idle_timeout = 1 }, function(request)
                   local leaving <close> = setmetatable({}, { __close = function() ended = ended + 1 end })
                   local response = request:respond()

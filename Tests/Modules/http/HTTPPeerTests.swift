@@ -21,7 +21,10 @@ struct HTTPPeerTests {
               source.close()
               const socket = new WebSocket(location.protocol.replace("http", "ws") + "//" + location.host + "/ws")
               socket.onopen = () => socket.send("x".repeat(1000))
-              socket.onmessage = e => { results.push("socket " + e.data.length + " " + socket.extensions.split(";")[0]); socket.close(1000) }
+              socket.onmessage = e => {
+                results.push("socket " + e.data.length + " " + socket.extensions.split(";")[0])
+                socket.close(1000)
+              }
               socket.onclose = e => { results.push("closed " + e.code + " " + e.wasClean); done() }
             })
           })
@@ -32,9 +35,16 @@ struct HTTPPeerTests {
           for i = 1, 2 do events:send { event = "n", data = tostring(i) } end
           events:wait_closed()
         end)
-        app:websocket("/ws", function(socket) for message, kind in socket:messages() do socket:send(message, kind) end end)
-        app:any("/echo", function(request) return { body = request:body(), headers = { ["x-method"] = request.method } } end)
-        app:get("/pieces", function(request) local r = request:respond() for i = 1, 3 do r:write(i, ";") rl.sleep(0.01) end end)
+        app:websocket("/ws", function(socket)
+          for message, kind in socket:messages() do socket:send(message, kind) end
+        end)
+        app:any("/echo", function(request)
+          return { body = request:body(), headers = { ["x-method"] = request.method } }
+        end)
+        app:get("/pieces", function(request)
+          local response = request:respond()
+          for i = 1, 3 do response:write(i, ";") rl.sleep(0.01) end
+        end)
         app:post("/done", function(request) print(request:body()) io.stdout:flush() return 204 end)
         app:files("/static/*", ".")
         local tls = { certificate = "cert.pem", key = "key.pem" }
@@ -49,8 +59,9 @@ struct HTTPPeerTests {
             try Data(Self.server.utf8).write(to: URL(filePath: directory + "/server.lua"))
             return try Binary.shell(
                 """
-                openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout key.pem -out cert.pem -days 2 \\
-                  -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1,DNS:localhost 2>/dev/null
+                openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes \\
+                  -keyout key.pem -out cert.pem -days 2 -subj /CN=localhost \\
+                  -addext subjectAltName=IP:127.0.0.1,DNS:localhost 2>/dev/null
                 $RLHOST server.lua > out 2> err & server=$!
                 trap 'kill $server; wait' EXIT
                 for i in $(seq 300); do [ -s out ] && break; sleep 0.05; done
@@ -68,7 +79,8 @@ struct HTTPPeerTests {
             curl -s -w ' %{http_code} %{num_connects}\\n' http://$host/json http://$host/json
             curl -s -X PATCH -d changed -D - http://$host/echo | tr -d '\\r' | grep -E '^x-method|^changed'
             curl -s -T big http://$host/echo | cmp - big && echo same
-            curl -s -H 'Transfer-Encoding: chunked' -H 'Expect: 100-continue' --data-binary @big http://$host/echo | cmp - big && echo same
+            curl -s -H 'Transfer-Encoding: chunked' -H 'Expect: 100-continue' --data-binary @big http://$host/echo \\
+              | cmp - big && echo same
             curl -s -I http://$host/json | head -c 15; echo
             curl -s http://$host/pieces; echo
             curl -s --http1.0 http://$host/pieces; echo
@@ -93,7 +105,8 @@ struct HTTPPeerTests {
         let run = try shell(
             """
             head -c 3000000 /dev/urandom > big
-            curl -s -w ' %{http_code} %{num_connects} %{http_version}\\n' --cacert cert.pem https://$secure/json https://$secure/json
+            curl -s -w ' %{http_code} %{num_connects} %{http_version}\\n' --cacert cert.pem \\
+              https://$secure/json https://$secure/json
             curl -s https://$secure/json; echo $?
             curl -s --cacert cert.pem -T big https://$secure/echo | cmp - big && echo same
             curl -s --cacert cert.pem https://$secure/static/big | cmp - big && echo same
@@ -127,7 +140,8 @@ struct HTTPPeerTests {
                 c.request("POST", "/echo", body=b"x" * 100000)
                 r = c.getresponse()
                 print(r.status, len(r.read()))
-            c.request("POST", "/echo", body=iter([b"a", b"b"]), encode_chunked=True, headers={"Transfer-Encoding": "chunked"})
+            c.request("POST", "/echo", body=iter([b"a", b"b"]), encode_chunked=True,
+                      headers={"Transfer-Encoding": "chunked"})
             print(c.getresponse().read())
             END
             python3 client.py $host
@@ -135,8 +149,10 @@ struct HTTPPeerTests {
             python3 -u -m http.server 0 --bind 127.0.0.1 > py 2>&1 & python=$!
             for i in $(seq 300); do grep -q port py && break; sleep 0.05; done
             port=$(grep -o 'port [0-9]*' py | cut -d' ' -f2)
-            $RLHOST -e 'local a = assert(require "runloop.http".get(arg[1])) io.write(a.status, " ", a.body)' /dev/null http://127.0.0.1:$port/file \\
-              || $RLHOST -e "local a = assert(require 'runloop.http'.get('http://127.0.0.1:$port/file')) io.write(a.status, ' ', a.body)"
+            fetch='local a = assert(require "runloop.http".get(arg[1])) io.write(a.status, " ", a.body)'
+            $RLHOST -e "$fetch" /dev/null http://127.0.0.1:$port/file \\
+              || $RLHOST -e "local url = 'http://127.0.0.1:$port/file'
+                local a = assert(require 'runloop.http'.get(url)) io.write(a.status, ' ', a.body)"
             kill $python
             """)
         #expect(run.output == "200 100000\n200 100000\n200 100000\nb'ab'\n200 hello\n", "\(run)")
@@ -154,7 +170,8 @@ struct HTTPPeerTests {
             const base = "http://" + process.argv[2]
             const all = await Promise.all([...Array(20)].map(() => fetch(base + "/json").then(r => r.json())))
             console.log(all.length, all[7].a)
-            console.log(await (await fetch(base + "/echo", { method: "PUT", body: "ü".repeat(70000) })).text() == "ü".repeat(70000))
+            const echo = await fetch(base + "/echo", { method: "PUT", body: "ü".repeat(70000) })
+            console.log(await echo.text() == "ü".repeat(70000))
             console.log(await (await fetch(base + "/pieces")).text())
             process.exit(0)
             END
@@ -167,15 +184,16 @@ struct HTTPPeerTests {
     func http2() throws {
         let run = try shell(
             """
-            openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout key.pem -out cert.pem -days 2 \\
-              -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1 2>/dev/null
+            openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes \\
+              -keyout key.pem -out cert.pem -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1 2>/dev/null
             port=$((20000 + $$ % 20000))
             cat > nginx.conf <<END
             daemon off; master_process off; pid $PWD/pid; error_log stderr crit;
             events { }
-            http { access_log off; client_body_temp_path $PWD; proxy_temp_path $PWD; fastcgi_temp_path $PWD; uwsgi_temp_path $PWD;
-              scgi_temp_path $PWD;
-              server { listen 127.0.0.1:$port ssl http2; ssl_certificate $PWD/cert.pem; ssl_certificate_key $PWD/key.pem;
+            http { access_log off; client_body_temp_path $PWD; proxy_temp_path $PWD;
+              fastcgi_temp_path $PWD; uwsgi_temp_path $PWD; scgi_temp_path $PWD;
+              server { listen 127.0.0.1:$port ssl http2;
+                ssl_certificate $PWD/cert.pem; ssl_certificate_key $PWD/key.pem;
                 location / { return 200 "$(printf '\\044')server_protocol $(printf '\\044')connection"; } } }
             END
             /usr/sbin/nginx -c $PWD/nginx.conf -p $PWD 2> nginx.err & nginx=$!
@@ -225,7 +243,8 @@ struct HTTPPeerTests {
             """)
         #expect(
             run.output
-                == "module 'runloop.http': libcurl.so.4 cannot be loaded: libcurl.so.4: file too short\tENOPKG\nENOPKG\nhello\n",
+                == "module 'runloop.http': libcurl.so.4 cannot be loaded: libcurl.so.4: file too short\tENOPKG\n"
+                + "ENOPKG\nhello\n",
             "\(run)")
     }
 
@@ -272,7 +291,8 @@ struct HTTPPeerTests {
     func browser(_ place: String) throws {
         let run = try shell(
             """
-            chromium --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --no-proxy-server \\
+            chromium --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run \\
+              --no-proxy-server \\
               --ignore-certificate-errors --user-data-dir=$HOME/profile \(place)/ > /dev/null 2>&1 & browser=$!
             for i in $(seq 900); do [ "$(wc -l < out)" -ge 2 ] && break; sleep 0.1; done
             kill $browser

@@ -15,7 +15,8 @@ local function found(handler, kind, body, size)
   end)
   local near, far = net.memory()
   server:accept(far)
-  near:write(("POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n"):format(kind, #body))
+  local head = "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n"
+  near:write(head:format(kind, #body))
   for place = 1, #body, size do
     near:write(body:sub(place, place + size - 1))
     rl.sleep(1)
@@ -33,15 +34,20 @@ local function insist(fn, ...)
   return table.unpack(result, 2, result.n)
 end
 
-local FORM <const> = table.concat({ "--xx", 'Content-Disposition: form-data; name="a"', "", "12345", "--xx", "", "bare", "--xx",
-  'Content-Disposition: form-data; name="f"; filename="f.txt"', "Content-Type: text/x", "", "one\r\n--x\r\ntwo", "--xx--", "" }, "\r\n")
+local FORM <const> = table.concat({ "--xx", 'Content-Disposition: form-data; name="a"', "", "12345", "--xx", "", "bare",
+  "--xx",
+  'Content-Disposition: form-data; name="f"; filename="f.txt"', "Content-Type: text/x", "", "one\r\n--x\r\ntwo",
+    "--xx--", "" }, "\r\n")
 local FORM_TYPE <const> = "multipart/form-data; boundary=xx"
 
 t.describe("a body that comes slowly, and whose reader is cancelled", function()
   t.it("is read whole", function()
-    t.equal(found(function(request) return insist(request.body, request), request:body() end, "text/plain", "abcdefgh", 3), "abcdefgh")
-    t.equal(found(function(request) return insist(request.json, request) end, "application/json", "[1, 2, 3]", 2), { 1, 2, 3 })
-    t.equal(found(function(request) return (insist(request.form, request)) end, "application/x-www-form-urlencoded", "a=1&b=2", 2),
+    t.equal(found(function(request) return insist(request.body, request), request:body() end, "text/plain", "abcdefgh",
+      3), "abcdefgh")
+    t.equal(found(function(request) return insist(request.json, request) end, "application/json", "[1, 2, 3]", 2),
+      { 1, 2, 3 })
+    t.equal(found(function(request) return (insist(request.form, request)) end, "application/x-www-form-urlencoded",
+      "a=1&b=2", 2),
       { a = "1", b = "2" })
   end)
 
@@ -66,7 +72,8 @@ t.describe("a body that comes slowly, and whose reader is cancelled", function()
           parts[#parts + 1] = { part.name, part.filename, part.type, insist(part.body, part), part:body() }
         end
       end, FORM_TYPE, FORM, size),
-        { { "a", nil, nil, "12345", "12345" }, { nil, nil, nil, "bare", "bare" }, { "f", "f.txt", "text/x", "one\r\n--x\r\ntwo", "one\r\n--x\r\ntwo" } })
+        { { "a", nil, nil, "12345", "12345" }, { nil, nil, nil, "bare", "bare" },
+          { "f", "f.txt", "text/x", "one\r\n--x\r\ntwo", "one\r\n--x\r\ntwo" } })
     end
   end)
 
@@ -95,7 +102,8 @@ t.describe("a part of a form", function()
       local second = following()
       local problem = support.problem_of(first.body, first)
       return start, second:body { max = 4 }, problem
-    end, FORM_TYPE, FORM, 40) }, { "12345", "bare", "part:read: the next part has begun: the unread rest of this one is lost" })
+    end, FORM_TYPE, FORM, 40) }, { "12345", "bare",
+      "part:read: the next part has begun: the unread rest of this one is lost" })
     t.equal(found(function(request)
       local part = request:parts()()
       local is_good, problem = pcall(part.body, part, { max = 4 })

@@ -15,8 +15,10 @@ t.before_each(function()
   local app = http.routes()
   app:get("/hello", function() return "hello" end)
   app:any("/echo", function(request)
-    return { body = request:body() or "", headers = { ["x-method"] = request.method, ["x-type"] = request.headers["content-type"] or "none",
-      ["x-agent"] = request.headers["user-agent"], ["x-auth"] = request.headers.authorization or "none", ["x-target"] = request.target } }
+    return { body = request:body() or "", headers = { ["x-method"] = request.method,
+      ["x-type"] = request.headers["content-type"] or "none",
+      ["x-agent"] = request.headers["user-agent"], ["x-auth"] = request.headers.authorization or "none",
+        ["x-target"] = request.target } }
   end)
   app:get("/away", function() return http.redirect "/hello" end)
   app:get("/round", function() return http.redirect "/round" end)
@@ -51,7 +53,8 @@ t.after_each(function() server:stop(0) end)
 t.describe("requests", function()
   t.it("are answered", function()
     local answer = assert(http.get(base .. "/hello"))
-    t.equal({ answer.status, answer.reason, answer.body, answer.version, answer.url }, { 200, "OK", "hello", "1.1", base .. "/hello" })
+    t.equal({ answer.status, answer.reason, answer.body, answer.version, answer.url },
+      { 200, "OK", "hello", "1.1", base .. "/hello" })
     t.equal(answer.headers["Content-Type"], "text/plain; charset=utf-8")
     t.equal(http.get(base .. "/none").status, 404)
   end)
@@ -116,7 +119,9 @@ t.describe("requests", function()
 
   t.it("go to Unix sockets", function()
     local path, guard <close> = directory()
-    local other <close> = assert(http.serve("unix:" .. path .. "/s", function(request) return "unix " .. request.headers.host end))
+    local other <close> = assert(http.serve("unix:" .. path .. "/s", function(request)
+      return "unix " .. request.headers.host
+    end))
     t.equal(http.get("http://there/x", { unix = path .. "/s" }).body, "unix there")
   end)
 end)
@@ -181,7 +186,8 @@ t.describe("what goes wrong is an answer", function()
     local path, guard <close> = directory()
     t.equal(table.pack(http.get("http://x/", { unix = path .. "/s" })),
       { nil, ("ENOENT: no such file or directory (unix:%s/s, http://x/)"):format(path), "ENOENT", n = 3 })
-    t.equal(select(2, http.get("http://x/", { unix = "@" .. path })), ("ECONNREFUSED: connection refused (unix:@%s, http://x/)"):format(path))
+    t.equal(select(2, http.get("http://x/", { unix = "@" .. path })),
+      ("ECONNREFUSED: connection refused (unix:@%s, http://x/)"):format(path))
   end)
 
   t.it("it takes too long, in virtual time", function()
@@ -199,13 +205,15 @@ t.describe("what goes wrong is an answer", function()
 
   t.it("the body is too long, or too short", function()
     local none, problem, code = http.get(base .. "/much", { max_body = 1000 })
-    t.equal({ none, problem, code }, { nil, ("EMSGSIZE: the body is longer than 1000 bytes (%s/much)"):format(base), "EMSGSIZE" })
+    t.equal({ none, problem, code }, { nil, ("EMSGSIZE: the body is longer than 1000 bytes (%s/much)"):format(base),
+      "EMSGSIZE" })
     none, problem, code = http.get(base .. "/short")
     t.truthy(none == nil and (code == "EOF" or code == "ECONNRESET"), problem)
   end)
 
   t.it("the answer ends in its head", { real_time = true }, function()
-    for _, head in ipairs { "HTTP/1.1 200 OK\r\nConte", "HTTP/1.1 200 OK\r\nSet-Cookie: a=bc", "HTTP/1.1 302 Found\r\nLocation: /x", "HTTP/1.1 204 No Content\r\n" } do
+    for _, head in ipairs { "HTTP/1.1 200 OK\r\nConte", "HTTP/1.1 200 OK\r\nSet-Cookie: a=bc",
+      "HTTP/1.1 302 Found\r\nLocation: /x", "HTTP/1.1 204 No Content\r\n" } do
       local listener = assert(net.serve("127.0.0.1:0", function(stream)
         stream:read()
         stream:write(head)
@@ -218,15 +226,17 @@ t.describe("what goes wrong is an answer", function()
   end)
 
   t.it("the head is too long", { real_time = true }, function()
-    for _, head in ipairs { "X-Long: " .. ("x"):rep(400000) .. "\r\n", ("X-Many: " .. ("x"):rep(1000) .. "\r\n"):rep(1000) } do
+    for _, head in ipairs { "X-Long: " .. ("x"):rep(400000) .. "\r\n",
+      ("X-Many: " .. ("x"):rep(1000) .. "\r\n"):rep(1000) } do
       local listener = assert(net.serve("127.0.0.1:0", function(stream)
         stream:read()
         stream:write("HTTP/1.1 200 OK\r\n", head, "Content-Length: 2\r\n\r\nhi")
         stream:read()
       end))
       local answer, problem, code = http.get("http://" .. listener:address() .. "/")
-      t.equal({ answer, problem, code }, { nil, "EMSGSIZE: the answer's head is longer than 256 kB, or a line of it than 100 kB (http://"
-        .. listener:address() .. "/)", "EMSGSIZE" })
+      t.equal({ answer, problem, code },
+        { nil, "EMSGSIZE: the answer's head is longer than 256 kB, or a line of it than 100 kB (http://"
+          .. listener:address() .. "/)", "EMSGSIZE" })
       listener:stop(0)
     end
   end)
@@ -253,7 +263,8 @@ t.describe("what goes wrong is an answer", function()
     t.eventually(function() return server:statistics().active == 3 end)
     client:close()
     for task, path in pairs { [whole] = "/slow", [head] = "/slow", [piece] = "/drip" } do
-      t.equal(table.pack(task:await()), { nil, ("ECANCELED: the client is closed (%s%s)"):format(base, path), "ECANCELED", n = 3 })
+      t.equal(table.pack(task:await()), { nil, ("ECANCELED: the client is closed (%s%s)"):format(base, path),
+        "ECANCELED", n = 3 })
     end
     t.eventually(function() return server:statistics().active == 0 end)
   end)
@@ -285,18 +296,21 @@ t.describe("what goes wrong is an answer", function()
   local can_hide = os.execute(("unshare -m sh -c '%s' sh %s true 2>/dev/null"):format(as_if, file))
   local it = can_hide and t.it or function(name, _, body) t.skip(name .. ": needs root", body) end
   it("a name server that is silent holds nothing up", { real_time = true, timeout = 60 }, function()
-    local result = assert(process.run { "unshare", "-m", "sh", "-c", as_if, "sh", file, fs.real_path "/proc/self/exe", "-e", hosts, timeout = 50 })
+    local result = assert(process.run { "unshare", "-m", "sh", "-c", as_if, "sh", file, fs.real_path "/proc/self/exe",
+      "-e", hosts, timeout = 50 })
     t.equal({ result.output, result.errors }, { "nil\ttimed out\tnil\ntrue\ttrue\ttrue\n", "" })
   end)
   t.after_all(function() os.remove(file) end)
 
   t.it("other schemes and nonsense", function()
     t.equal(select(3, http.get "ftp://127.0.0.1/"), "EPROTONOSUPPORT")
-    t.equal(problem_of(http.get, "http://x/a b"), "http.get: the URL has a blank or a control character: \"http://x/a b\"")
+    t.equal(problem_of(http.get, "http://x/a b"),
+      "http.get: the URL has a blank or a control character: \"http://x/a b\"")
     t.equal(problem_of(http.get), "http.get: argument #1 must be a string, got nothing")
     t.equal(problem_of(http.fetch, { "http://x", url = "http://y" }),
       "http.fetch: the URL is there twice: as the first value, and as field 'url'")
-    t.equal(problem_of(http.get, "http://x", { unix = "" }), "http.get: field 'unix' must be the path of a socket, or \"@name\", got \"\"")
+    t.equal(problem_of(http.get, "http://x", { unix = "" }),
+      "http.get: field 'unix' must be the path of a socket, or \"@name\", got \"\"")
     t.equal(problem_of(http.get, "http://x", { tls = false }),
       "http.get: field 'tls' must be true or a table of options; the URL decides whether there is TLS: https://")
     t.equal(http.get(base .. "/hello", { tls = true }).body, "hello")
@@ -309,12 +323,17 @@ t.describe("what goes wrong is an answer", function()
     t.equal(problem_of(rl.thread, print, client), "rl.thread: cannot send argument #2: http client")
     client:close()
     t.equal(problem_of(client.get, client, base), "client:get: the client is closed")
-    t.equal(problem_of(http.get, "http://x", { timout = 1 }), "http.get: unknown field 'timout' (did you mean 'timeout'?)")
-    t.equal(problem_of(http.fetch, { url = "http://x", body = "a", json = 1 }), "http.fetch: only one of the fields 'body', 'json' and 'form' can be given")
-    t.equal(problem_of(http.fetch, { url = "http://x", body = true }), "http.fetch: field 'body' must be a string, a function or a stream, got true")
-    t.equal(problem_of(http.fetch, { url = "http://x", headers = { a = "b\nc" } }), "http.fetch: the field 'a' must be a string without control characters")
+    t.equal(problem_of(http.get, "http://x", { timout = 1 }),
+      "http.get: unknown field 'timout' (did you mean 'timeout'?)")
+    t.equal(problem_of(http.fetch, { url = "http://x", body = "a", json = 1 }),
+      "http.fetch: only one of the fields 'body', 'json' and 'form' can be given")
+    t.equal(problem_of(http.fetch, { url = "http://x", body = true }),
+      "http.fetch: field 'body' must be a string, a function or a stream, got true")
+    t.equal(problem_of(http.fetch, { url = "http://x", headers = { a = "b\nc" } }),
+      "http.fetch: the field 'a' must be a string without control characters")
     t.equal(problem_of(http.fetch, {}), "http.fetch: field 'url' must be a string, got nothing")
-    t.equal(problem_of(http.websocket, "ftp://x"), "http.websocket: argument #1 must be a URL that begins with ws://, wss://, http:// or https://, got \"ftp://x\"")
+    t.equal(problem_of(http.websocket, "ftp://x"),
+      "http.websocket: argument #1 must be a URL that begins with ws://, wss://, http:// or https://, got \"ftp://x\"")
   end)
 end)
 
@@ -367,7 +386,8 @@ t.describe("proxies", function()
   t.it("are named when they are not there", function()
     local function refused(proxy, name, url)
       url = url or "http://example.test/"
-      t.equal({ http.get(url, { proxy = proxy }) }, { nil, ("ECONNREFUSED: connection refused (proxy %s, for %s)"):format(name, url), "ECONNREFUSED" })
+      t.equal({ http.get(url, { proxy = proxy }) },
+        { nil, ("ECONNREFUSED: connection refused (proxy %s, for %s)"):format(name, url), "ECONNREFUSED" })
     end
     refused("http://127.0.0.1:1", "127.0.0.1:1")
     refused("127.0.0.1:1", "127.0.0.1:1")
@@ -378,31 +398,38 @@ t.describe("proxies", function()
     local _, problem, code = http.get("http://example.test/", { proxy = "http://nobody.invalid:3128" })
     t.truthy(problem:find("nobody.invalid:3128, for http://example.test/)", 1, true), problem)
     t.truthy(code == "ENOTFOUND" or code == "EAI_AGAIN", code)
-    t.equal(select(2, http.get("http://127.0.0.1:1/", { proxy = false })), "ECONNREFUSED: connection refused (http://127.0.0.1:1/)")
+    t.equal(select(2, http.get("http://127.0.0.1:1/", { proxy = false })),
+      "ECONNREFUSED: connection refused (http://127.0.0.1:1/)")
   end)
 
   t.it("are named when the environment has them", function()
     local process = require "runloop.process"
     local function asked(environment, url)
       local script = ("io.write((select(2, require'runloop.http'.get(%q))))"):format(url)
-      local none = { http_proxy = false, https_proxy = false, HTTPS_PROXY = false, all_proxy = false, ALL_PROXY = false, no_proxy = false, NO_PROXY = false }
+      local none = { http_proxy = false, https_proxy = false, HTTPS_PROXY = false, all_proxy = false, ALL_PROXY = false,
+        no_proxy = false, NO_PROXY = false }
       for name, value in pairs(environment) do none[name] = value end
       return process.run { t.rlhost, "-e", script, environment = none, timeout = 20 }.output
     end
     local PROXY <const> = "http://127.0.0.1:1"
-    for name, url in pairs { http_proxy = "http://example.test/", https_proxy = "https://example.test/", HTTPS_PROXY = "https://example.test/",
+    for name, url in pairs { http_proxy = "http://example.test/", https_proxy = "https://example.test/",
+      HTTPS_PROXY = "https://example.test/",
       all_proxy = "http://example.test/", ALL_PROXY = "https://example.test/" } do
-      t.equal(asked({ [name] = PROXY }, url), ("ECONNREFUSED: connection refused (proxy 127.0.0.1:1, for %s)"):format(url), name)
+      t.equal(asked({ [name] = PROXY }, url),
+        ("ECONNREFUSED: connection refused (proxy 127.0.0.1:1, for %s)"):format(url), name)
     end
-    t.equal(asked({ http_proxy = PROXY, no_proxy = "127.0.0.2" }, "http://127.0.0.2:1/"), "ECONNREFUSED: connection refused (http://127.0.0.2:1/)")
+    t.equal(asked({ http_proxy = PROXY, no_proxy = "127.0.0.2" }, "http://127.0.0.2:1/"),
+      "ECONNREFUSED: connection refused (http://127.0.0.2:1/)")
     t.equal(asked({}, "http://127.0.0.2:1/"), "ECONNREFUSED: connection refused (http://127.0.0.2:1/)")
   end)
 
   t.it("open tunnels for TLS", function()
     local path, guard <close> = directory()
-    assert(os.execute("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout " .. path .. "/key.pem -out " .. path
+    assert(os.execute("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout " .. path
+      .. "/key.pem -out " .. path
       .. "/cert.pem -days 30 -subj /CN=localhost -addext subjectAltName=DNS:localhost,IP:127.0.0.1 2>/dev/null"))
-    local secure = assert(http.serve("127.0.0.1:0", { tls = { certificate = path .. "/cert.pem", key = path .. "/key.pem" } },
+    local secure = assert(http.serve("127.0.0.1:0",
+      { tls = { certificate = path .. "/cert.pem", key = path .. "/key.pem" } },
       function(request) return request.tls.version end))
     local address, seen, listener = proxy()
     local url = "https://" .. secure:address() .. "/"
@@ -414,7 +441,8 @@ t.describe("proxies", function()
     t.equal(client:get(other).body, "TLSv1.3")
     -- Errors name the certificate and the problem.
     t.equal(table.pack(http.get(url)),
-      { nil, ("TLS_CERTIFICATE: SSL certificate problem: self-signed certificate (depth 0, CN=localhost, %s)"):format(url), "TLS_CERTIFICATE", n = 3 })
+      { nil, ("TLS_CERTIFICATE: SSL certificate problem: self-signed certificate (depth 0, CN=localhost, %s)")
+        :format(url), "TLS_CERTIFICATE", n = 3 })
     client:close()
     listener:stop(0)
     secure:stop(0)
@@ -433,9 +461,12 @@ t.describe("proxies", function()
       return answer:match "^HTTP/1.1 (%d+)", answer:match "\r\n\r\n(.*)"
     end
     local where = only_tls:address()
-    t.equal({ said(where, "GET /a?b=c HTTP/1.1\r\nHost: example.org\r\n\r\n") }, { "400", "this port speaks TLS: https://example.org/a?b=c\n" })
-    t.equal({ said(where, "D", "ELET", "E / HTTP/1.1\r\nHost: [::1]:5\r\n", "\r\n") }, { "400", "this port speaks TLS: https://[::1]:5/\n" })
-    t.equal({ said(where, "POST http://x/ HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi") }, { "400", "this port speaks TLS: https://x/\n" })
+    t.equal({ said(where, "GET /a?b=c HTTP/1.1\r\nHost: example.org\r\n\r\n") },
+      { "400", "this port speaks TLS: https://example.org/a?b=c\n" })
+    t.equal({ said(where, "D", "ELET", "E / HTTP/1.1\r\nHost: [::1]:5\r\n", "\r\n") },
+      { "400", "this port speaks TLS: https://[::1]:5/\n" })
+    t.equal({ said(where, "POST http://x/ HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi") },
+      { "400", "this port speaks TLS: https://x/\n" })
     t.equal({ said(where, "GET / HTTP/1.0\r\n\r\n") }, { "400", "this port speaks TLS\n" })
     t.equal({ said(where, "GET / HTTP/1.1\r\nHost: a\"b\r\n\r\n") }, { "400", "this port speaks TLS\n" })
     t.equal({ said(where, "GET /" .. ("x"):rep(40000)) }, { "400", "this port speaks TLS\n" })
@@ -444,8 +475,9 @@ t.describe("proxies", function()
     t.equal(http.get("https://" .. where, { tls = { ca = path .. "/cert.pem" } }).body, "over TLS")
     t.equal(only_tls:statistics().refused, 6)
     -- The handshake has the time limit of a head, not the default of ten seconds.
-    local hasty <close> = assert(http.serve("127.0.0.1:0", { header_timeout = 0.1, tls = { certificate = path .. "/cert.pem",
-      key = path .. "/key.pem" } }, function() return "" end))
+    local hasty <close> = assert(http.serve("127.0.0.1:0",
+      { header_timeout = 0.1, tls = { certificate = path .. "/cert.pem",
+        key = path .. "/key.pem" } }, function() return "" end))
     local silent, start = assert(net.connect(hasty:address())), rl.now()
     silent:read()
     -- Nor does it wait for the client's own end, which takes two seconds.

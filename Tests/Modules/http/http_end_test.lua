@@ -6,7 +6,8 @@ local process = require "runloop.process"
 local REAL = { real_time = true, timeout = 60 }
 
 local SCRIPT <const> = [[
-local rl, http, net, process = require "runloop", require "runloop.http", require "runloop.net", require "runloop.process"
+local rl, http, net, process = require "runloop", require "runloop.http", require "runloop.net",
+  require "runloop.process"
 local server = assert(http.serve("127.0.0.1:0", function(request)
   if request.path == "/socket" then
     local socket = request:websocket()
@@ -39,7 +40,8 @@ rl.sleep(20)
 
 t.describe("requests that are open when the program ends", function()
   local function ended(how, path)
-    return process.run { t.rlhost, "-e", ("local how, path = %q, %q\n"):format(how, path or "/") .. SCRIPT, timeout = 30 }
+    return process.run { t.rlhost, "-e", ("local how, path = %q, %q\n"):format(how, path or "/") .. SCRIPT,
+      timeout = 30 }
   end
 
   for _, how in ipairs { "exit", "shutdown", "TERM", "INT" } do

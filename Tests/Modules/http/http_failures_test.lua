@@ -13,12 +13,15 @@ t.describe("an answer over TLS that nothing but its connection ends", function()
   local path, guard = support.directory()
   local cert, key = path .. "/cert.pem", path .. "/key.pem"
   t.after_all(function() getmetatable(guard).__close() end)
-  assert(os.execute("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout " .. key .. " -out " .. cert
+  assert(os.execute("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout " .. key
+    .. " -out " .. cert
     .. " -days 30 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1 2>/dev/null"))
   local OK <const> = "HTTP/1.1 200 OK\r\n"
   local ANSWERS <const> = {
-    ["/open"] = OK .. "\r\nabc", ["/old"] = "HTTP/1.0 200 OK\r\n\r\nabc", ["/length"] = OK .. "Content-Length: 3\r\n\r\nabc",
-    ["/short"] = OK .. "Content-Length: 10\r\n\r\nabc", ["/chunked"] = OK .. "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+    ["/open"] = OK .. "\r\nabc", ["/old"] = "HTTP/1.0 200 OK\r\n\r\nabc",
+      ["/length"] = OK .. "Content-Length: 3\r\n\r\nabc",
+    ["/short"] = OK .. "Content-Length: 10\r\n\r\nabc",
+      ["/chunked"] = OK .. "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
     ["/none"] = "HTTP/1.1 204 No Content\r\n\r\n",
   }
 
@@ -64,7 +67,8 @@ t.describe("an answer over TLS that nothing but its connection ends", function()
     t.equal(result "/open", { nil, text:format(base, "/open"), "TLS_TRUNCATED" })
     t.equal(result "/old", { nil, text:format(base, "/old"), "TLS_TRUNCATED" })
     t.equal(result "/short"[3], "EOF")
-    t.equal({ result "/open?ended"[1], result "/length"[1], result "/chunked"[1], result "/none"[1] }, { "abc", "abc", "abc", "" })
+    t.equal({ result "/open?ended"[1], result "/length"[1], result "/chunked"[1], result "/none"[1] },
+      { "abc", "abc", "abc", "" })
     local head = http.fetch { base .. "/open", method = "HEAD", tls = { ca = cert } }
     t.equal(head and head.status, 200)
     -- Read piece by piece, after a complete answer on the same connection.

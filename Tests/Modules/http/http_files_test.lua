@@ -10,7 +10,9 @@ t.describe("files", function()
 
   t.it("are sent whole, in part, or not at all", function()
     local path, guard <close> = directory()
-    os.execute(("cd %s; printf 0123456789 > a.txt; mkdir sub; printf '<p>' > sub/index.html; printf top > index.html; head -c 1000000 /dev/zero > big; ln -s a.txt in; ln -s /etc/passwd out; ln -s / up; printf secret > ../%s.secret"):format(path, path:match "[^/]*$"))
+    os.execute(([[cd %s; printf 0123456789 > a.txt; mkdir sub; printf '<p>' > sub/index.html; printf top > index.html
+      head -c 1000000 /dev/zero > big; ln -s a.txt in; ln -s /etc/passwd out; ln -s / up
+      printf secret > ../%s.secret]]):format(path, path:match "[^/]*$"))
     local app = http.routes()
     app:files("/s/*", path)
     app:get("/one", function() return http.file(path .. "/a.txt", { headers = { ["x-a"] = "b" } }) end)
@@ -18,9 +20,11 @@ t.describe("files", function()
     local root = "http://" .. other:address()
     local function get(url, headers) return http.get(root .. url, { headers = headers, follow = 0 }) end
     local whole = get "/s/a.txt"
-    t.equal({ whole.status, whole.body, whole.headers["content-type"], whole.headers["accept-ranges"] }, { 200, "0123456789", "text/plain; charset=utf-8", "bytes" })
+    t.equal({ whole.status, whole.body, whole.headers["content-type"], whole.headers["accept-ranges"] },
+      { 200, "0123456789", "text/plain; charset=utf-8", "bytes" })
     t.equal(get("/one").headers["x-a"], "b")
-    for range, expected in pairs { ["bytes=2-4"] = "234", ["bytes=7-"] = "789", ["bytes=-3"] = "789", ["bytes=0-99"] = "0123456789", ["bytes=9-9"] = "9" } do
+    for range, expected in pairs { ["bytes=2-4"] = "234", ["bytes=7-"] = "789", ["bytes=-3"] = "789",
+      ["bytes=0-99"] = "0123456789", ["bytes=9-9"] = "9" } do
       local part = get("/s/a.txt", { range = range })
       t.equal({ part.status, part.body }, { 206, expected }, range)
     end
@@ -47,7 +51,8 @@ t.describe("files", function()
     t.equal({ head.body, head.headers["content-length"] }, { "", "1000000" })
     t.equal({ get("/s/").body, get("/s/sub/").body, get("/s/sub").headers.location }, { "top", "<p>", "/s/sub/" })
     t.equal(get("/s/in").body, "0123456789")
-    for _, escape in ipairs { "/s/out", "/s/up/etc/passwd", "/s/..%2f" .. path:match "[^/]*$" .. ".secret", "/s/%2e%2e/x", "/s/none", "/s/a.txt/x", "/s//etc/passwd" } do
+    for _, escape in ipairs { "/s/out", "/s/up/etc/passwd", "/s/..%2f" .. path:match "[^/]*$" .. ".secret",
+      "/s/%2e%2e/x", "/s/none", "/s/a.txt/x", "/s//etc/passwd" } do
       t.equal(get(escape).status, 404, escape)
     end
     os.remove(path .. ".secret")
@@ -66,7 +71,8 @@ t.describe("files", function()
       return assert(http.fetch { "http://" .. other:address() .. url, method = method, headers = headers })
     end
     local version = assert(io.open "/proc/version"):read "a"
-    for _, headers in ipairs { {}, { range = "bytes=2-4" }, { ["if-none-match"] = '"x"', ["if-modified-since"] = "Thu, 01 Jan 2099 00:00:00 GMT" } } do
+    for _, headers in ipairs { {}, { range = "bytes=2-4" },
+      { ["if-none-match"] = '"x"', ["if-modified-since"] = "Thu, 01 Jan 2099 00:00:00 GMT" } } do
       local answer = ask("/version", nil, headers)
       t.equal({ answer.status, answer.body, answer.headers.etag, answer.headers["accept-ranges"] }, { 200, version })
     end

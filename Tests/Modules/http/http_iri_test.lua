@@ -8,7 +8,9 @@ local ASCII <const> = "xn--bcher-kva.localhost"
 local WRONG <const> = "EINVAL: not a host name: string contains a disallowed character (b\u{FFFD}cher.localhost)"
 local server = t.resource(function()
   return assert(http.serve("127.0.0.1:0", function(request)
-    if request.path == "/go" then return http.redirect("http://b\u{FC}cher.localhost:" .. request.query.port .. "/there") end
+    if request.path == "/go" then
+      return http.redirect("http://b\u{FC}cher.localhost:" .. request.query.port .. "/there")
+    end
     if request.path == "/wrong" then return http.redirect "http://b\u{FFFD}cher.localhost/" end
     if request.path == "/socket" then
       local socket = request:websocket()
@@ -31,7 +33,8 @@ t.each({
   { "http://localhost:%s/\u{FC}?q=\u{20AC}&a=%%20b", "localhost", "/%C3%BC?q=%E2%82%AC&a=%20b" },
 }, "http.get knows %s", function(url, host, target, user)
   local answer = assert(http.get(url:format(port())))
-  t.equal({ answer.body, answer.url }, { ("%s:%s%s"):format(host, port(), target), ("http://%s%s:%s%s"):format(user or "", host, port(), target) })
+  t.equal({ answer.body, answer.url }, { ("%s:%s%s"):format(host, port(), target),
+    ("http://%s%s:%s%s"):format(user or "", host, port(), target) })
 end)
 
 t.it("redirects, open answers, WebSockets and clients of tests know them, too", function()
@@ -41,7 +44,8 @@ t.it("redirects, open answers, WebSockets and clients of tests know them, too", 
   t.equal(answer:read_all(), here .. "/x")
   local socket <close> = assert(http.websocket(("ws://b\u{FC}cher.localhost:%s/socket?\u{FC}"):format(port())))
   t.equal(socket:receive(), here .. "/socket?%C3%BC")
-  t.equal(t.http(function(request) return request.headers.host .. request.target end):get("http://b\u{FC}cher.example/\u{FC}").body,
+  t.equal(t.http(function(request) return request.headers.host
+    .. request.target end):get("http://b\u{FC}cher.example/\u{FC}").body,
     "xn--bcher-kva.example/%C3%BC")
 end)
 
@@ -68,8 +72,9 @@ end)
 t.it("certificates are for the name that name servers know", function()
   local directory = assert(fs.temporary_directory "iri")
   local cert, key = directory .. "/cert.pem", directory .. "/key.pem"
-  assert(os.execute(("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout %s -out %s -days 30 -subj /CN=x -addext subjectAltName=DNS:%s 2>/dev/null"):format(
-    key, cert, ASCII)))
+  assert(os.execute(("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout %s -out %s "
+    .. "-days 30 -subj /CN=x -addext subjectAltName=DNS:%s 2>/dev/null"):format(
+      key, cert, ASCII)))
   local asked
   local listener <close> = assert(net.serve("127.0.0.1:0", { tls = { sni = function(name)
     asked = name
@@ -82,7 +87,8 @@ end)
 
 -- Needs other hosts, and a machine without the library, which only root can simulate for one process.
 local function as_if(what, with)
-  return process.run { "unshare", "-m", "sh", "-c", 'mount --bind "$1" "$2" && shift 2 && exec "$@"', "sh", with, what, t.rlhost, "-e", [[
+  return process.run { "unshare", "-m", "sh", "-c", 'mount --bind "$1" "$2" && shift 2 && exec "$@"', "sh", with, what,
+    t.rlhost, "-e", [[
     local net = require "runloop.net"
     local found, message, code = net.resolve "b\u{FC}cher.example"
     print(found and found[1] or message, code)

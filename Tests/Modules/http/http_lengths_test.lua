@@ -75,8 +75,10 @@ t.describe("the length that a handler announces", function()
     t.equal(t.http(app):get("/same").headers["content-length"], "5000")
     t.equal(t.http(app):get("/none").headers["content-length"], nil)
     t.equal(t.http(app):fetch { "/text", method = "HEAD" }.headers["content-length"], "10")
-    local errors, answer = with_errors(raw, http.serve("memory", function() return announced(5000) end), request("HEAD"))
-    t.equal({ errors, answer:match "Content%-Length: %d+", answer:match "\r\n\r\n(.*)" }, { {}, "Content-Length: 5000", "" })
+    local errors, answer = with_errors(raw, http.serve("memory", function() return announced(5000) end),
+      request("HEAD"))
+    t.equal({ errors, answer:match "Content%-Length: %d+", answer:match "\r\n\r\n(.*)" },
+      { {}, "Content-Length: 5000", "" })
   end)
 
   for name, body in pairs(BODIES) do
@@ -93,29 +95,35 @@ t.describe("the length that a handler announces", function()
 
       t.it(("is right for %s by HTTP/%s"):format(name, version), function()
         local errors, answer = answered(10)
-        t.equal({ errors, answer:match "Content%-Length: %d+", #answer:match "\r\n\r\n(.*)" }, { {}, "Content-Length: 10", 10 })
+        t.equal({ errors, answer:match "Content%-Length: %d+", #answer:match "\r\n\r\n(.*)" },
+          { {}, "Content-Length: 10", 10 })
         errors, answer = answered(10, "HEAD")
-        t.equal({ errors, answer:match "Content%-Length: %d+", #answer:match "\r\n\r\n(.*)" }, { {}, "Content-Length: 10", 0 })
+        t.equal({ errors, answer:match "Content%-Length: %d+", #answer:match "\r\n\r\n(.*)" },
+          { {}, "Content-Length: 10", 0 })
       end)
 
-      t.it(("is too much for %s by HTTP/%s: the connection is cut, and there is an error"):format(name, version), function()
-        local errors, answer = answered(5000)
-        t.equal(#errors, 1)
-        t.truthy(errors[1]:find "Content%-Length", errors[1])
-        t.truthy(#(answer:match "\r\n\r\n(.*)" or "") <= 10, answer)
+      t.it(("is too much for %s by HTTP/%s: the connection is cut, and there is an error"):format(name, version),
+        function()
+          local errors, answer = answered(5000)
+          t.equal(#errors, 1)
+          t.truthy(errors[1]:find "Content%-Length", errors[1])
+          t.truthy(#(answer:match "\r\n\r\n(.*)" or "") <= 10, answer)
       end)
 
-      t.it(("is too little for %s by HTTP/%s: the rest is not sent, and there is an error"):format(name, version), function()
-        local errors, answer = answered(7)
-        t.equal(#errors, 1)
-        t.truthy(errors[1]:find "Content%-Length", errors[1])
-        t.equal({ answer:match "Content%-Length: %d+", #answer:match "\r\n\r\n(.*)" }, { "Content-Length: 7", 7 })
+      t.it(("is too little for %s by HTTP/%s: the rest is not sent, and there is an error"):format(name, version),
+        function()
+          local errors, answer = answered(7)
+          t.equal(#errors, 1)
+          t.truthy(errors[1]:find "Content%-Length", errors[1])
+          t.equal({ answer:match "Content%-Length: %d+", #answer:match "\r\n\r\n(.*)" }, { "Content-Length: 7", 7 })
       end)
     end
   end
 
   t.it("ends an answer early for a client, too", REAL, function()
-    local server <close> = assert(http.serve("127.0.0.1:0", function() return announced(5000, { body = "only this" }) end))
+    local server <close> = assert(http.serve("127.0.0.1:0", function()
+      return announced(5000, { body = "only this" })
+    end))
     local errors, answer, problem, code = with_errors(http.get, "http://" .. server:address())
     t.equal({ answer, #errors }, { nil, 1 })
     t.truthy(code == "EOF" or code == "ECONNRESET" or code == "EBADMSG", problem)
@@ -133,11 +141,15 @@ t.describe("the length that a handler announces", function()
 
   t.it("is a count of bytes", function()
     for _, value in ipairs { "abc", "-3", "0x10", "1.5", -3, 1.5, "99999999999999999999" } do
-      local errors, answer = with_errors(raw, http.serve("memory", function() return announced(value, { body = "x" }) end), request "GET")
+      local errors, answer = with_errors(raw, http.serve("memory",
+        function() return announced(value, { body = "x" }) end), request "GET")
       t.equal({ #errors, status_of(answer) }, { 1, 500 }, tostring(value))
-      t.truthy(errors[1]:find("the handler's answer: the field 'content-length' must be a count of bytes, got ", 1, true), errors[1])
-      errors = with_errors(raw, http.serve("memory", function(asked) asked:respond(announced(value)) end), request "GET")
-      t.truthy(errors[1]:find("request:respond: the field 'content-length' must be a count of bytes, got ", 1, true), errors[1])
+      t.truthy(errors[1]:find("the handler's answer: the field 'content-length' must be a count of bytes, got ", 1,
+        true), errors[1])
+      errors = with_errors(raw, http.serve("memory", function(asked) asked:respond(announced(value)) end),
+        request "GET")
+      t.truthy(errors[1]:find("request:respond: the field 'content-length' must be a count of bytes, got ", 1, true),
+        errors[1])
     end
   end)
 end)
@@ -173,8 +185,10 @@ t.describe("the length of an answer", function()
     ["Content-Length:\r\n\r\nabc"] = 'the answer\'s length is ""',
     ["Content-Length: 99999999999999999999\r\n\r\nabc"] = 'the answer\'s length is "99999999999999999999"',
     ["Content-Length: 3\r\n 5\r\n\r\nabc"] = "the answer's length goes on in a second line",
-    ["Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n3\r\nabc\r\n0\r\n\r\n"] = "the answer has both Content-Length and Transfer-Encoding",
-    ["Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"] = "the answer has both Content-Length and Transfer-Encoding",
+    ["Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n3\r\nabc\r\n0\r\n\r\n"] =
+      "the answer has both Content-Length and Transfer-Encoding",
+    ["Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"] =
+      "the answer has both Content-Length and Transfer-Encoding",
     ["X: a\rContent-Length: 5\r\nContent-Length: 3\r\n\r\nabc"] = "the answer has a CR without LF in its head",
     ["X: a\r\r\nContent-Length: 3\r\n\r\nabc"] = "the answer has a CR without LF in its head",
     ["X: a\0b\r\nContent-Length: 3\r\n\r\nabc"] = "the answer has a NUL in its head",
@@ -183,14 +197,18 @@ t.describe("the length of an answer", function()
   for bytes, text in pairs(BAD) do
     t.it(("that is none: %q"):format(bytes:gsub("\r\n", "|")), REAL, function()
       t.equal({ asked(OK .. bytes) }, { "EBADMSG: " .. text, "EBADMSG" })
-      if not text:find "NUL" then t.equal({ asked("HTTP/1.1 304 Same\r\n" .. bytes:gsub("\r\n\r\n.*", "\r\n\r\n")) }, { "EBADMSG: " .. text, "EBADMSG" }) end
+      if not text:find "NUL" then
+        t.equal({ asked("HTTP/1.1 304 Same\r\n" .. bytes:gsub("\r\n\r\n.*", "\r\n\r\n")) },
+          { "EBADMSG: " .. text, "EBADMSG" })
+      end
       t.equal(select(2, asked(OK .. bytes, "HEAD")), "EBADMSG")
     end)
   end
 
   t.it("is one when it is there twice, and is that of its own head", REAL, function()
     for _, bytes in ipairs {
-      OK .. "Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc", OK .. "Content-Length: 3, 3\r\n\r\nabc", OK .. "Content-Length:  3 \t\r\n\r\nabc",
+      OK .. "Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc", OK .. "Content-Length: 3, 3\r\n\r\nabc",
+        OK .. "Content-Length:  3 \t\r\n\r\nabc",
       "HTTP/1.1 103 Early Hints\r\nContent-Length: 9\r\n\r\n" .. OK .. "Content-Length: 3\r\n\r\nabc",
       OK .. "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nContent-Length: 9\r\n\r\n",
       OK .. "X: a\r\n Content-Length: 9\r\nContent-Length: 3\r\n\r\nabc",
@@ -207,11 +225,13 @@ t.describe("the length of an answer", function()
       stream:abort()
     end)
     -- The tunnel was open: the error is that of the handshake within it.
-    t.falsy(select(2, http.get("https://127.0.0.1:1/", { proxy = "http://" .. proxy:address(), timeout = 5 })):find "length")
+    t.falsy(select(2, http.get("https://127.0.0.1:1/",
+      { proxy = "http://" .. proxy:address(), timeout = 5 })):find "length")
   end)
 
   t.it("is the same to the client of tests", function()
-    for bytes, text in pairs { ["3\r\nContent-Length: 5"] = "the answer has two lengths: 3 and 5", ["-3"] = 'the answer\'s length is "-3"' } do
+    for bytes, text in pairs { ["3\r\nContent-Length: 5"] = "the answer has two lengths: 3 and 5",
+      ["-3"] = 'the answer\'s length is "-3"' } do
       local server = http.serve("memory", function(request)
         request.stream:write("HTTP/1.1 200 OK\r\nContent-Length: ", bytes, "\r\n\r\nabcde")
         request.response = true

@@ -38,7 +38,8 @@ t.describe("clients that stand still", function()
       end)
       local server = assert(http.serve(0, { max_queue = 200000 }, app))
       local request = kind == "events" and "GET /events HTTP/1.1\r\nHost: x\r\n\r\n"
-        or "GET /socket HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+        or "GET /socket HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+          .. "Sec-WebSocket-Version: 13\r\n"
           .. "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
       local deaf, hearing = assert(net.connect(server:address())), assert(net.connect(server:address()))
       deaf:write(request)
@@ -181,7 +182,8 @@ t.describe("forms with files", function()
 
   local function ask(server, body, chunk)
     local near = connect(server, { chunk = chunk })
-    near:write("POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: multipart/form-data; boundary=edge\r\nContent-Length: ", #body,
+    near:write("POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n",
+      "Content-Type: multipart/form-data; boundary=edge\r\nContent-Length: ", #body,
       "\r\n\r\n", body)
     local answer = near:read_all { timeout = 5 }
     near:abort()
@@ -194,7 +196,9 @@ t.describe("forms with files", function()
     local back <close> = setmetatable({}, { __close = function() rl.on_error(before) end })
     local server = http.serve("memory", function(request)
       local names = {}
-      for part in request:parts { max = 1000 } do names[#names + 1] = (part.name or "-") .. (part.filename or "") .. #part:body() end
+      for part in request:parts { max = 1000 } do
+        names[#names + 1] = (part.name or "-") .. (part.filename or "") .. #part:body()
+      end
       return table.concat(names, " ")
     end)
     local form = http.serve("memory", function(request)
@@ -212,7 +216,8 @@ t.describe("forms with files", function()
       -- A piece is lost, repeated or replaced.
       local from = random(#BODY)
       local to = math.min(#BODY, from + random(30))
-      local piece = ({ "", BODY:sub(from, to):rep(2), "\r\n--edge", "\r\n", string.char(random(0, 255)), "--edge--" })[random(6)]
+      local piece = ({ "", BODY:sub(from, to):rep(2), "\r\n--edge", "\r\n", string.char(random(0, 255)),
+        "--edge--" })[random(6)]
       local broken = BODY:sub(1, from - 1) .. piece .. BODY:sub(to + 1)
       local status = ask(server, broken, random(100))
       local other = ask(form, broken, random(100))
@@ -231,7 +236,9 @@ t.describe("connections", function()
       if request.path == "/1" then rl.sleep(1) end
       return request.path
     end)
-    local answer = raw(server, "GET /1 HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\n\r\nGET /3 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    local answer = raw(server,
+      "GET /1 HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\n\r\n"
+        .. "GET /3 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
     local bodies = {}
     for body in answer:gmatch "\r\n\r\n(/%d)" do bodies[#bodies + 1] = body end
     t.equal(bodies, { "/1", "/2", "/3" })
@@ -241,7 +248,9 @@ t.describe("connections", function()
 
   t.it("pass over bodies that nobody has read", function()
     local server = http.serve("memory", function(request) return request.path end)
-    local answer = raw(server, "POST /1 HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nGET /GET /2 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    local answer = raw(server,
+      "POST /1 HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nGET /"
+        .. "GET /2 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
     t.truthy(answer:find("\r\n\r\n/1HTTP/1.1 200 OK", 1, true) and answer:find("/2", 1, true), answer)
   end)
 
@@ -270,7 +279,9 @@ end)
 
 t.describe("a long head", function()
   t.it("in tiny pieces is looked through a few times, not for each", { real_time = true, timeout = 120 }, function()
-    local server = http.serve("memory", { max_header = 4 << 20 }, function(request) return request.headers["x-last"] end)
+    local server = http.serve("memory", { max_header = 4 << 20 }, function(request)
+      return request.headers["x-last"]
+    end)
     local function cost(count)
       local near = connect(server)
       collectgarbage()

@@ -9,7 +9,8 @@ local support = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "
 local raw, status_of = support.raw, support.status_of
 
 local REAL = { real_time = true, timeout = 30 }
-local HANDSHAKE = "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+local HANDSHAKE = "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+  .. "Sec-WebSocket-Version: 13\r\n"
   .. "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 
 -- Returns the error report of a request with this handler.
@@ -50,7 +51,8 @@ t.describe("a WebSocket", function()
     local function ask(early)
       local listener <close> = net.serve("127.0.0.1:0", function(stream)
         local key = stream:read_until "\r\n\r\n":match "[kK]ey: ([^\r]+)"
-        stream:write(early .. "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: "
+        stream:write(early
+          .. "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: "
           .. native.accept_key(key) .. "\r\n\r\n\x81\2hi")
         stream:read { timeout = 1 }
       end)
@@ -62,7 +64,8 @@ t.describe("a WebSocket", function()
     end
     t.equal(ask "", "hi")
     t.equal(ask "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n", "hi")
-    t.equal({ ask(("HTTP/1.1 100 Continue\r\n\r\n"):rep(20)) }, { nil, "EPROTO: the server sends too many interim answers" })
+    t.equal({ ask(("HTTP/1.1 100 Continue\r\n\r\n"):rep(20)) },
+      { nil, "EPROTO: the server sends too many interim answers" })
   end)
 end)
 
@@ -78,13 +81,15 @@ t.describe("an answer", function()
   end)
 
   t.it("that is none is named", function()
-    t.truthy(told_of(function() return 999 end):find("the handler answered 999, which is not a status from 200 to 599: it has to return", 1, true))
+    local text = "the handler answered 999, which is not a status from 200 to 599: it has to return"
+    t.truthy(told_of(function() return 999 end):find(text, 1, true))
     t.truthy(told_of(function() return { body = function() return {} end } end)
       :find("the handler's answer has a body whose function returned a table; it has to return text", 1, true))
   end)
 
   t.it("that was finished stays whole, whatever comes behind it", REAL, function()
-    for _, behind in ipairs { function() error "late" end, function(response) response:write "more" end, function() return "again" end } do
+    for _, behind in ipairs { function() error "late" end, function(response) response:write "more" end,
+      function() return "again" end } do
       local told
       local before = rl.on_error(function(problem) told = tostring(problem) end)
       local server <close> = assert(http.serve("127.0.0.1:0", function(request)
@@ -104,13 +109,16 @@ t.describe("an answer", function()
   t.it("has a status that is an integer", function()
     for _, status in ipairs { "200", 200.0, 99 } do
       t.truthy(told_of(function() return { status = status, body = "" } end)
-        :find(("the status %s; it must be an integer from 200 to 599"):format(type(status) == "string" and '"200"' or status), 1, true))
+        :find(("the status %s; it must be an integer from 200 to 599"):format(type(status) == "string" and '"200"'
+          or status), 1, true))
     end
   end)
 
   t.it("of events has a retry that ends, and takes text, too", function()
-    t.truthy(told_of(function(request) request:events():send { data = "x", retry = math.huge } end):find "field 'retry' is too long")
-    t.truthy(told_of(function(request) request:events():queue(5) end):find "events:queue: argument #1 must be a string or a table, got 5")
+    t.truthy(told_of(function(request) request:events():send { data = "x",
+      retry = math.huge } end):find "field 'retry' is too long")
+    t.truthy(told_of(function(request) request:events():queue(5) end)
+      :find "events:queue: argument #1 must be a string or a table, got 5")
   end)
 end)
 
@@ -147,10 +155,14 @@ t.describe("a client", function()
       stream:write "HTTP/1.1 204 No Content\r\n\r\n"
       stream:read { timeout = 1 }
     end)
-    assert(http.post("http://" .. listener:address(), "x", { headers = { ["X-Empty"] = "", accept = false, ["user-agent"] = false, ["X-B"] = "b" } }))
+    assert(http.post("http://" .. listener:address(), "x",
+      { headers = { ["X-Empty"] = "", accept = false, ["user-agent"] = false, ["X-B"] = "b" } }))
     asked = asked:lower()
-    t.truthy(asked:find("\r\nx-empty:\r\n", 1, true) and asked:find("\r\nx-b: b\r\n", 1, true) and asked:find("\r\ncontent-length: 1\r\n", 1, true))
-    for _, name in ipairs { "accept", "user-agent", "content-type", "expect" } do t.falsy(asked:find("\r\n" .. name .. ":", 1, true), name) end
+    t.truthy(asked:find("\r\nx-empty:\r\n", 1, true) and asked:find("\r\nx-b: b\r\n", 1, true)
+      and asked:find("\r\ncontent-length: 1\r\n", 1, true))
+    for _, name in ipairs { "accept", "user-agent", "content-type", "expect" } do
+      t.falsy(asked:find("\r\n" .. name .. ":", 1, true), name)
+    end
   end)
 
   t.it("names what a proxy refuses", REAL, function()
@@ -169,7 +181,8 @@ t.describe("a client", function()
     local url, start = "http://" .. server:address() .. "/", rl.now()
     for _, get in ipairs { http.get, function(...) return t.http(handler):get(...) end } do
       t.equal({ get(url, { timeout = 0 }) }, { nil, "timed out" })
-      t.equal({ select(3, get(url, { max_body = 0 })), get(url .. "none", { max_body = 0 }).status, get(url, { max_body = 1 }).body },
+      t.equal({ select(3, get(url, { max_body = 0 })), get(url .. "none", { max_body = 0 }).status,
+        get(url, { max_body = 1 }).body },
         { "EMSGSIZE", 204, "x" })
       t.equal(get(url, { timeout = 10 }).body, "x")
     end
@@ -183,18 +196,24 @@ end)
 
 t.describe("routes", function()
   t.it("answer the methods that a more exact one has not", function()
-    local function say(text) return function(request) return text .. " " .. (request.params.id or request.params.rest or "") end end
-    local client = t.http(http.routes():get("/items/new", say "form"):get("/items/:id", say "item"):delete("/items/:id", say "delete")
+    local function say(text) return function(request)
+      return text .. " " .. (request.params.id or request.params.rest or "") end
+    end
+    local client = t.http(http.routes():get("/items/new", say "form"):get("/items/:id", say "item"):delete("/items/:id",
+      say "delete")
       :put("/items/*", say "rest"):get("/items/:id/parts", say "parts"):any("/items/any", say "any"))
     local function ask(method, path)
       local answer = client:fetch { path, method = method }
       return answer.status == 200 and answer.body or answer.status .. " " .. (answer.headers.allow or "")
     end
-    t.equal({ ask("GET", "/items/new"), ask("DELETE", "/items/new"), ask("PUT", "/items/new"), ask("POST", "/items/new") },
+    t.equal({ ask("GET", "/items/new"), ask("DELETE", "/items/new"), ask("PUT", "/items/new"),
+      ask("POST", "/items/new") },
       { "form ", "delete new", "rest new", "405 GET, HEAD, PUT, DELETE" })
-    t.equal({ ask("GET", "/items/5"), ask("PUT", "/items/5/parts"), ask("POST", "/items/5/parts"), ask("OPTIONS", "/items/new") },
+    t.equal({ ask("GET", "/items/5"), ask("PUT", "/items/5/parts"), ask("POST", "/items/5/parts"),
+      ask("OPTIONS", "/items/new") },
       { "item 5", "rest 5/parts", "405 GET, HEAD, PUT", "204 GET, HEAD, PUT, DELETE" })
-    t.equal({ ask("DELETE", "/items/any"), ask("DELETE", "/items/%2e%2e%2Fx"), ask("GET", "/none"), ask("DELETE", "/items/new%2Fx") },
+    t.equal({ ask("DELETE", "/items/any"), ask("DELETE", "/items/%2e%2e%2Fx"), ask("GET", "/none"),
+      ask("DELETE", "/items/new%2Fx") },
       { "any ", "404 ", "404 ", "delete new/x" })
     t.truthy(support.problem_of(function() http.routes():get("/a/:b/:b", print) end)
       :find "routes:get: a parameter that is there twice: \"/a/:b/:b\"$")
@@ -218,7 +237,8 @@ t.describe("events in small pieces", function()
     t.equal(#whole, 4)
     for size = 1, 5 do
       local decode, found = events.decoder(), {}
-      for i = 1, #TEXT, size do for _, event in ipairs(decode(TEXT:sub(i, i + size - 1))) do found[#found + 1] = event end end
+      for i = 1, #TEXT, size do for _, event in ipairs(decode(TEXT:sub(i,
+        i + size - 1))) do found[#found + 1] = event end end
       t.equal(found, whole, size)
     end
   end)
@@ -234,23 +254,29 @@ t.describe("events in small pieces", function()
     local little, much = math.max(0.001, seconds(5000)), seconds(80000)
     t.truthy(much < 100 * little, ("%.4f s, %.4f s"):format(little, much))
     local decode = events.decoder(100)
-    t.truthy(support.problem_of(function() for _ = 1, 11 do decode "0123456789" end end):find "EMSGSIZE: line longer than 100 bytes")
+    t.truthy(support.problem_of(function() for _ = 1,
+      11 do decode "0123456789" end end):find "EMSGSIZE: line longer than 100 bytes")
   end)
 end)
 
 t.describe("misuse", function()
   t.it("names the function and what is wrong", function()
     t.equal(support.problem_of(http.serve, 0), "http.serve: the handler must be a function or routes, got nothing")
-    t.equal(support.problem_of(http.serve, 0, { idle_timeot = 1 }, print), "http.serve: unknown field 'idle_timeot' (did you mean 'idle_timeout'?)")
-    t.equal(support.problem_of(http.serve, 0, { max_body = -1 }, print), "http.serve: field 'max_body' must be an integer, 0 or more, got -1")
+    t.equal(support.problem_of(http.serve, 0, { idle_timeot = 1 }, print),
+      "http.serve: unknown field 'idle_timeot' (did you mean 'idle_timeout'?)")
+    t.equal(support.problem_of(http.serve, 0, { max_body = -1 }, print),
+      "http.serve: field 'max_body' must be an integer, 0 or more, got -1")
     local app = http.routes()
     t.equal(support.problem_of(app.get, app, "x", print), "routes:get: the path must begin with a slash: \"x\"")
     t.equal(support.problem_of(app.get, app, "/x"), "routes:get: argument #2 must be a function, got nothing")
     app:get("/x", print)
     t.equal(support.problem_of(app.get, app, "/x", print), "routes:get: there is a route for GET /x already")
-    t.equal(support.problem_of(app.files, app, "/x", "/tmp"), "routes:files: argument #1 must be a path that ends in '/*', got \"/x\"")
-    t.equal(support.problem_of(http.json, {}, "x"), "http.json: argument #2 must be a status from 200 to 599, got \"x\"")
-    t.equal(support.problem_of(http.redirect, "/x", 200), "http.redirect: argument #2 must be a status from 300 to 399, got 200")
+    t.equal(support.problem_of(app.files, app, "/x", "/tmp"),
+      "routes:files: argument #1 must be a path that ends in '/*', got \"/x\"")
+    t.equal(support.problem_of(http.json, {}, "x"),
+      "http.json: argument #2 must be a status from 200 to 599, got \"x\"")
+    t.equal(support.problem_of(http.redirect, "/x", 200),
+      "http.redirect: argument #2 must be a status from 300 to 399, got 200")
     t.equal(support.problem_of(http.html), "http.html: argument #1 must be a string, got nothing")
     t.equal(support.problem_of(t.http, 5), "t.http: argument #1 must be a server, routes or a handler, got 5")
   end)

@@ -23,7 +23,9 @@ t.describe("http.serve with modes", function()
   end)
 
   t.it("answers in its mode only, on its connections, too", { real_time = true }, function()
-    local server <close> = assert(http.serve("127.0.0.1:0", { modes = "modal" }, function(request) return request.path end))
+    local server <close> = assert(http.serve("127.0.0.1:0", { modes = "modal" }, function(request)
+      return request.path
+    end))
     local client = assert(net.connect(server:address()))
     local results = {}
     for i = 1, 2 do
@@ -41,7 +43,8 @@ t.describe("http.serve with modes", function()
     t.equal(problem {}, "http.serve: field 'modes' must name at least one mode, as \"common\" does")
     t.equal(problem { "default", 5 }, "http.serve: field 'modes' must be names of modes, got 5 in it")
     t.equal(problem(5), "http.serve: field 'modes' must be a string or a table, got 5")
-    t.equal(support.problem_of(http.client, { modes = {} }), "http.client: field 'modes' must name at least one mode, as \"common\" does")
+    t.equal(support.problem_of(http.client, { modes = {} }),
+      "http.client: field 'modes' must name at least one mode, as \"common\" does")
   end)
 end)
 
@@ -54,7 +57,8 @@ t.describe("the access log", function()
         "^http.serve: field 'access_log' must be true, a path, an open file or a function, got "))
     end
     local lines = {}
-    local server = http.serve("memory", { access_log = { write = function(_, line) lines[#lines + 1] = line end } }, function() return "" end)
+    local server = http.serve("memory", { access_log = { write = function(_, line) lines[#lines + 1] = line end } },
+      function() return "" end)
     support.raw(server, "GET / HTTP/1.0\r\nHost: x\r\n\r\n")
     t.equal(#lines, 1)
   end)
@@ -69,7 +73,8 @@ t.describe("the access log", function()
       socket:close(1000, "enough")
     end)
     app:websocket("/iterates", function(socket) for _ in socket:messages() do end end)
-    local server = assert(http.serve("127.0.0.1:0", { access_log = function(entry) entries[#entries + 1] = entry end }, app))
+    local server = assert(http.serve("127.0.0.1:0", { access_log = function(entry) entries[#entries + 1] = entry end },
+      app))
     for i, path in ipairs { "/receives", "/closes", "/iterates" } do
       local socket = assert(http.websocket("ws://" .. server:address() .. path))
       socket:send "x"

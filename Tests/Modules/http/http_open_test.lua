@@ -78,13 +78,14 @@ t.describe("a read that takes too long, or is cancelled", function()
     end)
   end)
 
-  t.it("ends a request that has no answer yet, and one for a whole answer", { real_time = true, timeout = 30 }, function()
-    serve(function() rl.sleep(60) end)
-    for _, ask in ipairs { function() http.open { url } end, function() http.get(url) end } do
-      local before = server:statistics().cancelled
-      t.equal({ rl.timeout(0.1, ask) }, { nil, "timed out" })
-      t.eventually(function() return server:statistics().cancelled == before + 1 end)
-    end
+  t.it("ends a request that has no answer yet, and one for a whole answer", { real_time = true, timeout = 30 },
+    function()
+      serve(function() rl.sleep(60) end)
+      for _, ask in ipairs { function() http.open { url } end, function() http.get(url) end } do
+        local before = server:statistics().cancelled
+        t.equal({ rl.timeout(0.1, ask) }, { nil, "timed out" })
+        t.eventually(function() return server:statistics().cancelled == before + 1 end)
+      end
   end)
 end)
 

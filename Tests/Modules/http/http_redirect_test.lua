@@ -14,14 +14,17 @@ local function app()
     local is_early = request.query.early
     seen[#seen + 1] = request.method .. " " .. (is_early and "" or request:body())
     if request.query.slowly then rl.sleep(2) end
-    return { status = tonumber(request.params.status), body = "moved", headers = { location = request.query.where or "/here",
-      ["set-cookie"] = { "a=1; Path=/" } } }
+    return { status = tonumber(request.params.status), body = "moved",
+      headers = { location = request.query.where or "/here",
+        ["set-cookie"] = { "a=1; Path=/" } } }
   end)
   routes:any("/here", function(request)
     local headers = request.headers
     seen[#seen + 1] = request.method .. " " .. request:body()
-    return http.json { method = request.method, body = request:body(), type = headers["content-type"], length = headers["content-length"],
-      encoding = headers["content-encoding"], transfer = headers["transfer-encoding"], authorization = headers.authorization,
+    return http.json { method = request.method, body = request:body(), type = headers["content-type"],
+      length = headers["content-length"],
+      encoding = headers["content-encoding"], transfer = headers["transfer-encoding"],
+        authorization = headers.authorization,
       cookie = headers.cookie, host = headers.host, other = headers["x-other"] }
   end)
   return routes
@@ -61,7 +64,8 @@ t.describe("a redirect", function()
         seen = {}
         local is_got = method == "GET" or status == 303 or status < 303 and method == "POST"
         local body = method ~= "GET" and method ~= "DELETE" and "body" or nil
-        local got, answer = behind(status, { method = method, body = body, headers = { ["content-type"] = "a/b", ["content-encoding"] = "x" } })
+        local got, answer = behind(status, { method = method, body = body,
+          headers = { ["content-type"] = "a/b", ["content-encoding"] = "x" } })
         t.equal({ got.method, got.body, got.length, got.type }, is_got and method ~= "GET" and { "GET", "", nil, nil }
           or { method, body or "", body and "4" or nil, "a/b" }, method .. status)
         t.equal(got.encoding, (not is_got or method == "GET") and "x" or nil)
@@ -77,14 +81,17 @@ t.describe("a redirect", function()
       for _, method in ipairs { "POST", "PUT" } do
         for _, length in ipairs { false, 4 } do
           seen = {}
-          local got, problem, code = behind(status, { method = method, body = once "body", headers = { ["content-length"] = length } })
+          local got, problem, code = behind(status,
+            { method = method, body = once "body", headers = { ["content-length"] = length } })
           t.equal(seen[1], method .. " body")
           if status == 303 or status < 303 and method == "POST" then
             t.equal({ got.method, got.body, got.length, got.transfer }, { "GET", "" })
           else
             t.equal({ got, code, #seen }, { nil, "ESPIPE", 1 })
-            t.equal(problem, ("ESPIPE: the answer %d leads to %s/here, where the body has to be sent again, and a function or a stream gives "
-              .. "it only once: send it there, or give a string, or follow = 0 (%s/to/%d)"):format(status, base, base, status))
+            t.equal(problem,
+              ("ESPIPE: the answer %d leads to %s/here, where the body has to be sent again, and a function or a "
+                .. "stream gives it only once: send it there, or give a string, or follow = 0 (%s/to/%d)")
+                :format(status, base, base, status))
           end
         end
       end
@@ -150,8 +157,10 @@ t.describe("a redirect", function()
   t.it("leads to http only", function()
     for _, where in ipairs { "file:///etc/passwd", "ftp://127.0.0.1/", "javascript:1" } do
       local none, problem, code = behind(302, { where = where })
-      t.equal({ none, problem, code }, { nil, ("EPROTONOSUPPORT: the answer 302 leads to %s, which is neither http:// nor https:// (%s/to/302?where=%s)")
-        :format(where, base, http.escape(where)), "EPROTONOSUPPORT" })
+      t.equal({ none, problem, code },
+        { nil, ("EPROTONOSUPPORT: the answer 302 leads to %s, which is neither http:// nor https:// "
+          .. "(%s/to/302?where=%s)")
+          :format(where, base, http.escape(where)), "EPROTONOSUPPORT" })
     end
     t.equal({ behind(302, { where = "http://127.0.0.1:9/" }) },
       { nil, "ECONNREFUSED: connection refused (http://127.0.0.1:9/)", "ECONNREFUSED" })
@@ -168,12 +177,16 @@ t.describe("a redirect", function()
     end
     t.equal(client:fetch({ "/to/302", body = once "body", follow = 1 }):json().method, "GET")
     t.equal(select(3, client:fetch { "/to/307", body = once "body", follow = 1 }), "ESPIPE")
-    t.equal(select(2, client:get("/to/302?where=" .. http.escape "/to/302", { follow = 1 })), "ELOOP: more than 1 redirects (http://test/to/302)")
-    for where, url in pairs { ["../here"] = "http://test/to/../here", ["//other/here?a=1"] = "http://other/here?a=1", ["http://x/here#y"] = "http://x/here" } do
+    t.equal(select(2, client:get("/to/302?where=" .. http.escape "/to/302", { follow = 1 })),
+      "ELOOP: more than 1 redirects (http://test/to/302)")
+    for where, url in pairs { ["../here"] = "http://test/to/../here", ["//other/here?a=1"] = "http://other/here?a=1",
+      ["http://x/here#y"] = "http://x/here" } do
       local answer = client:get("/to/302?where=" .. http.escape(where), { follow = 1, user = "u", password = "p" })
-      t.equal({ answer.status, answer.url, answer:json().authorization }, { 200, url, where == "../here" and "Basic dTpw" or nil }, where)
+      t.equal({ answer.status, answer.url, answer:json().authorization },
+        { 200, url, where == "../here" and "Basic dTpw" or nil }, where)
     end
-    t.equal(client:get("/here", { user = "u", password = "p", connect_timeout = 1, decompress = false, tls = true }):json().authorization, "Basic dTpw")
+    t.equal(client:get("/here", { user = "u", password = "p", connect_timeout = 1, decompress = false,
+      tls = true }):json().authorization, "Basic dTpw")
     local start = rl.now()
     local slow = t.http(function() rl.sleep(60) end)
     t.equal({ slow:get("/", { idle_timeout = 5 }) }, { nil, "timed out" })
@@ -187,6 +200,7 @@ t.describe("a redirect", function()
     t.equal(rl.now() - start, 4.0)
     t.equal({ http.get(url, { timeout = 3 }) }, { nil, "timed out" })
     t.equal(rl.now() - start, 7.0)
-    t.equal(table.pack(http.get(url, { follow = 1 })), { nil, ("ELOOP: more than 1 redirects (%s/to/302?slowly=1)"):format(base), "ELOOP", n = 3 })
+    t.equal(table.pack(http.get(url, { follow = 1 })),
+      { nil, ("ELOOP: more than 1 redirects (%s/to/302?slowly=1)"):format(base), "ELOOP", n = 3 })
   end)
 end)

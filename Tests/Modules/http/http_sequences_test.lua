@@ -38,11 +38,15 @@ end)
 
 -- Requests with the expected status and body.
 local kinds = {
-  { "GET /text", 200, "text" }, { "GET /json", 201, "[1,2]" }, { "GET /made", 404, "made" }, { "GET /fields", 200, "a" },
-  { "GET /slow", 200, "slow" }, { "GET /turn", 200, '"turn"' }, { "GET /status", 204, "" }, { "GET /respond", 203, "in pieces" },
+  { "GET /text", 200, "text" }, { "GET /json", 201, "[1,2]" }, { "GET /made", 404, "made" },
+    { "GET /fields", 200, "a" },
+  { "GET /slow", 200, "slow" }, { "GET /turn", 200, '"turn"' }, { "GET /status", 204, "" },
+    { "GET /respond", 203, "in pieces" },
   { "GET /error", 500, "Internal Server Error\n" }, { "GET /unsayable", 500, "Internal Server Error\n" },
-  { "GET /items/7?q=x", 200, "7x/items/:id" }, { "GET /nothing", 404, "Not Found\n" }, { "HEAD /text", 200, "" }, { "POST /text", 405, "Method Not Allowed\n" },
-  { "GET /nested", 200, "nested" }, { "POST /echo", 200, true }, { "POST /ignore", 200, "ignored" }, { "POST /late", 200, true },
+  { "GET /items/7?q=x", 200, "7x/items/:id" }, { "GET /nothing", 404, "Not Found\n" }, { "HEAD /text", 200, "" },
+    { "POST /text", 405, "Method Not Allowed\n" },
+  { "GET /nested", 200, "nested" }, { "POST /echo", 200, true }, { "POST /ignore", 200, "ignored" },
+    { "POST /late", 200, true },
 }
 
 local function body_of(random)
@@ -106,25 +110,26 @@ end
 
 t.describe("conversations", function()
   for _, options in ipairs { {}, { access_log = function() end }, { request_timeout = 60 } } do
-    t.it("are answered in order" .. (options.access_log and ", with a log" or options.request_timeout and ", with a time limit" or ""), { timeout = 60 }, function()
-      local before = rl.on_error(function() end)
-      local server = http.serve("memory", options, app)
-      local state = seed
+    t.it("are answered in order" .. (options.access_log and ", with a log" or options.request_timeout
+      and ", with a time limit" or ""), { timeout = 60 }, function()
+        local before = rl.on_error(function() end)
+        local server = http.serve("memory", options, app)
+        local state = seed
       -- A generator of its own, with the same numbers on every machine.
-      local function random(from, to)
-        if not to then from, to = 1, from end
-        state = (state * 6364136223846793005 + 1442695040888963407)
-        return from + (state >> 33) % (to - from + 1)
-      end
-      local tasks = {}
-      for i = 1, 60 do tasks[i] = rl.task(converse, server, random) end
-      for _, task in ipairs(tasks) do
-        local is_good, problem = pcall(task.await, task)
-        if not is_good then error(("SEED=%d: %s"):format(seed, tostring(problem)), 0) end
-      end
-      rl.on_error(before)
-      t.equal(server:statistics().active, 0)
-      server:stop(1)
+        local function random(from, to)
+          if not to then from, to = 1, from end
+          state = (state * 6364136223846793005 + 1442695040888963407)
+          return from + (state >> 33) % (to - from + 1)
+        end
+        local tasks = {}
+        for i = 1, 60 do tasks[i] = rl.task(converse, server, random) end
+        for _, task in ipairs(tasks) do
+          local is_good, problem = pcall(task.await, task)
+          if not is_good then error(("SEED=%d: %s"):format(seed, tostring(problem)), 0) end
+        end
+        rl.on_error(before)
+        t.equal(server:statistics().active, 0)
+        server:stop(1)
     end)
   end
 end)

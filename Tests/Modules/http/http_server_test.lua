@@ -12,7 +12,8 @@ t.describe("a handler", function()
   t.it("answers with what it returns", function()
     local client = t.http(function(request)
       local answers = {
-        ["/text"] = "hello", ["/table"] = { status = 201, headers = { ["X-One"] = 1, ["x-two"] = { "a", "b" } }, body = "made" },
+        ["/text"] = "hello", ["/table"] = { status = 201, headers = { ["X-One"] = 1, ["x-two"] = { "a", "b" } },
+          body = "made" },
         ["/json"] = http.json { a = { 1, json.null } }, ["/status"] = 204, ["/away"] = http.redirect "/text",
         ["/not"] = http.not_found(), ["/bad"] = http.bad_request "no such thing", ["/html"] = http.html "<p>",
       }
@@ -21,7 +22,8 @@ t.describe("a handler", function()
     local text = client:get "/text"
     t.equal({ text.status, text.body, text.headers["Content-Type"] }, { 200, "hello", "text/plain; charset=utf-8" })
     local made = client:get "/table"
-    t.equal({ made.status, made.reason, made.body, made.headers["x-one"], made.headers["X-Two"] }, { 201, "Created", "made", "1", "a, b" })
+    t.equal({ made.status, made.reason, made.body, made.headers["x-one"], made.headers["X-Two"] },
+      { 201, "Created", "made", "1", "a, b" })
     t.equal(client:get("/json"):json(), { a = { 1, json.null } })
     t.equal(client:get("/status").status, 204)
     t.equal({ client:get("/away").status, client:get("/away").headers.location }, { 302, "/text" })
@@ -33,11 +35,14 @@ t.describe("a handler", function()
 
   t.it("sees the request", function()
     local client = t.http(function(request)
-      return http.json { method = request.method, path = request.path, target = request.target, q = request.query, version = request.version,
+      return http.json { method = request.method, path = request.path, target = request.target, q = request.query,
+        version = request.version,
         agent = request.headers["User-Agent"], other = request.headers["X-OTHER"], cookies = request.cookies }
     end)
-    local seen = client:fetch { "/a%20b/../c?x=1&y=a+b%21&x=2", method = "PUT", headers = { ["x-Other"] = "o", cookie = "a=1; b=2" } }:json()
-    t.equal(seen, { method = "PUT", path = "/c", target = "/a%20b/../c?x=1&y=a+b%21&x=2", q = { x = "1", y = "a b!" }, version = "1.1",
+    local seen = client:fetch { "/a%20b/../c?x=1&y=a+b%21&x=2", method = "PUT",
+      headers = { ["x-Other"] = "o", cookie = "a=1; b=2" } }:json()
+    t.equal(seen, { method = "PUT", path = "/c", target = "/a%20b/../c?x=1&y=a+b%21&x=2", q = { x = "1", y = "a b!" },
+      version = "1.1",
       agent = "rlhost", other = "o", cookies = { a = "1", b = "2" } })
   end)
 
@@ -74,11 +79,15 @@ t.describe("a handler", function()
   t.it("reads the parts of a form with files", function()
     local client = t.http(function(request)
       local seen = {}
-      for part in request:parts() do seen[#seen + 1] = { part.name, part.filename or false, part.type or false, part:body() } end
+      for part in request:parts() do
+        seen[#seen + 1] = { part.name, part.filename or false, part.type or false, part:body() }
+      end
       return http.json(seen)
     end)
-    local body = table.concat({ "preamble", "--X", 'Content-Disposition: form-data; name="a"', "", "one\r\n--not", "--X",
-      'Content-Disposition: form-data; name="f"; filename="../../etc/x.txt"', "Content-Type: text/plain", "", ("y"):rep(100000), "--X--", "" }, "\r\n")
+    local body = table.concat({ "preamble", "--X", 'Content-Disposition: form-data; name="a"', "", "one\r\n--not",
+      "--X",
+      'Content-Disposition: form-data; name="f"; filename="../../etc/x.txt"', "Content-Type: text/plain", "",
+        ("y"):rep(100000), "--X--", "" }, "\r\n")
     local answer = client:post("/", body, { headers = { ["content-type"] = 'multipart/form-data; boundary="X"' } })
     t.equal(answer:json(), { { "a", false, false, "one\r\n--not" }, { "f", "x.txt", "text/plain", ("y"):rep(100000) } })
   end)
@@ -103,7 +112,8 @@ t.describe("a handler", function()
     end)
     t.equal({ client:get("/field").status, client:get("/name").status }, { 500, 500 })
     rl.on_error(before)
-    t.equal(told, { "the handler's answer has an unknown field 'bdy' (did you mean 'body'?)", "http: 'a b' cannot be the name of a field" })
+    t.equal(told, { "the handler's answer has an unknown field 'bdy' (did you mean 'body'?)",
+      "http: 'a b' cannot be the name of a field" })
   end)
 
   t.it("is cancelled when its client goes", function()
@@ -127,8 +137,12 @@ t.describe("a handler", function()
 
   t.it("that raises, or is cancelled, closes its variables with that error", function()
     local seen, told = {}, {}
-    local before = rl.on_error(function(problem, info) told[#told + 1] = { problem, info.traceback:find "http_server_test.lua" ~= nil } end)
-    local function noting() return setmetatable({}, { __close = function(_, problem) seen[#seen + 1] = problem end }) end
+    local before = rl.on_error(function(problem, info)
+      told[#told + 1] = { problem, info.traceback:find "http_server_test.lua" ~= nil }
+    end)
+    local function noting() return setmetatable({}, { __close = function(_, problem)
+      seen[#seen + 1] = problem end })
+    end
     local mistake = {}
     local server = http.serve("memory", function(request)
       local noted <close> = noting()
@@ -180,13 +194,15 @@ t.describe("a handler", function()
   t.it("leaves out the fields that are false", function()
     for _, answer in ipairs {
       function(request) request:respond({ headers = { ["Content-Type"] = false } }):write "a" end,
-      function() return { body = "a", headers = { ["content-type"] = false, ["content-length"] = false, ["x-none"] = false } } end,
+      function() return { body = "a", headers = { ["content-type"] = false, ["content-length"] = false,
+        ["x-none"] = false } } end,
     } do
       local got = t.http(answer):get "/"
       t.equal({ got.body, got.headers["content-type"], got.headers["x-none"] }, { "a" })
     end
     t.equal(t.http(function() return { body = "a", headers = { date = false } } end):get("/").headers.date, nil)
-    t.equal(t.http(function(request) return request.headers.host end):get("/", { headers = { host = false } }).body, "test")
+    t.equal(t.http(function(request) return request.headers.host end):get("/", { headers = { host = false } }).body,
+      "test")
   end)
 
   t.it("writes its answer in pieces, and waits for a client that reads slowly", function()
@@ -235,7 +251,8 @@ t.describe("routes", function()
     app:any("/any", function(request) return request.method end)
     local client = t.http(app)
     local function body(path) return client:get(path).body end
-    t.equal({ body "/items", body "/items/new", body "/items/a%20b", body "/items/3/parts/4", body "/files/a/b", client:post("/any", "").body },
+    t.equal({ body "/items", body "/items/new", body "/items/a%20b", body "/items/3/parts/4", body "/files/a/b",
+      client:post("/any", "").body },
       { "list", "new", "item a b", "3/4", "file a/b", "POST" })
     t.equal(client:get("/nothing").status, 404)
     t.equal(client:get("/items/").status, 404)
@@ -259,8 +276,10 @@ t.describe("routes", function()
     t.equal(body "/items/a%252Fb", "a%2Fb|/items/a%2Fb")
     t.equal(body "/files/x/a%2Fb", "x/a%2Fb")
     t.equal(body "http://host/items/x%2Fy?q", "x/y|/items/x%2Fy")
-    t.equal(t.http(function(request) return request.path .. "|" .. request.query_string end):get("/a%2Fb%41?%2F").body, "/a%2FbA|%2F")
-    for _, path in ipairs { "/items/..%2Fb", "/items/a%2F..%2Fb", "/items/a%2F.", "/static/..%2Fetc%2Fpasswd", "/items%2Fa" } do
+    t.equal(t.http(function(request) return request.path .. "|" .. request.query_string end):get("/a%2Fb%41?%2F").body,
+      "/a%2FbA|%2F")
+    for _, path in ipairs { "/items/..%2Fb", "/items/a%2F..%2Fb", "/items/a%2F.", "/static/..%2Fetc%2Fpasswd",
+      "/items%2Fa" } do
       t.equal(client:get(path).status, 404, path)
     end
     t.equal(client:get("/items/%2e%2e/%2e%2e/x").status, 400)
@@ -326,7 +345,8 @@ t.describe("limits and time-outs", function()
     t.equal(status_of(raw(server, "GET / HTTP/1.1\r\nHost: x\r\nX: " .. ("y"):rep(2000) .. "\r\n\r\n")), 431)
     t.equal(status_of(raw(server, "GET /" .. ("y"):rep(2000) .. " HTTP/1.1\r\nHost: x\r\n\r\n")), 414)
     t.equal(status_of(raw(server, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 101\r\n\r\n")), 413)
-    local chunked = raw(server, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n65\r\n" .. ("z"):rep(101) .. "\r\n0\r\n\r\n")
+    local chunked = raw(server, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n65\r\n"
+      .. ("z"):rep(101) .. "\r\n0\r\n\r\n")
     t.equal(status_of(chunked), 400)
     t.truthy(chunked:find("EMSGSIZE: the body is longer than 100 bytes", 1, true))
   end)
@@ -366,7 +386,8 @@ t.describe("limits and time-outs", function()
         return request.path == "/long" and ("x"):rep(20000000) or "x"
       end))
       local clients = {}
-      for i, text in ipairs { "", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n", "GET /begun", "GET /long HTTP/1.1\r\nHost: x\r\n\r\n" } do
+      for i, text in ipairs { "", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n",
+        "GET /begun", "GET /long HTTP/1.1\r\nHost: x\r\n\r\n" } do
         clients[i] = assert(net.connect(server:address()))
         clients[i]:write(text)
       end

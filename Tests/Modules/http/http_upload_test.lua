@@ -9,7 +9,9 @@ local REAL = { real_time = true, timeout = 30 }
 
 -- Returns the result of a request whose body consists of these values, until nil.
 local function sent(values, length)
-  local server <close> = assert(http.serve("127.0.0.1:0", function(request) return request:body() or http.bad_request() end))
+  local server <close> = assert(http.serve("127.0.0.1:0", function(request)
+    return request:body() or http.bad_request()
+  end))
   local index = 0
   local answer, problem, code = http.post("http://" .. server:address(), function()
     index = index + 1
@@ -29,7 +31,8 @@ t.describe("the body of a request", function()
     for place, values in pairs { first = { value }, later = { "ab", value } } do
       t.it("cannot consist of " .. what .. ", " .. place, REAL, function()
         t.equal({ sent(values) }, { nil,
-          "the body of the request failed: its function has to return text, or nil at the end, and returned " .. what, "ECANCELED" })
+          "the body of the request failed: its function has to return text, or nil at the end, and returned " .. what,
+            "ECANCELED" })
       end)
     end
   end
@@ -57,16 +60,20 @@ t.describe("the body of a request", function()
     local near, far = net.memory()
     near:write "abc"
     near:close()
-    local _, problem = http.post("http://" .. server:address(), far, { headers = { ["content-length"] = 5 }, timeout = 5 })
+    local _, problem = http.post("http://" .. server:address(), far,
+      { headers = { ["content-length"] = 5 }, timeout = 5 })
     t.equal(problem, "the body of the request failed: it ended after 3 of the 5 bytes of its Content-Length")
   end)
 end)
 
 t.describe("a client that takes its answer slowly", function()
-  for name, field in pairs { ["a connection that stays"] = "", ["one that is closed then"] = "Connection: close\r\n" } do
+  for name, field in pairs { ["a connection that stays"] = "",
+    ["one that is closed then"] = "Connection: close\r\n" } do
     t.it("but steadily is not silent, on " .. name, REAL, function()
       local SIZE <const> = 20000000
-      local server <close> = assert(http.serve("127.0.0.1:0", { idle_timeout = 0.4 }, function() return ("x"):rep(SIZE) end))
+      local server <close> = assert(http.serve("127.0.0.1:0", { idle_timeout = 0.4 }, function()
+        return ("x"):rep(SIZE)
+      end))
       local client = assert(net.connect(server:address()))
       client:write("GET / HTTP/1.1\r\nHost: x\r\n" .. field .. "\r\n")
       client:read_until "\r\n\r\n"
@@ -82,7 +89,9 @@ t.describe("a client that takes its answer slowly", function()
   end
 
   t.it("and then no more is cut off", REAL, function()
-    local server <close> = assert(http.serve("127.0.0.1:0", { idle_timeout = 0.3 }, function() return ("x"):rep(20000000) end))
+    local server <close> = assert(http.serve("127.0.0.1:0", { idle_timeout = 0.3 }, function()
+      return ("x"):rep(20000000)
+    end))
     local client = assert(net.connect(server:address()))
     client:write "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
     client:read(65536)

@@ -36,7 +36,8 @@ local CODES = { more = 0, text = 1, binary = 2, close = 8, ping = 9, pong = 10 }
 local function frame_of(case, is_from_client)
   local code, payload = CODES[case[1]] or case[1], case[2] or ""
   local size, mask = #payload, is_from_client and 128 or 0
-  local length = size < 126 and string.char(mask | size) or size < 65536 and string.char(mask | 126) .. string.pack(">I2", size)
+  local length = size < 126 and string.char(mask | size) or size < 65536
+    and string.char(mask | 126) .. string.pack(">I2", size)
     or string.char(mask | 127) .. string.pack(">I8", size)
   local first = string.char((case.more and 0 or 128) | (case.rsv or 0) << 4 | code)
   if not is_from_client then return first .. length .. payload end
@@ -55,7 +56,8 @@ function ENDS.server(extension)
   local near, far = net.memory()
   http.serve("memory", app):accept(far)
   near:write("GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
-    .. "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n" .. (extension and "Sec-WebSocket-Extensions: " .. extension .. "\r\n" or "") .. "\r\n")
+    .. "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+      .. (extension and "Sec-WebSocket-Extensions: " .. extension .. "\r\n" or "") .. "\r\n")
   local head = assert(near:read_until "\r\n\r\n")
   return near, head:lower():find("permessage-deflate", 1, true) ~= nil
 end
@@ -69,8 +71,10 @@ function ENDS.client(extension)
   end)
   local head = assert(near:read_until "\r\n\r\n")
   local key = head:match "[kK]ey: ([^\r]+)"
-  local answer = extension and "Sec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover; client_no_context_takeover\r\n" or ""
-  near:write("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: " .. native.accept_key(key)
+  local answer = extension
+    and "Sec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover; client_no_context_takeover\r\n" or ""
+  near:write("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: "
+    .. native.accept_key(key)
     .. "\r\n" .. answer .. "\r\n")
   return near, extension ~= nil
 end
@@ -82,7 +86,8 @@ local function read_frame(near, is_from_client)
   local first, size = head:byte(1, 2)
   t.equal(size >= 128, is_from_client, "whether the frame is masked")
   size = size & 127
-  if size == 126 then size = string.unpack(">I2", near:read_exactly(2)) elseif size == 127 then size = string.unpack(">I8", near:read_exactly(8)) end
+  if size == 126 then size = string.unpack(">I2",
+    near:read_exactly(2)) elseif size == 127 then size = string.unpack(">I8", near:read_exactly(8)) end
   local mask = is_from_client and near:read_exactly(4)
   local payload = size > 0 and near:read_exactly(size) or ""
   return first, mask and masked(payload, mask) or payload
@@ -137,7 +142,8 @@ local function check(which, case)
   if case.closes and #seen == 0 then return end
   t.equal(#seen, #case.back)
   for i, message in ipairs(case.back) do
-    t.truthy(seen[i][1] == message[1] and seen[i][2] == message[2], ("%s of %d bytes, got %s of %d"):format(message[1], #message[2], seen[i][1], #seen[i][2]))
+    t.truthy(seen[i][1] == message[1] and seen[i][2] == message[2],
+      ("%s of %d bytes, got %s of %d"):format(message[1], #message[2], seen[i][1], #seen[i][2]))
   end
 end
 
@@ -148,7 +154,9 @@ local function case(number, it)
   it.number = number
   cases[#cases + 1] = it
 end
-local function echo(number, kind, payload, chop) case(number, { { kind, payload }, chop = chop, back = { { kind, payload } } }) end
+local function echo(number, kind, payload, chop)
+  case(number, { { kind, payload }, chop = chop, back = { { kind, payload } } })
+end
 
 for i, size in ipairs { 0, 125, 126, 127, 128, 65535, 65536 } do
   echo("1.1." .. i, "text", ("*"):rep(size))
@@ -157,7 +165,9 @@ end
 echo("1.1.8", "text", ("*"):rep(65536), 997)
 echo("1.2.8", "binary", ("\xfe"):rep(65536), 997)
 
-local function ping(number, payload, chop) case(number, { { "ping", payload }, chop = chop, back = { { "pong", payload } } }) end
+local function ping(number, payload, chop)
+  case(number, { { "ping", payload }, chop = chop, back = { { "pong", payload } } })
+end
 ping("2.1", "")
 ping("2.2", "Hello, world!")
 ping("2.3", "\0\xff\xfe\xfd\xfc\xfb\0\xff")
@@ -177,7 +187,8 @@ local HELLO = "Hello, world!"
 case("3.1", { { "text", HELLO, rsv = 1 }, closes = 1002 })
 for i, chop in ipairs { false, false, 1 } do
   -- Frames in one piece, in two, in single bytes.
-  case("3." .. i + 1, { { "text", HELLO, wait = i == 2 and 0.1 or nil }, { "text", HELLO, rsv = i + 1 }, { "ping", "" }, chop = chop or nil,
+  case("3." .. i + 1, { { "text", HELLO, wait = i == 2 and 0.1 or nil }, { "text", HELLO, rsv = i + 1 }, { "ping", "" },
+    chop = chop or nil,
     back = { { "text", HELLO } }, closes = 1002 })
 end
 case("3.5", { { "binary", ("\xff"):rep(8), rsv = 5 }, closes = 1002 })
@@ -190,7 +201,8 @@ for i, code in ipairs { 3, 4, 5, 6, 7, 11, 12, 13, 14, 15 } do
   if i % 5 <= 2 and i % 5 > 0 then
     case(number, { { code, payload }, closes = 1002 })
   else
-    case(number, { { "text", HELLO, wait = i % 5 == 4 and 0.1 or nil }, { code, payload }, { "ping", "" }, chop = i % 5 == 0 and 1 or nil,
+    case(number, { { "text", HELLO, wait = i % 5 == 4 and 0.1 or nil }, { code, payload }, { "ping", "" },
+      chop = i % 5 == 0 and 1 or nil,
       back = { { "text", HELLO } }, closes = 1002 })
   end
 end
@@ -198,28 +210,37 @@ end
 case("5.1", { { "ping", "a", more = true }, { "more", "b" }, closes = 1002 })
 case("5.2", { { "pong", "a", more = true }, { "more", "b" }, closes = 1002 })
 for i, chop in ipairs { false, 1, 2 } do
-  local two = { { "text", "fragment1", more = true }, { "more", "fragment2" }, chop = chop or nil, back = { { "text", "fragment1fragment2" } } }
+  local two = { { "text", "fragment1", more = true }, { "more", "fragment2" }, chop = chop or nil,
+    back = { { "text", "fragment1fragment2" } } }
   case("5." .. i + 2, two)
-  case("5." .. i + 5, { { "text", "fragment1", more = true }, { "ping", "ping payload" }, { "more", "fragment2" }, chop = chop or nil,
+  case("5." .. i + 5, { { "text", "fragment1", more = true }, { "ping", "ping payload" }, { "more", "fragment2" },
+    chop = chop or nil,
     back = { { "pong", "ping payload" }, { "text", "fragment1fragment2" } } })
-  case("5." .. i + 8, { { "more", "non-continuation payload", more = i == 2 }, { "text", HELLO }, chop = i == 3 and 1 or nil, closes = 1002 })
-  case("5." .. i + 11, { { "more", "non-continuation payload", more = true }, { "text", HELLO }, chop = chop or nil, closes = 1002 })
+  case("5." .. i + 8, { { "more", "non-continuation payload", more = i == 2 }, { "text", HELLO },
+    chop = i == 3 and 1 or nil, closes = 1002 })
+  case("5." .. i + 11, { { "more", "non-continuation payload", more = true }, { "text", HELLO }, chop = chop or nil,
+    closes = 1002 })
 end
-case("5.15", { { "text", "fragment1", more = true }, { "more", "fragment2" }, { "more", "fragment3", more = true }, { "text", "fragment4" },
+case("5.15", { { "text", "fragment1", more = true }, { "more", "fragment2" }, { "more", "fragment3", more = true },
+  { "text", "fragment4" },
   back = { { "text", "fragment1fragment2" } }, closes = 1002 })
-case("5.16", { { "more", "fragment1", more = true }, { "text", "fragment2", more = true }, { "more", "fragment3" }, closes = 1002 })
+case("5.16", { { "more", "fragment1", more = true }, { "text", "fragment2", more = true }, { "more", "fragment3" },
+  closes = 1002 })
 case("5.17", { { "more", "fragment1" }, { "text", "fragment2", more = true }, { "more", "fragment3" }, closes = 1002 })
 case("5.18", { { "text", "fragment1", more = true }, { "text", "fragment2" }, closes = 1002 })
 for i = 0, 1 do
-  case("5." .. 19 + i, { { "text", "fragment1", more = true }, { "more", "fragment2", more = true }, { "ping", "1", wait = 1 },
-    { "more", "fragment3", more = true, chop = i == 1 and 1 or nil }, { "more", "fragment4", more = true }, { "ping", "2" }, { "more", "fragment5" },
+  case("5." .. 19 + i, { { "text", "fragment1", more = true }, { "more", "fragment2", more = true },
+    { "ping", "1", wait = 1 },
+    { "more", "fragment3", more = true, chop = i == 1 and 1 or nil }, { "more", "fragment4", more = true },
+      { "ping", "2" }, { "more", "fragment5" },
     back = { { "pong", "1" }, { "pong", "2" }, { "text", "fragment1fragment2fragment3fragment4fragment5" } } })
 end
 
 local GREEK = "\xce\xba\xe1\xbd\xb9\xcf\x83\xce\xbc\xce\xb5"
 case("6.1.1", { { "text", "" }, back = { { "text", "" } } })
 case("6.1.2", { { "text", "", more = true }, { "more", "", more = true }, { "more", "" }, back = { { "text", "" } } })
-case("6.1.3", { { "text", "", more = true }, { "more", "middle frame payload", more = true }, { "more", "" }, back = { { "text", "middle frame payload" } } })
+case("6.1.3", { { "text", "", more = true }, { "more", "middle frame payload", more = true }, { "more", "" },
+  back = { { "text", "middle frame payload" } } })
 local VALID = "Hello-\xc2\xb5@\xc3\x9f\xc3\xb6\xc3\xa4\xc3\xbc\xc3\xa0\xc3\xa1-UTF-8!!"
 case("6.2.1", { { "text", VALID }, back = { { "text", VALID } } })
 case("6.2.2", { { "text", VALID:sub(1, 12), more = true }, { "more", VALID:sub(13) }, back = { { "text", VALID } } })
@@ -229,21 +250,28 @@ for number, text in pairs { ["6.2.3"] = VALID, ["6.2.4"] = GREEK } do
   case(number, it)
 end
 case("6.3.1", { { "text", GREEK .. "\xed\xa0\x80edited" }, closes = 1007 })
-case("6.3.2", { { "text", GREEK, more = true }, { "more", "\xed\xa0\x80", more = true }, { "more", "edited" }, closes = 1007 })
+case("6.3.2", { { "text", GREEK, more = true }, { "more", "\xed\xa0\x80", more = true }, { "more", "edited" },
+  closes = 1007 })
 -- Invalid text is noticed before its message is complete: after the frame, or within it.
 case("6.4.1", { { "text", GREEK, more = true, wait = 1 }, { "more", "\xf4\x90\x80\x80", more = true }, closes = 1007 })
 case("6.4.2", { { "text", GREEK .. "\xf4", more = true, wait = 1 }, { "more", "\x90", more = true }, closes = 1007 })
 local GOOD = {
-  "\xce\xba", GREEK, "\0", "\xc2\x80", "\xe0\xa0\x80", "\xf0\x90\x80\x80", "\x7f", "\xdf\xbf", "\xef\xbf\xbf", "\xf4\x8f\xbf\xbf", "\xed\x9f\xbf", "\xee\x80\x80",
+  "\xce\xba", GREEK, "\0", "\xc2\x80", "\xe0\xa0\x80", "\xf0\x90\x80\x80", "\x7f", "\xdf\xbf", "\xef\xbf\xbf",
+    "\xf4\x8f\xbf\xbf", "\xed\x9f\xbf", "\xee\x80\x80",
   "\xef\xbf\xbd", "\xef\xbf\xbe", "\xf0\x9f\xbf\xbe", "\xf0\x9f\xbf\xbf", "\xf3\xaf\xbf\xbf", "\xf4\x8f\xbf\xbe",
 }
 for i, text in ipairs(GOOD) do echo("6.5–6.9, 6.22, 6.23." .. i, "text", text) end
 local BAD = {
-  "\xce", "\xce\xba\xe1", "\xce\xba\xe1\xbd", "\xf8\x88\x80\x80\x80", "\xfc\x84\x80\x80\x80\x80", "\xf7\xbf\xbf\xbf", "\xfb\xbf\xbf\xbf\xbf",
-  "\xfd\xbf\xbf\xbf\xbf\xbf", "\xf4\x90\x80\x80", "\x80", "\xbf", "\x80\xbf", "\x80\xbf\x80", "\x80\xbf\x80\xbf", "\xc0 \xc1 \xc2 ", "\xe0 \xe1 \xe2 ", "\xf0 \xf1 ",
-  "\xf8 \xf9 ", "\xfc ", "\xc0", "\xe0\x80", "\xf0\x80\x80", "\xf8\x80\x80\x80", "\xfc\x80\x80\x80\x80", "\xdf", "\xef\xbf", "\xf7\xbf\xbf", "\xfb\xbf\xbf\xbf",
-  "\xfd\xbf\xbf\xbf\xbf", "\xc0\xe0\x80\xf0\x80\x80", "\xfe", "\xff", "\xfe\xfe\xff\xff", "\xc0\xaf", "\xe0\x80\xaf", "\xf0\x80\x80\xaf", "\xf8\x80\x80\x80\xaf",
-  "\xc1\xbf", "\xe0\x9f\xbf", "\xf0\x8f\xbf\xbf", "\xc0\x80", "\xe0\x80\x80", "\xf0\x80\x80\x80", "\xed\xa0\x80", "\xed\xad\xbf", "\xed\xae\x80", "\xed\xaf\xbf",
+  "\xce", "\xce\xba\xe1", "\xce\xba\xe1\xbd", "\xf8\x88\x80\x80\x80", "\xfc\x84\x80\x80\x80\x80", "\xf7\xbf\xbf\xbf",
+    "\xfb\xbf\xbf\xbf\xbf",
+  "\xfd\xbf\xbf\xbf\xbf\xbf", "\xf4\x90\x80\x80", "\x80", "\xbf", "\x80\xbf", "\x80\xbf\x80", "\x80\xbf\x80\xbf",
+    "\xc0 \xc1 \xc2 ", "\xe0 \xe1 \xe2 ", "\xf0 \xf1 ",
+  "\xf8 \xf9 ", "\xfc ", "\xc0", "\xe0\x80", "\xf0\x80\x80", "\xf8\x80\x80\x80", "\xfc\x80\x80\x80\x80", "\xdf",
+    "\xef\xbf", "\xf7\xbf\xbf", "\xfb\xbf\xbf\xbf",
+  "\xfd\xbf\xbf\xbf\xbf", "\xc0\xe0\x80\xf0\x80\x80", "\xfe", "\xff", "\xfe\xfe\xff\xff", "\xc0\xaf", "\xe0\x80\xaf",
+    "\xf0\x80\x80\xaf", "\xf8\x80\x80\x80\xaf",
+  "\xc1\xbf", "\xe0\x9f\xbf", "\xf0\x8f\xbf\xbf", "\xc0\x80", "\xe0\x80\x80", "\xf0\x80\x80\x80", "\xed\xa0\x80",
+    "\xed\xad\xbf", "\xed\xae\x80", "\xed\xaf\xbf",
   "\xed\xb0\x80", "\xed\xbe\x80", "\xed\xbf\xbf", "\xed\xa0\x80\xed\xb0\x80", "\xed\xaf\xbf\xed\xbf\xbf",
 }
 for i, text in ipairs(BAD) do case("6.6–6.21." .. i, { { "text", text }, closes = 1007 }) end
@@ -254,7 +282,8 @@ case("7.1.2", { { "close", NORMAL }, { "close", NORMAL }, closes = 1000 })
 case("7.1.3", { { "close", NORMAL }, { "ping", "" }, closes = 1000 })
 case("7.1.4", { { "close", NORMAL }, { "text", HELLO }, closes = 1000 })
 case("7.1.5", { { "text", "fragment1", more = true }, { "close", NORMAL }, { "more", "fragment2" }, closes = 1000 })
-case("7.1.6", { { "text", ("BAsd7&jh23"):rep(26000), wait = 0.1 }, { "text", HELLO, wait = 0.1 }, { "close", NORMAL }, { "ping", "" },
+case("7.1.6", { { "text", ("BAsd7&jh23"):rep(26000), wait = 0.1 }, { "text", HELLO, wait = 0.1 }, { "close", NORMAL },
+  { "ping", "" },
   back = { { "text", ("BAsd7&jh23"):rep(26000) }, { "text", HELLO } }, closes = 1000 })
 case("7.3.1", { { "close", "" }, closes = 0 })
 case("7.3.2", { { "close", "a" }, closes = 1002 })
@@ -364,10 +393,14 @@ t.describe("compressed messages", { timeout = 300 }, function()
 
   t.it("are agreed on with each offer that can be kept, and with no other", function()
     local OFFERS = {
-      ["permessage-deflate"] = true, ["permessage-deflate; client_max_window_bits"] = true, ["permessage-deflate; client_max_window_bits=9"] = true,
-      ["permessage-deflate; client_no_context_takeover; client_max_window_bits=15"] = true, ["permessage-deflate; server_no_context_takeover"] = true,
-      ["permessage-deflate; server_max_window_bits=15"] = true, ["permessage-deflate; server_max_window_bits=9"] = false,
-      ["permessage-deflate; server_max_window_bits=9, permessage-deflate"] = true, ["permessage-deflate; nonsense"] = false,
+      ["permessage-deflate"] = true, ["permessage-deflate; client_max_window_bits"] = true,
+        ["permessage-deflate; client_max_window_bits=9"] = true,
+      ["permessage-deflate; client_no_context_takeover; client_max_window_bits=15"] = true,
+        ["permessage-deflate; server_no_context_takeover"] = true,
+      ["permessage-deflate; server_max_window_bits=15"] = true,
+        ["permessage-deflate; server_max_window_bits=9"] = false,
+      ["permessage-deflate; server_max_window_bits=9, permessage-deflate"] = true,
+        ["permessage-deflate; nonsense"] = false,
       ["x-webkit-deflate-frame"] = false, ["permessage-bzip2, permessage-deflate"] = true,
     }
     for offer, is_right in pairs(OFFERS) do

@@ -7,7 +7,8 @@ local http = require "runloop.http"
 local native = require "runloop.http.native"
 local handshake = require "runloop.http.handshake"
 
-local HANDSHAKE = "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+local HANDSHAKE = "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+  .. "Sec-WebSocket-Version: 13\r\n"
   .. "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
 
 -- Makes either end of a WebSocket, and passes it to `use`. Returns the stream for its frames, and the mask bit of a

@@ -18,7 +18,8 @@ end
 local function raw(options, extension)
   local near, far = net.memory()
   http.serve("memory", echo(options)):accept(far)
-  near:write("GET /ws HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\nSec-WebSocket-Version: 13\r\n"
+  near:write("GET /ws HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\n"
+    .. "Sec-WebSocket-Version: 13\r\n"
     .. "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n" .. (extension or "") .. "\r\n")
   local head = near:read_until "\r\n\r\n"
   return near, head
@@ -29,8 +30,10 @@ local function frame(first, payload, length_bytes)
   local mask, masked = "\1\2\3\4", {}
   for i = 1, #payload do masked[i] = string.char(payload:byte(i) ~ mask:byte((i - 1) % 4 + 1)) end
   local size = #payload
-  local length = length_bytes == 8 and "\255" .. string.pack(">I8", size) or length_bytes == 2 and "\254" .. string.pack(">I2", size)
-    or size < 126 and string.char(128 | size) or size < 65536 and "\254" .. string.pack(">I2", size) or "\255" .. string.pack(">I8", size)
+  local length = length_bytes == 8 and "\255" .. string.pack(">I8", size) or length_bytes == 2
+    and "\254" .. string.pack(">I2", size)
+    or size < 126 and string.char(128 | size) or size < 65536 and "\254" .. string.pack(">I2", size)
+      or "\255" .. string.pack(">I8", size)
   return string.char(first) .. length .. mask .. table.concat(masked)
 end
 
@@ -39,7 +42,8 @@ local function read_frame(near)
   local head = near:read_exactly(2)
   if not head then return nil end
   local first, size = head:byte(1, 2)
-  if size == 126 then size = string.unpack(">I2", near:read_exactly(2)) elseif size == 127 then size = string.unpack(">I8", near:read_exactly(8)) end
+  if size == 126 then size = string.unpack(">I2",
+    near:read_exactly(2)) elseif size == 127 then size = string.unpack(">I8", near:read_exactly(8)) end
   return first, size > 0 and near:read_exactly(size) or ""
 end
 
@@ -80,7 +84,8 @@ t.describe("the handshake", function()
     end
     local failed, problem = pcall(http.websocket, "tcp://x")
     t.equal({ failed, problem:match "http.websocket: .*" }, { false,
-      "http.websocket: argument #1 must be a URL that begins with ws://, wss://, http:// or https://, got \"tcp://x\"" })
+      "http.websocket: argument #1 must be a URL that begins with ws://, wss://, http:// or https://, "
+        .. 'got "tcp://x"' })
     failed, problem = pcall(http.websocket, "ws://x/", { unix = "" })
     t.equal({ failed, problem:match "http.websocket: .*" }, { false,
       "http.websocket: field 'unix' must be the path of a socket, or \"@name\", got \"\"" })
@@ -100,7 +105,8 @@ t.describe("the handshake", function()
     local native = require "runloop.http.native"
     local listener = net.serve("127.0.0.1:0", function(stream)
       local key = stream:read_until "\r\n\r\n":match "[kK]ey: ([^\r]+)"
-      stream:write("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ",
+      stream:write("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n",
+        "Sec-WebSocket-Accept: ",
         native.accept_key(key), "\r\n", fields, "\r\n")
       stream:read { timeout = 1 }
     end)
@@ -118,8 +124,10 @@ t.describe("the handshake", function()
     t.equal({ chosen(NOPE, chat) }, { nil, PROBLEM .. "nope", "EPROTO" })
     t.equal({ chosen(NOPE) }, { nil, PROBLEM .. "nope", "EPROTO" })
     t.equal({ chosen("Sec-WebSocket-Protocol: Chat\r\n", chat) }, { nil, PROBLEM .. "Chat", "EPROTO" })
-    t.equal({ chosen("Sec-WebSocket-Protocol: chat, superchat\r\n", chat) }, { nil, PROBLEM .. "chat, superchat", "EPROTO" })
-    t.equal({ chosen("Sec-WebSocket-Protocol: chat\r\nSec-WebSocket-Protocol: chat\r\n", chat) }, { nil, PROBLEM .. "chat, chat", "EPROTO" })
+    t.equal({ chosen("Sec-WebSocket-Protocol: chat, superchat\r\n", chat) },
+      { nil, PROBLEM .. "chat, superchat", "EPROTO" })
+    t.equal({ chosen("Sec-WebSocket-Protocol: chat\r\nSec-WebSocket-Protocol: chat\r\n", chat) },
+      { nil, PROBLEM .. "chat, chat", "EPROTO" })
     t.equal({ chosen("Sec-WebSocket-Protocol: superchat\r\n", chat) }, { "superchat" })
     t.equal({ chosen("", chat) }, {})
     -- A protocol may also be offered with the field itself.
@@ -262,12 +270,15 @@ t.describe("what breaks the rules", function()
     { "text that is not UTF-8, in pieces", 1007, frame(0x01, "\xce") .. frame(0x00, "\xba") .. frame(0x80, "\xff") },
     { "text that ends within a character", 1007, frame(0x01, "a") .. frame(0x80, "\xe1\xbd") },
     { "bad text is noticed before its message ends", 1007, frame(0x01, "\xf4\x90") },
-    { "reserved bit 1", 1002, frame(0xC1, "x") }, { "reserved bit 2", 1002, frame(0xA1, "x") }, { "reserved bit 3", 1002, frame(0x91, "x") },
+    { "reserved bit 1", 1002, frame(0xC1, "x") }, { "reserved bit 2", 1002, frame(0xA1, "x") },
+      { "reserved bit 3", 1002, frame(0x91, "x") },
     { "reserved data frame", 1002, frame(0x83, "x") }, { "reserved control frame", 1002, frame(0x8B, "") },
     { "a ping in pieces", 1002, frame(0x09, "x") }, { "a long ping", 1002, frame(0x89, ("x"):rep(126)) },
-    { "a continuation without a message", 1002, frame(0x80, "x") }, { "a message within one", 1002, frame(0x01, "x") .. frame(0x81, "y") },
+    { "a continuation without a message", 1002, frame(0x80, "x") },
+      { "a message within one", 1002, frame(0x01, "x") .. frame(0x81, "y") },
     { "no mask", 1002, "\x81\x01x" }, { "a length longer than need be", 1002, frame(0x81, "x", 2) },
-    { "a length of eight bytes for little", 1002, frame(0x81, ("x"):rep(200), 8) }, { "a negative length", 1002, "\x82\xff\xff\xff\xff\xff\xff\xff\xff\xffmask" },
+    { "a length of eight bytes for little", 1002, frame(0x81, ("x"):rep(200), 8) },
+      { "a negative length", 1002, "\x82\xff\xff\xff\xff\xff\xff\xff\xff\xffmask" },
     { "a close frame of one byte", 1002, frame(0x88, "x") }, { "a bad reason", 1007, frame(0x88, "\3\232\xff") },
   }
   for _, case in ipairs(REFUSED) do

@@ -9,41 +9,69 @@ local function decode(text) return (json.decode(text)) end
 
 -- The cases of Nicolas Seriot's collection "JSONTestSuite", restated.
 local ACCEPTED = {
-  "[[]   ]", '[""]', "[]", '["a"]', "[false]", '[null, 1, "1", {}]', "[null]", "[1\n]", " [1]", "[1,null,null,null,2]", "[2] ",
-  "[123e65]", "[0e+1]", "[0e1]", "[ 4]", "[-0.000000000000000000000000000000000000000000000000000000000000000000000000000001]",
-  "[20e1]", "[-0]", "[-123]", "[-1]", "[1E22]", "[1E-2]", "[1E+2]", "[123e45]", "[123.456e78]", "[1e-2]", "[1e+2]", "[123]",
-  "[123.456789]", '{"asd":"sdf", "dfg":"fgh"}', '{"asd":"sdf"}', '{"a":"b","a":"c"}', '{"a":"b","a":"b"}', "{}", '{"":0}',
+  "[[]   ]", '[""]', "[]", '["a"]', "[false]", '[null, 1, "1", {}]', "[null]", "[1\n]", " [1]", "[1,null,null,null,2]",
+  "[2] ",
+  "[123e65]", "[0e+1]", "[0e1]", "[ 4]",
+  "[-0.000000000000000000000000000000000000000000000000000000000000000000000000000001]",
+  "[20e1]", "[-0]", "[-123]", "[-1]", "[1E22]", "[1E-2]", "[1E+2]", "[123e45]", "[123.456e78]", "[1e-2]", "[1e+2]",
+  "[123]",
+  "[123.456789]", '{"asd":"sdf", "dfg":"fgh"}', '{"asd":"sdf"}', '{"a":"b","a":"c"}', '{"a":"b","a":"b"}', "{}",
+  '{"":0}',
   '{"foo\\u0000bar": 42}', '{ "min": -1.0e+28, "max": 1.0e+28 }',
-  '{"x":[{"id": "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}], "id": "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}', '{"a":[]}',
-  '{"title":"\\u041f\\u043e\\u043b\\u0442\\u043e\\u0440\\u0430 \\u0417\\u0435\\u043c\\u043b\\u0435\\u043a\\u043e\\u043f\\u0430" }',
+  '{"x":[{"id": "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}], "id": "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}',
+  '{"a":[]}',
+  '{"title":"\\u041f\\u043e\\u043b\\u0442\\u043e\\u0440\\u0430 '
+    .. '\\u0417\\u0435\\u043c\\u043b\\u0435\\u043a\\u043e\\u043f\\u0430" }',
   '{\n"a": "b"\n}', '["\\u0060\\u012a\\u12AB"]', '["\\uD801\\udc37"]', '["\\ud83d\\ude39\\ud83d\\udc8d"]',
-  '["\\"\\\\\\/\\b\\f\\n\\r\\t"]', '["\\\\u0000"]', '["\\""]', '["a/*b*/c/*d//e"]', '["\\\\a"]', '["\\\\n"]', '["\\u0012"]',
-  '["\\uFFFF"]', '["asd"]', '[ "asd"]', '["\\uDBFF\\uDFFF"]', '["new\\u00A0line"]', '["\u{10FFFF}"]', '["\u{FFFF}"]', '["\\u0000"]',
+  '["\\"\\\\\\/\\b\\f\\n\\r\\t"]', '["\\\\u0000"]', '["\\""]', '["a/*b*/c/*d//e"]', '["\\\\a"]', '["\\\\n"]',
+  '["\\u0012"]',
+  '["\\uFFFF"]', '["asd"]', '[ "asd"]', '["\\uDBFF\\uDFFF"]', '["new\\u00A0line"]', '["\u{10FFFF}"]', '["\u{FFFF}"]',
+  '["\\u0000"]',
   '["\\u002c"]', '["\u{3C0}"]', '["\u{1BFFF}"]', '["asd "]', '" "', '["\\uD834\\uDd1e"]', '["\\u0821"]', '["\\u0123"]',
-  '["\u{2028}"]', '["\u{2029}"]', '["\\u0061\\u30af\\u30EA\\u30b9"]', '["new\\u000Aline"]', '["\127"]', '["\\uA66D"]', '["\\u005C"]',
-  '["\u{2342}\u{3260}"]', '["\\uDBFF\\uDFFE"]', '["\\uD83F\\uDFFE"]', '["\\u200B"]', '["\\u2064"]', '["\\uFDD0"]', '["\\uFFFE"]',
-  '["\\u0022"]', '["\u{20AC}\u{1D11E}"]', '["a\127a"]', "false", "42", "-0.1", "null", '"asd"', "true", '""', '["a"]\n', "[true]",
+  '["\u{2028}"]', '["\u{2029}"]', '["\\u0061\\u30af\\u30EA\\u30b9"]', '["new\\u000Aline"]', '["\127"]', '["\\uA66D"]',
+  '["\\u005C"]',
+  '["\u{2342}\u{3260}"]', '["\\uDBFF\\uDFFE"]', '["\\uD83F\\uDFFE"]', '["\\u200B"]', '["\\u2064"]', '["\\uFDD0"]',
+  '["\\uFFFE"]',
+  '["\\u0022"]', '["\u{20AC}\u{1D11E}"]', '["a\127a"]', "false", "42", "-0.1", "null", '"asd"', "true", '""', '["a"]\n',
+  "[true]",
   "\t[]", " [] ",
 }
 
 local REFUSED = {
-  '[1 true]', "[a\xe5]", '["": 1]', '[""],', "[,1]", "[1,,2]", '["x",,]', '["x"]]', '["",]', '["x"', "[x", "[3[4]]", "[\xff]", "[1:2]",
-  "[,]", "[-]", "[   , \"\"]", '["a",\n4\n,1,', "[1,]", "[1,,]", '["\va"\\f]', "[*]", '[""', "[1,", "[1,\n1\n,1", "[{}", "[fals]", "[nul]",
-  "[tru]", "123\0", "[++1234]", "[+1]", "[+Inf]", "[-01]", "[-1.0.]", "[-2.]", "[-NaN]", "[.-1]", "[.2e-3]", "[0.1.2]", "[0.3e+]", "[0.3e]",
-  "[0.e1]", "[0E+]", "[0E]", "[0e+]", "[0e]", "[1.0e+]", "[1.0e-]", "[1.0e]", "[1 000.0]", "[1eE2]", "[2.e+3]", "[2.e-3]", "[2.e3]",
-  "[9.e+]", "[Inf]", "[NaN]", "[\u{FF11}]", "[1+2]", "[0x1]", "[0x42]", "[Infinity]", "[0e+-1]", "[-123.123foo]", "[123\xe5]", "[1e1\xe5]",
-  "[0\xe5]\n", "[-Infinity]", "[-foo]", "[- 1]", "[-012]", "[-.123]", "[-1x]", "[1ea]", "[1e\xe5]", "[1.]", "[.123]", "[1.2a-3]",
-  "[1.8011670033376514H-308]", "[012]", '["x", truth]', '{[: "x"}\n', '{"x", null}', '{"x"::"b"}', "{\u{1F1E8}\u{1F1ED}}", '{"a":"a" 123}',
-  '{key: \'value\'}', '{"\xb9":"0",}', '{"a" b}', '{:"b"}', '{"a" "b"}', '{"a":', '{"a"', '{1:1}', "{9999E9999:1}", "{null:null,null:null}",
-  '{"id":0,,,,,}', "{'a':0}", '{"id":0,}', '{"a":"b"}/**/', '{"a":"b"}/**//', '{"a":"b"}//', '{"a":"b"}/', '{"a":"b",,"c":"d"}',
-  '{a: "b"}', '{"a":"a', '{ "foo" : "bar", "a" }', '{"a":"b"}#', " ", '["\\uD800\\"]', '["\\uD800\\u"]', '["\\uD800\\u1"]',
-  '["\\uD800\\u1x"]', '[\u{E9}]', '["\\\0"]', '["\\x00"]', '["\\\\\\"]', '["\\\t"]', '["\\\u{1F300}"]', '["\\"]', '["\\u00A"]',
-  '["\\uD834\\uDd"]', '["\\uD800\\uD800\\x"]', '["\\u\xe5"]', '["\\a"]', '["\\uqqqq"]', '["\\\xe5"]', "[\\u0020\"asd\"]", "[\\n]",
-  '"', "['single quote']", "abc", '["\\', '["a\0a"]', '["new\nline"]', '["\t"]', '"\\UA66D"', '""x', "<.>", "[<null>]", "[1]x", '[1]]',
-  '["asd]', "a\u{E5}", "[True]", "1]", '{"x": true,', "[][]", "]", "\xef\xbb{}", "\xe5", "[", "", "[\0]", "2@", "{}}", "{\"\":", '{"a":/*comment*/"b"}',
-  '{"a": true} "x"', "['", '["a', "[,", "[{", '["a"', '{', "{]", "{,", "{[", '{"a', "{'a'", '["\\{["\\{["\\{["\\{', "\xe9", "*",
-  '{"a":"b"}#{}', "[\\u000A\"\"]", "[1", "[ false, nul", "[ true, fals", "[ false, tru", '{"asd":"asd"', "\u{E5}", "[\u{2060}]", "\u{FEFF}",
-  "[\f]", '{"a":1 "b":2}', '["a" "b"]', ("["):rep(100000), ('[{"":'):rep(50000) .. "\n", "[1]\v", "\u{A0}[1]", "nulL", "TRUE", "+1", "01",
+  '[1 true]', "[a\xe5]", '["": 1]', '[""],', "[,1]", "[1,,2]", '["x",,]', '["x"]]', '["",]', '["x"', "[x", "[3[4]]",
+  "[\xff]", "[1:2]",
+  "[,]", "[-]", "[   , \"\"]", '["a",\n4\n,1,', "[1,]", "[1,,]", '["\va"\\f]', "[*]", '[""', "[1,", "[1,\n1\n,1", "[{}",
+  "[fals]", "[nul]",
+  "[tru]", "123\0", "[++1234]", "[+1]", "[+Inf]", "[-01]", "[-1.0.]", "[-2.]", "[-NaN]", "[.-1]", "[.2e-3]", "[0.1.2]",
+  "[0.3e+]", "[0.3e]",
+  "[0.e1]", "[0E+]", "[0E]", "[0e+]", "[0e]", "[1.0e+]", "[1.0e-]", "[1.0e]", "[1 000.0]", "[1eE2]", "[2.e+3]",
+  "[2.e-3]", "[2.e3]",
+  "[9.e+]", "[Inf]", "[NaN]", "[\u{FF11}]", "[1+2]", "[0x1]", "[0x42]", "[Infinity]", "[0e+-1]", "[-123.123foo]",
+  "[123\xe5]", "[1e1\xe5]",
+  "[0\xe5]\n", "[-Infinity]", "[-foo]", "[- 1]", "[-012]", "[-.123]", "[-1x]", "[1ea]", "[1e\xe5]", "[1.]", "[.123]",
+  "[1.2a-3]",
+  "[1.8011670033376514H-308]", "[012]", '["x", truth]', '{[: "x"}\n', '{"x", null}', '{"x"::"b"}',
+  "{\u{1F1E8}\u{1F1ED}}", '{"a":"a" 123}',
+  '{key: \'value\'}', '{"\xb9":"0",}', '{"a" b}', '{:"b"}', '{"a" "b"}', '{"a":', '{"a"', '{1:1}', "{9999E9999:1}",
+  "{null:null,null:null}",
+  '{"id":0,,,,,}', "{'a':0}", '{"id":0,}', '{"a":"b"}/**/', '{"a":"b"}/**//', '{"a":"b"}//', '{"a":"b"}/',
+  '{"a":"b",,"c":"d"}',
+  '{a: "b"}', '{"a":"a', '{ "foo" : "bar", "a" }', '{"a":"b"}#', " ", '["\\uD800\\"]', '["\\uD800\\u"]',
+  '["\\uD800\\u1"]',
+  '["\\uD800\\u1x"]', '[\u{E9}]', '["\\\0"]', '["\\x00"]', '["\\\\\\"]', '["\\\t"]', '["\\\u{1F300}"]', '["\\"]',
+  '["\\u00A"]',
+  '["\\uD834\\uDd"]', '["\\uD800\\uD800\\x"]', '["\\u\xe5"]', '["\\a"]', '["\\uqqqq"]', '["\\\xe5"]',
+  "[\\u0020\"asd\"]", "[\\n]",
+  '"', "['single quote']", "abc", '["\\', '["a\0a"]', '["new\nline"]', '["\t"]', '"\\UA66D"', '""x', "<.>", "[<null>]",
+  "[1]x", '[1]]',
+  '["asd]', "a\u{E5}", "[True]", "1]", '{"x": true,', "[][]", "]", "\xef\xbb{}", "\xe5", "[", "", "[\0]", "2@", "{}}",
+  "{\"\":", '{"a":/*comment*/"b"}',
+  '{"a": true} "x"', "['", '["a', "[,", "[{", '["a"', '{', "{]", "{,", "{[", '{"a', "{'a'", '["\\{["\\{["\\{["\\{',
+  "\xe9", "*",
+  '{"a":"b"}#{}', "[\\u000A\"\"]", "[1", "[ false, nul", "[ true, fals", "[ false, tru", '{"asd":"asd"', "\u{E5}",
+  "[\u{2060}]", "\u{FEFF}",
+  "[\f]", '{"a":1 "b":2}', '["a" "b"]', ("["):rep(100000), ('[{"":'):rep(50000) .. "\n", "[1]\v", "\u{A0}[1]", "nulL",
+  "TRUE", "+1", "01",
 }
 
 t.describe("JSON text", function()
@@ -111,7 +139,8 @@ t.describe("numbers", function()
   t.it("that are floats come back the same", function()
     local seed = 20261122
     math.randomseed(seed)
-    local cases = { 0.1, 1.0, -2.5, 1e15, 1e21, 1e22, 1e23, 5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, 2 ^ 53, 1 / 3, 1e-5 }
+    local cases = { 0.1, 1.0, -2.5, 1e15, 1e21, 1e22, 1e23, 5e-324, 2.2250738585072014e-308, 1.7976931348623157e308,
+      2 ^ 53, 1 / 3, 1e-5 }
     for _ = 1, 20000 do
       local float = string.unpack("d", string.pack("j", math.random(0)))
       if float - float == 0 then cases[#cases + 1] = float end
@@ -203,21 +232,26 @@ t.describe("tables", function()
   t.it("that are neither are refused, and the message says where", function()
     t.truthy(problem_of(json.encode, { list = { 1, 2, nil, 4 } }):find("a table has holes: .*json%.null"))
     t.truthy(problem_of(json.encode, { 1, name = 2 }):find("numbers and 'name' as keys"))
-    t.truthy(problem_of(json.encode, { users = { { callback = print } } }):find("a function cannot be written %(at users%[1%]%.callback%)"))
+    t.truthy(problem_of(json.encode,
+      { users = { { callback = print } } }):find("a function cannot be written %(at users%[1%]%.callback%)"))
     t.truthy(problem_of(json.encode, { [true] = 1 }):find("a boolean cannot be the name of a field"))
     t.truthy(problem_of(json.encode, json.array { a = 1 }):find("an array has the key 'a'"))
     for _, value in ipairs { json.array { [3000000] = 1 }, { list = json.array { [3000000] = 1 } } } do
-      t.truthy(problem_of(json.encode, value):find("an array is almost empty, with 1 of 3000000 values: mark it with json.object"
-        .. (value.list and " %(at list%)$" or "$")))
+      t.truthy(problem_of(json.encode,
+        value):find("an array is almost empty, with 1 of 3000000 values: mark it with json.object"
+          .. (value.list and " %(at list%)$" or "$")))
     end
     t.truthy(problem_of(json.encode, json.array { [1 << 40] = 1 }):find("almost empty"))
     t.equal(#json.encode(json.array { [1000] = 1 }), 999 * 5 + 3)
     local full = json.array {}
     for place = 1, 110 do full[place * 10] = place end
     t.equal(select(2, json.encode(full):gsub("null", "")), 990)
-    t.truthy(problem_of(json.encode, { a = json.object { [1] = 1, ["1"] = 2 } }):find('the keys 1 and "1" are both the name "1" (at a', 1, true))
-    t.truthy(problem_of(json.encode, json.object { [0.5] = 1, ["0.5"] = 2 }):find('the keys 0.5 and "0.5" are both', 1, true))
-    t.equal(json.decode(json.encode(json.object { [1] = 1, ["01"] = 2, [-1] = 3 })), { ["1"] = 1, ["01"] = 2, ["-1"] = 3 })
+    t.truthy(problem_of(json.encode, { a = json.object { [1] = 1,
+      ["1"] = 2 } }):find('the keys 1 and "1" are both the name "1" (at a', 1, true))
+    t.truthy(problem_of(json.encode, json.object { [0.5] = 1, ["0.5"] = 2 }):find('the keys 0.5 and "0.5" are both', 1,
+      true))
+    t.equal(json.decode(json.encode(json.object { [1] = 1, ["01"] = 2, [-1] = 3 })),
+      { ["1"] = 1, ["01"] = 2, ["-1"] = 3 })
     t.truthy(problem_of(json.encode, coroutine.create(print)):find("a thread cannot be written"))
     t.truthy(problem_of(json.encode, io.stdout):find("a userdata cannot be written"))
     local ring = {}
@@ -243,16 +277,20 @@ t.describe("tables", function()
     table.sort(expected)
     for i, name in ipairs(expected) do expected[i] = ('"%s":%d'):format(name, value[name]) end
     t.equal(sorted(value), "{" .. table.concat(expected, ",") .. "}")
-    t.equal(sorted { b = { d = 1, c = { {}, json.array(), { f = 2, e = 3 } } }, a = json.null, aa = "", ["\u{e9}"] = 1, ["\u{1F600}"] = 2, [""] = 0 },
+    t.equal(sorted { b = { d = 1, c = { {}, json.array(), { f = 2, e = 3 } } }, a = json.null, aa = "", ["\u{e9}"] = 1,
+      ["\u{1F600}"] = 2, [""] = 0 },
       '{"":0,"a":null,"aa":"","b":{"c":[{},[],{"e":3,"f":2}],"d":1},"\u{e9}":1,"\u{1F600}":2}')
     t.equal(sorted(json.object { [10] = 1, [9] = 2, ["1"] = 3, [2.5] = 4 }), '{"1":3,"10":1,"2.5":4,"9":2}')
-    t.equal(sorted({ b = 1, a = { 1, json.array { nil, 2 } } }, 1), '{\n "a": [\n  1,\n  [\n   null,\n   2\n  ]\n ],\n "b": 1\n}')
+    t.equal(sorted({ b = 1, a = { 1, json.array { nil, 2 } } }, 1),
+      '{\n "a": [\n  1,\n  [\n   null,\n   2\n  ]\n ],\n "b": 1\n}')
     t.equal({ sorted {}, sorted(json.object()), sorted "x" }, { "{}", "{}", '"x"' })
     t.equal(json.encode({ a = 1 }, { sort = false }), '{"a":1}')
     t.equal(sorted(json.decode(sorted(value))), sorted(value))
     -- The message has the path to the value.
-    t.truthy(problem_of(json.encode, { users = { { callback = print, a = { {} } } } }, { sort = true }):find("a function cannot be written %(at users%[1%]%.callback%)"))
-    t.truthy(problem_of(json.encode, { a = { [true] = 1, x = 2 } }, { sort = true }):find("a boolean cannot be the name of a field"))
+    t.truthy(problem_of(json.encode, { users = { { callback = print, a = { {} } } } },
+      { sort = true }):find("a function cannot be written %(at users%[1%]%.callback%)"))
+    t.truthy(problem_of(json.encode, { a = { [true] = 1, x = 2 } },
+      { sort = true }):find("a boolean cannot be the name of a field"))
     t.truthy(problem_of(json.encode, { x = 1, [1] = 2, [7] = 3 }, { sort = true }):find "keys")
     local ring = {}
     ring.ring = ring
@@ -271,11 +309,14 @@ t.describe("misuse", function()
     t.equal(problem_of(json.encode, 1, 2), "json.encode: argument #2 must be a table of options, got 2")
     t.equal(problem_of(json.encode, 1, { ident = 2 }), "json.encode: unknown field 'ident' (there are: indent, sort)")
     t.equal(problem_of(json.encode, 1, { sort = 1 }), "json.encode: field 'sort' must be a boolean, got 1")
-    t.equal(problem_of(json.encode, 1, { indent = 17 }), "json.encode: field 'indent' must be from 0 to 16 blanks, got 17")
-    t.equal(problem_of(json.encode, 1, { indent = "x" }), "json.encode: field 'indent' must be of blanks and tabs, got \"x\"")
+    t.equal(problem_of(json.encode, 1, { indent = 17 }),
+      "json.encode: field 'indent' must be from 0 to 16 blanks, got 17")
+    t.equal(problem_of(json.encode, 1, { indent = "x" }),
+      "json.encode: field 'indent' must be of blanks and tabs, got \"x\"")
     t.equal(problem_of(json.array, 1), "json.array: argument #1 must be a table, got 1")
     t.truthy(problem_of(json.object, setmetatable({}, {})):find("json%.object: the table has a metatable of its own"))
-    t.truthy(problem_of(json.lines, 5):find("json%.lines: argument #1 must be a stream, a file or an iterator of lines, got 5"))
+    t.truthy(problem_of(json.lines,
+      5):find("json%.lines: argument #1 must be a stream, a file or an iterator of lines, got 5"))
   end)
 end)
 

@@ -82,5 +82,6 @@ t.it("leaves no descriptor, byte or task behind", { timeout = 300 }, function()
   t.eventually(function() return descriptors() <= before end)
   server = nil
   -- Memory such as coroutines' tables may be kept for the next crowd, but no stream: each has kilobytes of buffers.
-  t.truthy(resident() < memory + 50 + CROWD // 2, ("%d kB before, %d kB afterwards"):format(memory // 1, resident() // 1))
+  t.truthy(resident() < memory + 50 + CROWD // 2, ("%d kB before, %d kB afterwards"):format(memory // 1,
+    resident() // 1))
 end)

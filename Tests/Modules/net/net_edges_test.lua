@@ -37,7 +37,8 @@ t.describe("streams", function()
     reader:cancel()
     t.equal(problem_of(function() b:lines(5) end), "stream:lines: argument #1 must be an options table, got 5")
     t.truthy(problem_of(function() b:lines { foo = 1 } end):find "^stream:lines: unknown field 'foo'")
-    t.equal(problem_of(function() b:chunks { max = 0 } end), "stream:chunks: field 'max' must be an integer, 1 or more, got 0")
+    t.equal(problem_of(function() b:chunks { max = 0 } end),
+      "stream:chunks: field 'max' must be an integer, 1 or more, got 0")
   end)
 
   t.it("give errors of their iterators a position", function()
@@ -223,7 +224,8 @@ t.describe("what others have", function()
     repeat done, _, code = client:write(("x"):rep(100000)) until not done
     t.equal(code, "ECONNRESET")
     t.equal(select(3, client:read()), "ECONNRESET")
-    t.equal({ client:read_all() }, { nil, "ECONNRESET: connection reset by peer (" .. server:address() .. ")", "ECONNRESET" })
+    t.equal({ client:read_all() }, { nil, "ECONNRESET: connection reset by peer (" .. server:address() .. ")",
+      "ECONNRESET" })
   end)
 
   t.it("lines returns a function that can be called line by line", function()
@@ -334,7 +336,9 @@ t.it("a Unix socket's name that is too long is an answer", function()
   local function told() end
   for _, prefix in ipairs { "", "@" } do
     local name = prefix == "" and path or "@" .. path
-    local expected = { nil, ("ENAMETOOLONG: file name too long: a Unix socket's has at most 107 bytes, this one 108 (unix:%s)"):format(name), "ENAMETOOLONG" }
+    local expected = { nil,
+      ("ENAMETOOLONG: file name too long: a Unix socket's has at most 107 bytes, this one 108 (unix:%s)"):format(name),
+      "ENAMETOOLONG" }
     t.equal({ net.serve("unix:" .. name, told) }, expected)
     t.equal({ http.serve("unix:" .. name, told) }, expected)
     t.equal({ net.listener { path = name } }, expected)
@@ -344,7 +348,8 @@ t.it("a Unix socket's name that is too long is an answer", function()
     t.equal({ datagram:send("x", "unix:" .. name) }, expected)
     t.equal({ http.websocket("ws://host/", { unix = name }) }, expected)
     t.equal({ http.get("http://host/", { unix = name }) },
-      { nil, ("ENAMETOOLONG: file name too long: a Unix socket's has at most 107 bytes (unix:%s, http://host/)"):format(name), "ENAMETOOLONG" })
+      { nil, ("ENAMETOOLONG: file name too long: a Unix socket's has at most 107 bytes (unix:%s, http://host/)")
+        :format(name), "ENAMETOOLONG" })
     local failed
     local stream = net.stream { path = name, on_error = function(_, ...) failed = { nil, ... } end }
     rl.current():add(stream)
@@ -354,8 +359,9 @@ t.it("a Unix socket's name that is too long is an answer", function()
   end
 end)
 
-t.it("a lack of descriptors is not reported as an unknown name, or as the lack of a terminal", { real_time = true }, function()
-  local host <close> = t.spawn { "/bin/sh", "-c", [[ulimit -n 64; exec "$0" -e "$1"]], t.rlhost, terminal = true, [[
+t.it("a lack of descriptors is not reported as an unknown name, or as the lack of a terminal", { real_time = true },
+  function()
+    local host <close> = t.spawn { "/bin/sh", "-c", [[ulimit -n 64; exec "$0" -e "$1"]], t.rlhost, terminal = true, [[
     local net, terminal = require "runloop.net", require "runloop.terminal"
     -- What they load once.
     assert(terminal.open()):close()
@@ -369,9 +375,9 @@ t.it("a lack of descriptors is not reported as an unknown name, or as the lack o
     print(terminal.open())
     print "end"
   ]] }
-  host:wait_for "nil\tEMFILE: too many open files %(nowhere.invalid%)\tEMFILE"
-  host:wait_for "nil\tEMFILE: too many open files %(nowhere.invalid%)\tEMFILE"
-  host:wait_for "nil\tEMFILE: too many open files %(/dev/tty%)\tEMFILE"
-  host:wait_for "end"
-  t.equal(host:wait(), 0)
+    host:wait_for "nil\tEMFILE: too many open files %(nowhere.invalid%)\tEMFILE"
+    host:wait_for "nil\tEMFILE: too many open files %(nowhere.invalid%)\tEMFILE"
+    host:wait_for "nil\tEMFILE: too many open files %(/dev/tty%)\tEMFILE"
+    host:wait_for "end"
+    t.equal(host:wait(), 0)
 end)

@@ -7,9 +7,11 @@ local process = require "runloop.process"
 
 -- Starts a script with two sockets, and a descriptor that is not a socket, as its descriptors 3, 4 and 5.
 local function start(script, input, output, variables)
-  local text = "exec 3<&0 4<&1 5</dev/null 1>&2 </dev/null; " .. (variables or "export LISTEN_PID=$$ LISTEN_FDS=3 LISTEN_FDNAMES=web:log")
+  local text = "exec 3<&0 4<&1 5</dev/null 1>&2 </dev/null; "
+    .. (variables or "export LISTEN_PID=$$ LISTEN_FDS=3 LISTEN_FDNAMES=web:log")
     .. '; exec "$@"'
-  return assert(process.start { "/bin/sh", "-c", text, "sh", t.rlhost, "-l", "rl=runloop", "-l", "net=runloop.net", "-e", script,
+  return assert(process.start { "/bin/sh", "-c", text, "sh", t.rlhost, "-l", "rl=runloop", "-l", "net=runloop.net",
+    "-e", script,
     input = input, output = output, errors = "pipe" })
 end
 
@@ -18,10 +20,13 @@ t.describe("net.inherited", function()
     local listener <close> = assert(net.listener { port = 0 })
     local socket = assert(net.datagram { host = "127.0.0.1", port = 0 })
     local program = start([[
-      for _, socket in ipairs(net.inherited()) do io.stderr:write(socket.fd, " ", socket.name, " ", socket.kind, " ", socket.address or "-", "\n") end
+      for _, socket in ipairs(net.inherited()) do
+        io.stderr:write(socket.fd, " ", socket.name, " ", socket.kind, " ", socket.address or "-", "\n")
+      end
       os.execute "test -e /dev/fd/3 && echo leaked >&2"
     ]], listener, socket)
-    t.equal(program.errors:read_all(), ("3 web listener %s\n4 log datagram %s\n5  other -\n"):format(listener:address(), socket:address()))
+    t.equal(program.errors:read_all(), ("3 web listener %s\n4 log datagram %s\n5  other -\n"):format(listener:address(),
+      socket:address()))
     t.equal({ program:wait() }, { "exit", 0 })
     program.errors:abort()
     socket:close()
@@ -40,7 +45,8 @@ t.describe("net.inherited", function()
       local function finish() served = served + 1 if served == 2 then server:close() rl.stop() end end
       server = assert(net.serve(web, function(stream) stream:write("hello ", stream:read_line(), "\n") finish() end))
       assert(server:address() == web.address)
-      local socket = assert(net.datagram { fd = log.fd, on_message = function(socket, data, from) socket:send(data:upper(), from) finish() end })
+      local socket = assert(net.datagram { fd = log.fd,
+        on_message = function(socket, data, from) socket:send(data:upper(), from) finish() end })
       rl.current():add(socket)
     ]], listener, socket)
     t.equal(stream:read_line(), "hello early")
@@ -57,7 +63,8 @@ t.describe("net.inherited", function()
 
   t.it("is empty where nothing was handed down, or to somebody else", function()
     t.equal(net.inherited(), {})
-    for _, variables in ipairs { "true", "export LISTEN_PID=1 LISTEN_FDS=1", "export LISTEN_PID=$$ LISTEN_FDS=x", "export LISTEN_PID=$$ LISTEN_FDS=-1",
+    for _, variables in ipairs { "true", "export LISTEN_PID=1 LISTEN_FDS=1", "export LISTEN_PID=$$ LISTEN_FDS=x",
+      "export LISTEN_PID=$$ LISTEN_FDS=-1",
       "export LISTEN_PID=$$" } do
       local program = start("os.exit(#net.inherited())", "null", "null", variables)
       t.equal({ program:wait() }, { "exit", 0 })
@@ -69,14 +76,18 @@ t.describe("net.inherited", function()
     t.equal({ net.serve({ fd = 999 }, print) }, { nil, "EBADF: bad file descriptor (descriptor 999)", "EBADF" })
     local a, b = net.pair()
     local fd = a:fd()
-    t.equal({ net.listener { fd = fd } }, { nil, ("EINVAL: not a listening socket (descriptor %d)"):format(fd), "EINVAL" })
-    t.equal({ net.datagram { fd = fd } }, { nil, ("EINVAL: not a datagram socket (descriptor %d)"):format(fd), "EINVAL" })
+    t.equal({ net.listener { fd = fd } }, { nil, ("EINVAL: not a listening socket (descriptor %d)"):format(fd),
+      "EINVAL" })
+    t.equal({ net.datagram { fd = fd } }, { nil, ("EINVAL: not a datagram socket (descriptor %d)"):format(fd),
+      "EINVAL" })
     a:abort()
     b:abort()
     local fine, message = pcall(net.serve, { fd = -1 }, print)
     t.falsy(fine)
-    t.truthy(message:find("net.serve: field 'fd' must be the number of a socket, as net.inherited has it, got -1", 1, true), message)
+    t.truthy(message:find("net.serve: field 'fd' must be the number of a socket, as net.inherited has it, got -1", 1,
+      true), message)
     fine, message = pcall(net.serve, { port = 1, name = "x" }, print)
-    t.truthy(message:find("net.serve: unknown field 'name' of argument #1 (there are: fd, host, path, port)", 1, true), message)
+    t.truthy(message:find("net.serve: unknown field 'name' of argument #1 (there are: fd, host, path, port)", 1, true),
+      message)
   end)
 end)

@@ -7,7 +7,8 @@ local directory = os.tmpname()
 os.remove(directory)
 assert(os.execute("mkdir " .. directory))
 local cert, key = directory .. "/cert.pem", directory .. "/key.pem"
-assert(os.execute("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout " .. key .. " -out " .. cert
+assert(os.execute("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout " .. key
+  .. " -out " .. cert
   .. " -days 30 -subj /CN=localhost -addext subjectAltName=DNS:localhost,IP:127.0.0.1 2>/dev/null"))
 t.after_all(function() os.execute("rm -r " .. directory) end)
 
@@ -15,7 +16,8 @@ local function has(program) return os.execute("command -v " .. program .. " >/de
 
 -- scripts/test installs these programs; elsewhere a test reports that its program is missing.
 local function with(program, name, fn)
-  if has(program) then t.it(name, { timeout = 120, real_time = true }, fn) else t.skip(name .. ": " .. program .. " is not installed", fn) end
+  if has(program) then t.it(name, { timeout = 120, real_time = true },
+    fn) else t.skip(name .. ": " .. program .. " is not installed", fn) end
 end
 
 local function file(name, text)
@@ -27,8 +29,9 @@ end
 
 -- A server that returns lines in upper case, and ends when its client does.
 local function upper(options)
-  local server = assert(net.serve(options and options.where or "127.0.0.1:0", { tls = options and options.tls }, function(stream)
-    for line in stream:lines() do stream:write(line:upper(), "\n") end
+  local server = assert(net.serve(options and options.where or "127.0.0.1:0", { tls = options and options.tls },
+    function(stream)
+      for line in stream:lines() do stream:write(line:upper(), "\n") end
   end))
   return server
 end
@@ -74,7 +77,8 @@ t.describe("as a server", function()
   end)
 
   with("socat", "sends a megabyte back to socat, by TCP and by an abstract name", function()
-    for _, how in ipairs { { "127.0.0.1:0", "TCP:%s" }, { "unix:@rlhost-peers-" .. process.id(), "ABSTRACT-CONNECT:rlhost-peers-" .. process.id() } } do
+    for _, how in ipairs { { "127.0.0.1:0", "TCP:%s" },
+      { "unix:@rlhost-peers-" .. process.id(), "ABSTRACT-CONNECT:rlhost-peers-" .. process.id() } } do
       local server <close> = assert(net.serve(how[1], function(stream)
         net.copy(stream, stream)
       end))
@@ -90,8 +94,10 @@ t.describe("as a server", function()
       names[#names + 1] = name
       return { certificate = cert, key = key }
     end } }
-    local program = assert(process.start { "openssl", "s_client", "-quiet", "-verify_return_error", "-verify_quiet", "-CAfile", cert,
-      "-servername", "localhost", "-alpn", "shout", "-connect", server:address(), input = "pipe", output = "pipe", errors = "pipe" })
+    local program = assert(process.start { "openssl", "s_client", "-quiet", "-verify_return_error", "-verify_quiet",
+      "-CAfile", cert,
+      "-servername", "localhost", "-alpn", "shout", "-connect", server:address(), input = "pipe", output = "pipe",
+        errors = "pipe" })
     program.input:write "hello\n"
     t.equal(program.output:read_line { timeout = 30 }, "HELLO")
     program.input:close()
@@ -157,7 +163,8 @@ end)
 t.describe("as a client", function()
   with("nc", "speaks to nc, which ends first", function()
     local port = free_port()
-    local program = assert(process.start { "nc", "-l", "-N", "127.0.0.1", tostring(port), input = "pipe", output = "pipe" })
+    local program = assert(process.start { "nc", "-l", "-N", "127.0.0.1", tostring(port), input = "pipe",
+      output = "pipe" })
     local stream
     t.eventually(function() stream = net.connect("127.0.0.1:" .. port) return stream end)
     stream:write "from us\n"
@@ -184,7 +191,8 @@ t.describe("as a client", function()
 
   with("openssl", "speaks to openssl s_server, and sees its certificate", function()
     local port = free_port()
-    local program, first = peer({ "openssl", "s_server", "-quiet", "-rev", "-accept", "127.0.0.1:" .. port, "-cert", cert, "-key", key,
+    local program, first = peer({ "openssl", "s_server", "-quiet", "-rev", "-accept", "127.0.0.1:" .. port, "-cert",
+      cert, "-key", key,
       "-alpn", "turn" }, "127.0.0.1:" .. port)
     local closing <close> = ending(program)
     first:abort()
@@ -236,7 +244,8 @@ net.createServer(s => s.on("error", () => {}).on("data", d => {
     stream:close()
     local other = assert(net.connect("127.0.0.1:" .. port))
     other:write "reset"
-    t.equal({ other:read(nil, { timeout = 30 }) }, { nil, "ECONNRESET: connection reset by peer (127.0.0.1:" .. port .. ")", "ECONNRESET" })
+    t.equal({ other:read(nil, { timeout = 30 }) },
+      { nil, "ECONNRESET: connection reset by peer (127.0.0.1:" .. port .. ")", "ECONNRESET" })
     other:close()
   end)
 end)

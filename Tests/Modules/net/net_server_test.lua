@@ -47,49 +47,50 @@ t.describe("listeners", function()
     rl.on_error(nil)
   end)
 
-  t.it("a connection that is silent for too long, or says too much, ends alone; an error of its function is reported", function()
-    local errors = {}
-    rl.on_error(function(err) errors[#errors + 1] = err end)
-    local handlers = {
-      lines = function(stream) for _ in stream:lines() do end end,
-      short = function(stream) for _ in stream:lines { max = 3 } do end end,
-      chunks = function(stream) for _ in stream:chunks { timeout = 0.02 } do end end,
-      asserted = function(stream) assert(stream:read_line { timeout = 0 }) end,
-      group = function(stream)
-        local group <close> = rl.group()
-        group:task(function() for _ in stream:lines() do end end)
-        group:wait()
-      end,
+  t.it("a connection that is silent for too long, or says too much, ends alone; an error of its function is reported",
+    function()
+      local errors = {}
+      rl.on_error(function(err) errors[#errors + 1] = err end)
+      local handlers = {
+        lines = function(stream) for _ in stream:lines() do end end,
+        short = function(stream) for _ in stream:lines { max = 3 } do end end,
+        chunks = function(stream) for _ in stream:chunks { timeout = 0.02 } do end end,
+        asserted = function(stream) assert(stream:read_line { timeout = 0 }) end,
+        group = function(stream)
+          local group <close> = rl.group()
+          group:task(function() for _ in stream:lines() do end end)
+          group:wait()
+        end,
       -- A reader in another task, and one that this task has started and that nobody awaits.
-      beside = function(stream)
-        rl.task(function() rl.task(function() for _ in stream:lines() do end end) end)
-        rl.sleep(0.5)
-      end,
-      own = function(stream)
-        local _, problem = stream:read_line()
-        error("a greeting: " .. problem)
-      end,
-      other = function(stream)
-        local here = net.pair()
-        assert(here:read { timeout = 0.02 })
-        stream:write "?"
-      end,
-    }
-    local server = assert(net.serve("127.0.0.1:0", function(stream)
-      local handler = handlers[stream:read_line()]
-      stream:set_timeout(0.02)
-      handler(stream)
-    end))
-    for _, name in ipairs { "lines", "short", "chunks", "asserted", "group", "beside", "own", "other" } do
-      local client <close> = assert(net.connect(server:address()))
-      client:write(name, "\n", name == "short" and "long" or "")
-      t.equal(select(3, client:read { timeout = 5 }), "ECONNRESET", name)
-    end
-    t.equal(server:stop(1), true)
-    t.equal(#errors, 2)
-    t.truthy(errors[1]:find "a greeting: timed out$", errors[1])
-    t.truthy(errors[2]:find "timed out$", errors[2])
-    rl.on_error(nil)
+        beside = function(stream)
+          rl.task(function() rl.task(function() for _ in stream:lines() do end end) end)
+          rl.sleep(0.5)
+        end,
+        own = function(stream)
+          local _, problem = stream:read_line()
+          error("a greeting: " .. problem)
+        end,
+        other = function(stream)
+          local here = net.pair()
+          assert(here:read { timeout = 0.02 })
+          stream:write "?"
+        end,
+      }
+      local server = assert(net.serve("127.0.0.1:0", function(stream)
+        local handler = handlers[stream:read_line()]
+        stream:set_timeout(0.02)
+        handler(stream)
+      end))
+      for _, name in ipairs { "lines", "short", "chunks", "asserted", "group", "beside", "own", "other" } do
+        local client <close> = assert(net.connect(server:address()))
+        client:write(name, "\n", name == "short" and "long" or "")
+        t.equal(select(3, client:read { timeout = 5 }), "ECONNRESET", name)
+      end
+      t.equal(server:stop(1), true)
+      t.equal(#errors, 2)
+      t.truthy(errors[1]:find "a greeting: timed out$", errors[1])
+      t.truthy(errors[2]:find "timed out$", errors[2])
+      rl.on_error(nil)
   end)
 
   t.it("accept with a time limit", function()
@@ -108,7 +109,8 @@ t.describe("listeners", function()
     os.remove(path)
     local first = assert(net.listener { path = path })
     local second, message, code = net.listener { path = path }
-    t.equal({ second, message, code }, { nil, "EADDRINUSE: address already in use (unix:" .. path .. ")", "EADDRINUSE" })
+    t.equal({ second, message, code }, { nil, "EADDRINUSE: address already in use (unix:" .. path .. ")",
+      "EADDRINUSE" })
     first:close()
     t.equal(io.open(path), nil)
     local third = assert(net.listener { path = path })
@@ -225,8 +227,10 @@ t.describe("misuse", function()
     raises("net.serve: argument #1 must be a port from 0 to 65535, got 99999", net.serve, 99999, print)
     raises("net.serve: the last argument must be a function", net.serve, 0)
     raises("net.listener: unknown field 'prot'", net.listener, { port = 0, prot = 1 })
-    raises("net.listener: field 'backlog' must be an integer, 1 or more, got \"x\"", net.listener, { port = 0, backlog = "x" })
-    raises("net.listener: give either on_connection, or on_data", net.listener, { port = 0, on_connection = print, on_data = print })
+    raises("net.listener: field 'backlog' must be an integer, 1 or more, got \"x\"", net.listener,
+      { port = 0, backlog = "x" })
+    raises("net.listener: give either on_connection, or on_data", net.listener,
+      { port = 0, on_connection = print, on_data = print })
     raises("net.connect: \"abc\" names no port", net.connect, "abc")
     raises("net.connect: \"::1:80\": an IPv6 address with a port is written \"[::1]:80\"", net.connect, "::1:80")
     raises("net.connect: unknown field 'time' (did you mean 'name'?)", net.connect, "localhost:1", { time = 1 })
@@ -240,7 +244,8 @@ t.describe("misuse", function()
     raises("stream:read_exactly: argument #1 must be an integer, 0 or more, got nothing", a.read_exactly, a)
     raises("stream:read_until: argument #1 must be a string that is not empty, got \"\"", a.read_until, a, "")
     raises("stream:read_line: an options table is expected, got 5", a.read_line, a, 5)
-    raises("stream:read_line: field 'timeout' must be a number of seconds, 0 or more, got \"x\"", a.read_line, a, { timeout = "x" })
+    raises("stream:read_line: field 'timeout' must be a number of seconds, 0 or more, got \"x\"", a.read_line, a,
+      { timeout = "x" })
     raises("stream:set_timeout: argument #1 must be a number of seconds, 0 or more, got -1", a.set_timeout, a, -1)
     raises("stream:read: a stream is expected as self", a.read, 1)
     a:close()
@@ -301,7 +306,9 @@ t.describe("datagrams", function()
       t.equal((four:receive(1)), "to the peer")
     end
     if not six then return end
-    local function refusal(place) return { nil, "EAFNOSUPPORT: an address of another family than the socket's (" .. place .. ")", "EAFNOSUPPORT" } end
+    local function refusal(place)
+      return { nil, "EAFNOSUPPORT: an address of another family than the socket's (" .. place .. ")", "EAFNOSUPPORT" }
+    end
     t.equal({ six:send("x", four:address()) }, refusal(four:address()))
     t.equal({ four:send("x", six:address()) }, refusal(six:address()))
     t.equal({ net.datagram { host = "127.0.0.1", port = 0, peer = six:address() } }, refusal(six:address()))

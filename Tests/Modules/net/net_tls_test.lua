@@ -7,7 +7,8 @@ local directory = os.tmpname()
 os.remove(directory)
 assert(os.execute("mkdir " .. directory))
 local cert, key = directory .. "/cert.pem", directory .. "/key.pem"
-assert(os.execute("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout " .. key .. " -out " .. cert
+assert(os.execute("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout " .. key
+  .. " -out " .. cert
   .. " -days 30 -subj /CN=localhost -addext subjectAltName=DNS:localhost,IP:127.0.0.1 2>/dev/null"))
 local text = assert(io.open(cert)):read "a"
 
@@ -49,10 +50,12 @@ t.describe("a client", function()
     local peer = " (127.0.0.1:" .. listener:port() .. ")"
     local stream, message, code = net.connect(where, { tls = { ca = cert, server_name = "other.example" } })
     t.equal({ stream, message, code }, { nil,
-      "TLS_CERTIFICATE: certificate verify failed: hostname mismatch (depth 0, CN=localhost)" .. peer, "TLS_CERTIFICATE" })
+      "TLS_CERTIFICATE: certificate verify failed: hostname mismatch (depth 0, CN=localhost)" .. peer,
+        "TLS_CERTIFICATE" })
     stream, message, code = net.connect(where, { tls = true })
     t.equal({ stream, message, code }, { nil,
-      "TLS_CERTIFICATE: certificate verify failed: self-signed certificate (depth 0, CN=localhost)" .. peer, "TLS_CERTIFICATE" })
+      "TLS_CERTIFICATE: certificate verify failed: self-signed certificate (depth 0, CN=localhost)" .. peer,
+        "TLS_CERTIFICATE" })
     local trusting <close> = assert(net.connect(where, { tls = { verify = false } }))
     t.equal(trusting:tls().certificate.is_verified, false)
   end)
@@ -79,7 +82,8 @@ t.describe("a client", function()
   t.it("that gives up a handshake leaves a stream through which nothing goes", function()
     local GIVEN_UP <const> = "TLS: the handshake was given up (memory)"
     local ways = {
-      ["as it takes too long"] = function(a) t.equal({ a:start_tls { verify = false, timeout = 0.05 } }, { nil, "timed out" }) end,
+      ["as it takes too long"] = function(a) t.equal({ a:start_tls { verify = false, timeout = 0.05 } },
+        { nil, "timed out" }) end,
       ["at once"] = function(a) t.equal({ a:start_tls { verify = false, timeout = 0 } }, { nil, "timed out" }) end,
       ["as it is cancelled"] = function(a)
         local task = rl.task(function() return a:start_tls { verify = false } end)
@@ -105,7 +109,9 @@ t.describe("a client", function()
     local server = rl.task(function()
       return { pcall(b.start_tls, b, { server = true, sni = function() error("no name", 0) end }) }
     end)
-    local client = rl.task(function() return { a:start_tls { ca = cert, server_name = "localhost", timeout = 0.1 } } end)
+    local client = rl.task(function()
+      return { a:start_tls { ca = cert, server_name = "localhost", timeout = 0.1 } }
+    end)
     t.equal(server:await(), { false, "no name" })
     t.equal({ b:tls() }, { nil })
     b:abort()
@@ -249,7 +255,8 @@ end)
 t.it("misuse is reported by name", function()
   local a, b = net.memory()
   local function message(options) return select(2, pcall(a.start_tls, a, options)) end
-  t.truthy(message({ verfy = true }):find "stream:start_tls: unknown field 'verfy' %(did you mean 'verify'%?%)", message { verfy = true })
+  t.truthy(message({ verfy = true }):find "stream:start_tls: unknown field 'verfy' %(did you mean 'verify'%?%)",
+    message { verfy = true })
   t.truthy(message({ min_version = "1.1" }):find [[field 'min_version' must be "1.2" or "1.3", got "1.1"]])
   t.truthy(message({ server = true }):find "a server needs the field 'certificate', or 'sni'")
   a:close()
@@ -289,7 +296,8 @@ t.describe("the object forms", function()
     early:close()
 
     local problem
-    local distrustful = net.stream { port = listener:port(), tls = true, on_open = function() problem = "it was opened" end,
+    local distrustful = net.stream { port = listener:port(), tls = true,
+      on_open = function() problem = "it was opened" end,
       on_data = function() end, on_error = function(_, _, code) problem = code end }
     rl.current():add(distrustful)
     t.eventually(function() return problem end)
@@ -302,7 +310,8 @@ t.describe("the object forms", function()
   t.it("do not wait for a silent server any longer than they may", function()
     local listener <close> = assert(net.serve("127.0.0.1:0", function(stream) stream:read_all() end))
     local problem
-    local client = net.stream { port = listener:port(), host = "127.0.0.1", timeout = 0.2, tls = true, on_data = function() end,
+    local client = net.stream { port = listener:port(), host = "127.0.0.1", timeout = 0.2, tls = true,
+      on_data = function() end,
       on_error = function(_, message) problem = message end }
     rl.current():add(client)
     t.eventually(function() return problem end)
@@ -312,8 +321,10 @@ t.describe("the object forms", function()
 
   t.it("say what is wrong with the options, under the caller's name", function()
     local function raised(fn, ...) return (select(2, pcall(fn, ...)):gsub("^[^ ]+:%d+: ", "")) end
-    t.equal(raised(net.serve, 0, { tls = {} }, print), "net.serve: field 'tls': a server needs the field 'certificate', or 'sni'")
-    t.truthy(raised(net.connect, 1, { tls = { nonsense = 1 } }):find("net.connect: field 'tls': unknown field 'nonsense'", 1, true))
+    t.equal(raised(net.serve, 0, { tls = {} }, print),
+      "net.serve: field 'tls': a server needs the field 'certificate', or 'sni'")
+    t.truthy(raised(net.connect, 1,
+      { tls = { nonsense = 1 } }):find("net.connect: field 'tls': unknown field 'nonsense'", 1, true))
     t.equal(raised(net.connect, 1, { tls = 5 }), "net.connect: field 'tls' must be true or a table of options, got 5")
     local a, b = net.pair()
     b:close()

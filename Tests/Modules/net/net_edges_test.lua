@@ -68,10 +68,12 @@ t.describe("streams", function()
     local function code_of(bytes, text, max)
       local a, b = pair()
       a:write(bytes)
-      return select(3, b:read_until(text, { max = max, timeout = 0.05 })) or select(2, b:read_until(text, { max = max, timeout = 0.05 }))
+      local options = { max = max, timeout = 0.05 }
+      return select(3, b:read_until(text, options)) or select(2, b:read_until(text, options))
     end
     for _, case in ipairs {
-      { "abc", "END", 2, "EMSGSIZE" }, { "abc", "\n", 2, "EMSGSIZE" }, { "abE", "END", 1, "EMSGSIZE" }, { "aENE", "END", 2, "EMSGSIZE" },
+      { "abc", "END", 2, "EMSGSIZE" }, { "abc", "\n", 2, "EMSGSIZE" }, { "abE", "END", 1, "EMSGSIZE" },
+      { "aENE", "END", 2, "EMSGSIZE" },
       { "abE", "END", 2, "timed out" }, { "abEN", "END", 2, "timed out" }, { "ab", "END", 2, "timed out" },
     } do
       t.equal(code_of(case[1], case[2], case[3]), case[4], case[1])

@@ -85,7 +85,7 @@ static int close_log(lua_State *L) {
   return luaL_fileresult(L, fclose(stream->f) == 0, NULL);
 }
 
-// open_log(path) -> a file of the io library, to append to; or nil, message, error number, as io.open
+// open_log(path) -> a file of the io library for appending; or nil, message, error number, as io.open
 int lua_http_open_log(lua_State *L) {
   const char *path = luaL_checkstring(L, 1);
   luaL_Stream *stream = lua_newuserdatauv(L, sizeof *stream, 0);

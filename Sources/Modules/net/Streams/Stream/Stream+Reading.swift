@@ -233,7 +233,7 @@ extension Stream {
         }
     }
 
-    /// Whether a delimiter that is not in the bytes may still begin within the limit: after them, or with their last ones.
+    /// Whether a delimiter that is not in the bytes may still begin within the limit: after them, or in the last of them.
     private static func mayBegin(_ end: [UInt8], in bytes: UnsafeRawBufferPointer, _ limit: Int) -> Bool {
         if bytes.count <= limit { return true }
         let first = max(0, bytes.count - (end.count - 1))

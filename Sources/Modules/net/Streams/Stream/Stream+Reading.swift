@@ -233,7 +233,7 @@ extension Stream {
         }
     }
 
-    /// Whether a delimiter that is not in the bytes may still begin within the limit: after them, or in the last of them.
+    /// Whether a delimiter that is not in the bytes may still begin within the limit: after them, or in their end.
     private static func mayBegin(_ end: [UInt8], in bytes: UnsafeRawBufferPointer, _ limit: Int) -> Bool {
         if bytes.count <= limit { return true }
         let first = max(0, bytes.count - (end.count - 1))

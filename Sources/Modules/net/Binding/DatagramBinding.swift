@@ -94,7 +94,7 @@ enum DatagramBinding {
     private static func receive(_ socket: Datagram, _ call: Call) throws(Misuse) -> Int32 {
         let timeout = try call.optional(2, Seconds.self) ?? -1
         if socket.onMessage != nil { throw Misuse("its messages go to on_message") }
-        if socket.receiver != 0 { throw Misuse("another task waits in it already") }
+        if socket.receiver != 0 { throw Misuse("another task is waiting for it already") }
         do throws(StreamFailure) {
             if let (bytes, from) = try socket.receive() {
                 guard call.stack.push(bytes), call.stack.push(from ?? "") else { return call.raiseValue() }

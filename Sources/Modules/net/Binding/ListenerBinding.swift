@@ -106,8 +106,8 @@ enum ListenerBinding {
     /// listener:accept([timeout]) → stream
     private static func accept(_ listener: Listener, _ call: Call) throws(Misuse) -> Int32 {
         let timeout = try call.optional(2, Seconds.self) ?? -1
-        guard listener.isManual else { throw Misuse("it has functions that its connections go to") }
-        guard listener.accepter == 0 else { throw Misuse("another task waits in it already") }
+        guard listener.isManual else { throw Misuse("its functions receive the connections") }
+        guard listener.accepter == 0 else { throw Misuse("another task is waiting for it already") }
         guard listener.isOpen else {
             return call.fail(
                 StreamFailure("EBADF", "the listener is closed (\(listener.address ?? listener.place.text))"))
@@ -128,7 +128,7 @@ enum ListenerBinding {
     /// listener:stop([seconds]): closes the listener and waits for its connections; those that remain are aborted.
     private static func stop(_ listener: Listener, _ call: Call) throws(Misuse) -> Int32 {
         let timeout = try call.optional(2, Seconds.self) ?? -1
-        guard listener.stopper == 0 else { throw Misuse("another task waits in it already") }
+        guard listener.stopper == 0 else { throw Misuse("another task is waiting for it already") }
         close(listener)
         listener.isStopping = true
         if listener.connections == 0, listener.handlers == 0 { return call.answer(true) }

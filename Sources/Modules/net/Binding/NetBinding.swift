@@ -79,11 +79,11 @@ enum NetBinding {
             place = .host(text.hasPrefix("[") ? String(text.dropFirst().dropLast()) : text, port: 0)
         } else {
             guard let parsed = try? Place(parsing: text, bytes: text.anyBytes) else {
-                throw fields.wrong(.bind, "an own address, with or without a port")
+                throw fields.wrong(.bind, "a local address, with or without a port")
             }
             place = parsed
         }
-        guard place.isNumeric else { throw fields.wrong(.bind, "an own address, with or without a port") }
+        guard place.isNumeric else { throw fields.wrong(.bind, "a local address, with or without a port") }
         return place
     }
 

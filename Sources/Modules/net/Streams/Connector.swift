@@ -218,7 +218,7 @@ final class Connector {
     private func bind(_ fd: Int32, _ family: Int32) -> StreamFailure? {
         guard let place = options.bind else { return nil }
         guard var address = place.addresses?.first(where: { $0.family == family })
-        else { return StreamFailure("EADDRNOTAVAIL", "the own address is of another family (\(place.text))") }
+        else { return StreamFailure("EADDRNOTAVAIL", "the local address is of another family (\(place.text))") }
         net_set_reuse_address(fd)
         let result = network.system.bind(fd, &address)
         return result < 0 ? StreamFailure(errno: -result, place.text) : nil

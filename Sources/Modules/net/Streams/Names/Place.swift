@@ -62,10 +62,10 @@ public enum Place: Equatable, Sendable {
     public func check() throws(Mistake) {
         switch self {
         case .host(let host, _):
-            if host.utf8.contains(0) { throw Mistake(text: "a host's name has no zero byte in it") }
+            if host.utf8.contains(0) { throw Mistake(text: "a host's name must not contain a zero byte") }
         case .path(let name), .abstract(let name):
-            if name.isEmpty { throw Mistake(text: "a Unix socket has a name") }
-            if case .path = self, name.contains(0) { throw Mistake(text: "a path has no zero byte in it") }
+            if name.isEmpty { throw Mistake(text: "the name of a Unix socket must not be empty") }
+            if case .path = self, name.contains(0) { throw Mistake(text: "a path must not contain a zero byte") }
         case .inherited: break
         }
     }

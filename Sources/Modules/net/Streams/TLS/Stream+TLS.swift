@@ -13,7 +13,7 @@ extension Stream {
         // Bytes written before this call go out unencrypted.
         send()
         guard output.isEmpty else {
-            throw StreamFailure("EBUSY", "flush what was written before TLS begins (\(subject))")
+            throw StreamFailure("EBUSY", "flush the written bytes before TLS begins (\(subject))")
         }
         let early = input
         input = ByteQueue()

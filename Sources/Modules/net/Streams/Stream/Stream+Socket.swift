@@ -12,7 +12,7 @@ extension Stream {
         var group: UInt32 = 0
         let failure = net_credentials(fdToClose, &process, &user, &group)
         guard failure == 0 else { throw StreamFailure(errno: -failure, subject) }
-        guard process > 0 else { throw StreamFailure("EOPNOTSUPP", "only Unix sockets know their peer's process (\(subject))") }
+        guard process > 0 else { throw StreamFailure("EOPNOTSUPP", "only Unix sockets have this (\(subject))") }
         return (process, user, group)
     }
 

@@ -61,7 +61,8 @@ t.it("what can be no name is an answer", function()
   t.equal({ net.resolve "b\u{FFFD}cher.example" }, { nil, wrong, "EINVAL" })
   t.equal({ net.connect "b\u{FFFD}cher.example:1" }, { nil, wrong, "EINVAL" })
   -- "a/c.example", with "a/c" as a single character.
-  t.equal({ net.resolve "\u{2100}.example" }, { nil, "EINVAL: not a host name: it maps to characters that host names cannot have (\u{2100}.example)", "EINVAL" })
+  t.equal({ net.resolve "\u{2100}.example" }, { nil,
+    "EINVAL: not a host name: it maps to characters that host names cannot have (\u{2100}.example)", "EINVAL" })
   local a, b = net.memory()
   t.equal(select(3, a:start_tls { server_name = "b\u{FFFD}cher.example" }), "EINVAL")
   a:close()

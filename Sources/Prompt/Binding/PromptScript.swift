@@ -4,16 +4,16 @@ public import Lua
 public import LuaRunLoops
 internal import RunLoops
 
-/// The Lua-written part of the prompt: what an entry means, how results look, what may stand at the cursor, help.
+/// The part of the prompt that is written in Lua: compiles entries, shows results, completes, and gives help.
 public final class PromptScript {
     private unowned let host: LuaHost
-    /// The anchored table of its functions.
+    /// The anchored table of the Lua functions.
     private let functions: UInt32
 
-    /// nil when there is not enough memory. Opens `runloop` as the global `rl`, unless there is one.
+    /// Returns nil if memory is exhausted. Opens `runloop` as the global `rl`, unless there is one.
     ///
-    /// - Parameter guest: the name of the entries' chunks, for a prompt that leaves the globals alone: `rl`, `help` and the
-    ///   last results are local to it.
+    /// - Parameter guest: The name of the entries' chunks, for a prompt that does not change the globals: `rl`, `help`
+    ///   and the last results are local to it.
     public init?(_ host: LuaHost, guest: String? = nil) {
         self.host = host
         let stack = host.stack
@@ -39,7 +39,7 @@ public final class PromptScript {
         .init("text") { loadText(Call($0)) },
     ])
 
-    /// (name) -> the function that is a module of ours, without the script's `require`.
+    /// load_part(name): returns the function of one of our modules, without the script's `require`.
     private static func loadPart(_ call: Call) -> Int32 {
         guard let name = call.string(1), call.stack.pushModule("runloop.\(name)") else {
             return call.raise("there is no such part of the prompt")
@@ -47,7 +47,8 @@ public final class PromptScript {
         return call.values(1)
     }
 
-    /// (name) -> the text of a module of ours, or of the reference of all of them; empty if there is none.
+    /// load_text(name): returns the source of one of our modules, or the reference text of all of them; empty if there
+    /// is none.
     private static func loadText(_ call: Call) -> Int32 {
         guard let name = call.string(1), call.stack.pushModuleText(name) else {
             return call.raise("there is no such part of the prompt")
@@ -55,7 +56,7 @@ public final class PromptScript {
         return call.values(1)
     }
 
-    /// (path) -> the names in a directory; those of directories end with a slash.
+    /// list_directory(path): returns the names in a directory. Names of directories end with a slash.
     private static func listDirectory(_ call: Call) -> Int32 {
         var program = ValueProgram()
         program.table { table in
@@ -71,19 +72,20 @@ public final class PromptScript {
         return call.answer(program)
     }
 
-    // MARK: What the prompt asks
+    // MARK: Requests of the prompt
 
-    /// What the chunk of an entry is called, in messages and tracebacks.
+    /// The name of an entry's chunk, for messages and tracebacks.
     public enum ChunkName {
-        /// "stdin", or what a guest's are called.
+        /// "stdin", or the guest's name.
         case input
         /// "[1]", "[2]" …
         case numbered
-        /// That of a file.
+        /// The name of a file.
         case file(String)
     }
 
-    /// Compiles an entry and leaves its function on `main`'s stack, for `LuaHost.start`; or says what is wrong with it.
+    /// Compiles an entry, and leaves its function on `main`'s stack for `LuaHost.start`. Returns the error message if
+    /// that fails.
     public func compile(_ text: String, name: ChunkName = .input) -> String? {
         let stack = host.stack
         let kind: String? =
@@ -93,7 +95,7 @@ public final class PromptScript {
             case .file(let path): path
             }
         let base = stack.top
-        // Not only for lack of memory: Control-C may meet any of these calls.
+        // These calls also fail when Control-C interrupts one of them.
         guard begin("compile"), stack.push(text), stack.push(kind), stack.call(arguments: 2, results: 2),
             stack.type(base + 1) == .function
         else {
@@ -105,7 +107,7 @@ public final class PromptScript {
         return nil
     }
 
-    /// Whether an entry is wrong only because it is not finished.
+    /// Returns whether an entry is wrong only because it is unfinished.
     public func isIncomplete(_ text: String) -> Bool {
         guard begin("is_incomplete"), host.stack.push(text), host.stack.call(arguments: 1, results: 1) else {
             return false
@@ -114,7 +116,7 @@ public final class PromptScript {
         return host.stack.boolean(-1)
     }
 
-    /// An entry as it can stand in a file: values are printed.
+    /// Returns an entry in the form that a file needs: values are printed.
     public func statement(_ text: String) -> String {
         guard begin("statement"), host.stack.push(text), host.stack.call(arguments: 1, results: 1) else {
             _ = host.popMessage()
@@ -124,7 +126,8 @@ public final class PromptScript {
         return host.stack.string(-1) ?? text
     }
 
-    /// The text that shows the topmost `count` values of a coroutine; nil for no values. Sets `_` and `_1` and so on.
+    /// Returns the text that shows the topmost `count` values of a coroutine; nil if there are none. Sets `_`, `_1` and
+    /// so on.
     public func show(
         _ source: Stack, _ count: Int32, width: Int, color: Bool, deep: Bool = false, plain: Bool = false
     ) -> String? {
@@ -140,7 +143,8 @@ public final class PromptScript {
         return stack.string(-1)
     }
 
-    /// The text that shows an error, whose value is on top of a coroutine's stack, if that is known. Sets `_error`.
+    /// Returns the text that shows an error. The error's value is on top of a coroutine's stack if it is known. Sets
+    /// `_error`.
     public func failed(_ source: Stack?, _ failure: Failure, width: Int, color: Bool) -> String {
         let stack = host.stack
         let base = stack.top
@@ -160,10 +164,10 @@ public final class PromptScript {
         return ([text] + failure.places).joined(separator: "\n")
     }
 
-    /// The last error once more, with its traceback.
+    /// Returns the last error with its traceback.
     public func traceback() -> String { call("traceback")?.first.flatMap { $0 } ?? "there was no error" }
 
-    /// What may stand at the end of a text: where it begins, in bytes, and the candidates.
+    /// Returns the candidates for the end of a text, and where the completed part begins, in bytes.
     public func complete(_ text: String) -> (start: Int, candidates: [String]) {
         var results = call("complete", text) ?? []
         guard let start = results.first.flatMap({ $0.flatMap { Int($0) } }) else { return (text.utf8.count, []) }
@@ -171,22 +175,22 @@ public final class PromptScript {
         return (start, results.compactMap { $0 })
     }
 
-    /// What the call that begins at the end of a text still takes; nil if there is nothing to say.
+    /// Returns the remaining parameters of the call at the end of a text; nil if nothing is known.
     public func hint(_ text: String) -> String? { call("hint", text)?.first.flatMap { $0 } }
 
-    /// Loads a module anew: what that has done, or why nothing has changed.
+    /// Loads a module again. Returns what has changed, or why nothing has.
     public func reload(_ name: String) -> String { call("reload", name)?.first.flatMap { $0 } ?? "not enough memory" }
 
-    /// The reference text for a name, or what there is instead.
+    /// Returns the reference text for a name, or a message if there is none.
     public func help(_ name: String, width: Int = 80) -> String {
         let results = call("help_for", name, "\(width)") ?? []
         return results.compactMap { $0 }.first ?? "no help"
     }
 
-    /// Closes what `<close>` variables of entries hold. Returns messages of those that failed.
+    /// Closes the values of the entries' `<close>` variables. Returns the messages of those that failed.
     public func close() -> [String] { call("close")?.compactMap { $0 } ?? [] }
 
-    /// The text of a global, as `tostring` gives it; nil if it is nil, or cannot be had.
+    /// Returns the text of a global, as `tostring` gives it; nil if it is nil or cannot be read.
     public func text(ofGlobal name: String) -> String? {
         guard host.pushGlobal(name), !host.stack.isMissing(-1) else {
             host.stack.pop()
@@ -204,7 +208,8 @@ public final class PromptScript {
         return host.stack.replaceTop(withField: name)
     }
 
-    /// Calls a function of the script with texts; its results as texts, nil where they are none. nil: it failed.
+    /// Calls a function of the script with texts. Returns its results, with nil for results that are not texts; returns
+    /// nil if the call failed.
     private func call(_ name: String, _ arguments: String...) -> [String?]? {
         let stack = host.stack
         let base = stack.top
@@ -224,15 +229,18 @@ public final class PromptScript {
 }
 
 extension LuaHost {
-    /// Has Lua code interrupted, as Control-C does: what runs now, or what goes on when the runs of the loop have ended.
+    /// Interrupts Lua code, as Control-C does: the code that runs now, or the code that continues when the runs of the
+    /// loop have ended.
     public func interrupt() { interruptOnce() }
 
-    /// Called with true before a program that `os.execute` runs, and with false after it, on the thread that runs it.
+    /// Sets a function that is called with true before `os.execute` runs a program, and with false afterwards, on the
+    /// same thread.
     public static func setAroundProgram(_ function: @convention(c) (Int32) -> Void) { setAroundPrograms(function) }
 
-    /// A Control-C that has just come was meant for the code that begins now.
+    /// A Control-C that has just arrived is meant for the code that begins now.
     public func handInterruptOver() { handSignalOver() }
 
-    /// No Lua code runs any more that an interruption was meant for. A signal that has met none is still to be taken.
+    /// Called when the Lua code has ended for which an interruption was meant. Signals that no code has seen remain to
+    /// be taken.
     public func forgetInterrupt() { Self.forgetInterruptions() }
 }

@@ -1,6 +1,6 @@
 extension LineEditor {
-    /// Tab: indents, completes as far as the candidates agree, lists them, and then puts one after the other into the text;
-    /// Shift-Tab the other way round.
+    /// Tab: indents, or completes as far as the candidates agree, or lists them; further presses insert one candidate
+    /// after the other. Shift-Tab goes the other way round.
     func tab(_ previous: Command, backwards: Bool = false) {
         if listing != nil {
             switch previous {
@@ -23,7 +23,7 @@ extension LineEditor {
         let candidates = completion.candidates.map { TextBuffer.normalised($0.unicodeScalars) }
         let common = candidates.dropFirst().reduce(candidates[0]) { Self.commonPrefix($0, $1) }
         let isSingle = candidates.allSatisfy { $0 == candidates[0] }
-        // Where the candidates differ in letters that are there already, a shorter text would be a step back.
+        // If the candidates differ in letters that are typed already, a shorter common text would remove them.
         if common != typed, isSingle || common.count >= typed.count {
             buffer.replace(start..<buffer.cursor, with: common)
             if isSingle { return }
@@ -36,7 +36,7 @@ extension LineEditor {
         lastCommand = .ambiguousTab
     }
 
-    /// Puts the next candidate of the list into the text, in place of the one before; after the last one, what was typed.
+    /// Replaces the inserted candidate by the next one; after the last one, by the typed text.
     private func choose(range: Range<Int>, _ backwards: Bool) {
         guard var list = listing, range.upperBound <= buffer.count else { return }
         if list.chosen == nil { list.typed = Array(buffer.scalars[range]) }
@@ -47,7 +47,7 @@ extension LineEditor {
         lastCommand = .choice(range.lowerBound..<buffer.cursor)
     }
 
-    /// What two candidates have in common, up to a cluster boundary in both.
+    /// Returns the common prefix of two candidates, up to a cluster boundary in both.
     private static func commonPrefix(_ first: [Unicode.Scalar], _ second: [Unicode.Scalar]) -> [Unicode.Scalar] {
         let length = zip(first, second).prefix { $0 == $1 }.count
         let end = min(

@@ -1,8 +1,9 @@
 extension LineEditor {
-    /// Lifts prompt and text: the cursor is left where the prompt began, with nothing below. Keys are still taken.
+    /// Removes prompt and text from the screen: the cursor is left where the prompt began, with nothing below. Keys
+    /// still work.
     ///
-    /// For hosts that hand the terminal to somebody else. What is written meanwhile has to end with a newline; use
-    /// `interleave(_:)` for output that may not. Hiding what is hidden does nothing.
+    /// For hosts that lend the terminal to another program. The output of that program has to end with a newline; use
+    /// `interleave(_:)` for output that may not. Does nothing if the prompt is hidden.
     public func hide() {
         guard phase == .editing else { return }
         refresh()
@@ -12,8 +13,8 @@ extension LineEditor {
         phase = .hidden
     }
 
-    /// Lifts prompt and text for somebody who reads a line that the terminal itself echoes: the cursor is left where the last output
-    /// stopped, behind a question for example. `show()` brings them back.
+    /// Removes prompt and text for code that reads a line which the terminal itself echoes. The cursor is left where
+    /// the last output stopped, such as after a question. `show()` brings them back.
     public func makeWay() {
         guard phase == .editing else { return }
         refresh()
@@ -24,23 +25,23 @@ extension LineEditor {
         phase = .hidden
     }
 
-    /// How something ended that somebody typed, and that the terminal itself has echoed.
+    /// How the input ended that the terminal itself has echoed.
     public enum Echo {
         /// With Enter.
         case line
-        /// With Control-D behind something else.
+        /// With Control-D after other characters.
         case somewhere
-        /// It was interrupted.
+        /// By an interruption.
         case cutOff
     }
 
-    /// The terminal has echoed what somebody typed behind the last output.
+    /// Called when the terminal has echoed input after the last output.
     public func followEcho(_ echo: Echo) {
         if echo == .cutOff { output.append(sequence: "\r\n") }
         tracker.followEcho(endsLine: echo != .somewhere)
     }
 
-    /// Draws prompt and text again after `hide()`, `makeWay()` or `.suspend`. Showing what is shown does nothing.
+    /// Draws prompt and text again after `hide()`, `makeWay()` or `.suspend`. Does nothing if they are shown.
     public func show() {
         guard phase == .hidden else { return }
         phase = .editing
@@ -49,14 +50,14 @@ extension LineEditor {
         refresh()
     }
 
-    /// The same with another text in the entry's place, the cursor behind it, for when it was edited elsewhere.
+    /// Does the same with another text, which was edited elsewhere. The cursor is at its end.
     public func show(with text: String) {
         guard phase == .hidden else { return }
         buffer.replace(0..<buffer.count, with: TextBuffer.normalised(text.unicodeScalars))
         show()
     }
 
-    /// Draws prompt and text anew in the row of the cursor, for when somebody else may have written to the terminal.
+    /// Draws prompt and text again in the cursor's row, after another program may have written to the terminal.
     public func redraw() {
         guard phase == .editing else { return }
         forgetOutput()
@@ -67,9 +68,9 @@ extension LineEditor {
         refresh()
     }
 
-    /// Tells the new size of the terminal and draws again.
+    /// Sets a new size of the terminal, and draws again.
     ///
-    /// An unfinished line of output above the prompt is continued only if it still stands where it stood.
+    /// An unfinished line of output above the prompt is continued only if it is still in the same place.
     public func resize(columns: Int, rows: Int) {
         let columns = max(columns, 2)
         let rows = max(rows, 1)
@@ -93,13 +94,13 @@ extension LineEditor {
         refresh()
     }
 
-    /// Wraps output for the terminal so that it does not mangle what is being typed: returns all that has to be
-    /// written, pending output of the editor included.
+    /// Wraps output for the terminal so that it does not mangle what is being typed: returns all bytes to write,
+    /// including pending output of the editor.
     ///
-    /// Output that does not end with a newline is remembered: the prompt goes to a fresh row, and the next output goes
-    /// on where the last one stopped, with the colours it had. A character or an escape sequence that is cut off at the
-    /// end of `bytes` waits for its rest. Programs that move the cursor themselves are only protected from being
-    /// overwritten. Pass output through here while the editor is idle, too. O(n).
+    /// Output that does not end with a newline is remembered: the prompt goes to a fresh row, and the next output
+    /// continues where the last one stopped, in the same colours. A character or an escape sequence that is cut off at
+    /// the end of `bytes` is held back until the rest arrives. For programs that move the cursor themselves, the editor
+    /// only avoids overwriting their output. Pass output through here while the editor is idle, too. O(n).
     public func interleave(_ bytes: some Collection<UInt8>) -> [UInt8] {
         var visible: [UInt8] = []
         tracker.track(bytes, into: &visible)
@@ -121,7 +122,7 @@ extension LineEditor {
         return takeOutput()
     }
 
-    /// Ends editing for good: leaves the entry on the screen, switches bracketed paste off, and gives out what
+    /// Ends editing for good: leaves the entry on the screen, switches bracketed paste off, and writes the output that
     /// `interleave` held back. The editor is idle afterwards.
     public func finish() {
         if phase != .idle { close(mark: "") }
@@ -131,12 +132,12 @@ extension LineEditor {
 }
 
 extension LineEditor {
-    /// Begins a fresh row if the last output did not; the prompt must not overwrite it.
+    /// Begins a fresh row if the last output did not end its row; the prompt must not overwrite it.
     func leaveUnfinishedOutput() {
         if !tracker.colors.isEmpty { output.append(sequence: Style.plain.sequence) }
         guard tracker.isLineUnfinished else { return }
         tracker.suspend(into: &output)
-        // With a single row there is no place above the prompt to come back to.
+        // With a single row there is no row above the prompt to return to.
         followsPartialLine = tracker.canResume && rows > 1 && !isDumb
         if !followsPartialLine { tracker.reset() }
     }
@@ -150,7 +151,7 @@ extension LineEditor {
         if isDumb { dumbPainter.erase(into: &output) } else { painter.erase(into: &output) }
     }
 
-    /// Draws what has changed, if the editor is to be seen.
+    /// Draws the changes if the editor is visible.
     func refresh() {
         guard phase == .editing else { return }
         if isDumb {
@@ -162,12 +163,12 @@ extension LineEditor {
         painter.paint(frame(isFinal: false), columns: columns, into: &output)
     }
 
-    /// Rows that the frame may take: the row above it has to stay reachable if output is to be continued there.
+    /// The number of rows for the frame. The row above it must stay reachable if output is to be continued there.
     var height: Int { followsPartialLine ? max(rows - 1, 1) : rows }
 
     var shownPrompt: String { search?.prompt ?? prompt }
 
-    /// What the screen is to show.
+    /// Returns the frame to draw.
     func frame(isFinal: Bool) -> Frame {
         var layout = Layout(
             buffer, columns: columns, prompt: PromptRows(shownPrompt, columns: columns),
@@ -178,7 +179,7 @@ extension LineEditor {
             if !isFinal { addSuggestion(to: &frame) }
             return frame
         }
-        // The list may push the text together, but leaves it half of the screen.
+        // The list may shrink the text, but leaves it half of the screen.
         var whole = Layout.Position()
         let used = layout.frame(height: height, top: &whole).rows.count
         let room = height - min(used, (height + 1) / 2)
@@ -200,7 +201,7 @@ extension LineEditor {
         return styles
     }
 
-    /// Shows what the suggestion adds, or what may follow, as far as the cursor's row has room for it.
+    /// Shows the suggestion or the hint after the text, as far as the cursor's row has room.
     private func addSuggestion(to frame: inout Frame) {
         let rest = afterword
         guard !rest.isEmpty, frame.rows.indices.contains(frame.cursorRow) else { return }
@@ -230,7 +231,7 @@ extension LineEditor {
         return styles
     }
 
-    /// Draws the entry for the last time, with a mark such as `^C` behind it, and goes to a fresh row.
+    /// Draws the entry for the last time, with a mark such as `^C` after it, and begins a fresh row.
     func close(mark: String) {
         search = nil
         listing = nil

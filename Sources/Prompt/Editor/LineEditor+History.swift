@@ -1,6 +1,6 @@
 extension LineEditor {
-    /// Up and Down: first through the lines of the entry, then through the history. By prefix: through those of its entries that
-    /// begin with what stood before the cursor.
+    /// Up and Down: move through the lines of the entry, then through the history. With `byPrefix`, only through
+    /// entries that begin with the text before the cursor.
     func vertical(_ direction: Int, _ previous: Command, byPrefix: Bool) {
         let start = buffer.startOfLine(buffer.cursor)
         let end = buffer.endOfLine(buffer.cursor)
@@ -12,7 +12,7 @@ extension LineEditor {
             return
         }
         var column = buffer.column(of: buffer.cursor)
-        // A short line in between must not make the cursor forget the column it came from.
+        // Passing a short line must not change the column that the cursor returns to.
         if case .vertical(let goal) = previous { column = goal }
         let target = direction < 0 ? buffer.startOfLine(start - 1) : end + 1
         buffer.move(to: buffer.offset(inLineFrom: target, column: column))
@@ -29,18 +29,18 @@ extension LineEditor {
             if isWanted, !isShownBefore(position) { return showHistory(position) }
             position += direction
         }
-        // Down ends at what was being typed.
+        // Down stops at the entry that the user was typing.
         guard position == history.count, historyPosition < position else { return events.append(.bell) }
         showHistory(position)
     }
 
-    /// Whether the same text is in the history once more, and newer: going up has come to it already.
+    /// Returns whether the same text is in the history again, at a newer position, which going up has passed already.
     private func isShownBefore(_ position: Int) -> Bool {
         let text = history[position]
         return (position + 1..<history.count).contains { (edited[$0]?.string ?? history[$0]) == text }
     }
 
-    /// Shows an entry of the history, or the one being typed, as it was left.
+    /// Shows an entry of the history, or the typed one, with the changes made to it.
     func showHistory(_ position: Int) {
         guard position != historyPosition else { return }
         edited[historyPosition] = buffer
@@ -58,7 +58,7 @@ extension LineEditor {
 
     // MARK: Suggestions
 
-    /// What the newest entry that begins with this one has behind it.
+    /// The rest of the newest entry that begins with the text.
     var suggestion: [Unicode.Scalar] {
         guard suggests, usesColor, !isDumb, search == nil, buffer.cursor == buffer.count, buffer.count > 0 else {
             return []
@@ -75,7 +75,7 @@ extension LineEditor {
         return rest
     }
 
-    /// Asks what may follow, once for each text.
+    /// Asks for a hint, once for each text.
     func lookForHint() {
         guard let hint, usesColor, !isDumb, search == nil, phase == .editing, buffer.cursor == buffer.count,
             buffer.count <= Self.longestHighlight, shownHint?.revision != buffer.revision,
@@ -84,14 +84,14 @@ extension LineEditor {
         shownHint = (buffer.revision, hint(buffer.string).map { Array($0.unicodeScalars) } ?? [])
     }
 
-    /// What `hint` could not say at once: it is shown, if the text is still that.
+    /// Shows a hint that `hint` could not return at once, if the text is still the same.
     public func show(hint: String, for text: String) {
         guard phase == .editing, buffer.string == text else { return }
         shownHint = (buffer.revision, Array(hint.unicodeScalars))
         refresh()
     }
 
-    /// What is shown behind the text.
+    /// The dimmed text that is shown after the entry.
     var afterword: [Unicode.Scalar] {
         let rest = suggestion
         guard rest.isEmpty, let shownHint, shownHint.revision == buffer.revision, buffer.cursor == buffer.count,
@@ -100,7 +100,7 @@ extension LineEditor {
         return shownHint.text
     }
 
-    /// Right at the end of the text: makes what is suggested the text. False if nothing is.
+    /// Right at the end of the text: accepts the suggestion. Returns false if there is none.
     func takeSuggestion() -> Bool {
         let rest = suggestion
         guard !rest.isEmpty else { return false }
@@ -108,7 +108,7 @@ extension LineEditor {
         return true
     }
 
-    /// Alt-f; at the end of the text it takes the next word of what is suggested.
+    /// Alt-f: at the end of the text it accepts the next word of the suggestion.
     func forwardWord() {
         let rest = TextBuffer(suggestion)
         guard !rest.isEmpty else { return buffer.move(to: buffer.endOfWord(after: buffer.cursor)) }
@@ -117,7 +117,7 @@ extension LineEditor {
 
     // MARK: The last argument
 
-    /// Alt-.: inserts the last argument of the newest entry; pressed again, that of the one before in its place.
+    /// Alt-.: inserts the last argument of the newest entry; pressed again, replaces it by that of the entry before.
     func insertLastArgument(_ previous: Command) {
         var range = buffer.cursor..<buffer.cursor
         var position = history.count - 1
@@ -140,7 +140,7 @@ extension LineEditor {
         events.append(.bell)
     }
 
-    /// Goes to the nearest entry that begins with what stands before the cursor; the cursor stays.
+    /// Goes to the nearest entry that begins with the text before the cursor. The cursor stays.
     func historyByPrefix(_ direction: Int) {
         let prefix = Array(buffer.scalars[..<buffer.cursor])
         let current = buffer.scalars
@@ -163,7 +163,7 @@ extension LineEditor {
         search = Search(forward: forward, origin: buffer, position: historyPosition)
     }
 
-    /// Answers a key during a search; false if the search has ended and the key has its usual meaning.
+    /// Handles a key during a search. Returns false if the search has ended and the key has its usual meaning.
     func searchHandles(_ key: Key) -> Bool {
         guard let search else { return false }
         switch key {
@@ -187,7 +187,7 @@ extension LineEditor {
         case .unknown, .scalar("\u{11}"), .scalar("\u{16}"):
             if key != .unknown { decoder.quotesNext = true }
         case .scalar("\u{03}"):
-            // What is dropped is what was found; an interrupted search must not count as an empty entry.
+            // The found text is dropped; an interrupted search must not count as an empty entry.
             self.search = nil
             return false
         default:
@@ -197,7 +197,7 @@ extension LineEditor {
         return true
     }
 
-    /// Ends the search with what was found in the entry.
+    /// Ends the search, with the found text as the entry.
     func endSearch() {
         guard let search else { return }
         lastQuery = search.query.isEmpty ? lastQuery : search.query
@@ -229,6 +229,7 @@ extension LineEditor {
 }
 
 extension String {
-    /// Whether it begins with these bytes; `hasPrefix` compares characters, which takes its time and differs.
+    /// Returns whether the text begins with these bytes. `hasPrefix` compares characters, which is slower and gives
+    /// other results.
     fileprivate func hasBytes(_ prefix: String) -> Bool { utf8.starts(with: prefix.utf8) }
 }

@@ -1,11 +1,12 @@
 extension LineEditor {
-    /// Begins another line, indented as what is open there asks for. In a burst it is not: the text brings its own blanks.
+    /// Begins another line, indented to the depth of the open blocks. Text in a burst brings its own blanks and is not
+    /// indented.
     func newLine() {
         guard let indent, !isInBurst else {
             indentedLine = nil
             return buffer.replace(buffer.cursor..<buffer.cursor, with: ["\n"])
         }
-        // A line of nothing but blanks becomes an empty one.
+        // A line of only blanks becomes an empty one.
         let line = buffer.startOfLine(buffer.cursor)
         let start = line > 0 && buffer.isCursorInIndentation ? line : buffer.cursor
         let before = TextBuffer.string(buffer.scalars[..<start]) + "\n"
@@ -13,7 +14,8 @@ extension LineEditor {
         indentedLine = buffer.startOfLine(buffer.cursor)
     }
 
-    /// Moves the line as its first word wants it, `end` for example, while its blanks are ours.
+    /// Indents the line again if its first word asks for it, such as `end`, as long as the editor has inserted its
+    /// blanks.
     func reindent() {
         guard let indent, let line = indentedLine else { return }
         guard line == buffer.startOfLine(buffer.cursor), line > 0 else { return indentedLine = nil }

@@ -1,5 +1,5 @@
 extension LineEditor {
-    /// Answers one key. Text reaches the entry by another, faster way; see `feed(_:)`.
+    /// Handles one key. Typed text takes a faster way; see `feed(_:)`.
     func handle(_ key: Key) {
         if search != nil, searchHandles(key) { return }
         // The list stays while Tab chooses from it.
@@ -102,7 +102,7 @@ extension LineEditor {
 }
 
 extension LineEditor {
-    /// Enter: accepts the entry, or goes on with another line if the host says that it is not complete.
+    /// Enter: accepts the entry, or begins another line if the host says that it is incomplete.
     private func enter() {
         let text = buffer.string
         if let isComplete, isComplete(text) == .incomplete {
@@ -115,7 +115,7 @@ extension LineEditor {
         events.append(.line(text))
     }
 
-    /// Control-C. There is no half state: an unfinished entry goes as a whole.
+    /// Control-C: drops an unfinished entry as a whole.
     private func interrupt() {
         guard !buffer.isEmpty else { return events.append(.interrupt) }
         close(mark: "^C")
@@ -136,7 +136,7 @@ extension LineEditor {
         events.append(.suspend)
     }
 
-    /// Leaves the prompt as it is, for somebody else who gets the terminal.
+    /// Leaves the prompt on the screen for a program that gets the terminal.
     private func leave() {
         let cursor = buffer.cursor
         close(mark: "")
@@ -144,7 +144,7 @@ extension LineEditor {
         phase = .hidden
     }
 
-    /// What follows Control-X.
+    /// Handles the key after Control-X.
     private func afterPrefix(_ key: Key) {
         switch key {
         case .scalar("\u{05}"):
@@ -186,7 +186,7 @@ extension LineEditor {
 
     private func killToEndOfLine(_ previous: Command) {
         let end = buffer.endOfLine(buffer.cursor)
-        // At the end of a line the line break goes, which joins the next line.
+        // At the end of a line, kills the line break, which joins the next line.
         kill(buffer.cursor..<(end == buffer.cursor ? buffer.next(after: end) : end), before: false, previous)
     }
 

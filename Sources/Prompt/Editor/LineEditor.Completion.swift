@@ -1,8 +1,7 @@
 extension LineEditor {
-    /// What may stand at the cursor.
+    /// The possible completions at the cursor.
     public struct Completion: Equatable, Sendable {
-        /// Where the text begins that a candidate replaces, in UTF-8 bytes from the start of the entry. It reaches
-        /// to the cursor.
+        /// Where the replaced text begins, in UTF-8 bytes from the start of the entry. It ends at the cursor.
         public var start: Int
         /// Full replacements for that text, in the order in which they are listed.
         public var candidates: [String]

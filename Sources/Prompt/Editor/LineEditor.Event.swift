@@ -1,5 +1,5 @@
 extension LineEditor {
-    /// What the user did that the host has to answer.
+    /// Actions of the user that the host has to handle.
     public enum Event: Equatable, Sendable {
         /// An entry was accepted, possibly of several lines. The editor is idle until `begin()`.
         case line(String)
@@ -9,13 +9,13 @@ extension LineEditor {
         case interrupt
         /// Control-C dropped what had been typed; a fresh prompt is on the screen already.
         case discarded
-        /// Control-Z. The prompt has been left and is hidden: stop the process and call `show()` afterwards.
+        /// Control-Z. The prompt is hidden: stop the process, and call `show()` afterwards.
         case suspend
         /// Control-\\: the user wants to know what is going on. The entry stays as it is.
         case explain
-        /// Control-X Control-E. The prompt has been left and is hidden: have the text edited, and call `show(with:)` afterwards.
+        /// Control-X Control-E. The prompt is hidden: open the text in an editor, and call `show(with:)` afterwards.
         case edit(String)
-        /// Nothing could be done for a key. Hosts that like noise write a BEL.
+        /// A key had no effect. Hosts that want a sound write a BEL.
         case bell
     }
 }

@@ -1,7 +1,7 @@
 extension LineEditor {
-    /// A stretch of the entry and its look.
+    /// A range of the entry and its style.
     public struct Highlight: Equatable, Sendable {
-        /// UTF-8 bytes from the start of the entry. What lies outside of the text is ignored.
+        /// UTF-8 bytes from the start of the entry. Parts outside of the text are ignored.
         public var range: Range<Int>
         public var style: Style
 

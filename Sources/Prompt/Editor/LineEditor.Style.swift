@@ -1,5 +1,5 @@
 extension LineEditor {
-    /// How a stretch of text looks. Colours are numbers of the terminal's palette, so that its theme applies.
+    /// The style of a range of text. Colours are numbers of the terminal's palette, so that its theme applies.
     public struct Style: Hashable, Sendable {
         /// The palette entry, 0 to 255; nil for the terminal's own text colour.
         public var foreground: UInt8?

@@ -1,5 +1,5 @@
 extension LineEditor {
-    /// What the host says about an entry when Enter is pressed.
+    /// The host's answer about an entry when Enter is pressed.
     public enum Verdict: Equatable, Sendable {
         /// The entry is accepted, whether it is right or wrong.
         case complete

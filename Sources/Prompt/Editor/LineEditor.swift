@@ -1,7 +1,7 @@
 /// Edits one entry at a time on a terminal, for a host that reads the bytes and writes the bytes.
 ///
-/// A state machine without a clock, a file descriptor or a thread: it is fed what the terminal sent, returns what the
-/// user decided, and collects what has to be written.
+/// A state machine without a clock, a file descriptor or a thread: the host feeds it the terminal's bytes; it returns
+/// the user's actions, and collects the bytes to write.
 ///
 ///     editor.prompt = "> "
 ///     _ = editor.begin()
@@ -10,56 +10,57 @@
 ///     write(editor.takeOutput())
 ///
 /// The terminal has to be in raw mode: no echo, no line assembly, no signals from keys, no flow control. Whether it
-/// still turns LF into CR LF does not matter. Whatever else goes to the terminal passes through `interleave(_:)`.
+/// still turns LF into CR LF does not matter. All other output to the terminal must pass through `interleave(_:)`.
 ///
 /// Not thread-safe: use it from one thread, the one of the loop that reads the terminal. Callbacks may read the
 /// editor but must not feed it; doing so traps.
 public final class LineEditor {
-    /// What stands before the first line. It may contain colours (`CSI … m`) and line breaks.
+    /// The text before the first line. It may contain colours (`CSI … m`) and line breaks.
     public var prompt = "> "
-    /// What stands before each further line of an entry.
+    /// The text before each further line of an entry.
     public var continuationPrompt = ">> "
-    /// What Tab inserts where there is nothing to complete, at the start of a line.
+    /// The text that Tab inserts at the start of a line if there is nothing to complete.
     public var indentation = "  "
     /// Whether prompts and text are drawn with colours and attributes.
     public var usesColor = false
     /// A terminal without cursor movement (`TERM=dumb`): one row is used, with CR and BS alone, and the line
     /// scrolls sideways. Set it before `begin()`.
     public var isDumb = false
-    /// Whether the terminal wraps rows again that have become too long for it after a change of its width. Most do;
-    /// set it to false for xterm proper (`XTERM_VERSION` is set) and the Linux console.
+    /// Whether the terminal wraps rows again that have become too long after a change of its width. Most do; set it to
+    /// false for xterm proper (`XTERM_VERSION` is set) and the Linux console.
     public var reflows = true
 
     /// Asked when Enter is pressed. Without it every entry is complete.
     public var isComplete: ((_ text: String) -> Verdict)?
     /// Asked when Tab is pressed; `cursor` counts UTF-8 bytes. Without it Tab only indents.
     public var complete: ((_ text: String, _ cursor: Int) -> Completion)?
-    /// Asked for the look of a changed text before it is drawn in colour, up to `longestHighlight`; later spans win.
+    /// Called for the colours of a changed text before it is drawn, up to `longestHighlight`; later ranges win.
     public var highlight: ((_ text: String) -> [Highlight])?
 
-    /// Asked, when a line is begun by Enter or changed at its first word, what blanks the last line of the text should begin
-    /// with; nil leaves them as they are. Without it lines are not indented.
+    /// Called when Enter begins a line or its first word changes. Returns the blanks for the start of the text's last
+    /// line; nil leaves them. Without it lines are not indented.
     public var indent: ((_ text: String) -> String?)?
-    /// Asked which two brackets belong together, one of them beside the cursor, in UTF-8 bytes: they are drawn alike.
+    /// Called for the two matching brackets, one of them beside the cursor, in UTF-8 bytes. They are drawn alike.
     public var brackets: ((_ text: String, _ cursor: Int) -> (Int, Int)?)?
-    /// Asked for what Alt-. inserts of an earlier entry. Without it, what stands behind its last blank.
+    /// Called for the text that Alt-. inserts from an earlier entry. Without it, Alt-. inserts the text after the
+    /// entry's last blank.
     public var lastArgument: ((_ text: String) -> String?)?
-    /// Whether the newest entry of the history that begins with what was typed is shown behind it, dimmed; Right takes it. Only
-    /// in colour, for otherwise it would look as if it had been typed.
+    /// Whether the rest of the newest matching entry of the history is shown after the text, dimmed; Right accepts it.
+    /// Only with colour, because otherwise it would look typed.
     public var suggests = false
 
-    /// Asked, behind each key, what may still follow the text; that is shown behind it, dimmed, where nothing is suggested. Only in
+    /// Called after each key for what may follow the text; shown dimmed after it if there is no suggestion. Only with
     /// colour. Called by `feed` alone.
     public var hint: ((_ text: String) -> String?)?
 
-    /// The code points that stand for bytes that are not UTF-8, for hosts that can use such: each shows its byte, as `<ff>`. Fed bytes of
-    /// that kind become U+FFFD otherwise.
+    /// The code points that stand for bytes that are not UTF-8, for hosts that can use them: each is shown as its byte,
+    /// `<ff>`. Such bytes in the input of `feed` become U+FFFD.
     public static let bytes: ClosedRange<UInt32> = 0x10FF80...0x10FFFF
 
-    /// Texts of more scalars than this are drawn plain, for a key has to be answered at once.
+    /// Texts with more scalars than this are drawn without colours, because each key must be answered at once.
     public static let longestHighlight = 64 << 10
 
-    /// What was entered before. Accepted entries are added by the editor.
+    /// Earlier entries. The editor adds each accepted entry.
     public var history: History
 
     /// The size of the terminal in columns and rows, at least 2 and 1.
@@ -74,8 +75,8 @@ public final class LineEditor {
     var search: Search?
     var listing: Listing?
 
-    // The entry of the history that is shown; `history.count` for the one being typed. What was typed over others
-    // is kept until an entry is accepted.
+    // The entry of the history that is shown; `history.count` for the typed one. Changes to other entries are kept
+    // until an entry is accepted.
     var historyPosition = 0
     var edited: [Int: TextBuffer] = [:]
 
@@ -89,30 +90,30 @@ public final class LineEditor {
     var shownHint: (revision: Int, text: [Unicode.Scalar])?
     var suggestionCache: (revision: Int, count: Int, text: [Unicode.Scalar])?
 
-    // Where the line starts whose blanks are the editor's, not the user's: they follow what is typed.
+    // Where the line starts whose blanks the editor has inserted; it adjusts them while the user types.
     var indentedLine: Int?
-    // What Up and Down look for at the start of entries, while nothing else is pressed.
+    // The prefix that Up and Down search for, until another key is pressed.
     var wantedPrefix: [Unicode.Scalar]?
-    // More bytes have come with the one that is handled: a paste without brackets, or what was typed ahead.
+    // More bytes have arrived with the current one: a paste without brackets, or keys typed ahead.
     var isInBurst = false
 
-    // Whether unfinished output stands in the row above the prompt and is to be continued there.
+    // Whether unfinished output is in the row above the prompt and will be continued there.
     var followsPartialLine = false
 
-    // What was typed ahead while the editor was idle.
+    // Keys typed ahead while the editor was idle.
     private var queue: [UInt8] = []
     private var isFeeding = false
     var lastQuery = ""
 
     enum Phase { case idle, editing, hidden }
 
-    /// What the last key did, for the commands that depend on it.
+    /// The action of the last key, for commands that depend on it.
     enum Command: Equatable {
         case other, kill
         case yank(Range<Int>)
-        /// Up or Down, with the column it came from.
+        /// Up or Down, with the column that the cursor came from.
         case vertical(column: Int)
-        /// Tab that could only make a noise: the next one lists the candidates.
+        /// Tab that could not complete; the next one lists the candidates.
         case ambiguousTab
         /// Tab that put one of the listed candidates into the text.
         case choice(Range<Int>)
@@ -122,7 +123,7 @@ public final class LineEditor {
         case argument(Range<Int>, position: Int)
     }
 
-    /// A size that makes no sense counts as the nearest that does.
+    /// An impossible size is replaced by the nearest possible one.
     public init(columns: Int = 80, rows: Int = 24, history: History = History()) {
         self.columns = max(columns, 2)
         self.rows = max(rows, 1)
@@ -141,14 +142,14 @@ extension LineEditor {
     /// The cursor in UTF-8 bytes from the start of the entry. O(n).
     public var cursor: Int { buffer.utf8Offset(of: buffer.cursor) }
 
-    /// What has to be written to the terminal, in this order, since the last call.
+    /// Returns the bytes to write to the terminal since the last call, in this order.
     public func takeOutput() -> [UInt8] {
         defer { output.removeAll(keepingCapacity: true) }
         return output
     }
 
-    /// Shows the prompt and begins an entry, with `text` in it. What was typed ahead is taken up at once, so that it
-    /// can return events just like `feed`. While an entry is being edited nothing happens: its prompt is there.
+    /// Shows the prompt and begins an entry that contains `text`. Keys typed ahead are handled at once, so that it can
+    /// return events just like `feed`. Does nothing while an entry is being edited.
     public func begin(with text: String = "") -> [Event] {
         guard phase == .idle else { return [] }
         phase = .hidden
@@ -159,10 +160,10 @@ extension LineEditor {
         return feed(queued)
     }
 
-    /// Takes bytes from the terminal and returns what follows from them.
+    /// Handles bytes from the terminal, and returns the resulting events.
     ///
-    /// After `.line` and `.endOfFile` the rest of the bytes waits for the next `begin()`. Draws at most once, however
-    /// many bytes there are: 1 MB of pasted text takes some 50 ms.
+    /// After `.line` and `.endOfFile` the other bytes wait for the next `begin()`. Draws at most once, however many
+    /// bytes there are: 1 MB of pasted text takes some 50 ms.
     public func feed(_ bytes: some Collection<UInt8>) -> [Event] {
         precondition(!isFeeding, "LineEditor.feed(_:) was called from one of the editor's own callbacks")
         isFeeding = true
@@ -211,7 +212,7 @@ extension LineEditor {
 
     private func typeAhead(_ bytes: ArraySlice<UInt8>) {
         var bytes = bytes
-        // As the terminal driver does it: an interrupt throws away what was typed before it, and both are heard at once.
+        // As in the terminal driver: an interrupt discards the keys typed before it, and several at once count as one.
         if let last = bytes.lastIndex(of: 0x03) {
             queue = []
             bytes = bytes[(last + 1)...]

@@ -1,4 +1,4 @@
--- What may stand at the cursor. No code of the script runs; see expressions.lua.
+-- Finds the candidates at the cursor. No code of the script runs; see expressions.lua.
 
 local tokens, expressions, locals, reference, stdlib, list_directory, modes = ...
 local scan, KEYWORDS = tokens.scan, tokens.KEYWORDS
@@ -13,7 +13,7 @@ local globals, package = _G, package
 
 -- Where the cursor is ----------------------------------------------------------------------------------------------------
 
--- The innermost bracket that is open at the end, and the places of its own level from there on.
+-- Returns the place of the innermost bracket that is open at the end.
 local function open_bracket(found, last)
   local depth = 0
   for at = last, 1, -1 do
@@ -22,7 +22,7 @@ local function open_bracket(found, last)
   end
 end
 
--- The annotated call whose argument a bracket holds, and which of its arguments; nil if it is none.
+-- Returns the annotated call whose argument list contains a bracket, and the argument's number; nil if there is none.
 local function call_of(found, bracket, last, scope)
   local before = bracket - 1
   local first = found[before] and beginning(found, before)
@@ -38,7 +38,7 @@ local function call_of(found, bracket, last, scope)
   return name, entry, position, known.value
 end
 
--- The fields of the table that a bracket begins, as far as the call, the field or the list tells that it is written for.
+-- Returns the fields of the table that a bracket begins, if its call, field or list says which class it has.
 local function fields_of_table(found, bracket, scope)
   local before = found[bracket - 1]
   local text = before and before.kind == "operator" and before.text
@@ -61,7 +61,7 @@ local function fields_of_table(found, bracket, scope)
   return entry and reference.options_of(entry, position)
 end
 
--- The fields of the table that is being written as an argument, and those that it has already.
+-- Returns the fields of the table argument at the end of the text, and those that it has already.
 local function options_at(found, last, scope)
   local bracket = open_bracket(found, last)
   if not bracket or found[bracket].text ~= "{" then return nil end
@@ -80,7 +80,7 @@ local TAKES_MODE = { ["loop:add"] = true, ["loop:remove"] = true, ["loop:contain
   ["loop:add_common_mode"] = true, ["loop:next_fire_date"] = true }
 local TAKES_FILE = { ["io.open"] = true, ["io.lines"] = true, ["io.input"] = true, ["io.output"] = true, dofile = true,
   loadfile = true, ["os.remove"] = true, ["os.rename"] = true }
--- What arguments and options are called that are paths.
+-- The names of arguments and options that are paths.
 local IS_PATH = { path = true, directory = true, from = true, to = true, certificate = true, key = true, ca = true, root = true }
 
 -- Files and modules ------------------------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ local function complete_module(partial, add)
     end
   end
   for _, name in ipairs(reference.modules) do
-    -- Only a test can have that one.
+    -- Only tests can load this module.
     if name ~= "test" then add("runloop." .. name) end
   end
   local parents = match(partial, "^(.*%.)[^.]*$") or ""
@@ -127,7 +127,7 @@ end
 
 -- Candidates -------------------------------------------------------------------------------------------------------------
 
--- Those that begin with what is there; without any, those that do if capital letters do not count.
+-- Returns the candidates that begin with the typed part; if there are none, those that do if case is ignored.
 local function choose(candidates, partial)
   local found, seen = {}, {}
   local function take(fits)
@@ -148,7 +148,7 @@ local function choose(candidates, partial)
   return found
 end
 
--- The text of a string token so far, behind its quote.
+-- Completes a string token from its typed part, without the quote.
 local function in_string(found, add, scope)
   local last = found[#found]
   local opening = match(last.text, "^%[=*%[") or sub(last.text, 1, 1)
@@ -188,7 +188,7 @@ local function in_string(found, add, scope)
     name, entry, position = call_of(found, bracket, at, scope)
   end
   local param = not field and entry and entry.params[position]
-  -- Those of routes are paths of URLs.
+  -- The paths of routes are paths of URLs, not of files.
   local is_path = param and IS_PATH[param.name] and not find(entry.title, "^routes:")
   if name == "require" or before.kind == "name" and before.text == "require" then
     complete_module(partial, add)
@@ -250,7 +250,7 @@ local function at_name(found, text, add, scope)
   return start, partial
 end
 
--- The arguments of dot commands.
+-- Completes the arguments of dot commands.
 local function of_command(text, add)
   local command, blanks, argument = match(text, "^%s*%.(%l+)( +)(.*)$")
   if not command then return nil end
@@ -266,13 +266,13 @@ local function of_command(text, add)
     for name in next, stdlib.texts do add(name) end
     for name in next, reference.classes do add((gsub(name, "^runloop%.", ""))) end
   else
-    -- An expression follows.
+    -- The rest is an expression.
     return false, #blanks
   end
   return start, argument
 end
 
--- The names of what a function takes.
+-- Returns the names of a function's parameters.
 local function parameters(name, entry, fn)
   local title = entry and entry.title or name and stdlib.texts[name] and stdlib.title(name)
   local list = {}
@@ -289,7 +289,8 @@ end
 
 local complete = {}
 
---- (text before the cursor): behind the bracket or comma that it ends with, what the call still takes; nil if there is nothing to say.
+--- hint(text before the cursor): returns the remaining parameters of the call, if the text ends with its bracket or a
+--- comma; nil if nothing is known.
 function complete.hint(text)
   local found = scan(text)
   local last = found[#found]
@@ -314,7 +315,7 @@ function complete.hint(text)
   return (#rest > 0 or position == 1) and concat(rest, ", ") .. ")" or nil
 end
 
---- (text before the cursor): where the completed part starts, in bytes from 0, and the candidates.
+--- candidates(text before the cursor): returns where the completed part starts, in bytes from 0, and the candidates.
 function complete.candidates(text)
   local candidates = {}
   local function add(candidate) candidates[#candidates + 1] = candidate end

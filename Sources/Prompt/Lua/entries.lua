@@ -1,7 +1,7 @@
--- What the prompt knows about Lua, put together from its parts: compiling entries, showing their values and errors, completion,
--- help. Called with a function that loads a part, one that lists a directory, one that gives the text of a part, and the internals;
--- returns the functions that the prompt calls. With the name of a chunk as a fifth argument it is the prompt of a guest: it leaves
--- the globals alone. The last one is `print` as Lua has it.
+-- The Lua half of the prompt: compiles entries, shows values and errors, completes, and gives help. The chunk is called
+-- with a function that loads a part, one that lists a directory, one that returns the text of a part, and the
+-- internals. It returns the functions that the prompt calls. A fifth argument is the name of a guest's chunks: that
+-- prompt does not change the globals. The last argument is Lua's own `print`.
 
 local part, list_directory, text_of, internals, guest, print = ...
 local type, select, rawget, next, pcall, ipairs, setmetatable, tonumber, rawequal = type, select, rawget, next, pcall, ipairs,
@@ -22,7 +22,7 @@ local repl = { is_incomplete = locals.is_incomplete, statement = locals.statemen
 
 -- Names ------------------------------------------------------------------------------------------------------------------
 
--- A function that gives what `load` does, which is called once, when it is first asked for.
+-- Returns a function that returns the result of `load`, which it calls at first use.
 local function later(load)
   local loaded
   return function()
@@ -35,7 +35,7 @@ local get_reference = later(function() return part "prompt.reference"(text_of "r
 
 local names = part "prompt.names"(internals, stdlib, get_reference)
 
--- What the script calls a function: the name of a global, a kept local, or the field of a loaded module.
+-- Returns the script's name for a function: the name of a global, of a kept local, or of a field of a loaded module.
 function names.own(value)
   local found
   locals.each(function(name) if not found and rawequal(locals.value(name), value) and not find(name, "^_") then found = name end end)
@@ -48,7 +48,7 @@ function names.own(value)
   end
 end
 
--- The name of one of Lua's functions or ours with its arguments; nil for others.
+-- Returns the name and arguments of a function of Lua or ours; nil for other functions.
 local function title_of(value)
   local name = names.of(value)
   if not name then return nil end
@@ -61,7 +61,7 @@ end
 
 local last_count = 0
 
--- What an object says of itself, and what a script has given it.
+-- The properties of objects that the prompt shows.
 local GETTERS = { "name", "is_valid", "is_open", "address", "peer", "interval", "repeats", "fire_date", "tolerance", "order", "status", "is_signalled", "fd",
   "events", "activities", "capacity", "count", "is_alive", "mode", "modes" }
 
@@ -81,7 +81,7 @@ local function fields_of(object)
   if not methods then return nil end
   local parts = {}
   for _, getter in ipairs(GETTERS) do
-    local method = rawget(methods, getter)  -- asking for one that is missing raises
+    local method = rawget(methods, getter)  -- Reading a missing property raises.
     local ok, value = false, nil
     if method then ok, value = pcall(method, object) end
     if ok and value ~= nil and value ~= "" then parts[#parts + 1] = { getter, value } end
@@ -102,7 +102,7 @@ local function options(width, color, deep)
     fields_of = fields_of }
 end
 
--- As lua's prompt says it: results go through the script's own `print`, where it has put one in the place of Lua's.
+-- As in the prompt of `lua`: if the script has replaced `print`, results go through its own.
 local function show_by(own_print, ...)
   local ok, message = pcall(own_print, ...)
   if ok then return end
@@ -127,7 +127,8 @@ local function show(width, color, is_plain, ...)
   return concat(texts, is_long and "\n" or "\t")
 end
 
--- (width, color, results…): the text to show, or nothing; sets _ and _1, _2 …. Plain: texts are shown as they are.
+-- show(width, color, results…): returns the text to show, or nothing. Sets _ and _1, _2 …. With `plain`, strings are
+-- shown without quotes.
 function repl.show(width, color, ...) return show(width, color, false, ...) end
 function repl.show_plain(width, color, ...) return show(width, color, true, ...) end
 
@@ -141,13 +142,13 @@ end
 
 local last_traceback
 
--- (width, color, whether it was interrupted, text, error value): the text to show for an error; sets _error. What is no text is
--- shown as a value.
+-- failed(width, color, was_interrupted, text, error value): returns the text to show for an error, and sets _error. An
+-- error value that is not a string is shown as a value.
 function repl.failed(width, color, was_interrupted, text, value)
   local message, traceback = match(text, "^(.-)\n(stack traceback:.*)$")
   message, traceback = message or text, traceback or ""
   if was_interrupted then
-    -- Where Control-C has met it is of interest if that is deeper than the entry.
+    -- The place of an interruption is shown only if it is deeper than the entry itself.
     local frames = 0
     for line in traceback:gmatch "\n\t([^\n]*)" do
       if not find(line, "^%[C%]:") then frames = frames + 1 end
@@ -164,7 +165,7 @@ function repl.failed(width, color, was_interrupted, text, value)
   else
     message = inspector.harmless(message)
   end
-  -- The entry itself is the main chunk, though it is compiled inside a function when it uses earlier locals.
+  -- The entry is shown as the main chunk, though an entry that uses earlier locals is compiled inside a function.
   local head, line = match(traceback, "^(.*\n\t)([^\n]-: in )function <[^\n]-:1>\n\t%[C%]: in %?$")
   if head then traceback = head .. line .. "main chunk\n\t[C]: in ?" end
   last_traceback = traceback ~= "" and message .. "\n" .. traceback or message
@@ -179,7 +180,7 @@ local entries_compiled, texts = 0, {}
 
 local get_sources = later(function() return part "prompt.sources"(texts, inspector.harmless, text_of) end)
 
--- The source of what a name stands for.
+-- Returns the source of the function that a name stands for.
 local function source(name, value)
   if type(value) ~= "function" then
     return value == nil and name .. " is nil" or name .. " is a " .. type(value) .. ": only functions have a source"
@@ -188,13 +189,13 @@ local function source(name, value)
   return text or name .. ": " .. message
 end
 
--- (name): what loading the module anew has done, or why nothing has changed.
+-- reload(name): returns what loading the module again has changed, or why nothing has changed.
 function repl.reload(name)
   local text, message = get_sources().reload(name)
   return text or ".reload: " .. message
 end
 
--- Without a number, the chunk is called "stdin" or what the guest's are.
+-- Without a number, the chunk is called "stdin", or by the guest's name.
 function repl.compile(text, kind)
   local chunk = guest and "=" .. guest or "=stdin"
   if kind == "numbered" then
@@ -240,16 +241,16 @@ end)
 
 function repl.complete(text) return get_complete().candidates(text) end
 
--- (text before the cursor): what the call that begins there still takes, or nil.
+-- hint(text before the cursor): returns the remaining parameters of the call at its end, or nil.
 function repl.hint(text) return get_complete().hint(text) end
 
 local get_help = later(function() return part "prompt.help"(get_reference(), stdlib, names, inspector) end)
 
--- The reference text for a name, a function or an object; or nil, and what there is instead.
+-- Returns the reference text for a name, a function or an object; or nil and a message.
 function repl.help(what, width)
   local help = get_help()
   if type(what) == "string" then
-    -- The user's own, unless it is a name that the reference knows.
+    -- A comment in the user's own code, unless the reference knows the name.
     local text, message = help.text(what, width)
     if text then return text end
     local known = find(what, "^%s*[%a_][%w_.:]*%s*$") and get_expressions().resolve(tokens.scan(what), 1)
@@ -260,7 +261,7 @@ function repl.help(what, width)
   return help.text(what, width)
 end
 
--- (name, width as text), for `.help name`.
+-- help_for(name, width as text): for `.help name`.
 function repl.help_for(name, width)
   local text, message = repl.help(name, tonumber(width))
   return text or message
@@ -281,7 +282,7 @@ local help_value = setmetatable({}, {
   __tostring = function() return GENERAL end,
 })
 
--- Makes `help`, and for a guest `rl`, known, unless the script has one.
+-- Defines `help`, and for a guest `rl`, unless the script has defined it.
 function repl.install()
   if rawget(globals, "help") == nil then locals.publish("help", help_value) end
   if guest then locals.publish("rl", package.loaded.runloop) end

@@ -1,5 +1,5 @@
--- What is known of expressions in a text, for completion. Tables are read raw and no code of the script runs: where a call is in
--- the way, its result is known from the annotations or not at all.
+-- Infers what is known of expressions in a text, for completion. Tables are read raw, and no code of the script runs:
+-- the result of a call is known from its annotations, or not at all.
 
 local locals, reference, stdlib, names = ...
 local type, next, ipairs, rawget, tonumber = type, next, ipairs, rawget, tonumber
@@ -7,10 +7,10 @@ local find, match, sub = string.find, string.match, string.sub
 local getmetatable = debug.getmetatable
 local plain = reference.plain
 
--- What is known of an expression is { value = v }, { class = "runloop.Loop" }, an object that the reference calls so, { entry = e }, a
--- call as the reference has it, or nil.
+-- Knowledge about an expression is { value = v }; or { class = "runloop.Loop" }, an object of a class in the reference;
+-- or { entry = e }, a call in the reference; or nil.
 
--- Calls visit(key, value) for the fields of a value, those that it has by way of __index tables included.
+-- Calls visit(key, value) for the fields of a value, including those inherited through __index tables.
 local function each_field(value, visit)
   local seen, depth = {}, 0
   while value ~= nil and depth < 20 do
@@ -34,7 +34,7 @@ end
 
 local function method() end
 
--- The methods and fields of what is known, as a table, or the value itself.
+-- Returns the methods and fields as a table, or the value itself.
 local function substance(known)
   if not known then return nil end
   if not known.class then return known.value end
@@ -44,7 +44,7 @@ local function substance(known)
   return members
 end
 
--- What is known of a value of an annotated type.
+-- Returns the knowledge about a value of an annotated type.
 local function of_type(kind)
   if not kind then return nil end
   if find(kind, "^string%??$") then return { value = "" } end
@@ -67,7 +67,7 @@ local function field_of(known, key)
   return { value = found }
 end
 
--- What the reference has about a function, and its name.
+-- Returns the entry of a function in the reference, and its name.
 local function entry_of(known)
   if not known then return nil end
   if known.entry then return known.entry, match(known.entry.title, "^[^(]+") end
@@ -75,7 +75,7 @@ local function entry_of(known)
   return name and reference.functions[plain(name)], name or nil
 end
 
--- What a call returns, as far as the annotations say.
+-- Returns the knowledge about a call's result, from its annotations.
 local function result_of(known)
   local entry, name = entry_of(known)
   return of_type(entry and entry.returns[1] or name and stdlib.returns[name])
@@ -83,10 +83,10 @@ end
 
 local STEPS = { ["("] = 1, ["["] = 1, ["{"] = 1, [")"] = -1, ["]"] = -1, ["}"] = -1 }
 
--- How much deeper a token leads: 1 for a bracket that opens, -1 for one that closes, 0 for all else.
+-- Returns the change of depth at a token: 1 for an opening bracket, -1 for a closing one, 0 for other tokens.
 local function step_of(token) return token.kind == "operator" and STEPS[token.text] or 0 end
 
--- The place of the bracket that belongs to the one at a place, in a direction.
+-- Returns the place of the matching bracket, in a direction.
 local function partner(found, at, step)
   local depth = 0
   while found[at] do
@@ -106,7 +106,8 @@ end
 
 local resolve
 
--- A value that is written down: a name, a string, something in parentheses. Returns what is known and the next place.
+-- Resolves a primary expression: a name, a string, or an expression in parentheses. Returns the knowledge and the next
+-- place.
 local function primary(found, at, scope)
   local token = found[at]
   if not token then return nil, at end
@@ -124,7 +125,8 @@ local function primary(found, at, scope)
   return value ~= nil and { value = value } or nil, at + 1
 end
 
--- An expression of names, fields, constant keys and calls that begins at a place and, if that is given, ends at another.
+-- Resolves an expression of names, fields, constant keys and calls that begins at a place, and ends at `last_place` if
+-- that is given.
 function resolve(found, at, scope, last_place)
   local known
   known, at = primary(found, at, scope)
@@ -152,14 +154,14 @@ function resolve(found, at, scope, last_place)
   end
 end
 
--- Where the expression begins that ends at a place; nil if it is none.
+-- Returns where the expression begins that ends at a place; nil if there is none.
 local function beginning(found, at)
   while at >= 1 do
     local token = found[at]
     if step_of(token) < 0 then
       at = partner(found, at, -1)
       if not at then return nil end
-      -- What stands before a bracket belongs to it, unless that is a parenthesis around an expression.
+      -- The tokens before a bracket belong to the expression, unless the bracket is a parenthesis around it.
       local before = found[at - 1]
       local follows = before and (before.kind == "name" or before.kind == "string" or step_of(before) < 0)
       if not follows then return token.text == ")" and at or nil end
@@ -179,7 +181,7 @@ local function beginning(found, at)
   end
 end
 
--- The locals of the text before the cursor, whose blocks are open: by name, { known }.
+-- The locals of the open blocks before the cursor: { known } by name.
 local OPENS = { ["function"] = true, ["do"] = true, ["then"] = true, ["repeat"] = true }
 local CLOSES = { ["end"] = true, ["until"] = true, ["elseif"] = true, ["else"] = true }
 
@@ -213,7 +215,7 @@ local function locals_of(found)
     elseif word == "local" then
       local list, after = names_at(at + 1)
       local known
-      -- A name is not known before its statement is over.
+      -- A name is visible only after its statement.
       if found[after] and found[after].text == "=" then
         if not found[after + 1] then break end
         known = resolve(found, after + 1, flat())

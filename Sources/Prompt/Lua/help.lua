@@ -1,5 +1,5 @@
--- What `help` and `.help` say. Called with the reference, the texts about Lua's own library, and what finds the names of
--- functions and kinds of objects.
+-- The texts of `help` and `.help`. The chunk is called with the reference, the texts about Lua's own library, and
+-- functions that find the names of functions and of kinds of objects.
 
 local reference, stdlib, names, inspector = ...
 local functions, classes, plain = reference.functions, reference.classes, reference.plain
@@ -12,7 +12,7 @@ local help = {}
 
 local function starts_with(text, start) return sub(text, 1, #start) == start end
 
--- Breaks a paragraph between words. `head` stands before the first line, as it is, and `indent` before the others.
+-- Wraps a paragraph. `head` comes before the first line, unchanged, and `indent` before the others.
 local function wrap(text, width, indent, head)
   local lines, line = {}, head or ""
   local is_fresh = true
@@ -89,7 +89,7 @@ local function render(entry, width)
   return concat(out, "\n")
 end
 
--- The first sentence of a text.
+-- Returns the first sentence of a text.
 local function meaning(entry)
   local first = {}
   for _, line in ipairs(entry.text) do
@@ -100,7 +100,7 @@ local function meaning(entry)
   return match(text, "^(.-%.)%s") or text
 end
 
--- One line for each of some entries.
+-- Returns a list with a line for each entry.
 local function list(entries, width)
   sort(entries, function(a, b) return a.title < b.title end)
   local out, seen = {}, {}
@@ -114,7 +114,7 @@ local function list(entries, width)
   return concat(out, "\n")
 end
 
--- Calls that begin, or end, with something.
+-- Returns the calls for which `fits` is true.
 local function calls(fits)
   local found = {}
   for key, entry in next, functions do
@@ -123,7 +123,7 @@ local function calls(fits)
   return found
 end
 
--- What a class is, its fields and its calls.
+-- Describes a class with its fields and calls.
 local function about_class(class, width)
   local text, key = concat(classes[class].text, " "), plain(class)
   local out = { (gsub(class, "^runloop%.", "")) }
@@ -135,7 +135,7 @@ local function about_class(class, width)
   return concat(out, "\n\n")
 end
 
--- The functions of a module and its classes, a line each.
+-- Lists the functions of a module and its classes, one line each.
 local function about_module(name, width)
   local found = calls(function(other) return match(other, "^(.*)[.][^.:]+$") == name end)
   local out, kinds = { "runloop." .. name, list(found, width) }, {}
@@ -148,7 +148,7 @@ local function about_module(name, width)
   return concat(out, "\n\n")
 end
 
--- The comment above a function in its file.
+-- Returns the comment above a function in its file.
 local function own_comment(info)
   if sub(info.source, 1, 1) ~= "@" or info.linedefined < 1 then return nil end
   local file = open(sub(info.source, 2), "r")
@@ -185,17 +185,18 @@ local function library(name, width)
   return #found > 0 and list(found, width) or nil
 end
 
--- The call that a name means, `rl.sleep`, `sleep`, `net.connect` or `timer.fire` for example; nil if there is none.
+-- Returns the call that a name stands for, such as `rl.sleep`, `sleep`, `net.connect` or `timer.fire`; nil if there is
+-- none.
 local function call_named(key)
   local member = gsub(key, "[.]([^.:]+)$", ":%1")
   local entry = functions[key] or functions["rl." .. key] or functions[member] or functions[(gsub(key, "^rl[.:]", ""))]
   if entry or not find(key, "[.:]") then return entry end
-  -- `stream:read` is that of whatever module has it; of several, they are listed.
+  -- `stream:read` stands for the method in any module; if several have it, they are listed.
   local found = calls(function(other) return sub(other, -#key - 1) == "." .. key or sub(other, -#key - 1) == "." .. member end)
   return #found == 1 and found[1] or nil, found
 end
 
--- The text for a name, a function, an object or a module; or nil, and what there is instead.
+-- Returns the text for a name, a function, an object or a module; or nil and a message.
 function help.text(what, width)
   width = width and width > 20 and width - 1 or 79
   local class = type(what) ~= "string" and names.class(what)
@@ -234,7 +235,7 @@ function help.text(what, width)
   end
   if #found == 1 then return render(found[1], width) end
   if #found > 0 then return list(found, width) end
-  -- A field of some options: `help "rl.timer.tolerance"`, `help "tolerance"`.
+  -- A field of options: `help "rl.timer.tolerance"`, `help "tolerance"`.
   local last = match(name, "([%w_]+)$")
   local owner = match(key, "^(.-)%.?[%w]+$")
   local out, seen = {}, {}

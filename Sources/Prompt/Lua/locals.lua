@@ -1,5 +1,5 @@
--- Compiles entries so that their locals stay. Called with the tokens, and with true for the prompt of a guest, which leaves the
--- globals alone.
+-- Compiles entries so that their locals stay. The chunk is called with the tokens, and with true for the prompt of a
+-- guest, which does not change the globals.
 
 local tokens, guest = ...
 local scan = tokens.scan
@@ -13,31 +13,31 @@ local globals = _G
 
 local locals = {}
 
--- An entry's top-level locals live on as upvalues: behind each `local` statement a call is inserted whose argument, a function
--- that mentions the new variables, has them as upvalues. A later entry that mentions them is compiled inside a function with
--- locals of these names, and its upvalues are joined to the kept ones. So closures, assignments and shadowing are what they
--- would be if all entries stood in one block.
+-- An entry's top-level locals live on as upvalues. A call is inserted after each `local` statement; its argument is a
+-- function that mentions the new variables, and so has them as upvalues. A later entry that mentions them is compiled
+-- inside a function with locals of the same names, and its upvalues are joined to the kept ones. So closures,
+-- assignments and shadowing work as if all entries were in one block.
 
-local variables = {}  -- by name: { fn, index, constant }
-local to_close = {}   -- values of <close> variables: they are closed when the session ends
-local kept = {}       -- what the entry that is being compiled declares, by number
+local variables = {}  -- { fn, index, constant } by name.
+local to_close = {}   -- The values of <close> variables, which are closed when the session ends.
+local kept = {}       -- The variables that the current entry declares, by number.
 
 local KEEP = "_rlhost_keep"
 
--- In front of an entry: where something is to be closed, even if that is nothing, `return f()` is no tail call. So what the entry calls
--- finds the entry's place.
+-- Inserted before an entry. A variable to be closed, even if it is nil, prevents that `return f()` becomes a tail call.
+-- So tracebacks of called functions show the entry.
 local STAY = "local _rlhost_entry <close> = nil "
 
 local function load_staying(head, body, chunk)
   local fn = load(head .. STAY .. body, chunk, "t")
-  -- Without it, when there is no room for one more variable.
+  -- Compiles without the prefix if the function has no room for one more variable.
   if fn then return fn end
   return load(head .. body, chunk, "t")
 end
 
-local published = {}  -- by name: the variable
+local published = {}  -- The variables by name.
 
--- A name that the prompt gives a value: a global, or, for a guest, a local of its own unless there is such a global.
+-- Gives a value to a name of the prompt: a global; or, for a guest, a local unless there is such a global.
 function locals.publish(name, value)
   if not guest then return rawset(globals, name, value) end
   local variable = variables[name]
@@ -62,7 +62,7 @@ local function keep(number, fn)
     if at then
       value = select(2, getupvalue(fn, at))
     else
-      -- A constant that the compiler has put in place of the variable.
+      -- The variable is a constant that the compiler has replaced by its value.
       value = select(i, fn())
     end
     if variable.closes and value then
@@ -89,7 +89,7 @@ local OPENS = { ["function"] = true, ["do"] = true, ["repeat"] = true, ["if"] = 
 local CLOSES = { ["end"] = true, ["until"] = true }
 local BRACKETS = { ["("] = 1, ["["] = 1, ["{"] = 1, [")"] = -1, ["]"] = -1, ["}"] = -1 }
 
--- The text with calls that keep the top-level locals, and whether there are any.
+-- Returns the text with calls that keep the top-level locals, and whether there are any.
 local function with_keeping(text, tokens)
   kept = {}
   local pieces, written = {}, 1
@@ -105,7 +105,7 @@ local function with_keeping(text, tokens)
     local names = {}
     for i = 1, #declared do names[i] = declared[i].name end
     kept[#kept + 1] = declared
-    -- At the end a comment may stand before.
+    -- The end of the text may be inside a comment, so a line break comes first.
     pieces[#pieces + 1] = format("%s;%s(%d,function() return %s end);", position > #text and "\n" or " ", KEEP, #kept,
       concat(names, ","))
     declared = {}
@@ -164,7 +164,7 @@ local function with_keeping(text, tokens)
   return concat(pieces), #kept > 0
 end
 
--- Lua has no more room for variables than this in a function.
+-- The number of names that fit safely: Lua allows 200 local variables in a function.
 local MOST_NAMES = 190
 
 local function bind(source, tokens, body, chunk)
@@ -204,7 +204,7 @@ local function forms(text)
   return "return " .. text, text
 end
 
--- A short string goes on in the next line only behind a backslash, or \z and blanks.
+-- A short string continues in the next line only after a backslash, or after \z and blanks.
 local function wants_more(message, text)
   if sub(message, -5) ~= "<eof>" then return false end
   if not find(message, "unfinished string", 1, true) then return true end
@@ -215,8 +215,8 @@ local function wants_more(message, text)
   return backslashes and #backslashes % 2 == 1 or find(last.text, "\\z%s*$") ~= nil
 end
 
--- An entry read as an expression, otherwise as statements: its function and the source that was read; or nil, what is wrong with
--- it, and whether it is only not finished.
+-- Reads an entry as an expression, or else as statements. Returns its function and the source; or nil, the error, and
+-- whether the entry is only unfinished.
 local function read(text, chunk)
   local expression, statement = forms(text)
   local fn, message = load_staying("", expression, chunk)
@@ -229,10 +229,10 @@ local function read(text, chunk)
   return nil, message, is_incomplete or wants_more(message, text)
 end
 
--- Whether an entry is wrong only because it is not finished.
+-- Returns whether an entry is wrong only because it is unfinished.
 function locals.is_incomplete(text) return select(3, read(text, "=stdin")) == true end
 
--- An entry as it can stand among others in a file: what only has a value is printed there.
+-- Returns an entry in the form that a file needs: an expression becomes a call of print.
 function locals.statement(text)
   local expression, statement = forms(text)
   local values = match(statement or expression, "^%s*return%f[^%w_](.*)$")
@@ -241,7 +241,7 @@ function locals.statement(text)
   return values == "" and "-- return" or "print(" .. values .. (find(values, "--", 1, true) and "\n" or "") .. ")"
 end
 
--- A function that runs an entry, whose chunk has a name; or nil and what is wrong with it.
+-- Returns a function that runs an entry as a chunk of the given name; or nil and the error.
 function locals.compile(text, chunk)
   local fn, source = read(text, chunk)
   if not fn then return nil, source end
@@ -255,11 +255,11 @@ function locals.compile(text, chunk)
   if find(why, "attempt to assign to const variable", 1, true) or find(why, "locals of earlier entries", 1, true) then
     return nil, why
   end
-  -- A goto that the inserted calls are in the way of: then without keeping anything.
+  -- If the inserted calls break a goto, compiles without keeping anything.
   return bind(source, tokens, source, chunk) or fn
 end
 
--- The value of a kept local, or of a global; read raw.
+-- Returns the value of a kept local, or of a global, read raw.
 function locals.value(name)
   local variable = variables[name]
   if variable then
@@ -274,7 +274,7 @@ function locals.each(visit)
   for name in next, variables do visit(name) end
 end
 
--- Closes what <close> variables hold, last one first. Returns messages of those that failed.
+-- Closes the values of <close> variables, the last one first. Returns the messages of those that failed.
 function locals.close()
   local messages = {}
   for i = #to_close, 1, -1 do

@@ -1,5 +1,5 @@
--- What the functions and objects of the library, its modules and of Lua are called. Called with the internals, the texts about Lua's own
--- library, and what gives the reference.
+-- Finds the names of functions and objects of the library, its modules and Lua. The chunk is called with the internals,
+-- the texts about Lua's own library, and a function that returns the reference.
 
 local internals, stdlib, get_reference = ...
 local type, next, pcall, ipairs, rawget, rawequal = type, next, pcall, ipairs, rawget, rawequal
@@ -9,14 +9,14 @@ local globals, package, io = _G, package, io
 
 local KINDS = { "loop", "timer", "source", "fd_port", "observer", "request", "task", "thread", "port", "message_port",
   "remote_port", "condition" }
--- Kinds of modules, and what the reference calls them.
+-- Kinds of objects in modules, with their classes in the reference.
 local MODULE_KINDS = { stream = "runloop.net.Stream", listener = "runloop.net.Listener", datagram = "runloop.net.Datagram",
   signal = "runloop.process.Signal" }
 local LIBRARIES = { "string", "table", "math", "os", "io", "debug", "coroutine", "utf8", "package" }
 
 local names = {}
 
--- The methods of a kind of objects, by the name without `_` too; nil if there is no such kind.
+-- Returns the methods of a kind of objects, also for a name without `_`; nil if there is no such kind.
 function names.methods(kind)
   if kind == "file" then
     local methods = getmetatable(io.stdout)
@@ -31,13 +31,14 @@ function names.methods(kind)
   return found and methods or nil
 end
 
--- Objects that are tables of Lua: by their metatables, the name of the class and its methods.
+-- Objects that are Lua tables: the name of the class and its methods, by metatable.
 local function written_classes()
   local misuse = package.loaded["runloop.misuse"]
   return type(misuse) == "table" and misuse.classes or {}
 end
 
--- The class of one of our objects that is no part of the library itself, as the reference calls it: "runloop.net.Stream".
+-- Returns the class of one of our objects that is not part of the library itself, as in the reference:
+-- "runloop.net.Stream".
 function names.class(value)
   if type(value) == "userdata" then return MODULE_KINDS[internals.kind(value)] end
   local metatable = type(value) == "table" and getmetatable(value)
@@ -45,7 +46,7 @@ function names.class(value)
   return class and class.name
 end
 
--- "net" for the module `runloop.net`; nil for what is none.
+-- Returns "net" for the module `runloop.net`; nil if the value is not a module.
 function names.module(value)
   if type(value) ~= "table" then return nil end
   for _, name in ipairs(get_reference().modules) do
@@ -53,16 +54,16 @@ function names.module(value)
   end
 end
 
--- The name of a table's field that has this value.
+-- Returns the name of the field of a table that has this value.
 local function in_table(holder, value)
   if type(holder) ~= "table" then return nil end
   for key, field in next, holder do
-    -- The last results are no names.
+    -- The variables of the last results do not count as names.
     if rawequal(field, value) and type(key) == "string" and not find(key, "^_") then return key end
   end
 end
 
--- The name of a function that one of several tables has: { what stands before the names of its fields, the table }.
+-- Returns the name of a function in one of several tables, each given as { prefix of the names, table }.
 local function among(tables, value)
   for _, entry in ipairs(tables) do
     local key = in_table(entry[2], value)
@@ -70,7 +71,7 @@ local function among(tables, value)
   end
 end
 
--- The same of a list of kinds or libraries, whose tables a function gives.
+-- Does the same for a list of kinds or libraries, whose tables a function returns.
 local function among_all(list, table_of, separator, value)
   for _, name in ipairs(list) do
     local key = in_table(table_of(name), value)
@@ -78,7 +79,7 @@ local function among_all(list, table_of, separator, value)
   end
 end
 
--- The name of a function of a module, or of its objects: "net.connect", "net.stream:read".
+-- Returns the name of a function of a module, or of its objects: "net.connect", "net.stream:read".
 local function name_in_modules(value)
   local reference, methods = get_reference(), {}
   for kind, class in next, MODULE_KINDS do methods[#methods + 1] = { reference.plain(class) .. ":", names.methods(kind) } end
@@ -86,7 +87,7 @@ local function name_in_modules(value)
   return among_all(reference.modules, function(name) return package.loaded["runloop." .. name] end, ".", value) or among(methods, value)
 end
 
--- The name of a function of ours or of Lua's: "rl.sleep", "task:await", "string.rep".
+-- Returns the name of a function of ours or of Lua: "rl.sleep", "task:await", "string.rep".
 local function name_of_function(value)
   local rl = package.loaded.runloop
   local name = type(rl) == "table" and among({ { "rl.", rl }, { "notifications:", rl.notifications }, { "trace.", rl.trace } }, value)
@@ -100,7 +101,7 @@ local function name_of_function(value)
   return name_in_modules(value)
 end
 
--- The same, or the kind of one of our objects; nil: neither.
+-- Returns the name of a function, or the kind of one of our objects; nil for other values.
 function names.of(value)
   if type(value) == "function" then return name_of_function(value) end
   return internals.kind(value)

@@ -1,21 +1,24 @@
--- Reads annotations: what calls there are, what their arguments and results are, and the fields of tables of options. Called
--- with the text of the annotated files, one after the other; returns { functions, classes, aliases, modules … }.
+-- Reads annotations: calls with their arguments and results, and the fields of option tables. The chunk is called with
+-- the texts of the annotated files; it returns { functions, classes, aliases, modules … }.
 
 local find, match, sub, gsub, gmatch = string.find, string.match, string.sub, string.gsub, string.gmatch
 local ipairs, next, sort = ipairs, next, table.sort
 
--- By "rl.sleep", "timer:fire", "net.connect", "net.stream:read": { title, text (lines), params, returns }. Params are { name, type, text }.
+-- Keys such as "rl.sleep", "timer:fire", "net.connect", "net.stream:read"; values { title, text (lines), params,
+-- returns }. Params are { name, type, text }.
 local functions = {}
--- By "runloop.TimerOptions": { fields, text (lines), parents (a type) }. Fields are { name, type, text, optional }.
+-- Keys such as "runloop.TimerOptions"; values { fields, text (lines), parents (a type) }. Fields are { name, type,
+-- text, optional }.
 local classes = {}
--- "net" and so on, beside runloop itself.
+-- The modules besides runloop itself, such as "net".
 local modules = {}
--- By "runloop.Result": the type that it stands for, alternatives with |.
+-- Keys such as "runloop.Result"; the value is the type that it stands for, with alternatives separated by |.
 local aliases = {}
 
 local BRACKETS = { ["("] = 1, ["{"] = 1, ["<"] = 1, ["["] = 1, [")"] = -1, ["}"] = -1, [">"] = -1, ["]"] = -1 }
 
--- The type that a text begins with, and what follows it. Blanks inside of brackets, and behind : and |, belong to it.
+-- Returns the type at the beginning of a text, and the rest. Blanks inside of brackets, and after : and |, belong to
+-- the type.
 local function split_type(text)
   local depth, at = 0, 1
   while at <= #text do
@@ -28,7 +31,7 @@ local function split_type(text)
   return sub(text, 1, at - 1), gsub(sub(text, at + 1), "^%s*#?%s*", "")
 end
 
--- The name of a class in code, as people write it: `runloop.FDPort` is `fd_port`, `Timer` is `timer`.
+-- Returns the name of a class as people write it in code: `fd_port` for `runloop.FDPort`, `timer` for `Timer`.
 local function plain(name) return (gsub(gsub(name:lower(), "^runloop%.", ""), "_", "")) end
 
 local function read_field(line)
@@ -38,12 +41,13 @@ local function read_field(line)
   return { name = optional and sub(name, 1, -2) or name, type = kind, text = text, optional = optional }
 end
 
--- What objects of a class are called in code: `fd_port` those of `runloop.FDPort`.
+-- Returns the name of objects of a class in code: `fd_port` for `runloop.FDPort`.
 local function called(class)
   return (gsub(gsub(match(class, "([^.]+)$"), "^FD", "Fd"), "(%l)(%u)", "%1_%2"):lower())
 end
 
--- The key of a function that is written as `owner.name` or `owner:name`, and its title. `class`: what the owner is annotated as.
+-- Returns the key and title of a function written as `owner.name` or `owner:name`. `class` is the annotated class of
+-- the owner.
 local function name_of(module, class, owner, rest)
   if not class or class == "runloop" then return owner .. rest, owner .. rest end
   if class == module then return class .. rest, owner .. rest end
@@ -97,7 +101,7 @@ local function read(text)
       if owner then
         local key, title = name_of(module, owners[owner], owner, rest)
         local entry = read_function(lines, key, title .. arguments)
-        -- `t.equal`, as everybody calls what the module is.
+        -- `t.equal`: the name that everybody uses for the module.
         if owners[owner] == module then functions[plain(owner .. rest)] = entry end
       end
       lines, class, alias = {}, nil, nil
@@ -110,7 +114,7 @@ read((...))
 
 local reference = { functions = functions, classes = classes, aliases = aliases, modules = modules, plain = plain }
 
--- The classes that a type names, `runloop.Loop?` for example, aliases looked up.
+-- Returns the classes in a type, such as `runloop.Loop?`, with aliases resolved.
 function reference.classes_in(kind, found)
   found = found or {}
   for name in gmatch(kind or "", "[%a_][%w_.]*") do
@@ -120,7 +124,7 @@ function reference.classes_in(kind, found)
   return found
 end
 
--- The texts in quotes that a type allows.
+-- Returns the quoted texts that a type allows.
 function reference.literals(kind, found)
   found = found or {}
   for text in gmatch(kind or "", '"([^"]*)"') do found[#found + 1] = text end
@@ -130,13 +134,13 @@ function reference.literals(kind, found)
   return found
 end
 
--- A type without what is only inside of it: of functions, lists and maps.
+-- Removes the nested parts of a type: those of functions, lists and maps.
 local function outside(kind) return (gsub(gsub(gsub(kind, "fun%b()[^|]*", ""), "table%b<>", ""), "[%w_.]+%[%]", "")) end
 
--- The class that a value of a type has, if it is an object.
+-- Returns the class of a value of a type, if it is an object.
 function reference.class_of(kind) return reference.classes_in((gsub(outside(kind or ""), "%b{}", "")))[1] end
 
--- The fields that are written down in a type: `{ rows: integer?, columns?: integer }`.
+-- Visits the fields of a type written as a table: `{ rows: integer?, columns?: integer }`.
 local function written_fields(kind, add)
   for inside in gmatch(kind, "%b{}") do
     local text = sub(inside, 2, -2)
@@ -155,7 +159,8 @@ local function written_fields(kind, add)
   end
 end
 
--- The fields of the tables that a type allows, those that classes inherit and those that are written down in it; and its first class.
+-- Returns the fields of the tables that a type allows, inherited ones and those written in the type included; and its
+-- first class.
 function reference.fields_of(kind)
   local fields, seen, first = {}, {}, nil
   local function add(field)
@@ -176,7 +181,8 @@ function reference.fields_of(kind)
   return fields, first
 end
 
--- The fields of the options that a call takes as one of its arguments, and their class; if that one is none, of the first that is.
+-- Returns the fields of a call's option table at a position, and their class; if that argument has none, those of the
+-- first argument that has.
 function reference.options_of(entry, position)
   for pass = position and 0 or 1, #entry.params do
     local param = entry.params[pass == 0 and position or pass]
@@ -197,13 +203,14 @@ function reference.each_member(class, visit)
   for _, field in ipairs(reference.fields_of(class)) do visit(field.name, nil, field.type) end
 end
 
--- The class that a name means: the whole of it, or its end, as `stream` and `Stream` are that of `runloop.net.Stream`.
+-- Returns the class that a name stands for: the whole name, or its end. `stream` and `Stream` stand for
+-- `runloop.net.Stream`.
 function reference.class_named(name)
   local key, found = plain(name), nil
   for class in next, classes do
     local own = plain(class)
     if own == key then return class end
-    -- One of the library itself before those of modules, and in one order.
+    -- Prefers a class of the library itself to those of modules, and then the first in the alphabet.
     if sub(own, -#key - 1) == "." .. key and (not found or class < found) then found = class end
   end
   return found

@@ -1,5 +1,5 @@
--- The source of functions, and modules that are loaded anew while the program goes on. Called with the texts of entries by the names of
--- their chunks, what makes texts harmless, and what gives the text of a part of ours.
+-- Shows the source of functions, and loads modules again while the program runs. The chunk is called with the texts of
+-- entries by chunk name, a function that removes control characters, and one that returns the text of one of our parts.
 
 local entries, harmless, text_of_part = ...
 local type, next, pcall, rawget, rawset, tostring, setmetatable = type, next, pcall, rawget, rawset, tostring, setmetatable
@@ -11,8 +11,8 @@ local sources = {}
 
 -- Source ----------------------------------------------------------------------------------------------------------------
 
--- What is built in has no file, and all of it has the same name. Its module is the one that has a function of that name in that line:
--- one of those that are loaded, or a part of the library itself.
+-- Built-in code has no file, and all of it has the same chunk name. The module of a function is the one that has a
+-- function of that name in that line: one of the loaded modules, or a part of the library itself.
 local PARTS = { "prelude", "notifications", "channels", "pool", "shutdown", "timing" }
 
 local function built_in(info, name)
@@ -35,7 +35,7 @@ local function built_in(info, name)
   return nil, format("it is built in%s", name and ": " .. name .. "? says what it does" or "")
 end
 
--- The text that a function is in, and where that is from; or nil, and why it cannot be had.
+-- Returns the text that contains a function, and its origin; or nil and the reason.
 local function text_of(info, name)
   local source = info.source
   if source == "=[rlhost]" then return built_in(info, name) end
@@ -52,13 +52,13 @@ local function text_of(info, name)
   return source, info.short_src
 end
 
---- The source of a function, below its place; or nil, and why there is none. `name`: of one of ours.
+--- Returns the source of a function, after its place; or nil and the reason. `name` is set for one of our functions.
 function sources.text(fn, name)
   local misuse = package.loaded["runloop.misuse"]
   fn = type(misuse) == "table" and misuse.originals[fn] or fn
   local info = getinfo(fn, "S")
   local _, inner = getupvalue(fn, 1)
-  -- One of ours in a frame of C.
+  -- A function of ours inside a C function.
   if info.what == "C" and name and type(inner) == "function" then info = getinfo(inner, "S") end
   if info.what == "C" then return nil, "it is a function of C: there is no source here" end
   local text, place = text_of(info, name)
@@ -75,9 +75,9 @@ function sources.text(fn, name)
   return format("-- %s:%d\n%s", place, info.linedefined > 0 and info.linedefined or 1, concat(lines, "\n"))
 end
 
--- Loading anew ----------------------------------------------------------------------------------------------------------
+-- Loading again -------------------------------------------------------------------------------------------------------
 
--- What takes the place of what: new functions with the old ones, and which old variable each variable of theirs becomes.
+-- Maps old functions to the new ones that replace them, and each variable of the new functions to an old variable.
 local Change = {}
 Change.__index = Change
 
@@ -96,7 +96,7 @@ function Change:note(new, old)
     if not name then break end
     local before = old and known[name]
     if type(value) == "function" then
-      -- One that the module keeps to itself.
+      -- A local function of the module.
       local other = before and before[2]
       if getinfo(value, "S").what ~= "C" then self:note(value, type(other) == "function" and other or nil) end
     elseif before and name ~= "_ENV" and type(before[2]) ~= "function" then
@@ -124,7 +124,7 @@ function Change:merge(old, new)
   if type(meta) == "table" and type(new_meta) == "table" then self:merge(meta, new_meta) end
 end
 
--- Functions that share a variable go on sharing it, the new ones among them too.
+-- Functions that share a variable continue to share it, including new functions.
 function Change:join()
   local joins = {}
   for _, fn in next, self.functions do
@@ -137,8 +137,8 @@ function Change:join()
   for _, join in next, joins do upvaluejoin(join[1], join[2], join[3], join[4]) end
 end
 
---- Runs a module's file again, and puts its functions in the place of the old ones, in the table that everybody has. Variables and
---- fields that are no functions stay as they are. Answers what it has done; or nil, and why nothing has changed.
+--- Runs a module's file again, and replaces its functions in the table that all users share. Variables, and fields that
+--- are not functions, keep their values. Returns what has changed; or nil and the reason why nothing has.
 function sources.reload(name)
   local old = package.loaded[name]
   if old == nil then return nil, format("no module '%s' is loaded", name) end

@@ -1,4 +1,5 @@
--- Lua's own library in a line each, for `help`, and what its functions return, for completion.
+-- Describes Lua's own library, one line for each function, for `help`; and gives the results of its functions, for
+-- completion.
 
 local texts, arguments, returns = {}, {}, {}
 

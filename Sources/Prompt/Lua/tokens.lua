@@ -1,4 +1,4 @@
--- Cuts Lua text into tokens, finished or not. Called with the keywords of Lua.
+-- Divides Lua text into tokens; the text may be unfinished. The chunk is called with the keywords of Lua.
 
 local KEYWORDS = ...
 
@@ -6,15 +6,16 @@ local find, match, sub, byte = string.find, string.match, string.sub, string.byt
 
 local OPERATORS = { "...", "..", "==", "~=", "<=", ">=", "//", "::", "<<", ">>" }
 
--- The tokens of a text, finished or not: { kind, text, first, last, open }. Comments are left out; an open one at the end
--- is a token of kind "comment", so that nothing is completed in it.
+-- Returns the tokens of a text: { kind, text, first, last, open }. Comments are left out. An open comment at the end is
+-- a token of kind "comment", so that nothing is completed in it.
 local function scan(text)
   local tokens, at, size = {}, 1, #text
   local function add(kind, last, open)
     tokens[#tokens + 1] = { kind = kind, text = sub(text, at, last), first = at, last = last, open = open }
     at = last + 1
   end
-  -- A long bracket that begins at `from`; its last byte, and whether the end is missing. nil: there is none.
+  -- Returns the last byte of the long bracket that begins at `from`, and whether its end is missing; nil if there is
+  -- none.
   local function long_bracket(from)
     local level = match(text, "^%[(=*)%[", from)
     if not level then return nil end
@@ -45,7 +46,7 @@ local function scan(text)
         local c = byte(text, last)
         if c == first or c == 10 then break end
         if c == 92 and byte(text, last + 1) == 122 then
-          last = find(text, "%S", last + 2) or size + 1  -- \z: line breaks among the blanks do not count
+          last = find(text, "%S", last + 2) or size + 1  -- \z: line breaks among the blanks do not count.
         else
           last = last + (c == 92 and 2 or 1)
         end

@@ -1,9 +1,9 @@
 public import Linux
 
-/// Entries, the oldest first, in memory and if wanted in a file.
+/// A list of entries, the oldest first, in memory and optionally in a file.
 ///
-/// The file belongs to all sessions, the list to this one: entries that other sessions add while this one runs are
-/// seen by the next one.
+/// All sessions share the file. The list belongs to this session: the next session sees entries that other sessions add
+/// now.
 public struct History {
     /// How many entries are kept, in memory and in the file.
     public let limit: Int
@@ -11,8 +11,7 @@ public struct History {
     /// The file that entries are appended to; nil keeps them in memory only.
     public let file: HistoryFile?
 
-    /// Why the file could not be read or written, the last time that it was tried. The entry is in memory anyway, and
-    /// what could not be written is tried again with the next entry.
+    /// The error of the last access to the file. The entry is in memory anyway; the next entry tries again to write it.
     public private(set) var failure: SystemError?
 
     /// How many entries were cut from the file because it had many more than the limit.
@@ -21,7 +20,7 @@ public struct History {
     private var entries: [String] = []
     private var unwritten: [String] = []
 
-    /// How many entries are kept if nothing else is said.
+    /// The number of entries kept by default.
     public static let standardLimit = 10_000
 
     /// A history without a file. A limit below 1 counts as 1.
@@ -60,7 +59,7 @@ public struct History {
             return
         }
         entries.append(entry)
-        // Cut in portions: removing the first of 10,000 for each new one would make adding O(n).
+        // Removes entries in portions: removing the first of 10,000 for each new one would make adding O(n).
         if entries.count >= limit + max(limit / 8, 1) { entries.removeFirst(entries.count - limit) }
         guard let file else { return }
         unwritten.append(entry)

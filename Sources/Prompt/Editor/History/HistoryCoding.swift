@@ -1,8 +1,8 @@
-/// How an entry is written as one line of text.
+/// Encodes an entry as one line of text.
 ///
 /// A line holds one entry in UTF-8. `\n` stands for a line break, `\\` for a backslash, `\xHH` for any other control
-/// character; a backslash before anything else stands for itself. So most entries look in the file as they were typed,
-/// and every line, even one written by hand or cut short, can be read as something.
+/// character; a backslash before anything else stands for itself. So most entries look in the file as they were typed.
+/// Every line is valid, even one written by hand or cut short.
 enum HistoryCoding {
     /// The line for an entry, its `\n` included. O(n).
     static func encode(_ entry: String) -> [UInt8] {

@@ -3,41 +3,41 @@ public import Linux
 
 /// A file of entries that several sessions append to at once.
 ///
-/// Appending is one `write` on a descriptor opened with `O_APPEND`, under an exclusive `flock` of the file, so that
-/// nobody appends to a file that is just being replaced. Shortening writes a new file and renames it over the old one.
-/// Whoever has got the lock looks whether the path still names the file that was locked, and starts again if not.
-/// A process may be killed at any moment: what was appended before stays whole. The kernel cuts a `write` of a process
-/// that is killed short, between two pages: what it leaves of a line is no entry, and the next append takes it away. A
-/// last line that ends elsewhere was written by hand, and is ended by the next append.
+/// Appending is one `write` on a descriptor opened with `O_APPEND`, under an exclusive `flock` of the file, so that no
+/// session appends to a file that another one is replacing. Shortening writes a new file and renames it over the old
+/// one. After locking, a session checks that the path still names the locked file, and starts again if not. A process
+/// may be killed at any moment; earlier entries stay whole. If a process is killed during a `write`, the kernel may
+/// stop between two pages. The next append removes the rest of such a line. A last line that ends elsewhere was written
+/// by hand; the next append adds its line break.
 ///
 /// `flock` is not reliable on some network file systems; there two sessions that shorten at once may lose entries.
 public struct HistoryFile: Sendable {
-    /// Where the file is; it and its directory need not exist yet.
+    /// The path of the file. It and its directory need not exist.
     public let path: String
 
-    /// Entries that would take more bytes than this are not written.
+    /// The size in bytes of the longest entry that is written.
     public static let longestEntry = 1 << 20
 
-    /// How much of the end of a file is read, in bytes, however large it has become.
+    /// The number of bytes that are read from the end of a file of any size.
     static let longestRead = 64 << 20
 
-    /// How long a lock is waited for, in milliseconds, before appending fails. It is held for less than one
-    /// millisecond, unless its holder was stopped.
+    /// Milliseconds to wait for the lock before appending fails. It is held for less than one millisecond, unless its
+    /// holder was stopped.
     static let patience = 100
 
     private let followsLinks: Bool
 
-    /// - Parameter followsLinks: those that the user owns, as where the user has chosen the path.
+    /// - Parameter followsLinks: Whether to follow links that the user owns, as when the user has chosen the path.
     public init(path: String, followsLinks: Bool = true) {
         self.path = path
         self.followsLinks = followsLinks
     }
 
-    /// Reads all entries, the oldest first, without those that repeat the one before. A file that does not exist has
-    /// none. O(n).
+    /// Reads all entries, the oldest first. Skips an entry that repeats the one before. A missing file has no entries.
+    /// O(n).
     public func load() throws(SystemError) -> [String] { Self.entries(try contents()) }
 
-    /// Appends one entry. Creates the file with mode 0600 and its directory with mode 0700 where they are missing.
+    /// Appends one entry. If the file or its directory is missing, creates it with mode 0600 or 0700.
     public func append(_ entry: String) throws(SystemError) {
         let line = HistoryCoding.encode(entry)
         guard line.count <= Self.longestEntry else { return }
@@ -50,15 +50,16 @@ public struct HistoryFile: Sendable {
         let written = bytes.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
         guard written != bytes.count else { return }
         let error = written < 0 ? errno : ENOSPC
-        // A full disk takes a part of a line; without the rest it would be read as an entry nobody made.
+        // A full disk stores only part of a line, which would be read as an entry that nobody typed.
         if written > 0 { _ = ftruncate(descriptor, off_t(end)) }
         throw SystemError("write", path, errno: error)
     }
 
-    /// Shortens the file to its newest `limit` entries once it has a quarter more than that. Returns whether it had. O(n).
+    /// Shortens the file to its newest `limit` entries once it has a quarter more than that. Returns whether it was
+    /// shortened. O(n).
     @discardableResult
     public func compact(limit: Int) throws(SystemError) -> Bool {
-        // Most files are short, and need no lock to see that.
+        // Most files are short; no lock is needed to find that out.
         guard try contents().count(where: { $0 == 0x0A }) > limit + limit / 4 else { return false }
         let (file, _) = try openLocked(creating: false)
         let entries = Self.entries(try read(file.number)).suffix(limit)
@@ -72,7 +73,7 @@ extension HistoryFile {
         SystemError(call, path ?? self.path, errno: errno)
     }
 
-    /// A pipe would be waited for, and a device may never end.
+    /// Opening a pipe would block, and a device may never end.
     private func checkKind(_ descriptor: Int32) throws(SystemError) {
         var information = stat()
         guard fstat(descriptor, &information) == 0 else { throw failure("stat") }
@@ -81,13 +82,14 @@ extension HistoryFile {
         }
     }
 
-    /// How many bytes at the end of a file are what a killed process has left of a line: 0 unless it ends between two pages.
+    /// Returns how many bytes at the end of a file are the rest of a line that a killed process has written: 0 unless
+    /// the file ends between two pages.
     ///
-    /// - Parameter bytes: the end of the file, or all of it.
+    /// - Parameter bytes: The end of the file, or all of it.
     private static func remains(_ bytes: [UInt8], fileSize: Int) -> Int {
         guard fileSize % sysconf(Int32(_SC_PAGESIZE)) == 0 else { return 0 }
         let count = bytes.reversed().prefix { $0 != 0x0A }.count
-        // Longer ones are none of ours.
+        // We never write longer lines.
         return count < longestEntry ? count : 0
     }
 
@@ -100,7 +102,7 @@ extension HistoryFile {
         return entries
     }
 
-    /// Takes away what a killed process has left of a line. Returns how many bytes. The file has to be locked.
+    /// Removes such a rest from the file. Returns the number of bytes. The file has to be locked.
     private func removeRemains(_ descriptor: Int32, _ size: Int) throws(SystemError) -> Int {
         guard size > 0, size % sysconf(Int32(_SC_PAGESIZE)) == 0 else { return 0 }
         let start = max(0, size - Self.longestEntry)
@@ -112,7 +114,7 @@ extension HistoryFile {
         return remains
     }
 
-    // What is to be read of the file; nothing if there is none.
+    // Returns the bytes to read; empty if there is no file.
     private func contents() throws(SystemError) -> [UInt8] {
         let descriptor = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
         guard descriptor >= 0 else {
@@ -139,7 +141,7 @@ extension HistoryFile {
             bytes.append(contentsOf: buffer[..<count])
         }
         bytes.removeLast(Self.remains(bytes, fileSize: start + bytes.count))
-        // A line whose beginning was left out is no entry.
+        // The first line is incomplete, because its beginning was not read.
         if start > 0, let end = bytes.firstIndex(of: 0x0A) { bytes.removeFirst(end + 1) }
         return bytes
     }
@@ -161,7 +163,8 @@ extension HistoryFile {
             var mine = stat()
             var named = stat()
             guard fstat(file.number, &mine) == 0 else { throw failure("stat") }
-            // Another session may have replaced the file between open and lock; its lock is worth nothing then.
+            // Another session may have replaced the file between open and lock. The lock then protects the old file
+            // only.
             if stat(path, &named) == 0, mine.st_ino == named.st_ino, mine.st_dev == named.st_dev {
                 if mine.st_mode & 0o077 != 0 { _ = fchmod(file.number, 0o600) }
                 return (file, Int(mine.st_size))

@@ -1,18 +1,18 @@
 /// An incremental search through the history, from where it began towards older or newer entries.
 struct Search {
-    /// What is looked for, in UTF-8. Without capital letters in it, those of the entries count as small ones.
+    /// The text to find, in UTF-8. If it has no capital letters, the search ignores case.
     private(set) var query = ""
     private(set) var goesForward: Bool
     private(set) var hasFailed = false
 
-    /// The entry that was found: its position in the history, and the offset of the match in UTF-8 bytes.
+    /// The match: the entry's position in the history, and the offset in UTF-8 bytes.
     private(set) var match: (position: Int, offset: Int)?
 
-    /// Where the search began: what Control-G brings back.
+    /// The text at the beginning of the search, which Control-G restores.
     let origin: TextBuffer
     let originPosition: Int
 
-    // What each typed character changed, for Backspace.
+    // The state before each typed character, for Backspace.
     private var steps: [(query: String, match: (position: Int, offset: Int)?, hasFailed: Bool)] = []
 
     init(forward: Bool, origin: TextBuffer, position: Int) {
@@ -21,28 +21,28 @@ struct Search {
         originPosition = position
     }
 
-    /// What is shown instead of the prompt.
+    /// The text that is shown in place of the prompt.
     var prompt: String {
         "\(hasFailed ? "failed " : "")\(goesForward ? "forward" : "reverse") search '\(visibleQuery)': "
     }
 
     private var visibleQuery: String { Cell.cells(query).map(\.text).joined() }
 
-    /// Adds to the query and goes on from the current match, which may still be right. False if nothing matches.
+    /// Extends the query, and searches from the current match, which may still fit. Returns false if nothing matches.
     mutating func append(_ text: String, in history: History) -> Bool {
         steps.append((query, match, hasFailed))
         query += text
         return find(from: match?.position ?? start, in: history)
     }
 
-    /// Takes the last addition back. False if the query is empty.
+    /// Undoes the last extension. Returns false if the query is empty.
     mutating func removeLast() -> Bool {
         guard let step = steps.popLast() else { return false }
         (query, match, hasFailed) = step
         return true
     }
 
-    /// Looks for the next match in a direction. False if there is none; the match stays.
+    /// Searches for the next match in a direction. Returns false if there is none; the old match stays.
     mutating func again(forward: Bool, in history: History) -> Bool {
         goesForward = forward
         guard let match else { return query.isEmpty || find(from: start, in: history) }
@@ -60,7 +60,7 @@ struct Search {
     private mutating func find(from position: Int, in history: History) -> Bool {
         let step = goesForward ? 1 : -1
         var position = position
-        // The same text again would look as if nothing had happened.
+        // Showing the same text again would look as if nothing had happened.
         let current = match.map { history[$0.position] }
         let isStaying = match?.position == position
         while position >= 0, position < history.count {
@@ -78,7 +78,7 @@ struct Search {
 }
 
 extension String {
-    /// Where a text occurs first, in UTF-8 bytes. O(n · m), with a fast first byte.
+    /// Returns where a text first occurs, in UTF-8 bytes. O(n · m), with a fast search for the first byte.
     fileprivate func utf8Offset(of text: String) -> Int? {
         let needle = Array(text.utf8)
         let isCapital: (UInt8) -> Bool = { (0x41...0x5A).contains($0) }

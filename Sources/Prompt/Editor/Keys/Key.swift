@@ -4,16 +4,16 @@ package enum Key: Equatable {
     case scalar(Unicode.Scalar)
     /// A character with Alt held down or after Escape.
     case meta(Unicode.Scalar)
-    /// The character after Control-Q or Control-V: it stands for itself, whatever it is.
+    /// The character after Control-Q or Control-V. It is inserted, even if it is a control character.
     case literal(Unicode.Scalar)
     case named(Name, Modifiers)
     /// F1 to F20.
     case function(Int, Modifiers)
-    /// What a mouse did, where the terminal was asked to tell.
+    /// An event of the mouse, if the terminal was asked to report them.
     case mouse(Mouse)
     /// A bracketed paste, as raw bytes.
     case paste([UInt8])
-    /// A sequence that is complete and means nothing to us.
+    /// A complete sequence with no meaning here.
     case unknown
 
     package enum Name: String {
@@ -33,7 +33,7 @@ package enum Key: Equatable {
         package let action: Action
         /// 1: left, 2: middle, 3: right; 0: none, or a wheel.
         package let button: Int
-        /// From 1.
+        /// Counted from 1.
         package let column: Int
         package let row: Int
         package let modifiers: Modifiers

@@ -1,5 +1,5 @@
-/// Turns the bytes of a terminal into keys: UTF-8, the escape sequences of xterm, rxvt, the Linux console and
-/// their kin, and bracketed pastes.
+/// Turns the bytes of a terminal into keys: UTF-8, the escape sequences of xterm, rxvt, the Linux console and similar
+/// terminals, and bracketed pastes.
 ///
 /// It holds no clock: an Escape waits for the next byte, however late, as in Emacs (`Esc f` is Alt-f).
 package struct KeyDecoder {
@@ -18,17 +18,17 @@ package struct KeyDecoder {
     /// Set for the next scalar to be delivered as `.literal`.
     var quotesNext = false
 
-    /// A paste whose end never arrives is cut here, in bytes: otherwise a lost terminator would swallow the keyboard
-    /// for good.
+    /// The longest paste in bytes. Without this limit, a lost terminator would swallow all keys from then on.
     static let longestPaste = 64 << 20
 
-    /// Whether nothing is half received, so that plain ASCII may bypass `push`.
+    /// Whether no character or sequence is incomplete, so that plain ASCII may bypass `push`.
     var isAtRest: Bool { state == .ground && !utf8.isInside && !quotesNext }
 
-    /// Whether what was received last begins with an Escape and may be the beginning of something longer.
+    /// Whether the last bytes begin with an Escape and may be the start of a longer sequence.
     package var isInsideSequence: Bool { state != .ground && state != .paste }
 
-    /// For whoever has a clock, and has seen nothing follow for a moment: the keys that were pressed, if it was no sequence.
+    /// Called by an owner with a clock when no byte has followed for a moment. Returns the keys if the bytes were not a
+    /// sequence.
     package mutating func flush() -> [Key] {
         guard isInsideSequence else { return [] }
         let rest = parameters.map { Key.scalar(Unicode.Scalar($0)) }
@@ -44,7 +44,7 @@ package struct KeyDecoder {
         return keys
     }
 
-    /// Forgets what is half received.
+    /// Forgets incomplete characters and sequences.
     package mutating func reset() { self = KeyDecoder() }
 
     /// Takes one byte and returns the keys it completed, at most two. O(1) amortised.
@@ -128,7 +128,7 @@ package struct KeyDecoder {
         case UInt8(ascii: "[") where parameters.isEmpty:
             state = .consoleFunctionKey
             return (nil, nil)
-        // "$" ends a sequence in rxvt, where the standard has it as an intermediate.
+        // "$" ends a sequence in rxvt. In the standard it is an intermediate byte.
         case 0x20...0x23, 0x25...0x3F:
             if parameters.count < 64 { parameters.append(byte) }
             return (nil, nil)
@@ -168,7 +168,7 @@ extension KeyDecoder {
         if parameters.first == UInt8(ascii: "<"), final == UInt8(ascii: "M") || final == UInt8(ascii: "m") {
             return mouse(final)
         }
-        // Private parameters mark answers, which are no keys.
+        // Parameters with a private prefix mark answers of the terminal, which are not keys.
         if let first = parameters.first, (0x3C...0x3F).contains(first) { return .unknown }
         switch final {
         case UInt8(ascii: "~"):
@@ -256,7 +256,7 @@ extension KeyDecoder {
         (2...16).contains(parameter) ? Key.Modifiers(rawValue: UInt8(parameter - 1) & 7) : []
     }
 
-    /// A key reported by code point, as terminals do that were asked to tell Control-I from Tab.
+    /// A key reported by its code point: terminals do that on request, to tell Control-I from Tab.
     private static func character(_ code: Int, _ modifiers: Key.Modifiers) -> Key {
         guard var scalar = Unicode.Scalar(UInt32(clamping: code)) else { return .unknown }
         if scalar == "\r", !modifiers.isEmpty { return .meta("\r") }
@@ -268,7 +268,7 @@ extension KeyDecoder {
 }
 
 extension Sequence<UInt8> {
-    /// The number that their digits make; those that come after it has reached `most` do not count.
+    /// Returns the number that the digits make. Digits after it has reached `most` do not count.
     func number(upTo most: Int) -> Int {
         reduce(0) { (0x30...0x39).contains($1) && $0 < most ? $0 * 10 + Int($1 - 0x30) : $0 }
     }

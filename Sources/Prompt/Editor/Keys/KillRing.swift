@@ -1,4 +1,4 @@
-/// Killed text, the newest first to be yanked.
+/// Killed texts. The newest is yanked first.
 struct KillRing {
     private var entries: [[Unicode.Scalar]] = []
     private var position = 0
@@ -16,7 +16,7 @@ struct KillRing {
         position = entries.count - 1
     }
 
-    /// Adds to the newest entry, as kills in a row do; `before` for a kill towards the start.
+    /// Adds to the newest entry, as consecutive kills do; `before` for a kill towards the start.
     mutating func extend(_ text: [Unicode.Scalar], before: Bool) {
         guard !entries.isEmpty else { return push(text) }
         position = entries.count - 1
@@ -27,7 +27,7 @@ struct KillRing {
         }
     }
 
-    /// Turns to the next older entry, and from the oldest to the newest.
+    /// Selects the next older entry; after the oldest, the newest.
     mutating func rotate() {
         guard !entries.isEmpty else { return }
         position = position == 0 ? entries.count - 1 : position - 1

@@ -1,16 +1,16 @@
-/// What one place on the screen shows: a cluster and its look.
+/// One place on the screen: a cluster and its style.
 struct Cell: Equatable {
     var text: String
     /// Columns, 1 or 2.
     var width: Int
     var style: LineEditor.Style
-    /// Whether terminals may advance by another width than ours after it.
+    /// Whether a terminal may advance by another width than ours after this cell.
     var isContested = false
 
-    /// Whether this is one ASCII character, whose width no terminal doubts.
+    /// Whether this is one ASCII character, whose width is the same on every terminal.
     var isPlain: Bool { text.utf8.count == 1 }
 
-    /// Cells for a text of the host's or our own, one line of it; control characters become visible.
+    /// Returns the cells of one line of text, from the host or our own. Control characters are made visible.
     static func cells(_ text: String, style: LineEditor.Style = .plain) -> [Cell] {
         let buffer = TextBuffer(Array(text.unicodeScalars))
         var walker = GlyphWalker(buffer, range: 0..<buffer.count)
@@ -19,14 +19,14 @@ struct Cell: Equatable {
         return cells
     }
 
-    /// Appends what a glyph looks like at a column; `limit` is the room for a tab in columns.
+    /// Appends the cells of a glyph at a column; `limit` is the room for a tab, in columns.
     static func append(
         _ glyph: Glyph, of buffer: TextBuffer, at column: Int, limit: Int, style: LineEditor.Style,
         to cells: inout [Cell]
     ) {
         switch glyph.kind {
         case .text(let width):
-            // More marks than any script puts on a letter would make each redraw as long as the text.
+            // More marks than any script puts on a letter would make each redraw as slow as the text is long.
             let scalars = buffer.scalars[glyph.offset..<glyph.offset + min(glyph.length, 16)]
             let contested = glyph.length > 1 && CharacterWidth.isContested(scalars)
             cells.append(
@@ -43,7 +43,7 @@ struct Cell: Equatable {
                 Cell(
                     text: "\u{25CC}" + TextBuffer.string(scalars), width: width, style: style, isContested: width > 1))
         case .byte(let byte):
-            let digits = String(byte, radix: 16)  // two of them: it is 0x80 or more
+            let digits = String(byte, radix: 16)  // Two digits: the byte is 0x80 or more.
             let text = "<\(digits)>".prefix(limit > 1 ? limit : 4)
             cells += text.map { Cell(text: String($0), width: 1, style: style) }
         case .hidden: cells.append(Cell(text: "\u{FFFD}", width: 1, style: style))

@@ -1,11 +1,11 @@
-/// Draws one line of an entry in one row with nothing but CR, BS and blanks. Lines that are too long scroll sideways.
+/// Draws one line of an entry in one row, with only CR, BS and blanks. Lines that are too long scroll sideways.
 struct DumbPainter {
     private var shownColumns = 0
     private var cursorColumn = 0
     private var line: Int?
     private var content: [Cell] = []
 
-    /// The cursor is at the start of an empty row.
+    /// Called when the cursor is at the start of an empty row.
     mutating func forget() { self = DumbPainter() }
 
     /// Blanks the row and returns to its start.
@@ -21,7 +21,7 @@ struct DumbPainter {
         _ buffer: TextBuffer, prompt: String, continuation: String, columns: Int, into output: inout [UInt8]
     ) {
         let number = buffer.scalars[..<buffer.cursor].count { $0 == "\n" }
-        // Lines that were passed since the last drawing are written out on the way down, for there is no way back.
+        // Lines that the cursor has passed since the last drawing are written out, because it cannot go back up.
         if let passed = line, number > passed {
             let ends = buffer.scalars.indices.filter { buffer.scalars[$0] == "\n" }
             for (index, end) in ends[passed..<number].enumerated() {
@@ -42,7 +42,7 @@ struct DumbPainter {
         let prefix = PromptRows(prompt, columns: width).rows.last ?? []
         let before = prefix + cells(of: buffer, buffer.startOfLine(offset)..<offset)
         let after = cells(of: buffer, offset..<buffer.endOfLine(offset))
-        // Scrolled by half rows, so that the row is not written anew for each key.
+        // Scrolls by half rows, so that not every key rewrites the row.
         let step = max(width / 2, 1)
         let cursor = before.columns
         let skipped = cursor < width ? 0 : (cursor - width) / step * step + step
@@ -83,7 +83,7 @@ struct DumbPainter {
         var cells: [Cell] = []
         var walker = GlyphWalker(buffer, range: range)
         while let glyph = walker.next() {
-            // A fixed width for tabs keeps what stands behind the cursor independent of what stands before it.
+            // A fixed width for tabs makes the columns after the cursor independent of those before it.
             Cell.append(glyph, of: buffer, at: 4, limit: 4, style: .plain, to: &cells)
         }
         return cells

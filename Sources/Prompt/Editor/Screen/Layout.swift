@@ -1,14 +1,14 @@
-/// Cuts an entry into rows of the screen and picks those that are shown.
+/// Divides an entry into rows of the screen, and selects those that are shown.
 ///
-/// A value for one drawing. Only the lines that can be seen and their neighbours are cut up: O(n) once to find the line
-/// breaks, then O(what is visible), plus the length of a line that is longer than the screen.
+/// A value for one drawing. Only visible lines and their neighbours are divided: O(n) once to find the line breaks,
+/// then O(visible text), plus the length of a line that is longer than the screen.
 struct Layout {
     let buffer: TextBuffer
     let columns: Int
     private let first: PromptRows
     private let continuation: PromptRows
     private let styles: [LineEditor.Style]
-    /// Whether the cursor may stay behind the last column, because the entry is finished and not edited any more.
+    /// Whether the cursor may stay after the last column, because the entry is finished and no longer edited.
     private let isFinal: Bool
     private let lineStarts: [Int]
     private var cache: [Int: [Row]] = [:]
@@ -19,7 +19,7 @@ struct Layout {
         var range: Range<Int>
     }
 
-    /// A row of the entry: the line, and the row in it.
+    /// A row of the entry: the line, and the row within it.
     struct Position: Equatable {
         var line = 0
         var row = 0
@@ -40,8 +40,8 @@ struct Layout {
         lineStarts = starts
     }
 
-    /// The rows to show in `height` rows, and the cursor in them. `top` is the first row shown by the last drawing and
-    /// moves no further than needed.
+    /// Returns `height` rows to show, with the cursor in them. `top` is the first row of the last drawing; it moves no
+    /// further than needed.
     mutating func frame(height: Int, top: inout Position) -> Frame {
         let line = line(of: buffer.cursor)
         let cursor = Position(line: line, row: row(of: buffer.cursor, inLine: line))
@@ -64,7 +64,7 @@ struct Layout {
         top.row = min(top.row, rows(ofLine: top.line).count - 1)
         if (cursor.line, cursor.row) < (top.line, top.row) { top = cursor }
         if distance(from: top, to: cursor, limit: height) == nil { top = above(cursor, by: height - 1) }
-        // No blank rows at the bottom while rows are hidden above.
+        // Shows no blank rows at the bottom while rows are hidden above.
         let last = Position(line: lineStarts.count - 1, row: rows(ofLine: lineStarts.count - 1).count - 1)
         if let used = distance(from: top, to: last, limit: height) {
             top = above(top, by: height - 1 - used)
@@ -82,7 +82,7 @@ struct Layout {
         return nil
     }
 
-    // The position some rows further up, or the first row of the entry.
+    // Returns the position some rows further up, or the first row of the entry.
     private mutating func above(_ position: Position, by rows: Int) -> Position {
         var position = position
         var left = rows
@@ -153,7 +153,7 @@ extension Layout {
         }
         let isFull = column >= columns
         finish(at: end)
-        // Behind the last column there is no place for a cursor: it goes to a row of its own.
+        // The cursor cannot stay after the last column: it goes to a row of its own.
         if isFull, buffer.cursor == end, !isFinal { finish(at: end) }
         return rows
     }
@@ -161,9 +161,9 @@ extension Layout {
     private func width(of glyph: Glyph, at column: Int) -> Int {
         let width = glyph.width(at: column)
         return switch glyph.kind {
-        // It never wraps: it ends at the edge, as on a terminal.
+        // A tab never wraps: it ends at the edge, as on a terminal.
         case .tab: min(width, columns - column)
-        // It may be wider than a very narrow terminal.
+        // The byte may be wider than a very narrow terminal.
         case .byte: min(width, columns)
         default: width
         }

@@ -1,10 +1,10 @@
 /// The candidates shown below the entry, page by page.
 struct Listing {
     let candidates: [String]
-    /// What of the text a candidate replaces, when the list is made, and what stood there.
+    /// The range of the text that a candidate replaces, and its text when the list was made.
     let range: Range<Int>
     var typed: [Unicode.Scalar] = []
-    /// The candidate that is in the text.
+    /// The candidate that is inserted in the text.
     private(set) var chosen: Int?
     /// The first candidate on the page.
     var first = 0
@@ -16,23 +16,24 @@ struct Listing {
         self.range = range
     }
 
-    /// Goes on to another candidate; behind the last one comes none, and then the first.
+    /// Selects another candidate; after the last one none, and then the first.
     mutating func choose(_ direction: Int) {
         let count = candidates.count + 1
         let next = ((chosen.map { $0 + 1 } ?? 0) + direction + count) % count
         chosen = next == 0 ? nil : next - 1
-        // Its page is shown.
+        // Shows the page of the selected candidate.
         guard let chosen, shown > 0 else { return first = 0 }
         if chosen < first || chosen >= first + shown { first = chosen - chosen % shown }
     }
 
-    /// The rows of the current page and how many candidates are on it. Column by column, as `ls` does it.
+    /// Returns the rows of the current page, and the number of candidates on it. Fills column by column, as `ls` does.
     func page(columns: Int, rows room: Int) -> (rows: [[Cell]], count: Int) {
         let pending = candidates[first...].enumerated().map { index, text in
             let style = LineEditor.Style(attributes: first + index == chosen ? .reversed : [])
             return Self.truncated(Cell.cells(text, style: style), columns: columns - 1)
         }
-        // Measuring all of a long list for one page would make it as wide as its longest name.
+        // Measures only the candidates that may fit: otherwise the longest name of a long list would set the width of
+        // each page.
         let candidates = Array(pending.prefix(max(room, 1) * columns))
         let width = (candidates.map(\.columns).max() ?? 0) + 2
         let perRow = max((columns + 1) / width, 1)

@@ -1,17 +1,17 @@
-/// Follows what programs write, to know where their last line ends.
+/// Follows the output of programs, to know where its last line ends.
 struct OutputTracker {
     /// The width of the terminal.
     var columns = 80
 
-    /// Where output stands on its row, and what is needed to go on there.
+    /// The place of the output in its row, with all that is needed to continue there.
     private struct Place {
-        /// 0 to `columns`; the latter means that the last column is taken and the next character wraps.
+        /// 0 to `columns`. The latter means that the last column is used, and the next character wraps.
         var column = 0
         var hasContent = false
         var hasWrapped = false
-        /// Whether a program moved the cursor in a way that is not followed here.
+        /// Whether a program has moved the cursor in a way that is not tracked here.
         var isUnknown = false
-        /// The last cluster written, and the colours it was written in.
+        /// The last cluster written, and its colours.
         var cluster = ""
         var clusterColors: [UInt8] = []
         /// The colour sequences since the last reset.
@@ -21,14 +21,14 @@ struct OutputTracker {
     private enum State { case ground, escape, controlSequence, string, stringEscape }
 
     private var place = Place()
-    // Where the output stands that has been written, as opposed to what is being tracked.
+    // The place of the output on the screen, as opposed to the one of the tracked bytes.
     private var written = Place()
     private var state = State.ground
     private var utf8 = UTF8Decoder()
     private var held: [UInt8] = []
     private var followsReturn = false
 
-    /// A sequence that is longer than this many bytes is not held back any more.
+    /// A sequence longer than this many bytes is no longer held back.
     static let longestHeld = 4096
 
     /// Whether the cursor is not at the start of an empty row.
@@ -40,25 +40,25 @@ struct OutputTracker {
     /// Whether `resume` can find the place again.
     var canResume: Bool { !written.isUnknown }
 
-    /// Whether the unfinished line stays where it is on a screen of so many columns.
+    /// Returns whether the unfinished line keeps its place on a screen of another width.
     func fits(columns: Int) -> Bool { !written.hasWrapped && written.column < min(columns, self.columns) }
 
-    /// Makes the state after the bytes tracked so far the one on the screen.
+    /// Makes the place of the tracked bytes the one on the screen.
     mutating func commit() { written = place }
 
-    /// The cursor is at the start of a fresh row.
+    /// Called when the cursor is at the start of a fresh row.
     mutating func reset() {
         place = Place()
         written = place
     }
 
-    /// Something that was not tracked has been written.
+    /// Called when other bytes than the tracked ones were written.
     mutating func followEcho(endsLine: Bool) {
         if endsLine { control(0x0A) } else { place.isUnknown = true }
         written = place
     }
 
-    /// Bytes that were held back because they are not a whole character or sequence yet.
+    /// Returns the bytes that were held back because they are not yet a whole character or sequence.
     mutating func takeHeld() -> [UInt8] {
         defer {
             held = []
@@ -73,13 +73,13 @@ struct OutputTracker {
         output.append(sequence: "\r\n")
     }
 
-    /// Goes back from the row below to where the output stopped.
+    /// Returns from the row below to the place where the output stopped.
     func resume(into output: inout [UInt8]) {
         output.append(sequence: "\u{1B}[A")
         if written.column < columns {
             if written.column > 0 { output.append(sequence: "\u{1B}[\(written.column)C") }
         } else {
-            // Only writing the last character again brings back the state in which the next one wraps.
+            // Only writing the last character again restores the state in which the next one wraps.
             let start = columns - max(CharacterWidth.of(written.cluster.unicodeScalars), 1)
             if start > 0 { output.append(sequence: "\u{1B}[\(start)C") }
             output.append(contentsOf: written.clusterColors)
@@ -89,7 +89,7 @@ struct OutputTracker {
         output.append(contentsOf: written.colors)
     }
 
-    /// Takes what a program writes and appends what may go to the terminal, LF made CR LF. O(n).
+    /// Tracks output of a program, and appends the bytes for the terminal, with CR LF for LF. O(n).
     mutating func track(_ bytes: some Collection<UInt8>, into output: inout [UInt8]) {
         output.reserveCapacity(output.count + bytes.count)
         for byte in bytes {
@@ -113,7 +113,7 @@ struct OutputTracker {
         }
         let (first, second) = utf8.push(byte)
         if first != nil, second != nil || utf8.isInside || byte == 0x1B {
-            // The byte did not belong to the sequence before it, which is given out as it came.
+            // The byte is not part of the sequence before it, which is passed on unchanged.
             output.append(contentsOf: held)
             held = []
             print("\u{FFFD}")
@@ -140,7 +140,7 @@ struct OutputTracker {
             return print(scalar)
         }
         control(byte)
-        // In raw mode a terminal may not add the CR itself; where it does, a second one is harmless.
+        // In raw mode the terminal may not add the CR itself; if it does, a second one is harmless.
         if byte == 0x0A, !followsReturn { output.append(0x0D) }
         output.append(byte)
         followsReturn = byte == 0x0D
@@ -156,7 +156,7 @@ extension OutputTracker {
 
     private mutating func print(_ scalar: Unicode.Scalar) {
         let joined = place.cluster + String(scalar)
-        // Accents and the parts of an emoji belong to the place of the character before them.
+        // Accents and the parts of an emoji belong to the cell of the character before them.
         if !place.cluster.isEmpty, joined.count == 1, joined.unicodeScalars.count <= 32 {
             let more =
                 CharacterWidth.of(joined.unicodeScalars) - CharacterWidth.of(place.cluster.unicodeScalars)

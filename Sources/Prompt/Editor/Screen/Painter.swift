@@ -1,23 +1,23 @@
-/// Brings frames onto a terminal by writing only what has changed, and knows where it has left the cursor.
+/// Draws frames on a terminal by writing only the differences, and keeps track of the cursor.
 ///
-/// It relies on little: CR, LF, CUU, CUD, CUF, EL, ED and SGR. It never relies on automatic wrapping: each row is
-/// reached by its own movement, so that a terminal that wraps early or late is not misread.
+/// It relies on little: CR, LF, CUU, CUD, CUF, EL, ED and SGR. It never relies on automatic wrapping: it moves to each
+/// row explicitly, so it does not matter whether a terminal wraps early or late.
 struct Painter {
-    /// What the terminal shows; nil while nothing of ours is on it and the cursor is at the start of a fresh row.
+    /// The frame on the terminal; nil if there is none and the cursor is at the start of a fresh row.
     private(set) var shown: Frame?
 
     private var row = 0
-    /// nil right after the last column was written, where terminals disagree about the cursor.
+    /// nil right after the last column was written: terminals disagree about where the cursor is then.
     private var column: Int? = 0
 
     /// Whether styles are written.
     var usesColor = false
 
-    /// Draws a frame over the one that is shown. Afterwards the cursor is where the frame has it.
+    /// Draws a frame over the one that is shown. The cursor ends where the frame has it.
     mutating func paint(_ frame: Frame, columns: Int, into output: inout [UInt8]) {
         let old = shown?.rows ?? []
         if shown == nil {
-            // Something may have been left below by a program that moved the cursor about.
+            // A program that moved the cursor may have left something below.
             output.append(sequence: "\u{1B}[J")
             row = 0
             column = 0
@@ -36,7 +36,7 @@ struct Painter {
         shown = frame
     }
 
-    /// Takes the frame off the screen; the cursor goes to where its first row began.
+    /// Removes the frame from the screen; the cursor goes to where its first row began.
     mutating func erase(into output: inout [UInt8]) {
         guard let frame = shown else { return }
         var reached = frame.rows.count
@@ -53,11 +53,12 @@ struct Painter {
         shown = nil
     }
 
-    /// Gives up the frame because the terminal was cleared or rearranged; the cursor is at the start of a row.
+    /// Forgets the frame because the terminal was cleared or rearranged; the cursor is at the start of a row.
     mutating func forget() { shown = nil }
 
-    /// Where the frame is after the terminal changed its width, given whether it cuts rows that have become too long
-    /// or wraps them: how many rows the cursor is below the first row, and how many rows there are.
+    /// Returns the place of the frame after the terminal has changed its width: how many rows the cursor is below the
+    /// first row, and how many rows there are. `reflows` says whether the terminal wraps rows that have become too
+    /// long, or cuts them.
     func extent(columns: Int, reflows: Bool) -> (cursorRow: Int, rows: Int) {
         guard let frame = shown else { return (0, 0) }
         guard reflows else { return (frame.cursorRow, frame.rows.count) }
@@ -71,8 +72,8 @@ extension Painter {
     private mutating func rewrite(
         _ index: Int, _ old: [Cell], _ new: [Cell], reached: inout Int, columns: Int, into output: inout [UInt8]
     ) {
-        // Behind a character whose width a terminal may see differently, columns cannot be trusted: such rows are
-        // written from their start.
+        // After a character whose width terminals disagree about, columns are uncertain. Such rows are written from
+        // their start.
         let isPlain = old.allSatisfy(\.isPlain) && new.allSatisfy(\.isPlain)
         var common = 0
         if isPlain {
@@ -95,7 +96,7 @@ extension Painter {
             }
         }
         if style != .plain { output.append(sequence: LineEditor.Style.plain.sequence) }
-        // Erasing behind the last column would erase the last character.
+        // Erasing after the last column would erase the last character.
         if isPlain, old.count > new.count, width < columns { output.append(sequence: "\u{1B}[K") }
         column = width < columns ? width : nil
         row = index
@@ -105,7 +106,7 @@ extension Painter {
         if target < row {
             output.append(sequence: "\u{1B}[\(row - target)A")
         } else if target > row {
-            // Rows that exist are reached without scrolling; the next ones are made.
+            // The cursor moves to existing rows without scrolling; line feeds make the next ones.
             let existing = min(target, reached - 1)
             if existing > row { output.append(sequence: "\u{1B}[\(existing - row)B") }
             if target > existing {

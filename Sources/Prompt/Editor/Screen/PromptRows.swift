@@ -1,10 +1,10 @@
-/// A prompt cut into the rows that it takes. The text of the line begins behind the last of them.
+/// A prompt divided into the rows that it takes. The text of the line begins after the last of them.
 struct PromptRows {
     /// At least one row; the last one has room for at least one more column.
     let rows: [[Cell]]
 
-    /// Understands the colours in a prompt (`CSI … m`) and line breaks; drops readline's marks U+0001 and U+0002 and
-    /// all other control characters. O(n).
+    /// Interprets colours in a prompt (`CSI … m`) and line breaks. Drops readline's marks U+0001 and U+0002 and all
+    /// other control characters. O(n).
     init(_ text: String, columns: Int) {
         var rows: [[Cell]] = [[]]
         var width = 0

@@ -1,4 +1,4 @@
-/// How many columns a terminal gives to text: 0, 1 or 2 for each scalar and each grapheme cluster.
+/// The number of columns that a terminal gives to text: 0, 1 or 2 for each scalar and each grapheme cluster.
 ///
 /// The C library's `wcwidth` is not used: it depends on the locale, and its table is often older than the terminal's.
 package enum CharacterWidth {
@@ -13,7 +13,7 @@ package enum CharacterWidth {
         if (0x1160...0x11FF).contains(value) || (0xD7B0...0xD7FB).contains(value) { return 0 }
         if (0x3400...0x9FFF).contains(value) { return (0x4DC0...0x4DFF).contains(value) ? 1 : 2 }
         switch scalar.properties.generalCategory {
-        // The signs that span the number behind them are visible, unlike other format characters.
+        // The signs that span the number after them are visible, unlike other format characters.
         case .format where isPrepended(value): return 1
         case .nonspacingMark, .enclosingMark, .format, .lineSeparator, .paragraphSeparator: return 0
         default: return isWide(value) ? 2 : 1

@@ -1,4 +1,4 @@
-/// One cluster of the text as it is going to be drawn.
+/// One cluster of the text in the form in which it is drawn.
 struct Glyph {
     /// The offset of the cluster in scalars, and its length.
     var offset: Int
@@ -6,20 +6,22 @@ struct Glyph {
     var kind: Kind
 
     enum Kind: Equatable {
-        /// The cluster itself, so many columns wide.
+        /// The cluster itself, with its width in columns.
         case text(width: Int)
         /// `^X`
         case control
         case tab
-        /// A combining mark with nothing to stand on, drawn on a dotted circle: it must not combine with the prompt.
+        /// A combining mark without a base character, drawn on a dotted circle: it must not combine with the prompt.
         case mark(width: Int)
-        /// An invisible or directional character or a C1 control, which would upset the terminal or fool the reader.
+        /// An invisible or directional character or a C1 control, which would disturb the terminal or mislead the
+        /// reader.
         case hidden
-        /// `<ff>`: a byte that is no part of UTF-8.
+        /// `<ff>`: a byte that is not part of UTF-8.
         case byte(UInt8)
     }
 
-    /// Columns taken when drawn at a column that counts from the edge of the screen or of the line.
+    /// Returns the columns that the glyph takes at a column, counted from the edge of the screen or the start of the
+    /// line.
     func width(at column: Int) -> Int {
         switch kind {
         case .text(let width), .mark(let width): width

@@ -1,10 +1,10 @@
-/// Goes over a part of one line, glyph by glyph. The part begins and ends at cluster boundaries.
+/// Iterates over a part of one line, glyph by glyph. The part begins and ends at cluster boundaries.
 struct GlyphWalker {
     private let buffer: TextBuffer
     private var offset: Int
     private let end: Int
 
-    // The clusters of the run being walked, so that it is cut up once and not again for each of them.
+    // The lengths of the clusters in the current run, so that each run is divided only once.
     private var lengths: [Int] = []
     private var position = 0
 
@@ -47,18 +47,18 @@ struct GlyphWalker {
 
     private static func kind(of cluster: some Collection<Unicode.Scalar>) -> Glyph.Kind {
         guard let first = cluster.first else { return .hidden }
-        // A skin tone alone would colour what stands before it, and a selector is no mark to be seen.
+        // A skin tone alone would colour the character before it, and a selector is not visible.
         if first.properties.isEmojiModifier || first.properties.isVariationSelector { return .hidden }
         if needsBase(first) { return .mark(width: CharacterWidth.of(["\u{25CC}"] + cluster)) }
         if CharacterWidth.of(first) == 0 { return .hidden }
         return .text(width: CharacterWidth.of(cluster))
     }
 
-    /// Whether a scalar joins with whatever stands before it.
+    /// Returns whether a scalar joins with any character before it.
     private static func needsBase(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.properties.generalCategory {
         case .nonspacingMark, .enclosingMark, .spacingMark: true
-        // The vowel AM of Thai and Lao is a letter and joins all the same.
+        // The vowel AM of Thai and Lao is a letter, but joins nevertheless.
         default: scalar == "\u{E33}" || scalar == "\u{EB3}"
         }
     }

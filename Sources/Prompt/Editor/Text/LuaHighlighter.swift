@@ -1,6 +1,6 @@
 /// Colours for Lua 5.4 source: keywords, strings, numbers and comments.
 ///
-/// A lexer, not a parser: text that is not finished or not Lua is coloured as far as it makes sense. O(n).
+/// A lexer, not a parser: unfinished text, and text that is not Lua, is coloured as far as possible. O(n).
 public struct LuaHighlighter: Sendable {
     public var keyword = LineEditor.Style(foreground: 5)
     public var constant = LineEditor.Style(foreground: 3)
@@ -10,7 +10,7 @@ public struct LuaHighlighter: Sendable {
 
     public init() {}
 
-    /// The coloured stretches of a text, in order and apart from each other. Fits `LineEditor.highlight`.
+    /// Returns the coloured ranges of a text, in order and without overlaps. Fits `LineEditor.highlight`.
     public func highlight(_ text: String) -> [LineEditor.Highlight] {
         var scanner = LuaScanner(bytes: Array(text.utf8))
         var result: [LineEditor.Highlight] = []

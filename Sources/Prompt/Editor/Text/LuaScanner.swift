@@ -12,7 +12,7 @@ struct LuaScanner {
 
     init(bytes: [UInt8]) { self.bytes = bytes }
 
-    /// What comes next, and where it is; nil at the end. Blanks come one by one.
+    /// Returns the next token and its range; nil at the end. Each blank is a token.
     mutating func next() -> (kind: Kind, range: Range<Int>)? {
         let start = position
         return peek().map { (take(startingWith: $0), start..<position) }
@@ -33,7 +33,7 @@ struct LuaScanner {
         case UInt8(ascii: "["):
             if skipLongBracket() { return .string }
             advance(1)
-        case UInt8(ascii: ".") where peek(1) == byte: advance(2)  // the dots of `a..4` do not begin a number
+        case UInt8(ascii: ".") where peek(1) == byte: advance(2)  // The dots of `a..4` do not begin a number.
         case UInt8(ascii: ".") where peek(1).map(Self.isDigit) == true, _ where Self.isDigit(byte):
             skipNumber()
             return .number
@@ -72,7 +72,7 @@ struct LuaScanner {
         if isHexadecimal { advance(2) }
         let exponent = UInt8(ascii: isHexadecimal ? "p" : "e")
         while let byte = peek(), Self.isName(byte) || byte == UInt8(ascii: ".") {
-            // Two dots in a row are an operator: 1..2 is an error in Lua, but 1 .. 2 is being typed.
+            // Two dots in a row are an operator: 1..2 is an error in Lua, but the user is typing 1 .. 2.
             if byte == UInt8(ascii: "."), peek(1) == byte { return }
             advance(1)
             if byte | 0x20 == exponent, peek() == UInt8(ascii: "+") || peek() == UInt8(ascii: "-") { advance(1) }
@@ -84,7 +84,7 @@ struct LuaScanner {
         advance(1)
         while let byte = peek(), byte != 0x0A {
             if byte == 0x5C {
-                // \z and a backslash at the end of a line let the string go on behind the line break.
+                // \z and a backslash at the end of a line continue the string after the line break.
                 let isSkippingBlanks = peek(1) == UInt8(ascii: "z")
                 advance(2)
                 if isSkippingBlanks { skip { $0 == 0x20 || (0x09...0x0D).contains($0) } }
@@ -95,7 +95,7 @@ struct LuaScanner {
         }
     }
 
-    /// Skips `[==[ … ]==]`, to the end of the text if it is not closed; false if no long bracket begins here.
+    /// Skips `[==[ … ]==]`, to the end of the text if it is not closed. Returns false if no long bracket begins here.
     private mutating func skipLongBracket() -> Bool {
         guard peek() == UInt8(ascii: "[") else { return false }
         var level = 0

@@ -1,5 +1,5 @@
-/// What the editor wants to know of Lua's structure: blocks, for indentation; brackets, for the one that belongs to another;
-/// the last argument, for Alt-. — of text that need not be finished, or Lua at all. All of it O(n).
+/// The structure of Lua text that the editor needs: blocks for indentation, matching brackets, and the last argument
+/// for Alt-. — the text may be unfinished or not be Lua at all. All functions are O(n).
 public struct LuaStructure: Sendable {
     public init() {}
 
@@ -9,7 +9,7 @@ public struct LuaStructure: Sendable {
         var text: String
     }
 
-    /// What one level is indented by.
+    /// The blanks of one level.
     private static let step = 2
     private static let opening: Set<String> = ["function", "do", "then", "repeat", "else", "{"]
     private static let closing: Set<String> = ["end", "until", "else", "elseif", "}"]
@@ -28,15 +28,15 @@ public struct LuaStructure: Sendable {
 
     // MARK: Indentation
 
-    /// The blanks that the last line of a text should begin with; nil where they mean something: inside of a long string or
-    /// comment.
+    /// Returns the blanks for the start of a text's last line; nil inside of a long string or comment, where blanks
+    /// matter.
     ///
-    /// A line that opens blocks moves the next ones by one step, however many it opens, and what closes them comes back to where
-    /// that line began.
+    /// A line that opens blocks indents the next ones by one step, however many it opens. The line that closes them
+    /// returns to the indentation of that line.
     public func indentation(of text: String) -> String? {
         let lastLine = text.utf8.lastIndex(of: 0x0A).map { text.utf8.distance(from: text.utf8.startIndex, to: $0) + 1 }
         guard let lastLine else { return "" }
-        // Where the block that is open began: the indentation of that line.
+        // The line where each open block began, with its indentation.
         var open: [(line: Int, indentation: Int)] = []
         var lineStart = 0
         var line = 0
@@ -72,7 +72,8 @@ public struct LuaStructure: Sendable {
 
     // MARK: Brackets
 
-    /// The two brackets that belong together, one of which is before or behind the cursor, in UTF-8 bytes.
+    /// Returns the offsets of two matching brackets, one of which is directly before or after the cursor, in UTF-8
+    /// bytes.
     public func brackets(_ text: String, cursor: Int) -> (Int, Int)? {
         var open: [Token] = []
         for token in tokens(text) where token.kind == .symbol {
@@ -89,13 +90,13 @@ public struct LuaStructure: Sendable {
 
     // MARK: The last argument
 
-    /// The last operand of an entry: a name with its fields, a string or a number; nil if there is none.
+    /// Returns the last operand of an entry: a name with its fields, a string or a number; nil if there is none.
     public func lastArgument(of text: String) -> String? {
         let tokens = tokens(text).filter { $0.kind != .comment }
         let isArgument = { (token: Token) in [.name, .string, .number, .constant].contains(token.kind) }
         guard var first = tokens.lastIndex(where: isArgument) else { return nil }
         let last = first
-        // A field brings what it is a field of.
+        // A field includes the expression before it.
         while first >= 2, tokens[last].kind == .name, [".", ":"].contains(tokens[first - 1].text),
             tokens[first - 2].kind == .name
         {

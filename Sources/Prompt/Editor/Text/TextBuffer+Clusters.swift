@@ -1,5 +1,6 @@
 extension TextBuffer {
-    /// Whether a scalar never joins with another of its kind, so that there is a boundary between two such scalars.
+    /// Returns whether a scalar never joins with another of its kind, so that there is a boundary between two such
+    /// scalars.
     ///
     /// Latin, Greek and Cyrillic letters, kana and Han: nearly every text has such a pair close by, which makes the
     /// functions below O(1) in practice. Only text without any (all emoji, all Devanagari) costs O(n).
@@ -16,7 +17,7 @@ extension TextBuffer {
         offset <= 0 || offset >= count || Self.isSimple(scalars[offset - 1]) && Self.isSimple(scalars[offset])
     }
 
-    /// The end of the run that starts at a boundary and can be cut into clusters on its own.
+    /// Returns the end of the run that starts at a boundary and can be divided into clusters on its own.
     func endOfRun(from offset: Int, limit: Int) -> Int {
         var end = offset + 1
         while end < limit, !isCertainBoundary(end) { end += 1 }

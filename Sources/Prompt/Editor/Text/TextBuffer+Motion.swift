@@ -1,25 +1,25 @@
 extension TextBuffer {
-    /// Where the line starts that contains an offset. O(length of the line).
+    /// Returns the start of the line that contains an offset. O(length of the line).
     func startOfLine(_ offset: Int) -> Int {
         var start = offset
         while start > 0, scalars[start - 1] != "\n" { start -= 1 }
         return start
     }
 
-    /// Where the line ends that contains an offset: at its `\n` or at the end of the text.
+    /// Returns the end of the line that contains an offset: its `\n`, or the end of the text.
     func endOfLine(_ offset: Int) -> Int {
         var end = offset
         while end < count, scalars[end] != "\n" { end += 1 }
         return end
     }
 
-    /// Whether nothing but blanks stands between the start of the line and the cursor.
+    /// Whether only blanks are between the start of the line and the cursor.
     var isCursorInIndentation: Bool {
         scalars[startOfLine(cursor)..<cursor].allSatisfy { $0 == " " || $0 == "\t" }
     }
 
-    /// Letters, digits and what combines with them. As in Emacs and readline `_` separates words, so that the parts
-    /// of a long identifier can be reached.
+    /// Letters, digits and characters that combine with them. As in Emacs and readline `_` separates words, so that the
+    /// cursor can stop inside a long identifier.
     static func isWord(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.value {
         case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
@@ -49,7 +49,7 @@ extension TextBuffer {
         return boundary(atOrBefore: start)
     }
 
-    /// The start of what stands between blanks at or before an offset, for Control-W.
+    /// Returns the start of the text between blanks at or before an offset, for Control-W.
     func startOfBlankSeparatedWord(before offset: Int) -> Int {
         func isBlank(_ scalar: Unicode.Scalar) -> Bool { scalar == " " || scalar == "\t" || scalar == "\n" }
         var start = offset
@@ -58,8 +58,8 @@ extension TextBuffer {
         return boundary(atOrBefore: start)
     }
 
-    /// How many columns the text between a line's start and an offset in it takes, for keeping the column while the
-    /// cursor goes up and down. Wrapping and the prompt do not count.
+    /// Returns the columns of the text between a line's start and an offset in it. The cursor keeps this column when it
+    /// goes up and down. Wrapping and the prompt do not count.
     func column(of offset: Int) -> Int {
         var walker = GlyphWalker(self, range: startOfLine(offset)..<offset)
         var column = 0
@@ -67,7 +67,7 @@ extension TextBuffer {
         return column
     }
 
-    /// The offset in the line from `start` that is nearest to a column without passing it.
+    /// Returns the offset in the line from `start` that is nearest to a column without passing it.
     func offset(inLineFrom start: Int, column goal: Int) -> Int {
         var walker = GlyphWalker(self, range: start..<endOfLine(start))
         var column = 0
@@ -80,7 +80,7 @@ extension TextBuffer {
 }
 
 extension TextBuffer {
-    /// Where an offset in UTF-8 bytes lies in scalars; inside of a scalar means before it. O(n).
+    /// Converts an offset in UTF-8 bytes to scalars. Inside of a scalar, returns the offset before it. O(n).
     func offset(utf8 target: Int) -> Int {
         var bytes = 0
         for (index, scalar) in scalars.enumerated() {
@@ -90,6 +90,6 @@ extension TextBuffer {
         return count
     }
 
-    /// Where an offset in scalars lies in UTF-8 bytes. O(n).
+    /// Converts an offset in scalars to UTF-8 bytes. O(n).
     func utf8Offset(of offset: Int) -> Int { scalars[..<offset].reduce(0) { $0 + UTF8.width($1) } }
 }

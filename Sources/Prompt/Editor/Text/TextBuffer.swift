@@ -1,19 +1,19 @@
-/// The entry being edited: scalars, a cursor between two grapheme clusters, and what undo needs.
+/// The entry being edited: scalars, a cursor between two grapheme clusters, and the changes for undo.
 ///
-/// Offsets count scalars. Line breaks are `\n` alone; every way in turns `\r\n` and `\r` into it.
+/// Offsets count scalars. Line breaks are `\n` alone; all input converts `\r\n` and `\r` to it.
 struct TextBuffer {
     private(set) var scalars: [Unicode.Scalar] = []
 
     /// An offset, always on the boundary of a grapheme cluster.
     private(set) var cursor = 0
 
-    /// Changes with each change of the text; what was derived from the text can be kept until then.
+    /// Increases with each change of the text. Values derived from the text are valid until then.
     private(set) var revision = 0
 
     private var undos: [Change] = []
     private var joinsNextTyping = false
 
-    /// One replacement, with what takes it back.
+    /// One replacement, with the data that undoes it.
     private struct Change {
         var offset: Int
         var removed: [Unicode.Scalar]
@@ -42,7 +42,7 @@ struct TextBuffer {
         return String(view)
     }
 
-    /// Text from outside with its line breaks made `\n`. O(n).
+    /// Converts line breaks in text from outside to `\n`. O(n).
     static func normalised(_ text: some Sequence<Unicode.Scalar>) -> [Unicode.Scalar] {
         var result: [Unicode.Scalar] = []
         result.reserveCapacity(text.underestimatedCount)
@@ -64,7 +64,7 @@ struct TextBuffer {
         joinsNextTyping = false
     }
 
-    /// Replaces a range and puts the cursor behind the new text. O(n) for the memory moved.
+    /// Replaces a range, and puts the cursor after the new text. O(n) for the memory moved.
     mutating func replace(_ range: Range<Int>, with text: [Unicode.Scalar]) {
         guard !range.isEmpty || !text.isEmpty else { return }
         record(
@@ -76,7 +76,7 @@ struct TextBuffer {
         cursor = boundary(atOrAfter: range.lowerBound + text.count)
     }
 
-    /// Inserts typed text at the cursor. A run of typing is undone word by word, not letter by letter.
+    /// Inserts typed text at the cursor. Undo removes typed text word by word, not letter by letter.
     mutating func type(_ text: [Unicode.Scalar]) {
         guard let first = text.first else { return }
         let startsWord = first != " " && cursor > 0 && scalars[cursor - 1] == " "
@@ -91,11 +91,11 @@ struct TextBuffer {
         let end = cursor + text.count
         substitute(cursor..<cursor, text)
         cursor = boundary(atOrAfter: end)
-        // A cursor that had to skip a cluster no longer stands where the inserted run ends.
+        // The cursor has skipped the rest of a cluster, and is no longer at the end of the inserted run.
         joinsNextTyping = cursor == end
     }
 
-    /// Takes the last change back; false when there is none.
+    /// Undoes the last change. Returns false if there is none.
     mutating func undo() -> Bool {
         guard let change = undos.popLast() else { return false }
         substitute(change.offset..<change.offset + change.insertedCount, change.removed)

@@ -1,6 +1,6 @@
 /// Turns bytes that arrive in arbitrary portions into scalars.
 ///
-/// Each maximal part of an ill-formed sequence becomes one U+FFFD, so that no input is ever refused.
+/// Each maximal part of an ill-formed sequence becomes one U+FFFD, so all input is accepted.
 package struct UTF8Decoder {
     private var value: UInt32 = 0
     private var missing = 0
@@ -8,17 +8,17 @@ package struct UTF8Decoder {
 
     package init() {}
 
-    /// Whether a sequence has begun that more bytes have to complete.
+    /// Whether a sequence has begun that needs more bytes.
     package var isInside: Bool { missing > 0 }
 
-    /// What one byte completed: nothing, one scalar, or a replacement for what was cut short and a scalar.
+    /// The result of one byte: nothing, one scalar, or a replacement for an incomplete sequence and a scalar.
     package typealias Output = (first: Unicode.Scalar?, second: Unicode.Scalar?)
 
     /// Takes one byte. O(1).
     package mutating func push(_ byte: UInt8) -> Output {
         guard missing > 0 else { return (start(byte), nil) }
         guard allowed.contains(byte) else {
-            // The byte belongs to the next sequence: it may be an Escape or a Control-C that must not be eaten.
+            // The byte belongs to the next sequence: it may be an Escape or a Control-C, which must not be lost.
             missing = 0
             return ("\u{FFFD}", start(byte))
         }

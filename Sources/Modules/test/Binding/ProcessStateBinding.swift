@@ -3,26 +3,26 @@ internal import Linux
 internal import Lua
 internal import LuaRunLoops
 
-/// What tests change of their process, for the runner to put back; and what the runner asks about its own.
+/// For the runner: the state of the process that tests may change, and facts about the process.
 enum ProcessStateBinding {
     static let functions: [Library.Entry] = [
         .init("note_state") { Call.act($0) { _ in WorkerProcess.noteState() } },
-        // restore_state(): what has changed since note_state.
+        // restore_state(): returns descriptions of the state that has changed since note_state, and restores it.
         .init("restore_state") { Call($0).answer(ValueProgram(list: WorkerProcess.restoreState())) },
-        // set_zone(name): the time zone that os.date tells; nothing: that of the system.
+        // set_zone(name): sets the time zone of os.date; without a name, the system's.
         .init("set_zone") { Call.act($0) { WorkerProcess.setZone($0.string(1)) } },
         .init("identity") { identity(Call($0)) },
-        // current_directory(): its path; nil if it is gone.
+        // current_directory(): returns its path, or nil if it has been removed.
         .init("current_directory") { Call($0).answer(System.realPath(of: ".")) },
         .init("make_directory") { makeDirectory(Call($0)) },
-        // temporary_directory(): the path of a new one, which only this user can open.
+        // temporary_directory(): returns the path of a new directory, which only this user can open.
         .init("temporary_directory") {
             Call($0).attempt { () throws(SystemError) -> String in try Directory.makeTemporary("rlhost-test") }
         },
         .init("write_file") { writeFile(Call($0)) },
         .init("open_report") { openReport(Call($0)) },
         .init("put") { put(Call($0)) },
-        // watch_signals(): a descriptor from which next_signal reads.
+        // watch_signals(): returns a descriptor from which next_signal reads.
         .init("watch_signals") {
             Call($0).attempt { () throws(SystemError) in Int(try Signals.watch(quits: true).release()) }
         },
@@ -35,13 +35,13 @@ enum ProcessStateBinding {
         .init("cores") { Call($0).answer(max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)))) },
     ]
 
-    /// The texts of assertions that have failed in threads: that is all that arrives of them elsewhere.
+    /// The texts of assertions that have failed in threads. Other threads receive nothing but the text.
     private static let assertions = Lock<Set<String>>([])
 
-    /// Nobody is left to ask for them.
+    /// Called at a reset, when nothing asks for them any more.
     static func forgetAssertions() { assertions.withLock { $0 = [] } }
 
-    /// identity(path): what tells the file from all others, whatever its name; nil if there is none.
+    /// identity(path): returns a text that identifies the file, whatever its name; nil if it does not exist.
     private static func identity(_ call: Call) -> Int32 {
         var status = stat()
         guard let path = call.string(1), path.withAnyCString({ stat($0, &status) }) == 0 else {
@@ -50,14 +50,14 @@ enum ProcessStateBinding {
         return call.answer("\(status.st_dev):\(status.st_ino)")
     }
 
-    /// make_directory(path): true, or nil and why not. One that is there is as good.
+    /// make_directory(path): returns true, also if the directory exists, or nil and an error.
     private static func makeDirectory(_ call: Call) -> Int32 {
         guard let path = call.string(1) else { return call.answerNil() }
         return path.withAnyCString { mkdir($0, 0o700) } == 0 || errno == EEXIST
             ? call.answer(true) : call.fail(errno: errno)
     }
 
-    /// write_file(path, text): true, or nil and why not. Replaces the file, whole or not at all.
+    /// write_file(path, text): returns true, or nil and an error. Replaces the whole file, or leaves it as it was.
     private static func writeFile(_ call: Call) -> Int32 {
         guard let path = call.string(1), let bytes = call.bytes(2) else { return call.answerNil() }
         return call.attempt { () throws(SystemError) -> Void in
@@ -67,8 +67,8 @@ enum ProcessStateBinding {
         }
     }
 
-    /// open_report(path): a descriptor, which `close` closes; or nil and why not. The path names the new file at once, so that an old
-    /// report is not taken for that of a run which was killed.
+    /// open_report(path): returns a descriptor, which `close` closes, or nil and an error. The path names the new file
+    /// at once, so that nobody takes an old report for the report of a run that was killed.
     private static func openReport(_ call: Call) -> Int32 {
         guard let path = call.string(1) else { return call.answerNil() }
         return call.attempt { () throws(SystemError) -> Int in
@@ -78,7 +78,7 @@ enum ProcessStateBinding {
         }
     }
 
-    /// put(fd, text): writes all of it. True, or nil and why not.
+    /// put(fd, text): writes the whole text. Returns true, or nil and an error.
     private static func put(_ call: Call) -> Int32 {
         guard let fd = call.integer(1).flatMap({ Int32(exactly: $0) }), let bytes = call.bytes(2) else {
             return call.answerNil()

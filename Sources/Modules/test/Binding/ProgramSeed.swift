@@ -3,14 +3,15 @@ internal import Linux
 internal import Lua
 public import LuaRunLoops
 
-/// The number that decides about all chance in a program: `math.random`, and the order of tables.
+/// The number that determines everything random in a program: `math.random`, and the order of tables.
 public enum ProgramSeed {
-    /// The variable that has it.
+    /// The environment variable with the seed.
     public static let variable = "RLHOST_SEED"
-    // Of the main thread alone, and set before others begin.
+    // Only the main thread uses it, and sets it before other threads begin.
     nonisolated(unsafe) private static var seed: Int64?
 
-    /// Reads the environment. A program with a seed begins once more, with addresses that are not random. Returns an error message.
+    /// Reads the environment. A program with a seed restarts itself, with addresses that are not random. Returns an
+    /// error message, or nil.
     public static func take() -> String? {
         guard let text = getenv(variable).map({ String(cString: $0) }) else { return nil }
         guard text.utf8.allSatisfy({ 48...57 ~= $0 }), let number = Int64(text) else {
@@ -21,7 +22,7 @@ public enum ProgramSeed {
         return nil
     }
 
-    /// Has a state, and its threads, draw from the seed. Returns an error message.
+    /// Seeds a state and its threads. Returns an error message, or nil.
     public static func adopt(_ host: LuaHost) -> String? {
         guard let seed else { return nil }
         let threads = Lock(0)

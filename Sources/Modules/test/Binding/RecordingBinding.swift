@@ -11,7 +11,7 @@ enum RecordingBinding {
         .init("write_recording") { write(Call($0)) },
     ]
 
-    /// begin_recording(path, title): what it is called if it is written because the process dies.
+    /// begin_recording(path, title): the path and title of the recording if it is written because the process dies.
     private static func begin(_ call: Call) -> Int32 {
         guard let path = call.string(1), let title = call.string(2) else {
             return call.raise("begin_recording: wrong arguments")
@@ -20,7 +20,7 @@ enum RecordingBinding {
         return call.nothing()
     }
 
-    /// write_recording(path, title): true, or nil and why not.
+    /// write_recording(path, title): returns true, or nil and an error.
     private static func write(_ call: Call) -> Int32 {
         guard let path = call.string(1), let title = call.string(2) else { return call.answerNil() }
         return call.attempt { () throws(SystemError) in try TestRecording.write(to: path, title: title) }

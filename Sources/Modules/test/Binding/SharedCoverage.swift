@@ -3,12 +3,12 @@ internal import Linux
 internal import Lua
 public import LuaRunLoops
 
-/// The lines that run in a program which a test has started, for `rlhost test --coverage`.
+/// Counts the lines that run in a program which a test has started, for `rlhost test --coverage`.
 public enum SharedCoverage {
-    /// The variable by which programs, and those that they start, find the directory in which they leave what they have counted.
+    /// The environment variable with the directory in which programs, and those that they start, leave their counts.
     public static let variable = "RLHOST_TEST_COVERAGE"
 
-    /// Counts from now on, if anybody has asked for that.
+    /// Begins to count if the variable is set.
     public static func begin(_ host: LuaHost) {
         guard let directory = ProcessEnvironment[variable], !directory.isEmpty else { return }
         host.part(CoverageNote.self).directory = directory
@@ -16,10 +16,10 @@ public enum SharedCoverage {
     }
 }
 
-/// Writes down what was counted when a program ends.
+/// Writes the counts to a file when a program ends.
 final class CoverageNote: HostPart {
     var directory: String?
-    /// Paths of chunks are relative to where the program began.
+    /// The directory in which the program began; the paths of chunks are relative to it.
     private let origin: [UInt8]
 
     required init(_ host: LuaHost) {
@@ -47,7 +47,8 @@ final class CoverageNote: HostPart {
             text += Array("},".utf8)
         }
         text += Array("}".utf8)
-        // Put in place when it is whole: the test may look at any moment. Without its counts, the report says too little.
+        // The file appears only when it is complete, because the test may read it at any moment. If it cannot be
+        // written, the report lacks its counts.
         let name = "\(directory)/\(getpid())-\(UInt32.random(in: .min ... .max)).lua"
         do throws(SystemError) { try OutputFile.write(text, to: name, followsLinks: false) } catch {}
     }

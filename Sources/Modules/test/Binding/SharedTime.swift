@@ -3,16 +3,16 @@ internal import Lua
 public import LuaRunLoops
 public import RunLoops
 
-/// The time of a test, in a program that the test has started to live in it: see `t.spawn`.
+/// The time of a test, in a program that the test has started to share it: see `t.spawn`.
 public enum SharedTime {
-    /// The variable by which programs, and those that they start, find the test.
+    /// The environment variable by which programs, and those that they start, find the test.
     public static let variable = "RLHOST_TEST_CLOCK"
-    // Of the main thread alone. Without a lock, which each program would make at its start.
+    // Only the main thread uses it. A lock would have to be made at the start of every program.
     nonisolated(unsafe) private static var joined: SimulatedClock?
 
-    /// The main thread's loop, in that time; nil: nobody has asked for that.
+    /// Returns the main thread's loop in the test's time, or nil if the variable is not set.
     ///
-    /// - Throws: the test is not there any more.
+    /// - Throws: if the test no longer exists.
     public static func makeLoop() throws(SystemError) -> RunLoop? {
         guard let address = ProcessEnvironment[variable], !address.isEmpty else { return nil }
         let clock = try SimulatedClock(joining: address)
@@ -23,7 +23,7 @@ public enum SharedTime {
         return loop
     }
 
-    /// Has a state, and its threads, tell that time. Returns an error message.
+    /// Makes a state and its threads use that time. Returns an error message, or nil.
     public static func adopt(_ host: LuaHost) -> String? {
         guard let clock = joined else { return nil }
         host.haveThreadsLive(in: clock)
@@ -33,7 +33,7 @@ public enum SharedTime {
 }
 
 extension Battery {
-    /// What `os.time` and its kin are in such a program.
+    /// Replaces `os.time` and its relatives in such a program.
     public static let testClock = Battery("runloop.test.clock", functions: Library([]))
 }
 
@@ -42,7 +42,7 @@ extension LuaHost {
         load(.text("require 'runloop.test.clock'", name: "=[rlhost]")) ?? callLoaded([])
     }
 
-    /// Threads that this state begins share a clock.
+    /// Makes the threads that this state begins share a clock.
     func haveThreadsLive(in clock: SimulatedClock) {
         threads.world.expectThread = { () throws(SystemError) in
             let place = try clock.reserve()
@@ -55,7 +55,7 @@ extension LuaHost {
 }
 
 extension SimulatedClock {
-    /// Time stands still while a program works, or a thread of the process owes an answer.
+    /// Makes time stand still while a program works, or while a thread of the process owes an answer.
     func waitForWorkOutside() {
         setOutstanding {
             var reasons: Reasons = Program.someWork ? .programs : []
@@ -66,7 +66,8 @@ extension SimulatedClock {
 }
 
 extension SimulatedClock.Place {
-    /// Waits there; timers fire at their dates to the nanosecond, as tests expect them.
+    /// Returns a poller that waits at this place. Its timers fire exactly at their dates, to the nanosecond, as tests
+    /// expect.
     var exactPoller: SimulatedPoller {
         let poller = SimulatedPoller(at: self)
         poller.fireDatesAreExact = true

@@ -3,16 +3,17 @@ internal import LuaRunLoops
 internal import RunLoops
 
 extension TestWorld {
-    /// What is in a loop, of its tasks and threads, at some moment: what a group of tests owns is none of a test's.
+    /// The contents of a loop, with its tasks and threads, at some moment. Objects that a group of tests owns do not
+    /// belong to a test.
     struct Kept {
-        /// Held, so that nothing else gets their addresses.
+        /// Kept alive, so that no other object gets their addresses.
         private var objects: [ObjectIdentifier: AnyObject] = [:]
         private var fibers: Set<UInt32> = []
         private var timers: Set<UnsafeMutablePointer<RunLoop.TimerNode>> = []
 
         init() {}
 
-        /// All that there is.
+        /// Takes everything that exists.
         init(_ host: LuaHost) {
             for mode in host.loop.modeNames {
                 for item in host.loop.items(in: mode) { insert(item) }
@@ -47,7 +48,7 @@ extension TestWorld {
         }
     }
 
-    /// What all groups own.
+    /// Everything that groups own.
     var kept: Kept {
         var all = Kept()
         for kept in keeps.values { all.formUnion(kept) }
@@ -55,19 +56,19 @@ extension TestWorld {
     }
 }
 
-/// What groups of tests own, for the runner.
+/// For the runner: the objects that groups of tests own.
 enum KeepingBinding {
     static let functions: [Library.Entry] = [
-        // keep_from(): what comes into being from now on is to be kept.
+        // keep_from(): new objects belong to the group from now on.
         .init("keep_from") { TestWorld.act($0) { $0.keptFrom.append(TestWorld.Kept($1.luaHost)) } },
         .init("keep") { keep(Call($0)) },
-        // unkeep(number): that group is over.
+        // unkeep(number): ends the group.
         .init("unkeep") { TestWorld.act($0) { $0.keeps[$1.integer(1) ?? 0] = nil } },
-        // is_kept(): whether some group owns something.
+        // is_kept(): returns whether a group owns something.
         .init("is_kept") { Call.answer($0) { $0.testWorld?.keeps.isEmpty == false } },
     ]
 
-    /// keep(number): until now. Without a number, a new one is answered.
+    /// keep(number): ends what keep_from began. Without a number, returns a new one.
     private static func keep(_ call: Call) -> Int32 {
         guard let world = call.testWorld else { return call.nothing() }
         guard let number = call.integer(1) else {

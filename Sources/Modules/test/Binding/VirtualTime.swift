@@ -3,28 +3,28 @@ internal import Lua
 public import LuaRunLoops
 public import RunLoops
 
-/// The world of a test runner: the main thread's loop, in virtual time, and what the runner learns about it.
+/// The world of a test runner: the main thread's loop, in virtual time, and its events for the runner.
 public final class TestWorld {
     public let clock: SimulatedClock
     public let loop: RunLoop
     let poller: SimulatedPoller
-    /// Errors that nobody has handled, in the order in which they came; each with the anchored error value, or 0.
+    /// Unhandled errors in their order, each with the anchored error value, or 0.
     var errors: [(failure: Failure, value: UInt32)] = []
-    /// The runner's own part knows of an error.
+    /// The runner's Lua part has recorded an error.
     var hasFailed = false
     /// The loop sleeps, and nothing can wake it.
     var isStuck = false
-    /// The test has asked for its end.
+    /// The test has asked to end.
     var isStopped = false
     /// The task that waits for `unpark`.
     var parked: Fiber?
-    /// The waits of those who want to know when everything has come to rest.
+    /// The waits that end when everything has come to rest.
     var settlers: [(number: UInt64, modes: [RunLoop.Mode])] = []
-    /// What groups of tests own, by number; what there was when they began to make it.
+    /// The objects that groups of tests own, by number; and those that existed when a group began to make its own.
     var keeps: [Int: Kept] = [:]
     var keptFrom: [Kept] = []
     var lastKept = 0
-    /// Decides about all that is left to chance in a test.
+    /// Determines everything random in a test.
     private let chance = Lock(Chance())
     private var host: LuaHost?
 
@@ -33,10 +33,10 @@ public final class TestWorld {
         var threads = 0
     }
 
-    /// 2000-01-01 00:00:00 UTC, when tests begin that do not say otherwise.
+    /// 2000-01-01 00:00:00 UTC: the time at which tests begin by default.
     static let epoch = 946_684_800.0
 
-    /// Makes its loop that of the calling thread, which must have none yet.
+    /// Makes its loop the loop of the calling thread, which must not have one yet.
     public init() {
         clock = SimulatedClock(wallClock: Self.epoch, knowsOwnDescriptors: true)
         poller = SimulatedPoller(clock: clock)
@@ -47,7 +47,7 @@ public final class TestWorld {
         WorkPool.awaitTurn = { [clock] in clock.awaitRest() }
         poller.stuckHandler = { [unowned self] in
             isStuck = true
-            // One that is inside the test's own call of rl.run must not go on as if that had ended well.
+            // If the test itself waits in rl.run, the call must not return as if the run had ended well.
             host?.interruptStuck()
             loop.stopAll()
             loop.handle.wakeUp()
@@ -61,7 +61,7 @@ public final class TestWorld {
         Alarm.handle = loop.handle
     }
 
-    /// Makes a new state one of this world.
+    /// Adds a new state to this world.
     public func adopt(_ host: LuaHost) {
         self.host = host
         keeps = [:]
@@ -83,14 +83,14 @@ public final class TestWorld {
         }
     }
 
-    /// The clock as new, and chance too.
+    /// Resets the clock and the random numbers.
     ///
-    /// - Parameter wallClock: seconds since 1970; nil: what it really is.
+    /// - Parameter wallClock: seconds since 1970; nil for the real time.
     func reset(seed: UInt64, wallClock: Double?) {
         settlers = []
         chance.withLock { $0 = Chance(seed: seed) }
         guard keeps.isEmpty else { return clock.refresh(chance: seed) }
-        // Whole hundredths: a value after a short real wait is a readable one.
+        // Times are whole hundredths of a second, so that values after a short real wait are readable.
         clock.reset(wallClock: wallClock ?? RunLoop.wallClock, chance: seed, grain: 10_000_000)
     }
 
@@ -99,7 +99,8 @@ public final class TestWorld {
         errors = []
     }
 
-    /// For so many seconds from now the loop may run: of processor time and real waiting, whatever else the machine does.
+    /// Limits the time for which the loop may run from now on. The limit counts processor time and real waiting, but
+    /// not the time for which other processes occupy the processors.
     func startWatch(_ host: LuaHost, seconds: Double) {
         WorkerProcess.beginCount()
         Alarm.seconds = seconds
@@ -114,19 +115,19 @@ public final class TestWorld {
 
     func stopWatch(_ host: LuaHost) { host.stopWatch() }
 
-    /// For the signal handler.
+    /// The state that the signal handler reads.
     private enum Alarm {
-        // Set once, before the handler is; only read by it.
+        // It is set once, before the handler is; the handler only reads it.
         nonisolated(unsafe) static var handle: RunLoop.Handle?
         nonisolated(unsafe) static var seconds = 0.0
     }
 }
 
-/// What the test runner keeps for a test file's state: the world that it is in.
+/// The runner's part of the state of a test file: the world that contains it.
 final class TestPart: HostPart {
     weak var world: TestWorld?
 
-    /// Errors that came since the test's outcome is known came for its being ended.
+    /// Errors after the outcome of the test are caused by ending it.
     func forgetErrors() { world?.forgetErrors(host) }
 
     override func reset() {
@@ -136,12 +137,12 @@ final class TestPart: HostPart {
 }
 
 extension Call {
-    /// nil in a test's threads.
+    /// nil in the threads of a test.
     var testWorld: TestWorld? { luaHost.part(TestPart.self).world }
 }
 
 extension TestWorld {
-    /// For a function that does something with the test's world, and nothing in a test's threads.
+    /// Calls a function with the world of the test; does nothing in the threads of a test.
     static func act(_ thread: OpaquePointer?, _ body: (TestWorld, Call) -> Void) -> Int32 {
         Call.act(thread) { call in if let world = call.testWorld { body(world, call) } }
     }

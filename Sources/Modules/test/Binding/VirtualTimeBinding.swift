@@ -3,7 +3,7 @@ internal import Lua
 internal import LuaRunLoops
 internal import RunLoops
 
-/// What the Lua-written test runner needs of the state, its loop and its clock.
+/// For the Lua part of the runner: the state, its loop and its clock.
 enum VirtualTimeBinding {
     static let functions: [Library.Entry] = [
         .init("run") { run(Call($0)) },
@@ -17,31 +17,31 @@ enum VirtualTimeBinding {
         .init("scheduled") { Call.answer($0, scheduled) },
         .init("threads") { Call.answer($0, threads) },
         .init("stop_threads") { stopThreads(Call($0)) },
-        // await_threads(seconds): waits so many real seconds at most until no thread is alive any more.
+        // await_threads(seconds): waits until no thread is alive, at most that many real seconds.
         .init("await_threads") { TestWorld.act($0) { awaitThreads($1.luaHost, $0, $1.number(1) ?? 0) } },
         .init("cancel_waiting") { Call.act($0, cancelWaiting) },
-        // last_pass(): what was asked for at once still happens.
+        // last_pass(): runs the loop once, so that requests that were made already still happen.
         .init("last_pass") { Call.act($0) { $0.luaHost.loop.run(in: .default, for: .zero) } },
         .init("reset") { TestWorld.act($0, reset) },
         .init("next_date") { Call.answer($0, nextDate) },
         .init("settle") { settle(Call($0)) },
         .init("clock_state") { clockState(Call($0)) },
-        // set_wall_clock(seconds since 1970): what it is at this moment.
+        // set_wall_clock(seconds since 1970): sets the present time of the wall clock.
         .init("set_wall_clock") { TestWorld.act($0) { $0.clock.setWallClock($1.number(1) ?? 0) } },
         .init("hold") { TestWorld.act($0) { $0.clock.isHeld = $1.boolean(1) } },
         .init("allow_jump") { allowJump(Call($0)) },
-        // real_time(on): the clock goes as the real one does.
+        // real_time(on): makes the clock follow the real one.
         .init("real_time") { TestWorld.act($0) { $0.clock.followsRealTime = $1.boolean(1) } },
     ]
 
-    /// What groups of tests own.
+    /// The objects that groups of tests own.
     private static func kept(_ host: LuaHost) -> TestWorld.Kept {
         host.part(TestPart.self).world?.kept ?? TestWorld.Kept()
     }
 
-    /// run(fn, seconds): runs fn as a task, and the loop until that has ended. Answers "ended"; or "error", when there are
-    /// errors to take; "stopped"; "time", after so many real seconds; "stuck", when the clock is held and nothing else can
-    /// happen; "finished", when nothing is left that could wake the task.
+    /// run(fn, seconds): runs fn as a task, and the loop until the task has ended. Returns "ended"; or "error" if there
+    /// are errors to take; "stopped"; "time" if the seconds are over; "stuck" if the clock is held and nothing else can
+    /// happen; "finished" if nothing is left that could wake the task.
     private static func run(_ call: Call) -> Int32 {
         let host = call.luaHost
         guard let world = call.testWorld, call.stack.type(1) == .function, let seconds = call.number(2) else {
@@ -76,19 +76,19 @@ enum VirtualTimeBinding {
         return call.answer(outcome)
     }
 
-    /// stop(): the run ends as "stopped".
+    /// stop(): ends the run as "stopped".
     private static func stop(_ call: Call) {
         call.testWorld?.isStopped = true
         call.luaHost.loop.stopAll()
     }
 
-    /// fail(): the run ends as "error".
+    /// fail(): ends the run as "error".
     private static func fail(_ call: Call) {
         call.testWorld?.hasFailed = true
         call.luaHost.loop.stopAll()
     }
 
-    /// due(): descriptions of the timers and requests that are due at this moment.
+    /// due(): returns descriptions of the timers and requests that are due at this moment.
     private static func due(_ call: Call) -> ValueProgram {
         let host = call.luaHost
         let now = host.loop.now.nanoseconds
@@ -101,7 +101,7 @@ enum VirtualTimeBinding {
         return ValueProgram(list: texts)
     }
 
-    /// park(): the running task waits until somebody calls unpark(). That alone does not keep the loop running.
+    /// park(): makes the running task wait for unpark(). This wait does not keep the loop running.
     private static func park(_ call: Call) -> Int32 {
         let host = call.luaHost
         if let reason = host.reason(notToWaitIn: call.stack) { return call.raise("t.expect: \(reason)") }
@@ -140,13 +140,14 @@ enum VirtualTimeBinding {
                 }
             }
         }
-        // At once: then the values need no anchors any more.
+        // The values are pushed at once, so that they need no anchors any more.
         let isMade = call.stack.reserve(4) && call.stack.push(program)
         for error in errors { host.release(error.value) }
         return isMade ? call.values(1) : call.raiseOutOfMemory()
     }
 
-    /// waiting(): for each task that waits: `what` it is, nil for one of which nothing is known, its `place`, and `frames`.
+    /// waiting(): returns for each task that waits: `what` it is, or nil if that is unknown, its `place`, and its
+    /// `frames`.
     private static func waiting(_ call: Call) -> Int32 {
         let host = call.luaHost
         let kept = Self.kept(host)
@@ -167,7 +168,7 @@ enum VirtualTimeBinding {
         return call.answer(program)
     }
 
-    /// scheduled(): descriptions of what is in the loop, other than tasks that wait.
+    /// scheduled(): returns descriptions of everything in the loop, except waiting tasks.
     private static func scheduled(_ call: Call) -> ValueProgram {
         let host = call.luaHost
         for part in host.parts { part.settle() }
@@ -203,19 +204,20 @@ enum VirtualTimeBinding {
         return ValueProgram(list: texts)
     }
 
-    /// Those that are alive and no group's.
+    /// Returns the threads that are alive and that groups do not own.
     private static func threads(of host: LuaHost) -> [LuaThread] {
         let kept = Self.kept(host)
         guard !kept.isEmpty else { return LuaThread.all }
         return LuaThread.all.filter { !kept.contains($0) }
     }
 
-    /// threads(): descriptions of the threads that are alive.
+    /// threads(): returns descriptions of the threads that are alive.
     private static func threads(_ call: Call) -> ValueProgram {
         ValueProgram(list: threads(of: call.luaHost).map { String("thread \"\($0.name)\"", site: $0.site) }.sorted())
     }
 
-    /// stop_threads(seconds): the names of those that did not stop within so many real seconds.
+    /// stop_threads(seconds): cancels the threads, and returns the names of those that have not stopped after that many
+    /// real seconds.
     private static func stopThreads(_ call: Call) -> Int32 {
         let host = call.luaHost
         guard let world = call.testWorld else { return call.nothing() }
@@ -231,7 +233,7 @@ enum VirtualTimeBinding {
         }
     }
 
-    /// cancel_waiting(): ends every task that waits, and whatever they do about it.
+    /// cancel_waiting(): cancels every waiting task, and the tasks that wait again because of that.
     private static func cancelWaiting(_ call: Call) {
         let host = call.luaHost
         var rounds = 0
@@ -246,8 +248,9 @@ enum VirtualTimeBinding {
         host.part(TestPart.self).forgetErrors()
     }
 
-    /// reset(seed, date): the loop, the clock, chance, and what features keep, as new. `date`: seconds since 1970; nothing: the
-    /// usual one; false: the real one. What groups own stays, and then time goes on.
+    /// reset(seed, date): resets the loop, the clock, the random numbers, and the state of features. `date` is in
+    /// seconds since 1970; without it, the usual date is set; with false, the real one. The objects of groups stay; if
+    /// there are any, time goes on.
     private static func reset(_ world: TestWorld, _ call: Call) {
         let host = call.luaHost
         if world.keeps.isEmpty {
@@ -267,7 +270,7 @@ enum VirtualTimeBinding {
 
     // MARK: The clock
 
-    /// next_date(): that of the next timer in the current mode, those aside that fire at this moment.
+    /// next_date(): returns the date of the next timer in the current mode, without timers that fire at this moment.
     private static func nextDate(_ call: Call) -> Double? {
         let loop = call.luaHost.loop
         let nodes = loop.timers(in: loop.currentMode ?? .default).filter { !$0.pointee.isFiring }
@@ -286,8 +289,8 @@ enum VirtualTimeBinding {
         return call.yield()
     }
 
-    /// clock_state(): what real time has passed for, as words; how often the time was asked for while it stood still; and what works at this
-    /// moment: programs, and threads in calls that block.
+    /// clock_state(): returns why real time has passed, as words; how often the clock was read while it stood still;
+    /// and what works at this moment: programs, and threads in calls that block.
     private static func clockState(_ call: Call) -> Int32 {
         guard let clock = call.testWorld?.clock else { return call.nothing() }
         let reasons = clock.reasons
@@ -306,7 +309,7 @@ enum VirtualTimeBinding {
         return call.answer(program)
     }
 
-    /// allow_jump(date): up to this date the clock jumps whatever is outstanding.
+    /// allow_jump(date): lets the clock jump up to this date, whatever is outstanding.
     private static func allowJump(_ call: Call) -> Int32 {
         guard let date = Date.read(call.stack, 1) else { return call.raise("allow_jump: a date is expected") }
         call.testWorld?.clock.allowJump(to: .init(nanoseconds: date))
@@ -314,7 +317,7 @@ enum VirtualTimeBinding {
     }
 }
 
-/// The task that a test runs in.
+/// The task in which a test runs.
 final class TestTask: FiberOwner {
     private unowned let host: LuaHost
     private(set) var hasEnded = false

@@ -4,8 +4,8 @@ internal import Lua
 internal import LuaRunLoops
 internal import RunLoops
 
-/// What the Lua-written test runner needs of the operating system. Its arguments come from there: they are checked no more
-/// than safety needs.
+/// For the Lua part of the runner: the operating system. The arguments come from the runner, so they are checked only
+/// as far as memory safety needs.
 enum VirtualTimeSystem {
     static let functions: [Library.Entry] = [
         .init("start") { start(Call($0)) },
@@ -18,11 +18,11 @@ enum VirtualTimeSystem {
         .init("emit") { Call.act($0, emit) },
         .init("close") { Call.act($0, close) },
         .init("open_fds") { openDescriptors(Call($0)) },
-        // fd_target(fd): what /proc says it is.
+        // fd_target(fd): returns the name of its file in /proc.
         .init("fd_target") { Call.answer($0) { link("/proc/self/fd/\(fd($0, 1))") } },
         .init("entries") { entries(Call($0)) },
         .init("kind") { kind(Call($0)) },
-        // program(): the path of this program.
+        // program(): returns the path of this program.
         .init("program") { Call.answer($0) { _ in program } },
         .init("is_terminal") { Call($0).answer(isatty(Int32(Call($0).integer(1) ?? 1)) != 0) },
         .init("real_clock") { Call($0).answer(Time.seconds(RunLoop.Instant.now.nanoseconds)) },
@@ -38,8 +38,8 @@ enum VirtualTimeSystem {
         call.integer(index).flatMap { Int32(exactly: $0) } ?? -1
     }
 
-    /// start(arguments): starts a worker. Answers its number, a two-way channel, which is its descriptor 3, what it writes, and a
-    /// descriptor that tells its end.
+    /// start(arguments): starts a worker. Returns its process id, a two-way channel, which is its descriptor 3, a
+    /// descriptor of its output, and one that becomes readable at its end.
     private static func start(_ call: Call) -> Int32 {
         guard let arguments = ByteStrings.read(call.stack, 1), !arguments.isEmpty else {
             return call.raise("start: wrong arguments")
@@ -53,7 +53,7 @@ enum VirtualTimeSystem {
             call.stack.push(Int(program.process))
             for end in [channel.0, output.0] {
                 try Descriptor.setNonBlocking(end.number)
-                // Theirs who asked from now on: `close` closes them.
+                // The caller owns the descriptors from now on: `close` closes them.
                 call.stack.push(Int(end.release()))
             }
             call.stack.push(Int(program.end.release()))
@@ -61,13 +61,13 @@ enum VirtualTimeSystem {
         }
     }
 
-    /// ended(pid): nothing while it runs; "exit" and the status, or "signal" and its number. Only once.
+    /// ended(pid): returns nothing while the process runs; then once "exit" and the status, or "signal" and its number.
     private static func ended(_ call: Call) -> Int32 {
         guard let outcome = Program.outcome(of: fd(call, 1)) else { return call.nothing() }
         return call.answer(ValueProgram(outcome, unknown: ("unknown", 0)))
     }
 
-    /// signal(pid, number): true, or nil and why not. A negative pid is a process group.
+    /// signal(pid, number): returns true, or nil and an error. A negative pid is a process group.
     private static func signal(_ call: Call) -> Int32 {
         guard let pid = call.integer(1).flatMap({ pid_t(exactly: $0) }), pid != 0, pid != -1 else {
             return call.raise("signal: a process is expected")
@@ -75,17 +75,17 @@ enum VirtualTimeSystem {
         return kill(pid, fd(call, 2)) == 0 ? call.answer(true) : call.fail(errno: errno)
     }
 
-    /// read(fd): what is there, "" at the end; nil and "EAGAIN" when nothing is.
+    /// read(fd): returns the bytes that are available, or "" at the end; nil and "EAGAIN" if there are none.
     private static func read(_ call: Call) -> Int32 {
         withUnsafeTemporaryAllocation(byteCount: 65536, alignment: 1) { buffer in
             let count = Glibc.read(fd(call, 1), buffer.baseAddress, buffer.count)
-            // A terminal whose last user is gone says EIO: to us that is its end.
+            // A terminal without users fails with EIO, which is its end.
             if count < 0, errno != EIO { return call.fail(errno: errno) }
             return call.answer(copyOf: UnsafeRawBufferPointer(start: buffer.baseAddress, count: max(0, count)))
         }
     }
 
-    /// write(fd, text, first): how many bytes from the first on were taken; nil and why none were.
+    /// write(fd, text, first): returns how many bytes from the first on were written; or nil and an error.
     private static func write(_ call: Call) -> Int32 {
         guard let bytes = call.bytes(2), let first = call.integer(3), first >= 1, first <= bytes.count else {
             return call.answer(0)
@@ -94,19 +94,21 @@ enum VirtualTimeSystem {
         return count < 0 ? call.fail(errno: errno) : call.answer(count)
     }
 
-    /// emit(text): writes all of it to the runner.
+    /// emit(text): writes the whole text to the runner.
     private static func emit(_ call: Call) {
         if let bytes = call.bytes(1) { Descriptor.write(UnsafeRawBufferPointer(bytes), to: WorkerProcess.channel) }
     }
 
-    /// mark(text): writes it where what tests print goes. Answers whether the standard output was closed, or something else.
+    /// mark(text): writes it to the output of the tests. Returns whether the standard output was closed, or was another
+    /// file.
     private static func mark(_ call: Call) -> Int32 {
         let wasLost = WorkerProcess.restoreOutput()
         if let bytes = call.bytes(1) { Descriptor.write(UnsafeRawBufferPointer(bytes), to: WorkerProcess.output) }
         return call.answer(wasLost)
     }
 
-    /// programs(): the numbers of the processes that run for this one: those it has started, and those that these have left.
+    /// programs(): returns the ids of the processes that run for this one: those that it has started, and those that
+    /// these have left behind.
     private static func programs(_ call: Call) -> Int32 {
         var program = ValueProgram()
         program.table { table in for process in Program.running { table.element { $0.append(Int(process)) } } }
@@ -115,12 +117,12 @@ enum VirtualTimeSystem {
 
     private static func close(_ call: Call) { if fd(call, 1) >= 0 { Descriptor.close(fd(call, 1)) } }
 
-    /// open_fds(): a string with one byte for each of the first descriptors: 1 if it is open.
+    /// open_fds(): returns a string with one byte for each of the first 1024 descriptors: 1 if it is open.
     private static func openDescriptors(_ call: Call) -> Int32 {
         Descriptor.open(below: 1024).map { $0 ? UInt8(1) : 0 }.withUnsafeBytes { call.answer(copyOf: $0) }
     }
 
-    /// Asked for before anything could have left the directory in which the program was started.
+    /// Read before a test can change the directory in which the program was started.
     private static var program: String {
         link("/proc/self/exe") ?? Arguments.executable.flatMap { System.realPath(of: String(anyBytes: $0)) } ?? "rlhost"
     }
@@ -131,13 +133,13 @@ enum VirtualTimeSystem {
 
     // MARK: Files
 
-    /// kind(path): "file", "directory", "other", or nil and why there is none.
+    /// kind(path): returns "file", "directory" or "other", or nil and an error.
     private static func kind(_ call: Call) -> Int32 {
         guard let path = bytes(call, 1) else { return call.answerNil() }
         return call.attempt { () throws(SystemError) in "\(try Directory.kind(of: path))" }
     }
 
-    /// entries(path): the names in a directory, sorted.
+    /// entries(path): returns the names in a directory, sorted.
     private static func entries(_ call: Call) -> Int32 {
         guard let path = bytes(call, 1) else { return call.answerNil() }
         return call.attempt { () throws(SystemError) in
@@ -150,12 +152,13 @@ enum VirtualTimeSystem {
 
     // MARK: Coverage
 
-    /// count_lines(on, coroutine): from now on; nothing instead of true or false: a hook of its own gives way to that which counts.
+    /// count_lines(on, coroutine): starts or stops counting. With nil, the counting hook replaces the hook of the
+    /// coroutine.
     private static func countLines(_ call: Call) {
         LuaHost.countLines(call.stack.type(1) == .boolean ? call.boolean(1) : nil, call.stack, coroutine: 2)
     }
 
-    /// take_lines(): counts by what happened, by path.
+    /// take_lines(): returns the counts for each path, by event.
     private static func takeLines(_ call: Call) -> Int32 {
         let counts = LuaHost.takeLines()
         var program = ValueProgram()

@@ -12,17 +12,17 @@ local USAGE = [[
 usage: rlhost [options] test [paths] [options]
 Runs the tests in the files given, and in the files *_test.lua and test_*.lua of the directories given;
 without a path: in tests or test, if there is such a directory, else here. FILE:LINE means the test, or the
-group, that is there.
+group, at that line.
 
-which tests
-  --filter text      only those whose full name holds the text, or matches it as a Lua pattern; may be repeated
-  --tags a,b         only those with one of these tags; --skip-tags a,b: those without
-  --plain            what --filter names are texts, never patterns
-  --last-failed      only those that failed the last time
+tests to run
+  --filter text      only tests whose full name contains the text, or matches it as a Lua pattern; may be repeated
+  --tags a,b         only tests with one of these tags; --skip-tags a,b: only tests without them
+  --plain            take the texts of --filter literally, never as patterns
+  --last-failed      only tests that failed the last time
   --shard i/n        the i-th of n parts of all tests
   --list             print the tests' names, do not run them
-how they run
-  --jobs n           so many files at a time, each in a process of its own (default: as many as there are processors)
+how to run them
+  --jobs n           n files at a time, each in its own process (default: the number of processors)
   --shuffle          files and tests in random order; the seed is printed
   --seed n           the seed of the order, of the threads' turns, and of math.random in each test
   --repeat n         each test n times, with seeds one after the other
@@ -33,14 +33,14 @@ how they run
   --real-time        let time pass as it really does
   --tz zone          the time zone (default UTC; "local" for the system's)
   --update           replace snapshots that have changed, remove those that no test uses
-  --watch            run again what is concerned whenever a file changes
-what is said
-  --format name      readable (default), tap (version 13), tap14, junit, json (an object a line) or github (annotations)
-  --report name=file the same in a file besides; may be repeated; junit=FILE,schema=jenkins or ant: as these want it
+  --watch            run the affected tests again whenever a file changes
+reports
+  --format name      readable (default), tap (version 13), tap14, junit, json (an object in each line) or github (annotations)
+  --report name=file also write a report to a file; may be repeated; junit=FILE,schema=jenkins or ant: for these
   --slowest n        the n slowest tests
-  --trace=dir        write a recording of each test that fails there, a page to look at
+  --trace=dir        write a recording of each failed test there, as a page to look at
   --coverage[=file]  count the lines of Lua that run; print a summary, write lcov's format (lcov.info)
-  --coverage-source path   count the files there, whether they are loaded or not, and no others; may be repeated
+  --coverage-source path   report the files there, loaded or not, and no others; may be repeated
   --coverage-min p   fail when less than p percent of the lines have run
   --help             show this help and exit
 Exit status: 0 all passed, 1 a failure, 5 no test found, 64 wrong use, 128 + the number of a signal.

@@ -35,7 +35,7 @@ how to run them
   --update           replace snapshots that have changed, remove those that no test uses
   --watch            run the affected tests again whenever a file changes
 reports
-  --format name      readable (default), tap (version 13), tap14, junit, json (an object in each line) or github (annotations)
+  --format name      readable (default), tap (version 13), tap14, junit, json (an object a line) or github (annotations)
   --report name=file also write a report to a file; may be repeated; junit=FILE,schema=jenkins or ant: for these
   --slowest n        the n slowest tests
   --trace=dir        write a recording of each failed test there, as a page to look at

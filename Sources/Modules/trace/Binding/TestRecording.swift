@@ -3,22 +3,22 @@ public import LuaRunLoops
 internal import RunLoops
 internal import Tracing
 
-/// The recording of one test: the same each time, to the byte, as long as the test is.
+/// The recording of one test. Its bytes are the same in each run, as long as the test is unchanged.
 public enum TestRecording {
     /// The loop's time when it began. Used on the main thread only.
     nonisolated(unsafe) private static var beginning: Int64 = 0
-    /// Of the test that runs: where its recording goes if it ends the process.
+    /// The path and title of the recording of the current test, for the case that the test ends the process.
     nonisolated(unsafe) private static var place: (path: String, title: String)?
 
-    /// Begins anew, with this state's loop, and those of threads to come.
+    /// Begins a new recording with this state's loop, and with those of later threads.
     ///
-    /// - Parameter path: where it is written if the process is ended in the middle of the test.
+    /// - Parameter path: Where the recording is written if the process ends in the middle of the test.
     public static func begin(_ host: LuaHost, path: String, title: String) {
         end(host)
         place = (path, title)
         WorkerProcess.setLastWords {
             guard let (path, title) = TestRecording.place else { return }
-            // Whoever reads the report is told by the file.
+            // If writing fails, the missing file shows that to the reader of the report.
             do throws(SystemError) { try TestRecording.write(to: path, title: title) } catch {}
         }
         RunLoop.keepEnded(true)
@@ -34,16 +34,16 @@ public enum TestRecording {
         host.record()
     }
 
-    /// What follows is not the test's any more.
+    /// Later events do not belong to the test.
     public static func end(_ host: LuaHost) {
         host.loop.stopRecording()
         WorkerProcess.setLastWords(nil)
         place = nil
     }
 
-    /// Writes it down.
+    /// Writes the recording.
     ///
-    /// - Throws: what the system refuses.
+    /// - Throws: The system's error.
     public static func write(to path: String, title: String) throws(SystemError) {
         var lanes: [(number: UInt16, name: String, records: [RunLoop.Recorder.Record])] = []
         RunLoop.forEachRecorder { recorder, name in
@@ -64,12 +64,12 @@ public enum TestRecording {
         try writer.finish()
     }
 
-    /// Numbers in the order in which things appear: those of the process count everything that ever happened in it.
+    /// Numbers objects in the order in which they appear. The numbers of the process count everything since its start.
     private struct Numbers {
         private var objects: [UInt32: UInt32] = [:]
         private var flows: [UInt32: UInt32] = [:]
         private var tasks: [UInt32: UInt32] = [:]
-        /// Those that have not been told.
+        /// The names that were not written yet.
         var newNames: [(label: UInt32, object: UInt32)] = []
 
         private static func number(_ value: UInt32, in table: inout [UInt32: UInt32]) -> UInt32 {

@@ -12,7 +12,7 @@ extension Battery {
         prepare: { host in if !TracePart.settings.isOff { host.part(TracePart.self).begin() } })
 }
 
-/// What `rl.trace` needs of the recorder.
+/// The native functions of `rl.trace`.
 enum TraceBinding {
     static let functions = Library(
         "rl.trace.",
@@ -66,7 +66,7 @@ enum TraceBinding {
         do throws(SystemError) { _ = try TraceFile(path: path, limit: limit) } catch { return call.fail(error) }
         let host = call.luaHost
         host.part(TracePart.self).begin()
-        // The others as soon as they look.
+        // The other loops begin when they next look.
         let own = host.loop.handle
         for handle in LuaHost.handlesOfThreads + [RunLoop.main].compactMap(\.self) where handle !== own {
             handle.perform { loop in (loop.userInfo as? LuaHost)?.part(TracePart.self).begin() }
@@ -74,7 +74,7 @@ enum TraceBinding {
         return call.answer(true)
     }
 
-    /// stop(): the path of what is then complete; nil if nothing was being written.
+    /// stop(): returns the path of the complete file; nil if there was no recording.
     private static func stop(_ call: Call) throws(Misuse) -> Int32 {
         guard let file = TraceFile.current else { return call.answerNil() }
         return call.attempt { () throws(SystemError) in
@@ -83,7 +83,7 @@ enum TraceBinding {
         }
     }
 
-    /// mark(text), which the Lua half has made of its arguments.
+    /// mark(text): the Lua half has made the text from its arguments.
     private static func mark(_ call: Call) throws(Misuse) {
         let text = try call.argument(1, Text.self)
         let host = call.luaHost

@@ -3,26 +3,27 @@ internal import Lua
 internal import RunLoops
 internal import Tracing
 
-/// A recording that goes to a file while it is made: of all loops of the process, by whichever thread has something to write.
+/// A recording of all loops of the process that is written to a file while it is made. Each thread writes its own
+/// records.
 final class TraceFile: Sendable {
     let path: String
     private let state: Lock<State>
 
     private struct State {
         let writer: Recording.Writer
-        /// How far each loop's recorder was read. It keeps the recorders: a loop may end before the file does.
+        /// The position up to which each recorder was read. Retains the recorders: a loop may end before the file does.
         var positions: [ObjectIdentifier: (recorder: RunLoop.Recorder.Memory, at: RunLoop.Recorder.Position)] = [:]
         var isOpen = true
-        /// What has ended it early.
+        /// The error that has ended the recording early.
         var failure: SystemError?
     }
 
-    /// The one that is being written.
+    /// The current recording.
     private static let open = Lock<TraceFile?>(nil)
     static var current: TraceFile? { open.withLock { $0 } }
 
-    /// - Parameter limit: in bytes.
-    /// - Throws: EINVAL for a path with another ending than `Recording.Format` knows; what the system refuses.
+    /// - Parameter limit: The most bytes of the file.
+    /// - Throws: EINVAL for a path whose ending `Recording.Format` does not know; the system's error.
     init(path: String, limit: Int) throws(SystemError) {
         self.path = path
         let about = TraceFile.about()
@@ -46,7 +47,7 @@ final class TraceFile: Sendable {
 
     var isOpen: Bool { state.withLock { $0.isOpen } }
 
-    /// Begins with a loop. On its thread.
+    /// Begins to record a loop. Called on its thread.
     func join(_ memory: RunLoop.Recorder.Memory, as name: String) {
         let recorder = memory.recorder
         let isNew = state.withLock { state in
@@ -61,7 +62,7 @@ final class TraceFile: Sendable {
         recorder.pointee.setReader { [self] in read(ObjectIdentifier(memory)) }
     }
 
-    /// What a loop has recorded since the last time. Returns whether more is wanted.
+    /// Writes the records of a loop since the last call. Returns whether more are wanted.
     private func read(_ recorder: ObjectIdentifier) -> Bool {
         state.withLock { state in
             Self.read(recorder, &state)
@@ -87,7 +88,7 @@ final class TraceFile: Sendable {
         do throws(SystemError) { try body(state.writer) } catch { state.failure = state.failure ?? error }
     }
 
-    /// A loop goes. On its thread.
+    /// Called on a loop's thread before the loop ends.
     func leave(_ memory: RunLoop.Recorder.Memory) {
         memory.recorder.pointee.ends()
         memory.recorder.pointee.dropReader()
@@ -97,9 +98,9 @@ final class TraceFile: Sendable {
         }
     }
 
-    /// Ends it, with what all loops have recorded up to now. Once.
+    /// Completes the file with all records up to now. Does nothing the second time.
     ///
-    /// - Throws: what has kept it from being written whole.
+    /// - Throws: The error that has kept the file from being complete.
     func finish() throws(SystemError) {
         Self.open.withLock { if $0 === self { $0 = nil } }
         let failure = state.withLock { state -> SystemError? in

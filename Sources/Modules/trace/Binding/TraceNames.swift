@@ -4,7 +4,7 @@ internal import LuaRunLoops
 internal import RunLoops
 internal import Tracing
 
-/// What recordings call things, and how records come into a file.
+/// Names of objects in recordings, and writing records to a file.
 enum TraceNames {
     /// The script's name, without its directory.
     static var title: String {
@@ -36,15 +36,16 @@ enum TraceNames {
         return (name.text.isEmpty ? "a callback" : name.text) + (name.place.isEmpty ? "" : " made at \(name.place)")
     }
 
-    /// What has kept the same from being written.
+    /// Returns the error that would keep a dump from being written.
     static func failure(ofDumpTo path: String) -> SystemError? {
         do throws(SystemError) { try dump(to: path) } catch { return error }
         return nil
     }
 
-    /// Writes what the recorders of all loops still have. On any thread.
+    /// Writes the records that the recorders of all loops still hold. On any thread.
     ///
-    /// - Throws: as `Recording.Writer`; ENODATA when nothing is recorded; EBUSY when that file is being recorded into.
+    /// - Throws: The errors of `Recording.Writer`; ENODATA if nothing is recorded; EBUSY if the current recording goes
+    ///   to that file.
     static func dump(to path: String) throws(SystemError) {
         if let file = TraceFile.current, Recording.Conversion.isSameFile(path, file.path) {
             throw SystemError("trace", path, errno: EBUSY, reason: "what happens is being recorded into \(path)")
@@ -52,7 +53,7 @@ enum TraceNames {
         try dump { about throws(SystemError) in try Recording.Writer(path: path, about: about) }
     }
 
-    /// The same, to a writer that is made when there is something to write.
+    /// Does the same with a writer that is made when there is something to write.
     static func dump(
         _ makeWriter: (Recording.About) throws(SystemError) -> Recording.Writer
     ) throws(SystemError) {

@@ -5,18 +5,18 @@ internal import LuaRunLoops
 internal import RunLoops
 internal import Tracing
 
-/// A state's part in recordings.
+/// The recording of one Lua state.
 final class TracePart: HostPart {
     // Set before there is a second thread.
     nonisolated(unsafe) static var settings = TraceSettings()
     private var isWatching = false
-    /// How many dumps there were that nobody has asked for.
+    /// The number of automatic dumps.
     private static let dumps = Lock(0)
     private static let mostDumps = 10
 
     private var recorder: RunLoop.Recorder.Memory { host.loop.recorderMemory }
 
-    /// Records this state's loop from now on, into the file too if one is written.
+    /// Begins to record this state's loop; also into the file if there is a current recording.
     func begin() {
         guard host.record() else { return host.onWarning(host, "the recorder gets no memory") }
         TraceFile.current?.join(recorder, as: host.loopName)
@@ -66,9 +66,11 @@ final class TracePart: HostPart {
 
     // MARK: Dumps
 
-    /// Writes the last moments into a new file of a directory, nil for the current one, and says on standard error where they are.
+    /// Writes the last moments to a new file of a directory, nil for the current one, and reports the path on standard
+    /// error.
     ///
-    /// - Parameter reason: nil: somebody has asked for them. Of others, no more than ten are made.
+    /// - Parameter reason: Why the dump was made automatically; nil if somebody has asked for it. At most ten automatic
+    ///   dumps are made.
     func dump(to directory: String?, for reason: String?) {
         if reason == "slow" {
             let isOneTooMany = Self.dumps.withLock { count in
@@ -98,6 +100,6 @@ final class TracePart: HostPart {
 }
 
 extension LuaHost {
-    /// What recordings call its loop.
+    /// The name of the loop in recordings.
     var loopName: String { threads.ownName ?? "main" }
 }

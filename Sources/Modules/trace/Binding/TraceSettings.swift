@@ -4,45 +4,46 @@ public import LuaRunLoops
 internal import RunLoops
 internal import Tracing
 
-/// What the command line wants of the recorder.
+/// The settings of the recorder on the command line.
 public struct TraceSettings: Sendable {
-    /// Nothing is recorded but for `file`, and for scripts that ask for it.
+    /// Records nothing except for `file`, and for scripts that ask for it.
     public var isOff = false
-    /// It begins at once, not when the loop has run for a second.
+    /// Recording begins at once, and not after the loop has run for a second.
     public var beginsAtOnce = false
-    /// The recording of all that happens.
+    /// The file for a recording of everything.
     public var file: String?
-    /// What recordings are of, before the script begins: its path.
+    /// The title of recordings until the script begins: its path.
     public var title: String?
-    /// Its size, in bytes.
+    /// The most bytes of the file.
     public var limit = Recording.Writer.defaultLimit
-    /// Where the last moments go when an error is not handled.
+    /// The directory for dumps when an error is not handled.
     public var errorDirectory: String?
-    /// After a callback that has held the loop for longer, in seconds, they are written down too.
+    /// Seconds; a callback that holds the loop for longer causes a dump.
     public var slow: Double?
     /// Recordings have the arguments of programs that the script starts, which may be secrets.
     public var recordsArguments = false
-    /// Callbacks that hold the loop for longer, in seconds, are told on standard error.
+    /// Seconds; a callback that holds the loop for longer is reported on standard error.
     public var warningAfter: Double?
 
     public init() {}
 
-    /// Bytes that a recording has at least.
+    /// The least limit in bytes that a recording may have.
     public static var leastLimit: Int { Recording.Writer.leastLimit }
 
-    /// Why a path is none for a recording; nil: it is one.
+    /// Returns why a path cannot be that of a recording; nil if it can.
     public static func fault(inPath path: String) -> String? {
         Recording.Format(path: path) == nil ? Recording.Format.advice : nil
     }
 
-    /// Whether something is to be recorded from the beginning.
+    /// Whether recording has to begin at the start.
     private var isNeededAtOnce: Bool {
         beginsAtOnce || file != nil || errorDirectory != nil || slow != nil || warningAfter != nil
     }
 
-    /// Makes it so, for this state and for those of all threads to come. Before the script, and behind `handleSignals`.
+    /// Applies the settings to this state, and to those of all later threads. Called before the script and after
+    /// `handleSignals`.
     ///
-    /// - Throws: what keeps `file` from being written.
+    /// - Throws: The error that keeps `file` from being written.
     public func apply(to host: LuaHost) throws(SystemError) {
         TracePart.settings = self
         LuaHost.recordsArguments = recordsArguments
@@ -63,7 +64,7 @@ public struct TraceSettings: Sendable {
         host.part(TracePart.self).begin()
     }
 
-    /// The process ends with an error that nobody has handled.
+    /// Called when the process ends because of an error that was not handled.
     public static func noteError(_ host: LuaHost) {
         if let directory = TracePart.settings.errorDirectory {
             host.part(TracePart.self).dump(to: directory, for: "error")

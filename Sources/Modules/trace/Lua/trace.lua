@@ -1,4 +1,4 @@
--- runloop.trace: recordings of what the loops do, and a script's own part in them. Scripts have it as rl.trace.
+-- runloop.trace: recordings of the loops, with marks and spans of the script. Scripts use it as rl.trace.
 
 local native = ...
 local misuse = require "runloop.misuse"
@@ -15,7 +15,7 @@ function trace.span(name, fn, ...)
   if type(fn) ~= "function" then raise("rl.trace.span: argument #2 must be a function, got %s", describe(fn)) end
   begin_span(name)
   local _ <close> = span_ends
-  -- Not a tail call: the span ends behind it.
+  -- Not a tail call: the span ends after it.
   return fn(...)
 end
 

@@ -1,7 +1,7 @@
 // Read-only data that nothing points to: a program that makes no recording never touches it.
 #include "CTracing.h"
 
-// One page of several files, put one behind the other.
+// One page, made by joining several files.
 static const char page[] = {
 #embed "page/head.html"
     ,

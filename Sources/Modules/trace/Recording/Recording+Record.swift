@@ -2,21 +2,22 @@ internal import Linux
 package import RunLoops
 
 extension Recording {
-    /// One thing that happened, as a loop's recorder has it. The time is that of CLOCK_MONOTONIC, or of a virtual clock.
+    /// One event in a loop's recorder. The time is that of CLOCK_MONOTONIC, or of a virtual clock.
     package typealias Record = RunLoop.Recorder.Record
 }
 
-/// What files say instead of numbers of records: why a loop woke, and what a run came to. The page has words of its own.
+/// The words that files contain for the numbers of records: why a loop woke, and how a run ended. The page has its own
+/// words.
 enum RecordWords {
     static let wakes = ["timer", "descriptor", "wake-up", "signal", "time over"]
     static let results = ["finished", "stopped", "timed_out", "handled_source"]
 
-    /// nil for a number that means nothing.
+    /// Returns nil for a number without a meaning.
     static func word(_ number: UInt64, of words: [String]) -> String? {
         number > 0 && number <= words.count ? words[Int(number) - 1] : nil
     }
 
-    /// Files once had the number.
+    /// Old files contain the number itself.
     static func number(_ text: String, of words: [String]) -> UInt64 {
         words.firstIndex(of: text).map { UInt64($0 + 1) } ?? UInt64(text) ?? 0
     }
@@ -27,7 +28,7 @@ extension RunLoop.Recorder.Record {
     package typealias Flags = RunLoop.Recorder.Flags
     package typealias Wake = RunLoop.Recorder.Wake
 
-    /// Bytes of one record.
+    /// The bytes of one record.
     package static let size = 32
 
     package init(
@@ -38,14 +39,14 @@ extension RunLoop.Recorder.Record {
         self.thread = thread
     }
 
-    /// Of bytes that need not be aligned.
+    /// Reads a record from bytes that need not be aligned.
     package init(_ bytes: UnsafeRawBufferPointer, at offset: Int) {
         self = bytes.loadUnaligned(fromByteOffset: offset, as: Self.self)
     }
 }
 
 extension Recording.Name {
-    /// What a label of this process's recorders stands for.
+    /// Returns the name of a label of this process's recorders.
     package init(label: UInt32) {
         let title = RunLoop.Recorder.title(label) ?? .init("other", "")
         self.init(

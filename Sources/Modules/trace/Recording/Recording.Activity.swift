@@ -1,18 +1,18 @@
 internal import RunLoops
 
 extension Recording {
-    /// What one loop has done in the last moments, summed up from its records: a row of `rlhost top`, and its places.
+    /// The activity of one loop in the last moments, summed up from its records: a row of `rlhost top`, and its places.
     package struct Activity {
-        /// What callbacks of one name did.
+        /// The activity of callbacks with one name.
         package struct Place {
             package var count = 0
             /// Nanoseconds in the window.
             package var total: UInt64 = 0
-            /// Of its whole length, also where it began before the window.
+            /// Nanoseconds of the longest call, including its part before the window.
             package var longest: UInt64 = 0
-            /// How many came 1 ms late, or later.
+            /// The number of calls that were at least 1 ms late.
             package var late = 0
-            /// Of the latest, and the longest of those before it.
+            /// The time of the latest call, and of the longest call before it.
             fileprivate var latest: UInt64 = 0
             fileprivate var before: UInt64 = 0
 
@@ -24,16 +24,16 @@ extension Recording {
             }
         }
 
-        /// Nanoseconds that it is about.
+        /// Nanoseconds of the window.
         package private(set) var window: UInt64 = 0
         package private(set) var passes = 0
         package private(set) var wakes = 0
-        /// Nanoseconds without those asleep.
+        /// Nanoseconds awake.
         package private(set) var awake: UInt64 = 0
         package private(set) var places: [UInt32: Place] = [:]
-        /// The label of the innermost run's mode; 0: it does not run.
+        /// The label of the innermost run's mode; 0 if the loop does not run.
         package private(set) var mode: UInt32 = 0
-        /// The label of the callback in progress, and for how long it has been; 0: none.
+        /// The label of the callback in progress, and how long it has run; 0 if there is none.
         package private(set) var current: UInt32 = 0
         package private(set) var since: UInt64 = 0
 
@@ -47,9 +47,9 @@ extension Recording {
         }
 
         /// - Parameters:
-        ///   - records: whole ones, of one loop, in their order; earlier ones tell what was in progress.
-        ///   - dropped: some before the first are lost, so that nothing is known before it.
-        ///   - start, end: the moments that it is about.
+        ///   - records: Whole records of one loop, in order. Earlier ones show what was in progress.
+        ///   - dropped: Whether records before the first are lost, so that nothing is known before it.
+        ///   - start, end: The window.
         package init(_ records: UnsafeRawBufferPointer, dropped: Bool, from start: UInt64, to end: UInt64) {
             guard records.count >= Record.size else { return }
             let first = Record(records, at: 0).time
@@ -86,7 +86,7 @@ extension Recording {
             if let sleep, end > sleep { asleep += end - max(sleep, start) }
             awake = window - min(window, asleep)
             mode = open.last { $0.isRun }?.object ?? 0
-            // What still runs counts as far as it has come.
+            // A callback in progress counts up to now.
             if let level = open.last(where: { !$0.isRun }), sleep == nil, end > level.time {
                 current = level.object
                 since = end - level.time
@@ -114,7 +114,7 @@ extension Recording {
             places[object] = place
         }
 
-        /// Appends it as JSON, with its busiest places.
+        /// Appends the activity as JSON, with the busiest places.
         package func append(
             to text: inout [UInt8], loop: String, number: UInt16, places most: Int, name: (UInt32) -> Name
         ) {

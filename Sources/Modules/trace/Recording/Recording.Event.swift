@@ -1,13 +1,13 @@
 extension Recording {
-    /// One event of a file that is read, whatever its format: what a record says, in words.
+    /// One event of a file, in words that do not depend on the file's format.
     struct Event {
         enum Phase {
             case begin, end, whole, instant
-            /// Of what lasts.
+            /// The beginning and the end of a lasting item.
             case opens, closes, belongs
             /// An arrow's tail and its head.
             case send, receive
-            /// How many records are missing.
+            /// The number of records that are missing.
             case loss
         }
 
@@ -22,7 +22,7 @@ extension Recording {
         var duration: UInt64 = 0
         var missed: UInt64 = 0
         var waits = false
-        /// Empty where a file does not say it.
+        /// Empty if the file does not contain it.
         var waitsIn = ""
         var failed = false
         var task: UInt64 = 0

@@ -1,14 +1,14 @@
 extension Recording {
-    /// What is open in one loop: formats whose slices lie within each other need to know which ends belong to which beginnings. A ring
-    /// begins in the middle, with ends of what nobody saw begin.
+    /// The open slices of one loop. Formats with nested slices need to know which beginning an end belongs to. A ring
+    /// begins in the middle, with ends of slices whose beginnings are lost.
     struct Nesting {
         private var open: [Record.Kind] = []
-        /// What lasts, by number.
+        /// The open lasting items, by number.
         private var lasting: Set<UInt32> = []
 
         mutating func begin(_ kind: Record.Kind) { open.append(kind) }
 
-        /// How many slices end: the innermost of this kind, and all that lie in it and were not ended; 0 if there is none.
+        /// Returns how many slices end: the innermost of this kind, and all unfinished ones in it; 0 if there is none.
         mutating func end(_ kind: Record.Kind) -> Int {
             guard let index = open.lastIndex(of: kind) else { return 0 }
             let count = open.count - index
@@ -18,7 +18,7 @@ extension Recording {
 
         mutating func opens(_ number: UInt32) { lasting.insert(number) }
 
-        /// Whether it was seen to begin.
+        /// Returns whether the beginning was seen.
         mutating func closes(_ number: UInt32) -> Bool { lasting.remove(number) != nil }
     }
 }

@@ -2,8 +2,9 @@ internal import Linux
 internal import RunLoops
 
 extension Recording {
-    /// Tells a writer what was read from files. Loops and names get new numbers, so that several files make one recording: arrows lead
-    /// from one to another, since times and the numbers of sends are those of the whole machine.
+    /// Passes events of files on to a writer. Loops and names get new numbers, so that several files make one
+    /// recording. Arrows lead from one file to another, since times and the numbers of sends are the same on the whole
+    /// machine.
     final class Retelling {
         private let make: (About) throws(SystemError) -> Writer
         private var writer: Writer?
@@ -14,21 +15,21 @@ extension Recording {
         private var lost = 0
         private var counters: [Counter: UInt32] = [:]
         private var takenRooms: Set<UInt32> = []
-        /// Of what was told of the file that is being read.
+        /// The latest time in the current file.
         private var latest: UInt64 = 0
 
         private struct Lane {
             var number: UInt16
             var name: String
-            /// What is open, and the mode of each run.
+            /// The open slices, and the mode of each run.
             var open: [(kind: Record.Kind, object: UInt32)] = []
-            /// The names of what lasts, by number.
+            /// The names of lasting items, by number.
             var lasting: [UInt32: UInt32] = [:]
         }
 
         init(_ make: @escaping (About) throws(SystemError) -> Writer) { self.make = make }
 
-        /// A process that is in the recording.
+        /// Adds a process to the recording.
         func process(_ process: Int64, _ title: String) throws(SystemError) {
             guard titles[process] == nil else { return }
             titles[process] = title
@@ -37,7 +38,7 @@ extension Recording {
                 about.title = title
             } else {
                 about.title += " + \(title)"
-                // Two loops of the name "main" are to be told apart.
+                // Two loops named "main" need different names.
                 for (track, lane) in lanes { try tellName(of: lane, track) }
             }
         }
@@ -54,7 +55,7 @@ extension Recording {
 
         private func lane(_ track: Event.Track, _ name: String? = nil) throws(SystemError) -> Lane {
             if let lane = lanes[track] { return lane }
-            // Beyond what a record has room for, all are one: a recording of ours has no more than that.
+            // Loops beyond the largest number of a record share one lane. Our own recordings have fewer.
             let lane = Lane(
                 number: UInt16(clamping: lanes.count),
                 name: name ?? (track.number == 0 ? "main" : "thread \(track.number)"))
@@ -75,14 +76,14 @@ extension Recording {
             return made
         }
 
-        /// Numbers that each process counts for itself are made different; those that processes share stay.
+        /// Makes numbers unique that each process counts for itself. Numbers that processes share are kept.
         private func flow(of event: Event) -> UInt32 {
             let process = event.track.process
             let flow =
                 event.flow >> 32 == UInt64(clamping: process)
                 ? UInt32(truncatingIfNeeded: event.flow) : UInt32(truncatingIfNeeded: event.flow ^ event.flow >> 32)
             guard flow != 0, flow >> 31 == 0 else { return flow }
-            // They begin with the number of a loop, of which each process has its own, too.
+            // The numbers begin with that of a loop, which each process counts for itself.
             let counter = Counter(process: process, number: flow >> 22)
             if let room = counters[counter] { return room << 22 | flow & (1 << 22 - 1) }
             var room = counter.number
@@ -134,7 +135,7 @@ extension Recording {
                 }
                 lane.open.append((Record.Kind(rawValue: record.kind) ?? .begin, record.object))
             case .end:
-                // An end of what nobody saw begin says nothing.
+                // An end without a known beginning is ignored.
                 guard let last = lane.open.popLast() else { return }
                 record.object = last.object
                 switch last.kind {
@@ -208,7 +209,8 @@ extension Recording {
             try told.get()
         }
 
-        /// The next event is another file's. What this one has not seen end counts up to its own end, not to that of all.
+        /// Called at the end of a file. Open slices of this file end at its own last time, not at the last time of all
+        /// files.
         func endFile() throws(SystemError) {
             defer { latest = 0 }
             for (track, lane) in lanes.sorted(by: { $0.value.number < $1.value.number }) {
@@ -231,7 +233,7 @@ extension Recording {
             }
         }
 
-        /// Other programs have categories of their own: what they call so is a span.
+        /// Other programs have their own categories; their slices become spans.
         private func name(of event: Event) -> Name {
             let category = event.category.split(separator: ",").last.map(String.init) ?? ""
             return Name(kind: Name.Kind(rawValue: category) ?? .span, text: event.name, place: event.place)

@@ -2,49 +2,50 @@ internal import Glibc
 package import Linux
 
 extension Recording {
-    /// Writes a recording to a file, as it comes: nothing of it stays in memory but what makes up a piece.
+    /// Writes a recording to a file as it is made. Only the current piece stays in memory.
     ///
-    /// A name, and a thread, is told before the first record that has its number; one number means one thing in a whole recording.
-    /// Records of one thread come in their order, those of different threads may come in any. Not thread-safe: one thread at a time.
+    /// A name or a thread must be written before the first record with its number. A number keeps its meaning in the
+    /// whole recording. Records of one thread come in order; those of different threads may come in any order. Not
+    /// thread-safe: use it from one thread at a time.
     ///
-    /// What the file has no room for is counted, and the file says so: see `isFull`.
+    /// The file contains the number of records that it had no room for: see `isFull`.
     package final class Writer {
-        /// Bytes that a file has at most where nobody says otherwise.
+        /// The default limit of a file in bytes.
         package static let defaultLimit = 256 << 20
-        /// The least that makes sense: the page alone has 50 kB.
+        /// The least useful limit: the page alone takes 50 kB.
         package static let leastLimit = 1 << 20
 
         package let format: Format
         private let file: Descriptor
-        /// Nil if somebody else has opened the descriptor.
+        /// nil if the caller has opened the descriptor.
         private var output: OutputFile?
         private let path: String
         private let limit: Int
         private let encoder: any Encoder
         private var about: About
         private var written = 0
-        /// Records that were told, and those of them that are in the file.
+        /// The number of records received, and of those in the file.
         private var told = 0
         private var kept = 0
         private var known: Set<UInt32> = []
         private var isFinished = false
 
-        /// No record has room any more. O(1).
+        /// Whether no more records fit. O(1).
         package private(set) var isFull = false
 
-        /// Bytes that are gathered before they go to the file.
+        /// Bytes that are collected before they are written to the file.
         private static let piece = 1 << 17
-        /// Kept free for what a recording ends with.
+        /// Bytes kept free for the end of a recording.
         private static let reserve = 1 << 12
 
-        /// Writes a file that takes the place of the one at a path. The ending of its name is its format. Only the owner can read it:
-        /// it holds names of files and of what a script does.
+        /// Writes a file that replaces the one at a path. Its ending is its format. Only the owner can read it: it
+        /// holds names of files and the actions of a script.
         ///
         /// - Parameters:
-        ///   - isSeenAtOnce: the path names the new file at once, so that a process which is killed leaves what it has recorded.
+        ///   - isSeenAtOnce: Whether the path names the new file at once, so that a killed process leaves its records.
         ///     Otherwise the path names it when it is finished, and the old one stays if that fails.
-        ///   - followsLinks: see `OutputFile`.
-        /// - Throws: EINVAL for another ending; what `OutputFile` and write(2) throw.
+        ///   - followsLinks: See `OutputFile`.
+        /// - Throws: EINVAL for another ending; the errors of `OutputFile` and write(2).
         package convenience init(
             path: String, about: About, limit: Int = defaultLimit, isSeenAtOnce: Bool = false, followsLinks: Bool = true
         ) throws(SystemError) {
@@ -76,14 +77,14 @@ extension Recording {
             try put()
         }
 
-        /// Says what a number means. Once told, it keeps its meaning. O(1), amortized.
+        /// Writes the name of a number, which must not change afterwards. O(1), amortized.
         package func name(_ number: UInt32, _ name: Name) throws(SystemError) {
             guard !isFull, !isFinished, known.insert(number).inserted else { return }
             encoder.name(number, name)
             try putIfLarge()
         }
 
-        /// Whether `name` was told of this number.
+        /// Returns whether the number has a name.
         package func knows(_ number: UInt32) -> Bool { known.contains(number) }
 
         /// Names a loop, in words such as "main" or "worker 2".
@@ -93,7 +94,7 @@ extension Recording {
             try putIfLarge()
         }
 
-        /// Writes records, 32 bytes each; a rest that is no whole record is left out.
+        /// Writes records, 32 bytes each; ignores an incomplete one at the end.
         ///
         /// - Throws: ENOSPC and the like; the file then ends where it had room.
         package func write(_ records: UnsafeRawBufferPointer) throws(SystemError) {
@@ -101,7 +102,7 @@ extension Recording {
             told += rest.count / Record.size
             while !rest.isEmpty {
                 guard !isFull, !isFinished else { return }
-                // Not all at once: memory, and the limit.
+                // Written in parts, because of memory and the limit.
                 let part = UnsafeRawBufferPointer(rebasing: rest.prefix(Self.piece))
                 encoder.records(part)
                 rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(part.count))
@@ -109,19 +110,20 @@ extension Recording {
             }
         }
 
-        /// What was told so far is in the file when it returns: who reads it now sees all of it.
+        /// Writes everything received so far to the file, so that readers see it.
         package func flush() throws(SystemError) {
             guard !isFinished else { return }
             encoder.flush()
             try put()
         }
 
-        /// The last pieces, and what a file ends with. Nothing can be written afterwards. Once more is nothing.
+        /// Writes the last pieces and the end of the file. Nothing can be written afterwards. Does nothing the second
+        /// time.
         ///
         /// - Parameters:
-        ///   - title: what was recorded, if that is known better now; only a page tells it.
-        ///   - dropped: how many records a ring lost meanwhile.
-        ///   - lost: how many were not written for other reasons than the limit.
+        ///   - title: A better title, if it is known now; only a page contains it.
+        ///   - dropped: The number of records that a ring has lost.
+        ///   - lost: The number of records that were not written for other reasons than the limit.
         package func finish(title: String? = nil, dropped: Int = 0, lost: Int = 0) throws(SystemError) {
             guard !isFinished else { return }
             encoder.flush()

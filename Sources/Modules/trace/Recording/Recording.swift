@@ -1,7 +1,7 @@
-/// A recording of what run loops did: who makes one, and how it is kept in files. It knows no loop and no Lua: it is told names and
-/// records, and writes them down. See docs/seeing.md.
+/// A recording of run loops, and its files. This module knows no loop and no Lua: it receives names and records, and
+/// writes them. See docs/seeing.md.
 package enum Recording {
-    /// How a recording is kept.
+    /// The format of a recording.
     package enum Format: Sendable {
         /// One HTML file with everything in it, to look at.
         case page
@@ -10,7 +10,7 @@ package enum Recording {
         /// An array of Chrome's trace events.
         case events
 
-        /// By a path's ending: .html, .pftrace, .json; nil for any other.
+        /// Finds the format by a path's ending: .html, .pftrace or .json; nil for any other.
         package init?(path: String) {
             let bytes = path.utf8
             func ends(_ ending: StaticString) -> Bool {
@@ -29,17 +29,17 @@ package enum Recording {
             }
         }
 
-        /// What to tell who has given a path with another ending.
+        /// The message about a path with another ending.
         package static let advice = "a recording's file ends in .html, .pftrace or .json"
     }
 
-    /// What is true of a recording as a whole.
+    /// Facts about a recording as a whole.
     package struct About: Equatable, Sendable {
-        /// What was recorded: a script's name, a test's.
+        /// The recorded thing: the name of a script or a test.
         package var title: String
         /// The process.
         package var process: Int32
-        /// How many records before the first are lost: a ring had no room for them.
+        /// The number of records before the first that are lost, because a ring had no room.
         package var dropped: Int
 
         package init(title: String, process: Int32, dropped: Int = 0) {
@@ -49,12 +49,12 @@ package enum Recording {
         }
     }
 
-    /// What records mean by a number.
+    /// The meaning of a number in records.
     package struct Name: Hashable, Sendable {
         package var kind: Kind
         /// `timer "poll"`
         package var text: String
-        /// Where it was made, `app.lua:12`; empty where that is not known.
+        /// The place where it was made, `app.lua:12`; empty if that is unknown.
         package var place: String
 
         package init(kind: Kind, text: String, place: String = "") {
@@ -63,7 +63,7 @@ package enum Recording {
             self.place = place
         }
 
-        /// What something is that has a name. Pages colour by it. The numbers are not kept in any file.
+        /// The kind of a named object, which decides its colour in pages. The numbers are in no file.
         package enum Kind: String, CaseIterable, Sendable {
             case timer, source, port, observer, request, task, message, span, collector, stream, program, http, other
         }

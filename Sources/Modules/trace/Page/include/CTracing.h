@@ -1,7 +1,7 @@
-// The page that shows a recording, as it is in the sources: one HTML file without data. What writes a recording appends chunks to it.
+// The page that shows a recording: one HTML file without data. A writer of recordings appends chunks to it.
 #pragma once
 
 #include <stddef.h>
 
-/// The page's bytes, and how many.
+/// Returns the page's bytes, and sets their number.
 const char *tracing_page(size_t *length);

@@ -1,4 +1,4 @@
-// ---- What is shown ----
+// ---- Drawing ----
 
 const HEAD = 20, RULER = 22, GAP = 10, LABEL = 112, LATE = 1e6;
 let ROW = 18;  // as high as there is room
@@ -10,7 +10,7 @@ const css = name => getComputedStyle(document.documentElement).getPropertyValue(
 let theme = {};
 function readTheme() { theme = Object.fromEntries(["back", "panel", "line", "text", "faint", "accent", "chosen"].map(n => [n, css("--" + n)])); }
 
-// With as many digits as tell something.
+// Shows only significant digits.
 const duration = ns => spelled(ns).replace(/\.0+ /, " ");
 function spelled(ns) {
   const size = Math.abs(ns);
@@ -47,7 +47,8 @@ function fit(element) {
 
 function redraw() { if (!wanted) { wanted = true; requestAnimationFrame(() => { wanted = false; draw(); }); } }
 
-let drawn = null, gaps = [];  // boxes, and where spans go on below a wait: [lane, slice, the piece after, left, top, width]
+// boxes, and where spans continue below a wait: [lane, slice, the piece after, left, top, width]
+let drawn = null, gaps = [];
 function draw() {
   const [c, w, h] = fit(canvas);
   width = w; height = h;
@@ -91,7 +92,7 @@ function drawLane(c, l) {
   c.beginPath(); c.rect(0, RULER, width, height); c.clip();
   c.strokeStyle = theme.line; c.strokeRect(-1, top + .5, width + 2, l.height);
   c.beginPath(); c.rect(LABEL, RULER, width, height); c.clip();
-  // Modes are the ground, runs inside runs lie on it.
+  // Draws modes as the background, with nested runs over it.
   let before = -Infinity;
   const nothing = (to - from) / (width - LABEL) / 2;
   for (const run of l.runs) {
@@ -108,14 +109,14 @@ function drawLane(c, l) {
     const a = Math.max(LABEL, x(run.start)), b = Math.min(right, x(run.end)), y = top + 1 + (run.row ? HEAD + run.row * ROW - 2 : 0);
     if (b - a > 30) { c.fillStyle = theme.faint; c.textAlign = "left"; c.fillText(clip(label(run.mode).text, c, b - a - 8), a + 4, run.row ? y + l.height - (y - top) - 8 : y + 9); }
   }
-  // What is awake gets a line.
+  // A line marks the time awake.
   drawAwake(c, l, top + HEAD - 3);
   for (let row = 0; row < l.byRow.length; row++) drawRow(c, l, row, top + HEAD + row * ROW);
   for (const mark of l.marks) {
     if (mark.time < from || mark.time > to) continue;
     const px = x(mark.time);
     c.fillStyle = COLORS.span; c.beginPath(); c.moveTo(px, top + HEAD); c.lineTo(px - 4, top + HEAD - 8); c.lineTo(px + 4, top + HEAD - 8); c.fill();
-    const text = label(mark.object).text.slice(0, 200);  // readable over the mode's name, too
+    const text = label(mark.object).text.slice(0, 200);  // Keeps the text readable over the mode's name.
     c.fillStyle = theme.back; c.globalAlpha = .85; c.fillRect(px + 5, top + HEAD - 14, c.measureText(text).width + 2, 14); c.globalAlpha = 1;
     c.fillStyle = theme.text; c.textAlign = "left"; c.fillText(text, px + 6, top + HEAD - 7);
   }
@@ -130,7 +131,7 @@ function drawLane(c, l) {
   c.font = "12px system-ui, sans-serif";
 }
 
-// Of each pixel's time, the share asleep.
+// Returns the share of sleep in the time of each pixel.
 function sharesAsleep(l) {
   const key = `${from} ${to} ${width}`;
   if (l.sharesFor === key) return l.shares;
@@ -145,12 +146,12 @@ function sharesAsleep(l) {
   return l.shares = shares;
 }
 
-// Sleep is emptiness: little of the ground is left.
+// Sleep looks empty: it covers most of the background.
 function drawSleep(c, l) {
   const low = Math.max(0, upper(l.wakes, from) - 1), high = upper(l.sleeps, to), y = l.y + 1, h = l.height - 1;
   c.fillStyle = theme.back;
   if (high - low > 2 * (width - LABEL)) {
-    // Those side by side that are as pale as each other are one.
+    // Joins neighbours of the same shade.
     const shares = sharesAsleep(l), pale = n => Math.round(shares[n] * 16) / 16;
     for (let n = 0; n < shares.length;) {
       const share = pale(n), start = n;
@@ -191,7 +192,7 @@ function drawAwake(c, l, y) {
 
 function drawRow(c, l, row, y) {
   const { index, start, levels } = l.byRow[row];
-  // In the last row of what lasts, one may lie upon others that began later.
+  // In the last row of lasting items, one may overlap others that began later.
   let low = row === l.callbackRows + MOST_ROWS - 1 ? 0 : Math.max(0, upper(start, from) - 1), high = upper(start, to);
   if (high - low > 2 * (width - LABEL)) {
     let level = 0, n = (high - low) / 4;
@@ -217,10 +218,11 @@ function drawRow(c, l, row, y) {
     if (lasts) {  // pale, and its two ends
       if (left === a) c.fillRect(left, y + 2, Math.min(3, w), ROW - 5);
       if (b <= width) c.fillRect(Math.max(left, b - 1), y + 2, 1, ROW - 5);
-    } else if (w > 5 && left === a) { c.fillStyle = theme.back; c.fillRect(left, y, 1, ROW - 2); }  // one from the next
+    // a gap to the next slice
+    } else if (w > 5 && left === a) { c.fillStyle = theme.back; c.fillRect(left, y, 1, ROW - 2); }
     if (l.state[i] & FAILED) { c.fillStyle = "#d00000"; c.fillRect(left, y, w, 3); }
     if (w > 26) { c.fillStyle = "#ffffff"; if (["timer", "span", "task", "observer"].includes(kind.kind)) c.fillStyle = "#000000"; if (lasts) c.fillStyle = theme.text; c.textAlign = "left"; c.fillText(boxText(c, kind, l.end[i] - l.start[i], w - 6), left + 3, y + ROW / 2 - 1); }
-    // A span whose task waited in it goes on in another piece.
+    // If the task waited in a span, the span continues in another piece.
     const rest = kind.kind === "span" && l.state[i] & WAITS ? pieceAfter(l, i) : -1;
     if (rest >= 0 && x(l.start[rest]) > b) {
       const start = Math.max(LABEL, b), room = Math.min(width, x(l.start[rest])) - start;
@@ -233,7 +235,7 @@ function drawRow(c, l, row, y) {
   }
 }
 
-// Of what has no name of its own, the place where it was made tells it from others.
+// An object without a name is identified by the place where it was made.
 const UNNAMED = new Set(["timer", "source", "port", "observer", "request", "task", "message"]);
 function boxName({ kind, text, place }) {
   return UNNAMED.has(kind) && !text.includes('"') && place.includes(":") ? text + " " + place.replace(/.*\//, "") : text;
@@ -252,7 +254,7 @@ function drawLevel(c, level, y) {
   for (let i = low; i < high; i++) {
     const a = Math.max(LABEL, x(level.from[i])), b = x(level.to[i]);
     if (b < LABEL) continue;
-    // To change the brush takes longer than to use it.
+    // Changing the brush takes longer than using it.
     if (level.kind[i] !== object) { object = level.kind[i]; const wanted = COLORS[label(object).kind]; if (wanted !== color) c.fillStyle = color = wanted; }
     const share = .25 + .75 * Math.round(16 * Math.min(1, level.busy[i] / Math.max(1, level.to[i] - level.from[i]))) / 16;
     if (share !== alpha) c.globalAlpha = alpha = share;
@@ -288,7 +290,7 @@ function drawAllArrows(c) {
     const arrivals = arrivalsOf(l);
     for (let n = 0; n < l.outCount; n++) if (Math.max(l.outTimes[n], arrivals[n]) >= from && Math.min(l.outTimes[n], arrivals[n]) <= to) shown.push(l.outFlows[n]);
   }
-  // Of more than can be told apart, some of each moment.
+  // If there are too many to tell apart, draws some of each moment.
   for (let n = 0, step = Math.max(1, shown.length / MOST_ARROWS); n < shown.length; n += step) drawFlow(c, shown[Math.floor(n)]);
   c.restore();
 }

@@ -1,11 +1,11 @@
 
-// ---- What stands out ----
+// ---- Findings ----
 
 const HELD = 20e6, NOTABLY_LATE = 5e6, OFTEN = 50, WINDOW = 100e6;
 
 function asleepBetween(l, a, b) { return asleepBefore(l, b) - asleepBefore(l, a); }
 
-// The innermost run at a moment.
+// Returns the innermost run at a moment.
 function runAt(l, time) {
   let run = l.runs[upperOf(l.runs, time, run => run.start) - 1] || null;
   while (run && run.end < time) run = run.outer;
@@ -18,10 +18,11 @@ function upperOf(sorted, value, key) {
   return low;
 }
 
-// Why a callback was late: { text, culprit: [lane, slice], mode }. What the loop did between its date and its beginning says it.
+// Returns why a callback was late: { text, culprit: [lane, slice], mode }, from what the loop did between its due date
+// and its start.
 function cause(l, i) {
   const due = l.due[i], start = l.start[i], late = start - due;
-  // A run in another mode does not look for it, whether it sleeps or works.
+  // A run in another mode does not serve the callback, whether it sleeps or works.
   const run = runAt(l, due + late / 2);
   if (run && run.mode !== l.mode[i] && Math.min(run.end, start) - Math.max(run.start, due) >= late / 2)
     return { mode: run, text: `the loop ran in mode ${label(run.mode).text} meanwhile, in which it is not` };
@@ -33,7 +34,7 @@ function cause(l, i) {
   for (let row = depth; row >= 0 && best === null; row--) {
     const own = l.byRow[row], { index, start: starts } = own;
     let low = upper(starts, due - .5), high = upper(starts, start);
-    while (high > low && l.end[index[high - 1]] > start) high--;  // itself, and what it lies in
+    while (high > low && l.end[index[high - 1]] > start) high--;  // excludes the slice itself and those that contain it
     const inside = longestOf(l, own, low, high), before = low > 0 ? index[low - 1] : -1;
     let most = 0;
     if (inside >= 0) most = l.end[inside] - l.start[inside];
@@ -44,8 +45,8 @@ function cause(l, i) {
   return { culprit: [l, best], text: `${label(l.object[best]).text} held the loop for ${duration(l.end[best] - l.start[best])}${delayText(l, best)}` };
 }
 
-// The longest slice of those that lie in a row from one place up to another, -1: none. Of each sixteen the longest is known, and of these again: a
-// loop that is late is so with all that it does, and each of them asks.
+// Returns the longest slice between two places of a row; -1: none. Keeps the longest of each 16 slices, and of each 16
+// of these, because each late callback asks.
 function longestOf(l, own, low, high) {
   const { index } = own, time = i => l.end[i] - l.start[i];
   if (!own.longest) {
@@ -67,8 +68,8 @@ function longestOf(l, own, low, high) {
   return best;
 }
 
-// For how long a callback held its loop: without the runs in it, in which the loop went on, and without the time in which its thread waited for a
-// processor, which is the machine's doing.
+// Returns how long a callback held its loop, without nested runs, in which the loop continued, and without the time
+// for which its thread waited for a processor, which the machine causes.
 function heldFor(l, i) {
   const { runs } = l;
   let time = l.end[i] - l.start[i] - delayOf(l, i), after = l.start[i];
@@ -82,7 +83,8 @@ function heldFor(l, i) {
 const delayOf = (l, i) => l.delays.get(i) || 0;
 const delayText = (l, i) => delayOf(l, i) ? `, but was not scheduled for ${duration(delayOf(l, i))} of it` : "";
 
-// The same without those in it that are told themselves. A span is the script's own: its callback is told.
+// Returns the same without the callbacks in it that are findings themselves. A span belongs to the script: its callback
+// is the finding.
 function ownTime(l, i) {
   const inner = l.byRow[l.row[i] + 1];
   let time = heldFor(l, i);
@@ -149,7 +151,7 @@ function findings() {
   }
   if (system.count) list.push({ weight: system.worst, parts: [[system.count === 1 ? "One callback" : system.count + " callbacks", system.at], [` came late, by up to ${duration(system.worst)}, without another callback to blame: the system woke the loop late, or it was not running.`]], place: "" });
   for (const l of lanes()) {
-    // The busiest moment, by what other threads send.
+    // The moment at which other threads sent most.
     const times = [];
     for (let n = 0; n < l.wakes.length; n++) if (l.reasons[n] === 3) times.push(l.wakes[n]);
     let most = 0, when = 0;
@@ -162,7 +164,7 @@ function findings() {
   return causes = list.sort((a, b) => b.weight - a.weight).slice(0, 8);
 }
 
-// Who sent most of what woke a loop from a moment on.
+// Returns the thread that sent most of what woke a loop from a moment on.
 function waker(l, when) {
   const counts = new Map();
   for (let n = upper(l.wakes, when - 1), seen = 0; n < l.wakes.length && seen < 200; n++, seen++) {

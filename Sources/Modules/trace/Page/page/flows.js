@@ -1,6 +1,6 @@
-// ---- Who woke whom ----
+// ---- Wake-ups ----
 
-// Where each number of a flow was sent, or arrived: looked for by hand, as a Map of objects takes ten times as long to fill.
+// Where each flow was sent, or arrived. A hash table of its own: filling a Map of objects takes ten times as long.
 class Ends {
   constructor(most) {
     let size = 16;
@@ -26,7 +26,7 @@ class Ends {
   }
 }
 
-// What was asked for once, when it is asked for first.
+// Made at first use.
 let sends = null, receipts = null;
 
 function sent(flow) {
@@ -39,7 +39,7 @@ function sent(flow) {
   return sends.get(flow);
 }
 
-// Where it says so, else in the callback that it has begun, else where it has merely woken the loop.
+// Returns the marked place, or else the callback that the flow has begun, or else the wake-up of the loop.
 function received(flow) {
   if (!receipts) {
     const all = lanes(), told = receipts = new Ends(all.reduce((sum, l) => sum + l.inCount + l.sliceCount + l.sleepCount, 0));
@@ -62,20 +62,21 @@ function received(flow) {
   return receipts.get(flow);
 }
 
-// When what a lane has sent arrived; NaN: not seen.
+// Returns when the flows sent by a lane arrived; NaN: not recorded.
 function arrivalsOf(l) {
   if (!l.arrivals) l.arrivals = l.outTimes.map((_, n) => received(l.outFlows[n])?.time ?? NaN);
   return l.arrivals;
 }
 
-// What a callback has sent.
+// Returns the flows that a callback has sent.
 function flowsOut(l, i) {
   const out = [];
   for (let n = upper(l.outTimes, l.start[i] - 1); n < l.outCount && l.outTimes[n] <= l.end[i]; n++) if (l.outSlices[n] === i) out.push(l.outFlows[n]);
   return out;
 }
 
-// The pieces of a task, [lane, slice] each; null: it is none. One task is asked for often, again and again.
+// Returns the pieces of a task, [lane, slice] each; null: not a task. Keeps the last answer, since one task is asked
+// for many times.
 let asked = { task: 0, pieces: null };
 function piecesOf(task) {
   if (asked.task === task) return asked.pieces;
@@ -85,12 +86,12 @@ function piecesOf(task) {
   return asked.pieces;
 }
 
-// The next piece of a span, which its task's wait has ended; -1: there is none.
+// The next piece of a span that its task's wait has interrupted; -1: none.
 let afterPieces = null;
 function pieceAfter(l, i) {
   if (!afterPieces) {
     afterPieces = new Map();
-    const open = new Map();  // by task and by what they are called
+    const open = new Map();  // by task and name
     for (const own of lanes()) {
       const after = new Map();
       afterPieces.set(own, after);

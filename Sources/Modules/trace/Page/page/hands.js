@@ -1,10 +1,10 @@
-// ---- Hands ----
+// ---- Input ----
 
 function at(px, py) {
   for (let n = drawn.length - 1; n >= 0; n--) { const [l, i, left, y, w] = drawn[n]; if (px >= left - 2 && px <= left + w + 2 && py >= y && py < y + ROW - 1) return [l, i]; }
   return null;
 }
-// What the loop does where no callback is.
+// Returns what the loop does at a place without a callback.
 function groundText(px, py) {
   const l = lanes().find(l => py >= l.y && py < l.y + l.height), time = timeAt(px);
   if (!l || px < LABEL || time < first || time > last) return "";
@@ -15,7 +15,7 @@ function groundText(px, py) {
   if (n < 0 || l.wakes[n] < time) return `${l.name} is awake, ${mode}${waits}`;
   return `${l.name} sleeps for ${duration(l.wakes[n] - l.sleeps[n])}, ${mode}, until ${wakeText(l, n) || "the end"}${waits}`;
 }
-// What waits there between two of its pieces: a span, or else the chosen task.
+// Returns what waits there between two of its pieces: a span, or else the chosen task.
 function gapText(l, px, py, time) {
   const gap = gaps.find(([own, , , left, y, w]) => own === l && px >= left && px < left + w && py >= y && py < y + ROW - 1);
   let before = gap ? gap[1] : -1, after = gap ? gap[2] : -1;
@@ -107,12 +107,12 @@ addEventListener("keydown", e => {
   if (!key || document.activeElement && ["TH", "TR", "A"].includes(document.activeElement.tagName) && e.key === "Enter") return;
   if (document.activeElement && $("table").contains(document.activeElement) && e.key.startsWith("Arrow")) return;
   e.preventDefault();
-  $("tip").style.display = "none";  // it told of what was there
+  $("tip").style.display = "none";  // the tip described the old view
   key();
 });
 addEventListener("resize", () => { strip = null; redraw(); });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readTheme(); redraw(); });
-// Paper is white, and so wide.
+// Paper is white, and of fixed width.
 addEventListener("beforeprint", () => { printing = true; document.documentElement.classList.add("paper"); strip = null; readTheme(); draw(); });
 addEventListener("afterprint", () => { printing = false; document.documentElement.classList.remove("paper"); strip = null; readTheme(); redraw(); });
 

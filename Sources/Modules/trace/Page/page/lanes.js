@@ -1,10 +1,11 @@
 // ---- Lanes ----
 
 let last = -Infinity, first = Infinity;
-// Times are told from a moment shortly before the first: a double has no room for all nanoseconds since a machine's start. None is 0.
+// Times count from shortly before the first event, because a double cannot hold all nanoseconds since the machine's
+// start. 0: no time.
 let base = null;
 
-// The columns of a lane, which grow together. A slice is a callback, or what lasts: `state` says it.
+// The columns of a lane, which grow together. A slice is a callback or a lasting item, as `state` says.
 const SLICES = ["start", "end", "due", "object", "row", "missed", "flow", "task", "mode", "state", "waits"];
 const PASSES = ["passes", "passEnds", "passRuns"];
 const SLEEPS = ["sleeps", "wakes", "reasons", "wakers", "wakeFlows"];
@@ -14,7 +15,7 @@ const OUTS = ["outTimes", "outFlows", "outSlices", "outObjects"];
 const INS = ["inTimes", "inFlows", "inSlices"];
 
 class Lane {
-  // Each by its name: an object that gets many properties by computed names is a slow one.
+  // Assigned by name: an object that gets many properties by computed names is slow.
   constructor(number) {
     const times = () => new Float64Array(256), words = () => new Uint32Array(256), bytes = () => new Uint8Array(256), places = () => new Int32Array(256);
     this.number = number; this.name = number === 0 ? "main" : "thread " + number;
@@ -26,16 +27,16 @@ class Lane {
     this.pieceCount = 0; this.byteTimes = times(); this.byteCounts = times(); this.byteObjects = words(); this.byteOuts = bytes(); this.byteFlows = words();
     this.outCount = 0; this.outTimes = times(); this.outFlows = words(); this.outSlices = places(); this.outObjects = words(); this.arrivals = null;
     this.inCount = 0; this.inTimes = times(); this.inFlows = words(); this.inSlices = places();
-    // What is open: slices, and runs as what is below 0, from ~0 on.
+    // What is open: slices, and runs as negative numbers from ~0 down.
     this.stack = []; this.depth = 0; this.run = null; this.openSleep = NaN; this.openPasses = [];
     this.runs = []; this.marks = []; this.lasts = []; this.lasting = new Map(); this.groups = new Map();
     this.rows = 0; this.callbackRows = 0; this.overlaps = false; this.lastStart = -Infinity; this.lastEnd = -Infinity;
     this.byRow = []; this.asleep = null;
-    // Its loop exists from the first event to the end that is recorded, or else that of the recording.
+    // The loop exists from its first event to its recorded end, or else to the end of the recording.
     this.born = Infinity; this.ended = Infinity;
-    // For how much of a slice its thread waited for a processor, where that is notable.
+    // How long a slice's thread waited for a processor, if that is notable.
     this.delays = new Map(); this.closed = -1;
-    // What it comes to: its objects, how many callbacks, how many of them late, the longest, and those so late or so long that they may stand out.
+    // Totals: the objects, the callbacks, the late ones, the longest, and those late or long enough to be findings.
     this.objects = new Set(); this.callbacks = 0; this.late = 0; this.longest = 0; this.notable = [];
     this.y = 0; this.height = 0; this.shares = null; this.sharesFor = "";
   }
@@ -62,7 +63,7 @@ class Lane {
     return slice;
   }
 
-  // A connection, a program, a request: it lies beside others, and began in the callback `opener`.
+  // A lasting item, such as a connection, a program or a request: may overlap others; began in the callback `opener`.
   openLasting(time, object, number) {
     const slice = this.sliceCount++, what = { slice, number, opener: this.inner(), closer: -1 };
     if (slice === this.start.length) this.resize(SLICES, 2 * slice);
@@ -82,7 +83,7 @@ class Lane {
     this.state[what.slice] = LASTS | flags & FAILED;
   }
 
-  // The innermost callback that is open, or -1.
+  // Returns the innermost open callback, or -1.
   inner() {
     const { stack } = this;
     for (let i = stack.length - 1; i >= 0; i--) if (stack[i] >= 0) return stack[i];
@@ -148,7 +149,7 @@ class Lane {
     this.stepTimes[n] = time; this.stepNumbers[n] = number;
   }
 
-  // What was still open at the end, columns of their final size, and coarser levels for drawing much on little room.
+  // Ends open slices, trims the columns, and builds the coarser levels for drawing many slices on few pixels.
   finish() {
     const until = Math.min(last, this.ended);
     for (const run of this.runs) if (run.end < run.start) run.end = until;
@@ -162,7 +163,7 @@ class Lane {
     pack(this);
     this.byRow = rowsOf(this);
     this.sumUp();
-    // Time asleep, summed up.
+    // The sum of the time asleep.
     const asleep = this.asleep = new Float64Array(sleeps.length + 1);
     for (let i = 0; i < sleeps.length; i++) asleep[i + 1] = asleep[i] + wakes[i] - sleeps[i];
   }
@@ -182,7 +183,7 @@ class Lane {
   }
 }
 
-// The events of a chunk, column by column.
+// Reads the events of a chunk, column by column.
 function take(words) {
   const count = words.length >> 3, column = n => words.subarray(n * count, (n + 1) * count);
   const timeLow = column(0), timeHigh = column(1), heads = column(2), objects = column(3), lows = column(4), highs = column(5), flows = column(6), numbers = column(7);
@@ -234,7 +235,8 @@ function take(words) {
   }
 }
 
-// The slices of each row, in time, and coarser levels: of four each, from when until when, how much of it is busy, and with what most.
+// The slices of each row by time, and coarser levels. Each entry joins four: start, end, busy share, and the object
+// with most of it.
 function rowsOf(l) {
   const { start, end, row, object, sliceCount: count } = l, sizes = new Uint32Array(l.rows);
   for (let i = 0; i < count; i++) sizes[row[i]]++;
@@ -268,7 +270,7 @@ function coarser(index, from, to, busy, kind) {
   return { from: f, to: t, busy: b, kind: k };
 }
 
-// What was told as a whole may have been told after what lies in it: rows by what lies in what.
+// A complete event may come after the events inside it, so rows follow from nesting.
 function arrange(l) {
   const { start, end, state } = l, order = Uint32Array.from(start.keys()).filter(i => !(state[i] & LASTS)), open = [];
   order.sort((a, b) => start[a] - start[b] || end[b] - end[a]);
@@ -281,7 +283,7 @@ function arrange(l) {
   }
 }
 
-// What lasts lies below the callbacks, in as many rows as it takes side by side, but for the last, which takes the rest.
+// Lasting items lie below the callbacks, in as many rows as they need; the last row takes the rest.
 const MOST_ROWS = 16;
 function pack(l) {
   l.callbackRows = l.rows;
@@ -296,7 +298,7 @@ function pack(l) {
   l.rows += ends.length;
 }
 
-// How long the loop existed between two moments, and how much of that it was awake.
+// How long the loop existed between two moments, and how long of that it was awake.
 function aliveBetween(l, a, b) { return Math.max(0, Math.min(b, l.ended, last) - Math.max(a, l.born)); }
 function awakeBetween(l, a, b) {
   const start = Math.max(a, l.born), end = Math.min(b, l.ended, last);

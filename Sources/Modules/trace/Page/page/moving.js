@@ -1,4 +1,4 @@
-// ---- Moving ----
+// ---- Navigation ----
 
 function show(a, b) {
   const span = Math.max(b - a, 100), whole = Math.max(last - first, 1000) * 1.2;
@@ -22,7 +22,7 @@ function choose(l, i, goes) {
   redraw();
 }
 
-// The next of those that `wanted` finds, in time; from the first again behind the last.
+// Goes to the next slice that `wanted` accepts; after the last, to the first.
 function next(wanted, backwards, none = "there is none") {
   const now = chosen ? chosen.lane.start[chosen.slice] : backwards ? Infinity : -1;
   let best = null, outer = null;

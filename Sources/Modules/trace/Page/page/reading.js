@@ -5,7 +5,7 @@
 // before it in the chunk, which may be less than nothing; that of the first counts from 0.
 const BEGIN = 1, END = 2, RUN = 3, RUN_END = 4, PASS = 5, PASS_END = 6, SLEEP = 7, WAKE = 8, OUT = 9, IN = 10, MARK = 11, WHOLE = 12, BYTES = 13,
   STEP = 14, OPENS = 16, CLOSES = 17, ENDED = 18, DELAYED = 19, BELONGS = 20;
-const WAITS = 1, FAILED = 2, LASTS = 4;  // flags of END, and what is no callback but lasts
+const WAITS = 1, FAILED = 2, LASTS = 4;  // flags of END, and of lasting items
 const REASONS = ["", "a timer was due", "a descriptor became ready", "a wake-up", "a signal", "its time was over"];
 const RESULTS = ["", "finished", "stopped", "timed out", "handled a source"];
 // Okabe and Ito's colours, which the colour-blind can tell apart.
@@ -25,22 +25,22 @@ function lane(number) {
   return found;
 }
 
-// The bytes of a chunk. It runs in workers, too, and has nothing of the page.
+// Decodes a chunk. Also runs in workers, so it uses nothing of the page.
 async function unpack(text) {
   const code = text.slice(2);
-  // The second is for browsers that are some years old.
+  // The second way is for older browsers.
   const bytes = Uint8Array.fromBase64 ? Uint8Array.fromBase64(code) : Uint8Array.from(atob(code), c => c.charCodeAt(0));
   if (text[0] !== "z") return bytes;
   const unzip = new DecompressionStream("gzip"), writer = unzip.writable.getWriter();
-  // What is wrong with the bytes, reading says.
+  // Reading reports errors in the bytes.
   writer.write(bytes).catch(() => {});
   writer.close().catch(() => {});
   return new Uint8Array(await new Response(unzip.readable).arrayBuffer());
 }
 
-// Chunks unpacked, one after the other: in other threads while this one reads what is there, or here where it does not pay or the browser has none.
+// Unpacks chunks in order: in workers while this thread reads, or here if that is faster or there are no workers.
 class Unpacking {
-  static AHEAD = 12;  // chunks of a thread; with more, large recordings would lie in memory twice
+  static AHEAD = 12;  // Chunks per thread: with more, large recordings would be in memory twice.
 
   constructor(texts) {
     this.texts = texts; this.started = 0; this.answers = []; this.workers = [];
@@ -52,7 +52,7 @@ class Unpacking {
       while (this.workers.length < count) {
         const worker = new Worker(code);
         worker.onmessage = ({ data: [n, bytes, message] }) => { if (bytes) this.answers[n].resolve(bytes); else this.answers[n].reject(new Error(message)); };
-        // One that does not even start leaves its work to this thread.
+        // If a worker does not start, this thread does its work.
         worker.onerror = () => { for (const answer of this.answers) if (answer && answer.worker === worker) unpack(answer.text).then(answer.resolve, answer.reject); };
         this.workers.push(worker);
       }
@@ -62,7 +62,7 @@ class Unpacking {
   start() {
     const n = this.started++, text = this.texts[n], worker = this.workers[n % this.workers.length], answer = { text, worker };
     answer.bytes = new Promise((resolve, reject) => { answer.resolve = resolve; answer.reject = reject; });
-    answer.bytes.catch(() => {});  // whoever waits for it is told
+    answer.bytes.catch(() => {});  // The reader that waits for it gets the error.
     this.answers.push(answer);
     if (worker) worker.postMessage([n, text]);
     else unpack(text).then(answer.resolve, answer.reject);
@@ -78,10 +78,10 @@ class Unpacking {
   end() { for (const worker of this.workers) worker.terminate(); }
 }
 
-// A browser has room for so many records; of a larger recording the last ones are shown.
+// The most records that fit into a browser; a larger recording shows its last ones.
 const MOST_RECORDS = 6e6;
 
-// How many records a chunk has when it is unpacked, as its end says.
+// Returns the number of records in a chunk, from its end.
 function countOf(text) {
   if (text[0] !== "z") return Math.floor((text.length - 2) * 3 / 4) >> 5;
   const end = atob(text.slice(-8)), at = end.length - 4;
@@ -92,7 +92,7 @@ async function load() {
   const pieces = [...document.querySelectorAll('script[type="text/x-rlhost"]')].map(s => s.textContent.trim()), final = pieces[pieces.length - 1];
   const read = async (text, bytes) => {
     try { return await bytes; } catch (error) {
-      // A program that is killed leaves the last chunk unfinished.
+      // A killed program leaves its last chunk unfinished.
       if (text !== final) throw error;
       about.cut = true;
       return null;
@@ -102,10 +102,10 @@ async function load() {
   for (const bytes of await Promise.all(said)) if (bytes) learn(JSON.parse(new TextDecoder().decode(bytes)));
   const recorded = pieces.filter(text => text[1] === "e");
   let start = recorded.length;
-  // What the end of an unfinished chunk says means nothing.
+  // The end of an unfinished chunk has no valid count.
   for (let count = 0; start > 0 && count < MOST_RECORDS;) { const text = recorded[--start]; if (text !== final) count += countOf(text); }
   about.left = recorded.splice(0, start).reduce((sum, text) => sum + countOf(text), 0);
-  // Columns that grow are copied: there is room for what is likely.
+  // Growing a column copies it, so the likely size is reserved.
   const room = Math.floor(recorded.reduce((sum, text) => sum + (text === final ? 0 : countOf(text)), 0) / 8 / (threads.size || 1));
   for (const l of threads.values()) l.reserve(room);
   const unpacking = new Unpacking(recorded);
@@ -119,10 +119,10 @@ async function load() {
   for (const l of threads.values()) l.finish();
 }
 
-// Names, and what is said of all of it.
+// Reads names, and facts about the whole recording.
 function learn(told) {
   for (const [number, kind, text, place] of told.names || []) {
-    const key = kind + "\n" + text + "\n" + place;  // the same in several processes
+    const key = kind + "\n" + text + "\n" + place;  // equal names of several processes
     if (!texts.has(key)) texts.set(key, { kind: COLORS[kind] ? kind : "other", text, place: place || "" });
     names.set(number, texts.get(key));
   }
@@ -130,7 +130,7 @@ function learn(told) {
   Object.assign(about, told.about || {});
 }
 
-// The first place whose value is greater.
+// Returns the first index with a greater value.
 function upper(sorted, value) {
   let low = 0, high = sorted.length;
   while (low < high) { const middle = (low + high) >> 1; if (sorted[middle] <= value) low = middle + 1; else high = middle; }

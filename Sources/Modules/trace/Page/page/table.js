@@ -2,7 +2,7 @@
 
 let sorting = { key: "total", down: true }, rows = null;
 function collect() {
-  // A connection and its callbacks have one name.
+  // A connection and its callbacks share one name.
   const callbacks = new Map(), lasting = new Map();
   for (const l of lanes()) for (let i = 0; i < l.start.length; i++) {
     const n = l.groups.get(i) || l.object[i], key = names.get(n) || n, lasts = l.state[i] & LASTS, groups = lasts ? lasting : callbacks;

@@ -1,4 +1,4 @@
-// ---- Words ----
+// ---- Texts ----
 
 function item(list, term, text, go) {
   if (text === "" || text == null) return;
@@ -15,12 +15,12 @@ function other(end) {
   return [text + " on " + end.lane.name, end.slice >= 0 ? () => choose(end.lane, end.slice, true) : () => show(end.time - 1e5, end.time + 1e5)];
 }
 
-// In what a piece of a task waits that ends so; older recordings do not say it.
+// Returns what the task waited in after this piece; older recordings do not contain it.
 function waitText(l, i, words) {
   return l.state[i] & WAITS ? words + (l.waits[i] ? " in " + label(l.waits[i]).text : "") : "";
 }
 
-// Why a loop woke, and by whom.
+// Returns why a loop woke, and which thread woke it.
 function wakeText(l, n) {
   const by = label(l.wakers[n]).text;
   return by && l.reasons[n] === 3 ? "it is woken by " + by : REASONS[l.reasons[n]] + (by ? ": " + by : "");
@@ -50,7 +50,7 @@ function describe() {
   }
   for (const [key, count] of amounts) { const [out, name] = key.split("\n"); item(list, out === "1" ? "wrote" : "read", plural(count, "byte") + (name ? ": " + name : "")); }
   let pass = upper(l.passes, l.start[i]) - 1;
-  while (pass >= 0 && l.passEnds[pass] < l.start[i]) pass--;  // a run inside it has had passes since
+  while (pass >= 0 && l.passEnds[pass] < l.start[i]) pass--;  // a nested run has had passes since
   const wake = upper(l.wakes, l.start[i]) - 1;
   if (l.flow[i] && sent(l.flow[i])) { const [text, go] = other(sent(l.flow[i])); item(list, "woken by", text, go); }
   if (wake >= 0 && pass >= 0 && l.wakes[wake] >= l.passes[pass]) item(list, "loop woke", wakeText(l, wake).replace(/^it is /, ""));
@@ -69,7 +69,7 @@ function describe() {
   if (pass >= 0) aside.append(steps(l, pass));
 }
 
-// A connection, a program or a request.
+// Describes a connection, a program or a request.
 function describeLasting(aside, l, { slice: i, number, opener, closer }) {
   const h = document.createElement("h2"), list = document.createElement("dl"), what = label(l.object[i]), isOpen = l.lasting.has(number) && l.lasting.get(number).slice === i;
   h.textContent = what.text || what.kind;
@@ -93,7 +93,7 @@ function describeLasting(aside, l, { slice: i, number, opener, closer }) {
   aside.append(h, list);
 }
 
-// The chapter's ten steps of one pass, with what happened in each.
+// Returns the ten steps of one pass, with the events of each.
 function steps(l, pass) {
   const start = l.passes[pass], end = l.passEnds[pass], entries = Array.from({ length: 10 }, () => []);
   const sleep = upper(l.sleeps, start - 1), sleeps = sleep < l.sleeps.length && l.sleeps[sleep] <= end ? sleep : -1;
@@ -101,7 +101,7 @@ function steps(l, pass) {
   const isFirst = run && !(pass > 0 && l.passes[pass - 1] >= run.start && l.passRuns[pass - 1] === l.passRuns[pass]);
   const isLast = run && l.passRuns.indexOf(l.passRuns[pass], pass + 1) < 0;
   const depth = run ? run.row : 0, level = l.byRow[depth] || { index: [], start: [] };
-  // What comes before the first pass of a run, and behind the last, are the observers of its entry and exit.
+  // The observers of a run's entry come before its first pass, those of its exit after the last.
   const begins = isFirst ? run.start : start, ends = isLast ? run.end : end;
   for (let n = upper(level.start, begins - 1); n < level.index.length && level.start[n] <= ends; n++) {
     const i = level.index[n];
@@ -157,7 +157,7 @@ function welcome() {
 }
 
 const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
-// What lasts has words of its own.
+// Lasting items have their own words.
 const LASTING = { stream: "connection", program: "program", http: "HTTP request" };
 
 function summary() {

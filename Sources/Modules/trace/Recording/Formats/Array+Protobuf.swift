@@ -1,4 +1,4 @@
-/// Protocol buffers, as far as a trace needs them: numbers, texts, and messages within messages.
+/// Protocol buffers, as far as a trace needs them: numbers, texts, and nested messages.
 extension [UInt8] {
     mutating func append(varint number: UInt64) {
         var rest = number
@@ -25,11 +25,11 @@ extension [UInt8] {
         append(contentsOf: text.utf8)
     }
 
-    /// What `body` appends, as a message within this one.
+    /// Appends the bytes that `body` appends, as a nested message.
     mutating func append(_ field: UInt64, _ body: (inout [UInt8]) -> Void) {
         append(varint: field << 3 | 2)
         let start = count
-        // Its length comes first, and is nearly always one byte.
+        // The length comes first, and nearly always takes one byte.
         append(0)
         body(&self)
         let length = count - start - 1

@@ -2,7 +2,7 @@ extension [UInt8] {
     mutating func append(contentsOf text: String) { append(contentsOf: text.utf8) }
 
     mutating func append(decimal number: UInt64) {
-        var digits: (UInt64, UInt64, UInt64) = (0, 0, 0)  // room for 20, on the stack
+        var digits: (UInt64, UInt64, UInt64) = (0, 0, 0)  // Room for 20 digits, on the stack.
         var rest = number
         var place = 20
         Swift.withUnsafeMutableBytes(of: &digits) { digits in
@@ -15,7 +15,7 @@ extension [UInt8] {
         }
     }
 
-    /// Nanoseconds as microseconds with three digits behind the point, which is exact.
+    /// Appends nanoseconds as microseconds with three decimals, which is exact.
     mutating func append(microseconds nanoseconds: UInt64) {
         append(decimal: nanoseconds / 1000)
         append(UInt8(ascii: "."))
@@ -25,7 +25,7 @@ extension [UInt8] {
         append(UInt8(ascii: "0") + UInt8(rest % 10))
     }
 
-    /// A text of JSON, with its quotation marks.
+    /// Appends a JSON string with its quotation marks.
     mutating func append(quoted text: String) {
         let hex: StaticString = "0123456789abcdef"
         append(UInt8(ascii: "\""))

@@ -1,13 +1,13 @@
-/// Reads JSON, one value after the other. Whatever the bytes are, it ends, and says at which line.
+/// Reads JSON, one value after the other. It ends on any input, and reports errors with their line.
 struct JSONReader {
     enum Value {
         case string(String)
-        /// Its digits: a number of nanoseconds has more of them than a Double.
+        /// The digits of a number: nanoseconds have more of them than a Double can hold.
         case number(String)
         case object([(String, Value)])
         case other
 
-        /// Of a text or a number; else empty.
+        /// The text of a string or a number; otherwise empty.
         var text: String {
             switch self {
             case .string(let text), .number(let text): text
@@ -15,14 +15,14 @@ struct JSONReader {
             }
         }
 
-        /// A number of things: what is negative is 0, and a fraction is left out.
+        /// The value as a count: 0 if it is negative; without its fraction.
         var count: UInt64 {
             let text = text
             if text.hasPrefix("0x") { return UInt64(text.dropFirst(2), radix: 16) ?? 0 }
             return UInt64(text) ?? Double(text).flatMap { $0 > 0 && $0 < 1.8e19 ? UInt64($0) : nil } ?? 0
         }
 
-        /// Of microseconds with a fraction; nil if it is no number.
+        /// Microseconds with a fraction as nanoseconds; nil if the value is not a number.
         var nanoseconds: UInt64? {
             let text = text
             let parts = text.split(separator: ".", omittingEmptySubsequences: false)
@@ -43,7 +43,7 @@ struct JSONReader {
 
     var isAtEnd: Bool { position >= bytes.count }
 
-    /// The next byte that is no blank.
+    /// Returns the next byte that is not a blank.
     mutating func peek() -> UInt8? {
         while position < bytes.count, [0x20, 0x0A, 0x0D, 0x09].contains(bytes[position]) { position += 1 }
         return position < bytes.count ? bytes[position] : nil
@@ -139,7 +139,7 @@ struct JSONReader {
         case UInt8(ascii: "f"): text.append(0x0C)
         case UInt8(ascii: "u"):
             var code = try hex()
-            // Two of them may make one character.
+            // A character may take two escapes.
             if 0xD800..<0xDC00 ~= code, position + 6 <= bytes.count, bytes[position] == UInt8(ascii: "\\"),
                 bytes[position + 1] == UInt8(ascii: "u")
             {

@@ -57,7 +57,7 @@ enum Perfetto {
         static let line: UInt64 = 4
     }
 
-    /// Those of names' kinds, and of what is no callback.
+    /// The kinds of names, and of events that are not callbacks.
     enum Category: String, CaseIterable {
         case timer, source, port, observer, request, task, message, span, collector, stream, program, other
         case run, pass, sleep, send, receive, mark, bytes, step, lost, http, ended, delayed
@@ -65,13 +65,13 @@ enum Perfetto {
         var number: UInt64 { UInt64(Self.allCases.firstIndex(of: self) ?? 0) + 1 }
     }
 
-    /// Names of events that are no object's.
+    /// Names of events without an object.
     enum FixedName: UInt64, CaseIterable {
         case pass = 1
         case asleep, received, step, lost, unnamed, ended
     }
 
-    /// The first number of an object's name lies behind the fixed ones.
+    /// The numbers of objects' names follow those of the fixed names.
     static let firstName: UInt64 = 16
 
     enum Annotation: String, CaseIterable {
@@ -90,14 +90,14 @@ enum Perfetto {
 
         var number: UInt64 { UInt64(Self.allCases.firstIndex(of: self) ?? 0) + 1 }
 
-        /// - Parameter name: files once had times without a unit.
+        /// - Parameter name: Old files have times without a unit.
         init?(name: String) {
             guard let known = Self(rawValue: name) ?? Self(rawValue: name + "_ns") else { return nil }
             self = known
         }
     }
 
-    /// Texts of annotations that are no object's names. Their numbers are smaller than those.
+    /// Texts of annotations that are not names of objects. Their numbers come before those of the objects.
     static let words = RecordWords.wakes + RecordWords.results
 
     /// The track of a process, and of one of its loops.
@@ -105,20 +105,21 @@ enum Perfetto {
         UInt64(max(0, process)) << 17 | (thread.map { UInt64($0) + 1 } ?? 0)
     }
 
-    /// What lasts has a track of its own, under its loop's: such slices lie side by side.
+    /// Each lasting item has a track of its own below its loop's, because such slices overlap.
     static func track(_ process: Int32, lasting number: UInt32) -> UInt64 {
         1 << 62 | UInt64(max(0, process)) << 32 | UInt64(number)
     }
 
-    /// Flows are the whole trace's. Those between the loops of one process are counted in each; see `MessageFrame.flow` for others.
+    /// Flow numbers must be unique in the whole trace. Those between the loops of one process are counted in each
+    /// process; see `MessageFrame.flow` for the others.
     static func flow(_ process: Int32, _ flow: UInt32) -> UInt64 {
         flow >> 31 == 1 ? UInt64(flow) : UInt64(max(0, process)) << 32 | UInt64(flow)
     }
 
-    /// A sequence has its own interned texts. 0 would be none.
+    /// Each sequence has its own interned texts. 0 would mean no sequence.
     static func sequence(_ process: Int32) -> UInt64 { UInt64(max(0, process)) + 1 }
 
-    /// "app.lua:12" is a file and a line.
+    /// Splits "app.lua:12" into a file and a line.
     static func parts(ofPlace place: String) -> (file: String, line: UInt64?) {
         guard let colon = place.utf8.lastIndex(of: UInt8(ascii: ":")),
             let line = UInt64(place[place.utf8.index(after: colon)...])

@@ -1,4 +1,4 @@
-/// The fields of one message of a protocol buffer, in their order. Whatever the bytes are, it ends and stays within them.
+/// The fields of one protocol buffer message, in order. It ends on any input, and stays within the bytes.
 struct ProtobufReader {
     enum Value {
         /// A number of any width.
@@ -9,12 +9,12 @@ struct ProtobufReader {
 
     private let bytes: UnsafeRawBufferPointer
     private(set) var position = 0
-    /// It ended within a field, as the file of a program does that was killed.
+    /// Whether the message ended within a field, as the last one of a killed program does.
     private(set) var isCut = false
 
     init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
 
-    /// The next field's number and value; nil at the end.
+    /// Returns the number and value of the next field; nil at the end.
     mutating func next() -> (UInt64, Value)? {
         guard position < bytes.count else { return nil }
         guard let tag = varint() else { return cut() }
@@ -62,13 +62,13 @@ struct ProtobufReader {
 }
 
 extension ProtobufReader.Value {
-    /// 0 for what is no number.
+    /// 0 if the value is not a number.
     var number: UInt64 { if case .number(let number) = self { number } else { 0 } }
 
-    /// Empty for what is no text.
+    /// Empty if the value is not a text.
     var text: String { if case .bytes(let bytes) = self { String(decoding: bytes, as: UTF8.self) } else { "" } }
 
-    /// The fields of a message; none for what is no message.
+    /// The fields of a message; empty if the value is not a message.
     var fields: ProtobufReader {
         if case .bytes(let bytes) = self { ProtobufReader(bytes) } else { ProtobufReader(.init(start: nil, count: 0)) }
     }

@@ -2,25 +2,25 @@ internal import Glibc
 package import Linux
 
 extension Recording {
-    /// Makes another file of recordings that are there.
+    /// Converts recordings to another file.
     package enum Conversion {
         package enum Failure: Error {
             /// A file cannot be read, or the new one cannot be written.
             case refused(SystemError)
-            /// The bytes are no recording; where, and what is wrong.
+            /// The bytes are not a recording; says where, and what is wrong.
             case malformed(String)
         }
 
-        /// What is wrong with a file, its path first.
+        /// A problem with a file; its path comes first.
         package struct Problem: Error, CustomStringConvertible {
             package let description: String
         }
 
-        /// Reads recordings in Perfetto's format or as Chrome's events, and writes one with all that is in
-        /// them. A file that ends in the middle of an event counts up to there. O(n); the files are mapped, not copied.
+        /// Reads recordings in Perfetto's format or as Chrome's events, and writes one with all of their content. If a
+        /// file ends in the middle of an event, the events before it count. O(n); the files are mapped, not copied.
         ///
-        /// - Parameter limit: see `Writer`.
-        /// - Throws: what is wrong with which file. The new file is not made before the first event was understood.
+        /// - Parameter limit: See `Writer`.
+        /// - Throws: The problem and its file. The new file is made only after the first event was parsed.
         package static func convert(
             _ paths: [String], to target: String, limit: Int = Writer.defaultLimit
         ) throws(Problem) {
@@ -38,7 +38,8 @@ extension Recording {
                         guard bytes.first != UInt8(ascii: "<") else {
                             throw .malformed("it is a page; pages are made from files that end in .pftrace or .json")
                         }
-                        // A packet begins with what is a line break in text, so blanks before JSON are not looked through.
+                        // A packet begins with a byte that is a line break in text, so blanks before JSON are not
+                        // skipped.
                         let isText = bytes.first == UInt8(ascii: "[") || bytes.first == UInt8(ascii: "{")
                         if isText || Format(path: path) == .events {
                             var reader = EventsReader(bytes, retelling)
@@ -65,7 +66,7 @@ extension Recording {
             do throws(SystemError) { try retelling.endFile() } catch { throw .refused(error) }
         }
 
-        /// Whether two paths lead to one file that exists, by whatever names.
+        /// Returns whether two paths lead to the same existing file.
         package static func isSameFile(_ first: String, _ second: String) -> Bool {
             var (one, other) = (stat(), stat())
             return stat(first, &one) == 0 && stat(second, &other) == 0 && one.st_dev == other.st_dev
@@ -78,7 +79,7 @@ extension Recording {
             let file: Descriptor
             var status = stat()
             do throws(SystemError) {
-                // Of what is no file, the opening does not wait for a writer.
+                // Opening a pipe must not wait for a writer.
                 file = try Descriptor(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), "open", path)
                 guard fstat(file.number, &status) == 0 else { throw SystemError("fstat", path) }
                 guard status.st_mode & S_IFMT == S_IFREG else {

@@ -1,18 +1,18 @@
 extension Recording {
-    /// What turns a recording into one format's bytes. All that is appended to `bytes` goes to the file, in this order.
+    /// Encodes a recording in one format. Everything appended to `bytes` goes to the file in this order.
     protocol Encoder: AnyObject {
         var bytes: [UInt8] { get set }
-        /// How many records it has been told that are not in `bytes` yet.
+        /// The number of records received that are not in `bytes` yet.
         var held: Int { get }
 
         func begin(_ about: About)
         func name(_ number: UInt32, _ name: Name)
         func thread(_ number: UInt16, _ name: String)
-        /// Whole records.
+        /// Receives whole records.
         func records(_ records: UnsafeRawBufferPointer)
-        /// What has been held back so far.
+        /// Appends all records held back so far.
         func flush()
-        /// - Parameter lost: how many records at the end had no room any more.
+        /// - Parameter lost: The number of records at the end that had no more room.
         func end(_ about: About, lost: Int)
     }
 }

@@ -3,8 +3,8 @@ internal import RunLoops
 extension Recording {
     /// Chrome's trace events, as an array that need not be closed: a file that ends early can be read.
     ///
-    /// Times are microseconds with nanoseconds behind the point. What a record has beyond that is in `args`, so that a page can be made
-    /// from the file: "due_us" on the same clock, "late_us", "flow", "task", "missed".
+    /// Times are microseconds with nanoseconds as decimals. The other fields of a record are in `args`, so that a page
+    /// can be made from the file: "due_us" on the same clock, "late_us", "flow", "task", "missed".
     final class EventsEncoder: Encoder {
         var bytes: [UInt8] = []
         let held = 0
@@ -119,7 +119,7 @@ extension Recording {
                     if let place = names[record.object]?.place, !place.isEmpty { arguments.add("made at", place) }
                 }
             case .belongs: lasting("n", record) { _ in }
-            case .due: break  // never leaves the ring
+            case .due: break  // Such a record never leaves the ring.
             case .opens:
                 nestings[record.thread, default: Nesting()].opens(record.flow)
                 lasting("b", record) { _ in }
@@ -137,7 +137,8 @@ extension Recording {
             }
         }
 
-        /// What Chrome calls asynchronous: it is known by its category and number, and lies beside others.
+        /// Appends an asynchronous event, as Chrome calls it: identified by category and number, and free to overlap
+        /// others.
         private func lasting(_ phase: String, _ record: Record, _ body: (inout Arguments) -> Void) {
             open(phase, record, categoryOf: record.object)
             bytes.append(contentsOf: ",\"id\":")
@@ -150,7 +151,7 @@ extension Recording {
 
         // MARK: Pieces of an event
 
-        /// All that each event has, without its end. The end of a slice has no category and no name.
+        /// Appends the fields that every event has, without its end. The end of a slice has no category and no name.
         private func head(_ phase: String, _ record: Record, _ category: String, _ name: String) {
             bytes.append(contentsOf: ",\n{\"ph\":\"")
             bytes.append(contentsOf: phase)
@@ -198,7 +199,7 @@ extension Recording {
             if record.task != 0 { arguments.add("task", UInt64(record.task)) }
         }
 
-        /// Arrows are joined by category, name and id. "bp" "e": to the slice around it.
+        /// Arrows are joined by category, name and id. "bp" "e" binds them to the enclosing slice.
         private func flow(_ phase: String, _ record: Record, _ part: String) {
             head(phase, record, "flow", "flow")
             bytes.append(contentsOf: ",\"id\":")
@@ -211,7 +212,7 @@ extension Recording {
         }
 
         private func arguments(_ body: (inout Arguments) -> Void) {
-            // Exchanged, so that the text always has one owner: with two, each addition would copy all of it.
+            // Swapped, so that the text always has one owner: with two, each addition would copy all of it.
             var arguments = Arguments()
             swap(&bytes, &arguments.bytes)
             body(&arguments)
@@ -233,7 +234,7 @@ extension Recording {
                 bytes.append(microseconds: nanoseconds)
             }
 
-            /// By its word; 0: nothing.
+            /// Adds a number as its word; adds nothing for 0.
             mutating func add(_ key: String, _ number: UInt64, in words: [String]) {
                 if let word = RecordWords.word(number, of: words) {
                     add(key, word)
@@ -247,7 +248,7 @@ extension Recording {
                 bytes.append(quoted: value)
             }
 
-            /// A name of another object than the event's own.
+            /// Adds the name of another object than the event's own.
             mutating func add(_ key: String, _ name: Name) {
                 add(key, name.text)
                 add("kind", name.kind.rawValue)

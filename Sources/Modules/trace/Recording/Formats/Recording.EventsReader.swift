@@ -1,8 +1,8 @@
 internal import Linux
 
 extension Recording {
-    /// Reads Chrome's trace events: those of `EventsEncoder`, and as far as they say the same, those of other programs. An array that is
-    /// not closed is what a program leaves that was killed; it ends there.
+    /// Reads Chrome's trace events: those of `EventsEncoder`, and those of other programs as far as they have the same
+    /// meaning. An array that is not closed comes from a killed program, and ends there.
     struct EventsReader {
         private var text: JSONReader
         private let retelling: Retelling
@@ -16,7 +16,7 @@ extension Recording {
             switch text.peek() {
             case UInt8(ascii: "["): try events()
             case UInt8(ascii: "{"):
-                // Other programs put them into an object.
+                // Other programs put the events into an object.
                 var isFound = false
                 text.skip()
                 while text.peek() == UInt8(ascii: "\"") || text.peek() == UInt8(ascii: ",") {
@@ -48,7 +48,7 @@ extension Recording {
                     guard case .object(let fields) = try text.value() else { throw text.failure("an event") }
                     try event(fields, start)
                 } catch {
-                    // The last line of a program that was killed.
+                    // The last line of a killed program.
                     if case .malformed = error, text.isAtEnd { return }
                     throw error
                 }
@@ -87,7 +87,7 @@ extension Recording {
                 "b": .opens, "e": .closes, "n": .belongs,
             ]
             guard let known = phases[phase] else { return }
-            // Heads of arrows that the begin of a slice tells anyway.
+            // Skips heads of arrows that the beginning of a slice implies.
             if known == .receive, let at = argument("at")?.text, at != "in" { return }
             var event = Event(known, track)
             guard let time = field("ts")?.nanoseconds else {
@@ -97,7 +97,7 @@ extension Recording {
             event.category = field("cat")?.text ?? ""
             event.name = name
             event.place = argument("made at")?.text ?? ""
-            // Once they were nanoseconds.
+            // In old files the field was in nanoseconds.
             event.due = argument("due_us").map { $0.nanoseconds ?? 0 } ?? argument("due")?.count
             event.duration = field("dur")?.nanoseconds ?? 0
             event.missed = argument("missed")?.count ?? 0

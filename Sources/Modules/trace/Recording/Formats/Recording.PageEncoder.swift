@@ -3,8 +3,9 @@ internal import CTracing
 internal import Glibc
 
 extension Recording {
-    /// The page, and behind it chunks in script elements that no browser runs: "z" compressed as gzip does or "r" as they are, then
-    /// "n" names as JSON or "e" records in columns; in base64. A file that ends early is still a page with all chunks that were written.
+    /// The page, followed by chunks in script elements that no browser runs. A chunk is "z", compressed by gzip, or
+    /// "r", raw; then "n", names as JSON, or "e", records in columns; in base64. A file that ends early is still a page
+    /// with all chunks written so far.
     final class PageEncoder: Encoder {
         var bytes: [UInt8] = []
         private var pending: [UInt8] = []
@@ -12,7 +13,7 @@ extension Recording {
         private var threads: [UInt8] = []
         private let stream: OpaquePointer?
 
-        /// Records of a chunk. The more, the better they are compressed, and the more is lost with a program that is killed.
+        /// The bytes of a chunk's records. Larger chunks compress better, but a killed program loses more.
         private static let chunk = 8192 * Record.size
 
         var held: Int { pending.count / Record.size }
@@ -68,8 +69,9 @@ extension Recording {
             pending.removeAll(keepingCapacity: true)
         }
 
-        /// The first four bytes of all records, then the second four of all, and so on; of times, what has passed since the record before. Like
-        /// lies beside like, so that it takes half as much room, and less time to compress and to read.
+        /// Returns the first four bytes of all records, then the second four of all, and so on. Each time is the
+        /// difference to the record before. Similar bytes are then next to each other, which halves the size and saves
+        /// time in compressing and reading.
         private static func columns(of records: [UInt8]) -> [UInt8] {
             let count = records.count / Record.size, words = Record.size / 4
             return [UInt8](unsafeUninitializedCapacity: count * Record.size) { columns, used in
@@ -112,7 +114,7 @@ extension Recording {
             bytes.append(contentsOf: "</script>\n")
         }
 
-        /// nil without libz.
+        /// Returns nil without libz.
         private func compressed(_ chunk: [UInt8]) -> [UInt8]? {
             guard let stream else { return nil }
             linux_reset_deflate(stream)
@@ -139,7 +141,7 @@ extension Recording {
 }
 
 extension UnsafeMutableRawBufferPointer {
-    /// Of columns of words, one behind the other, as they are in a file.
+    /// Stores a word in columns that follow one another, as in the file.
     fileprivate func store(_ word: UInt32, at column: Int, _ row: Int, of rows: Int) {
         storeBytes(of: word.littleEndian, toByteOffset: (column * rows + row) * 4, as: UInt32.self)
     }

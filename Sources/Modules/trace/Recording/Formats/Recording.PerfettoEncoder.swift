@@ -1,10 +1,10 @@
 internal import RunLoops
 
 extension Recording {
-    /// Perfetto's protocol buffers: a track for each loop under one for the process, slices, instants, flows. Texts are told once and then
-    /// named by numbers. See docs/seeing.md for what stands where.
+    /// Perfetto's protocol buffers: a track for each loop below one for the process, slices, instants, flows. Texts are
+    /// written once and then referred to by numbers. See docs/seeing.md for the meaning of the fields.
     ///
-    /// Files of several processes can be put one behind the other: tracks and sequences have the process in their numbers.
+    /// Files of several processes can be concatenated: the numbers of tracks and sequences contain the process.
     final class PerfettoEncoder: Encoder {
         var bytes: [UInt8] = []
         let held = 0
@@ -25,7 +25,7 @@ extension Recording {
                 }
             }
             packet { packet in
-                packet.append(Perfetto.Packet.sequenceFlags, 1)  // what was interned before is void
+                packet.append(Perfetto.Packet.sequenceFlags, 1)  // Texts interned before are no longer valid.
                 packet.append(Perfetto.Packet.internedData) { interned in
                     for (number, category) in Perfetto.Category.allCases.enumerated() {
                         interned.append(Perfetto.Interned.categories, UInt64(number + 1), category.rawValue)
@@ -84,7 +84,7 @@ extension Recording {
 
         func end(_ about: About, lost: Int) {
             guard about.dropped + lost > 0 else { return }
-            // As an instant of its own: the format has no place for numbers of this kind that every reader shows.
+            // An instant of its own: the format has no field for such numbers that every reader shows.
             event(Record(time: lastTime, kind: .mark), .instant, [.lost], Perfetto.FixedName.lost.rawValue) { event in
                 event.annotate(.dropped, UInt64(about.dropped))
                 event.annotate(.lost, UInt64(lost))
@@ -178,7 +178,7 @@ extension Recording {
                     record, .instant, [category(record.object)], number(record.object),
                     on: Perfetto.track(process, lasting: record.flow)
                 ) { _ in }
-            case .due: break  // never leaves the ring
+            case .due: break  // Such a record never leaves the ring.
             case .opens:
                 nestings[record.thread, default: Nesting()].opens(record.flow)
                 opens(record)
@@ -217,7 +217,7 @@ extension Recording {
             }
         }
 
-        /// That of its kind.
+        /// Returns the category of the object's kind.
         private func category(_ object: UInt32) -> Perfetto.Category {
             names[object].flatMap { Perfetto.Category(rawValue: $0.kind.rawValue) } ?? .other
         }
@@ -227,7 +227,8 @@ extension Recording {
             event.append(Perfetto.Event.place, UInt64(record.object) + Perfetto.firstName)
         }
 
-        /// Of a name that was never told: of a fixed one, for a number without a text would be no name at all.
+        /// Returns the number of the object's name. If the name is unknown, returns that of a fixed name, because a
+        /// number without a text would show no name at all.
         private func number(_ object: UInt32) -> UInt64 {
             names[object] == nil ? Perfetto.FixedName.unnamed.rawValue : UInt64(object) + Perfetto.firstName
         }
@@ -280,7 +281,7 @@ extension [UInt8] {
         }
     }
 
-    /// By its word; 0: nothing.
+    /// Annotates a number as its word; nothing for 0.
     fileprivate mutating func annotate(_ annotation: Perfetto.Annotation, _ number: UInt64, in words: [String]) {
         if let word = RecordWords.word(number, of: words), let place = Perfetto.words.firstIndex(of: word) {
             annotate(annotation, text: UInt64(place + 1))

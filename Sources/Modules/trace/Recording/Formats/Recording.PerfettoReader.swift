@@ -1,18 +1,19 @@
 internal import Linux
 
 extension Recording {
-    /// Reads Perfetto's format: what `PerfettoEncoder` writes, and of other programs' files their slices, instants and flows.
+    /// Reads Perfetto's format: files of `PerfettoEncoder`, and the slices, instants and flows of other programs'
+    /// files.
     struct PerfettoReader {
         private let bytes: UnsafeRawBufferPointer
         private let retelling: Retelling
         private var sequences: [UInt64: Texts] = [:]
         private var tracks: [UInt64: Event.Track] = [:]
-        /// Of tracks of what lasts, its number.
+        /// The numbers of lasting items, by track.
         private var lasting: [UInt64: UInt64] = [:]
-        /// Ends to come, by track, that belong to what was told as a whole.
+        /// The number of ends to skip, by track: their slices were reported as a whole.
         private var told: [Event.Track: Int] = [:]
 
-        /// What a sequence has interned.
+        /// The interned texts of a sequence.
         private struct Texts {
             var categories: [UInt64: String] = [:]
             var names: [UInt64: String] = [:]
@@ -36,7 +37,7 @@ extension Recording {
                 do throws(SystemError) { try packet(value.fields) } catch { throw .refused(error) }
                 count += 1
             }
-            // Of a program that was killed, the last packet is cut.
+            // The last packet of a killed program is incomplete.
             if count == 0 { throw .malformed(packets.isCut ? "it begins with no packet" : "it is empty") }
         }
 
@@ -130,7 +131,7 @@ extension Recording {
                 return
             }
             let owner = process ?? parent.flatMap { tracks[$0]?.process } ?? 0
-            // Ours have their loop's number in them.
+            // Our tracks contain the number of their loop.
             let number = parent.map { uuid > $0 && uuid - $0 <= 1 << 16 ? uuid - $0 - 1 : uuid } ?? thread ?? uuid
             let track = Event.Track(process: owner, number: number)
             tracks[uuid] = track
@@ -175,7 +176,7 @@ extension Recording {
                     return
                 }
                 event.phase = .end
-                // What woke a loop has its kind and place where a slice has its own.
+                // The waker of a loop has its kind and place where a slice has its own.
                 event.waker?.kind = Name.Kind(rawValue: event.category) ?? .other
                 event.waker?.place = event.place
             case (Perfetto.EventType.instant.rawValue, "send"):

@@ -24,9 +24,9 @@ final class LuaWorld {
         loop.close()
     }
 
-    /// Runs a script to its end, and the loop as long as there is something to run it for.
+    /// Runs a script to its end, and the loop until nothing keeps it.
     ///
-    /// - Returns: what the script returned: one string.
+    /// - Returns: the script's result, one string.
     @discardableResult
     func run(_ script: String, for limit: Duration = .seconds(3600)) throws -> String {
         var result = "nothing"

@@ -1,4 +1,4 @@
--- What errors are said to have happened in: the objects as the script knows them, not what they are made of.
+-- Errors name the object in whose code they happened as the script knows it, not the parts of which it is made.
 
 local rl = require "runloop"
 local fs = require "runloop.fs"
@@ -9,7 +9,7 @@ local t = require "runloop.test"
 local REAL = { real_time = true }
 local FILE = "error_places_test.lua"
 
--- Where the first error was that comes while `body` runs, without the lines.
+-- Returns the place of the first error that comes while `body` runs, without the lines.
 local function place_of(body)
   local told
   local arrived = rl.condition()
@@ -25,7 +25,7 @@ end
 
 local function broken() error "broken" end
 
--- Each in a tail call, where a function of Lua's would have lost who calls it.
+-- Each is a tail call, where a Lua function would have lost its caller.
 local MAKERS = {
   function(fd) return rl.on_readable(fd, print) end,
   function(fd) return rl.on_writable(fd, print) end,

@@ -1,14 +1,14 @@
--- Calls every function of every module with arguments picked at random, from a seed that is the first argument: each says what is wrong
--- in a message with this file's position and the function's name, or answers; none shows the host's own lines, and nothing crashes.
+-- Calls every function of every module with random arguments, from a seed that is the first argument. Each returns, or
+-- raises an error with this file's position and the function's name; none shows the host's own lines, and none crashes.
 local rl = require "runloop"
 
--- They end the program, or its loop, or leave something behind in the machine.
+-- These functions end the program or its loop, or leave something behind on the machine.
 local NOT = { ["rl.shutdown"] = true, ["rl.run"] = true, ["rl.stop"] = true, ["rl.attach"] = true, ["log.open"] = true,
   ["process.set_directory"] = true, ["fs.remove"] = true, ["fs.link"] = true, ["fs.temporary_directory"] = true, ["arguments.parse"] = true }
 local VALUES = table.pack(nil, true, 5, -1, 0 / 0, 1e300, "x\0y", "", {}, { 1, 2, 3 }, { foo = 1 }, function() end, io.stdin, coroutine.create(print), { modes = 5 },
   { timeout = "x" }, nil)
 local ROUNDS = 12
--- How a message shows a value: "got 5", "got a table"; not by the bare name of its type.
+-- The way in which a message shows a value: "got 5", "got a table"; not the bare name of its type.
 local TYPES, SHOWN = {}, { nothing = true, ["true"] = true, ["false"] = true, nan = true, inf = true }
 for _, value in ipairs { 1, "x", {}, print, io.stdin, true } do TYPES[type(value)] = true end
 

@@ -1,4 +1,4 @@
--- What the system refuses at the wrong moment, or for a while: programs and jobs go on, or say what is wrong.
+-- Failures of the system at the wrong moment, or for a while: programs and jobs go on, or report what is wrong.
 
 local t = require "runloop.test"
 local fs = require "runloop.fs"
@@ -7,7 +7,7 @@ local process = require "runloop.process"
 local REAL = { real_time = true, timeout = 60 }
 local rlhost = fs.real_path "/proc/self/exe"
 
--- What a script prints while the kernel refuses the n-th call of some: "epoll_ctl:error=ENOSPC:when=2".
+-- Returns what a script prints while the n-th calls of some kind fail: "epoll_ctl:error=ENOSPC:when=2".
 local function told_with(fault, script)
   local result = process.run { "strace", "-f", "-o", "/dev/null", "-e", "inject=" .. fault, rlhost, "-e", script, timeout = 20 }
   if not result or result.errors:find "ptrace" then t.skip "strace is missing, or may not trace" end
@@ -31,7 +31,7 @@ t.describe("what the system refuses", function()
     end
   end)
 
-  t.it("to a watcher that has to look into a new directory is told with it", REAL, function()
+  t.it("to a watcher that has to look into a new directory is reported with the directory", REAL, function()
     local script = [[
       local fs = require "runloop.fs"
       local directory, files = fs.temporary_directory(), {}
@@ -62,7 +62,7 @@ t.describe("what the system refuses", function()
       local files = {}
       repeat files[#files + 1] = io.open "/dev/null" until not io.open "/dev/null"
       print(rl.at(rl.time() + 1, print) == nil)
-      -- As if it were shortly before a minute.
+      -- As if a minute were about to begin.
       local began = rl.now()
       function rl.time() return 1770000000 - 1770000000 % 60 + 58.5 + rl.now() - began end
       local job = schedule.cron("* * * * *", function(job, moment) print("called", moment % 60, rl.time() - moment < 1.6) job:invalidate() end)

@@ -1,4 +1,4 @@
--- What a task waits in is told by what the script has called, not by what that has called in turn.
+-- A wait is named after the function that the script has called, not after a function called inside it.
 
 local rl = require "runloop"
 local fs = require "runloop.fs"
@@ -73,9 +73,9 @@ t.describe("a task waits", function()
       lines[#lines + 1] = line or "end"
       if not line then port:invalidate() ended:broadcast() end
     end)
-    t.truthy(not port:is_valid() or ended:wait(5), "the end is told")
+    t.truthy(not port:is_valid() or ended:wait(5), "the end is reported")
     t.equal(lines, { "a", "b", "c", "end" })
-    -- In a mode of its own, with writing beside it, and one line that is left.
+    -- In a mode of its own, with a write in progress, and one line buffered.
     local other <close> = assert(io.popen "printf '1\\n2\\n3\\n'")
     lines = {}
     local reader = rl.fd_port { fd = other, modes = "modal", callback = function(port)
@@ -87,7 +87,7 @@ t.describe("a task waits", function()
     t.equal(rl.wait_readable(other, 5), "r")
     t.equal({ lines, other:read "l" }, { { "1", "2" }, "3" })
     writer:invalidate()
-    -- What was read ahead before there was a port, which is added to a mode afterwards.
+    -- The bytes were buffered before there was a port, which is added to a mode afterwards.
     local third <close> = assert(io.popen "printf '1\\n2\\n3\\n'")
     t.equal(third:read "l", "1")
     lines = {}
@@ -142,7 +142,7 @@ t.describe("delayed requests", function()
     t.equal(ran, 0)
   end)
 
-  t.it("are told with modes and places", function()
+  t.it("are reported with modes and places", function()
     local requests = { rl.perform(print), rl.perform { print, modes = { "modal", "default" } } }
     for _ = 1, 2 do requests[#requests + 1] = rl.perform(print) end
     local text = rl.why()

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("A state's memory", .timed)
 struct StateMemoryTests {
-    /// As C modules use it: what they say of the old size is not always true, and with other hosts that does not matter.
+    /// C modules pass wrong old sizes to the allocator, which other hosts do not notice.
     @Test(
         "blocks of all sizes keep what is in them, however they are resized and whatever is said of their old size",
         arguments: 1...4)

@@ -2,10 +2,11 @@ import Foundation
 import TestSupport
 import Testing
 
-/// How many times the allocator is called for one event. Nothing on the way of an event through engine, binding and Lua may
-/// allocate; what makes an object makes one.
+/// Counts the allocator's calls for one event. An event may allocate nothing on its way through engine, binding and
+/// Lua; a call that makes an object allocates that object.
 ///
-/// Counted in the release build: without optimization the compiler puts in memory what it otherwise keeps in registers.
+/// It counts in the release build: without optimization the compiler keeps in memory what it otherwise keeps in
+/// registers.
 @Suite("Allocations", .timed, .enabled(if: Release.isCurrent, "scripts/test builds the release first"))
 struct AllocationCountTests {
     @Test(
@@ -17,7 +18,7 @@ struct AllocationCountTests {
     {
         let few = try Self.allocations(kind, times: 1000)
         let many = try Self.allocations(kind, times: 5000)
-        // Tables that grow with the number of objects do so rarely.
+        // Tables grow rarely as the number of objects grows.
         #expect((many - few + 200) / 4000 == each, "\(many - few) allocations for 4000 events of \(kind)")
     }
 

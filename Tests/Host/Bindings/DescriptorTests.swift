@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Descriptors that end, run out, or change hands, seen by the built program.
+/// Descriptors that end, run out, or are closed, tested with the built program.
 @Suite(.timed) struct DescriptorTests {
     @Test("the ends of pipes sockets and terminals do not spin") func theEndsOfPipesSocketsAndTerminalsDoNotSpin()
         throws
@@ -38,7 +38,8 @@ import Testing
               l:run { mode = mode }
             end
             local got
-            local port = rl.fd_port { fd = files[1], callback = function(port, events) got = events port:invalidate() end }
+            local port = rl.fd_port { fd = files[1], callback = function(port, events) got = events port:invalidate() \
+            end }
             l:add(port, "c")
             local result = l:run { mode = "c", timeout = 1 }
             print(fired, got, result)
@@ -88,7 +89,7 @@ import Testing
     }
 
     @Test(
-        "a standard descriptor that is closed stays so: nobody else gets its number",
+        "a standard descriptor that is closed stays closed: no other file gets its number",
         arguments: ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
     func closedStandardDescriptors(_ closed: String) throws {
         let text = """
@@ -96,7 +97,8 @@ import Testing
             local log = assert(io.open(arg[1], "w"))
             local function why(...) return (select(2, ...)) end
             io.write "12345678"
-            log:write(tostring(why(io.stdout:flush())), ", ", tostring(why(io.stderr:write "x")), ", ", tostring(why(io.read(1))))
+            log:write(tostring(why(io.stdout:flush())), ", ", tostring(why(io.stderr:write "x")), ", ", \
+            tostring(why(io.read(1))))
             rl.after(0.01, function() print "12345678" log:write ", fired" log:close() end)
             """
         try Binary.withDirectory { directory in
@@ -115,7 +117,8 @@ import Testing
         }
     }
 
-    @Test("what is no descriptor is refused with its reason") func whatIsNoDescriptorIsRefusedWithItsReason() throws {
+    @Test("a value that is not a descriptor is refused with its reason")
+    func whatIsNoDescriptorIsRefusedWithItsReason() throws {
         let script = """
             local rl = require "runloop"
             print(rl.fd_port { fd = 999, callback = print })
@@ -180,7 +183,7 @@ import Testing
                 "-f", "-o", "/dev/null", "-e", "inject=epoll_pwait2,epoll_wait,poll:error=EINTR:when=1+2", Binary.path,
                 "-e", script,
             ], program: strace, name: "strace")
-        // Where tracing is not allowed, there is nothing to see.
+        // Where tracing is not allowed, there is nothing to check.
         guard result.status == 0 || !result.errors.contains("ptrace") else { return }
         #expect(result.output == "hello performed\n", "\(result.errors)")
     }

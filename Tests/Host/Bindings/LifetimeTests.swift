@@ -5,11 +5,12 @@ import Testing
 @testable import LuaRunLoops
 @testable import RunLoops
 
-/// Who lives how long: objects, callbacks, tasks, and what they hold.
+/// How long objects, callbacks, tasks, and their values live.
 @Suite(.timed) struct LifetimeTests {
     private static let prelude = """
         local alive = setmetatable({}, { __mode = "k" })
-        local function count() collectgarbage() collectgarbage() local n = 0 for _ in pairs(alive) do n = n + 1 end return n end
+        local function count() collectgarbage() collectgarbage() local n = 0 for _ in pairs(alive) do n = n + 1 end \
+        return n end
         local function mark(object) alive[object] = true return object end
         local l = rl.current()
 
@@ -53,7 +54,7 @@ import Testing
         #expect(try world.run(Self.prelude + script) == "20 0")
     }
 
-    @Test("an object that is invalidated lets go of its function", arguments: makers.keys.sorted())
+    @Test("an object that is invalidated releases its function", arguments: makers.keys.sorted())
     func lettingGo(_ kind: String) throws {
         let world = try LuaWorld()
         let script = """
@@ -67,7 +68,7 @@ import Testing
         #expect(try world.run(Self.prelude + script) == "1 0 false")
     }
 
-    @Test("what fires once is collected afterwards") func whatFiresOnceIsCollectedAfterwards() throws {
+    @Test("objects that fire once are collected afterwards") func whatFiresOnceIsCollectedAfterwards() throws {
         let world = try LuaWorld()
         let script = """
             local fired = 0
@@ -75,7 +76,8 @@ import Testing
               mark(rl.after(0.01, function() fired = fired + 1 end))
               mark(rl.perform(function() fired = fired + 1 end))
               mark(rl.perform { function() fired = fired + 1 end, after = 0.01 })
-              local o = mark(rl.observer { activities = "all", repeats = false, callback = function() fired = fired + 1 end })
+              local o = mark(rl.observer { activities = "all", repeats = false, callback = function() \
+            fired = fired + 1 end })
               l:add(o)
             end
             local before = count()
@@ -142,7 +144,7 @@ import Testing
         #expect(try world.run(Self.prelude + script) == "1 0")
     }
 
-    @Test("a source that leaves the mode it is told of is still held by the others")
+    @Test("a source that leaves the mode of its schedule function is still held by the other modes")
     func aSourceThatLeavesTheModeItIsToldOfIsStillHeldByTheOthers() throws {
         let world = try LuaWorld()
         let script = """
@@ -175,7 +177,8 @@ import Testing
                 for _, mode in ipairs { "default", "common", "a" } do
                   l:add(rl.timer { interval = 1, callback = f }, mode)
                   l:add(rl.observer { activities = "all", callback = f }, mode)
-                  local s = rl.source { perform = f, cancel = function() pcall(rl.every, 1, f) l:add(rl.source {}, "b") end }
+                  local s = rl.source { perform = f, cancel = function() pcall(rl.every, 1, f) l:add(rl.source {}, \
+                "b") end }
                   l:add(s, mode) s:signal()
                   l:add(rl.port { callback = f }, mode)
                   rl.perform { f, modes = { mode } }
@@ -197,7 +200,7 @@ import Testing
         loop.close()
     }
 
-    @Test("a state that is dropped without being closed is no crash")
+    @Test("a state that is dropped without being closed does not crash")
     func aStateThatIsDroppedWithoutBeingClosedIsNoCrash() throws {
         let loop = RunLoop(poller: SimulatedPoller())
         weak var host: LuaHost?
@@ -234,7 +237,7 @@ import Testing
         #expect(try world.run(script) == "dead 5")
     }
 
-    @Test("the coroutine of a task that waits is the hosts", arguments: ["resume", "close"])
+    @Test("the coroutine of a task that waits belongs to the host", arguments: ["resume", "close"])
     func theCoroutineOfATaskThatWaitsIsTheHosts(_ function: String) throws {
         let world = try LuaWorld()
         let script = """
@@ -242,7 +245,8 @@ import Testing
             local t = rl.task(function() co = coroutine.running() rl.sleep(0.01) rl.sleep(0.01) return "slept" end)
             local caught, ok, message = pcall(coroutine.\(function), co, 1)
             message = message or ok
-            return tostring(message:find("of a task", 1, true) ~= nil) .. " " .. t:await() .. " " .. coroutine.status(co)
+            return tostring(message:find("of a task", 1, true) ~= nil) .. " " .. t:await() \
+            .. " " .. coroutine.status(co)
             """
         #expect(try world.run(script) == "true slept dead")
     }
@@ -256,7 +260,8 @@ import Testing
             for _, wait in ipairs(waits) do
               local co = coroutine.create(wait)
               local ok, message = coroutine.resume(co)
-              results[#results + 1] = tostring(ok) .. tostring(message:find("coroutine of the script's own", 1, true) ~= nil)
+              results[#results + 1] = tostring(ok) .. tostring(message:find("coroutine of the script's own", 1, true) \
+            ~= nil)
               local caught = pcall(coroutine.wrap(wait))
               results[#results + 1] = tostring(caught)
             end
@@ -270,7 +275,8 @@ import Testing
     @Test(
         "too deep is an error and the state goes on",
         arguments: [
-            "local function go() depth = depth + 1 if depth < 100 then rl.perform(go) rl.run { timeout = 0.001 } end end",
+            "local function go() depth = depth + 1 if depth < 100 then rl.perform(go) rl.run { timeout = 0.001 } "
+                + "end end",
             "local function go() depth = depth + 1 rl.timer { delay = 1, callback = go }:fire() end",
             "local function go() depth = depth + 1 rl.task(go) end",
             "local function go() depth = depth + 1 rl.perform { go, wait = true } end",
@@ -291,7 +297,7 @@ import Testing
         #expect(try world.run(script) == "true true")
     }
 
-    @Test("an object whose finalizer a script has called is refused as an argument, and no crash where it is named")
+    @Test("an object whose finalizer a script has called is refused as an argument, and naming it does not crash")
     func finalizedByHand() throws {
         let world = try LuaWorld()
         let script = """
@@ -300,7 +306,8 @@ import Testing
               debug.getmetatable(object).__gc(object)
               said[#said + 1] = select(2, pcall(rl.current().add, rl.current(), object)):match "argument #1[^,]*"
             end
-            local source source = rl.source { perform = function() debug.getmetatable(source).__gc(source) error "end" end }
+            local source source = rl.source { perform = function() debug.getmetatable(source).__gc(source) \
+            error "end" end }
             rl.current():add(source) source:signal()
             rl.sleep(0.01)
             return table.concat(said, "|")

@@ -2,10 +2,10 @@ import Foundation
 import TestSupport
 import Testing
 
-/// What a stranger's program, here in Python, can do to a message port.
+/// Attacks of a foreign program, here in Python, on a message port.
 @Suite("Frames of message ports", .timed)
 struct MessageFrameTests {
-    /// Answers with id and data; ends at the message 0. 9: an answer that Python has to wait for.
+    /// Answers with id and data; ends at message 0. Message 9 is answered after a pause, so that Python has to wait.
     private static let server = """
         local rl = require "runloop"
         local port = assert(rl.message_port { name = "server", callback = function(port, id, data)
@@ -18,7 +18,7 @@ struct MessageFrameTests {
         io.flush()
         """
 
-    /// A well-behaved client is connected all the time, and asked after the stranger has done its worst.
+    /// A well-behaved client stays connected, and sends a request after each attack.
     private static let preamble = """
         import os, sys, socket, struct, time
         sys.path.insert(0, sys.argv[1] + "/docs/examples")
@@ -81,7 +81,7 @@ struct MessageFrameTests {
         ),
     ]
 
-    @Test("who breaks a rule is told which, and cut off; others notice nothing", arguments: broken.indices)
+    @Test("a peer that breaks a rule gets the reason and is cut off; others notice nothing", arguments: broken.indices)
     func offence(index: Int) throws {
         let (name, script, reason) = Self.broken[index]
         let (client, server) = try talk(script + "\nprint(bye())")
@@ -93,7 +93,7 @@ struct MessageFrameTests {
             "\(name): \(server.errors)")
     }
 
-    @Test("of many peers that break rules, the first is printed, and the others as a count") func manyOffences() throws
+    @Test("if many peers break rules, the first is printed, and the others as a count") func manyOffences() throws
     {
         let (_, server) = try talk(
             """
@@ -108,7 +108,7 @@ struct MessageFrameTests {
         #expect(lines.last == "rlhost: message port \"server\": 49 more warnings of this kind in the last minute")
     }
 
-    @Test("who goes in the middle of a frame is named; between two frames it is nobody's business")
+    @Test("a peer that leaves in the middle of a frame is named; one that leaves between two frames is not")
     func truncated() throws {
         let cut = try talk("send(head(length=100) + b'only this')\nbad.socket.close()\ntime.sleep(0.05)")
         #expect(cut.server.errors.contains("it ended 33 bytes into a frame"), "\(cut.server.errors)")
@@ -125,9 +125,11 @@ struct MessageFrameTests {
                 send(bytes([byte]))
                 time.sleep(0.001)
             assert bad.receive() == (REPLY, 1, -2, b"-2 a\\0b")
-            send(b"".join(HEAD.pack(b"RL", 1, SEND if i % 2 else REQUEST, 1, i, i + 90, 0) + b"x" for i in range(2, 202)))
+            send(b"".join(HEAD.pack(b"RL", 1, SEND if i % 2 else REQUEST, 1, i, i + 90, 0) + b"x" for i in range(2, \
+            202)))
             seen = [bad.receive() for i in range(2, 202)]
-            assert seen == [(DONE, i, i + 90, b"") if i % 2 else (REPLY, i, i + 90, b"%d x" % (i + 90)) for i in range(2, 202)], seen
+            assert seen == [(DONE, i, i + 90, b"") if i % 2 else (REPLY, i, i + 90, b"%d x" % (i + 90)) \
+            for i in range(2, 202)], seen
             bad.conversation = 201
             whole = bytes(LONGEST)
             assert bad.request(1, whole[:-2]) == b"1 " + whole[:-2]
@@ -135,7 +137,7 @@ struct MessageFrameTests {
         #expect(run.server.status == 0 && run.server.errors.isEmpty, "\(run.server.errors)")
     }
 
-    @Test("who announces 16 MB and sends nothing gets no memory for it")
+    @Test("a peer that announces 16 MB and sends nothing gets no memory for it")
     func announced() throws {
         let run = try talk(
             """
@@ -153,7 +155,7 @@ struct MessageFrameTests {
         #expect(run.server.status == 0)
     }
 
-    @Test("who does not read its answers stops being served, and the memory for it stays bounded")
+    @Test("a peer that does not read its answers stops being served, and the memory for it stays bounded")
     func deaf() throws {
         let run = try talk(
             """
@@ -177,7 +179,7 @@ struct MessageFrameTests {
         #expect(run.server.status == 0)
     }
 
-    @Test("a port that breaks the rules is left, and whoever waits gets the reason")
+    @Test("a port that breaks the rules is left, and every waiting sender gets the reason")
     func brokenPort() throws {
         let script = """
             import os, sys, socket, fcntl
@@ -191,7 +193,8 @@ struct MessageFrameTests {
             print("ready", flush=True)
             for answer in [
                 HEAD.pack(b"RL", 1, REPLY, 0, 1, 1, 0) * 2, HEAD.pack(b"RL", 1, DONE, 0, 1, 1, 0),
-                HEAD.pack(b"RL", 1, REPLY, 0, 5, 1, 0), b"HTTP/1.1 200 OK, and so on", HEAD.pack(b"RL", 1, BYE, 5, 0, 0, 0) + b"no\\33!!",
+                HEAD.pack(b"RL", 1, REPLY, 0, 5, 1, 0), b"HTTP/1.1 200 OK, and so on", HEAD.pack(b"RL", 1, BYE, 5, 0, \
+            0, 0) + b"no\\33!!",
                 HEAD.pack(b"RL", 1, REPLY, 100, 1, 1, 0), b"",
             ]:
                 connection = listener.accept()[0]

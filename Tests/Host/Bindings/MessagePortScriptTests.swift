@@ -4,7 +4,8 @@ import Testing
 
 @Suite("Message ports in scripts", .timed)
 struct MessagePortScriptTests {
-    /// Answers in capitals until it gets the message 0, or, with 2, after a while. Ends with its errors on standard error.
+    /// Answers in capitals until it gets message 0. Message 2 is answered after a while. Writes its errors to standard
+    /// error.
     private static let server = """
         local rl = require "runloop"
         rl.on_error(function(err) io.stderr:write("error: ", tostring(err), "\\n") end)
@@ -20,7 +21,7 @@ struct MessagePortScriptTests {
         io.flush()
         """
 
-    /// A directory of its own for the sockets, a server in it, and then a client.
+    /// Makes a directory for the sockets, starts a server in it, and calls `body` for a client.
     private func withServer(
         _ script: String = server, limit: String? = nil, _ body: (_ environment: [String: String]) throws -> Void
     ) throws -> Binary.Result {
@@ -42,7 +43,7 @@ struct MessagePortScriptTests {
     private static let client = "local rl = require 'runloop' local remote = assert(rl.remote_port 'server') "
     private static let quit = " remote:request(0, '')"
 
-    @Test("a port may answer the message by which it is told to end")
+    @Test("a port may answer the message that makes it end")
     func lastAnswer() throws {
         let script = Self.server.replacing(
             "if id == 0 then port:invalidate() return end",
@@ -59,7 +60,7 @@ struct MessagePortScriptTests {
         #expect(server.status == 0 && server.errors == "", "\(server)")
     }
 
-    @Test("a request waits in its task, or runs the loop in a mode; both get the answer, and the reasons are told")
+    @Test("a request waits in its task, or runs the loop in a mode; both get the answer, or the reason of a failure")
     func requests() throws {
         let server = try withServer { environment in
             let run = try Binary.run(
@@ -107,7 +108,7 @@ struct MessagePortScriptTests {
         #expect(server.errors.hasPrefix("error: boom\n"), "\(server.errors)")
     }
 
-    @Test("requests of several tasks are on their way at once, and a callback that waits holds up nobody")
+    @Test("requests of several tasks are sent at once, and a callback that waits delays no other")
     func concurrency() throws {
         let server = try withServer { environment in
             let run = try Binary.run(
@@ -165,7 +166,8 @@ struct MessagePortScriptTests {
             for (call, message) in calls {
                 let script =
                     Self.client
-                    + "local server = rl.message_port { callback = print } print(select(2, pcall(function() \(call) end)))"
+                    + "local server = rl.message_port { callback = print } "
+                    + "print(select(2, pcall(function() \(call) end)))"
                 let run = try Binary.run(["-e", script], environment: environment)
                 #expect(run.output.contains(message), "\(call): \(run.output)\(run.errors)")
             }
@@ -174,7 +176,7 @@ struct MessagePortScriptTests {
         #expect(server.status == 0 && server.errors.isEmpty, "\(server.errors)")
     }
 
-    @Test("what the system refuses is told as a name, a sentence and a code")
+    @Test("a refusal of the system is a name, a sentence and a code")
     func refusals() throws {
         let server = try withServer { environment in
             let script =
@@ -191,7 +193,7 @@ struct MessagePortScriptTests {
                     show(own:set_name "server")
                     print(own:name())
                     """ + Self.quit
-            // With none, one, two … descriptors left: each step that needs one says so.
+            // With no, one, two … descriptors left: each step that needs one reports that.
             let few = try Binary.shell(
                 """
                 ulimit -n 30; exec $RLHOST -e '
@@ -203,7 +205,8 @@ struct MessagePortScriptTests {
                     file = io.open "/dev/null"
                   end
                   for _ = 1, 5 do
-                    print((select(3, rl.remote_port "server")), (select(3, rl.message_port { name = "y", callback = print })))
+                    print((select(3, rl.remote_port "server")), (select(3, rl.message_port { name = "y", \
+                callback = print })))
                     table.remove(files):close()
                   end
                   os.exit(0)'
@@ -256,7 +259,7 @@ struct MessagePortScriptTests {
         }
     }
 
-    @Test("with no descriptors left the receiver says so, does not spin, and serves who waits once there are some")
+    @Test("without descriptors the receiver reports that, does not spin, and serves its senders once there are some")
     func descriptors() throws {
         let script = """
             local rl = require "runloop"
@@ -288,7 +291,7 @@ struct MessagePortScriptTests {
             server.errors.contains("message port \"server\": cannot accept a connection, and tries again: Too many"))
     }
 
-    @Test("nothing stays of a name: at os.exit, and of who was killed when the next one takes a name")
+    @Test("no name stays in use after os.exit, or after its process was killed")
     func leftovers() throws {
         try Binary.withDirectory { directory in
             try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: directory)
@@ -301,14 +304,15 @@ struct MessagePortScriptTests {
                     "-e",
                     """
                     port = rl.message_port { name = 'exits', callback = print }
-                    other = rl.thread(function() return require 'runloop'.message_port { name = 'of a thread', callback = print }:name() end)
+                    other = rl.thread(function() return require 'runloop'.message_port { name = 'of a thread', \
+                    callback = print }:name() end)
                     print(other:join())
                     os.exit(0)
                     """,
                 ], environment: environment)
             #expect(exits.output == "true\tof a thread\n" && exits.status == 0, "\(exits)")
             #expect(try names() == [])
-            // Whoever lives keeps what is his; a child that was forked takes nothing away.
+            // A living process keeps its names; the end of a forked child removes none of them.
             let alive = try Binary.Process(
                 [
                     "-e",
@@ -343,7 +347,7 @@ struct MessagePortScriptTests {
         }
     }
 
-    @Test("many that clear away and take names at the same time get all that are free")
+    @Test("if many processes remove stale names and take names at the same time, they get all free names")
     func clearing() throws {
         try Binary.withDirectory { directory in
             try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: directory)
@@ -376,7 +380,8 @@ struct MessagePortScriptTests {
     func buffers() throws {
         _ = try withServer { environment in
             let script = """
-                local function resident() return tonumber(io.open "/proc/self/status":read "a":match "VmRSS:%s*(%d+)") end
+                local function resident() return tonumber(io.open "/proc/self/status":read "a":match \
+                "VmRSS:%s*(%d+)") end
                 local function once()
                   local port = assert(rl.remote_port "server")
                   assert(port:request(1, "a") == "A")

@@ -18,7 +18,8 @@ struct NotificationTests {
                   for i = 1, count do all[i]:invalidate() end
                   return os.clock() - start
                 end
-                for _, make in ipairs { function() return rl.notifications:observe("n", print) end, function() return rl.observe("exit", print) end } do
+                for _, make in ipairs { function() return rl.notifications:observe("n", print) end, function() \
+                return rl.observe("exit", print) end } do
                   local few, many = cost(2000, make), cost(16000, make)
                   print(many < 30 * few + 0.1 or ("%.3f %.3f"):format(few, many))
                 end
@@ -26,7 +27,7 @@ struct NotificationTests {
         #expect(run.output == "true\ntrue\n", "\(run)")
     }
 
-    @Test("many that are queued are taken back, or posted, in a time that grows as they do")
+    @Test("many queued notifications are removed, or posted, in a time that grows as they do")
     func manyQueued() throws {
         let run = try Binary.run(
             ["-"],
@@ -39,7 +40,8 @@ struct NotificationTests {
                   finish(count)
                   return os.clock() - start
                 end
-                for _, finish in ipairs { function(count) assert(n:dequeue "n" == count) end, function() rl.sleep(0) assert(n:dequeue "n" == 0) end } do
+                for _, finish in ipairs { function(count) assert(n:dequeue "n" == count) end, function() rl.sleep(0) \
+                assert(n:dequeue "n" == 0) end } do
                   local few, many = cost(2000, finish), cost(16000, finish)
                   print(many < 24 * few + 0.01 or ("%.3f %.3f"):format(few, many))
                 end
@@ -47,7 +49,7 @@ struct NotificationTests {
         #expect(run.output == "true\ntrue\n", "\(run)")
     }
 
-    @Test("who observes, and who does not any more, while others are told")
+    @Test("observers that are added or removed during a delivery")
     func meanwhile() throws {
         let run = try Binary.run(
             ["-"],
@@ -57,7 +59,8 @@ struct NotificationTests {
                 for i = 1, 40 do
                   all[i] = n:observe("n", function()
                     told[#told + 1] = i
-                    if i == 2 then for k = 3, 39 do all[k]:invalidate() end late = late or n:observe("n", function() told[#told + 1] = "late" end) end
+                    if i == 2 then for k = 3, 39 do all[k]:invalidate() end late = late or n:observe("n", function() \
+                told[#told + 1] = "late" end) end
                   end)
                 end
                 n:post "n"

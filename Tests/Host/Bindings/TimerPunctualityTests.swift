@@ -40,7 +40,8 @@ import Testing
               -- Its date is a point of the grid, later than the one before, and none is left out of the count.
               local point = (timer:fire_date() - start) / 0.01
               local whole = math.floor(point + 0.5)
-              if math.abs(point - whole) > 1e-4 or whole <= last or whole > fires + missed or rl.now() < timer:fire_date() - 1e-9 then
+              if math.abs(point - whole) > 1e-4 or whole <= last or whole > fires + missed or rl.now() \
+            < timer:fire_date() - 1e-9 then
                 print("off the grid", point, last, fires, missed)
               end
               last = whole

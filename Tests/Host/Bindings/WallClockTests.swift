@@ -2,9 +2,9 @@ import Foundation
 import TestSupport
 import Testing
 
-/// A real wall clock, which somebody sets: what virtual time cannot show.
+/// A real wall clock that is set while the program runs, which virtual time cannot show.
 @Suite("The wall clock", .timed) struct WallClockTests {
-    /// A clock of the test's own, under the program's feet.
+    /// A library that gives the program a clock under the test's control.
     private static let shim = Result {
         let source = Binary.repository + "/Tests/Host/Scripts/wall-clock.c"
         let target = FileManager.default.temporaryDirectory.appendingPathComponent("rlhost-clock-\(getpid()).so").path
@@ -18,14 +18,14 @@ import Testing
         try Binary.run(["-l", "rl=runloop", "-e", script], environment: ["JUMP": jump, "LD_PRELOAD": Self.shim.get()])
     }
 
-    @Test("what is an hour away comes at once when the clock is put forward by an hour")
+    @Test("a timer that is an hour away fires at once when the clock is put forward by an hour")
     func forward() throws {
         let result = try run(
             "rl.at(rl.time() + 3600, function() print(rl.now() - START < 100) end) START = rl.now()", jump: "3600:0.2")
         #expect(result.output == "true\n", "\(result)")
     }
 
-    @Test("what is due comes later when the clock is put back")
+    @Test("a due timer fires later when the clock is put back")
     func back() throws {
         let script = """
             local start, moment = rl.now(), rl.time() + 0.3
@@ -35,7 +35,7 @@ import Testing
         #expect(result.output == "true\ttrue\n", "\(result)")
     }
 
-    @Test("a mode that did not run hears of it when it does")
+    @Test("a mode that did not run learns of the jump when it runs")
     func otherMode() throws {
         let script = """
             rl.at(rl.time() + 3600, function() print "came" end, { modes = "own" })
@@ -45,15 +45,17 @@ import Testing
         #expect(result.output == "came\nfinished\n", "\(result)")
     }
 
-    @Test("a machine that has slept for seven hours: jobs are made up for as they say, and timers have not gone on")
+    @Test("a machine that slept for seven hours: jobs follow their rule for missed runs, and timers stood still")
     func slept() throws {
-        // What a process sees of that: it stands still, and when it goes on the wall clock is ahead and the monotonic one is not.
+        // The sleep as a process sees it: the process stands still, and when it goes on, the wall clock is ahead and
+        // the monotonic clock is not.
         let script = """
             local schedule = require "runloop.schedule"
             local start, began, calls = rl.now(), rl.time(), {}
             for _, missed in ipairs { "skip", "once", "all" } do
               calls[missed] = 0
-              schedule.cron("0 * * * *", function() calls[missed] = calls[missed] + 1 end, { missed = missed, utc = true })
+              schedule.cron("0 * * * *", function() calls[missed] = calls[missed] + 1 end, { missed = missed, \
+            utc = true })
             end
             rl.at(began + 3600, function() calls.at = "at" end)
             local later = rl.at(began + 8 * 3600, print)
@@ -74,7 +76,7 @@ import Testing
         #expect(result.output == "ready\nat\t1\t7\ttrue\ntrue\ttrue\ttrue\n", "\(result)")
     }
 
-    @Test("without a descriptor to hear of it by, that is the answer")
+    @Test("without a descriptor for watching the clock, rl.at returns that error")
     func refused() throws {
         let script = """
             ulimit -n 24

@@ -5,10 +5,10 @@ import Testing
 @testable import LuaRunLoops
 @testable import RunLoops
 
-/// Every function and method with arguments that make no sense: an error that names the function, or a sensible result; never
-/// a trap, and no object left alive.
+/// Calls every function and method with arguments that make no sense. Each returns a sensible result or raises an error
+/// that names the function; none crashes, and no object stays alive.
 @Suite(.timed) struct WrongArgumentsTests {
-    /// Calls everything there is, again and again, with values drawn at random; answers what went wrong.
+    /// Calls everything many times with random values. Returns the errors that do not name a function.
     private static let attack = """
         local seed, rounds = ...
         math.randomseed(tonumber(seed))
@@ -24,11 +24,14 @@ import Testing
           rl.timer { delay = 1, callback = noop }, rl.source {}, rl.observer { activities = "all", callback = noop },
           rl.port {}, rl.after(1, noop), rl.perform(noop), rl.task(noop) }
         for _, object in ipairs(dead) do object:invalidate() end
-        local fixed = { nil, true, false, 0, 1, -1, 0.5, nan, inf, -inf, 1e19, -1e19, 2^53, math.maxinteger, math.mininteger,
-          1e-300, "", "default", "common", "r", "rw", "documented", "no such thing", ("x"):rep(5000), "\\0\\255", huge, cyclic,
+        local fixed = { nil, true, false, 0, 1, -1, 0.5, nan, inf, -inf, 1e19, -1e19, 2^53, math.maxinteger, \
+        math.mininteger,
+          1e-300, "", "default", "common", "r", "rw", "documented", "no such thing", ("x"):rep(5000), "\\0\\255", \
+        huge, cyclic,
           hostile, {}, noop, print, fail, coroutine.create(noop), io.stdout, l, rl }
         local count = 36
-        local names = { "callback", "delay", "fire_date", "interval", "tolerance", "order", "name", "activities", "repeats", "fd",
+        local names = { "callback", "delay", "fire_date", "interval", "tolerance", "order", "name", "activities", \
+        "repeats", "fd",
           "events", "owns", "once", "perform", "schedule", "cancel", "modes", "wait", "after", "mode", "timeout",
           "return_after_source", "capacity", "nonsense", 1, 2, 300 }
         local live = {}
@@ -47,7 +50,8 @@ import Testing
           return options
         end
         local functions, where = {}, {}
-        local leave_out = { on_error = true, thread = true, run = true, run_mode = true, run_until = true, shutdown = true,
+        local leave_out = { on_error = true, thread = true, run = true, run_mode = true, run_until = true, \
+        shutdown = true,
           on_shutdown = true, blocking = true, pool = true }
         local function collect(t, prefix)
           for name, f in pairs(t) do
@@ -58,7 +62,8 @@ import Testing
           end
         end
         collect(rl, "rl.")
-        for kind, object in pairs { timer = dead[1], source = dead[2], observer = dead[3], port = dead[4], loop = l, request = dead[6],
+        for kind, object in pairs { timer = dead[1], source = dead[2], observer = dead[3], port = dead[4], loop = l, \
+        request = dead[6],
             task = dead[7], fd_port = rl.fd_port { fd = 1, callback = noop } } do
           local meta = debug.getmetatable(object)
           collect(meta.__index, kind .. ":")
@@ -85,9 +90,11 @@ import Testing
           local ok, result = coroutine.resume(coroutine.create(call))
           if not ok then
             complaints = complaints + 1
-            if type(result) == "string" and not (result:find "rl%." or result:find "loop:" or result:find "timer:" or result:find "source:"
+            if type(result) == "string" and not (result:find "rl%." or result:find "loop:" or result:find "timer:" or \
+        result:find "source:"
                 or result:find "observer:" or result:find "port:" or result:find "request:" or result:find "task:"
-                or result:find "hostile" or result:find "too many arguments" or result:find "notifications" or result:find "thread"
+                or result:find "hostile" or result:find "too many arguments" or result:find "notifications" or \
+        result:find "thread"
                 or result:find "attempt to" or result:find "table:" or result == "nil") then
               wrong[where[f]] = result
             end
@@ -95,7 +102,7 @@ import Testing
             if #live < 40 then live[#live + 1] = result else live[math.random(40)] = result end
           end
           if round % 500 == 0 then
-            -- Whoever was scheduled by it does its worst; then all that is left goes.
+            -- Scheduled callbacks run; then all remaining objects are invalidated.
             rl.run { timeout = 0 }
             for _, object in ipairs(live) do pcall(function() object:invalidate() end) end
             live = {}
@@ -123,7 +130,7 @@ import Testing
         #expect(LiveObjects.count == before)
     }
 
-    /// As in Lua's own messages: what stands before the colon does not count.
+    /// As in Lua's own messages, the value before the colon does not count.
     @Test("arguments of methods are counted without their object") func argumentsOfMethodsAreCountedWithoutTheirObject()
         throws
     {
@@ -135,7 +142,8 @@ import Testing
             local function check(name, number, ...)
               local ok, message = pcall(...)
               local expected = name .. ": argument #" .. number .. " "
-              if ok or not message:find(expected, 1, true) then wrong[#wrong + 1] = expected .. "← " .. tostring(message) end
+              if ok or not message:find(expected, 1, true) then \
+            wrong[#wrong + 1] = expected .. "← " .. tostring(message) end
             end
             check("loop:add", 1, l.add, l, 3)
             check("loop:add", 2, l.add, l, t, 3)
@@ -169,7 +177,7 @@ import Testing
             end
             check("rl.timer: field 'name' must be a string, got a table", rl.timer, { delay = 1, name = {} })
             check("rl.port: field 'name' must be a string, got true", rl.port, { name = true })
-            -- Numbers do, as nearly everywhere where Lua wants a string.
+            -- Numbers are accepted, as nearly everywhere in Lua where a string is expected.
             if rl.source { name = 5, perform = print }:name() ~= "5" then wrong[#wrong + 1] = "a number as a name" end
             local list = '"all" or an array of activity names, got '
             check(list .. "an empty one", rl.observer, { activities = {} })
@@ -177,7 +185,8 @@ import Testing
             check(list .. "a table", rl.observer, { activities = { "entry", x = 1 } })
             check("is missing", rl.observer, {})
             local ok, message = pcall(rl.pool, { threads = "2" })
-            if ok or not message:find('an integer, 1 or more, got "2"', 1, true) then wrong[#wrong + 1] = tostring(message) end
+            if ok or not message:find('an integer, 1 or more, got "2"', 1, true) then \
+            wrong[#wrong + 1] = tostring(message) end
             ok, message = pcall(function() rl.port():send { id = "5" } end)
             if ok or not message:find('an integer, got "5"', 1, true) then wrong[#wrong + 1] = tostring(message) end
             return table.concat(wrong, "\\n")
@@ -191,15 +200,19 @@ import Testing
         let script = """
             local wrong = {}
             for name, call in pairs {
-              fd_port = { rl.fd_port, { fd = "x" } }, on_readable = { rl.on_readable, 0 }, observe = { rl.observe, "all" },
-              timeout = { rl.timeout }, thread = { rl.thread }, wait_readable = { rl.wait_readable, "x" }, after = { rl.after, 1, 2 },
-              send = { rl.port().send, rl.port(), 5 }, channel = { rl.channel, -1 }, crossing = { rl.thread, function() return wrong end },
+              fd_port = { rl.fd_port, { fd = "x" } }, on_readable = { rl.on_readable, 0 }, observe = { rl.observe, \
+            "all" },
+              timeout = { rl.timeout }, thread = { rl.thread }, wait_readable = { rl.wait_readable, "x" }, \
+            after = { rl.after, 1, 2 },
+              send = { rl.port().send, rl.port(), 5 }, channel = { rl.channel, -1 }, crossing = { rl.thread, \
+            function() return wrong end },
               post = { rl.notifications.post, 5 }, all_of = { rl.all_of, 1 },
             } do
               if name == "crossing" then wrong.file = io.stdout wrong.co = coroutine.create(function() end) end
               local ok, message = pcall(table.unpack(call))
               wrong.file, wrong.co = nil, nil
-              if ok or not message:find "^[^:]+:%d+: %l[%w_.]*[.:][%w_]+: " then wrong[#wrong + 1] = name .. ": " .. tostring(message) end
+              if ok or not message:find "^[^:]+:%d+: %l[%w_.]*[.:][%w_]+: " then \
+            wrong[#wrong + 1] = name .. ": " .. tostring(message) end
             end
             return table.concat(wrong, "\\n")
             """
@@ -230,7 +243,8 @@ import Testing
             end
             check("rl.run", rl.run, { mode = "common" })
             check("rl.run", rl.run, { timeuot = 1 })
-            for _, v in ipairs { -1e308, -1, 0, 1e-300, -1 / 0 } do rl.run { timeout = v } l:run_until(v) l:run_mode("default", v) end
+            for _, v in ipairs { -1e308, -1, 0, 1e-300, -1 / 0 } do rl.run { timeout = v } l:run_until(v) \
+            l:run_mode("default", v) end
             return table.concat(wrong, "\\n")
             """
         #expect(try world.run(script, for: .zero) == "")

@@ -7,22 +7,25 @@ import Testing
 @testable import LuaRunLoops
 @testable import RunLoops
 
-/// Every allocation of Lua's fails once, one run after another; alone, or with all that come after it. Whatever a script was
-/// doing: no crash, nothing left in the loop, every byte given back, no descriptor left open; and after a single failure the
-/// state still works.
+/// Each run lets another allocation of Lua fail, alone or with all later ones. Whatever the script does meanwhile, the
+/// process does not crash, nothing stays in the loop, all memory is freed, and no descriptor stays open. After a single
+/// failure the state still works.
 ///
-/// Lua 5.4.4 has an allocation-failure bug of its own that the host steers clear of: outside any protection it makes the texts
-/// "error in error handling", "cannot resume dead coroutine" and the like. They are made once, at the start (`p_prepare`).
+/// Lua 5.4.4 has an allocation-failure bug of its own, which the host avoids: outside any protection it makes texts
+/// such as "error in error handling" and "cannot resume dead coroutine". The host makes them once, at the start
+/// (`p_prepare`).
 @Suite(.timed, .serialized) struct AllocationFailureTests {
-    /// Together, they use every call that works within one thread.
+    /// Together, the scripts use every call that works within one thread.
     static let scripts: [String: String] = [
         "timers": """
         local t = rl.timer { delay = 0.01, interval = 0.01, tolerance = 0.001, order = 1, name = "t",
-          callback = function(t, missed) if t:fire_date() > 1 then t:invalidate() end t:set_fire_date(rl.now() + 2) end }
+          callback = function(t, missed) if t:fire_date() > 1 then t:invalidate() end t:set_fire_date(rl.now() + 2) \
+        end }
         l:add(t, { "default", "a" }) l:contains(t) l:next_fire_date() tostring(t) t:name() t:order() t:interval()
         t:set_tolerance(0) t:tolerance() t:repeats() t:is_valid()
         rl.after(0.01, function(t, a, b) return a .. b end, "x", {}, 3)
-        rl.every(0.01, function(t, ...) t:invalidate() end, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18)
+        rl.every(0.01, function(t, ...) t:invalidate() end, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, \
+        17, 18)
         rl.timer { fire_date = rl.date(rl.time()), callback = function() end }:fire()
         l:remove(t, "a") rl.run { timeout = 0.05 }
         """,
@@ -30,19 +33,22 @@ import Testing
         local s = rl.source { name = "s", order = 2, schedule = function(s, loop, mode) return mode .. "!" end,
           cancel = function(s, loop, mode) return { mode } end,
           perform = function(s) for a, b in s:commands() do local x = { a, b } end end }
-        l:add(s, { "default", "common", "a" }) s:post(1, "two", {}) s:post({}) s:signal() s:is_signalled() s:wake_loops()
+        l:add(s, { "default", "common", "a" }) s:post(1, "two", {}) s:post({}) s:signal() s:is_signalled() \
+        s:wake_loops()
         tostring(s) rl.run { timeout = 0.01, return_after_source = true } l:remove(s, "a") s:invalidate()
         """,
         "ports": """
         local f <close> = assert(io.popen("echo hello", "r"))
-        local p = assert(rl.fd_port { fd = f, events = "r", once = true, name = "p", callback = function(p, e) return e .. "x" end })
+        local p = assert(rl.fd_port { fd = f, events = "r", once = true, name = "p", callback = function(p, e) \
+        return e .. "x" end })
         l:add(p) tostring(p) p:fd() p:events() p:set_events("r")
         local q = rl.on_readable(f, function(q) f:read("l") q:invalidate() end)
         rl.fd_port { fd = 9999, callback = print }
         os.execute "sleep 0.02" rl.run { timeout = 0.01 } p:invalidate() q:invalidate()
         """,
         "observers": """
-        local o = rl.observer { activities = { "entry", "exit" }, repeats = false, name = "o", callback = function(o, a) return a .. "" end }
+        local o = rl.observer { activities = { "entry", "exit" }, repeats = false, name = "o", callback = function(o, \
+        a) return a .. "" end }
         l:add(o, "common") tostring(o) o:activities() o:repeats()
         local p = rl.observe("all", function(o, a) local x = { [a] = o } end)
         rl.after(0.01, function() end) rl.run() p:invalidate()
@@ -57,14 +63,18 @@ import Testing
         local t = rl.task(function(a, b) rl.sleep(0.01) return a, b, {} end, 1, "b")
         local u = rl.task(function() return t:await() end)
         local v = rl.task(function() rl.sleep(1) end) tostring(v) v:status() v:cancel()
-        local w = rl.task(function() local c <close> = setmetatable({}, { __close = function() return {} end }) error { "w" } end)
+        local w = rl.task(function() local c <close> = setmetatable({}, { __close = function() return {} end }) \
+        error { "w" } end)
         pcall(w.await, w) u:await() rl.sleep(0.01)
         for i = 1, 3 do rl.task(function() rl.sleep(0.001 * i) end) end rl.sleep(0.01)
         """,
         "loops": """
-        l:add_common_mode("c") l:modes() l:mode() l:sequence() l:set_sequence("core_foundation") l:is_waiting() l:wake_up()
-        rl.every(0.01, function(t) t:invalidate() rl.run { mode = "c", timeout = 0.01 } l:run_mode("default", rl.now()) end)
-        l:run_until(rl.now() + 0.03) l:inspect() l:stats() rl.why() rl.attach() rl.attach(false) tostring(l) l:stop() rl.main() rl.stop()
+        l:add_common_mode("c") l:modes() l:mode() l:sequence() l:set_sequence("core_foundation") l:is_waiting() \
+        l:wake_up()
+        rl.every(0.01, function(t) t:invalidate() rl.run { mode = "c", timeout = 0.01 } l:run_mode("default", \
+        rl.now()) end)
+        l:run_until(rl.now() + 0.03) l:inspect() l:stats() rl.why() rl.attach() rl.attach(false) tostring(l) l:stop() \
+        rl.main() rl.stop()
         """,
         "threads": """
         local t = rl.thread { function(a, b) return { a, b, a } end, { "x" }, rl.sleep, name = "t" }
@@ -128,7 +138,8 @@ import Testing
         "errors": """
         rl.on_error(function(e, info) local x = { e, info } end)
         rl.after(0, function() error "text" end) rl.after(0, function() error {} end)
-        rl.after(0, function() rl.sleep(0.001) error(setmetatable({}, { __tostring = function() return "object" end })) end)
+        rl.after(0, function() rl.sleep(0.001) error(setmetatable({}, { __tostring = function() return "object" end \
+        })) end)
         rl.perform(function() local x = nil; x() end)
         pcall(rl.timer, { nonsense = 1 }) pcall(rl.timer, {}) pcall(rl.after, -1, print) pcall(l.add, l, 3)
         pcall(rl.observer, { activities = "al", callback = print }) pcall(string.rep, "x", -1)
@@ -136,13 +147,13 @@ import Testing
         """,
     ]
 
-    /// Those that wait for other threads or for the kernel, which takes real time.
+    /// The scripts that wait for other threads or for the kernel, which takes real time.
     static let real: Set<String> = ["threads", "crossing", "messages", "waiting"]
 
-    /// Whose allocations fail.
+    /// The state whose allocations fail.
     enum Victim: CaseIterable { case own, threads }
 
-    /// One run in a state of its own. Returns whether the allocation that was to fail was reached.
+    /// Makes one run in a state of its own. Returns whether the allocation that was to fail was reached.
     private func run(
         _ name: String, failing number: UInt64, persistently: Bool, of victim: Victim = .own
     ) throws -> Bool {
@@ -151,7 +162,8 @@ import Testing
         let loop = RunLoop(poller: isReal ? EpollPoller() : SimulatedPoller())
         let host = try #require(LuaHost(loop: loop))
         var reached = false
-        // A port that is ready stays so while its function fails, and simulated time stands still meanwhile: whatever runs is to end.
+        // A ready port stays ready while its function fails, and simulated time stands still meanwhile: the run must be
+        // ended.
         var failures = 0
         host.onUncaught = { _, _ in
             failures += 1
@@ -209,7 +221,7 @@ import Testing
         return reached
     }
 
-    /// What each open descriptor is.
+    /// Returns the target of each open descriptor.
     private var openDescriptors: [String] {
         (0..<256).compactMap { fd in
             var target = [CChar](repeating: 0, count: 256)
@@ -219,7 +231,7 @@ import Testing
         }
     }
 
-    /// In each round every 31st allocation of one script fails; the next rounds take others.
+    /// In each round every 31st allocation of one script fails; the next rounds take other scripts.
     @Test("every allocation may fail", .soak(seconds: 300)) func everyAllocationMayFail() throws {
         let names = Self.scripts.keys.sorted()
         for seed in Soak.seeds {
@@ -237,13 +249,13 @@ import Testing
         var number = first
         while try run(name, failing: number, persistently: persistently) { number += Self.step }
         #expect(number > 50)
-        // Counted by thread: what another has made, this one may have given up.
+        // The count is by thread: this thread may have released objects that another one has made.
         if !Self.real.contains(name) { #expect(LiveObjects.count == items, "Swift objects are left") }
-        // Descriptors belong to the process: other tests have theirs, unless this is run by itself.
+        // Descriptors belong to the process: other tests have theirs, unless this test runs alone.
         if Soak.isLong { #expect(openDescriptors == descriptors) }
     }
 
-    /// A thread ends with "not enough memory", or is none the worse for it; who joins it hears of that.
+    /// The thread ends with "not enough memory", which `join` returns, or works as usual.
     @Test("every allocation of a thread may fail", .soak(seconds: 300))
     func everyAllocationOfAThreadMayFail() throws {
         for seed in Soak.seeds {

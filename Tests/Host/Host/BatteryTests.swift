@@ -7,7 +7,8 @@ import Testing
 @testable import LuaTesting
 @testable import RunLoops
 
-/// A module beside `runloop`: found by its name, made when it is first required, in each state; and what it keeps there.
+/// A module besides `runloop`: it is found by its name, and made when it is first required, in each state; and it keeps
+/// data for the state.
 @Suite(.timed) struct BatteryTests {
     private final class Clapper: Schedulable {
         var count = 0
@@ -60,14 +61,14 @@ import Testing
         }
     }
 
-    /// How often parts were told of the end.
+    /// The number of calls of `willClose`.
     private static let closed = Mutex(0)
 
     private static let batteries: @Sendable () -> [Battery] = {
         [
             ClapBinding.battery,
             Battery("runloop.bell", refusal: "module 'runloop.bell': libbell.so.1 is not installed"),
-            // With texts in Lua of its own: of those that are there.
+            // A battery with a Lua half that exists.
             Battery("runloop.prompt", functions: Library([.init("open_hall") { Call($0).nothing() }])),
         ]
     }
@@ -108,7 +109,8 @@ import Testing
         let found = try Self.run(
             """
             local rl = require "runloop"
-            local thread = rl.thread(function() local c = require("runloop.clap").clapper() c:clap() return c:clap() end)
+            local thread = rl.thread(function() local c = require("runloop.clap").clapper() c:clap() return c:clap() \
+            end)
             return table.concat({ tostring(select(2, thread:join())) })
             """)
         #expect(found == "2")
@@ -134,7 +136,7 @@ import Testing
     }
 
     @Test("modules beneath it get its functions") func modulesBeneathItGetItsFunctions() throws {
-        // The inspector needs neither.
+        // The inspector needs no functions.
         #expect(try Self.run("return type(require 'runloop.inspect'.inspect)") == "function")
     }
 
@@ -159,7 +161,7 @@ import Testing
         #expect(found == "truetruefalsetest:7: loop:add: clappers are in one mode")
     }
 
-    @Test("its part is told and asked") func itsPartIsToldAndAsked() throws {
+    @Test("its part is closed, reset, and describes its items") func itsPartIsToldAndAsked() throws {
         var whys: [String] = []
         let before = Self.closed.withLock { $0 }
         let found = try Self.run(

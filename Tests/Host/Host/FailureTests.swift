@@ -4,7 +4,7 @@ import Testing
 
 @testable import LuaRunLoops
 
-/// Errors that nobody handles keep what is known of them until they become text.
+/// Unhandled errors keep their details until they become text.
 @Suite(.timed) struct FailureTests {
     @Test("a failure is the text that it was") func aFailureIsThe() {
         var failure = Failure("a.lua:1: no", frames: ["[C]: in function 'error'", "a.lua:1: in main chunk"])
@@ -34,7 +34,8 @@ import Testing
             "-e",
             """
             io.stdout:setvbuf 'no'
-            local source = rl.observer { activities = 'exit', callback = function() error('this was not interrupted!', 0) end }
+            local source = rl.observer { activities = 'exit', callback = function() \
+            error('this was not interrupted!', 0) end }
             rl.current():add(source)
             rl.every(60, print)
             rl.after(0, function() print 'ready' end)
@@ -77,7 +78,8 @@ import Testing
         #expect(run.output == "C stack overflow\nothers alive\n" && run.status == 0, "\(run)")
     }
 
-    /// From what a process needs at least to what is enough: somewhere between, each allocation is once the first that fails.
+    /// Tries all limits from the least memory with which a process starts to enough: so each allocation is once the
+    /// first that fails.
     @Test(
         "a process that has no memory to begin with says so",
         .disabled(if: Binary.isUnderThreadSanitizer || Binary.isUnderAddressSanitizer))
@@ -85,7 +87,8 @@ import Testing
         let run = try Binary.shell(
             """
             enough=4000
-            until (ulimit -v $enough; "$RLHOST" -e 'x = 1') 2> /dev/null || [ $enough -gt 400000 ]; do enough=$((enough + 400)); done
+            until (ulimit -v $enough; "$RLHOST" -e 'x = 1') 2> /dev/null || [ $enough -gt 400000 ]; do \
+            enough=$((enough + 400)); done
             least=$((enough - 1600))
             while [ $least -lt $enough ]; do
               (ulimit -v $least; exec "$RLHOST" -e 'x = 1') 2> errors; status=$?
@@ -110,7 +113,7 @@ import Testing
         #expect(process.waitForOutput("ready"))
         process.signal(SIGTERM)
         let result = process.finish()
-        // The process ends, as it was asked to: that is no news.
+        // The process ends as it was asked to, which is not reported.
         #expect(result.errors == "")
         #expect(result.status == 143)
     }

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// What happens when the operating system refuses something.
+/// Failures of system calls.
 @Suite("Faults", .timed)
 struct FaultTests {
     private static let script = """
@@ -30,7 +30,7 @@ struct FaultTests {
         #expect(!result.output.contains("reply timed out"), "\(result)")
     }
 
-    @Test("that there are no descriptors for new connections is said once")
+    @Test("a lack of descriptors for new connections is reported once")
     func saidOnce() throws {
         let script = """
             local rl = require "runloop"
@@ -44,12 +44,13 @@ struct FaultTests {
         #expect(result.errors.components(separatedBy: "tries again").count == 2, "\(result)")
     }
 
-    @Test("a kernel that tells of more events than there is room for is not believed")
+    @Test("a kernel that reports more events than there is room for is not believed")
     func lies() throws {
         let script = """
             local rl = require "runloop"
             local ends = {}
-            local port = rl.fd_port { fd = io.popen "echo there", callback = function(port) print "ready" port:invalidate() end }
+            local port = rl.fd_port { fd = io.popen "echo there", callback = function(port) \
+            print "ready" port:invalidate() end }
             rl.current():add(port)
             rl.run { timeout = 5, mode = "default" }
             """
@@ -59,7 +60,7 @@ struct FaultTests {
         }
     }
 
-    /// Whatever fails, a program ends by itself, and not by a signal.
+    /// Even if a call fails, a program ends by itself, and not by a signal.
     @Test("calls that fail at random neither crash nor hang", .soak(seconds: 60))
     func random() throws {
         let script = """
@@ -67,7 +68,8 @@ struct FaultTests {
             rl.on_error(function() end)
             local function try(f, ...) return pcall(f, ...) end
             try(function()
-              local server = assert(rl.message_port { name = "faults", callback = function(_, id, data) return data end })
+              local server = assert(rl.message_port { name = "faults", callback = function(_, id, data) \
+            return data end })
               rl.current():add(server)
               for i = 1, 20 do
                 local remote = rl.remote_port "faults"
@@ -84,14 +86,15 @@ struct FaultTests {
               try(function()
                 local file = assert(io.open("/dev/null"))
                 local port = rl.fd_port { fd = file, callback = function(port) port:invalidate() end }
-                if port then rl.current():add(port, "mode " .. i) rl.current():run { mode = "mode " .. i, timeout = 0.05 } port:invalidate() end
+                if port then rl.current():add(port, "mode " .. i) rl.current():run { mode = "mode " .. i, \
+            timeout = 0.05 } port:invalidate() end
               end)
             end
             os.exit(0)
             """
         for seed in Soak.seeds {
             let result = try run(script, ["FAULTS": "\(seed + 1)"])
-            // 1: not even the loop could be made.
+            // Status 1 means that the loop could not be made.
             #expect([0, 1].contains(result.status), "RLHOST_SEED=\(seed): \(result)")
         }
     }

@@ -1,17 +1,17 @@
 import TestSupport
 import Testing
 
-/// Finalizers of a script run at any allocation, and call whatever they like.
+/// A script's finalizers run at any allocation, and may call anything.
 @Suite("Finalizers", .timed)
 struct FinalizerTests {
-    /// Each collection runs a finalizer that asks for an object itself, while another one is on its way to Lua.
+    /// Each collection runs a finalizer that requests an object while another object is being returned to Lua.
     private static let armed = """
         local function arm() setmetatable({}, { __gc = function() arm() rl.current() end }) end
         arm()
 
         """
 
-    @Test("an object that is being answered is nobody's loss, whatever finalizers ask for meanwhile")
+    @Test("an object that is being returned is not lost, whatever objects finalizers request meanwhile")
     func answers() throws {
         let run = try Binary.run([
             "-e",
@@ -31,23 +31,25 @@ struct FinalizerTests {
     }
 
     @Test(
-        "what a finalizer calls when the state is closed says so at the script's line, also where the host's Lua is between"
+        "a call of a finalizer after the state is closed is an error at the script's line, also through the host's Lua"
     )
     func closing() throws {
         let run = try Binary.run([
             "-e",
-            "local c = require 'runloop'.channel(1) setmetatable({}, { __gc = function() print(pcall(c.send, c, 1)) end })",
+            "local c = require 'runloop'.channel(1) "
+                + "setmetatable({}, { __gc = function() print(pcall(c.send, c, 1)) end })",
         ])
         #expect(run.output == "false\t(command line):1: rlhost: the state is being closed\n", "\(run)")
     }
 
-    @Test("so it is with threads, their loops, and the loops that a source's functions get")
+    @Test("finalizers do not disturb threads, their loops, and the loops that a source's functions get")
     func threads() throws {
         let run = try Binary.run([
             "-e",
             Self.armed + """
                 local told = 0
-                local s = rl.source { perform = print, schedule = function(_, loop) told = told + (loop == rl.current() and 1 or 0) end }
+                local s = rl.source { perform = print, schedule = function(_, loop) \
+                told = told + (loop == rl.current() and 1 or 0) end }
                 for i = 1, 2000 do rl.current():add(s, "m" .. i % 3) rl.current():remove(s, "m" .. i % 3) end
                 for i = 1, 300 do
                   local thread = rl.thread(function(...) return ... end, i)

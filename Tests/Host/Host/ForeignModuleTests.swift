@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// C modules that take liberties which lua5.4 forgives.
+/// C modules with faults that lua5.4 forgives.
 @Suite("Foreign modules", .timed) struct ForeignModuleTests {
     /// The directory of the compiled module.
     private static let module = Result {
@@ -31,7 +31,8 @@ import Testing
             local pipe = io.popen "sleep 0.3; printf abc"
             local path = os.getenv "DIRECTORY" .. "/socket"
             local server = assert(net.serve("unix:" .. path, function(stream) stream:write "served" end))
-            local named = assert(rl.message_port { name = "com.example.forks", callback = function() return "answered" end })
+            local named = assert(rl.message_port { name = "com.example.forks", callback = function() \
+            return "answered" end })
             rl.current():add(named)
             local got = 0
             local port
@@ -59,7 +60,7 @@ import Testing
         #expect(result.output == "child\t7\nabc\nserved\nanswered\n" && result.status == 0, "\(result)")
     }
 
-    @Test("nor does it end the parent's programs and streams, or send what they have still to send")
+    @Test("the child does not end the parent's programs and streams, or send their buffered output")
     func forkOfModules() throws {
         let script = """
             local net, foreign = require "runloop.net", require "foreign"
@@ -78,12 +79,13 @@ import Testing
         #expect(result.output == "child\t7\none\ntwo\n\nexit\t0\n" && result.status == 0, "\(result)")
     }
 
-    @Test("nor does it take the parent's watches away")
+    @Test("the child does not remove the parent's watches")
     func forkOfWatchers() throws {
         let script = """
             local rl, fs, foreign = require "runloop", require "runloop.fs", require "foreign"
             local directory, seen = os.getenv "DIRECTORY", nil
-            local watcher <close> = assert(fs.watch(directory, { latency = 0.01 }, function(changes) seen = changes[1].path:match "[^/]*$" end))
+            local watcher <close> = assert(fs.watch(directory, { latency = 0.01 }, function(changes) \
+            seen = changes[1].path:match "[^/]*$" end))
             local child = foreign.fork()
             if child == 0 then os.exit(7, true) end
             foreign.wait(child)
@@ -114,7 +116,7 @@ import Testing
         #expect(result.output == "0\n" && result.status == 0, "\(result)")
     }
 
-    @Test("without /proc the arguments are there all the same")
+    @Test("the arguments exist without /proc, too")
     func withoutProc() throws {
         let hides = "unshare -Urm sh -c 'mount -t tmpfs none /proc && exec \"$@\"' sh"
         guard try Binary.shell("\(hides) true").status == 0 else { return }

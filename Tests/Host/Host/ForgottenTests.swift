@@ -1,7 +1,8 @@
 import TestSupport
 import Testing
 
-/// What nobody would hear of: objects that are never put to use, and observers of the end that want to go on.
+/// Mistakes that nothing else would report: objects that are never put to use, and observers of the last exit that want
+/// to go on.
 @Suite("Forgotten", .timed) struct ForgottenTests {
     private static let objects = [
         "rl.timer { delay = 1, callback = print }": "timer",
@@ -14,7 +15,7 @@ import Testing
         "require 'runloop.process'.signal { name = 'HUP', callback = print }": "signal \"HUP\"",
     ]
 
-    @Test("with -W, whoever was never in a loop is told of when it is collected", arguments: objects.keys.sorted())
+    @Test("-W warns when an object that was never in a loop is collected", arguments: objects.keys.sorted())
     func warned(object: String) throws {
         let kind = Self.objects[object] ?? ""
         try Binary.withDirectory { directory in
@@ -30,7 +31,7 @@ import Testing
         }
     }
 
-    @Test("at the end of the program, too; but not of what was used, or given up")
+    @Test("the warning also comes at the end of the program, but not for objects that were used or invalidated")
     func used() throws {
         let script = """
             local rl = require "runloop"
@@ -54,11 +55,12 @@ import Testing
         #expect(run.status == 0)
     }
 
-    @Test("also in threads that begin when warnings are on")
+    @Test("the warning also comes in threads that begin when warnings are on")
     func threads() throws {
         let script = """
             local rl = require "runloop"
-            local function forget() require "runloop".timer { delay = 1, callback = print } collectgarbage() warn "own" end
+            local function forget() require "runloop".timer { delay = 1, callback = print } collectgarbage() \
+            warn "own" end
             rl.thread(forget):join()
             warn "@off"
             rl.thread(forget):join()
@@ -66,12 +68,13 @@ import Testing
         let run = try Binary.run(["-W", "--slow=10", "-"], input: script)
         #expect(
             run.errors
-                == "rlhost: warning: timer made at stdin:2 was collected and had never been in a loop\nLua warning: own\n",
+                == "rlhost: warning: timer made at stdin:2 was collected and had never been in a loop\n"
+                + "Lua warning: own\n",
             "\(run)")
         #expect(try Binary.run(["-"], input: script).errors.isEmpty)
     }
 
-    @Test("what observers of the last exit add is served, on the main thread and on others")
+    @Test("items that observers of the last exit add are served, on the main thread and on others")
     func added() throws {
         let script = """
             local rl = require "runloop"
@@ -94,7 +97,7 @@ import Testing
         #expect(run.output == lines.joined() && run.errors.isEmpty && run.status == 0, "\(run)")
     }
 
-    @Test("an observer of the program's last exit that waits is told that nobody would go on with it")
+    @Test("an observer of the program's last exit that waits gets an error, since nothing would wake it")
     func waits() throws {
         let script = """
             local rl = require "runloop"
@@ -107,7 +110,7 @@ import Testing
         #expect(run.errors.contains("rl.on_shutdown"), "\(run)")
     }
 
-    @Test("and so is one that runs the loop after SIGTERM")
+    @Test("an observer that runs the loop after SIGTERM gets an error, too")
     func runs() throws {
         let script = """
             local rl = require "runloop"
@@ -120,7 +123,7 @@ import Testing
         #expect(run.errors.contains("stdin:2: rl.run: the loop's last run is over"), "\(run)")
     }
 
-    @Test("where the loop runs on, exit observers wait as everybody does")
+    @Test("if the loop runs on, exit observers may wait like any other")
     func goesOn() throws {
         let script = """
             local rl = require "runloop"

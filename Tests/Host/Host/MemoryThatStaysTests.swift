@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Memory of what a script has made, used and dropped does not stay.
+/// A script's objects leave no memory behind after it has used and dropped them.
 @Suite(
     "Memory that stays", .timed,
     .disabled(if: Binary.isUnderThreadSanitizer || Binary.isUnderAddressSanitizer, "which keeps memory"))
@@ -15,14 +15,14 @@ struct MemoryThatStaysTests {
 
     private static let kinds = ((try? leaks(["--list"]).output) ?? "").split(separator: "\n").map(String.init)
 
-    /// The classes of docs/lua with methods are the kinds.
+    /// The kinds are the classes of docs/lua with methods.
     @Test("each kind of object that the reference knows has a row")
     func list() throws {
         let run = try Self.leaks(["--list"])
         #expect(run.status == 0 && Self.kinds.count > 50, "\(run)")
     }
 
-    /// `scripts/leaks` by itself has more of each, and less patience.
+    /// `scripts/leaks` by itself makes more objects of each kind, and waits less for real time.
     @Test("objects of each kind leave nothing", .soak(seconds: 120))
     func kinds() throws {
         for seed in Soak.seeds {
@@ -38,8 +38,8 @@ struct MemoryThatStaysTests {
         ("tasks of a thread", "for i = 1, n do rl.task(function() rl.sleep(0.2) end) end"),
     ]
 
-    /// Nobody calls collectgarbage. Twice: what stays of each would add up.
-    @Test("what a burst has taken goes back to the system", arguments: bursts.indices)
+    /// The script does not call collectgarbage. It makes two bursts, since memory left by each would add up.
+    @Test("the memory of a burst is returned to the system", arguments: bursts.indices)
     func burst(_ index: Int) throws {
         let (name, code) = Self.bursts[index]
         let script = """
@@ -69,7 +69,7 @@ struct MemoryThatStaysTests {
         #expect(run.output.hasSuffix("good\n"), "\(run)")
     }
 
-    @Test("a script notices nothing but memory of a collection in steps, and may stop the collector")
+    @Test("a collection in steps frees memory without other effects on a script, which may stop the collector")
     func mode() throws {
         let run = try Binary.run([
             "-e",

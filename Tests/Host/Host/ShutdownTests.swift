@@ -6,7 +6,8 @@ import Testing
 struct ShutdownTests {
     private static let prologue = """
         local rl = require "runloop"
-        local function closing(name) return setmetatable({}, { __close = function(_, err) print("closed", name, err) end }) end
+        local function closing(name) return setmetatable({}, { __close = function(_, err) print("closed", name, err) \
+        end }) end
         local function kill(signal) io.popen("kill -" .. signal .. " $PPID"):close() end
 
         """
@@ -41,7 +42,8 @@ struct ShutdownTests {
             """
             rl.on_shutdown(function() print "the other one" end)
             rl.on_shutdown(function() while true do local _ = {} end end, { limit = 0.1 })
-            rl.on_shutdown(function() rl.sleep(0.01) while true do pcall(function() while true do local _ = {} end end) end end, { limit = 0.1 })
+            rl.on_shutdown(function() rl.sleep(0.01) while true do pcall(function() while true do local _ = {} end \
+            end) end end, { limit = 0.1 })
             rl.after(0.01, function() kill "TERM" end)
             """)
         #expect(run.output == "the other one\n" && run.signal == SIGTERM, "\(run)")
@@ -78,7 +80,7 @@ struct ShutdownTests {
         #expect(run.errors.contains("has not ended within 0.02 s") && run.signal == SIGTERM, "\(run)")
     }
 
-    @Test("one that fails does not keep the others from running")
+    @Test("a function that fails does not keep the others from running")
     func failing() throws {
         let run = try Self.run(
             """
@@ -114,14 +116,15 @@ struct ShutdownTests {
         #expect(run.output == closed && run.signal == SIGTERM && run.errors == "", "\(run)")
     }
 
-    @Test("and those of its threads, and nobody takes that for an error")
+    @Test("the variables of its threads are closed, too, and that is not reported as an error")
     func threads() throws {
         let run = try Self.run(
             """
             rl.on_error(function(err) if rl.is_cancelled(err) then print "told" end end)
             rl.thread(function()
               local rl = require "runloop"
-              local thread <close> = setmetatable({}, { __close = function(_, why) print("thread", why) io.stdout:flush() end })
+              local thread <close> = setmetatable({}, { __close = function(_, why) print("thread", why) \
+            io.stdout:flush() end })
               rl.sleep(60)
             end)
             rl.after(0, function() rl.sleep(60) end)
@@ -135,12 +138,13 @@ struct ShutdownTests {
         let run = try Self.run("os.execute '(sleep 0.2; kill -TERM $PPID) & exec sleep 20 >/dev/null 2>&1'")
         #expect(run.signal == SIGTERM && run.seconds < 15, "\(run)")
         let handler = try Self.run(
-            "os.execute '(sleep 0.2; kill -TERM $PPID) >/dev/null 2>&1 &' xpcall(error, function() while true do end end)"
+            "os.execute '(sleep 0.2; kill -TERM $PPID) >/dev/null 2>&1 &' "
+                + "xpcall(error, function() while true do end end)"
         )
         #expect(handler.signal == SIGTERM && handler.seconds < 15, "\(handler)")
     }
 
-    @Test("who wants a signal to be ignored has it ignored", arguments: ["TERM", "INT"])
+    @Test("a signal that the parent ignores stays ignored", arguments: ["TERM", "INT"])
     func ignored(signal: String) throws {
         let script = "io.popen('kill -\(signal) $PPID'):close() print 'alive'"
         let run = try Binary.run(

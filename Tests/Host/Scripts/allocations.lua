@@ -1,4 +1,5 @@
--- Does one thing a number of times and ends: allocations.lua WHAT TIMES. Without the collector, whose work is its own.
+-- Does one thing a number of times and ends: allocations.lua WHAT TIMES. The collector is off, since its allocations do
+-- not count.
 local rl = require "runloop"
 local what, times = arg[1], tonumber(arg[2])
 collectgarbage "stop"

@@ -1,10 +1,10 @@
--- Calls everything there is with values drawn at random, from everywhere a script can call from: callbacks, tasks, coroutines,
--- finalizers, debug hooks, error handlers, threads, and while the state is closed. Whatever errors come of it, the process
--- must live to say "survived", or end with a status of its own.
+-- Calls everything with random values, from everywhere a script can call from: callbacks, tasks, coroutines,
+-- finalizers, debug hooks, error handlers, threads, and while the state is closed. Whatever errors result, the process
+-- must print "survived", or end with a status of its own.
 --
 --   rlhost attack.lua SEED [CALLS [trace]]
 --
--- With an odd seed a finalizer runs in each collection, and asks for objects while others are on their way to Lua.
+-- With an odd seed a finalizer runs in each collection, and requests objects while others are being returned to Lua.
 
 local seed, calls, traced = tonumber(arg and arg[1] or 1), tonumber(arg and arg[2] or 3000), arg and arg[3]
 math.randomseed(seed)
@@ -16,10 +16,10 @@ local act, value
 
 local function note(...) if traced then io.stderr:write(table.concat({ ... }, " "), "\n") end end
 
--- What can be called: all functions of the library, and all methods and metamethods of its objects.
+-- The functions to call: all functions of the library, and all methods and metamethods of its objects.
 local functions, names = {}, {}
 local function learn(name, f)
-  -- Without a handler, the first error would be the end.
+  -- Without a handler, the first error would end the process.
   if type(f) == "function" and not names[f] and name ~= "rl.on_error" then
     functions[#functions + 1] = f
     names[f] = name
@@ -36,7 +36,8 @@ local function learn_all(prefix, t)
 end
 learn_all("rl.", rl)
 
--- Of the modules what touches neither files nor other machines; their objects' methods as soon as there are any.
+-- The functions of modules that touch neither files nor other machines. The methods of their objects are added when
+-- objects exist.
 local net, json = require "runloop.net", require "runloop.json"
 learn_all("json.", json)
 learn("net.memory", net.memory)
@@ -55,7 +56,7 @@ local function keep(object)
   return object
 end
 
--- What functions do that others call.
+-- The bodies of callbacks.
 local function overflow() return rl.now() > over and 0 or 1 + overflow() end
 local deeds = {
   function() end,
@@ -138,7 +139,7 @@ function value()
   return t
 end
 
--- Arguments that make sense, now and then, so that something comes to life.
+-- Calls with sensible arguments, now and then, so that objects work.
 local makers = {
   function() return rl.timer { delay = random() * 0.003, interval = random(2) == 1 and 0.001 or nil, callback = deed() } end,
   function() return rl.after(random() * 0.002, deed(), value()) end,
@@ -196,7 +197,7 @@ local function arm()
   end })
 end
 
--- They end the run of the whole, as they should; and waits without an end are for those who can be cancelled.
+-- Functions that end the whole run, as they should; and waits without an end, which only cancellable tasks may use.
 local calm = { ["rl.run"] = true, ["loop:run"] = true, ["loop:run_until"] = true, ["loop:run_mode"] = true }
 
 local count = 0
@@ -219,7 +220,7 @@ function act()
   for i = 1, total do arguments[i] = value() end
   if name:find "[:.]__" or name:find ":" and random(5) > 1 then
     arguments[1] = pool[random(math.max(1, #pool))]
-    -- One of its own kind, for once.
+    -- Sometimes the method's own kind of object.
     local kind = name:match "^[%w_]+"
     for _ = 1, 10 do
       local meta = debug.getmetatable(arguments[1])
@@ -234,7 +235,7 @@ function act()
     local ok, result = pcall(f, unpack(arguments, 1, total))
     if ok and type(result) == "userdata" then keep(result) end
   else
-    -- In a task of its own: whoever waits there for ever does not hold up the rest.
+    -- In a task of its own: a wait without an end does not block the others.
     pcall(rl.task, pcall, f, unpack(arguments, 1, total))
   end
 end
@@ -249,7 +250,7 @@ local function main()
   if seed % 2 == 1 then arm() end
   for mode = 1, 2 do rl.current():add_common_mode(mode == 1 and "a" or "b") end
   for i = 1, calls do
-    -- Errors of the attack's own, such as a stack that overflows while a value is made, are part of it.
+    -- Errors of the attack's own, such as a stack overflow while a value is made, are part of it.
     pcall(act)
     if i % 50 == 0 then pcall(rl.run, { timeout = 0.002 }) end
     if rl.now() > over then break end
@@ -260,12 +261,12 @@ local function finish()
   debug.sethook()
   rl.on_error(function() end)
   io.stdout:setvbuf "no" print "survived"
-  -- With everything that is scheduled, and its finalizers.
+  -- Closes the state with everything that is scheduled, and its finalizers.
   if random(2) == 1 then setmetatable({}, { __gc = function() pcall(act) end }) end
   os.exit(0, random(2) == 1)
 end
 
--- Whatever still waits then, in whatever mode.
+-- Cancels everything that still waits, in any mode.
 local watch = rl.timer { delay = 2.3, interval = 0.1, callback = finish }
 for _, mode in ipairs(fixed) do
   if type(mode) == "string" then rl.current():add(watch, mode) end

@@ -1,7 +1,7 @@
-// Loaded before the C library: lets system calls fail.
+// Loaded before the C library: makes system calls fail.
 //
-// FAULT="send:105:2:1" has the second call of send fail with error 105, and as many after it as the last number says.
-// FAULTS=seed has calls of all of them fail now and then.
+// FAULT="send:105:2:1" makes the second call of send fail with error 105; the last number is the number of calls that
+// fail. FAULTS=seed makes calls of all of them fail at random.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -49,7 +49,7 @@ static int fails(const char *name, const int *errors, int count) {
   return 1;
 }
 
-// FAULT="epoll_wait:4096:1:1" has it say that so many events are there.
+// FAULT="epoll_wait:4096:1:1" makes it report this many events.
 static int lies(int count) { return strcmp(wanted, "epoll_wait") == 0 && count >= 0 && fails("epoll_wait", &error, 1) ? error : count; }
 
 int epoll_wait(int epoll, struct epoll_event *events, int count, int timeout) {
@@ -58,7 +58,7 @@ int epoll_wait(int epoll, struct epoll_event *events, int count, int timeout) {
   return lies(real(epoll, events, count, timeout));
 }
 
-// These answer what is wrong, and only when it is asked for: FAULT="getaddrinfo:-3:1:99".
+// These functions fail only on request: FAULT="getaddrinfo:-3:1:99".
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument) {
   static int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
   if (!real) real = (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))dlsym(RTLD_NEXT, "pthread_create");
@@ -102,7 +102,7 @@ FAULTY(int, inotify_add_watch, (int fd, const char *path, uint32_t mask), (fd, p
 FAULTY(int, inotify_init1, (int flags), (flags), EMFILE, ENFILE, ENOMEM)
 FAULTY(int, timerfd_create, (int clock, int flags), (clock, flags), EMFILE, ENFILE, ENOMEM)
 
-// Of files only: what a full disk does.
+// Fails for files only, as on a full disk.
 ssize_t write(int fd, const void *bytes, size_t count) {
   static ssize_t (*real)(int, const void *, size_t);
   static const int errors[] = {ENOSPC, EDQUOT, EIO, EINTR};

@@ -1,4 +1,4 @@
-// What C modules do to their host: they fork, and they use a state's allocator in threads of their own.
+// Does what real C modules do to their host: it forks, and uses a state's allocator in threads of its own.
 #include <lauxlib.h>
 #include <lua.h>
 #include <pthread.h>
@@ -31,7 +31,7 @@ static int is_whole(const unsigned char *bytes, size_t size, unsigned char value
   return 1;
 }
 
-// Resizes and frees what its owner has got, and gets blocks of its own. The answer: how many were damaged.
+// Resizes and frees blocks of the owner, and allocates blocks of its own. Returns the number of damaged blocks.
 static void *work(void *number) {
   unsigned self = (unsigned)(uintptr_t)number, seed = self + 1;
   uintptr_t damaged = 0;
@@ -52,7 +52,7 @@ static void *work(void *number) {
 static int l_begin(lua_State *L) {
   allocate = lua_getallocf(L, &data);
   for (unsigned t = 0; t < THREADS; t++) {
-    // Half of them come from the owner, on its own thread.
+    // The owner has allocated half of the blocks, on its own thread.
     for (int i = 0; i < BLOCKS; i += 2) {
       blocks[t][i].size = (size_t)(i % 200 + 1);
       blocks[t][i].bytes = allocate(data, NULL, 0, blocks[t][i].size);
@@ -63,7 +63,7 @@ static int l_begin(lua_State *L) {
   return 0;
 }
 
-// Half of what is left goes back on the owner's thread.
+// The owner's thread frees half of the remaining blocks.
 static int l_finish(lua_State *L) {
   uintptr_t damaged = 0;
   for (unsigned t = 0; t < THREADS; t++) {

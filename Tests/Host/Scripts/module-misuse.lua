@@ -1,12 +1,12 @@
--- Calls everything that runloop.net, runloop.http and runloop.json have with values drawn at random. Prints what is neither a result, nor
--- nil with a message and a code, nor an error that begins with the function's name.
+-- Calls everything in runloop.net, runloop.http and runloop.json with random values. Prints each outcome that is
+-- neither a result, nor nil with a message and a code, nor an error that begins with the function's name.
 -- Usage: module-misuse.lua SEED ROUNDS DIRECTORY-OF-ANNOTATIONS
 
 local rl, net, http, json = require "runloop", require "runloop.net", require "runloop.http", require "runloop.json"
 local seed, rounds, annotations = tonumber(arg[1]), tonumber(arg[2]), arg[3]
 math.randomseed(seed)
 rl.on_error(function(message)
-  -- A response with a length of which nothing came.
+  -- A response that announces a length and sends nothing.
   message = tostring(message)
   if not message:find "shorter than its Content%-Length" and not message:find "its Content%-Length says" then
     print("uncaught", message)
@@ -41,11 +41,11 @@ local function judge(name, is_good, first, second, third)
   if not is_good then
     if type(first) ~= "string" then return end
     local text = first:gsub("^[^ ]*module%-misuse%.lua:%d+: ", "")
-    -- What an iterator or a handler is told of the network has no function's name.
+    -- An iterator or a handler gets errors of the network without a function's name.
     if text:find "^E%u+: " or text:find "^line %d+, column" then return end
     if text:sub(1, #name + 1) ~= name .. ":" then print("an error without the name", name, first) end
   elseif first == nil and second ~= nil then
-    if type(second) ~= "string" then print("a reason that is no text", name, tostring(second)) end
+    if type(second) ~= "string" then print("a reason that is not text", name, tostring(second)) end
     if second ~= "timed out" and type(third) ~= "string" then print("a reason without a code", name, second, tostring(third)) end
   end
 end
@@ -57,7 +57,7 @@ local function attack(name, fn, ...)
     arguments[arguments.n] = value(0)
   end
   local task = rl.task(function()
-    -- Called by a function of ours, so that a position must be ours.
+    -- Called by a function of this script, so that the position must be here.
     local results = table.pack(pcall(function()
       local results = table.pack(fn(table.unpack(arguments, 1, arguments.n)))
       return table.unpack(results, 1, results.n)
@@ -67,7 +67,7 @@ local function attack(name, fn, ...)
       if type(results[i]) == "userdata" or type(results[i]) == "table" then pcall(function() results[i]:close() end) end
     end
   end)
-  -- Those that wait have waited long enough.
+  -- The waits have lasted long enough.
   rl.sleep(0.001)
   task:cancel()
 end
@@ -91,7 +91,7 @@ local OBJECTS = {
   datagram = { function() return net.datagram { port = 0 } end },
 }
 
--- A request as its handler has it, which waits until all is over.
+-- A request as its handler has it. The handler waits until the test ends.
 local BODY = "--edge\r\nContent-Disposition: form-data; name=a\r\n\r\none\r\n--edge--\r\n"
 local POST = "POST /items/a%2Fb?x=1 HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=edge\r\nContent-Length: " .. #BODY
   .. "\r\n\r\n" .. BODY
@@ -161,7 +161,7 @@ for round = 1, rounds do
   if call[3] then
     local object = OBJECTS[call[3]][call[4]]()
     local method = object[call[2]]
-    -- A client of tests has not all that others have.
+    -- A test's client lacks some methods of other clients.
     if method then attack(call[1], method, math.random(8) == 1 and value(0) or object) end
     if type(object) == "userdata" or object.close then pcall(object.close, object) end
   else

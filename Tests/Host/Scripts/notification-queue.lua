@@ -1,7 +1,7 @@
 -- The notification queue: order, merging, modes, and misuse.
 local rl = require "runloop"
 
--- Prints what comes of a call: its results, or its error without the position.
+-- Prints the outcome of a call: its results, or its error without the position.
 local function try(what, fn, ...)
   local results = table.pack(pcall(fn, ...))
   for i = 2, results.n do results[i] = tostring(results[i]):gsub("^[^%s:]*%.lua:%d+: ", "") end
@@ -99,7 +99,7 @@ local third
 second = center:observe("e", function() log[#log + 1] = "second" third:invalidate() center:observe("e", tell) end)
 third = center:observe("e", tell)
 try("an observer fails", center.post, center, "e")
-print("the others are told:", told())
+print("the others are called:", told())
 first:invalidate()
 center:post("e", "!")
 print("without the first:", told())
@@ -150,7 +150,7 @@ queued by an observer:	1 2 3
 idle behind requests that are queued:	work1 work2 work3 aidle
 idle behind timers that are overdue:	work4 work5 work6 aidle
 an observer fails:	raises	the first fails
-the others are told:	first second
+the others are called:	first second
 without the first:	second e!
 after its end:
 20000:	20000	a1	a20000

@@ -1,7 +1,7 @@
 -- Ports: wrong arguments, full ones, and ones that are gone.
 local rl = require "runloop"
 
--- Prints what comes of a call: its results, or its error without the position.
+-- Prints the outcome of a call: its results, or its error without the position.
 local function try(what, fn, ...)
   local results = table.pack(pcall(fn, ...))
   for i = 2, results.n do results[i] = tostring(results[i]):gsub("^[^%s:]*%.lua:%d+: ", "") end
@@ -76,7 +76,7 @@ try("in several modes, one after the other", function()
   log[#log + 1] = tostring(loop:run_mode("m1", math.huge))
   loop:run_mode("m2", math.huge)
   loop:remove(port, "m2")
-  -- In no mode: it keeps what it has.
+  -- In no mode, the port keeps its messages.
   loop:add(port, "m3")
   loop:run_mode("m3", math.huge)
   port:invalidate()

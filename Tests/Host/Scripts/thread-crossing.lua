@@ -1,7 +1,7 @@
--- What crosses from thread to thread, and what is refused, with the way to it.
+-- Values that can be sent between threads, and values that are refused, with the path to them.
 local rl = require "runloop"
 
--- Prints what comes of a call: its results, or its error without the position.
+-- Prints the outcome of a call: its results, or its error without the position.
 local function try(what, fn, ...)
   local results = table.pack(pcall(fn, ...))
   for i = 2, results.n do results[i] = tostring(results[i]):gsub("^[^%s:]*%.lua:%d+: ", "") end

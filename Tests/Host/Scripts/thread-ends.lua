@@ -1,7 +1,7 @@
 -- The ends of threads: joined by many, cancelled, waiting for each other.
 local rl = require "runloop"
 
--- Prints what comes of a call: its results, or its error without the position.
+-- Prints the outcome of a call: its results, or its error without the position.
 local function try(what, fn, ...)
   local results = table.pack(pcall(fn, ...))
   for i = 2, results.n do results[i] = tostring(results[i]):gsub("^[^%s:]*%.lua:%d+: ", "") end
@@ -64,7 +64,7 @@ try("cancelled while it sends to a full port", function()
   local ended, err = sending:join()
   return ended, err, port:count()
 end)
--- A sleep that began as another ended, and was cancelled, once fired into whatever its task did later.
+-- A sleep that was cancelled just as another one ended must not fire into a later wait of its task.
 try("a cancelled sleep is forgotten", function()
   local log = {}
   local task = rl.task(function()
@@ -101,7 +101,7 @@ try("two wait for each other", function()
     inbox:invalidate()
     ports[1]:send { data = b }
     ports[2]:send { data = a }
-    -- One is refused; the other gets to know it.
+    -- One of the two joins is refused; the other gets the result.
     for _, thread in ipairs { a, b } do
       local ended, what, why = thread:join(20)
       local text = tostring(ended and why or what)
@@ -112,7 +112,7 @@ try("two wait for each other", function()
   return caught, inner
 end)
 
--- The first thread compiles what of the library is Lua, the later ones have it compiled: the host's parts go by one name.
+-- The host's Lua parts have one name, in the first thread, which compiles them, and in later threads.
 local function traces()
   local rl = require "runloop"
   local trace

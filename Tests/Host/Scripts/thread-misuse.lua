@@ -1,7 +1,7 @@
 -- Wrong arguments, wrong threads: each gets an error that names the function, and nothing else happens.
 local rl = require "runloop"
 
--- Prints what comes of a call: its results, or its error without the position.
+-- Prints the outcome of a call: its results, or its error without the position.
 local function try(what, fn, ...)
   local results = table.pack(pcall(fn, ...))
   for i = 2, results.n do results[i] = tostring(results[i]):gsub("^[^%s:]*%.lua:%d+: ", "") end
@@ -35,7 +35,7 @@ try("inside a coroutine", function()
   error(message, 0)
 end)
 
--- What belongs to another thread.
+-- Objects that belong to another thread.
 local function elsewhere(fn, ...) return select(2, rl.thread(fn, ...):join()) end
 local source, port = rl.source { perform = print, name = "s" }, rl.port { name = "p" }
 try("run its loop", elsewhere, function() return rl.main():run() end)

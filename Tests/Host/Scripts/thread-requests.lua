@@ -1,7 +1,7 @@
 -- Perform requests between threads: in all directions, nested, and to threads that end.
 local rl = require "runloop"
 
--- Prints what comes of a call: its results, or its error without the position.
+-- Prints the outcome of a call: its results, or its error without the position.
 local function try(what, fn, ...)
   local results = table.pack(pcall(fn, ...))
   for i = 2, results.n do results[i] = tostring(results[i]):gsub("^[^%s:]*%.lua:%d+: ", "") end
@@ -40,7 +40,7 @@ try("in a circle", function()
   return around(9, A, B, here)
 end)
 try("each waits for the other", function()
-  -- Both are busy with their own request when the other's comes.
+  -- Each is busy with its own request when the other's comes.
   local function ask(other, port)
     return other:perform { function() rl.sleep(0.01) return "answer" end, wait = true }
   end
@@ -49,13 +49,13 @@ try("each waits for the other", function()
   return first:await(), second:await()
 end)
 
--- Keeps a thread busy until its gate has got a message.
+-- Keeps a thread busy until its gate has received a message.
 local function hold(begun, gate)
   begun:send {}
   repeat until gate:count() > 0
 end
 
--- What comes with a request that is about to run is in the same pass: so not before it runs.
+-- Events that come with a request that is about to run belong to the same pass: so this waits until the request runs.
 local function hold_busy(thread, gate)
   local begun = rl.port {}
   thread:perform(hold, begun, gate)
@@ -69,7 +69,7 @@ try("order", function()
     if #log == 5 then rl.stop() end
   end }
   here:add(port)
-  -- All of them are queued while the other thread is busy; they go by order, then by age.
+  -- All requests are queued while the other thread is busy; they run by order, then by age.
   local gate = rl.port {}
   hold_busy(A, gate)
   local function say(text) port:send { data = text } end
@@ -100,7 +100,7 @@ try("cancelled while delayed: nothing keeps the loop alive", function()
     return rl.run()
   end)
   local request = thread:loop():perform { error, "this must never run", after = 1000 }
-  -- Once for a request that has become a timer there, and then the gate.
+  -- Once for a request that has become a timer there, and then for the gate.
   thread:loop():perform { function() end, wait = true }
   local was = request:cancel()
   thread:loop():perform(function() own_gate:send {} end)
@@ -111,7 +111,7 @@ try("its thread ends before", function()
   local thread = rl.thread(function() rl.sleep(0.02) end)
   return thread:loop():perform { print, modes = "a mode that never runs", wait = true }
 end)
--- What is asked of a thread keeps it alive like what it asks of itself, unless it is cancelled.
+-- Requests of other threads keep a thread alive like its own, unless it is cancelled.
 try("its thread ends meanwhile", function()
   local thread = rl.thread(function() rl.sleep(0.02) rl.this_thread():cancel() end)
   return thread:loop():perform { function() rl.sleep(100) end, wait = true }

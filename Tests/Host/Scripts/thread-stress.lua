@@ -68,7 +68,7 @@ local function start()
     local ok, n = t:join()
     living[t] = nil
     ended = ended + 1
-    -- The table is how a worker ends in one case of four.
+    -- The table makes a worker end in one case of four.
     if not ok and type(n) ~= "table" and not tostring(n):find "cancelled" then
       failures = failures + 1
       print("failed: " .. tostring(n))
@@ -77,7 +77,7 @@ local function start()
   end)
 end
 for _ = 1, 6 do start() end
--- Disturb them from here.
+-- Disturbs the workers from the main thread.
 rl.every(0.002, function(timer)
   local t = next(living)
   if t then

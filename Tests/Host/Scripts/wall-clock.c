@@ -1,5 +1,5 @@
-// Loaded before the C library: a wall clock that somebody sets. JUMP="3600:0.2" has it go forward by so many seconds, so many seconds
-// after the process has asked to be told of that.
+// Loaded before the C library: a wall clock that jumps. JUMP="3600:0.2" puts it forward by 3600 seconds, 0.2 seconds
+// after the process has asked for notice of jumps.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>

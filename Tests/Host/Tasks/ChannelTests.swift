@@ -5,7 +5,7 @@ import Testing
 struct ChannelTests {
     // MARK: Conditions
 
-    @Test("A signal lets the task go on that has waited longest, a broadcast all; nobody is remembered")
+    @Test("A signal wakes the task that has waited longest, a broadcast all; signals are not stored")
     func conditions() throws {
         let script = try TaskScript(
             """
@@ -27,7 +27,7 @@ struct ChannelTests {
     }
 
     @Test(
-        "Waiting for a condition ends when the time is over, or when the task is cancelled, and leaves the others their turn"
+        "A wait for a condition ends at its time limit, or when the task is cancelled, and the others keep their turn"
     )
     func endsOfWaits() throws {
         let script = try TaskScript(
@@ -45,7 +45,7 @@ struct ChannelTests {
     }
 
     @Test(
-        "Who was signalled and is cancelled at the same moment has had the signal, and is cancelled where it next waits"
+        "A task that is signalled and cancelled at the same moment keeps the signal, and is cancelled at its next wait"
     )
     func signalledAndCancelled() throws {
         let script = try TaskScript(
@@ -58,7 +58,7 @@ struct ChannelTests {
         #expect(script.journal == ["true", "true", "false cancelled"])
     }
 
-    @Test("A wait for a condition is over in the mode in which it began")
+    @Test("A wait for a condition can end in the mode in which it began")
     func modes() throws {
         let script = try TaskScript(
             """
@@ -73,7 +73,7 @@ struct ChannelTests {
 
     // MARK: Channels
 
-    @Test("Values come in order, several as one; who sends waits while the channel is full", arguments: [0, 1, 3, 100])
+    @Test("Values come in order, several as one; a sender waits while the channel is full", arguments: [0, 1, 3, 100])
     func order(capacity: Int) throws {
         let script = try TaskScript(
             """
@@ -111,7 +111,7 @@ struct ChannelTests {
     }
 
     @Test(
-        "A cancelled sender has sent nothing, a cancelled receiver takes nothing, and what was handed over is not lost")
+        "A cancelled sender has sent nothing, a cancelled receiver takes nothing, and a value handed over is not lost")
     func cancelling() throws {
         let script = try TaskScript(
             """
@@ -131,7 +131,7 @@ struct ChannelTests {
         #expect(script.journal == ["second", "true", "kept cancelled"])
     }
 
-    @Test("Closing tells all that wait; what is in the channel can still be received")
+    @Test("Closing wakes all that wait; buffered values can still be received")
     func closing() throws {
         let script = try TaskScript(
             """
@@ -161,7 +161,7 @@ struct ChannelTests {
         #expect(script.journal == ["nil timed out", "nil timed out", "x 2.0"], "\(script.journal)")
     }
 
-    @Test("A main chunk that waits for what nobody sends is told where it waits")
+    @Test("A main chunk that waits for a value that nobody sends is reported with the place of its wait")
     func deadlock() throws {
         let script = try TaskScript("rl.channel():receive()")
         #expect(script.place?.hasPrefix("it still waits in channel:receive") == true, "\(script.place ?? "")")
@@ -226,12 +226,13 @@ struct ChannelTests {
         #expect(script.journal == ["unseen script:4: in task made at script:4"], "\(script.journal)")
     }
 
-    @Test("The end of a block cancels a group; so does cancelling whoever waits for it")
+    @Test("The end of a block cancels a group; so does cancelling the task that waits for it")
     func scopes() throws {
         let script = try TaskScript(
             """
             local function sleeper(name)
-              return function() local c <close> = setmetatable({}, { __close = function(_, e) log(name, e) end }) rl.sleep(9) end
+              return function() local c <close> = setmetatable({}, { __close = function(_, e) log(name, e) end }) \
+            rl.sleep(9) end
             end
             do local g <close> = rl.group() g:task(sleeper "block") end
             local t = rl.task(function() local g <close> = rl.group() g:task(sleeper "waiter") g:wait() end)
@@ -280,32 +281,37 @@ struct ChannelTests {
             script.journal == [
                 "script:3: rl.channel: argument #1 must be how many values it holds, 0 or more, got -1",
                 "script:4: rl.channel: argument #1 must be how many values it holds, 0 or more, got 1.5",
-                "script:5: channel:send: argument #1 must be a value other than nil, which says that the channel is closed",
+                "script:5: channel:send: argument #1 must be a value other than nil, which says that the channel is "
+                    + "closed",
                 "script:6: channel:send: a channel is expected as self, got 1; call it with a colon",
-                "script:7: channel:receive: argument #1 must be a number of seconds, 0 or more, or nil for no limit, got \"x\"",
+                "script:7: channel:receive: argument #1 must be a number of seconds, 0 or more, or nil for no limit, "
+                    + "got \"x\"",
                 "script:8: group:task: argument #1 must be a function, got 1",
                 "script:9: group:wait: a group is expected as self, got nothing; call it with a colon",
                 "script:10: condition:wait: a condition is expected as self, got 1; call it with a colon",
-                "script:11: condition:wait: argument #1 must be a number of seconds, 0 or more, or nil for no limit, got -1",
+                "script:11: condition:wait: argument #1 must be a number of seconds, 0 or more, or nil for no limit, "
+                    + "got -1",
                 "script:12: rl.group: no arguments are expected",
             ])
     }
 
     // MARK: Cancelling
 
-    @Test("The error of a cancelled task is none of a script's own, in each thread")
+    @Test("The error of a cancelled task differs from all errors of scripts, in each thread")
     func cancelled() throws {
         let script = try TaskScript(
             """
             local t = rl.task(rl.sleep, 1)
             t:cancel()
             local _, err = pcall(t.await, t)
-            log(rl.is_cancelled(err), err == rl.cancelled, rl.is_cancelled "cancelled", rl.is_cancelled(nil), "it was " .. err)
+            log(rl.is_cancelled(err), err == rl.cancelled, rl.is_cancelled "cancelled", rl.is_cancelled(nil), \
+            "it was " .. err)
             """)
         #expect(script.journal == ["true true false false it was cancelled"])
         let run = try Binary.run([
             "-e",
-            "local rl = require 'runloop' print(rl.thread(function(err) return rl.is_cancelled(err) end, rl.cancelled):join())",
+            "local rl = require 'runloop' "
+                + "print(rl.thread(function(err) return rl.is_cancelled(err) end, rl.cancelled):join())",
         ])
         #expect(run.output == "true\ttrue\n", "\(run)")
     }

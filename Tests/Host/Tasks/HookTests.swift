@@ -2,14 +2,14 @@ import Foundation
 import TestSupport
 import Testing
 
-/// debug.sethook, in programs whose every callback has a coroutine.
+/// debug.sethook, in programs where every callback has a coroutine.
 @Suite("Debug hooks", .timed)
 struct HookTests {
     private static func run(_ script: String) throws -> Binary.Result {
         try Binary.run(["-"], input: "local rl = require 'runloop' " + script, timeout: 30)
     }
 
-    @Test("a hook that a callback sets is gone with it")
+    @Test("a hook that a callback sets ends with the callback")
     func ofCallback() throws {
         let run = try Self.run(
             """
@@ -21,7 +21,7 @@ struct HookTests {
     }
 
     @Test(
-        "one that the main chunk sets holds for all callbacks and tasks, and for those that wait, until it is taken back"
+        "a hook of the main chunk holds for all callbacks and tasks, also waiting ones, until it is removed"
     )
     func ofChunk() throws {
         let run = try Self.run(

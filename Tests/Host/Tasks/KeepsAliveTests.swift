@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("Objects that keep no loop, and such as are added at once", .timed)
+@Suite("Objects that keep no loop alive, and objects that are added at once", .timed)
 struct KeepsAliveTests {
     @Test(
         "an object with keeps_alive = false is served, and the loop does not stay for it",
@@ -49,7 +49,7 @@ struct KeepsAliveTests {
             ], "\(script.journal)")
     }
 
-    @Test("a missing method is told with the one that is meant, or those that there are")
+    @Test("the error for a missing method names the one that is meant, or those that there are")
     func missing() throws {
         let script = try TaskScript(
             """
@@ -68,7 +68,7 @@ struct KeepsAliveTests {
         #expect(script.journal.last?.hasPrefix("script:6: loops have add(), ") == true, "\(script.journal)")
     }
 
-    @Test("so are those of objects that are made of tables, or known later only")
+    @Test("the same holds for objects that are made of tables, or defined later")
     func missingElsewhere() throws {
         let script = try TaskScript(
             """
@@ -94,7 +94,7 @@ struct KeepsAliveTests {
             ], "\(script.journal)")
     }
 
-    @Test("whether there is a method can be asked, as of anything in Lua")
+    @Test("a script can test whether a method exists, as for any value in Lua")
     func asked() throws {
         let script = try TaskScript(
             """
@@ -113,7 +113,7 @@ struct KeepsAliveTests {
             ], "\(script.journal)")
     }
 
-    @Test("objects that have read ahead are ready while they are dirty, for waits and for ports")
+    @Test("objects with buffered input are ready while they are dirty, for waits and for ports")
     func dirty() throws {
         let script = try TaskScript(
             """
@@ -139,15 +139,17 @@ struct KeepsAliveTests {
             """)
         #expect(
             script.journal == [
-                "script:2: rl.on_readable: argument #1 must have a descriptor, but its fileno() gave nil: EBADF: bad file descriptor"
+                "script:2: rl.on_readable: argument #1 must have a descriptor, but its fileno() gave nil: EBADF: bad "
+                    + "file descriptor"
             ])
     }
 
-    @Test("waiting for several takes a list, and can tell what became of each")
+    @Test("waiting for several takes a list, and can return the outcome of each")
     func lists() throws {
         let script = try TaskScript(
             """
-            local function after(s, v) return function() rl.sleep(s) if not v then error("failed", 0) end return v, s end end
+            local function after(s, v) return function() rl.sleep(s) if not v then error("failed", 0) end return v, \
+            s end end
             log(rl.first_of { after(2, "slow"), after(1, "fast") })
             log(rl.all_of { after(2, "a"), after(1, "b") })
             local all = rl.settle_all { after(1, "a"), after(2), after(3, "c") }

@@ -5,7 +5,7 @@ import Testing
 @Suite("Tasks in the program", .timed)
 struct TaskProgramTests {
     @Test(
-        "A main chunk that nothing can wake ends with status 13, and the place is told",
+        "A main chunk that nothing can wake ends with status 13, and its place is reported",
         arguments: [
             ("local t t = rl.task(function() rl.sleep(0) rl.task(function() t:await() end):await() end)\nt:await()", 2),
             (
@@ -28,7 +28,7 @@ struct TaskProgramTests {
         #expect(sameByOption.status == 13 && sameByOption.errors.contains("\n\t(command line):\(line): in "))
     }
 
-    @Test("A thread whose function nothing can wake is named, to whoever asks as well")
+    @Test("A thread whose function nothing can wake is named, also in the result of join")
     func neverEndingThread() throws {
         let thread = "local t = rl.thread { function() require 'runloop'.condition():wait() end, name = 'sleeper' }\n"
         let first =
@@ -55,7 +55,7 @@ struct TaskProgramTests {
             """,
         ])
     func crowds(_ body: String) throws {
-        // Ten times as many take ten times as long; a hundred times, if each looked at all.
+        // Ten times as many take ten times as long; they would take a hundred times as long if each visited all others.
         let result = try Binary.run([
             "-l", "rl=runloop", "-e",
             """
@@ -74,7 +74,7 @@ struct TaskProgramTests {
     }
 
     @Test(
-        "A main chunk that is cut off by rl.stop ends with status 13, and the place is told; one that has ended does not"
+        "A main chunk that rl.stop cuts off ends with status 13 and names its place; one that has ended does not"
     )
     func stopped() throws {
         let result = try Binary.run(
@@ -92,7 +92,7 @@ struct TaskProgramTests {
         }
     }
 
-    @Test("Tasks that wait for room in a port leave in a time that grows as they do, the others still get their turn")
+    @Test("Tasks that wait for room in a port leave in a time that grows as they do, and others get their turn")
     func leavingSenders() throws {
         let result = try Binary.run([
             "-e",
@@ -100,7 +100,8 @@ struct TaskProgramTests {
             rl = require 'runloop'
             local function cost(count)
               local got = {}
-              local port = rl.port { modes = "default", capacity = 1, callback = function(_, message) got[#got + 1] = message.data end }
+              local port = rl.port { modes = "default", capacity = 1, callback = function(_, message) \
+            got[#got + 1] = message.data end }
               local tasks = {}
               for i = 1, count do tasks[i] = rl.task(function() return port:send { data = i } end) end
               local began = os.clock()
@@ -137,13 +138,14 @@ struct TaskProgramTests {
         }
     }
 
-    @Test("A loop that is stopped when the chunk has ended is served until the threads have ended, and no longer")
+    @Test("A loop that is stopped after the chunk has ended is served until the threads have ended, and no longer")
     func stoppedBeforeThreadsEnd() throws {
         let text = """
             rl = require 'runloop'
             rl.after(0.05, rl.stop)
             rl.every(0.02, function() end)
-            rl.thread(function(loop) for _ = 1, 10 do require 'runloop'.sleep(0.02) loop:perform { print, 'served', wait = true } end end, rl.current())
+            rl.thread(function(loop) for _ = 1, 10 do require 'runloop'.sleep(0.02) loop:perform { print, 'served', \
+            wait = true } end end, rl.current())
             rl.thread { function() require 'runloop'.sleep(0.1) end }
             """
         let result = try Binary.run(["-"], input: text, timeout: 20)
@@ -151,7 +153,7 @@ struct TaskProgramTests {
         #expect(result.output == String(repeating: "served\n", count: 10))
     }
 
-    @Test("Waiting for a descriptor tells what it is ready for, that the time is over, or why it cannot be")
+    @Test("A wait for a descriptor returns its events, that the time is over, or why it cannot be watched")
     func descriptors() throws {
         let result = try Binary.run(
             ["-"],
@@ -195,7 +197,8 @@ struct TaskProgramTests {
             input: """
                 local rl = require "runloop"
                 local pipe = io.popen "sleep 0.2; echo text"
-                local function wait(name) return rl.task(function() print(name, rl.wait_readable(pipe):sub(1, 1)) end) end
+                local function wait(name) return rl.task(function() print(name, rl.wait_readable(pipe):sub(1, 1)) \
+                end) end
                 local a, b, c = wait "a", wait "b", wait "c"
                 local timers = 0
                 local timer <close> = rl.every(0.01, function() timers = timers + 1 end)

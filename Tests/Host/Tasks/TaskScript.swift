@@ -2,19 +2,19 @@ import Lua
 import LuaRunLoops
 import RunLoops
 
-/// A Lua script that runs in simulated time, and what it wrote down.
+/// A Lua script that runs in simulated time, and the journal that it writes.
 ///
 /// The script has `rl`, and `log(…)`, which adds a line to the journal.
 struct TaskScript {
-    /// What it logged, and the messages of errors that nobody handled.
+    /// The lines of `log`, and the messages of unhandled errors.
     private(set) var journal: [String] = []
-    /// How the main loop's run ended.
+    /// The result of the main loop's run.
     let result: RunLoop.RunResult
-    /// Whether its main chunk came to its end.
+    /// Whether its main chunk has ended.
     let hasEnded: Bool
-    /// Where its main chunk waits.
+    /// The place where its main chunk waits.
     let place: String?
-    /// How much simulated time has passed, in seconds.
+    /// The simulated time that has passed, in seconds.
     let seconds: Double
 
     init(_ text: String) throws {

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Tasks", .timed)
 struct TaskTests {
-    @Test("A task starts at once, runs until it waits, and hands over what it returns")
+    @Test("A task starts at once, runs until it waits, and its results are returned by await")
     func awaiting() throws {
         let script = try TaskScript(
             """
@@ -17,7 +17,7 @@ struct TaskTests {
         #expect(script.seconds == 2)
     }
 
-    @Test("An error is raised in whoever awaits the task, with the value that was thrown")
+    @Test("An error is raised in every task that awaits the failed one, with the value that was thrown")
     func errors() throws {
         let script = try TaskScript(
             """
@@ -39,7 +39,8 @@ struct TaskTests {
             local awaiter = rl.task(function() local c <close> = closing "await" sleeper:await() end)
             local limited = rl.task(function() local c <close> = closing "timeout" rl.timeout(50, rl.sleep, 60) end)
             local first = rl.task(function() local c <close> = closing "first" rl.first_of(sleeper) end)
-            for _, task in ipairs { awaiter, limited, first, sleeper } do log(task:cancel(), task:status(), task:cancel()) end
+            for _, task in ipairs { awaiter, limited, first, sleeper } do log(task:cancel(), task:status(), \
+            task:cancel()) end
             log(pcall(sleeper.await, sleeper))
             """)
         #expect(
@@ -95,7 +96,7 @@ struct TaskTests {
         #expect(script.journal == ["false while closing", "failed"])
     }
 
-    @Test("rl.timeout gives the results in time, or nil, and ends what is late")
+    @Test("rl.timeout gives the results in time, or nil, and ends a late function")
     func timeout() throws {
         let script = try TaskScript(
             """
@@ -149,7 +150,7 @@ struct TaskTests {
         #expect(script.seconds == 4)
     }
 
-    @Test("An error that nobody can await any more is reported, one that somebody awaits is not")
+    @Test("An error that nobody can await any more is reported; one that a task awaits is not")
     func forgottenErrors() throws {
         let script = try TaskScript(
             """
@@ -262,7 +263,7 @@ struct TaskTests {
         #expect(place.contains("script:4: in main chunk"))
     }
 
-    @Test("A task waits on in whichever mode runs")
+    @Test("A task's wait goes on in every mode that runs")
     func otherModes() throws {
         let script = try TaskScript(
             """
@@ -270,7 +271,8 @@ struct TaskTests {
             rl.task(function() log(task:await()) end)
             rl.on_error(error)
             log(rl.run { mode = "modal", timeout = 5 })
-            rl.current():add(rl.timer { delay = 2, callback = function() rl.sleep(1) log "slept in modal" end }, "modal")
+            rl.current():add(rl.timer { delay = 2, callback = function() rl.sleep(1) log "slept in modal" end }, \
+            "modal")
             log(rl.run { mode = "modal", timeout = 5 })
             """)
         #expect(script.journal == ["finished", "slept in modal", "finished", "awake", "result"])

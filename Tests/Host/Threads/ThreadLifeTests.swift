@@ -10,7 +10,7 @@ struct ThreadLifeTests {
         try Binary.run(["-"], input: "local rl = require 'runloop' " + script, timeout: 30)
     }
 
-    @Test("after its function a thread's loop runs until nothing is left; `join` answers what the function returned")
+    @Test("after its function a thread's loop runs until nothing is left; `join` returns the function's results")
     func loop() throws {
         let run = try Self.run(
             """
@@ -24,7 +24,7 @@ struct ThreadLifeTests {
         #expect(run.output == "timer\ntask\ntrue\tresult\t2\n" && run.status == 0, "\(run)")
     }
 
-    @Test("the program ends when all threads have ended, but for those that it does not wait for")
+    @Test("the program ends when all threads have ended, except those that keep no program alive")
     func end() throws {
         let run = try Self.run(
             """
@@ -61,12 +61,13 @@ struct ThreadLifeTests {
             local function at_the_end(rl) rl.sleep(0.01) rl.stop() end
             local function meanwhile(rl) rl.after(0.01, function() rl.stop() end) end
             for _, stop in ipairs { at_the_end, meanwhile } do print(rl.thread(serving, stop):join(20)) end
-            print(rl.thread(function() local rl = require "runloop" rl.every(1, print) rl.sleep(0.01) rl.stop() return "at once" end):join(20))
+            print(rl.thread(function() local rl = require "runloop" rl.every(1, print) rl.sleep(0.01) rl.stop() \
+            return "at once" end):join(20))
             """)
         #expect(run.output == "true\tstopped\ntrue\tstopped\ntrue\tat once\n", "\(run)")
     }
 
-    @Test("sources and ports end with their thread, in no mode, too")
+    @Test("sources and ports end with their thread, also in no mode")
     func items() throws {
         let run = try Self.run(
             """
@@ -98,7 +99,7 @@ struct ThreadLifeTests {
         #expect(run.output == "false\tcancelled\ntrue\ttrue\nfalse\tcancelled\n" && run.status == 0, "\(run)")
     }
 
-    @Test("a thread that is cancelled while one of its callbacks waits is no error")
+    @Test("cancelling a thread while one of its callbacks waits is not an error")
     func cancelledCallback() throws {
         let run = try Self.run(
             """
@@ -110,7 +111,7 @@ struct ThreadLifeTests {
         #expect(run.output == "join\tfalse\tcancelled\n" && run.errors == "" && run.status == 0, "\(run)")
     }
 
-    @Test("an error that nobody joins is told, with the place where the thread was made", arguments: ["", "T = "])
+    @Test("an error that nobody joins is reported, with the place where the thread was made", arguments: ["", "T = "])
     func unjoined(keeping: String) throws {
         let run = try Self.run("\(keeping)rl.thread { function() error 'lost' end, name = 'worker' }")
         #expect(run.status == 1 && run.errors.contains("lost"), "\(run)")
@@ -120,7 +121,7 @@ struct ThreadLifeTests {
         #expect(handled.output == "lost\n" && handled.status == 0 && handled.errors == "", "\(handled)")
     }
 
-    @Test("rl.on_error gets what was raised in a thread, with the place, and none of several is lost")
+    @Test("rl.on_error gets the error value of a thread, with the place, and none of several is lost")
     func values() throws {
         let run = try Self.run(
             """
@@ -149,7 +150,7 @@ struct ThreadLifeTests {
             ] && run.errors == "" && run.status == 0, "\(run)")
     }
 
-    @Test("a thread that does not stop when it is asked to is named, and the program ends all the same")
+    @Test("a thread that does not stop when asked to is named, and the program ends nevertheless")
     func hung() throws {
         let run = try Self.run(
             "rl.thread { function() os.execute 'sleep 6' end, keeps_alive = false, name = 'deaf' } rl.sleep(0.1)")
@@ -185,7 +186,8 @@ struct ThreadLifeTests {
     func droppedPool() throws {
         let run = try Self.run(
             """
-            local function threads() local count = 0 for _ in io.popen("ls /proc/" .. pid .. "/task"):lines() do count = count + 1 end return count end
+            local function threads() local count = 0 for _ in io.popen("ls /proc/" .. pid .. "/task"):lines() do \
+            count = count + 1 end return count end
             pid = io.open("/proc/self/stat"):read "n"
             for _ = 1, 10 do rl.pool { threads = 1 }:run(function() end) end
             collectgarbage() collectgarbage()
@@ -213,7 +215,7 @@ struct ThreadLifeTests {
             "\(run)")
     }
 
-    @Test("a function that computes is interrupted when its task gives up, and its thread's place is free again")
+    @Test("a function that computes is interrupted when its task is cancelled, and its thread's place becomes free")
     func interruptedUse() throws {
         let run = try Self.run(
             Binary.interruptible(
@@ -228,10 +230,10 @@ struct ThreadLifeTests {
         #expect(run.output == lines.joined(separator: "\n") && run.status == 0, "\(run)")
     }
 
-    @Test("a run that waits for threads is over where the last one has ended just before", .timeLimit(.minutes(1)))
+    @Test("a run that waits for threads ends even if the last one has ended just before", .timeLimit(.minutes(1)))
     func lastThread() throws {
         let world = try LuaWorld()
-        // What it has sent before is served.
+        // Requests that the thread has sent before are served.
         var served = false
         world.loop.perform { served = true }
         #expect(world.host.runUntilThreadsEnd([]))
@@ -239,8 +241,8 @@ struct ThreadLifeTests {
     }
 }
 
-/// A function of C cannot be interrupted; whoever waits for the thread learns which one it is.
-@Suite("Cancelled threads in functions of C", .timed)
+/// A C function cannot be interrupted; `join` names the one in which the thread is.
+@Suite("Cancelled threads in C functions", .timed)
 struct StuckThreadTests {
     private static func run(_ body: String) throws -> Binary.Result {
         try Binary.withDirectory { directory in
@@ -253,7 +255,7 @@ struct StuckThreadTests {
         }
     }
 
-    @Test("join says in which, where it was called, and for how long") func stuck() throws {
+    @Test("join names the function, where it was called, and for how long") func stuck() throws {
         let run = try Self.run(
             """
             local thread = rl.thread { function()
@@ -273,7 +275,7 @@ struct StuckThreadTests {
             "\(run)")
     }
 
-    @Test("nothing is said of a thread that runs Lua code, waits, or was not cancelled") func others() throws {
+    @Test("join names no function if the thread runs Lua code, waits, or was not cancelled") func others() throws {
         let run = try Self.run(
             """
             local function busy() while true do pcall(rl.sleep, 0) end end

@@ -54,7 +54,7 @@ struct ThreadTests {
     func attack() throws {
         for seed in Soak.seeds {
             try Binary.withDirectory { directory in
-                // For its message ports.
+                // The message ports need it.
                 try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: directory)
                 let run = try Self.run("attack.lua", "\(seed)", "1000", environment: ["XDG_RUNTIME_DIR": directory])
                 #expect(!run.timedOut && run.signal == nil, "seed \(seed): \(run)")

@@ -1,4 +1,4 @@
--- Coroutines in all uses, and how they look from outside and inside.
+-- Coroutines in all uses, seen from outside and inside.
 print(coroutine.isyieldable(), select(2, coroutine.running()), coroutine.status((coroutine.running())))
 print(pcall(coroutine.yield, 1))
 local main = coroutine.running()

@@ -1,4 +1,4 @@
--- Errors, levels, tracebacks and what the stack looks like.
+-- Errors, levels, tracebacks and the stack.
 local function show(...) print(select("#", ...), ...) end
 show(pcall(error)) show(pcall(error, nil)) show(pcall(error, "x")) show(pcall(error, "x", 0)) show(pcall(error, 42))
 show(pcall(function() error("one") end)) show(pcall(function() error("two", 2) end)) show(pcall(function() error("three", 3) end))

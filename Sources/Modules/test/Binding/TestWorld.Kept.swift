@@ -59,7 +59,7 @@ extension TestWorld {
 /// For the runner: the objects that groups of tests own.
 enum KeepingBinding {
     static let functions: [Library.Entry] = [
-        // keep_from(): new objects belong to the group from now on.
+        // keep_from(): the objects that are made between this call and keep(number) belong to that group.
         .init("keep_from") { TestWorld.act($0) { $0.keptFrom.append(TestWorld.Kept($1.luaHost)) } },
         .init("keep") { keep(Call($0)) },
         // unkeep(number): ends the group.
@@ -68,7 +68,8 @@ enum KeepingBinding {
         .init("is_kept") { Call.answer($0) { $0.testWorld?.keeps.isEmpty == false } },
     ]
 
-    /// keep(number): ends what keep_from began. Without a number, returns a new one.
+    /// keep(number): gives the group the objects made since keep_from. Without a number, returns the number of a new
+    /// group.
     private static func keep(_ call: Call) -> Int32 {
         guard let world = call.testWorld else { return call.nothing() }
         guard let number = call.integer(1) else {

@@ -29,7 +29,7 @@ function Run:settings(file)
   end
   settings.coverage = options.coverage and true or nil
   settings.trace, settings.recordings = options.trace, file.recordings
-  -- Tests may change the current directory, so a relative path needs its origin.
+  -- Tests may change the current directory, so the settings contain the directory of a relative path.
   if options.trace and options.trace:sub(1, 1) ~= "/" then settings.trace_from = system.current_directory() end
   return (text_of(settings):gsub("\\\n", "\\n"):gsub("\t", "\\009"))
 end
@@ -177,7 +177,7 @@ function Run:finish_if_done()
   self.late_timer:invalidate()
   if self.give_up then self.give_up:invalidate() end
   local totals, options = self.totals, self.options
-  -- Reports the events of later files that were queued when the run was ended.
+  -- Reports the events of later files, which were queued until the run ended.
   for turn = self.turn, #self.files do
     local file = self.files[turn]
     self.turn = turn

@@ -114,8 +114,8 @@ function doubles.add(t, core)
     return new(fn)
   end
 
-  --- Replaces a field of a table until the test is over by a spy, which calls `fn` if it is given. Any other value is
-  --- put there as it is.
+  --- Replaces a field of a table by a spy until the test is over. The spy calls `fn` if it is given. A value that is
+  --- not a function takes the place of the field as it is.
   function t.stub(table, key, ...)
     core.check_argument(table, "table", "t.stub", 1, "a table")
     if key == nil then misuse "t.stub: argument #2 must be the name of a field, got nothing" end

@@ -31,7 +31,7 @@ function explain.note_file(path)
   if #path >= 60 then sources["..." .. path:sub(-56)] = path end
 end
 
--- Replaces the paths that Lua has cut by the whole ones.
+-- Replaces each path that Lua has cut by the whole path.
 local function whole(text)
   if not text:find("...", 1, true) then return text end
   for name in pairs(package.loaded) do

@@ -26,7 +26,7 @@ function Memory:note(file, path, status)
   if status ~= "skipped" then self.seen[file][concat(path, "\0")] = status == "failed" end
 end
 
---- Records that tests of `names` have not failed if the file no longer has them.
+--- Forgets the failures of tests in `names` that the file no longer has.
 function Memory:forget(file, names, tests)
   local there = {}
   for _, test in ipairs(tests) do there[concat(test.path, "\0")] = true end

@@ -77,7 +77,7 @@ function property.add(t, core)
         local value = self.make(choose)
         if fn(value) then return value end
       end
-      fail "generator:filter: 100 values in a row were none of those wanted"
+      fail "generator:filter: the function refused 100 values in a row"
     end)
   end
 

@@ -4,7 +4,7 @@ local concat, sub, gsub = table.concat, string.sub, string.gsub
 
 local recordings = {}
 
--- Returns the name itself, or the name with a number. `taken` counts the uses of each name.
+-- Returns the name itself, or the name with a number if it is taken. `taken` counts the uses of each name.
 local function free(taken, name, separator)
   local found = name
   while taken[found] do

@@ -117,7 +117,7 @@ function CONTROLS.X(self, n)
   erase(self, self.row, self.column, last < self.columns and last or self.columns)
 end
 
--- Removes `n` cells of the cursor's row at `from`, and inserts as many blanks at `to`.
+-- Removes `n` cells at `from` in the row of the cursor, and inserts as many blanks at `to`.
 local function shift(self, n, from, to)
   if self.column > self.columns then return end
   for _ = 1, n < self.columns and n or self.columns do

@@ -15,7 +15,7 @@ local mode, pause, multiplier, is_running
 -- The coroutines in which the test and its hooks have run.
 local coroutines = {}
 
--- Returns the parameters of the collector. Lua returns one only when another is set.
+-- Returns the parameters of the collector. Lua returns a parameter only when it is set.
 local function parameters()
   local pause, multiplier = collectgarbage("setpause", 200), collectgarbage("setstepmul", 100)
   collectgarbage("setpause", pause)

@@ -140,7 +140,7 @@ local function watch(paths, options, run_files, quit)
         asked = nil
         return start(choose())
       end
-      io.write("\nwaiting for changes (", has_keys and "q ends, h tells of other keys" or "Ctrl-C ends", ")\n")
+      io.write("\nwaiting for changes (", has_keys and "q ends, h lists other keys" or "Ctrl-C ends", ")\n")
       io.flush()
       if next(changed) then soon() end
     end)
@@ -174,7 +174,7 @@ local function watch(paths, options, run_files, quit)
   local rerun = rl.debounce(0.05, function()
     if is_running then return end
     local names = {}
-    for name in pairs(changed) do names[#names + 1] = name ~= "" and name or "more than can be told" end
+    for name in pairs(changed) do names[#names + 1] = name ~= "" and name or "unknown files (the system lost events)" end
     table.sort(names)
     io.write("\nchanged: ", concat(names, ", "), "\n\n")
     start(concerned(find_files(paths), changed, dependencies))

@@ -174,7 +174,7 @@ local function watch(paths, options, run_files, quit)
   local rerun = rl.debounce(0.05, function()
     if is_running then return end
     local names = {}
-    for name in pairs(changed) do names[#names + 1] = name ~= "" and name or "unknown files (the system lost events)" end
+    for name in pairs(changed) do names[#names + 1] = name ~= "" and name or "unknown files (events were lost)" end
     table.sort(names)
     io.write("\nchanged: ", concat(names, ", "), "\n\n")
     start(concerned(find_files(paths), changed, dependencies))

@@ -107,7 +107,7 @@ extension Recording {
             places[object] = place
         }
 
-        /// For so many nanoseconds of the latest callback its thread waited for a processor: they do not make it a long one.
+        /// Subtracts the nanoseconds for which the latest callback's thread waited for a processor from its length.
         private mutating func excuse(_ object: UInt32, _ delay: UInt64) {
             guard var place = places[object] else { return }
             place.longest = max(place.before, place.latest - min(place.latest, delay))

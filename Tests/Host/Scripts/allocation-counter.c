@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 void *__libc_malloc(size_t size);
@@ -43,7 +44,7 @@ int posix_memalign(void **block, size_t alignment, size_t size) {
   return *block ? 0 : 12;
 }
 
-__attribute__((destructor)) static void report(void) {
+static void report(void) {
   const char *path = getenv("COUNT_TO");
   if (!path) return;
   char text[32];
@@ -51,4 +52,11 @@ __attribute__((destructor)) static void report(void) {
   int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
   if (write(fd, text, (size_t)length) != length) _exit(1);
   close(fd);
+}
+
+// The program ends by this function, without destructors.
+void _exit(int status) {
+  report();
+  syscall(SYS_exit_group, status);
+  __builtin_unreachable();
 }

@@ -8,7 +8,8 @@ local misuse = require "runloop.misuse"
 local tree = require "runloop.fs.tree"
 local raise, describe = misuse.raise, misuse.describe
 local type, ipairs = type, ipairs
-local match, find, gsub, sub, byte = string.match, string.find, string.gsub, string.sub, string.byte
+local match, find, gsub = string.match, string.find, string.gsub
+local sub, byte = string.sub, string.byte
 
 -- The flags of inotify(7).
 local MOVED_FROM, MOVED_TO = 0x40, 0x80
@@ -18,19 +19,27 @@ local M = {}
 -- Returns a pattern for "*.o" and "?". It is matched against the last part of a path; a pattern with "/" is matched
 -- against the path relative to the root.
 local function glob(pattern)
-  local text = gsub(pattern, "[%^%$%(%)%%%.%[%]%*%+%-%?]", function(c) return c == "*" and "[^/]*" or c == "?" and "[^/]" or "%" .. c end)
+  local text = gsub(pattern, "[%^%$%(%)%%%.%[%]%*%+%-%?]", function(c)
+    return c == "*" and "[^/]*" or c == "?" and "[^/]" or "%" .. c
+  end)
   text = gsub(text, "%[%^/%]%*%[%^/%]%*", ".*")
   return "^" .. gsub(text, "^/", "") .. "$"
 end
 
 function M.ignore(what, ignore)
   if ignore == nil then return function() return false end end
-  if type(ignore) == "function" then return function(relative, is_directory) return ignore(relative, is_directory) end end
+  if type(ignore) == "function" then
+    return function(relative, is_directory) return ignore(relative, is_directory) end
+  end
   if type(ignore) == "string" then ignore = { ignore } end
-  if type(ignore) ~= "table" then raise("%s: ignore must be a function or a list of patterns, got %s", what, describe(ignore)) end
+  if type(ignore) ~= "table" then
+    raise("%s: ignore must be a function or a list of patterns, got %s", what, describe(ignore))
+  end
   local names, paths = {}, {}
   for index, pattern in ipairs(ignore) do
-    if type(pattern) ~= "string" then raise("%s: ignore: entry %d must be a string, got %s", what, index, describe(pattern)) end
+    if type(pattern) ~= "string" then
+      raise("%s: ignore: entry %d must be a string, got %s", what, index, describe(pattern))
+    end
     pattern = gsub(pattern, "/$", "")
     if find(pattern, "/", 1, true) then paths[#paths + 1] = glob(pattern) else names[#names + 1] = glob(pattern) end
   end
@@ -42,7 +51,9 @@ function M.ignore(what, ignore)
   end
 end
 
-local function relative(self, path) return path == self._root and "" or sub(path, #self._root + (self._root == "/" and 1 or 2)) end
+local function relative(self, path)
+  return path == self._root and "" or sub(path, #self._root + (self._root == "/" and 1 or 2))
+end
 
 function M.is_wanted(self, path, is_directory)
   if self._file then return path == self._file end
@@ -202,7 +213,8 @@ function M.goes(events, index, exists)
   local event, later = events[index], index + 1
   while events[later] and not events[later].name do later = later + 1 end
   local other = events[later]
-  return exists and other and other.watch == event.watch and other.name == event.name and other.mask & MOVED_FROM ~= 0 and other
+  return exists and other and other.watch == event.watch and other.name == event.name
+    and other.mask & MOVED_FROM ~= 0 and other
 end
 
 -- Returns the changes of a batch, and begins the next one.
@@ -210,7 +222,10 @@ function M.take(self)
   local order, touched, changes = self._order, self._touched, {}
   self._order, self._touched, self._armed = {}, {}, false
   local function tell(kind, path, is_directory, from, message)
-    changes[#changes + 1] = { kind = kind, path = self._shown(path), from = from and self._shown(from), is_directory = is_directory, message = message }
+    changes[#changes + 1] = {
+      kind = kind, path = self._shown(path), from = from and self._shown(from),
+      is_directory = is_directory, message = message,
+    }
   end
   if self._rescan then
     tell("rescan", self._root, true, nil, self._problem)

@@ -117,8 +117,11 @@ return function(order, touched, known, tell)
       tell("created", path, entry.is_directory, nil, entry.message)
     else
       -- If a directory has moved along with another one, its contents are reported.
-      local is_another = other ~= entry.origin and (entry.has_moved or not entry.origin or kind ~= "directory" or not was_directory(path))
-      if is_another or entry.wrote or entry.message then tell("changed", path, entry.is_directory, nil, entry.message) end
+      local is_another = other ~= entry.origin
+        and (entry.has_moved or not entry.origin or kind ~= "directory" or not was_directory(path))
+      if is_another or entry.wrote or entry.message then
+        tell("changed", path, entry.is_directory, nil, entry.message)
+      end
     end
   end
   for path in pairs(there._known) do if not known[path] then remove(path) end end

@@ -13,7 +13,9 @@ local file = native.file
 local MAX = 1 << 30
 
 local function path_of(what, value, index)
-  if type(value) ~= "string" then raise("%s: argument #%d must be a path, got %s", what, index or 1, describe(value)) end
+  if type(value) ~= "string" then
+    raise("%s: argument #%d must be a path, got %s", what, index or 1, describe(value))
+  end
   if value == "" then raise("%s: argument #%d must be a path, got an empty one", what, index or 1) end
   if find(value, "\0", 1, true) then raise("%s: argument #%d has a NUL in it", what, index or 1) end
   return value
@@ -32,7 +34,9 @@ function fs.write(path, data, options)
   path_of("fs.write", path)
   misuse.argument(data, "string", "fs.write", 2)
   options = misuse.options(options, { append = "boolean", mode = "count", sync = "boolean" }, "fs.write", 3)
-  if options.mode and options.mode > 4095 then raise("fs.write: mode must be from 0 to 0o7777, got %d", options.mode) end
+  if options.mode and options.mode > 4095 then
+    raise("fs.write: mode must be from 0 to 0o7777, got %d", options.mode)
+  end
   return file("write", path, data, options.mode or 0, options.append or false, options.sync or false)
 end
 

@@ -7,7 +7,8 @@
 -- while the instance has events or the watcher's queue is not empty.
 
 local native = ...
-local next, pairs, setmetatable, tonumber, move = next, pairs, setmetatable, tonumber, table.move
+local next, pairs, setmetatable = next, pairs, setmetatable
+local tonumber, move = tonumber, table.move
 local now = require "runloop".now
 
 local instance = {}
@@ -47,7 +48,8 @@ local function deal()
         for watcher in pairs(open.watchers) do give(watcher, -1, event) end
       else
         for watcher, own in pairs(open.directories[event.watch] or {}) do
-          local concerns = event.mask & (own.mask | IGNORED) & ~IS_DIRECTORY ~= 0 and (not own.name or not event.name or event.name == own.name)
+          local concerns = event.mask & (own.mask | IGNORED) & ~IS_DIRECTORY ~= 0
+            and (not own.name or not event.name or event.name == own.name)
           if concerns then give(watcher, own.number, event) end
         end
         if event.mask & IGNORED ~= 0 then open.directories[event.watch] = nil end
@@ -158,7 +160,8 @@ function instance.limit_message(message, code)
   elseif code == "EMFILE" then
     local most = native.limit "max_user_instances"
     -- If the limit cannot be read either, this process has run out of descriptors.
-    return most and "EMFILE: too many watchers: raise the limit, sysctl fs.inotify.max_user_instances (" .. most .. " now)"
+    return most
+      and "EMFILE: too many watchers: raise the limit, sysctl fs.inotify.max_user_instances (" .. most .. " now)"
       or "EMFILE: too many open files: raise the limit of this process, ulimit -n"
   end
   return message

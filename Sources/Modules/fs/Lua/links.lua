@@ -38,7 +38,9 @@ end
 -- Watches the directories of these links, and records where the path leads. Comes before the root is watched: if a
 -- directory is both, the watch of the root wants more events.
 function links.watch(self)
-  for number in pairs(self._links or {}) do if not self._directories[number] and number ~= self._above then instance.unwatch(self, number) end end
+  for number in pairs(self._links or {}) do
+    if not self._directories[number] and number ~= self._above then instance.unwatch(self, number) end
+  end
   self._links = {}
   each_link(self._root, function(directory, name)
     local number = instance.watch(self, directory, CHANGES)

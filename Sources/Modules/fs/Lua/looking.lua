@@ -11,7 +11,9 @@ local pairs, ipairs, tonumber = pairs, ipairs, tonumber
 local match, byte = string.match, string.byte
 
 -- The flags of inotify(7).
-local MODIFY, CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE, DELETE_SELF, MOVE_SELF = 0x2, 0x8, 0x40, 0x80, 0x100, 0x200, 0x400, 0x800
+local MODIFY, CLOSE_WRITE = 0x2, 0x8
+local MOVED_FROM, MOVED_TO, CREATE = 0x40, 0x80, 0x100
+local DELETE, DELETE_SELF, MOVE_SELF = 0x200, 0x400, 0x800
 
 local M = {}
 
@@ -28,8 +30,9 @@ local watch_directory
 -- message, code on failure.
 function M.watch_directory(self, path, tells)
   if self._root ~= path and not is_wanted(self, path, true) then return true end
-  local number, message, code = instance.watch(self, path, CLOSE_WRITE | MOVED_FROM | MOVED_TO | CREATE | DELETE | DELETE_SELF | MOVE_SELF
-    | (self._while_writing and MODIFY or 0), self._file and match(self._file, "[^/]*$"))
+  local number, message, code = instance.watch(self, path,
+    CLOSE_WRITE | MOVED_FROM | MOVED_TO | CREATE | DELETE | DELETE_SELF | MOVE_SELF
+      | (self._while_writing and MODIFY or 0), self._file and match(self._file, "[^/]*$"))
   if not number then
     -- The directory has gone again, and an event will report that; or it may not be listed.
     if code == "ENOENT" or code == "ENOTDIR" then return true end

@@ -18,18 +18,23 @@ local know, assign, join = tree.know, tree.assign, tree.join
 local limit_message = instance.limit_message
 local watch_directory, look = looking.watch_directory, looking.look
 local raise, describe = misuse.raise, misuse.describe
-local type, pairs, ipairs, next, pcall, setmetatable = type, pairs, ipairs, next, pcall, setmetatable
+local type, pairs, ipairs, next = type, pairs, ipairs, next
+local pcall, setmetatable = pcall, setmetatable
 local format, match, find, gsub = string.format, string.match, string.find, string.gsub
 local max = math.max
 
 -- The flags of inotify(7).
-local MODIFY, CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE, DELETE_SELF, MOVE_SELF = 0x2, 0x8, 0x40, 0x80, 0x100, 0x200, 0x400, 0x800
+local MODIFY, CLOSE_WRITE = 0x2, 0x8
+local MOVED_FROM, MOVED_TO, CREATE = 0x40, 0x80, 0x100
+local DELETE, DELETE_SELF, MOVE_SELF = 0x200, 0x400, 0x800
 local OVERFLOW, IGNORED, IS_DIRECTORY = 0x4000, 0x8000, 0x40000000
 local LATENCY, PAIRING, REST = 0.05, instance.PAIRING, 0.002
 local OBJECT = internals.value_number("fd_port", "object")
 
-local OPTIONS = { recursive = "boolean", ignore = "any", latency = "seconds", while_writing = "boolean", name = "string", path = "string",
-  callback = "function" }
+local OPTIONS = {
+  recursive = "boolean", ignore = "any", latency = "seconds", while_writing = "boolean",
+  name = "string", path = "string", callback = "function",
+}
 
 -- Watching ------------------------------------------------------------------------------------------------------------
 --
@@ -192,8 +197,10 @@ local function on_events(self)
             vanish(self, path)
             from_wanted = false
           end
-          local other = target and self._known[target] and from_wanted and changes.exchanged(self, events, index, path, target)
-          if other and self._exchanged then -- An earlier exchange may have replaced the directory of this one.
+          local other = target and self._known[target] and from_wanted
+            and changes.exchanged(self, events, index, path, target)
+          -- An earlier exchange may have replaced the directory of this one.
+          if other and self._exchanged then
             look_again(self)
             break
           elseif other then
@@ -248,26 +255,39 @@ end
 
 local function make(what, options)
   local path = options.path
-  if type(path) ~= "string" or path == "" then raise("%s: field 'path' must be a path, got %s", what, describe(path)) end
+  if type(path) ~= "string" or path == "" then
+    raise("%s: field 'path' must be a path, got %s", what, describe(path))
+  end
   misuse.fields(options, OPTIONS, what)
   local latency = options.latency or LATENCY
-  if latency >= 1e9 then raise("%s: field 'latency' must be a number of seconds below 1e9, got %s", what, describe(latency)) end
+  if latency >= 1e9 then
+    raise("%s: field 'latency' must be a number of seconds below 1e9, got %s", what, describe(latency))
+  end
   local ignore = make_ignore(what, options.ignore)
   local kind, message, code = native.kind(path)
   if not kind then return nil, message, code end
   local root = kind == "directory" and (gsub(path, "(.)/+$", "%1")) or match(path, "^(.*)/[^/]*$") or "."
   if root == "" then root = "/" end
-  local self = setmetatable({ _root = root, _file = kind ~= "directory" and (find(path, "/", 1, true) and path or "./" .. path) or nil,
+  local self = setmetatable({
+    _root = root,
+    _file = kind ~= "directory" and (find(path, "/", 1, true) and path or "./" .. path) or nil,
     _recursive = options.recursive and kind == "directory", _ignore = ignore, _latency = latency,
-    _while_writing = options.while_writing, _callback = options.callback, _touched = {}, _order = {}, _count = 0, _leaving = {}, _moved = {}, _timers = {},
-    _batches = {}, _arrived = misuse.condition "watcher:next", _valid = true, _path = path, _made_at = misuse.made_at(),
+    _while_writing = options.while_writing, _callback = options.callback,
+    _touched = {}, _order = {}, _count = 0, _leaving = {}, _moved = {}, _timers = {}, _batches = {},
+    _arrived = misuse.condition "watcher:next", _valid = true, _path = path, _made_at = misuse.made_at(),
     -- A file that was named without a directory is reported by the same name.
-    _shown = kind ~= "directory" and not find(path, "/", 1, true) and function(p) return (gsub(p, "^%./", "")) end or function(p) return p end }, Watcher)
+    _shown = kind ~= "directory" and not find(path, "/", 1, true)
+      and function(p) return (gsub(p, "^%./", "")) end
+      or function(p) return p end,
+  }, Watcher)
   tree.clear(self)
   local gate, is_limit
   gate, message, code, is_limit = instance.join(self)
   if not gate then return nil, is_limit and limit_message(message, code) or message, code end
-  self._port = rl.fd_port { fd = gate, owns = true, name = options.name or path, callback = function() return on_events(self) end }
+  self._port = rl.fd_port {
+    fd = gate, owns = true, name = options.name or path,
+    callback = function() return on_events(self) end,
+  }
   -- Errors about the port name the watcher.
   internals.set_value(self._port, OBJECT, self)
   internals.set_subject(self, format('watcher of "%s" %s', options.name or path, self._made_at))
@@ -291,8 +311,12 @@ end
 function fs.watch(path, options, fn)
   if type(options) == "function" and fn == nil then options, fn = {}, options end
   if type(path) ~= "string" or path == "" then raise("fs.watch: argument #1 must be a path, got %s", describe(path)) end
-  if options ~= nil and type(options) ~= "table" then raise("fs.watch: argument #2 must be a table or a function, got %s", describe(options)) end
-  if fn ~= nil and type(fn) ~= "function" then raise("fs.watch: argument #3 must be a function, got %s", describe(fn)) end
+  if options ~= nil and type(options) ~= "table" then
+    raise("fs.watch: argument #2 must be a table or a function, got %s", describe(options))
+  end
+  if fn ~= nil and type(fn) ~= "function" then
+    raise("fs.watch: argument #3 must be a function, got %s", describe(fn))
+  end
   local all = { path = path, callback = fn }
   for name, value in pairs(options or {}) do
     if all[name] ~= nil or name == "callback" then raise("fs.watch: unknown field '%s': it is an argument", name) end
@@ -340,7 +364,8 @@ function Watcher:__gc() pcall(instance.leave, self) end
 function Watcher:is_valid() return self_of(self, "is_valid")._valid end
 function Watcher:name() return self_of(self, "name")._port:name() end
 function Watcher:__tostring()
-  return format("watcher of %q%s (%s%s)", self._path, self._recursive and " and all below" or "", self._valid and "" or "invalid, ", self._made_at)
+  return format("watcher of %q%s (%s%s)", self._path, self._recursive and " and all below" or "",
+    self._valid and "" or "invalid, ", self._made_at)
 end
 
 return fs

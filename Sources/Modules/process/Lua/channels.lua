@@ -36,7 +36,9 @@ function channels.open(options, field, default, spare, ours)
   -- The stream has buffered these bytes already, so no program can get them from its descriptor.
   local ahead = reads and internals.kind(value) == "stream" and value:buffered() or 0
   if ahead > 0 then
-    return nil, format("EINVAL: the stream that is to be the input has read %d bytes ahead, which the program would not get: read them before", ahead), "EINVAL"
+    local text = "EINVAL: the stream that is to be the input has read %d bytes ahead, which the program would not get: "
+      .. "read them before"
+    return nil, format(text, ahead), "EINVAL"
   end
   return channels.descriptor_of(value)
 end

@@ -9,7 +9,8 @@ local signals = require "runloop.process.signals"
 
 local process = {}
 local raise, wrong = misuse.raise, programs.wrong
-local type, pairs, ipairs, setmetatable, pcall, error = type, pairs, ipairs, setmetatable, pcall, error
+local type, pairs, ipairs = type, pairs, ipairs
+local setmetatable, pcall, error = setmetatable, pcall, error
 local concat = table.concat
 
 -- A program that has ended may leave others that hold its output open. This is how long, in seconds, we wait for them.
@@ -26,7 +27,7 @@ function process.start(options)
   return programs.start("process.start", options, words, { "inherit", "inherit", "inherit" })
 end
 
--- To their end ----------------------------------------------------------------------------------------------------------
+-- To their end --------------------------------------------------------------------------------------------------------
 
 -- Reads a stream to its end, and keeps the first `max` bytes.
 local function collect(stream, max, result, field)
@@ -45,10 +46,15 @@ end
 
 local function run(what, options, words)
   local input = options.input
-  local given = type(input) == "string" and not (input == "pipe" or input == "inherit" or input == "null") and input or nil
+  local is_mode = input == "pipe" or input == "inherit" or input == "null"
+  local given = type(input) == "string" and not is_mode and input or nil
   local fields = {}
   for name, value in pairs(options) do fields[name] = value end
-  if given then fields.input = "pipe" elseif input == "pipe" then wrong(what, "input: nobody could write to its pipe; give the text itself, or use process.start") end
+  if given then
+    fields.input = "pipe"
+  elseif input == "pipe" then
+    wrong(what, "input: nobody could write to its pipe; give the text itself, or use process.start")
+  end
   local max = options.max_output or MAX_OUTPUT
   local self, message, code = programs.start(what, fields, words, { "null", "pipe", "pipe" })
   if not self then return nil, message, code end
@@ -113,15 +119,19 @@ function process.shell(text, options)
   misuse.optional(options, "table", "process.shell", 2)
   local all = { "/bin/sh", "-c", text }
   for name, value in pairs(options or {}) do
-    if type(name) ~= "string" then raise("process.shell: argument #2 takes options only; words belong into the text") end
+    if type(name) ~= "string" then
+      raise("process.shell: argument #2 takes options only; words belong into the text")
+    end
     all[name] = value
   end
   local words = programs.check("process.shell", all, RUN)
-  if not all.name then all.name, all.recorded = programs.words_of { text }, not native.records_arguments() and words[1] or nil end
+  if not all.name then
+    all.name, all.recorded = programs.words_of { text }, not native.records_arguments() and words[1] or nil
+  end
   return run("process.shell", all, words)
 end
 
--- This process ----------------------------------------------------------------------------------------------------------
+-- This process --------------------------------------------------------------------------------------------------------
 
 process.environment, process.id, process.directory = native.environment, native.id, native.directory
 function process.set_directory(path)
@@ -129,6 +139,8 @@ function process.set_directory(path)
   return native.set_directory(path)
 end
 
-for _, name in ipairs { "signal", "on_signal", "wait_signal", "notify", "watchdog" } do process[name] = signals[name] end
+for _, name in ipairs { "signal", "on_signal", "wait_signal", "notify", "watchdog" } do
+  process[name] = signals[name]
+end
 
 return process

@@ -19,18 +19,23 @@ local NUMBERS, signal_number, signal_name = signals.numbers, signals.number, sig
 local STOP_GRACE = 2
 local STANDARD = { "input", "output", "errors" }
 
--- Options ---------------------------------------------------------------------------------------------------------------
+-- Options -------------------------------------------------------------------------------------------------------------
 
-programs.options = { environment = "table", clean_environment = "boolean", directory = "string", terminal = "table", detached = "boolean",
-  dies_with_host = "boolean", foreground = "boolean", name = "string", on_exit = "function", on_output = "function", on_errors = "function",
-  input = "any", output = "any", errors = "any", modes = { "string", "table" } }
+programs.options = {
+  environment = "table", clean_environment = "boolean", directory = "string", terminal = "table",
+  detached = "boolean", dies_with_host = "boolean", foreground = "boolean", name = "string",
+  on_exit = "function", on_output = "function", on_errors = "function",
+  input = "any", output = "any", errors = "any", modes = { "string", "table" },
+}
 
 local function wrong(what, text, ...) raise(what .. ": " .. format(text, ...)) end
 programs.wrong = wrong
 
 --- Checks and returns the words of a command: the array part of a table whose other fields must be known options.
 function programs.check(what, options, known)
-  if type(options) ~= "table" then wrong(what, "argument #1 must be a table such as { \"ls\", \"-l\" }, got %s", describe(options)) end
+  if type(options) ~= "table" then
+    wrong(what, "argument #1 must be a table such as { \"ls\", \"-l\" }, got %s", describe(options))
+  end
   local named = {}
   for field, value in pairs(options) do if type(field) == "string" then named[field] = value end end
   misuse.fields(named, known, what)
@@ -69,7 +74,9 @@ local function environment(what, options)
     all.RLHOST_SEED = tostring(programs.seed_of(seed, started))
   end
   for name, value in pairs(changes or {}) do
-    if type(name) ~= "string" or name == "" or find(name, "[=%z]") then wrong(what, "environment: '%s' is no name of a variable", tostring(name)) end
+    if type(name) ~= "string" or name == "" or find(name, "[=%z]") then
+      wrong(what, "environment: '%s' is no name of a variable", tostring(name))
+    end
     if value == false then
       all[name] = nil
     elseif type(value) == "string" or type(value) == "number" then
@@ -86,7 +93,7 @@ local function environment(what, options)
   return list
 end
 
--- Programs --------------------------------------------------------------------------------------------------------------
+-- Programs ------------------------------------------------------------------------------------------------------------
 
 -- `__item` is the object that `loop:add` uses.
 local Program = misuse.class("runloop.process.Program", { __name = "program", __stays = true, __item = "_port" })
@@ -151,9 +158,12 @@ local function watch(self, options, check)
     local loop, modes = rl.current(), {}
     for _, mode in ipairs(loop:modes()) do if loop:contains(port, mode) then modes[#modes + 1] = mode end end
     local timer
-    timer = rl.timer { interval = 0.1, delay = 0.1, modes = modes, keeps_alive = false, name = "end of " .. self._recorded, callback = function()
-      if not port:is_valid() or check() then timer:invalidate() end
-    end }
+    timer = rl.timer {
+      interval = 0.1, delay = 0.1, modes = modes, keeps_alive = false, name = "end of " .. self._recorded,
+      callback = function()
+        if not port:is_valid() or check() then timer:invalidate() end
+      end,
+    }
   end
   return rl.fd_port(options)
 end
@@ -234,7 +244,9 @@ function programs.start(what, options, words, defaults)
   local terminal, fds, path, slave = options.terminal, {}, nil, nil
   local on_output, on_errors = options.on_output, options.on_errors
   for field in pairs { output = on_output, errors = on_errors } do
-    if terminal and field == "errors" then wrong(what, "on_errors: all that a program writes in its terminal goes to on_output") end
+    if terminal and field == "errors" then
+      wrong(what, "on_errors: all that a program writes in its terminal goes to on_output")
+    end
     if options[field] ~= nil and options[field] ~= "pipe" then
       wrong(what, "on_%s: it is for what comes through a pipe, not for %s = %s", field, field, describe(options[field]))
     end
@@ -258,8 +270,12 @@ function programs.start(what, options, words, defaults)
   end
   if terminal then
     for field, value in pairs(terminal) do
-      if field ~= "rows" and field ~= "columns" then wrong(what, "terminal: unknown field '%s' (there are: columns, rows)", tostring(field)) end
-      if math.type(value) ~= "integer" or value < 1 or value > 65535 then wrong(what, "terminal: %s must be an integer from 1 to 65535, got %s", field, tostring(value)) end
+      if field ~= "rows" and field ~= "columns" then
+        wrong(what, "terminal: unknown field '%s' (there are: columns, rows)", tostring(field))
+      end
+      if math.type(value) ~= "integer" or value < 1 or value > 65535 then
+        wrong(what, "terminal: %s must be an integer from 1 to 65535, got %s", field, tostring(value))
+      end
     end
     local master, name, other = native.terminal(terminal.rows or 24, terminal.columns or 80)
     if not master then return give_up(name, other) end
@@ -287,8 +303,8 @@ function programs.start(what, options, words, defaults)
     ours.slave = nil
   end
   local recorded = recorded_name(options, words)
-  local pid, pidfd, code = native.start(words, list, options.directory, fds[1], fds[2], fds[3], path, options.detached or false,
-    options.dies_with_host or false, lent, recorded)
+  local pid, pidfd, code = native.start(words, list, options.directory, fds[1], fds[2], fds[3], path,
+    options.detached or false, options.dies_with_host or false, lent, recorded)
   if not pid then
     if slave_port then slave_port:invalidate() end
     return give_up(pidfd, code)
@@ -298,9 +314,13 @@ function programs.start(what, options, words, defaults)
   for _, field in ipairs(STANDARD) do
     if internals.kind(options[field]) == "stream" then internals.share(options[field]) end
   end
-  local self = setmetatable({ _pid = pid, _made_at = misuse.made_at(), _changed = misuse.condition(what == "process.run" and what or "program:wait"), _name = options.name or programs.words_of(words), _recorded = recorded, _on_exit = options.on_exit,
-    _on_output = on_output, _on_errors = on_errors, _told = {}, _detached = options.detached, _terminal = terminal and true,
-    _slave = slave_port, _lent = lent and true }, Program)
+  local self = setmetatable({
+    _pid = pid, _made_at = misuse.made_at(),
+    _changed = misuse.condition(what == "process.run" and what or "program:wait"),
+    _name = options.name or programs.words_of(words), _recorded = recorded,
+    _on_exit = options.on_exit, _on_output = on_output, _on_errors = on_errors, _told = {},
+    _detached = options.detached, _terminal = terminal and true, _slave = slave_port, _lent = lent and true,
+  }, Program)
   local message
   self._port, message, code = watch(self, { fd = pidfd, owns = true, name = format("%s (%d)", recorded, pid) },
     function() ended(self) return self._is_over end)
@@ -335,7 +355,8 @@ function Program:wait(timeout)
   local limit = timeout and rl.now() + timeout
   -- As every wait, this also ends in the mode in which it begins, whatever the program's own modes are.
   local ear <close> = not is_heard(self) and not programs.has_ended(self)
-    and watch(self, { fd = self._port:fd(), modes = { "common", rl.current():mode() } }, function() return programs.has_ended(self) end) or nil
+    and watch(self, { fd = self._port:fd(), modes = { "common", rl.current():mode() } },
+      function() return programs.has_ended(self) end) or nil
   while not self._how do
     local left = limit and math.max(0, limit - rl.now())
     local woken, reason = self._changed:wait(left)
@@ -351,7 +372,9 @@ function Program:name() return self._name end
 -- Sends a signal to the program's whole group. Once we have waited for the program, its process number may be reused;
 -- the signal then goes only to the rest of its group. The number stays reserved as long as the group has members.
 local function send(self, number)
-  if self._how and not native.has_group(self._pid) then return nil, "ESRCH: it has ended (" .. self._name .. ")", "ESRCH" end
+  if self._how and not native.has_group(self._pid) then
+    return nil, "ESRCH: it has ended (" .. self._name .. ")", "ESRCH"
+  end
   return native.signal(-self._pid, number)
 end
 
@@ -382,10 +405,13 @@ end
 function Program:resize(rows, columns)
   for index, value in ipairs { rows or false, columns or false } do
     if math.type(value) ~= "integer" or value < 1 or value > 65535 then
-      raise("program:resize: argument #%d must be an integer from 1 to 65535, got %s", index, value and tostring(value) or "nothing")
+      raise("program:resize: argument #%d must be an integer from 1 to 65535, got %s",
+        index, value and tostring(value) or "nothing")
     end
   end
-  if not self._terminal then raise("program:resize: it has no terminal; start it with terminal = { rows =, columns = }") end
+  if not self._terminal then
+    raise("program:resize: it has no terminal; start it with terminal = { rows =, columns = }")
+  end
   return native.resize(self.input:fd(), rows, columns)
 end
 

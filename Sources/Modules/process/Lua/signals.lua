@@ -10,7 +10,7 @@ local raise, describe = misuse.raise, misuse.describe
 local type, pairs, tostring, tonumber = type, pairs, tostring, tonumber
 local find, match, upper = string.find, string.match, string.upper
 
--- Signals ---------------------------------------------------------------------------------------------------------------
+-- Signals -------------------------------------------------------------------------------------------------------------
 
 local NUMBERS, NAMES = native.signals(), {}
 for name, number in pairs(NUMBERS) do if not NAMES[number] or #name < #NAMES[number] then NAMES[number] = name end end
@@ -23,14 +23,18 @@ local function signal_number(what, value, index)
     local name = upper(value):gsub("^SIG", "")
     if NUMBERS[name] then return NUMBERS[name] end
     local real, down = match(name, "^RTMIN%+(%d+)$"), match(name, "^RTMAX%-(%d+)$")
-    local number = name == "RTMIN" and 34 or name == "RTMAX" and 64 or real and 34 + tonumber(real) or down and 64 - tonumber(down)
+    local number = name == "RTMIN" and 34 or name == "RTMAX" and 64
+      or real and 34 + tonumber(real) or down and 64 - tonumber(down)
     if number and number >= 34 and number <= 64 then return number end
   end
   raise("%s: argument #%d must be the name of a signal such as \"TERM\", got %s", what, index, describe(value))
 end
-local function signal_name(number) return NAMES[number] or number == 34 and "RTMIN" or number > 34 and "RTMIN+" .. number - 34 or tostring(number) end
 
--- Signals as events ------------------------------------------------------------------------------------------------------
+local function signal_name(number)
+  return NAMES[number] or number == 34 and "RTMIN" or number > 34 and "RTMIN+" .. number - 34 or tostring(number)
+end
+
+-- Signals as events ---------------------------------------------------------------------------------------------------
 
 -- When a handler of these returns, the faulting instruction runs again, and would fault forever.
 local FAULTS = { [NUMBERS.SEGV] = true, [NUMBERS.BUS] = true, [NUMBERS.ILL] = true, [NUMBERS.FPE] = true }
@@ -41,7 +45,10 @@ local function make_signal(what, name, callback, order)
   if name == "KILL" or name == "STOP" or number == 9 or number == 19 then
     raise("%s: nobody can catch %s", what, signal_name(number))
   end
-  if FAULTS[number] then raise("%s: %s is a fault of the program's own, which would repeat: it cannot be an event", what, signal_name(number)) end
+  if FAULTS[number] then
+    raise("%s: %s is a fault of the program's own, which would repeat: it cannot be an event",
+      what, signal_name(number))
+  end
   return native.signal_port { number = number, signal = signal_name(number), callback = callback, order = order }
 end
 
@@ -72,13 +79,17 @@ function process.wait_signal(name, timeout)
   return true
 end
 
--- The service manager -----------------------------------------------------------------------------------------------------
+-- The service manager -------------------------------------------------------------------------------------------------
 
 -- Sends "ready", "stopping", "reloading", or any text of sd_notify(3). Returns false if no service manager has started
 -- us.
 function process.notify(state)
   misuse.argument(state, "string", "process.notify", 1)
-  local known = { ready = "READY=1", stopping = "STOPPING=1", reloading = "RELOADING=1\nMONOTONIC_USEC=" .. native.monotonic() }
+  local known = {
+    ready = "READY=1",
+    stopping = "STOPPING=1",
+    reloading = "RELOADING=1\nMONOTONIC_USEC=" .. native.monotonic(),
+  }
   return native.notify(known[state] or find(state, "=", 1, true) and state or "STATUS=" .. state)
 end
 

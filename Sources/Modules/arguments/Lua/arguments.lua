@@ -4,7 +4,8 @@
 local misuse = require "runloop.misuse"
 
 local arguments = {}
-local format, rep, match, gmatch, sub, find = string.format, string.rep, string.match, string.gmatch, string.sub, string.find
+local format, rep, sub, find = string.format, string.rep, string.sub, string.find
+local match, gmatch = string.match, string.gmatch
 local concat, sort = table.concat, table.sort
 
 -- Reads a finite number.
@@ -32,12 +33,15 @@ local TYPES = {
     number = finite(number)
     -- Integers would wrap around to negative numbers.
     local is_too_large = number and scale and number > math.maxinteger // scale
-    return number and scale and not is_too_large and math.tointeger(number * scale // 1) or nil, "a size such as 65536, 64k or 2M"
+    local bytes = number and scale and not is_too_large and math.tointeger(number * scale // 1) or nil
+    return bytes, "a size such as 65536, 64k or 2M"
   end,
 }
 
-local FIELDS = { value = "string", type = "string", default = true, help = "string", many = "boolean", count = "boolean", choices = "table",
-  required = "boolean", optional = "boolean", name = "string", hidden = "boolean" }
+local FIELDS = {
+  value = "string", type = "string", default = true, help = "string", many = "boolean", count = "boolean",
+  choices = "table", required = "boolean", optional = "boolean", name = "string", hidden = "boolean",
+}
 local OF_ALL = { name = "string", description = "string", epilogue = "string", version = "string", usage = "string" }
 
 -- The name of the function that was called. Errors about a wrong table begin with it.
@@ -65,7 +69,9 @@ local function understand(spec, what)
   local all = { spec = spec, flags = {}, options = {}, positionals = {}, keys = {} }
   for index, entry in ipairs(spec) do
     local what = "entry " .. index
-    if type(entry) ~= "table" or type(entry[1]) ~= "string" then wrong("%s must be a table such as { \"-p --port\", … }", what) end
+    if type(entry) ~= "table" or type(entry[1]) ~= "string" then
+      wrong("%s must be a table such as { \"-p --port\", … }", what)
+    end
     what = format("'%s'", entry[1])
     check_fields(entry, FIELDS, what)
     local kind = entry.type or "string"
@@ -95,7 +101,9 @@ local function understand(spec, what)
     else
       item.key, item.label = entry.name or entry[1], entry[1]
       local before = all.positionals[#all.positionals]
-      if before and before.many then wrong("%s: nothing can follow '%s', which takes all the rest", what, before.label) end
+      if before and before.many then
+        wrong("%s: nothing can follow '%s', which takes all the rest", what, before.label)
+      end
       if before and before.entry.optional and not (entry.optional or entry.many or entry.default ~= nil) then
         wrong("%s cannot be required behind '%s', which is not", what, before.label)
       end
@@ -134,14 +142,17 @@ local function usage(all)
   for _, item in ipairs(all.positionals) do
     local text = item.label:upper() .. (item.many and "…" or "")
     local entry = item.entry
-    parts[#parts + 1] = (entry.optional or entry.default ~= nil or item.many and not entry.required) and "[" .. text .. "]" or text
+    local can_lack = entry.optional or entry.default ~= nil or item.many and not entry.required
+    parts[#parts + 1] = can_lack and "[" .. text .. "]" or text
   end
   return concat(parts, " ")
 end
 
 local function with_default(item)
   local help, default = item.help, item.entry.default
-  if item.entry.choices then help = help .. (help == "" and "" or "; ") .. "one of: " .. concat(item.entry.choices, ", ") end
+  if item.entry.choices then
+    help = help .. (help == "" and "" or "; ") .. "one of: " .. concat(item.entry.choices, ", ")
+  end
   if default ~= nil and default ~= false then help = help .. format(" (%s)", tostring(default)) end
   return help
 end
@@ -156,20 +167,32 @@ local function help(all, width)
     lines[#lines + 1] = "\n" .. title
     for _, row in ipairs(rows) do
       local label = "  " .. row[1]
-      if #row[1] > margin then label = label .. "\n" .. rep(" ", margin + 4) else label = label .. rep(" ", margin + 4 - #label) end
+      if #row[1] > margin then
+        label = label .. "\n" .. rep(" ", margin + 4)
+      else
+        label = label .. rep(" ", margin + 4 - #label)
+      end
       lines[#lines + 1] = label .. wrap(row[2], margin + 4, width)
     end
   end
   local positionals, options = {}, {}
-  for _, item in ipairs(all.positionals) do positionals[#positionals + 1] = { item.label:upper(), with_default(item) } end
+  for _, item in ipairs(all.positionals) do
+    positionals[#positionals + 1] = { item.label:upper(), with_default(item) }
+  end
   for _, item in ipairs(all.options) do
     if not item.entry.hidden then
-      local label = (sub(item.label, 1, 2) == "--" and "    " or "") .. item.label .. (item.takes and " " .. item.takes or "")
-      options[#options + 1] = { label, with_default(item) .. (item.many and (item.help == "" and "" or "; ") .. "may be given more than once" or "") }
+      local indent = sub(item.label, 1, 2) == "--" and "    " or ""
+      local label = indent .. item.label .. (item.takes and " " .. item.takes or "")
+      local many = item.many and (item.help == "" and "" or "; ") .. "may be given more than once" or ""
+      options[#options + 1] = { label, with_default(item) .. many }
     end
   end
-  if not all.flags["--help"] then options[#options + 1] = { all.flags["-h"] and "    --help" or "-h, --help", "shows this" } end
-  if spec.version and not all.flags["--version"] then options[#options + 1] = { "    --version", "shows the version" } end
+  if not all.flags["--help"] then
+    options[#options + 1] = { all.flags["-h"] and "    --help" or "-h, --help", "shows this" }
+  end
+  if spec.version and not all.flags["--version"] then
+    options[#options + 1] = { "    --version", "shows the version" }
+  end
   section("arguments:", positionals)
   section("options:", options)
   if spec.epilogue then lines[#lines + 1] = "\n" .. wrap(spec.epilogue, 0, width) end
@@ -226,7 +249,11 @@ local function read(all, list)
       else
         local positive = match(name, "^%-%-no%-(.+)$")
         local negated = positive and all.flags["--" .. positive]
-        if negated and not negated.takes and not negated.entry.count then values[negated.key] = false else unknown(name) end
+        if negated and not negated.takes and not negated.entry.count then
+          values[negated.key] = false
+        else
+          unknown(name)
+        end
       end
     elseif find(word, "^%-[^%d.]") or find(word, "^%-[%d.]") and all.flags[sub(word, 1, 2)] then
       -- A word holds one or several letters. The last one may have a value, in the same word or in the next.
@@ -271,7 +298,13 @@ local function read(all, list)
     if values[key] == nil then
       local default = item.entry.default
       if default == nil then
-        if item.many then default = {} elseif item.entry.count then default = 0 elseif item.names[1] and not item.takes then default = false end
+        if item.many then
+          default = {}
+        elseif item.entry.count then
+          default = 0
+        elseif item.names[1] and not item.takes then
+          default = false
+        end
       end
       values[key] = default
     end

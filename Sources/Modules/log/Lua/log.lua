@@ -5,8 +5,10 @@ local misuse = require "runloop.misuse"
 
 local log = {}
 local raise, describe = misuse.raise, misuse.describe
-local type, pairs, tostring, setmetatable, getmetatable, pcall = type, pairs, tostring, setmetatable, getmetatable, pcall
-local format, gsub, find, concat, sort, lower = string.format, string.gsub, string.find, table.concat, table.sort, string.lower
+local type, pairs, tostring = type, pairs, tostring
+local setmetatable, getmetatable, pcall = setmetatable, getmetatable, pcall
+local format, gsub, find, lower = string.format, string.gsub, string.find, string.lower
+local concat, sort = table.concat, table.sort
 local date, require = os.date, require
 
 local LEVELS = { debug = 1, info = 2, warning = 3, error = 4, off = 5 }
@@ -73,7 +75,8 @@ local function compose(self, level, message, fields)
   local sink, parts = self._sink, {}
   local now = native.wall_clock()
   if sink.format == "json" then
-    parts[1] = '{"time":' .. json_value(date("!%Y-%m-%dT%H:%M:%S", now // 1 | 0) .. format(".%03dZ", (now % 1 * 1000) // 1 | 0))
+    parts[1] = '{"time":'
+      .. json_value(date("!%Y-%m-%dT%H:%M:%S", now // 1 | 0) .. format(".%03dZ", (now % 1 * 1000) // 1 | 0))
     parts[2] = '"level":' .. json_value(level)
     if self._name then parts[3] = '"logger":' .. json_value(self._name) end
     parts[#parts + 1] = '"message":' .. json_value(message)
@@ -87,7 +90,8 @@ local function compose(self, level, message, fields)
   else
     local name = format("%-7s", level)
     if sink.color then name = "\27[" .. COLORS[level] .. "m" .. name .. "\27[0m" end
-    local stamp = sink.time == false and "" or date("%Y-%m-%d %H:%M:%S", now // 1 | 0) .. format(".%03d ", (now % 1 * 1000) // 1 | 0)
+    local stamp = sink.time == false and ""
+      or date("%Y-%m-%d %H:%M:%S", now // 1 | 0) .. format(".%03d ", (now % 1 * 1000) // 1 | 0)
     parts[1] = stamp .. name .. " " .. (self._name and plain(self._name) .. ": " or "") .. plain(message)
   end
   each_field(self, fields, function(name, value) parts[#parts + 1] = plain(name) .. "=" .. shown(value) end)
@@ -116,8 +120,12 @@ end
 
 -- Returns a logger with more fields that writes to the same sink.
 function Logger:with(fields, name)
-  if type(fields) ~= "table" then raise("logger:with: argument #1 must be a table of fields, got %s", describe(fields)) end
-  if name ~= nil and type(name) ~= "string" then raise("logger:with: argument #2 must be a string, got %s", describe(name)) end
+  if type(fields) ~= "table" then
+    raise("logger:with: argument #1 must be a table of fields, got %s", describe(fields))
+  end
+  if name ~= nil and type(name) ~= "string" then
+    raise("logger:with: argument #2 must be a string, got %s", describe(name))
+  end
   local all = {}
   for key, value in pairs(self._fields or {}) do all[key] = value end
   for key, value in pairs(fields) do all[key] = value end
@@ -167,7 +175,8 @@ local function level_from_environment()
   local level = os.getenv "RLHOST_LOG"
   if level and not LEVELS[lower(level)] and not has_warned then
     has_warned = true
-    native.write(2, format("%s: RLHOST_LOG must be debug, info, warning, error or off, got %q; it is taken for info\n", log.program(), level))
+    native.write(2, format("%s: RLHOST_LOG must be debug, info, warning, error or off, got %q; it is taken for info\n",
+      log.program(), level))
   end
   return level and LEVELS[lower(level)] or LEVELS.info
 end
@@ -207,7 +216,9 @@ function log.set_level(level) own():set_level(level) end
 function log.is_on(level) return own():is_on(level) end
 -- Replaces the program's default logger.
 function log.set_default(logger)
-  if getmetatable(logger) ~= Logger then raise("log.set_default: argument #1 must be a logger, got %s", describe(logger)) end
+  if getmetatable(logger) ~= Logger then
+    raise("log.set_default: argument #1 must be a logger, got %s", describe(logger))
+  end
   default = logger
 end
 

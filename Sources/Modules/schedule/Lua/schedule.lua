@@ -8,20 +8,34 @@ local raise, describe = misuse.raise, misuse.describe
 local format, match, gmatch, lower = string.format, string.match, string.gmatch, string.lower
 local time, date, tointeger = os.time, os.date, math.tointeger
 
-local MONTHS = { jan = 1, feb = 2, mar = 3, apr = 4, may = 5, jun = 6, jul = 7, aug = 8, sep = 9, oct = 10, nov = 11, dec = 12 }
+local MONTHS = {
+  jan = 1, feb = 2, mar = 3, apr = 4, may = 5, jun = 6,
+  jul = 7, aug = 8, sep = 9, oct = 10, nov = 11, dec = 12,
+}
 local DAYS = { sun = 0, mon = 1, tue = 2, wed = 3, thu = 4, fri = 5, sat = 6 }
 local FIELDS = {
-  { "minute", 0, 59 }, { "hour", 0, 23 }, { "day of the month", 1, 31 }, { "month", 1, 12, MONTHS }, { "day of the week", 0, 7, DAYS },
+  { "minute", 0, 59 },
+  { "hour", 0, 23 },
+  { "day of the month", 1, 31 },
+  { "month", 1, 12, MONTHS },
+  { "day of the week", 0, 7, DAYS },
 }
-local SHORT = { ["@yearly"] = "0 0 1 1 *", ["@annually"] = "0 0 1 1 *", ["@monthly"] = "0 0 1 * *", ["@weekly"] = "0 0 * * 0", ["@daily"] = "0 0 * * *",
-  ["@midnight"] = "0 0 * * *", ["@hourly"] = "0 * * * *" }
+local SHORT = {
+  ["@yearly"] = "0 0 1 1 *",
+  ["@annually"] = "0 0 1 1 *",
+  ["@monthly"] = "0 0 1 * *",
+  ["@weekly"] = "0 0 * * 0",
+  ["@daily"] = "0 0 * * *",
+  ["@midnight"] = "0 0 * * *",
+  ["@hourly"] = "0 * * * *",
+}
 -- Seconds by which a call may be late before it counts as missed: the clock was set, or the machine slept.
 local GRACE = 60
 -- Seconds between two looks at the clock if the system cannot report that it was set.
 local LOOK = 1
 local DAY = 86400
 
--- Times -----------------------------------------------------------------------------------------------------------------
+-- Times ---------------------------------------------------------------------------------------------------------------
 
 -- Reads "*/15", "1-5", "mon,wed" or "8-18/2" as a set of numbers. Returns nil and the mistake otherwise.
 local function field(text, description)
@@ -64,7 +78,8 @@ local function parse(expression)
   local words = {}
   for word in gmatch(SHORT[lower(expression)] or expression, "%S+") do words[#words + 1] = word end
   if #words ~= 5 then
-    return nil, format("'%s' has %d fields instead of 5: minute, hour, day of the month, month, day of the week", expression, #words)
+    return nil, format("'%s' has %d fields instead of 5: minute, hour, day of the month, month, day of the week",
+      expression, #words)
   end
   local sets, any = {}, {}
   for index, description in ipairs(FIELDS) do
@@ -90,16 +105,25 @@ local function day_matches(plan, at)
 end
 
 -- The calendar: local time, or UTC.
-local LOCAL = { split = function(t) return date("*t", t) end,
-  join = function(year, month, day, hour, minute) return time { year = year, month = month, day = day, hour = hour, min = minute, sec = 0 } end }
+local LOCAL = {
+  split = function(t) return date("*t", t) end,
+  join = function(year, month, day, hour, minute)
+    return time { year = year, month = month, day = day, hour = hour, min = minute, sec = 0 }
+  end,
+}
+
 local function days_from_1970(year, month, day)
   if month <= 2 then year = year - 1 end
   local era, of_era = year // 400, year % 400
   local of_year = (153 * (month + (month > 2 and -3 or 9)) + 2) // 5 + day - 1
   return era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468
 end
-local UTC = { split = function(t) return date("!*t", t) end,
-  join = function(year, month, day, hour, minute) return days_from_1970(year, month, day) * DAY + hour * 3600 + minute * 60 end }
+local UTC = {
+  split = function(t) return date("!*t", t) end,
+  join = function(year, month, day, hour, minute)
+    return days_from_1970(year, month, day) * DAY + hour * 3600 + minute * 60
+  end,
+}
 
 -- Returns the moment of a day at which the clock shows a time: the first one if it shows it twice. If the clock is put
 -- forward over that time, returns the first moment after the gap.
@@ -118,8 +142,9 @@ local function moment(calendar, year, month, day, hour, minute)
   while high - low > 1 do
     local middle = (low + high) // 2
     local at = calendar.split(middle)
-    local is_behind = at.year ~= year and at.year > year or at.year == year and (at.month > month or at.month == month and
-      (at.day > day or at.day == day and at.hour * 60 + at.min >= wanted))
+    local is_behind = at.year ~= year and at.year > year
+      or at.year == year and (at.month > month
+        or at.month == month and (at.day > day or at.day == day and at.hour * 60 + at.min >= wanted))
     if is_behind then high = middle else low = middle end
   end
   return high
@@ -157,11 +182,13 @@ local function next_time(plan, after, calendar)
   return nil
 end
 
--- Jobs ------------------------------------------------------------------------------------------------------------------
+-- Jobs ----------------------------------------------------------------------------------------------------------------
 
 local Job = misuse.class("runloop.schedule.Job", { __name = "job", __stays = true })
 
-local function stamp(job, t) return date(job._calendar == UTC and "!%Y-%m-%d %H:%M:%S UTC" or "%Y-%m-%d %H:%M:%S", t) end
+local function stamp(job, t)
+  return date(job._calendar == UTC and "!%Y-%m-%d %H:%M:%S UTC" or "%Y-%m-%d %H:%M:%S", t)
+end
 
 local arm
 
@@ -180,7 +207,9 @@ local function run(job)
       table.remove(job._queue, 1)
     end
     -- An error leaves this function, and is reported as an error of any callback. The job continues.
-    local guard <close> = setmetatable({}, { __close = function(_, failure) if failure then job._running = false end end })
+    local guard <close> = setmetatable({}, {
+      __close = function(_, failure) if failure then job._running = false end end,
+    })
     job._fn(job, moment)
   end
   job._running = false
@@ -228,11 +257,14 @@ function arm(job, after)
     job._valid = false
     return
   end
-  job._timer = rl.at(job._next, function() due(job) end, { name = job._name, modes = job._modes, keeps_alive = job._keeps_alive,
+  job._timer = rl.at(job._next, function() due(job) end, {
+    name = job._name, modes = job._modes, keeps_alive = job._keeps_alive,
     -- If the clock is put back, the next moment may come sooner.
-    when_set = true })
+    when_set = true,
+  })
   -- No descriptor is free for the event that the wall clock was set. Until one is, the clock is read every second.
-    or rl.timer { delay = LOOK, name = job._name, modes = job._modes, keeps_alive = job._keeps_alive, callback = function() due(job) end }
+    or rl.timer { delay = LOOK, name = job._name, modes = job._modes, keeps_alive = job._keeps_alive,
+      callback = function() due(job) end }
 end
 
 function Job:invalidate()
@@ -251,7 +283,9 @@ function Job:__tostring()
 end
 misuse.methods(Job, "job")
 
-local OPTIONS = { missed = "string", name = "string", utc = "boolean", modes = { "string", "table" }, keeps_alive = "boolean" }
+local OPTIONS = {
+  missed = "string", name = "string", utc = "boolean", modes = { "string", "table" }, keeps_alive = "boolean",
+}
 local POLICIES = { skip = true, once = true, all = true }
 
 local function make(what, text, expression, fn, options)
@@ -261,8 +295,11 @@ local function make(what, text, expression, fn, options)
   if not POLICIES[missed] then raise("%s: missed must be \"skip\", \"once\" or \"all\", got '%s'", what, missed) end
   local plan, message = parse(expression)
   if not plan then raise("%s: %s", what, message) end
-  local job = setmetatable({ _plan = plan, _fn = fn, _text = text, _missed = missed, _queue = {}, _name = options.name or text,
-    _modes = misuse.modes(options.modes, what), _keeps_alive = options.keeps_alive, _calendar = options.utc and UTC or LOCAL, _valid = true }, Job)
+  local job = setmetatable({
+    _plan = plan, _fn = fn, _text = text, _missed = missed, _queue = {}, _name = options.name or text,
+    _modes = misuse.modes(options.modes, what), _keeps_alive = options.keeps_alive,
+    _calendar = options.utc and UTC or LOCAL, _valid = true,
+  }, Job)
   arm(job, rl.time())
   if not job._valid then raise("%s: '%s' never comes: there is no such day", what, expression) end
   return job
@@ -284,8 +321,12 @@ end
 
 function schedule.next_time(expression, after, options)
   misuse.argument(expression, "string", "schedule.next_time", 1)
-  if after ~= nil and type(after) ~= "number" then raise("schedule.next_time: argument #2 must be a number, got %s", describe(after)) end
-  if after and not (after > -1e12 and after < 1e12) then raise("schedule.next_time: argument #2 is no time: " .. after) end
+  if after ~= nil and type(after) ~= "number" then
+    raise("schedule.next_time: argument #2 must be a number, got %s", describe(after))
+  end
+  if after and not (after > -1e12 and after < 1e12) then
+    raise("schedule.next_time: argument #2 is no time: " .. after)
+  end
   local plan, message = parse(expression)
   if not plan then raise("schedule.next_time: " .. message) end
   return next_time(plan, after or rl.time(), type(options) == "table" and options.utc and UTC or LOCAL)

@@ -6,8 +6,10 @@ local misuse = require "runloop.misuse"
 
 local terminal = {}
 local raise, describe = misuse.raise, misuse.describe
-local type, pairs, ipairs, tostring, setmetatable = type, pairs, ipairs, tostring, setmetatable
-local format, rep, concat, find, match, sub, gsub = string.format, string.rep, table.concat, string.find, string.match, string.sub, string.gsub
+local type, pairs, ipairs, tostring = type, pairs, ipairs, tostring
+local setmetatable, concat = setmetatable, table.concat
+local format, rep, sub = string.format, string.rep, string.sub
+local find, match, gsub = string.find, string.match, string.gsub
 local max, min, utf8_offset = math.max, math.min, utf8.offset
 
 -- Seconds that an Escape waits for the rest of a sequence before it counts as the key.
@@ -28,7 +30,9 @@ function terminal.open()
   local fd, message, code = native.open()
   -- A shortage of descriptors or memory passes; it does not mean that there is no terminal.
   if code == "EMFILE" or code == "ENFILE" or code == "ENOMEM" then return nil, message, code end
-  if not fd then return nil, "ENXIO: this process has no terminal" .. (code == "ENXIO" and "" or " (" .. message .. ")"), "ENXIO" end
+  if not fd then
+    return nil, "ENXIO: this process has no terminal" .. (code == "ENXIO" and "" or " (" .. message .. ")"), "ENXIO"
+  end
   return setmetatable({ _fd = fd, _undo = {}, _handlers = {} }, Terminal)
 end
 
@@ -39,7 +43,9 @@ function Terminal:write(...)
   self_of(self, "write")
   local parts = { ... }
   for index, part in ipairs(parts) do
-    if type(part) ~= "string" and type(part) ~= "number" then raise("terminal:write: argument #%d must be a string, got %s", index, describe(part)) end
+    if type(part) ~= "string" and type(part) ~= "number" then
+      raise("terminal:write: argument #%d must be a string, got %s", index, describe(part))
+    end
   end
   return native.write(self._fd, concat(parts))
 end
@@ -105,24 +111,31 @@ end
 
 local function raw_self_of(self, name)
   self_of(self, name)
-  if not self._raw or self._raw == 0 then raise("terminal:%s: make the terminal raw before, so that it is given back whatever happens", name) end
+  if not self._raw or self._raw == 0 then
+    raise("terminal:%s: make the terminal raw before, so that it is given back whatever happens", name)
+  end
   return self
 end
 function Terminal:alternate_screen() return switch(raw_self_of(self, "alternate_screen"), SCREEN_ON, SCREEN_OFF) end
 function Terminal:hide_cursor() return switch(raw_self_of(self, "hide_cursor"), CURSOR_OFF, CURSOR_ON) end
 function Terminal:move(row, column)
   for index, value in ipairs { row or false, column or false } do
-    if not math.tointeger(value) then raise("terminal:move: argument #%d must be an integer, got %s", index, describe(value or nil)) end
+    if not math.tointeger(value) then
+      raise("terminal:move: argument #%d must be an integer, got %s", index, describe(value or nil))
+    end
   end
   return self:write(format("\27[%d;%dH", row, column))
 end
 function Terminal:clear() return self:write "\27[H\27[2J" end
 
--- Keys ------------------------------------------------------------------------------------------------------------------
+-- Keys ----------------------------------------------------------------------------------------------------------------
 
 -- A key handler can be added to modes. If a mode has several, the newest gets the keys: a dialogue, for example, gets
 -- them before the code that opened it.
-local Handler = misuse.class("runloop.terminal.KeyHandler", { __name = "key handler", __stays = true, __item = "_port" })
+local Handler = misuse.class("runloop.terminal.KeyHandler", {
+  __name = "key handler", __stays = true, __item = "_port",
+})
+
 function Handler:invalidate()
   if not self._valid then return end
   self._valid = false
@@ -176,10 +189,13 @@ local function take_key(self)
     if keys[1] then return deliver(self, keys) end
   end
   if self._fd >= 0 and decoder:is_inside() and not self._escape then
-    self._escape = rl.timer { delay = ESCAPE, name = "escape", modes = { rl.current():mode() or "default", "common" }, callback = function()
-      self._escape = nil
-      deliver(self, decoder:flush())
-    end }
+    self._escape = rl.timer {
+      delay = ESCAPE, name = "escape", modes = { rl.current():mode() or "default", "common" },
+      callback = function()
+        self._escape = nil
+        deliver(self, decoder:flush())
+      end,
+    }
   end
 end
 
@@ -250,7 +266,7 @@ Terminal.__close = Terminal.close
 function Terminal:__tostring() return self._fd < 0 and "terminal (closed)" or "terminal" end
 misuse.methods(Terminal, "terminal")
 
--- Text ------------------------------------------------------------------------------------------------------------------
+-- Text ----------------------------------------------------------------------------------------------------------------
 
 function terminal.width(text)
   misuse.argument(text, "string", "terminal.width", 1)
@@ -259,15 +275,23 @@ end
 
 -- Returns how many colours are worth using: 0, 8, 256 or 16777216.
 function terminal.colors(fd)
-  if fd ~= nil and math.type(fd) ~= "integer" then raise("terminal.colors: argument #1 must be a descriptor, got %s", describe(fd)) end
+  if fd ~= nil and math.type(fd) ~= "integer" then
+    raise("terminal.colors: argument #1 must be a descriptor, got %s", describe(fd))
+  end
   local name, depth = os.getenv "TERM" or "", os.getenv "COLORTERM" or ""
-  if (os.getenv "NO_COLOR" or "") ~= "" or name == "dumb" or name == "" or not native.is_terminal(fd or 1) then return 0 end
+  local is_plain = (os.getenv "NO_COLOR" or "") ~= "" or name == "dumb" or name == ""
+  if is_plain or not native.is_terminal(fd or 1) then return 0 end
   if depth == "truecolor" or depth == "24bit" or find(name, "-direct", 1, true) then return 16777216 end
   return find(name, "256color", 1, true) and 256 or 8
 end
 
-local STYLES = { bold = 1, dim = 2, italic = 3, underline = 4, reverse = 7, black = 30, red = 31, green = 32, yellow = 33, blue = 34, magenta = 35, cyan = 36,
-  white = 37, bright_black = 90, bright_red = 91, bright_green = 92, bright_yellow = 93, bright_blue = 94, bright_magenta = 95, bright_cyan = 96, bright_white = 97 }
+local STYLES = {
+  bold = 1, dim = 2, italic = 3, underline = 4, reverse = 7,
+  black = 30, red = 31, green = 32, yellow = 33, blue = 34, magenta = 35, cyan = 36, white = 37,
+  bright_black = 90, bright_red = 91, bright_green = 92, bright_yellow = 93,
+  bright_blue = 94, bright_magenta = 95, bright_cyan = 96, bright_white = 97,
+}
+
 -- style("bold red", text): returns the text in colour if standard output shows colours, and plain otherwise.
 function terminal.style(styles, text)
   misuse.argument(styles, "string", "terminal.style", 1)
@@ -276,7 +300,8 @@ function terminal.style(styles, text)
     local background = match(word, "^on_(.+)$")
     local number = STYLES[background or word]
     if not number or background and number < 30 then
-      raise("terminal.style: unknown style '%s' (there are: bold, dim, italic, underline, reverse, colours such as red and bright_red, on_red)", word)
+      raise("terminal.style: unknown style '%s' (there are: bold, dim, italic, underline, reverse, "
+        .. "colours such as red and bright_red, on_red)", word)
     end
     numbers[#numbers + 1] = background and number + 10 or number
   end
@@ -285,7 +310,7 @@ function terminal.style(styles, text)
   return "\27[" .. concat(numbers, ";") .. "m" .. text .. "\27[0m"
 end
 
--- Progress --------------------------------------------------------------------------------------------------------------
+-- Progress ------------------------------------------------------------------------------------------------------------
 
 local Progress = misuse.class("runloop.terminal.Progress", { __name = "progress" })
 
@@ -336,21 +361,34 @@ local function one_line(text) return (gsub(text, "[\n\r\t\v\f]", " ")) end
 function terminal.progress(options)
   misuse.argument(options, "table", "terminal.progress", 1)
   for field, value in pairs(options) do
-    if field ~= "total" and field ~= "text" then raise("terminal.progress: unknown field '%s' (there are: text, total)", tostring(field)) end
-    if field == "total" and (type(value) ~= "number" or not (value >= 0)) then raise("terminal.progress: total must be a number, 0 or more, got %s", describe(value)) end
-    if field == "text" and type(value) ~= "string" then raise("terminal.progress: text must be a string, got %s", describe(value)) end
+    if field ~= "total" and field ~= "text" then
+      raise("terminal.progress: unknown field '%s' (there are: text, total)", tostring(field))
+    end
+    if field == "total" and (type(value) ~= "number" or not (value >= 0)) then
+      raise("terminal.progress: total must be a number, 0 or more, got %s", describe(value))
+    end
+    if field == "text" and type(value) ~= "string" then
+      raise("terminal.progress: text must be a string, got %s", describe(value))
+    end
   end
-  local self = setmetatable({ _total = options.total, _text = one_line(options.text or ""), _done = 0, _turn = 0, _began = rl.now(),
-    _shows = native.is_terminal(2) and os.getenv "TERM" ~= "dumb" }, Progress)
+  local self = setmetatable({
+    _total = options.total, _text = one_line(options.text or ""), _done = 0, _turn = 0, _began = rl.now(),
+    _shows = native.is_terminal(2) and os.getenv "TERM" ~= "dumb",
+  }, Progress)
   if self._shows then
-    self._timer = rl.timer { delay = 0.1, interval = 0.1, name = "progress", keeps_alive = false, callback = function() draw(self) end }
+    self._timer = rl.timer {
+      delay = 0.1, interval = 0.1, name = "progress", keeps_alive = false,
+      callback = function() draw(self) end,
+    }
     rl.current():add(self._timer, "common")
     draw(self)
   end
   return self
 end
 local function amount(what, value)
-  if type(value) ~= "number" or value ~= value then raise("progress:%s: argument #1 must be a number, got %s", what, describe(value)) end
+  if type(value) ~= "number" or value ~= value then
+    raise("progress:%s: argument #1 must be a number, got %s", what, describe(value))
+  end
   return value
 end
 function Progress:set(done) self._done = amount("set", done) end

@@ -13,6 +13,22 @@ struct EndingTests {
         #expect(run.status == 0 && run.output.contains("endings: 0 of 30 "), "\(run.output) \(run.errors)")
     }
 
+    @Test("no program outlives the process that another thread has started meanwhile")
+    func startedLate() throws {
+        let script = """
+            local rl = require "runloop"
+            for i = 1, 4 do rl.thread { function()
+              local process = require "runloop.process"
+              while true do process.start { "sleep", "31.4159" } end
+            end, keeps_alive = false } end
+            rl.sleep(0.2)
+            os.exit(0)
+            """
+        let run = try Binary.shell(
+            "$RLHOST -e \"$SCRIPT\"; echo $?; pgrep -fxc 'sleep 31.4159'", environment: ["SCRIPT": script])
+        #expect(run.output == "0\n0\n", "\(run)")
+    }
+
     @Test("a recording is completed while threads that it records end")
     func recordings() throws {
         let script = """

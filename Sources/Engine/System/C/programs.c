@@ -208,6 +208,7 @@ static struct {
   pthread_mutex_t lock;
   struct owned { int pid, has_ended; const void *owner; } *all;
   int count, capacity;
+  int is_closed;  // no more of them are started
   pid_t process;  // a child that a C module has forked owns none of them
 } owned = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -238,8 +239,14 @@ static void signal_all(const struct owned *all, int count, int number) {
   }
 }
 
+// This process ends, while other threads go on until the last moment: what they would start now, nobody would end.
 static void end_all(void) {
-  if (owned.process == getpid()) linux_end_programs(NULL);
+  if (owned.process != getpid()) return;
+  sigset_t before;
+  lock_owned(&before);
+  owned.is_closed = 1;
+  unlock_owned(&before);
+  linux_end_programs(NULL);
 }
 
 // Ends all programs when a signal ends the process, without allocating memory. Another thread may have the lock while
@@ -287,7 +294,7 @@ static int reserve(void) {
 static int start_owned(const linux_program *program, int *pid) {
   sigset_t before;
   lock_owned(&before);
-  int failure = program->owner ? reserve() : 0;
+  int failure = !program->owner ? 0 : owned.is_closed && owned.process == getpid() ? ECANCELED : reserve();
   if (!failure)
     failure = program->dies_with_us ? start_by_nurse(program, pid)
               : program->foreground >= 0 ? start_mortal(program, pid)

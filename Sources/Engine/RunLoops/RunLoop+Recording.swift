@@ -59,11 +59,9 @@ extension RunLoop {
 
     /// Called when the loop ends. The recorder is freed when no thread reads it any more.
     func forgetRecorder() {
-        let isKept = Recorder.keepsEnded.load(ordering: .relaxed)
-        if isKept { recorder.pointee.ends() }
         recorder.pointee.endWriting()
         guard recorder.pointee.ring != nil else { return }
-        if isKept {
+        if Recorder.keepsEnded.load(ordering: .relaxed) {
             let name = Recorder.all.withLock { $0.first { $0.memory === recorderMemory }?.name ?? "" }
             let records = Recorder.copy(recorder).records
             Recorder.ended.withLock { $0.append(.init(number: recorder.pointee.number, name: name, records: records)) }

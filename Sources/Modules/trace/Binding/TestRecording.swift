@@ -49,7 +49,11 @@ public enum TestRecording {
         RunLoop.forEachRecorder { recorder, name in
             lanes.append((recorder.pointee.number, name, RunLoop.Recorder.copy(recorder).records))
         }
-        lanes += RunLoop.ended
+        for var lane in RunLoop.ended {
+            // As of the last thing that its loop did: when its thread has really gone depends on the machine.
+            if let last = lane.records.last { lane.records.append(.init(.ended, last.time)) }
+            lanes.append(lane)
+        }
         let writer = try Recording.Writer(path: path, about: .init(title: title, process: 0), followsLinks: false)
         var numbers = Numbers()
         for (index, lane) in lanes.enumerated() {

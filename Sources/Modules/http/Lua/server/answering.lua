@@ -107,26 +107,27 @@ end
 
 -- Raises an error for a body that does not have the announced length. Aborts after a short one, so that nobody takes it
 -- for the whole.
-local function report_length(request, size, length)
+local function report_length(request, size, length, name)
   request.is_whole = size > length
   if size < length then
     request.keeps_alive = false
     request.connection.stream:abort()
   end
+  if name then raise("%s: the body is shorter than its Content-Length", name) end
   error(("the handler's answer has %d bytes, and its Content-Length says %d"):format(size, length), 0)
 end
 
 -- Sends no more of the body than was announced: a client would take the rest for the next answer.
-local function send_part(request, status, headers, body, content_type, length)
+local function send_part(request, status, headers, body, content_type, length, name)
   if #body < length then request.keeps_alive = false end
   request.status, request.sent = status, math.min(#body, length)
   local head = write_response(status, headers, flags_of(request, headers), length, content_type)
   request.connection.stream:write(head, body:sub(1, length))
-  report_length(request, #body, length)
+  report_length(request, #body, length, name)
 end
 
--- Sends a whole answer.
-local function send_text(request, status, headers, body, content_type)
+-- Sends a whole answer. `name` is the method with which the script sends it, if it calls one.
+local function send_text(request, status, headers, body, content_type, name)
   settle(request)
   local length = length_of(headers, "the handler's answer")
   local is_head, size = request.method == "HEAD", #body
@@ -135,7 +136,7 @@ local function send_text(request, status, headers, body, content_type)
   elseif is_head then
     body, size = length or #body, 0
   elseif length and length ~= size then
-    return send_part(request, status, headers, body, content_type, length)
+    return send_part(request, status, headers, body, content_type, length, name)
   end
   local bytes = write_response(status, headers, flags_of(request, headers), body, content_type)
   -- The head is out from now on, and cannot be replaced.
@@ -191,7 +192,7 @@ function Response:finish(...)
   if self.request.is_gone then return gone() end
   if not self.has_head then
     self.has_head = true
-    return send_text(self.request, self.status, self.headers, "")
+    return send_text(self.request, self.status, self.headers, "", nil, "response:finish")
   end
   if self.is_chunked and not self.takes_nothing then return self.stream:write "0\r\n\r\n" end
   if self.left and self.left > 0 and not self.takes_nothing then

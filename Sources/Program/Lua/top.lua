@@ -7,11 +7,13 @@ local terminal = require "runloop.terminal"
 local shown = require "runloop.text".shown
 
 local top = {}
-local format, rep, min, max, floor = string.format, string.rep, math.min, math.max, math.floor
-local ACTIVITY, TASKS = 10, 11         -- The numbers of requests of the attach channel.
+local format, rep = string.format, string.rep
+local min, max, floor = math.min, math.max, math.floor
+-- The numbers of requests of the attach channel.
+local ACTIVITY, TASKS = 10, 11
 local PATIENCE = 5
 
--- Texts -----------------------------------------------------------------------------------------------------------------
+-- Texts ---------------------------------------------------------------------------------------------------------------
 
 local function duration(ns)
   if ns >= 1e9 then return format(ns >= 1e10 and "%.0f s" or "%.2f s", ns / 1e9) end
@@ -49,14 +51,31 @@ end
 -- Contents of the screen ----------------------------------------------------------------------------------------------
 
 local LOOPS = {
-  { key = "awake", title = "AWAKE", width = 7, value = function(l) return l.window > 0 and l.awake / l.window or 0 end,
-    text = function(l) return share(l.awake, l.window) end },
-  { key = "passes", title = "PASS/s", width = 8, value = function(l) return l.window > 0 and l.passes / l.window or 0 end,
-    text = function(l) return rate(l.passes, l.window) end },
-  { key = "callbacks", title = "CALLS/s", width = 8, value = function(l) return l.window > 0 and l.callbacks / l.window or 0 end,
-    text = function(l) return rate(l.callbacks, l.window) end },
-  { key = "late", title = "LATE", width = 5, value = function(l) return l.late end, text = function(l) return tostring(l.late) end },
-  { key = "longest", title = "LONGEST", width = 9, value = function(l) return l.longest end, text = function(l) return duration(l.longest) end },
+  {
+    key = "awake", title = "AWAKE", width = 7,
+    value = function(l) return l.window > 0 and l.awake / l.window or 0 end,
+    text = function(l) return share(l.awake, l.window) end,
+  },
+  {
+    key = "passes", title = "PASS/s", width = 8,
+    value = function(l) return l.window > 0 and l.passes / l.window or 0 end,
+    text = function(l) return rate(l.passes, l.window) end,
+  },
+  {
+    key = "callbacks", title = "CALLS/s", width = 8,
+    value = function(l) return l.window > 0 and l.callbacks / l.window or 0 end,
+    text = function(l) return rate(l.callbacks, l.window) end,
+  },
+  {
+    key = "late", title = "LATE", width = 5,
+    value = function(l) return l.late end,
+    text = function(l) return tostring(l.late) end,
+  },
+  {
+    key = "longest", title = "LONGEST", width = 9,
+    value = function(l) return l.longest end,
+    text = function(l) return duration(l.longest) end,
+  },
 }
 local PLACES = {
   { title = "TIME", width = 7, text = function(p) return share(p.total, p.window) end },
@@ -88,7 +107,10 @@ local function sums(loops, field, key_of)
       local key = key_of(each)
       local sum = found[key]
       if not sum then
-        sum = { key = key, name = each.name, place = each.place, count = 0, total = 0, late = 0, longest = 0, window = 0 }
+        sum = {
+          key = key, name = each.name, place = each.place,
+          count = 0, total = 0, late = 0, longest = 0, window = 0,
+        }
         found[key] = sum
         list[#list + 1] = sum
       end
@@ -104,12 +126,16 @@ local function sums(loops, field, key_of)
 end
 
 -- A callback that runs in several loops gets one row.
-local function places(loops) return sums(loops, "places", function(p) return p.name .. "\0" .. p.place .. "\0" .. p.kind end) end
+local function places(loops)
+  return sums(loops, "places", function(p) return p.name .. "\0" .. p.place .. "\0" .. p.kind end)
+end
 
 -- Returns a text such as "timer 28.4% 108/s", with the busiest kind first.
 local function kinds_text(loops)
   local list = sums(loops, "kinds", function(k) return k.kind end)
-  for index, sum in ipairs(list) do list[index] = format("%s %s %s/s", sum.key, share(sum.total, sum.window), rate(sum.count, sum.window)) end
+  for index, sum in ipairs(list) do
+    list[index] = format("%s %s %s/s", sum.key, share(sum.total, sum.window), rate(sum.count, sum.window))
+  end
   return table.concat(list, "   ")
 end
 
@@ -140,9 +166,11 @@ function top.lines(state, rows, columns)
   end
   local awake, late = 0, 0
   for _, l in ipairs(loops) do awake, late = awake + (l.window > 0 and l.awake / l.window or 0), late + l.late end
-  add(format("%s: %d %s, %.1f%% awake in all, %d late", state.title, #loops, #loops == 1 and "loop" or "loops", 100 * awake, late), "bold")
+  add(format("%s: %d %s, %.1f%% awake in all, %d late",
+    state.title, #loops, #loops == 1 and "loop" or "loops", 100 * awake, late), "bold")
   if rows then
-    add(state.message or (state.paused and "paused; " or "") .. "a p c l g n: sort  arrows: more loops  space: pause  t: tasks  d: dump  q: quit")
+    add(state.message or (state.paused and "paused; " or "")
+      .. "a p c l g n: sort  arrows: more loops  space: pause  t: tasks  d: dump  q: quit")
   end
   local kinds = kinds_text(loops)
   if kinds ~= "" and (not rows or rows >= 12) then add("by kind: " .. kinds) end
@@ -179,7 +207,9 @@ function top.lines(state, rows, columns)
     add(row(PLACES) .. "  " .. "CALLBACK", "reverse")
     for _, p in ipairs(list) do
       if rows and #lines >= rows then break end
-      add(row(PLACES, p) .. "  " .. fit(p.name .. (p.place ~= "" and "  " .. p.place:match "[^/]*$" or ""), max(wide - width - 2, 10)), p.late > 0 and "yellow" or nil)
+      add(row(PLACES, p) .. "  "
+        .. fit(p.name .. (p.place ~= "" and "  " .. p.place:match "[^/]*$" or ""), max(wide - width - 2, 10)),
+        p.late > 0 and "yellow" or nil)
     end
   end
   return lines, styles
@@ -220,7 +250,10 @@ function Process:first_loops(seconds)
     rl.sleep(seconds - known)
     loops = self:loops(seconds)
   end
-  if #loops == 0 then failed(self.title .. " records nothing: its recorder is off, or a callback has held its loop since its first second") end
+  if #loops == 0 then
+    failed(self.title
+      .. " records nothing: its recorder is off, or a callback has held its loop since its first second")
+  end
   return loops
 end
 
@@ -230,8 +263,14 @@ function Process:tasks()
   local tasks = {}
   for thread, text in self:ask(TASKS, ""):gmatch "([^\t\n]*)\t([^\n]*)" do
     -- Sorts "worker 9" before "worker 10".
-    local place = thread == "main" and "" or thread:gsub("%d+", function(digits) return rep("0", 20 - #digits) .. digits end)
-    tasks[#tasks + 1] = { thread = thread, text = text:gsub("at %S*/([^/%s]+:%d+)", "at %1"), place = place, number = #tasks }
+    local place = thread == "main" and ""
+      or thread:gsub("%d+", function(digits) return rep("0", 20 - #digits) .. digits end)
+    tasks[#tasks + 1] = {
+      thread = thread,
+      text = text:gsub("at %S*/([^/%s]+:%d+)", "at %1"),
+      place = place,
+      number = #tasks,
+    }
   end
   table.sort(tasks, function(a, b)
     if a.place ~= b.place then return a.place < b.place end
@@ -240,7 +279,7 @@ function Process:tasks()
   return tasks
 end
 
--- The screen ------------------------------------------------------------------------------------------------------------
+-- The screen ----------------------------------------------------------------------------------------------------------
 
 local STEPS = { up = -1, down = 1, page_up = -10, page_down = 10, home = -1000000, ["end"] = 1000000 }
 local SORTS = { a = "awake", p = "passes", c = "callbacks", l = "late", g = "longest", n = "loop" }
@@ -310,7 +349,13 @@ end
 --- the process's number, the order of the rows, and whether tasks are shown.
 function top.run(port, title, seconds, how, number, sort, tasks)
   seconds = tonumber(seconds)
-  local state = { title = title, loops = {}, tasks = {}, sort = sort == "number" and "loop" or sort, shows_tasks = tasks ~= "" }
+  local state = {
+    title = title,
+    loops = {},
+    tasks = {},
+    sort = sort == "number" and "loop" or sort,
+    shows_tasks = tasks ~= "",
+  }
   local process = connect(port, title)
   if how == "once" then
     -- The process records all the time, so the last moments are known at once.

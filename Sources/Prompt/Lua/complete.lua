@@ -2,16 +2,17 @@
 
 local tokens, expressions, locals, reference, stdlib, list_directory, modes = ...
 local scan, KEYWORDS = tokens.scan, tokens.KEYWORDS
-local each_field, substance, resolve, beginning = expressions.each_field, expressions.substance, expressions.resolve,
-  expressions.beginning
+local each_field, substance = expressions.each_field, expressions.substance
+local resolve, beginning = expressions.resolve, expressions.beginning
 local step_of, entry_of = expressions.step_of, expressions.entry_of
 local type, next, ipairs, tostring = type, next, ipairs, tostring
-local find, match, sub, gsub, byte = string.find, string.match, string.sub, string.gsub, string.byte
+local find, match, sub = string.find, string.match, string.sub
+local gsub, byte = string.gsub, string.byte
 local sort, unpack, concat = table.sort, table.unpack, table.concat
 local getinfo, getlocal = debug.getinfo, debug.getlocal
 local globals, package = _G, package
 
--- Where the cursor is ----------------------------------------------------------------------------------------------------
+-- Where the cursor is -------------------------------------------------------------------------------------------------
 
 -- Returns the place of the innermost bracket that is open at the end.
 local function open_bracket(found, last)
@@ -70,7 +71,9 @@ local function options_at(found, last, scope)
   local given, depth = {}, 0
   for at = bracket + 1, last do
     depth = depth + step_of(found[at])
-    if depth == 0 and found[at].kind == "name" and found[at + 1] and found[at + 1].text == "=" then given[found[at].text] = true end
+    if depth == 0 and found[at].kind == "name" and found[at + 1] and found[at + 1].text == "=" then
+      given[found[at].text] = true
+    end
   end
   return fields, given
 end
@@ -81,9 +84,12 @@ local TAKES_MODE = { ["loop:add"] = true, ["loop:remove"] = true, ["loop:contain
 local TAKES_FILE = { ["io.open"] = true, ["io.lines"] = true, ["io.input"] = true, ["io.output"] = true, dofile = true,
   loadfile = true, ["os.remove"] = true, ["os.rename"] = true }
 -- The names of arguments and options that are paths.
-local IS_PATH = { path = true, directory = true, from = true, to = true, certificate = true, key = true, ca = true, root = true }
+local IS_PATH = {
+  path = true, directory = true, from = true, to = true,
+  certificate = true, key = true, ca = true, root = true,
+}
 
--- Files and modules ------------------------------------------------------------------------------------------------------
+-- Files and modules ---------------------------------------------------------------------------------------------------
 
 local function starts_with(text, start) return sub(text, 1, #start) == start end
 
@@ -125,7 +131,7 @@ local function complete_module(partial, add)
   end
 end
 
--- Candidates -------------------------------------------------------------------------------------------------------------
+-- Candidates ----------------------------------------------------------------------------------------------------------
 
 -- Returns the candidates that begin with the typed part; if there are none, those that do if case is ignored.
 local function choose(candidates, partial)

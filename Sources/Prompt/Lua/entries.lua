@@ -4,8 +4,9 @@
 -- prompt does not change the globals. The last argument is Lua's own `print`.
 
 local part, list_directory, text_of, internals, guest, print = ...
-local type, select, rawget, next, pcall, ipairs, setmetatable, tonumber, rawequal = type, select, rawget, next, pcall, ipairs,
-  setmetatable, tonumber, rawequal
+local type, select, rawget, next = type, select, rawget, next
+local pcall, ipairs, setmetatable = pcall, ipairs, setmetatable
+local tonumber, rawequal = tonumber, rawequal
 local find, match, gsub = string.find, string.match, string.gsub
 local concat = table.concat
 local getmetatable = debug.getmetatable
@@ -20,7 +21,7 @@ local inspect = inspector.inspect
 
 local repl = { is_incomplete = locals.is_incomplete, statement = locals.statement, close = locals.close }
 
--- Names ------------------------------------------------------------------------------------------------------------------
+-- Names ---------------------------------------------------------------------------------------------------------------
 
 -- Returns a function that returns the result of `load`, which it calls at first use.
 local function later(load)
@@ -38,7 +39,9 @@ local names = part "prompt.names"(internals, stdlib, get_reference)
 -- Returns the script's name for a function: the name of a global, of a kept local, or of a field of a loaded module.
 function names.own(value)
   local found
-  locals.each(function(name) if not found and rawequal(locals.value(name), value) and not find(name, "^_") then found = name end end)
+  locals.each(function(name)
+    if not found and rawequal(locals.value(name), value) and not find(name, "^_") then found = name end
+  end)
   if found then return found end
   local key = names.in_table(globals, value)
   if key then return key end
@@ -57,13 +60,15 @@ local function title_of(value)
   return entry and entry.title or name
 end
 
--- Results ----------------------------------------------------------------------------------------------------------------
+-- Results -------------------------------------------------------------------------------------------------------------
 
 local last_count = 0
 
 -- The properties of objects that the prompt shows.
-local GETTERS = { "name", "is_valid", "is_open", "address", "peer", "interval", "repeats", "fire_date", "tolerance", "order", "status", "is_signalled", "fd",
-  "events", "activities", "capacity", "count", "is_alive", "mode", "modes" }
+local GETTERS = {
+  "name", "is_valid", "is_open", "address", "peer", "interval", "repeats", "fire_date", "tolerance", "order",
+  "status", "is_signalled", "fd", "events", "activities", "capacity", "count", "is_alive", "mode", "modes",
+}
 
 local function modes_of(object)
   local loop = package.loaded.runloop.current()
@@ -91,15 +96,24 @@ local function fields_of(object)
     if ok and #modes > 0 then parts[#parts + 1] = { "modes", modes } end
     for n = 1, 4 do
       local held, value = pcall(internals.value, object, n)
-      if held and type(value) == "function" then parts[#parts + 1] = { n == 1 and "callback" or "callback " .. n, value } end
+      if held and type(value) == "function" then
+        parts[#parts + 1] = { n == 1 and "callback" or "callback " .. n, value }
+      end
     end
   end
   return parts
 end
 
 local function options(width, color, deep)
-  return { width = width, color = color, deep = deep, depth = deep and 12 or 3, title_of = title_of, name_of = names.own,
-    fields_of = fields_of }
+  return {
+    width = width,
+    color = color,
+    deep = deep,
+    depth = deep and 12 or 3,
+    title_of = title_of,
+    name_of = names.own,
+    fields_of = fields_of,
+  }
 end
 
 -- As in the prompt of `lua`: if the script has replaced `print`, results go through its own.
@@ -138,7 +152,7 @@ function repl.show_deep(width, color, ...)
   return concat(texts, "\n")
 end
 
--- Errors -----------------------------------------------------------------------------------------------------------------
+-- Errors --------------------------------------------------------------------------------------------------------------
 
 local last_traceback
 
@@ -158,7 +172,8 @@ function repl.failed(width, color, was_interrupted, text, value)
   end
   locals.publish("_error", value)
   local metatable = getmetatable(value)
-  if type(value) ~= "string" and not (type(metatable) == "table" and rawget(metatable, "__tostring")) and value ~= nil then
+  if type(value) ~= "string" and not (type(metatable) == "table" and rawget(metatable, "__tostring"))
+    and value ~= nil then
     local how = options(width, color)
     how.reset = "\27[m\27[31m"
     message = inspect(value, how)
@@ -174,7 +189,7 @@ end
 
 function repl.traceback() return last_traceback or "there was no error" end
 
--- Entries ----------------------------------------------------------------------------------------------------------------
+-- Entries -------------------------------------------------------------------------------------------------------------
 
 local entries_compiled, texts = 0, {}
 
@@ -224,7 +239,7 @@ function repl.compile(text, kind)
   return locals.compile(text, chunk)
 end
 
--- Completion and help ----------------------------------------------------------------------------------------------------
+-- Completion and help -------------------------------------------------------------------------------------------------
 
 local function modes()
   local rl = package.loaded.runloop

@@ -2,7 +2,8 @@
 -- the result of a call is known from its annotations, or not at all.
 
 local locals, reference, stdlib, names = ...
-local type, next, ipairs, rawget, tonumber = type, next, ipairs, rawget, tonumber
+local type, next, ipairs = type, next, ipairs
+local rawget, tonumber = rawget, tonumber
 local find, match, sub = string.find, string.match, string.sub
 local getmetatable = debug.getmetatable
 local plain = reference.plain
@@ -141,7 +142,8 @@ function resolve(found, at, scope, last_place)
       if not last then return known, at end
       local key
       if last == at + 2 then
-        key = following.kind == "number" and tonumber(following.text) or following.kind == "string" and string_value(following)
+        key = following.kind == "number" and tonumber(following.text)
+          or following.kind == "string" and string_value(following)
       end
       known, at = key and known and field_of(known, key) or nil, last + 1
     elseif text == "(" or text == "{" or token and token.kind == "string" then
@@ -170,7 +172,8 @@ local function beginning(found, at)
       local before = found[at - 1]
       if token.kind == "string" and before and (before.kind == "name" or before.text == ")" or before.text == "]") then
         at = at - 1
-      elseif token.kind ~= "string" and before and (before.text == "." or before.text == ":") and before.kind == "operator" then
+      elseif token.kind ~= "string" and before and (before.text == "." or before.text == ":")
+        and before.kind == "operator" then
         at = at - 2
       else
         return token.kind ~= "keyword" and at or nil
@@ -240,5 +243,12 @@ local function locals_of(found)
   return flat()
 end
 
-return { each_field = each_field, entry_of = entry_of, substance = substance, resolve = resolve, beginning = beginning, locals_of = locals_of,
-  step_of = step_of }
+return {
+  each_field = each_field,
+  entry_of = entry_of,
+  substance = substance,
+  resolve = resolve,
+  beginning = beginning,
+  locals_of = locals_of,
+  step_of = step_of,
+}

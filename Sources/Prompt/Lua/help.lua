@@ -4,7 +4,8 @@
 local reference, stdlib, names, inspector = ...
 local functions, classes, plain = reference.functions, reference.classes, reference.plain
 local type, next, ipairs = type, next, ipairs
-local find, match, sub, gsub, rep = string.find, string.match, string.sub, string.gsub, string.rep
+local find, match, sub = string.find, string.match, string.sub
+local gsub, rep = string.gsub, string.rep
 local concat, sort = table.concat, table.sort
 local getinfo, open = debug.getinfo, io.open
 
@@ -192,7 +193,9 @@ local function call_named(key)
   local entry = functions[key] or functions["rl." .. key] or functions[member] or functions[(gsub(key, "^rl[.:]", ""))]
   if entry or not find(key, "[.:]") then return entry end
   -- `stream:read` stands for the method in any module; if several have it, they are listed.
-  local found = calls(function(other) return sub(other, -#key - 1) == "." .. key or sub(other, -#key - 1) == "." .. member end)
+  local found = calls(function(other)
+    return sub(other, -#key - 1) == "." .. key or sub(other, -#key - 1) == "." .. member
+  end)
   return #found == 1 and found[1] or nil, found
 end
 
@@ -208,7 +211,8 @@ function help.text(what, width)
   if what == rl and what ~= nil then name = "rl" end
   if type(what) ~= "string" and not name and type(what) == "function" then return about_own(what) end
   if not name then
-    return nil, "help: nothing is known about this " .. type(what) .. "; help(rl.sleep) or help \"rl.sleep\" would show text"
+    return nil, "help: nothing is known about this " .. type(what)
+      .. "; help(rl.sleep) or help \"rl.sleep\" would show text"
   end
   name = match(name, "^%s*(.-)[%s()]*$")
   local key = plain(name)
@@ -231,7 +235,9 @@ function help.text(what, width)
     return about_class(class, width) .. (#same > 0 and "\n\n" .. list(same, width) or "")
   end
   for alias, kind in next, reference.aliases do
-    if plain(alias) == key then return gsub(alias, "^runloop%.", "") .. "\n\n" .. wrap(gsub(kind, "|", " | "), width) end
+    if plain(alias) == key then
+      return gsub(alias, "^runloop%.", "") .. "\n\n" .. wrap(gsub(kind, "|", " | "), width)
+    end
   end
   if #found == 1 then return render(found[1], width) end
   if #found > 0 then return list(found, width) end

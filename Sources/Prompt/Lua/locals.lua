@@ -3,8 +3,9 @@
 
 local tokens, guest = ...
 local scan = tokens.scan
-local load, type, select, rawget, rawset, next, pcall, error = load, type, select, rawget, rawset, next, pcall, error
-local tostring = tostring
+local load, type, select = load, type, select
+local rawget, rawset, next = rawget, rawset, next
+local pcall, error, tostring = pcall, error, tostring
 local find, match, sub, format = string.find, string.match, string.sub, string.format
 local concat, unpack = table.concat, table.unpack
 local getupvalue, setupvalue, upvaluejoin = debug.getupvalue, debug.setupvalue, debug.upvaluejoin
@@ -81,8 +82,10 @@ local function keep(number, fn)
 end
 
 local ENDS_EXPRESSION = { name = true, number = true, string = true }
-local ENDING = { [")"] = true, ["]"] = true, ["}"] = true, ["end"] = true, ["nil"] = true, ["true"] = true, ["false"] = true,
-  ["..."] = true, ["::"] = true, [";"] = true, ["break"] = true }
+local ENDING = {
+  [")"] = true, ["]"] = true, ["}"] = true, ["end"] = true, ["nil"] = true, ["true"] = true, ["false"] = true,
+  ["..."] = true, ["::"] = true, [";"] = true, ["break"] = true,
+}
 local STARTS = { ["local"] = true, ["if"] = true, ["for"] = true, ["while"] = true, ["repeat"] = true, ["goto"] = true,
   ["break"] = true, ["return"] = true }
 local OPENS = { ["function"] = true, ["do"] = true, ["repeat"] = true, ["if"] = true }
@@ -116,7 +119,8 @@ local function with_keeping(text, tokens)
     local word = token.text
     if depth == 0 and brackets == 0 and previous then
       local after_end = ENDS_EXPRESSION[previous.kind] or ENDING[previous.text]
-      if token.kind == "keyword" and (STARTS[word] or word == "do" and not in_header or word == "function" and after_end)
+      if token.kind == "keyword"
+        and (STARTS[word] or word == "do" and not in_header or word == "function" and after_end)
         or after_end and (token.kind == "name" or word == ";" or word == "::") then
         flush(token.first)
       end
@@ -183,7 +187,8 @@ local function bind(source, tokens, body, chunk)
     return nil, format("%s: the entry uses %d locals of earlier entries; Lua has room for %d: put them in a table",
       sub(chunk, 2), #names, MOST_NAMES)
   end
-  local head = "local " .. KEEP .. (#names > 0 and ", " or "") .. concat(declarations, ", ") .. " = ... return function(...) "
+  local head = "local " .. KEEP .. (#names > 0 and ", " or "") .. concat(declarations, ", ")
+    .. " = ... return function(...) "
   local maker, message = load_staying(head, body .. "\nend", chunk)
   if not maker then return nil, message end
   local fn = maker(keep)

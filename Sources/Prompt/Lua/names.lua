@@ -2,7 +2,8 @@
 -- the texts about Lua's own library, and a function that returns the reference.
 
 local internals, stdlib, get_reference = ...
-local type, next, pcall, ipairs, rawget, rawequal = type, next, pcall, ipairs, rawget, rawequal
+local type, next, pcall = type, next, pcall
+local ipairs, rawget, rawequal = ipairs, rawget, rawequal
 local find, gsub = string.find, string.gsub
 local getmetatable = debug.getmetatable
 local globals, package, io = _G, package, io
@@ -10,8 +11,12 @@ local globals, package, io = _G, package, io
 local KINDS = { "loop", "timer", "source", "fd_port", "observer", "request", "task", "thread", "port", "message_port",
   "remote_port", "condition" }
 -- Kinds of objects in modules, with their classes in the reference.
-local MODULE_KINDS = { stream = "runloop.net.Stream", listener = "runloop.net.Listener", datagram = "runloop.net.Datagram",
-  signal = "runloop.process.Signal" }
+local MODULE_KINDS = {
+  stream = "runloop.net.Stream",
+  listener = "runloop.net.Listener",
+  datagram = "runloop.net.Datagram",
+  signal = "runloop.process.Signal",
+}
 local LIBRARIES = { "string", "table", "math", "os", "io", "debug", "coroutine", "utf8", "package" }
 
 local names = {}
@@ -82,15 +87,21 @@ end
 -- Returns the name of a function of a module, or of its objects: "net.connect", "net.stream:read".
 local function name_in_modules(value)
   local reference, methods = get_reference(), {}
-  for kind, class in next, MODULE_KINDS do methods[#methods + 1] = { reference.plain(class) .. ":", names.methods(kind) } end
-  for _, class in next, written_classes() do methods[#methods + 1] = { reference.plain(class.name) .. ":", class.methods } end
-  return among_all(reference.modules, function(name) return package.loaded["runloop." .. name] end, ".", value) or among(methods, value)
+  for kind, class in next, MODULE_KINDS do
+    methods[#methods + 1] = { reference.plain(class) .. ":", names.methods(kind) }
+  end
+  for _, class in next, written_classes() do
+    methods[#methods + 1] = { reference.plain(class.name) .. ":", class.methods }
+  end
+  return among_all(reference.modules, function(name) return package.loaded["runloop." .. name] end, ".", value)
+    or among(methods, value)
 end
 
 -- Returns the name of a function of ours or of Lua: "rl.sleep", "task:await", "string.rep".
 local function name_of_function(value)
   local rl = package.loaded.runloop
-  local name = type(rl) == "table" and among({ { "rl.", rl }, { "notifications:", rl.notifications }, { "trace.", rl.trace } }, value)
+  local name = type(rl) == "table"
+    and among({ { "rl.", rl }, { "notifications:", rl.notifications }, { "trace.", rl.trace } }, value)
   name = name or among_all(KINDS, names.methods, ":", value)
     or among_all(LIBRARIES, function(library) return package.loaded[library] end, ".", value)
     or among_all({ "file" }, names.methods, ":", value)

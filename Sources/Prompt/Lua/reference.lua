@@ -1,7 +1,8 @@
 -- Reads annotations: calls with their arguments and results, and the fields of option tables. The chunk is called with
 -- the texts of the annotated files; it returns { functions, classes, aliases, modules … }.
 
-local find, match, sub, gsub, gmatch = string.find, string.match, string.sub, string.gsub, string.gmatch
+local find, match, sub = string.find, string.match, string.sub
+local gsub, gmatch = string.gsub, string.gmatch
 local ipairs, next, sort = ipairs, next, table.sort
 
 -- Keys such as "rl.sleep", "timer:fire", "net.connect", "net.stream:read"; values { title, text (lines), params,
@@ -70,7 +71,8 @@ local function read_function(lines, key, title)
 end
 
 local function read(text)
-  local lines, class, alias, class_name, module, owners = {}, nil, nil, nil, nil, {}
+  local lines, class, alias = {}, nil, nil
+  local class_name, module, owners = nil, nil, {}
   for line in (text .. "\n"):gmatch "(.-)\n" do
     local comment = match(line, "^%-%-%-(.*)$")
     if comment and find(comment, "^@meta ") then

@@ -2,14 +2,17 @@
 -- entries by chunk name, a function that removes control characters, and one that returns the text of one of our parts.
 
 local entries, harmless, text_of_part = ...
-local type, next, pcall, rawget, rawset, tostring, setmetatable = type, next, pcall, rawget, rawset, tostring, setmetatable
+local type, next, pcall = type, next, pcall
+local rawget, rawset = rawget, rawset
+local tostring, setmetatable = tostring, setmetatable
 local getinfo, getupvalue, upvalueid, upvaluejoin = debug.getinfo, debug.getupvalue, debug.upvalueid, debug.upvaluejoin
 local getmetatable, open, loadfile, package = debug.getmetatable, io.open, loadfile, package
-local sub, find, match, format, concat = string.sub, string.find, string.match, string.format, table.concat
+local sub, find, match = string.sub, string.find, string.match
+local format, concat = string.format, table.concat
 
 local sources = {}
 
--- Source ----------------------------------------------------------------------------------------------------------------
+-- Source --------------------------------------------------------------------------------------------------------------
 
 -- Built-in code has no file, and all of it has the same chunk name. The module of a function is the one that has a
 -- function of that name in that line: one of the loaded modules, or a part of the library itself.

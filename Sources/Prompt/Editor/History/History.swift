@@ -50,8 +50,8 @@ public struct History {
     /// An entry, 0 being the oldest. Traps outside of `0..<count`.
     public subscript(position: Int) -> String { entries[position] }
 
-    /// Adds an entry unless it is blank, begins with a blank, or equals the newest one. O(1) amortised, plus one write to the
-    /// file.
+    /// Adds an entry unless it is blank, begins with a blank, or equals the newest one. O(1) amortised, plus one
+    /// write to the file.
     public mutating func add(_ entry: String) {
         guard entry != entries.last, entry.utf8.first != 0x20,
             entry.utf8.contains(where: { $0 != 0x20 && $0 != 0x09 && $0 != 0x0A })

@@ -182,8 +182,8 @@ extension HistoryFile {
         }
     }
 
-    /// Replaces the content of the file, whole or not at all. The file has to be locked. A link stays a link: the file at its end is
-    /// replaced.
+    /// Replaces the content of the file, whole or not at all. The file has to be locked. A link stays a link: the
+    /// file at its end is replaced.
     private func replace(with bytes: [UInt8]) throws(SystemError) {
         let file = try OutputFile(replacing: path, followsLinks: followsLinks)
         let error = bytes.withUnsafeBytes { Descriptor.write($0, to: file.descriptor.number) }

@@ -38,12 +38,12 @@ static const struct {
 #embed "../../Modules/http/Lua/http.lua"
 , '\0'}}, {"runloop.http.admission", (const char[]){
 #embed "../../Modules/http/Lua/server/admission.lua"
-, '\0'}}, {"runloop.http.answer", (const char[]){
-#embed "../../Modules/http/Lua/client/answer.lua"
 , '\0'}}, {"runloop.http.answering", (const char[]){
 #embed "../../Modules/http/Lua/server/answering.lua"
 , '\0'}}, {"runloop.http.client", (const char[]){
 #embed "../../Modules/http/Lua/client/client.lua"
+, '\0'}}, {"runloop.http.client.response", (const char[]){
+#embed "../../Modules/http/Lua/client/response.lua"
 , '\0'}}, {"runloop.http.connection", (const char[]){
 #embed "../../Modules/http/Lua/server/connection.lua"
 , '\0'}}, {"runloop.http.events", (const char[]){

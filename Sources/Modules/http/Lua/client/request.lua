@@ -3,7 +3,7 @@
 local native = require "runloop.http.native"
 local misuse = require "runloop.misuse"
 local raise = misuse.raise
-local answers = require "runloop.http.answer"
+local answers = require "runloop.http.client.response"
 
 local M = {}
 

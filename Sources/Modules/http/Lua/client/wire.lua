@@ -6,7 +6,7 @@ local rl = require "runloop"
 local net = require "runloop.net"
 local misuse = require "runloop.misuse"
 local raise = misuse.raise
-local answers = require "runloop.http.answer"
+local answers = require "runloop.http.client.response"
 local requests = require "runloop.http.request"
 
 local M = {}

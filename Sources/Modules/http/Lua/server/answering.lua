@@ -66,7 +66,7 @@ function Request:respond(settings)
   settings = misuse.options(settings, RESPOND, "request:respond", 1)
   local status, headers = settings.status or 200, settings.headers
   if headers then
-    require("runloop.http.answer").check_fields(headers, "request:respond", true)
+    require("runloop.http.client.response").check_fields(headers, "request:respond", true)
     length_of(headers, "request:respond")
   end
   if status < 200 or status > 599 then

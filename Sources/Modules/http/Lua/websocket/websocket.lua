@@ -29,7 +29,7 @@ function M.options(settings, known, name, number)
   if not has_length or length ~= count then
     raise("%s: field 'protocols' must be a list of names without gaps", name)
   end
-  if settings.headers then require("runloop.http.answer").check_fields(settings.headers, name) end
+  if settings.headers then require("runloop.http.client.response").check_fields(settings.headers, name) end
   return settings
 end
 

@@ -1,4 +1,4 @@
--- runloop.http.answer: the answer to a request, and the request's body.
+-- runloop.http.client.response: the answer to a request, and the request's body.
 
 local native = require "runloop.http.native"
 local misuse = require "runloop.misuse"

@@ -38,8 +38,6 @@ static const struct {
 #embed "../../Modules/http/Lua/http.lua"
 , '\0'}}, {"runloop.http.admission", (const char[]){
 #embed "../../Modules/http/Lua/server/admission.lua"
-, '\0'}}, {"runloop.http.answering", (const char[]){
-#embed "../../Modules/http/Lua/server/answering.lua"
 , '\0'}}, {"runloop.http.client", (const char[]){
 #embed "../../Modules/http/Lua/client/client.lua"
 , '\0'}}, {"runloop.http.client.response", (const char[]){
@@ -74,6 +72,8 @@ static const struct {
 #embed "../../Modules/http/Lua/server/routes.lua"
 , '\0'}}, {"runloop.http.server", (const char[]){
 #embed "../../Modules/http/Lua/server/server.lua"
+, '\0'}}, {"runloop.http.server.response", (const char[]){
+#embed "../../Modules/http/Lua/server/response.lua"
 , '\0'}}, {"runloop.http.upload", (const char[]){
 #embed "../../Modules/http/Lua/client/upload.lua"
 , '\0'}}, {"runloop.http.websocket", (const char[]){

@@ -1,4 +1,4 @@
--- runloop.http.answering: answers to requests: values that handlers return, and streams that they write.
+-- runloop.http.server.response: answers to requests: values that handlers return, and streams that they write.
 
 local native = require "runloop.http.native"
 local rl = require "runloop"

@@ -40,6 +40,8 @@ static const struct {
 #embed "../../Modules/http/Lua/server/admission.lua"
 , '\0'}}, {"runloop.http.client", (const char[]){
 #embed "../../Modules/http/Lua/client/client.lua"
+, '\0'}}, {"runloop.http.client.request", (const char[]){
+#embed "../../Modules/http/Lua/client/request.lua"
 , '\0'}}, {"runloop.http.client.response", (const char[]){
 #embed "../../Modules/http/Lua/client/response.lua"
 , '\0'}}, {"runloop.http.connection", (const char[]){
@@ -66,8 +68,6 @@ static const struct {
 #embed "../../Modules/http/Lua/server/recording.lua"
 , '\0'}}, {"runloop.http.redirect", (const char[]){
 #embed "../../Modules/http/Lua/client/redirect.lua"
-, '\0'}}, {"runloop.http.request", (const char[]){
-#embed "../../Modules/http/Lua/client/request.lua"
 , '\0'}}, {"runloop.http.routes", (const char[]){
 #embed "../../Modules/http/Lua/server/routes.lua"
 , '\0'}}, {"runloop.http.server", (const char[]){

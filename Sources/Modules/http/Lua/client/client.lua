@@ -6,7 +6,7 @@ local rl = require "runloop"
 local misuse = require "runloop.misuse"
 local raise = misuse.raise
 local answers = require "runloop.http.client.response"
-local requests = require "runloop.http.request"
+local requests = require "runloop.http.client.request"
 local recording = require "runloop.http.recording"
 local admission, failure = require "runloop.http.admission", require("runloop.http.failures").of
 

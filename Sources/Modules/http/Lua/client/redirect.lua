@@ -1,6 +1,6 @@
 -- runloop.http.redirect: how a request follows a redirect, as browsers do: the Fetch standard, and RFC 9110, 15.4.
 
-local requests = require "runloop.http.request"
+local requests = require "runloop.http.client.request"
 
 -- Fields about a body that is not sent any more.
 local OF_BODY <const> = {

@@ -1,4 +1,4 @@
--- runloop.http.request: translates a script's request into options of libcurl.
+-- runloop.http.client.request: translates a script's request into options of libcurl.
 
 local native = require "runloop.http.native"
 local misuse = require "runloop.misuse"

@@ -7,7 +7,7 @@ local net = require "runloop.net"
 local misuse = require "runloop.misuse"
 local raise = misuse.raise
 local answers = require "runloop.http.client.response"
-local requests = require "runloop.http.request"
+local requests = require "runloop.http.client.request"
 
 local M = {}
 

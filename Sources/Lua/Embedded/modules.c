@@ -54,8 +54,6 @@ static const struct {
 #embed "../../Modules/http/Lua/server/files.lua"
 , '\0'}}, {"runloop.http.handshake", (const char[]){
 #embed "../../Modules/http/Lua/websocket/handshake.lua"
-, '\0'}}, {"runloop.http.incoming", (const char[]){
-#embed "../../Modules/http/Lua/server/incoming.lua"
 , '\0'}}, {"runloop.http.iri", (const char[]){
 #embed "../../Modules/http/Lua/client/iri.lua"
 , '\0'}}, {"runloop.http.log", (const char[]){
@@ -72,6 +70,8 @@ static const struct {
 #embed "../../Modules/http/Lua/server/routes.lua"
 , '\0'}}, {"runloop.http.server", (const char[]){
 #embed "../../Modules/http/Lua/server/server.lua"
+, '\0'}}, {"runloop.http.server.request", (const char[]){
+#embed "../../Modules/http/Lua/server/request.lua"
 , '\0'}}, {"runloop.http.server.response", (const char[]){
 #embed "../../Modules/http/Lua/server/response.lua"
 , '\0'}}, {"runloop.http.upload", (const char[]){

@@ -3,7 +3,7 @@
 
 local native = require "runloop.http.native"
 local rl = require "runloop"
-local incoming = require "runloop.http.incoming"
+local incoming = require "runloop.http.server.request"
 local answering = require "runloop.http.server.response"
 local routes = require "runloop.http.routes"
 local log, recording = require "runloop.http.log", require "runloop.http.recording"

@@ -4,7 +4,7 @@ local native = require "runloop.http.native"
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
 local raise, receiver = misuse.raise, misuse.receiver
-local incoming = require "runloop.http.incoming"
+local incoming = require "runloop.http.server.request"
 local events = require "runloop.http.events"
 
 local M = {}

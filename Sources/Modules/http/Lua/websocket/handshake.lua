@@ -3,7 +3,7 @@
 local native = require "runloop.http.native"
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
-local incoming = require "runloop.http.incoming"
+local incoming = require "runloop.http.server.request"
 local websocket = require "runloop.http.websocket"
 
 local M = {}

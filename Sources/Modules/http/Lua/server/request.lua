@@ -1,4 +1,4 @@
--- runloop.http.incoming: a request for its handler.
+-- runloop.http.server.request: a request for its handler.
 
 local native = require "runloop.http.native"
 local rl = require "runloop"

@@ -44,8 +44,6 @@ static const struct {
 #embed "../../Modules/http/Lua/client/request.lua"
 , '\0'}}, {"runloop.http.client.response", (const char[]){
 #embed "../../Modules/http/Lua/client/response.lua"
-, '\0'}}, {"runloop.http.connection", (const char[]){
-#embed "../../Modules/http/Lua/server/connection.lua"
 , '\0'}}, {"runloop.http.events", (const char[]){
 #embed "../../Modules/http/Lua/events.lua"
 , '\0'}}, {"runloop.http.failures", (const char[]){
@@ -70,6 +68,8 @@ static const struct {
 #embed "../../Modules/http/Lua/server/routes.lua"
 , '\0'}}, {"runloop.http.server", (const char[]){
 #embed "../../Modules/http/Lua/server/server.lua"
+, '\0'}}, {"runloop.http.server.connection", (const char[]){
+#embed "../../Modules/http/Lua/server/connection.lua"
 , '\0'}}, {"runloop.http.server.request", (const char[]){
 #embed "../../Modules/http/Lua/server/request.lua"
 , '\0'}}, {"runloop.http.server.response", (const char[]){

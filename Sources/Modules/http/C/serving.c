@@ -1,5 +1,5 @@
 // The fast path of a server: reads a request, calls its handler in a task, and writes the result. Lua does the rest of
-// each step, for requests that need more: see connection.lua.
+// each step, for requests that need more: see server/connection.lua.
 #include <limits.h>
 #include <math.h>
 #include <string.h>

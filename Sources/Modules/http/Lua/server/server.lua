@@ -5,7 +5,7 @@ local rl = require "runloop"
 require "runloop.net"
 local misuse = require "runloop.misuse"
 local raise = misuse.raise
-local log, connections = require "runloop.http.log", require "runloop.http.connection"
+local log, connections = require "runloop.http.log", require "runloop.http.server.connection"
 
 local M = {}
 local now, task = rl.now, rl.task

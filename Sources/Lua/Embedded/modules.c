@@ -44,6 +44,8 @@ static const struct {
 #embed "../../Modules/http/Lua/client/request.lua"
 , '\0'}}, {"runloop.http.client.response", (const char[]){
 #embed "../../Modules/http/Lua/client/response.lua"
+, '\0'}}, {"runloop.http.client.wire", (const char[]){
+#embed "../../Modules/http/Lua/client/wire.lua"
 , '\0'}}, {"runloop.http.events", (const char[]){
 #embed "../../Modules/http/Lua/events.lua"
 , '\0'}}, {"runloop.http.failures", (const char[]){
@@ -78,8 +80,6 @@ static const struct {
 #embed "../../Modules/http/Lua/client/upload.lua"
 , '\0'}}, {"runloop.http.websocket", (const char[]){
 #embed "../../Modules/http/Lua/websocket/websocket.lua"
-, '\0'}}, {"runloop.http.wire", (const char[]){
-#embed "../../Modules/http/Lua/client/wire.lua"
 , '\0'}}, {"runloop.inspect", (const char[]){
 #embed "../../Host/Lua/inspect.lua"
 , '\0'}}, {"runloop.json", (const char[]){

@@ -119,7 +119,7 @@ local function answering(request)
   end
   return "one\ntwo\n\ndata: x\n\n"
 end
-local function own() return require("runloop.http.wire").client(answering) end
+local function own() return require("runloop.http.client.wire").client(answering) end
 
 OBJECTS.request = { request_of, function() return request_of(UPGRADE) end }
 OBJECTS.response = { function() return request_of():respond() end, function() return request_of():respond { headers = { ["content-length"] = 5 } } end }

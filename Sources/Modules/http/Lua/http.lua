@@ -14,7 +14,7 @@ local function later(load, names)
 end
 
 later(function() return require "runloop.http.client" end, { "get", "post", "fetch", "open", "client" })
-later(function() return require "runloop.http.wire" end, { "websocket" })
+later(function() return require "runloop.http.client.wire" end, { "websocket" })
 later(function() return require "runloop.http.routes" end, { "routes" })
 later(function() return require("runloop.http.server.response").makers end,
   { "json", "html", "redirect", "not_found", "bad_request", "unauthorized", "forbidden", "no_content" })

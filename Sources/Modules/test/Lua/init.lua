@@ -125,7 +125,7 @@ t.gen = setmetatable({}, { __index = function(gen, name)
 end })
 
 --- Returns a client of an HTTP server, over streams in memory.
-function t.http(server, network) return require("runloop.http.wire").client(server, network) end
+function t.http(server, network) return require("runloop.http.client.wire").client(server, network) end
 
 require "runloop.test.clock"
 

@@ -1,4 +1,4 @@
--- runloop.http.wire: requests over a stream without libcurl: for tests of services, where they take no time, and for
+-- runloop.http.client.wire: requests over a stream without libcurl: for tests of services, where they take no time, and for
 -- WebSockets.
 
 local native = require "runloop.http.native"

@@ -32,8 +32,6 @@ static const struct {
 #embed "../../Modules/fs/Lua/tree.lua"
 , '\0'}}, {"runloop.fs.watch", (const char[]){
 #embed "../../Modules/fs/Lua/watch.lua"
-, '\0'}}, {"runloop.hearing", (const char[]){
-#embed "../../Host/Lua/hearing.lua"
 , '\0'}}, {"runloop.http", (const char[]){
 #embed "../../Modules/http/Lua/http.lua"
 , '\0'}}, {"runloop.http.admission", (const char[]){
@@ -238,6 +236,8 @@ static const struct {
 #embed "../../Program/Lua/top.lua"
 , '\0'}}, {"runloop.trace", (const char[]){
 #embed "../../Modules/trace/Lua/trace.lua"
+, '\0'}}, {"runloop.waiting_modes", (const char[]){
+#embed "../../Host/Lua/waiting_modes.lua"
 , '\0'}}};
 
 const char *lua_modules_find(const char *name) {

@@ -8,7 +8,7 @@ local changes = require "runloop.fs.changes"
 local instance = require "runloop.fs.instance"
 local links = require "runloop.fs.links"
 local looking = require "runloop.fs.looking"
-local hearing = require "runloop.hearing"
+local waiting_modes = require "runloop.waiting_modes"
 local tree = require "runloop.fs.tree"
 
 local fs = {}
@@ -333,7 +333,7 @@ function Watcher:next(timeout)
   misuse.optional(timeout, "seconds", "watcher:next", 1)
   if self._callback then raise("watcher:next: its changes go to its callback") end
   local limit = timeout and rl.now() + timeout
-  local heard <close> = hearing(self._port)
+  local heard <close> = waiting_modes(self._port)
   if heard and self._armed then
     -- The changes gathered so far are reported in this mode, too.
     self._armed:invalidate()

@@ -233,7 +233,7 @@ function Terminal:read_key(timeout)
     end)
   end
   local limit = timeout and rl.now() + timeout
-  local heard <close> = require "runloop.hearing"(self._reader._port)
+  local heard <close> = require "runloop.waiting_modes"(self._reader._port)
   while #self._keys == 0 do
     if self._fd < 0 then return nil end
     local woken, reason = self._came:wait(limit and max(0, limit - rl.now()))

@@ -3,7 +3,7 @@
 local native = require "runloop.http.native"
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
-local hearing = require "runloop.hearing"
+local waiting_modes = require "runloop.waiting_modes"
 local raise, receiver = misuse.raise, misuse.receiver
 
 local M = {}
@@ -279,7 +279,7 @@ function Socket:receive(timeout)
   if timeout ~= nil then misuse.argument(timeout, "seconds", "socket:receive", 1) end
   if self.receiver then misuse.second_reader("socket:receive", self.receiver) end
   local date = timeout and rl.now() + timeout
-  local heard <close> = hearing(self.stream)
+  local heard <close> = waiting_modes(self.stream)
   local waiting <close> = self.first > self.last and setmetatable({}, {
     __close = function() self.receiver = nil end,
   }) or nil

@@ -26,8 +26,8 @@ static const struct {
 #embed "../../Modules/fs/Lua/instance.lua"
 , '\0'}}, {"runloop.fs.links", (const char[]){
 #embed "../../Modules/fs/Lua/links.lua"
-, '\0'}}, {"runloop.fs.looking", (const char[]){
-#embed "../../Modules/fs/Lua/looking.lua"
+, '\0'}}, {"runloop.fs.scan", (const char[]){
+#embed "../../Modules/fs/Lua/scan.lua"
 , '\0'}}, {"runloop.fs.tree", (const char[]){
 #embed "../../Modules/fs/Lua/tree.lua"
 , '\0'}}, {"runloop.fs.watch", (const char[]){

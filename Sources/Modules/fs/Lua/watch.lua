@@ -7,7 +7,7 @@ local misuse = require "runloop.misuse"
 local changes = require "runloop.fs.changes"
 local instance = require "runloop.fs.instance"
 local links = require "runloop.fs.links"
-local looking = require "runloop.fs.looking"
+local scan = require "runloop.fs.scan"
 local waiting_modes = require "runloop.waiting_modes"
 local tree = require "runloop.fs.tree"
 
@@ -16,7 +16,7 @@ local make_ignore, is_wanted, take, touch = changes.ignore, changes.is_wanted, c
 local appear, vanish, move, exchange = changes.appear, changes.vanish, changes.move, changes.exchange
 local know, assign, join = tree.know, tree.assign, tree.join
 local limit_message = instance.limit_message
-local watch_directory, look = looking.watch_directory, looking.look
+local watch_directory, look = scan.watch_directory, scan.look
 local raise, describe = misuse.raise, misuse.describe
 local type, pairs, ipairs, next = type, pairs, ipairs, next
 local pcall, setmetatable = pcall, setmetatable

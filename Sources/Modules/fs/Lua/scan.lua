@@ -1,4 +1,4 @@
--- runloop.fs.looking: lists the directories that a watcher watches.
+-- runloop.fs.scan: lists the directories that a watcher watches.
 
 local native = ...
 local changes = require "runloop.fs.changes"

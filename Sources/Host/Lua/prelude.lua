@@ -151,7 +151,7 @@ local read_ahead
 local function make_port(options, object)
   local reads_ahead = is_object(object) and type(options.callback) == "function"
     and (io_type(object) or method_of(object, "dirty"))
-  if reads_ahead then read_ahead = read_ahead or internals.part "runloop.ahead" end
+  if reads_ahead then read_ahead = read_ahead or internals.part "runloop.buffered_files" end
   local begin = reads_ahead and read_ahead(rl, is_dirty, options, object)
   local port, message, code = new_fd_port(options)
   if not port then return nil, message, code end

@@ -10,10 +10,10 @@ static const struct {
 #embed "../../Host/Lua/prelude.lua"
 , '\0'}}, {"runloop.notifications", (const char[]){
 #embed "../../Host/Lua/notifications.lua"
-, '\0'}}, {"runloop.ahead", (const char[]){
-#embed "../../Host/Lua/ahead.lua"
 , '\0'}}, {"runloop.arguments", (const char[]){
 #embed "../../Modules/arguments/Lua/arguments.lua"
+, '\0'}}, {"runloop.buffered_files", (const char[]){
+#embed "../../Host/Lua/buffered_files.lua"
 , '\0'}}, {"runloop.channels", (const char[]){
 #embed "../../Host/Lua/channels.lua"
 , '\0'}}, {"runloop.fs", (const char[]){

@@ -158,8 +158,6 @@ static const struct {
 #embed "../../Modules/terminal/Lua/terminal.lua"
 , '\0'}}, {"runloop.test", (const char[]){
 #embed "../../Modules/test/Lua/init.lua"
-, '\0'}}, {"runloop.test.awaiting", (const char[]){
-#embed "../../Modules/test/Lua/awaiting.lua"
 , '\0'}}, {"runloop.test.bytecode", (const char[]){
 #embed "../../Modules/test/Lua/bytecode.lua"
 , '\0'}}, {"runloop.test.check", (const char[]){
@@ -198,6 +196,8 @@ static const struct {
 #embed "../../Modules/test/Lua/order.lua"
 , '\0'}}, {"runloop.test.phase", (const char[]){
 #embed "../../Modules/test/Lua/phase.lua"
+, '\0'}}, {"runloop.test.program_output", (const char[]){
+#embed "../../Modules/test/Lua/program_output.lua"
 , '\0'}}, {"runloop.test.property", (const char[]){
 #embed "../../Modules/test/Lua/property.lua"
 , '\0'}}, {"runloop.test.recordings", (const char[]){

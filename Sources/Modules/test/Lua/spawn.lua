@@ -270,7 +270,7 @@ function Process:release() programs.forget(self.program) end
 
 Process.__close = Process.kill
 
-require "runloop.test.awaiting"(Process, {
+require "runloop.test.program_output"(Process, {
   check = check, misuse = misuse, fail = fail, pause = pause, text_of = text_of,
   check_options = function(options, known, name) core.check_options(options, known, name, nil, a_type) end,
 })

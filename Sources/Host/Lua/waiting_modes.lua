@@ -1,5 +1,5 @@
--- runloop.waiting_modes: the modes in which waits of modules written in Lua can end. Like any wait, they can also end in the
--- mode that runs when they begin, even if their object is not in it.
+-- runloop.waiting_modes: the modes in which waits of modules written in Lua can end. Like any wait, they can also
+-- end in the mode that runs when they begin, even if their object is not in it.
 
 local rl = require "runloop"
 local setmetatable, pcall = setmetatable, pcall

@@ -39,7 +39,7 @@ local function all_classes()
     annotated_methods(os.getenv "DOCUMENTS" .. "/runloop-" .. name .. ".lua", classes)
     require("runloop." .. name)
   end
-  for _, part in ipairs { "client", "server", "routes", "wire", "handshake", "multipart" } do require("runloop.http." .. part) end
+  for _, part in ipairs { "client", "server", "routes", "client.wire", "handshake", "multipart" } do require("runloop.http." .. part) end
   local known = {}
   for _, class in pairs(require "runloop.misuse".classes) do
     known[class.name] = known[class.name] or {}

@@ -41,7 +41,7 @@ local function all_classes()
   end
   for _, part in ipairs { "client", "server", "routes", "client.wire", "handshake", "multipart" } do require("runloop.http." .. part) end
   local known = {}
-  for _, class in pairs(require "runloop.misuse".classes) do
+  for _, class in pairs(require "runloop.objects".classes) do
     known[class.name] = known[class.name] or {}
     table.insert(known[class.name], class.methods)
   end

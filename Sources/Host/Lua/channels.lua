@@ -7,6 +7,7 @@ local new, wake, take = conditions.new, conditions.wake, conditions.take
 local wait_to_receive, wait_to_send, wait_for_group =
   conditions["channel:receive"], conditions["channel:send"], conditions["group:wait"]
 local misuse = require "runloop.misuse"
+local objects = require "runloop.objects"
 local raise, describe, expect_self = misuse.raise, misuse.describe, misuse.expect_self
 local pcall, rawequal, type = pcall, rawequal, type
 local select, setmetatable = select, setmetatable
@@ -20,7 +21,7 @@ end
 -- Conditions ---------------------------------------------------------------------------------------------------------
 
 local function condition(...)
-  -- `misuse` as argument comes from misuse.condition, with the name of the wait.
+  -- `misuse` as argument comes from objects.condition, with the name of the wait.
   if rawequal((...), misuse) then return new((select(2, ...))) end
   if select("#", ...) > 0 then raise "rl.condition: no arguments are expected" end
   return new()
@@ -28,7 +29,7 @@ end
 
 -- Channels -----------------------------------------------------------------------------------------------------------
 
-local Channel = misuse.class("runloop.Channel", { __name = "channel", __stays = true })
+local Channel = objects.class("runloop.Channel", { __name = "channel", __stays = true })
 internals.on_missing(Channel, "channel")
 
 -- Stores one value as it is. Of several values, the others are in `further`, at the same place.
@@ -53,7 +54,7 @@ local function channel(capacity)
   end
   return setmetatable({
     capacity = capacity, first = 1, last = 0, further = {}, senders = new(), receivers = new(), closed = false,
-    site = misuse.made_at(),
+    site = objects.made_at(),
   }, Channel)
 end
 
@@ -129,14 +130,14 @@ Channel.__close = Channel.close
 
 -- Groups -------------------------------------------------------------------------------------------------------------
 
-local Group = misuse.class("runloop.Group", { __name = "group", __stays = true })
+local Group = objects.class("runloop.Group", { __name = "group", __stays = true })
 internals.on_missing(Group, "group")
 
 local function group(...)
   if select("#", ...) > 0 then raise "rl.group: no arguments are expected" end
   return setmetatable({
     count = 0, made = 0, tasks = {}, ended = new(), failed = false, failure = false, cancelled = false,
-    site = misuse.made_at(),
+    site = objects.made_at(),
   }, Group)
 end
 

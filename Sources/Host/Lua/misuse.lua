@@ -6,8 +6,8 @@ local native = ...
 local getinfo = package.loaded.debug.getinfo
 local error, type, tostring, next = error, type, tostring, next
 local pairs, ipairs, select, math_type = pairs, ipairs, select, math.type
-local getmetatable, rawget, pcall = getmetatable, rawget, pcall
-local format, find, concat = string.format, string.find, table.concat
+local getmetatable, rawget = getmetatable, rawget
+local format, concat = string.format, table.concat
 local unpack, running = table.unpack, coroutine.running
 
 local misuse = {}
@@ -22,6 +22,7 @@ local function place(thread)
   until not frame or frame.currentline > 0 and frame.source ~= "=[rlhost]"
   return frame and format("%s:%d", frame.short_src, frame.currentline)
 end
+misuse.place = place
 
 function misuse.raise(text, ...)
   if select("#", ...) > 0 then text = format(text, ...) end
@@ -34,16 +35,6 @@ local raise = misuse.raise
 function misuse.second_reader(what, first)
   local where = first and place(first)
   raise("%s: one reader at a time: another task waits%s", what, where and " at " .. where or "")
-end
-
--- Makes a condition for a module. Messages about waits show `name`, the function that the script has called, in place
--- of condition:wait. The names are those of WaitName.swift.
-function misuse.condition(name) return package.loaded.runloop.condition(misuse, name) end
-
--- Returns the creation site as objects describe it.
-function misuse.made_at()
-  local here = place()
-  return here and "made at " .. here or "made by the host"
 end
 
 -- Returns a value as an error message shows it: numbers and texts themselves, the kind of others.
@@ -130,27 +121,6 @@ function misuse.options(options, known, what, number)
   return options
 end
 
--- Returns the modes that an option names as a list; "common" if the option is absent.
-function misuse.modes(modes, what)
-  if modes == nil then return { "common" } end
-  if type(modes) == "string" then return { modes } end
-  local list = {}
-  for index, mode in ipairs(modes) do
-    if type(mode) ~= "string" then
-      raise("%s: field 'modes' must be names of modes, got %s in it", what, describe(mode))
-    end
-    list[index] = mode
-  end
-  if #list == 0 then raise("%s: field 'modes' must name at least one mode, as \"common\" does", what) end
-  return list
-end
-
--- Returns the method of this name, for any value; nil if it has none.
-function misuse.method(object, name)
-  local found, method = pcall(function() return object[name] end)
-  return found and type(method) == "function" and method or nil
-end
-
 -- Whether a value can be called as a function.
 function misuse.is_callable(value)
   local metatable = getmetatable(value)
@@ -171,35 +141,6 @@ end
 function misuse.receiver(self, metatable, what)
   if getmetatable(self) ~= metatable then raise("%s: call it with a colon, on a %s", what, metatable.__name) end
   return self
-end
-
--- The original methods of classes, by the functions that replace them: the original has the source that help shows.
-misuse.originals = {}
-
--- Replaces the methods that a class has so far by functions that check `self` first; `kind` is the name of its objects
--- in messages. The check costs a call, so frequent methods check `self` themselves.
-function misuse.methods(class, kind)
-  for name, fn in next, class do
-    if type(fn) == "function" and not find(name, "^_") then
-      local what = kind .. ":" .. name
-      class[name] = function(self, ...)
-        misuse.receiver(self, class, what)
-        return fn(self, ...)
-      end
-      misuse.originals[class[name]] = fn
-    end
-  end
-end
-
--- Classes of objects that are tables, for the prompt's help: by metatable, the name of the class in the reference and
--- its methods.
-misuse.classes = {}
-
--- Makes a metatable the class of such objects. Its methods are its own fields, unless `methods` is given.
-function misuse.class(name, metatable, methods)
-  misuse.classes[metatable] = { name = name, methods = methods or metatable }
-  metatable.__index = metatable
-  return metatable
 end
 
 return misuse

@@ -2,13 +2,14 @@
 
 local rl, internals = ...
 local misuse = require "runloop.misuse"
+local objects = require "runloop.objects"
 local raise, describe = misuse.raise, misuse.describe
 local type, select, setmetatable = type, select, setmetatable
 local tostring, pcall, error = tostring, pcall, error
 local match = string.match
 local pack, unpack, integer_of = table.pack, table.unpack, math.tointeger
 
-local Pool = misuse.class("runloop.Pool", { __name = "pool", __stays = true })
+local Pool = objects.class("runloop.Pool", { __name = "pool", __stays = true })
 internals.on_missing(Pool, "pool")
 
 -- Runs in the thread: this port keeps the thread's loop alive until the pool is closed. Everything it uses crosses by
@@ -56,7 +57,7 @@ local function pool(options)
       raise("rl.pool: unknown field '%s' (there are: name, threads)", tostring(field))
     end
   end
-  return new(threads, name, misuse.made_at())
+  return new(threads, name, objects.made_at())
 end
 
 -- Returns a free thread. If all are busy and no more are allowed, it waits for one; the task that has waited longest

@@ -2,6 +2,7 @@
 
 local rl, internals, crossing = ...
 local misuse = require "runloop.misuse"
+local objects = require "runloop.objects"
 local raise, describe = misuse.raise, misuse.describe
 local type, setmetatable, getmetatable = type, setmetatable, getmetatable
 local tostring, pcall = tostring, pcall
@@ -33,7 +34,7 @@ end
 
 -- The object beside the function of rl.debounce and rl.throttle, which controls it. The function itself is a plain
 -- function, for every place that takes one.
-local Calls = misuse.class("runloop.Calls", { __name = "calls" })
+local Calls = objects.class("runloop.Calls", { __name = "calls" })
 
 -- Calls the function with the arguments of the latest call. A second call waits until the first has returned.
 local function run(self)
@@ -58,7 +59,7 @@ local function make(what, seconds, fn, call)
   misuse.argument(seconds, "seconds", what, 1)
   misuse.argument(fn, "function", what, 2)
   local self = setmetatable({ _what = what, _seconds = seconds, _fn = fn, _valid = true }, Calls)
-  internals.set_subject(self, format("function of %s %s", what, misuse.made_at()))
+  internals.set_subject(self, format("function of %s %s", what, objects.made_at()))
   -- Arms the timer for calls that came while the function ran, also if it ended by an error.
   self._done = setmetatable({}, { __close = function()
     self._running = false

@@ -96,6 +96,8 @@ static const struct {
 #embed "../../Modules/net/Lua/copy.lua"
 , '\0'}}, {"runloop.net.tls", (const char[]){
 #embed "../../Modules/net/Lua/tls.lua"
+, '\0'}}, {"runloop.objects", (const char[]){
+#embed "../../Host/Lua/objects.lua"
 , '\0'}}, {"runloop.pool", (const char[]){
 #embed "../../Host/Lua/pool.lua"
 , '\0'}}, {"runloop.process", (const char[]){

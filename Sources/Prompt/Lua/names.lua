@@ -38,8 +38,8 @@ end
 
 -- Objects that are Lua tables: the name of the class and its methods, by metatable.
 local function written_classes()
-  local misuse = package.loaded["runloop.misuse"]
-  return type(misuse) == "table" and misuse.classes or {}
+  local objects = package.loaded["runloop.objects"]
+  return type(objects) == "table" and objects.classes or {}
 end
 
 -- Returns the class of one of our objects that is not part of the library itself, as in the reference:

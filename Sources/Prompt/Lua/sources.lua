@@ -57,8 +57,8 @@ end
 
 --- Returns the source of a function, after its place; or nil and the reason. `name` is set for one of our functions.
 function sources.text(fn, name)
-  local misuse = package.loaded["runloop.misuse"]
-  fn = type(misuse) == "table" and misuse.originals[fn] or fn
+  local objects = package.loaded["runloop.objects"]
+  fn = type(objects) == "table" and objects.originals[fn] or fn
   local info = getinfo(fn, "S")
   local _, inner = getupvalue(fn, 1)
   -- A function of ours inside a C function.

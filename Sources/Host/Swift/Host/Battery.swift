@@ -98,7 +98,7 @@ extension LuaHost {
     /// Modules that others written in Lua share. Each state has them.
     private static let shared =
         [MisuseBinding.battery]
-        + ["runloop.keywords", "runloop.inspect", "runloop.text", "runloop.waiting_modes"].map {
+        + ["runloop.keywords", "runloop.inspect", "runloop.objects", "runloop.text", "runloop.waiting_modes"].map {
             Battery($0, functions: Library([]))
         }
 

@@ -3,6 +3,7 @@
 local native, internals = ...
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
+local objects = require "runloop.objects"
 
 local changes = require "runloop.fs.changes"
 local instance = require "runloop.fs.instance"
@@ -43,7 +44,7 @@ local OPTIONS = {
 -- its item came from.
 
 -- `__item` is the object that `loop:add` uses.
-local Watcher = misuse.class("runloop.fs.Watcher", { __name = "watcher", __stays = true, __item = "_port" })
+local Watcher = objects.class("runloop.fs.Watcher", { __name = "watcher", __stays = true, __item = "_port" })
 
 local function self_of(self, name) return misuse.receiver(self, Watcher, "watcher:" .. name) end
 
@@ -274,7 +275,7 @@ local function make(what, options)
     _recursive = options.recursive and kind == "directory", _ignore = ignore, _latency = latency,
     _while_writing = options.while_writing, _callback = options.callback,
     _touched = {}, _order = {}, _count = 0, _leaving = {}, _moved = {}, _timers = {}, _batches = {},
-    _arrived = misuse.condition "watcher:next", _valid = true, _path = path, _made_at = misuse.made_at(),
+    _arrived = objects.condition "watcher:next", _valid = true, _path = path, _made_at = objects.made_at(),
     -- A file that was named without a directory is reported by the same name.
     _shown = kind ~= "directory" and not find(path, "/", 1, true)
       and function(p) return (gsub(p, "^%./", "")) end

@@ -2,10 +2,11 @@
 
 local native = require "runloop.http.native"
 local misuse = require "runloop.misuse"
+local objects = require "runloop.objects"
 
 local M = {}
 
-local Part = misuse.class("runloop.http.Part", { __name = "http part" })
+local Part = objects.class("runloop.http.Part", { __name = "http part" })
 
 -- Splits "form-data; name=\"a\"; filename=\"b.txt\"" into the value and its parameters.
 local function parse_parameters(text)
@@ -151,6 +152,6 @@ function Part:body(settings)
   self.whole, pieces = table.concat(pieces), {}
   return self.whole
 end
-misuse.methods(Part, "part")
+objects.methods(Part, "part")
 
 return M

@@ -11,7 +11,7 @@ end)
 -- Returns an iterator over the lines of a source.
 local function lines_of(source, options)
   if type(source) == "function" then return source end
-  local lines = misuse.method(source, "lines")
+  local lines = require("runloop.objects").method(source, "lines")
   if not lines then misuse.wrong("json.lines", "argument #1", "a stream, a file or an iterator of lines", source) end
   if options == nil then return lines(source) end
   return lines(source, options)

@@ -2,6 +2,7 @@
 
 local native = ...
 local misuse = require "runloop.misuse"
+local objects = require "runloop.objects"
 
 local log = {}
 local raise, describe = misuse.raise, misuse.describe
@@ -18,7 +19,7 @@ local COLORS = { debug = "2", info = "36", warning = "33", error = "31" }
 local OPTIONS = { level = "any", to = "any", format = "any", name = "any", fields = "any", time = "any" }
 local FORMATS = { text = true, json = true, journal = true }
 
-local Logger = misuse.class("runloop.log.Logger", { __name = "logger" })
+local Logger = objects.class("runloop.log.Logger", { __name = "logger" })
 
 local function level_of(what, level)
   local found = type(level) == "string" and LEVELS[lower(level)]
@@ -158,7 +159,7 @@ function Logger:close()
   Sink.__gc(sink)
 end
 Logger.__close = Logger.close
-misuse.methods(Logger, "logger")
+objects.methods(Logger, "logger")
 
 for level in pairs(PRIORITIES) do
   Logger[level] = function(self, message, fields)

@@ -4,6 +4,7 @@
 local native, internals = ...
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
+local objects = require "runloop.objects"
 local net = require "runloop.net"
 local channels = require "runloop.process.channels"
 local signals = require "runloop.process.signals"
@@ -96,7 +97,7 @@ end
 -- Programs ------------------------------------------------------------------------------------------------------------
 
 -- `__item` is the object that `loop:add` uses.
-local Program = misuse.class("runloop.process.Program", { __name = "program", __stays = true, __item = "_port" })
+local Program = objects.class("runloop.process.Program", { __name = "program", __stays = true, __item = "_port" })
 programs.Program = Program
 
 --- Returns a program's name, from the words of its command.
@@ -206,7 +207,7 @@ end }
 local function open_stream(self, fd, what, fn, modes)
   local options, told = { owns = true, name = what .. " of " .. self._recorded }, nil
   if fn then
-    told = setmetatable({ count = 0, is_busy = false, changed = misuse.condition "program:wait" }, Told)
+    told = setmetatable({ count = 0, is_busy = false, changed = objects.condition "program:wait" }, Told)
     function options.on_data(_, bytes)
       local _ <close> = told
       told.is_busy, told.count = true, told.count + #bytes
@@ -234,7 +235,7 @@ end
 --- program, or nil and the reason.
 function programs.start(what, options, words, defaults)
   local list = environment(what, options)
-  local modes = misuse.modes(options.modes, what)
+  local modes = objects.modes(options.modes, what)
   local spare, ours = {}, {}
   local function give_up(message, code, has_started)
     for _, fd in ipairs(has_started and {} or spare) do native.close(fd) end
@@ -315,8 +316,8 @@ function programs.start(what, options, words, defaults)
     if internals.kind(options[field]) == "stream" then internals.share(options[field]) end
   end
   local self = setmetatable({
-    _pid = pid, _made_at = misuse.made_at(),
-    _changed = misuse.condition(what == "process.run" and what or "program:wait"),
+    _pid = pid, _made_at = objects.made_at(),
+    _changed = objects.condition(what == "process.run" and what or "program:wait"),
     _name = options.name or programs.words_of(words), _recorded = recorded,
     _on_exit = options.on_exit, _on_output = on_output, _on_errors = on_errors, _told = {},
     _detached = options.detached, _terminal = terminal and true, _slave = slave_port, _lent = lent and true,
@@ -423,7 +424,7 @@ function Program:__close()
   send(self, NUMBERS.CONT)
   self._killer = rl.after(STOP_GRACE, function() send(self, NUMBERS.KILL) end)
 end
-misuse.methods(Program, "program")
+objects.methods(Program, "program")
 function Program:__tostring()
   local state = not self._how and "runs" or self._how == "exit" and "exit " .. self._value or "ended by " .. self._value
   return format("program %q (%d, %s, %s)", self._name, self._pid, state, self._made_at)

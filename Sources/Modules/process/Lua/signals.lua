@@ -4,6 +4,7 @@
 local native = ...
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
+local objects = require "runloop.objects"
 
 local process = {}
 local raise, describe = misuse.raise, misuse.describe
@@ -69,7 +70,7 @@ end
 
 function process.wait_signal(name, timeout)
   misuse.optional(timeout, "seconds", "process.wait_signal", 2)
-  local came = misuse.condition "process.wait_signal"
+  local came = objects.condition "process.wait_signal"
   local handler <close>, message, code = make_signal("process.wait_signal", name, function() came:signal() end)
   if not handler then return nil, message, code end
   -- As every wait, this also ends in the mode that runs when it begins.

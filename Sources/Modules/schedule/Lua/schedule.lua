@@ -2,6 +2,7 @@
 
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
+local objects = require "runloop.objects"
 
 local schedule = {}
 local raise, describe = misuse.raise, misuse.describe
@@ -184,7 +185,7 @@ end
 
 -- Jobs ----------------------------------------------------------------------------------------------------------------
 
-local Job = misuse.class("runloop.schedule.Job", { __name = "job", __stays = true })
+local Job = objects.class("runloop.schedule.Job", { __name = "job", __stays = true })
 
 local function stamp(job, t)
   return date(job._calendar == UTC and "!%Y-%m-%d %H:%M:%S UTC" or "%Y-%m-%d %H:%M:%S", t)
@@ -281,7 +282,7 @@ function Job:__tostring()
   local name = self._name ~= "" and format(" %q", self._name) or ""
   return format("job%s (%s, %s)", name, self._text, self._valid and "next " .. stamp(self, self._next) or "over")
 end
-misuse.methods(Job, "job")
+objects.methods(Job, "job")
 
 local OPTIONS = {
   missed = "string", name = "string", utc = "boolean", modes = { "string", "table" }, keeps_alive = "boolean",
@@ -297,7 +298,7 @@ local function make(what, text, expression, fn, options)
   if not plan then raise("%s: %s", what, message) end
   local job = setmetatable({
     _plan = plan, _fn = fn, _text = text, _missed = missed, _queue = {}, _name = options.name or text,
-    _modes = misuse.modes(options.modes, what), _keeps_alive = options.keeps_alive,
+    _modes = objects.modes(options.modes, what), _keeps_alive = options.keeps_alive,
     _calendar = options.utc and UTC or LOCAL, _valid = true,
   }, Job)
   arm(job, rl.time())

@@ -3,6 +3,7 @@
 local native, internals = ...
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
+local objects = require "runloop.objects"
 
 local terminal = {}
 local raise, describe = misuse.raise, misuse.describe
@@ -19,7 +20,7 @@ local MOUSE_ON, MOUSE_OFF = "\27[?1002h\27[?1006h", "\27[?1006l\27[?1002l"
 local SCREEN_ON, SCREEN_OFF = "\27[?1049h\27[H\27[2J", "\27[?1049l"
 local CURSOR_OFF, CURSOR_ON = "\27[?25l", "\27[?25h"
 
-local Terminal = misuse.class("runloop.terminal.Terminal", { __name = "terminal", __stays = true })
+local Terminal = objects.class("runloop.terminal.Terminal", { __name = "terminal", __stays = true })
 
 local function self_of(self, name)
   if self._fd < 0 then raise("terminal:%s: it is closed", name) end
@@ -61,7 +62,7 @@ function Guard:close()
   self.undo()
 end
 Guard.__close = Guard.close
-misuse.methods(Guard, "guard")
+objects.methods(Guard, "guard")
 
 local function farewell(self)
   local texts, greetings = {}, {}
@@ -132,7 +133,7 @@ function Terminal:clear() return self:write "\27[H\27[2J" end
 
 -- A key handler can be added to modes. If a mode has several, the newest gets the keys: a dialogue, for example, gets
 -- them before the code that opened it.
-local Handler = misuse.class("runloop.terminal.KeyHandler", {
+local Handler = objects.class("runloop.terminal.KeyHandler", {
   __name = "key handler", __stays = true, __item = "_port",
 })
 
@@ -147,7 +148,7 @@ function Handler:invalidate()
 end
 Handler.__close = Handler.invalidate
 function Handler:is_valid() return self._valid end
-misuse.methods(Handler, "handler")
+objects.methods(Handler, "handler")
 
 local function handle(handler)
   local queue <const> = handler._queue
@@ -203,7 +204,7 @@ local function listen(self, fn)
   self._decoder = self._decoder or native.decoder()
   local port = rl.fd_port { fd = self._fd, name = "keys", callback = function() take_key(self) end }
   local handler = setmetatable({ _terminal = self, _port = port, _fn = fn, _queue = {}, _valid = true }, Handler)
-  internals.set_subject(handler, "key handler " .. misuse.made_at())
+  internals.set_subject(handler, "key handler " .. objects.made_at())
   table.insert(self._handlers, handler)
   return handler
 end
@@ -226,7 +227,7 @@ function Terminal:read_key(timeout)
   self_of(self, "read_key")
   misuse.optional(timeout, "seconds", "terminal:read_key", 1)
   if not self._reader then
-    self._keys, self._came = {}, misuse.condition "terminal:read_key"
+    self._keys, self._came = {}, objects.condition "terminal:read_key"
     self._reader = self:on_key(function(key)
       self._keys[#self._keys + 1] = key
       self._came:signal()
@@ -264,7 +265,7 @@ function Terminal:close()
 end
 Terminal.__close = Terminal.close
 function Terminal:__tostring() return self._fd < 0 and "terminal (closed)" or "terminal" end
-misuse.methods(Terminal, "terminal")
+objects.methods(Terminal, "terminal")
 
 -- Text ----------------------------------------------------------------------------------------------------------------
 
@@ -312,7 +313,7 @@ end
 
 -- Progress ------------------------------------------------------------------------------------------------------------
 
-local Progress = misuse.class("runloop.terminal.Progress", { __name = "progress" })
+local Progress = objects.class("runloop.terminal.Progress", { __name = "progress" })
 
 local function span(seconds)
   if not (seconds >= 0 and seconds < 1e9) then return "?" end
@@ -413,6 +414,6 @@ function Progress:finish()
     self._total and " of " .. self._total or "", span(rl.now() - self._began))) end
 end
 Progress.__close = Progress.finish
-misuse.methods(Progress, "progress")
+objects.methods(Progress, "progress")
 
 return terminal

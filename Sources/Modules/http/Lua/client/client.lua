@@ -4,6 +4,7 @@
 local native = require "runloop.http.native"
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
+local objects = require "runloop.objects"
 local raise = misuse.raise
 local answers = require "runloop.http.client.response"
 local requests = require "runloop.http.client.request"
@@ -33,7 +34,7 @@ end
 -- The client that `http.get` and the other functions of the module share.
 local default
 
-local Client = misuse.class("runloop.http.Client", { __name = "http client", __stays = true })
+local Client = objects.class("runloop.http.Client", { __name = "http client", __stays = true })
 
 -- Driving curl --------------------------------------------------------------------------------------------------------
 
@@ -207,7 +208,7 @@ local function begin(self, request, name, is_open)
   if self.is_closed then raise(name .. ": the client is closed") end
   local settings, body = requests.prepare(self.options, request, name, is_open)
   local exchange = setmetatable({
-    client = self, url = settings.url or request.url, changed = misuse.condition(name), max_body = settings.max_body,
+    client = self, url = settings.url or request.url, changed = objects.condition(name), max_body = settings.max_body,
     refusal = settings.refusal, refusal_code = settings.refusal_code,
     unix = settings.unix or settings.abstract and "@" .. settings.abstract, settings = settings, body = body,
     transfer = NOT_YET, deadline = settings.timeout and rl.now() + settings.timeout,
@@ -370,10 +371,10 @@ end
 
 function M.client(settings)
   settings = misuse.options(settings, CLIENT, "http.client", 1)
-  local modes = misuse.modes(settings.modes, "http.client")
+  local modes = objects.modes(settings.modes, "http.client")
   local self = setmetatable({
     options = settings, modes = modes, loop = rl.current(), ports = {}, exchanges = {}, count = 0, borrowed = {},
-    is_in = {}, name = settings.name or "http", made_at = misuse.made_at(),
+    is_in = {}, name = settings.name or "http", made_at = objects.made_at(),
   }, Client)
   for _, mode in ipairs(modes) do
     self.is_in[mode] = true

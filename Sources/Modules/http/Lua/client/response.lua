@@ -2,6 +2,7 @@
 
 local native = require "runloop.http.native"
 local misuse = require "runloop.misuse"
+local objects = require "runloop.objects"
 local receiver = misuse.receiver
 local events = require "runloop.http.events"
 
@@ -72,13 +73,13 @@ function M.body_of(request, name)
   local body = request.body
   if body == nil or type(body) == "string" or type(body) == "function" then return body end
   if type(body) == "number" then return tostring(body) end
-  if misuse.method(body, "read") then return body end
+  if objects.method(body, "read") then return body end
   misuse.wrong(name, "field 'body'", "a string, a function or a stream", body)
 end
 
 -- Answers -------------------------------------------------------------------------------------------------------------
 
-local Answer = misuse.class("runloop.http.Answer", { __name = "http answer" })
+local Answer = objects.class("runloop.http.Answer", { __name = "http answer" })
 
 function Answer:__tostring() return ("http answer %d of %s"):format(self.status, self.url) end
 
@@ -116,7 +117,7 @@ function M.new(...) return fill(setmetatable({}, Answer), ...) end
 
 -- Answers with a body that is read piece by piece ---------------------------------------------------------------------
 
-local Open = misuse.class("runloop.http.OpenAnswer", { __name = "http answer", __stays = true })
+local Open = objects.class("runloop.http.OpenAnswer", { __name = "http answer", __stays = true })
 function Open:__tostring()
   local state = self.is_closed and "closed, " or ""
   return ("http answer %d of %s (%s%s)"):format(self.status, self.url, state, self.made_at)
@@ -124,7 +125,7 @@ end
 
 function M.open(exchange, ...)
   local answer = fill(setmetatable({}, Open), ...)
-  answer.exchange, answer.rest, answer.first, answer.made_at = exchange, "", 1, misuse.made_at()
+  answer.exchange, answer.rest, answer.first, answer.made_at = exchange, "", 1, objects.made_at()
   return answer
 end
 
@@ -252,7 +253,7 @@ function Open:close()
   self.is_over, self.rest, self.first = true, "", 1
   self.exchange:finish()
 end
-misuse.methods(Open, "answer")
+objects.methods(Open, "answer")
 Open.__close = Open.close
 -- A collected answer has no reader any more. When the Lua state is closed, the exchange has ended already.
 Open.__gc = function(self) pcall(self.exchange.finish, self.exchange) end

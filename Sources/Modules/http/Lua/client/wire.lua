@@ -5,6 +5,7 @@ local native = require "runloop.http.native"
 local rl = require "runloop"
 local net = require "runloop.net"
 local misuse = require "runloop.misuse"
+local objects = require "runloop.objects"
 local raise = misuse.raise
 local answers = require "runloop.http.client.response"
 local requests = require "runloop.http.client.request"
@@ -104,7 +105,7 @@ local WEBSOCKET = {
   timeout = "seconds", tls = { "table", "boolean" }, unix = "string",
 }
 
-local Client = misuse.class("runloop.http.Client", { __name = "http test client", __stays = true })
+local Client = objects.class("runloop.http.Client", { __name = "http test client", __stays = true })
 
 local function send_body(stream, body)
   local following = body
@@ -233,7 +234,7 @@ function Client:websocket(url, settings)
   self.server:accept(far)
   return require("runloop.http.handshake").connect(stream, target, "test", settings)
 end
-misuse.methods(Client, "client")
+objects.methods(Client, "client")
 
 -- A client of a server or handler over streams in memory. `network` has the options of net.memory.
 function M.client(server, network)

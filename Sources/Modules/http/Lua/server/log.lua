@@ -2,6 +2,7 @@
 
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
+local objects = require "runloop.objects"
 local native = require "runloop.http.native"
 local shown = require "runloop.text".shown
 local now, ends = rl.now, require("runloop.http.recording").ends
@@ -29,7 +30,7 @@ local ERRORS <const> = {
 
 local function can_write(where)
   if io.type(where) then return io.type(where) == "file" end
-  return misuse.method(where, "write")
+  return objects.method(where, "write")
 end
 
 -- Opens a log. `where` is true for the standard error, a path to append to, an open file, or a function that receives a

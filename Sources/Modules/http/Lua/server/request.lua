@@ -3,6 +3,7 @@
 local native = require "runloop.http.native"
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
+local objects = require "runloop.objects"
 local receiver = misuse.receiver
 
 local M = {}
@@ -10,7 +11,7 @@ local unescape = native.unescape
 local KEEPS_ALIVE <const>, IS_UPGRADE <const>, EXPECTS_CONTINUE <const> = 1, 2, 4
 local HAS_SLASHES <const>, IS_OLD <const> = 8, 16
 
-local Request = misuse.class("runloop.http.Incoming", { __name = "http request", __stays = true })
+local Request = objects.class("runloop.http.Incoming", { __name = "http request", __stays = true })
 M.Request = Request
 
 local function add_value(values, lists, name, value)
@@ -180,7 +181,7 @@ local function next_bytes(self, max)
     end
     if self.is_gone then return nil, "ECONNRESET: the client has gone", "ECONNRESET" end
     if self.is_reading then misuse.second_reader("request:read", self.reader) end
-    self.arrived = self.arrived or misuse.condition "request:read"
+    self.arrived = self.arrived or objects.condition "request:read"
     self.is_reading, self.reader = true, coroutine.running()
     local waiting <close> = setmetatable({ request = self }, Waiting)
     self.arrived:wait()

@@ -3,6 +3,7 @@
 local native = require "runloop.http.native"
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
+local objects = require "runloop.objects"
 local raise, receiver = misuse.raise, misuse.receiver
 local incoming = require "runloop.http.server.request"
 local events = require "runloop.http.events"
@@ -57,7 +58,7 @@ end
 
 -- Responses that are streams ------------------------------------------------------------------------------------------
 
-local Response = misuse.class("runloop.http.Response", { __name = "http response", __stays = true })
+local Response = objects.class("runloop.http.Response", { __name = "http response", __stays = true })
 
 local RESPOND = { status = "count", headers = "table" }
 
@@ -209,7 +210,7 @@ end
 
 -- Server-sent events --------------------------------------------------------------------------------------------------
 
-local Events = misuse.class("runloop.http.Events", { __name = "http events", __stays = true })
+local Events = objects.class("runloop.http.Events", { __name = "http events", __stays = true })
 
 local EVENTS = { keep_alive = { "seconds", "boolean" } }
 
@@ -284,7 +285,7 @@ end
 -- Waits until the client goes or `close` is called. Either also cancels the task.
 function Events:wait_closed()
   receiver(self, Events, "events:wait_closed")
-  self.closed = self.closed or misuse.condition "events:wait_closed"
+  self.closed = self.closed or objects.condition "events:wait_closed"
   while not self.request.is_gone and not self.response.is_over do self.closed:wait() end
 end
 
@@ -335,7 +336,7 @@ local function send_table(request, answer)
   -- The body is a function or a stream, and is sent piece by piece.
   local following = body
   if type(body) ~= "function" then
-    if not misuse.method(body, "read") then
+    if not objects.method(body, "read") then
       error("the handler's answer has a body that is neither text nor function nor stream, but a " .. type(body), 0)
     end
     following = function() return body:read(65536) end

@@ -1,10 +1,11 @@
 -- runloop.http.routes: finds the function for a path.
 
 local misuse = require "runloop.misuse"
+local objects = require "runloop.objects"
 local belongs, label = require("runloop.http.native").belongs, require("runloop.http.recording").label
 local raise = misuse.raise
 
-local Routes = misuse.class("runloop.http.Routes", { __name = "http routes" })
+local Routes = objects.class("runloop.http.Routes", { __name = "http routes" })
 local M = { Routes = Routes }
 
 -- A tree of segments: { fixed = { name = node }, param = node, rest = node, methods = { GET = { fn, names } } }.
@@ -90,7 +91,7 @@ function Routes:websocket(path, settings, fn)
   end, "routes:websocket")
   return self
 end
-misuse.methods(Routes, "routes")
+objects.methods(Routes, "routes")
 
 local function route_of(methods, method) return methods[method] or method == "HEAD" and methods.GET or methods.ANY end
 

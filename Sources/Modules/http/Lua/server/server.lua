@@ -4,6 +4,7 @@ local native = require "runloop.http.native"
 local rl = require "runloop"
 require "runloop.net"
 local misuse = require "runloop.misuse"
+local objects = require "runloop.objects"
 local raise = misuse.raise
 local log, connections = require "runloop.http.log", require "runloop.http.server.connection"
 
@@ -19,7 +20,7 @@ local KNOWN = {
 local PASSED_ON = { "tls", "backlog", "max_connections", "max_queue", "reuse_port", "mode", "name", "order" }
 
 -- `loop:add` uses the server's listener.
-local Server = misuse.class("runloop.http.Server", { __name = "http server", __stays = true, __item = "listener" })
+local Server = objects.class("runloop.http.Server", { __name = "http server", __stays = true, __item = "listener" })
 
 -- The server ----------------------------------------------------------------------------------------------------------
 
@@ -73,7 +74,7 @@ function Server:stop(seconds)
   for connection in pairs(self.connections) do
     if connection.socket then connection.socket:go_away() end
   end
-  self.stopped = self.stopped or misuse.condition "server:stop"
+  self.stopped = self.stopped or objects.condition "server:stop"
   local date = seconds and now() + seconds or math.huge
   while self.count > 0 and now() < date do
     self.stopped:wait(date < math.huge and date - now() or nil)
@@ -92,7 +93,7 @@ function Server:stop(seconds)
   if count == 0 then return true end
   return nil, count == 1 and "1 request was cut off" or ("%d requests were cut off"):format(count)
 end
-misuse.methods(Server, "server")
+objects.methods(Server, "server")
 Server.__close = function(self) self:stop(0) end
 
 function Server:__tostring()
@@ -126,9 +127,9 @@ function M.serve(where, settings, handler)
   misuse.fields(settings, KNOWN, "http.serve")
   if not misuse.is_callable(handler) then misuse.wrong("http.serve", "the handler", "a function or routes", handler) end
   local self = setmetatable({
-    handler = handler, connections = {}, count = 0, site = native.site(), made_at = misuse.made_at(),
+    handler = handler, connections = {}, count = 0, site = native.site(), made_at = objects.made_at(),
     next_sweep = math.huge, loop = rl.current(),
-    modes = misuse.modes(settings.modes, "http.serve"),
+    modes = objects.modes(settings.modes, "http.serve"),
     counts = { connections = 0, errors = 0, refused = 0, cancelled = 0, bytes = 0 },
     header_timeout = settings.header_timeout or 10, request_timeout = settings.request_timeout or 0,
     idle_timeout = settings.idle_timeout or 60, max_header = settings.max_header or 32768,

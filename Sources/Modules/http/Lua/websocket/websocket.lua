@@ -3,6 +3,7 @@
 local native = require "runloop.http.native"
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
+local objects = require "runloop.objects"
 local waiting_modes = require "runloop.waiting_modes"
 local raise, receiver = misuse.raise, misuse.receiver
 
@@ -11,7 +12,7 @@ local read_frame, write_frame, check_utf8 = native.read_frame, native.write_fram
 local CONTINUATION <const>, TEXT <const>, BINARY <const> = 0, 1, 2
 local CLOSE <const>, PING <const>, PONG <const> = 8, 9, 10
 
-local Socket = misuse.class("runloop.http.WebSocket", { __name = "websocket", __stays = true })
+local Socket = objects.class("runloop.http.WebSocket", { __name = "websocket", __stays = true })
 
 local KNOWN = { max_message = "count", compress = "boolean", protocols = "table", close_timeout = "seconds" }
 
@@ -48,7 +49,7 @@ local function new(stream, is_client, settings, compresses)
   return setmetatable({
     stream = stream, is_client = is_client, compresses = compresses, max = settings.max_message or 1 << 20,
     buffer = "", position = 1, first = 1, last = 0, inbox = {}, queued = 0,
-    close_timeout = settings.close_timeout or 5, arrived = misuse.condition "socket:receive",
+    close_timeout = settings.close_timeout or 5, arrived = objects.condition "socket:receive",
   }, Socket)
 end
 
@@ -351,7 +352,7 @@ end
 -- The client's handle of a socket. The task that reads refers to the socket itself, which could never be collected
 -- without a handle.
 local methods = {}
-local Handle = misuse.class("runloop.http.WebSocket", { __name = "websocket", __stays = true }, methods)
+local Handle = objects.class("runloop.http.WebSocket", { __name = "websocket", __stays = true }, methods)
 
 -- Keeps the handle alive while a call waits.
 local function keep(_, ...) return ... end

@@ -9,11 +9,11 @@ final class AttachServer {
     private unowned let host: LuaHost
     /// The name given to `rl.attach`.
     let name: String?
-    private let port: AttachPort
-    private var sessions: [Int: AttachSession] = [:]
+    private let port: AttachServerPort
+    private var sessions: [Int: AttachServerSession] = [:]
     private var again: RunLoop.Timer?
     private let redirection: Redirection
-    private var followers: [Int: AttachClient] = [:] {
+    private var followers: [Int: AttachServerPeer] = [:] {
         didSet {
             let outboxes = followers.values.map(\.outbox)
             Self.listeners.withLock { $0 = outboxes }
@@ -28,7 +28,7 @@ final class AttachServer {
         }
     }
     /// The clients that follow the output of other threads.
-    private static let listeners = Lock<[AttachOutbox]>([])
+    private static let listeners = Lock<[AttachServerOutbox]>([])
     /// Where output went before a client followed it.
     private var before: Sink.Place?
     private lazy var sink = Sink { [unowned self] in passOn($0) }
@@ -39,7 +39,7 @@ final class AttachServer {
         self.name = name
         // Killed processes leave sockets behind, and nobody else would remove them.
         _ = try? RunLoop.MessagePort.names(withPrefix: Attach.prefix)
-        port = try AttachPort(
+        port = try AttachServerPort(
             name: Attach.portName(process: getpid(), name: name),
             description: [name ?? "", title.split(separator: "\n").joined(separator: " "), LuaHost.luaRelease],
             target: host.loop.handle, entries: host.entries)
@@ -53,10 +53,10 @@ final class AttachServer {
     var runsEntry: Bool { sessions.values.contains { $0.isRunning } }
 
     /// Returns the session of a client, and makes it at first use.
-    func session(of client: AttachClient) -> AttachSession? {
+    func session(of client: AttachServerPeer) -> AttachServerSession? {
         if let session = sessions[client.number] { return session }
         guard !client.isGone, !host.isClosed else { return nil }
-        guard let session = AttachSession(self, host, client) else {
+        guard let session = AttachServerSession(self, host, client) else {
             client.outbox.append(
                 .error, "no prompt can be opened there: not enough memory, or Lua's libraries are missing\n")
             client.outbox.append(.end)
@@ -69,7 +69,7 @@ final class AttachServer {
     // MARK: Output of the script
 
     /// Begins to send a client the output of the script, or ends that. Returns the message for the client.
-    func follow(_ client: AttachClient) -> String {
+    func follow(_ client: AttachServerPeer) -> String {
         if followers.removeValue(forKey: client.number) != nil {
             attendToFollowers()
             return "what the script prints is no longer shown"

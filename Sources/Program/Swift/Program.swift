@@ -48,7 +48,7 @@ enum Program {
         // `rlhost ./attach` runs a script of that name.
         let words = arguments.dropFirst(2)
         switch arguments.dropFirst().first {
-        case "attach"?: return command("attach") { () throws(Refusal) in try AttachCommand.run(words) }
+        case "attach"?: return command("attach") { () throws(Refusal) in try AttachClientCommand.run(words) }
         case "trace"?: return command("trace") { () throws(Refusal) in try TraceCommand.run(words) }
         case "top"?: return command("top") { () throws(Refusal) in try TopCommand.run(words) }
         default: break

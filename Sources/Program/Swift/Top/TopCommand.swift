@@ -67,7 +67,7 @@ enum TopCommand {
             return 0
         }
         let target = try find(options.target)
-        AttachTarget.useRuntimeDirectory(target.runtimeDirectory)
+        AttachClientTarget.useRuntimeDirectory(target.runtimeDirectory)
         let words = [
             target.portName, target.text, "\(options.seconds)", options.isOnce ? "once" : "live",
             "\(target.process)", options.sort, options.showsTasks ? "tasks" : "",
@@ -77,9 +77,9 @@ enum TopCommand {
         return hasBegun ? 0 : 1
     }
 
-    private static func find(_ text: String?) throws(Program.Refusal) -> AttachTarget {
-        if let text { return try AttachTarget.find(text) }
-        let targets = try AttachTarget.some()
+    private static func find(_ text: String?) throws(Program.Refusal) -> AttachClientTarget {
+        if let text { return try AttachClientTarget.find(text) }
+        let targets = try AttachClientTarget.some()
         guard targets.count == 1 else {
             let list = targets.map { "\($0.process)\($0.name.map { " (\($0))" } ?? "")" }.joined(separator: ", ")
             throw .init(message: "which one? rlhost top PID|NAME; there are \(list)")

@@ -13,12 +13,12 @@ struct TraceProcess {
 
     /// Returns the exit status.
     func run() throws(Program.Refusal) -> Int32 {
-        let process = try AttachTarget.find(target)
-        let connection = try AttachConnection(process)
+        let process = try AttachClientTarget.find(target)
+        let connection = try AttachClientConnection(process)
         let path = absolute(output ?? "\(process.name ?? "rlhost")-\(process.process).html")
         guard let seconds else { return try dump(connection, path) }
         let before = Self.lastChange(path)
-        let status = AttachRunner(connection).run([Self.code(path, seconds)])
+        let status = AttachClientRunner(connection).run([Self.code(path, seconds)])
         if status == 0 {
             Output.write("\(path)\n", to: 1)
         } else if let change = Self.lastChange(path), change != before {
@@ -33,7 +33,7 @@ struct TraceProcess {
 
     /// The thread of the process's port writes the file, because a callback that holds the loop forever is often the
     /// thing to be seen.
-    private func dump(_ connection: AttachConnection, _ path: String) throws(Program.Refusal) -> Int32 {
+    private func dump(_ connection: AttachClientConnection, _ path: String) throws(Program.Refusal) -> Int32 {
         let answer = connection.question(.dump, path, seconds: Self.patience)
         let process = connection.target.text
         let isLost = connection.isLost

@@ -4,10 +4,10 @@ internal import RunLoops
 
 /// The prompt of an attached client, on the side where Lua runs: its locals, its last results, and the entry that runs
 /// or waits.
-final class AttachSession {
+final class AttachServerSession {
     private unowned let server: AttachServer
     private unowned let host: LuaHost
-    let client: AttachClient
+    let client: AttachServerPeer
     private let script: PromptScript
     /// The first entry runs or waits; the others are queued.
     private var entries: [Attach.Entry] = []
@@ -21,7 +21,7 @@ final class AttachSession {
     private lazy var sink = Sink { [unowned self] in print($0) }
 
     /// Returns nil if memory is exhausted, or if Lua lacks something that the prompt needs.
-    init?(_ server: AttachServer, _ host: LuaHost, _ client: AttachClient) {
+    init?(_ server: AttachServer, _ host: LuaHost, _ client: AttachServerPeer) {
         self.server = server
         self.host = host
         self.client = client

@@ -6,8 +6,8 @@ import LuaRunLoops
 import RunLoops
 
 /// The connection of `rlhost attach` to a process: sends requests, and receives events.
-final class AttachConnection {
-    let target: AttachTarget
+final class AttachClientConnection {
+    let target: AttachClientTarget
     let loop = RunLoop.current
     private let remote: RunLoop.RemotePort
     /// The process's own description.
@@ -32,9 +32,9 @@ final class AttachConnection {
     private static let window = 8
 
     /// - Throws: A refusal if the process does not answer.
-    init(_ target: AttachTarget) throws(Program.Refusal) {
+    init(_ target: AttachClientTarget) throws(Program.Refusal) {
         self.target = target
-        AttachTarget.useRuntimeDirectory(target.runtimeDirectory)
+        AttachClientTarget.useRuntimeDirectory(target.runtimeDirectory)
         do throws(SystemError) {
             remote = try RunLoop.RemotePort(name: target.portName, on: loop)
         } catch {

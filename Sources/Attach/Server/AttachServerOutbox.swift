@@ -8,7 +8,7 @@ internal import RunLoops
 /// Printing waits a little for a slow client, so that even code that never lets the loop turn can print a lot. After
 /// that time further output is dropped. The client gets the number of dropped bytes after the output that was queued
 /// before.
-final class AttachOutbox: @unchecked Sendable {
+final class AttachServerOutbox: @unchecked Sendable {
     // Sendable: everything that changes is used only between lock and unlock.
     private let changed = Condition()
     private var bytes: [UInt8] = []

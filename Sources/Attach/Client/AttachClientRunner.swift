@@ -6,8 +6,8 @@ import RunLoops
 
 /// `rlhost attach PID -e code`: runs entries one after the other, and reports how they ended. Also runs the lines of a
 /// standard input that is not a terminal.
-final class AttachRunner {
-    private let connection: AttachConnection
+final class AttachClientRunner {
+    private let connection: AttachClientConnection
     private var entries: [String] = []
     private var ended: String?
     private var status: Int32 = 0
@@ -17,7 +17,7 @@ final class AttachRunner {
     private let usesColor: Bool
     private let width: Int
 
-    init(_ connection: AttachConnection) {
+    init(_ connection: AttachClientConnection) {
         self.connection = connection
         let term = getenv("TERM").map { String(cString: $0) } ?? "dumb"
         usesColor = isatty(1) != 0 && term != "dumb" && !(getenv("NO_COLOR").map { $0.pointee != 0 } ?? false)

@@ -5,7 +5,7 @@ import LuaRunLoops
 import RunLoops
 
 /// `rlhost attach`: a prompt in a running process, or code to run in it. See docs/repl.md.
-enum AttachCommand {
+enum AttachClientCommand {
 
     struct Options {
         var codes: [String] = []
@@ -59,14 +59,14 @@ enum AttachCommand {
             return 0
         }
         guard let text = options.target else { return try list() }
-        let connection = try AttachConnection(AttachTarget.find(text))
+        let connection = try AttachClientConnection(AttachClientTarget.find(text))
         let codes = (options.asksWhere ? [".where"] : []) + options.codes + (options.follows ? [".follow"] : [])
-        if !codes.isEmpty { return AttachRunner(connection).run(codes) }
-        return AttachPrompt(connection).run()
+        if !codes.isEmpty { return AttachClientRunner(connection).run(codes) }
+        return AttachClientPrompt(connection).run()
     }
 
     private static func list() throws(Program.Refusal) -> Int32 {
-        let targets = try AttachTarget.some()
+        let targets = try AttachClientTarget.some()
         let rows =
             [["PID", "NAME", "COMMAND"]]
             + targets.map { ["\($0.process)", $0.name?.shownInLine ?? "-", $0.command.shownInLine] }

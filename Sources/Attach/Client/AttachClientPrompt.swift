@@ -8,10 +8,10 @@ import RunLoops
 /// The prompt of `rlhost attach`: the line editor runs here, and Lua runs in the other process.
 ///
 /// The client itself runs no code of the user, so the terminal always delivers each key at once, Control-C included.
-final class AttachPrompt: PromptOwner {
+final class AttachClientPrompt: PromptOwner {
     private let loop: RunLoop
     private lazy var prompt = Prompt(loop, owner: self)
-    private let connection: AttachConnection
+    private let connection: AttachClientConnection
     private let showsPrompt: Bool
     private var ports: [RunLoop.FDPort] = []
     private var input: RunLoop.FDPort?
@@ -34,7 +34,7 @@ final class AttachPrompt: PromptOwner {
     private var interrupts = 0
     private var inputHasEnded = false
 
-    init(_ connection: AttachConnection) {
+    init(_ connection: AttachClientConnection) {
         self.connection = connection
         showsPrompt = isatty(0) != 0
         loop = connection.loop

@@ -4,7 +4,7 @@ internal import LuaRunLoops
 internal import RunLoops
 
 /// Asks the loops of all threads what their tasks wait in. A busy loop does not delay the answer.
-final class TaskSurvey: @unchecked Sendable {
+final class AttachServerSurvey: @unchecked Sendable {
     // Sendable: used on the port's thread only.
     private static let patience = Duration.milliseconds(500)
     private let message: RunLoop.MessagePort.Message
@@ -21,7 +21,7 @@ final class TaskSurvey: @unchecked Sendable {
     /// Begins on the port's thread, whose handle is `own`. Answers the message within half a second.
     static func begin(for message: RunLoop.MessagePort.Message, _ own: RunLoop.Handle, main: RunLoop.Handle) {
         let loops = [("main", main)] + LuaHost.threadsByName
-        let survey = TaskSurvey(message, loops.map(\.0))
+        let survey = AttachServerSurvey(message, loops.map(\.0))
         let loop = RunLoop.current
         survey.timer = loop.callBack(at: loop.now + patience, in: [.default]) { _, _ in survey.finish() }
         for (index, (_, loop)) in loops.enumerated() {

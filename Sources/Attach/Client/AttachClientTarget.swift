@@ -5,7 +5,7 @@ import LuaRunLoops
 import RunLoops
 
 /// A process that can be attached to.
-struct AttachTarget {
+struct AttachClientTarget {
     let process: Int32
     /// The process's XDG_RUNTIME_DIR; nil if it is not set.
     let ownNumber: Int32
@@ -24,20 +24,20 @@ struct AttachTarget {
     var text: String { "process \(process)" + (name.map { " (\($0))" } ?? "") }
 
     /// Returns the same list. Refuses if it is empty.
-    static func all() -> [AttachTarget] {
+    static func all() -> [AttachClientTarget] {
         let own = getenv("XDG_RUNTIME_DIR").map { String(cString: $0) }
         let others = processes()
         var places: [String?] = [own]
         for place in [nil, "/run/user/\(getuid())"] + others.map(\.runtimeDirectory) as [String?]
         where !places.contains(place) { places.append(place) }
-        var targets: [Int32: AttachTarget] = [:]
+        var targets: [Int32: AttachClientTarget] = [:]
         for place in places {
             useRuntimeDirectory(place)
             for name in (try? RunLoop.MessagePort.names(withPrefix: Attach.prefix)) ?? [] {
                 guard let (number, title) = Attach.parse(portName: name) else { continue }
                 let process = RunLoop.MessagePort.owner(ofName: name) ?? number
                 guard targets[process] == nil else { continue }
-                targets[process] = AttachTarget(
+                targets[process] = AttachClientTarget(
                     process: process, ownNumber: number, name: title, runtimeDirectory: place)
             }
         }
@@ -49,7 +49,7 @@ struct AttachTarget {
     }
 
     /// Returns the processes of this user that run this program.
-    static func some() throws(Program.Refusal) -> [AttachTarget] {
+    static func some() throws(Program.Refusal) -> [AttachClientTarget] {
         let targets = all()
         if targets.isEmpty { throw .init(message: "there is no rlhost of yours that can be attached to") }
         return targets
@@ -57,7 +57,7 @@ struct AttachTarget {
 
     /// Returns the target for a process without a port. Reads the directory for sockets from the environment that the
     /// process was started with.
-    private static func processes() -> [AttachTarget] {
+    private static func processes() -> [AttachClientTarget] {
         guard let entries = try? Directory.entries(of: "/proc"), let program = firstLine("/proc/self/comm") else {
             return []
         }
@@ -72,12 +72,12 @@ struct AttachTarget {
     }
 
     /// Asks the process to open its port, if it has none.
-    private static func asked(_ process: Int32) -> AttachTarget {
+    private static func asked(_ process: Int32) -> AttachClientTarget {
         let variables = Attach.contents(of: "/proc/\(process)/environ")?.split(separator: "\0") ?? []
         let directory = variables.first { $0.hasPrefix("XDG_RUNTIME_DIR=/") }.map {
             String($0.dropFirst("XDG_RUNTIME_DIR=".count))
         }
-        return AttachTarget(
+        return AttachClientTarget(
             process: process, ownNumber: ownNumber(of: process), name: nil, runtimeDirectory: directory, isAsked: true)
     }
 
@@ -89,7 +89,7 @@ struct AttachTarget {
     }
 
     /// The program may have another name, but it is the same program.
-    func opened() throws(Program.Refusal) -> AttachTarget {
+    func opened() throws(Program.Refusal) -> AttachClientTarget {
         guard isAsked else { return self }
         Attach.ask(process)
         for _ in 0..<150 {
@@ -98,7 +98,7 @@ struct AttachTarget {
                 guard let (number, title) = Attach.parse(portName: name), number == ownNumber,
                     RunLoop.MessagePort.owner(ofName: name) ?? process == process
                 else { continue }
-                return AttachTarget(
+                return AttachClientTarget(
                     process: process, ownNumber: number, name: title, runtimeDirectory: runtimeDirectory)
             }
             usleep(20_000)
@@ -118,7 +118,7 @@ struct AttachTarget {
     }
 
     /// Returns why a process without a port cannot be attached to.
-    static func find(_ text: String) throws(Program.Refusal) -> AttachTarget {
+    static func find(_ text: String) throws(Program.Refusal) -> AttachClientTarget {
         let targets = all()
         if let process = Int32(text), text.allSatisfy({ ("0"..."9").contains($0) }) {
             if let target = targets.first(where: { $0.process == process }) { return try target.opened() }

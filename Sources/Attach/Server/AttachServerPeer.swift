@@ -4,12 +4,12 @@ internal import LuaRunLoops
 internal import RunLoops
 
 /// A client that has attached: the state that the port's thread and the Lua thread share.
-final class AttachClient: @unchecked Sendable {
+final class AttachServerPeer: @unchecked Sendable {
     // Sendable: a lock guards the shared state, and the host is only referred to.
     /// The number of this sender at the port.
     let number: Int
     let process: Int32
-    let outbox: AttachOutbox
+    let outbox: AttachServerOutbox
     private let progress = Lock(Progress())
     private let running: Entries
 
@@ -22,7 +22,7 @@ final class AttachClient: @unchecked Sendable {
         var dropped = 0
     }
 
-    init(number: Int, process: Int32, running: Entries, outbox: AttachOutbox) {
+    init(number: Int, process: Int32, running: Entries, outbox: AttachServerOutbox) {
         self.number = number
         self.process = process
         self.running = running

@@ -5,10 +5,11 @@ internal import RunLoops
 
 extension Battery {
     /// `rl.attach`.
-    public static let attach = Battery(adding: Library("rl.", [.init("attach") { Call.run($0, AttachBinding.attach) }]))
+    public static let attach = Battery(
+        adding: Library("rl.", [.init("attach") { Call.run($0, AttachServerBinding.attach) }]))
 }
 
-private enum AttachBinding {
+private enum AttachServerBinding {
     private static let refusal = "code of somebody who is attached cannot change this"
 
     /// rl.attach(name): opens the port under a name, or without one; false closes it. Returns the name to attach by.

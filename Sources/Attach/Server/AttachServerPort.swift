@@ -6,7 +6,7 @@ internal import RunLoops
 
 /// The port to which clients attach. It runs on a thread of its own: it answers requests, and logs clients that come
 /// and go, whatever the script does. It is in no mode of the script's loop, and does not keep that loop running.
-final class AttachPort: @unchecked Sendable {
+final class AttachServerPort: @unchecked Sendable {
     // Sendable: the thread's properties are used on the thread only; the others never change.
     let name: String
     private let description: [String]
@@ -35,14 +35,14 @@ final class AttachPort: @unchecked Sendable {
 
     /// A client with its pending requests.
     private final class Seat {
-        let client: AttachClient
+        let client: AttachServerPeer
         let since: RunLoop.Instant
         var nexts: [RunLoop.MessagePort.Message] = []
         var questions: [Int: RunLoop.MessagePort.Message] = [:]
         var lastQuestion = 0
         var lastEntry = 0
 
-        init(_ client: AttachClient, _ since: RunLoop.Instant) {
+        init(_ client: AttachServerPeer, _ since: RunLoop.Instant) {
             self.client = client
             self.since = since
         }
@@ -125,7 +125,7 @@ final class AttachPort: @unchecked Sendable {
             haveLoopsRecorded()
             return message.answer(Attach.activity(nanoseconds))
         }
-        if request == .tasks { return TaskSurvey.begin(for: message, handle, main: target) }
+        if request == .tasks { return AttachServerSurvey.begin(for: message, handle, main: target) }
         guard let seat = seats[message.sender] else { return message.fail("who does not say hello is not known here") }
         let client = seat.client
         switch request {
@@ -178,7 +178,7 @@ final class AttachPort: @unchecked Sendable {
         askedToRecord = asked
     }
 
-    private func withSession(of client: AttachClient, _ body: @escaping @Sendable (AttachSession) -> Void) {
+    private func withSession(of client: AttachServerPeer, _ body: @escaping @Sendable (AttachServerSession) -> Void) {
         target.perform(in: [.common]) { loop in
             guard let server = (loop.userInfo as? LuaHost)?.attachServer, let session = server.session(of: client)
             else { return }
@@ -270,7 +270,7 @@ final class AttachPort: @unchecked Sendable {
     }
 
     /// The client is gone, and cannot repeat its request.
-    private func pursue(_ client: AttachClient) {
+    private func pursue(_ client: AttachServerPeer) {
         var attempts = 0
         let timer = RunLoop.Timer(fireDate: RunLoop.current.now + .milliseconds(200), interval: .milliseconds(200)) {
             timer, _ in
@@ -299,12 +299,12 @@ final class AttachPort: @unchecked Sendable {
             )
         }
         let number = message.sender
-        let outbox = AttachOutbox { [handle] in
+        let outbox = AttachServerOutbox { [handle] in
             handle.perform(in: [.default]) { [weak self] _ in
                 if let self, let seat = seats[number] { pump(seat) }
             }
         }
-        let client = AttachClient(number: number, process: message.process, running: entries, outbox: outbox)
+        let client = AttachServerPeer(number: number, process: message.process, running: entries, outbox: outbox)
         seats[number] = Seat(client, RunLoop.current.now)
         message.answer(Array(([String(Attach.version)] + description).joined(separator: "\n").utf8))
         // The client names its terminal. Nothing else in its message is trusted.

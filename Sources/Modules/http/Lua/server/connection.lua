@@ -1,5 +1,6 @@
--- runloop.http.server.connection: a connection of a server. Its task reads and parses requests. Each request has a task of its
--- own, which is cancelled when the client goes. serving.c does what every request needs; this file does the rest.
+-- runloop.http.server.connection: a connection of a server. Its task reads and parses requests. Each request has a task
+-- of its own, which is cancelled when the client goes. serving.c does what every request needs; this file does the
+-- rest.
 
 local native = require "runloop.http.native"
 local rl = require "runloop"

@@ -360,6 +360,87 @@ function Process:pid() end
 ---Kills it, and everything in its process group. Has no effect if it has ended.
 function Process:kill() end
 
+-- Servers ------------------------------------------------------------------------------------------------------------
+
+---Options of `t.server`. In `arguments` and `files`, `{port}`, `{directory}` and `{socket}` stand for a free port, a
+---new directory, and the path of a socket in it.
+---@class runloop.test.ServerOptions
+---@field [integer] string|number a program and its arguments, if no name is given
+---@field ready? string "tcp": it accepts connections; "unix": at its socket; else a pattern of its output
+---@field within? number the seconds after which it fails if it is not ready (15)
+---@field arguments? (string|number)[] appended to its arguments
+---@field files? table<string, string> files in its directory, by name
+---@field environment? table<string, string|number|false> variables to set, false removes one
+---@field name? string for messages
+---@field required? boolean true: the test fails if the program is not installed, instead of being skipped
+---@field server? runloop.test.Server the PostgreSQL server behind a pgbouncer
+---@field pool_mode? "session"|"transaction"|"statement" of a pgbouncer ("session")
+
+---A server that a test has started. `<close>` ends it.
+---@class runloop.test.Server
+local Server = {}
+
+---Starts a server and returns it when it is ready. Waits. It belongs to the test; if `before_all` or the function of a
+---resource makes it, to the group. Then it is killed and its directory removed, even if the runner is killed. A test
+---whose server is not installed is skipped. A test whose server ends by itself fails with the last 40 lines of its
+---output. A running server does not hold the clock. `what` is "redis", "postgres", "pgbouncer", "nats", or a program
+---with its options: `t.server { "mosquitto", "-p", "{port}", ready = "tcp" }`.
+---@param what "redis"|"postgres"|"pgbouncer"|"nats"|runloop.test.ServerOptions
+---@param options? runloop.test.ServerOptions
+---@return runloop.test.Server
+function t.server(what, options) end
+
+---Returns where clients connect: "redis://127.0.0.1:40123/0" and the like; for a program without a recipe its address.
+---@return string
+function Server:url() end
+
+---Returns "127.0.0.1:" and its port.
+---@return string
+function Server:address() end
+
+---@return integer
+function Server:port() end
+
+---Returns the path of its directory.
+---@return string
+function Server:directory() end
+
+---Returns the number of its process; nil after its end.
+---@return integer?
+function Server:pid() end
+
+---Returns what it has written to its standard output and error.
+---@return string
+function Server:output() end
+
+---@return boolean
+function Server:is_running() end
+
+---Kills it and everything that it has started, and waits for their end.
+function Server:kill() end
+
+---Ends it with SIGTERM, and with SIGKILL after some seconds (5). Waits.
+---@param grace? number
+function Server:stop(grace) end
+
+---Ends it if it runs, and starts it again with the same port and the same data. Returns when it is ready. Waits.
+function Server:restart() end
+
+---Stops its processes with SIGSTOP: connections stay open, and nothing is answered.
+---@return true? done nil, a message and a code if it has ended
+---@return string? message
+---@return string? code
+function Server:pause() end
+
+---Lets its processes go on.
+---@return true? done
+---@return string? message
+---@return string? code
+function Server:resume() end
+
+---Ends it and removes its directory, before the test does.
+function Server:close() end
+
 -- The clock ----------------------------------------------------------------------------------------------------------
 
 ---The virtual clock, as `rl.clock`, in tests only.

@@ -214,6 +214,8 @@ static const struct {
 #embed "../../Modules/test/Lua/screen.lua"
 , '\0'}}, {"runloop.test.snapshot", (const char[]){
 #embed "../../Modules/test/Lua/snapshot.lua"
+, '\0'}}, {"runloop.test.server", (const char[]){
+#embed "../../Modules/test/Lua/server.lua"
 , '\0'}}, {"runloop.test.spawn", (const char[]){
 #embed "../../Modules/test/Lua/spawn.lua"
 , '\0'}}, {"runloop.test.state", (const char[]){

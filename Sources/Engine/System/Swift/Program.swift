@@ -132,6 +132,12 @@ package final class Program: Sendable {
     /// only wait for data from this process does not work.
     package static var someWork: Bool { linux_programs_work() != 0 }
 
+    /// Excludes a program, with all that it starts, from those that work: a server of a test, which goes on in real
+    /// time. Returns false if there are too many of them.
+    package static func note(server: Int32, _ isServer: Bool) -> Bool {
+        linux_note_server(server, isServer ? 1 : 0) != 0
+    }
+
     /// The process numbers of the programs of this process, at rest or not. O(children).
     package static var running: [Int32] {
         guard linux_programs_run() != 0 else { return [] }

@@ -175,6 +175,40 @@ local function is_heard(self)
   return loop:contains(self._port, loop:mode() or "default")
 end
 
+-- Programs without a loop -------------------------------------------------------------------------------------------
+
+--- Starts a program whose output and errors go to a file, as a server of tests, which no loop watches. Returns its
+--- process number, or nil and the reason.
+function programs.launch(words, changes, path, name)
+  local fd, message = native.open(path, false)
+  if not fd then return nil, message end
+  local pid, pidfd = native.start(words, environment("t.server", { environment = changes }), nil, -1, fd, fd, nil,
+    false, true, nil, name)
+  native.close(fd)
+  if pid then native.close(pidfd) end
+  return pid, pidfd
+end
+
+--- Starts a program that reads until this process ends. Returns its process number and the descriptor that keeps it
+--- alive.
+function programs.guard(words)
+  local from, to = native.pipe()
+  if not from then return end
+  local pid, pidfd = native.start(words, nil, nil, from, -1, -1, nil, true, false, nil, words[1])
+  native.close(from)
+  if pid then native.close(pidfd) else native.close(to) end
+  return pid, pid and to
+end
+
+--- Ends such a program, which then does nothing more.
+function programs.dismiss(pid, fd)
+  if not pid then return end
+  native.abandon(pid)
+  native.close(fd)
+end
+
+programs.outcome = native.outcome
+
 --- Returns whether the program has ended, as the system says at this moment.
 function programs.has_ended(self)
   if not self._is_over and look(self) then

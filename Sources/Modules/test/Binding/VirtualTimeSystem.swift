@@ -15,6 +15,8 @@ enum VirtualTimeSystem {
         .init("write") { write(Call($0)) },
         .init("mark") { mark(Call($0)) },
         .init("programs") { programs(Call($0)) },
+        // note_server(pid, on): a server works in real time, and does not hold the clock.
+        .init("note_server") { Call($0).answer(Program.note(server: fd(Call($0), 1), Call($0).stack.boolean(2))) },
         .init("emit") { Call.act($0, emit) },
         .init("close") { Call.act($0, close) },
         .init("open_fds") { openDescriptors(Call($0)) },

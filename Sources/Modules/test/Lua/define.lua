@@ -106,11 +106,14 @@ return function(t, core)
   local Skip = {}
   core.Skip = Skip
 
+  --- Ends the test that runs as skipped, or all tests of the group whose `before_all` runs.
+  function core.skip(reason) error(setmetatable({ reason = reason }, Skip), 0) end
+
   --- Outside of tests, defines a test that does not run. In a test, ends it as skipped, with a reason.
   function t.skip(name, options, body)
     if core.current then
       check_argument(name, "string or nil", "t.skip", 1, "a reason")
-      error(setmetatable({ reason = name or "" }, Skip), 0)
+      core.skip(name or "")
     end
     local node = new_node("t.skip", "test", name, options, body)
     if node.skip == nil or node.skip == "not written yet" and body then node.skip = true end
@@ -197,7 +200,13 @@ return function(t, core)
   function t.finally(body)
     check_argument(body, "function", "t.finally", 1, "a function")
     if not core.current then misuse("t.finally: only a test has an end; a group's is t.after_all") end
-    local list = core.current.after or core.current.group.after_all
+    core.at_end(body)
+  end
+
+  --- Calls a function at the end of the test that runs, or of the group for which something is being made.
+  function core.at_end(body)
+    local group = core.owner or core.current.group
+    local list = group and group.made or core.current.after
     list[#list + 1] = body
   end
 

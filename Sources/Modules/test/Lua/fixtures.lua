@@ -43,6 +43,7 @@ function fixtures.pids()
   for i = 1, #entered do
     for _, pid in pairs(entered[i].pids or {}) do pids[pid] = true end
   end
+  for pid in pairs(core.servers) do pids[pid] = true end
   return pids
 end
 
@@ -67,7 +68,10 @@ function fixtures.own(group, make)
   system.keep_from()
   local programs = current and current.programs
   if current and current ~= group.current then current.programs = group.current.programs end
+  local outer = core.owner
+  core.owner = group
   local function done(...)
+    core.owner = outer
     if programs then current.programs = programs end
     group.keep = group.keep or system.keep()
     system.keep(group.keep)

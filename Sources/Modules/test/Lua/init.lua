@@ -17,6 +17,8 @@ local core = {
   current = nil,
   --- Whether a test or group asks to run alone.
   has_only = false,
+  --- The processes that belong to servers, as a set.
+  servers = {},
 }
 
 -- Positions and failures ----------------------------------------------------------------------------------------------
@@ -97,6 +99,9 @@ t.rlhost = system.program()
 
 --- Starts a program.
 function t.spawn(options) return require "runloop.test.spawn".start(options, core) end
+
+--- Starts a server.
+function t.server(what, options) return require "runloop.test.server"(what, options, core) end
 
 for _, part in pairs { "define", "check", "journal", "rlclock" } do require("runloop.test." .. part)(t, core) end
 

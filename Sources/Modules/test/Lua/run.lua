@@ -159,9 +159,9 @@ function run.test(number, test)
   if options.trace then remove((recording_of(test))) end
   while true do
     if broken then
-      status, is_clean = "failed", true
-      failures = { { kind = broken.kind, message = "before_all: " .. broken.message, where = broken.where,
-        details = broken.details, frames = broken.frames, note = broken.note } }
+      status, is_clean, skip = broken.skip and "skipped" or "failed", true, broken.skip
+      failures = skip and {} or { { kind = broken.kind, message = "before_all: " .. broken.message,
+        where = broken.where, details = broken.details, frames = broken.frames, note = broken.note } }
       events.emit({ k = "start", i = number, l = limit })
       mark = events.mark()
       break

@@ -10,6 +10,9 @@ int linux_programs_run(void);
 /// started, sleep until data is written into a pipe that this process or one of them holds. Cheap if this process never
 /// had a program.
 int linux_programs_work(void);
+/// Excludes a program, with all that it starts, from the programs that work: the server of a test, which goes on in
+/// real time. With 0 it counts again. Returns 0 if there are too many servers.
+int linux_note_server(int process, int is_server);
 /// Returns whether all threads of a process, and of all programs that it has started, sleep in that way.
 int linux_process_rests(int process);
 /// Calls `each` with a line for each working thread of a program: the process, its command line, and its current system

@@ -118,10 +118,10 @@ static void exchange(luaL_Stream *stream, FILE *from, FILE *to) {
   if (stream && stream->closef && stream->f == from) stream->f = to;
 }
 
-cl_sink *cl_redirect(cl_sink *new) {
+cl_sink *cl_redirect(cl_sink *wanted) {
   cl_sink *before = sink;
-  sink = new;
-  if (new && !own_output && sink_stream) {
+  sink = wanted;
+  if (wanted && !own_output && sink_stream) {
     own_output = stdout;
     own_input = stdin;
     exchange(streams[0], own_output, sink_stream);
@@ -129,7 +129,7 @@ cl_sink *cl_redirect(cl_sink *new) {
     stdout = sink_stream;
     stdin = empty_input;
     clearerr(empty_input);
-  } else if (!new && own_output) {
+  } else if (!wanted && own_output) {
     // The script may have given the stream a buffer.
     fflush(sink_stream);
     stdout = own_output;

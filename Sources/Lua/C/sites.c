@@ -3,8 +3,14 @@
 
 #include <stdlib.h>
 
+struct site {
+  const void *source;
+  int line;
+  char name[LUA_IDSIZE];
+};
+
 struct cl_sites {
-  struct { const void *source; int line; char name[LUA_IDSIZE]; } *list;
+  struct site *list;
   uint32_t count, capacity;
   uint32_t *table;  // open addressing: indices into the list, plus 1
   uint32_t mask;

@@ -9,8 +9,10 @@
 #include "deflate.h"
 #include "libraries.h"
 
+// clang-format off
 #define FUNCTIONS(X) \
   X(deflateInit2_) X(deflate) X(deflateReset) X(deflateEnd) X(inflateInit2_) X(inflate) X(inflateReset) X(inflateEnd)
+// clang-format on
 static struct {
 #define DECLARE(name) __typeof__(name) *name;
   FUNCTIONS(DECLARE)

@@ -203,10 +203,15 @@ static int has_living(int group) {
 // While a group has processes, no new process gets its number. So a process with this number means a newer group.
 static int is_left(int pid) { return kill(-pid, 0) == 0 && kill(pid, 0) != 0 && errno == ESRCH && has_living(pid); }
 
+struct owned {
+  int pid, has_ended;
+  const void *owner;
+};
+
 // The programs that must not outlive their owners.
 static struct {
   pthread_mutex_t lock;
-  struct owned { int pid, has_ended; const void *owner; } *all;
+  struct owned *all;
   int count, capacity;
   int is_closed;  // no more of them are started
   pid_t process;  // a child that a C module has forked owns none of them

@@ -54,11 +54,17 @@ enum cl_tag {
   CL_NAMED = 'l',      ///< uint64_t length; module and field names, separated by NUL
 };
 
+/// A host object that a parcel owns.
+struct cl_shared {
+  int kind;
+  void *object;
+};
+
 /// Values that travel between states.
 typedef struct cl_parcel {
   char *bytes;
   size_t length, capacity;
-  struct cl_shared { int kind; void *object; } *shared;
+  struct cl_shared *shared;
   uint32_t shared_count, shared_capacity;
   void (*drop)(void *shared);
   uint32_t numbered;    ///< number of tables and functions

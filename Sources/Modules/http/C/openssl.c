@@ -8,11 +8,13 @@
 
 #include "transfers.h"
 
-#define OPENSSL_FUNCTIONS(X)                                                                                           \
-  X(SSL_CTX_set_cert_verify_callback) X(SSL_get_SSL_CTX) X(SSL_get_ex_data_X509_STORE_CTX_idx) X(X509_verify_cert)     \
-  X(X509_STORE_CTX_get_ex_data) X(X509_STORE_CTX_get_error_depth) X(X509_STORE_CTX_get_current_cert)                   \
-  X(X509_STORE_CTX_get0_cert) X(X509_get_subject_name) X(X509_NAME_print_ex) X(BIO_new) X(BIO_s_mem) X(BIO_read)       \
+// clang-format off
+#define OPENSSL_FUNCTIONS(X) \
+  X(SSL_CTX_set_cert_verify_callback) X(SSL_get_SSL_CTX) X(SSL_get_ex_data_X509_STORE_CTX_idx) X(X509_verify_cert) \
+  X(X509_STORE_CTX_get_ex_data) X(X509_STORE_CTX_get_error_depth) X(X509_STORE_CTX_get_current_cert) \
+  X(X509_STORE_CTX_get0_cert) X(X509_get_subject_name) X(X509_NAME_print_ex) X(BIO_new) X(BIO_s_mem) X(BIO_read) \
   X(BIO_free) X(SSL_set_info_callback) X(SSL_set_ex_data) X(SSL_get_ex_data) X(CRYPTO_get_ex_new_index)
+// clang-format on
 
 static struct {
 #define DECLARE(name) __typeof__(name) *name;

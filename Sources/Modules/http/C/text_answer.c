@@ -18,6 +18,7 @@ const char *lua_http_date(void) {
 
 const char *lua_http_reason(lua_Integer status) {
   switch (status) {
+// clang-format off
 #define STATUS(number, text) case number: return text;
     STATUS(100, "Continue") STATUS(101, "Switching Protocols") STATUS(103, "Early Hints")
     STATUS(200, "OK") STATUS(201, "Created") STATUS(202, "Accepted") STATUS(203, "Non-Authoritative Information")
@@ -37,6 +38,7 @@ const char *lua_http_reason(lua_Integer status) {
     STATUS(502, "Bad Gateway") STATUS(503, "Service Unavailable") STATUS(504, "Gateway Timeout")
     STATUS(505, "HTTP Version Not Supported") STATUS(507, "Insufficient Storage")
 #undef STATUS
+// clang-format on
     default: return "Unknown";
   }
 }

@@ -6,11 +6,13 @@
 #include <deflate.h>
 #include <lauxlib.h>
 
-#define CURL_FUNCTIONS(X)                                                                                              \
-  X(curl_global_init) X(curl_version_info) X(curl_easy_init) X(curl_easy_cleanup) X(curl_easy_setopt)                  \
-  X(curl_easy_getinfo) X(curl_easy_pause) X(curl_easy_strerror) X(curl_slist_append) X(curl_slist_free_all)            \
-  X(curl_multi_init) X(curl_multi_cleanup) X(curl_multi_setopt) X(curl_multi_add_handle) X(curl_multi_remove_handle)   \
+// clang-format off
+#define CURL_FUNCTIONS(X) \
+  X(curl_global_init) X(curl_version_info) X(curl_easy_init) X(curl_easy_cleanup) X(curl_easy_setopt) \
+  X(curl_easy_getinfo) X(curl_easy_pause) X(curl_easy_strerror) X(curl_slist_append) X(curl_slist_free_all) \
+  X(curl_multi_init) X(curl_multi_cleanup) X(curl_multi_setopt) X(curl_multi_add_handle) X(curl_multi_remove_handle) \
   X(curl_multi_socket_action) X(curl_multi_info_read) X(curl_share_init) X(curl_share_setopt) X(curl_share_cleanup)
+// clang-format on
 
 /// The functions of libcurl, with the types of its functions; curl's macros check more.
 extern struct curl_functions {
@@ -59,12 +61,16 @@ typedef struct lua_transfer {
   char certificate[256];     ///< the server's certificate that was checked last
 } lua_transfer;
 
+struct lua_socket_event {
+  int fd, what;
+};
+
 struct lua_multi {
   CURLM *multi;
   CURLSH *share;
   lua_transfer *transfers, *changed, *last_changed;
   lua_Integer count;
-  struct lua_socket_event { int fd, what; } *events;  ///< -1 in `what`: close it
+  struct lua_socket_event *events;  ///< -1 in `what`: close it
   size_t event_count, event_capacity, event_taken;
   long timeout;
   int timeout_changed, is_inside;

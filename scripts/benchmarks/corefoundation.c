@@ -24,7 +24,8 @@ static CFRunLoopTimerRef timer(double date, double interval, CFRunLoopTimerCallB
 // A version 1 source. The run loop itself reads 8 bytes from a ready descriptor before it calls.
 static int port_of(void *info) { return (int)(intptr_t)info; }
 static CFRunLoopSourceRef watch(CFRunLoopRef on, int fd, void (*perform)(void *)) {
-  CFRunLoopSourceContext1 context = {.version = 1, .info = (void *)(intptr_t)fd, .getPort = port_of, .perform = perform};
+  CFRunLoopSourceContext1 context = {
+      .version = 1, .info = (void *)(intptr_t)fd, .getPort = port_of, .perform = perform};
   CFRunLoopSourceRef source = CFRunLoopSourceCreate(NULL, 0, (CFRunLoopSourceContext *)&context);
   CFRunLoopAddSource(on, source, kCFRunLoopDefaultMode);
   return source;
@@ -36,9 +37,16 @@ static CFRunLoopSourceRef custom_source(CFRunLoopRef on, void (*perform)(void *)
   return source;
 }
 
-static void ignore_timer(CFRunLoopTimerRef t, void *info) { (void)t; (void)info; }
+static void ignore_timer(CFRunLoopTimerRef t, void *info) {
+  (void)t;
+  (void)info;
+}
 static void ignore(void *info) { (void)info; }
-static void end(CFRunLoopTimerRef t, void *info) { (void)t; (void)info; stop(); }
+static void end(CFRunLoopTimerRef t, void *info) {
+  (void)t;
+  (void)info;
+  stop();
+}
 
 static void count_timer(CFRunLoopTimerRef t, void *info) {
   (void)info;
@@ -70,11 +78,16 @@ static void move(void) {
   double start = CFAbsoluteTimeGetCurrent();
   for (long i = 0; i < size; i++) timers[i] = timer(start + 30, 0, ignore_timer, NULL);
   start_measuring();
-  for (long i = 0; i < count; i++) CFRunLoopTimerSetNextFireDate(timers[i % size], start + 30 + (double)(i * 7919 % 9973) * 0.001);
+  for (long i = 0; i < count; i++)
+    CFRunLoopTimerSetNextFireDate(timers[i % size], start + 30 + (double)(i * 7919 % 9973) * 0.001);
   report(count);
 }
 
-static void count_fire(CFRunLoopTimerRef t, void *info) { (void)t; (void)info; done++; }
+static void count_fire(CFRunLoopTimerRef t, void *info) {
+  (void)t;
+  (void)info;
+  done++;
+}
 static void repeating(void) {
   double due = 0, start = CFAbsoluteTimeGetCurrent();
   for (long i = 0; i < size; i++) {
@@ -90,13 +103,16 @@ static void repeating(void) {
 
 static double *late;
 static long late_count, late_capacity;
-typedef struct { double due, interval; } grid;
+typedef struct {
+  double due, interval;
+} grid;
 static void note_lateness(CFRunLoopTimerRef t, void *info) {
   (void)t;
   grid *g = info;
   double now = CFAbsoluteTimeGetCurrent();
   if (late_count < late_capacity) late[late_count++] = now - g->due;
-  do g->due += g->interval; while (g->due <= now);
+  do g->due += g->interval;
+  while (g->due <= now);
 }
 static void lateness(void) {
   late = calloc((size_t)(late_capacity = size * count), sizeof *late);
@@ -114,7 +130,10 @@ static void lateness(void) {
 static const char message[8] = "12345678";
 static int pair[2];
 static void bounce(void *info) {
-  if (++done == count) { stop(); return; }
+  if (++done == count) {
+    stop();
+    return;
+  }
   if (write((int)(intptr_t)info, message, sizeof message) < 0) die("write");
 }
 static void pingpong(void) {
@@ -131,7 +150,11 @@ static int *write_ends;
 static void write_one(void) {
   if (write(write_ends[random_below((uint32_t)size)], message, sizeof message) < 0) die("write");
 }
-static void next_pipe(void *info) { (void)info; if (++done == count) stop(); else write_one(); }
+static void next_pipe(void *info) {
+  (void)info;
+  if (++done == count) stop();
+  else write_one();
+}
 static void idle(void) {
   write_ends = calloc((size_t)size, sizeof *write_ends);
   for (long i = 0; i < size; i++) {
@@ -146,12 +169,28 @@ static void idle(void) {
   report(count);
 }
 
-typedef struct { CFRunLoopRef loop; CFRunLoopSourceRef question; pthread_t thread; volatile bool ready; } worker;
+typedef struct {
+  CFRunLoopRef loop;
+  CFRunLoopSourceRef question;
+  pthread_t thread;
+  volatile bool ready;
+} worker;
 static worker *workers;
 static CFRunLoopSourceRef answer;
-static void ask(worker *w) { CFRunLoopSourceSignal(w->question); CFRunLoopWakeUp(w->loop); }
-static void asked(void *info) { (void)info; CFRunLoopSourceSignal(answer); CFRunLoopWakeUp(loop); }
-static void answered(void *info) { (void)info; if (++done == count) stop(); else ask(&workers[done % size]); }
+static void ask(worker *w) {
+  CFRunLoopSourceSignal(w->question);
+  CFRunLoopWakeUp(w->loop);
+}
+static void asked(void *info) {
+  (void)info;
+  CFRunLoopSourceSignal(answer);
+  CFRunLoopWakeUp(loop);
+}
+static void answered(void *info) {
+  (void)info;
+  if (++done == count) stop();
+  else ask(&workers[done % size]);
+}
 static void *worker_main(void *info) {
   worker *w = info;
   w->loop = CFRunLoopGetCurrent();
@@ -163,7 +202,8 @@ static void *worker_main(void *info) {
 static void start_workers(void) {
   workers = calloc((size_t)size, sizeof *workers);
   for (long i = 0; i < size; i++) pthread_create(&workers[i].thread, NULL, worker_main, &workers[i]);
-  for (long i = 0; i < size; i++) while (!workers[i].ready) usleep(1000);
+  for (long i = 0; i < size; i++)
+    while (!workers[i].ready) usleep(1000);
   usleep(200000);  // each has to reach its wait
 }
 static void wake(void) {
@@ -178,13 +218,19 @@ static void wake(void) {
 static void burst(void) {
   start_measuring();
   custom_source(loop, ignore, NULL);  // blocks alone would not keep the mode
-  for (long i = 0; i < count; i++) CFRunLoopPerformBlock(loop, kCFRunLoopDefaultMode, ^{ if (++done == count) stop(); });
+  for (long i = 0; i < count; i++)
+    CFRunLoopPerformBlock(loop, kCFRunLoopDefaultMode, ^{
+      if (++done == count) stop();
+    });
   run();
   report(count);
 }
 
 static void post_next(void) {
-  if (++done > count) { stop(); return; }
+  if (++done > count) {
+    stop();
+    return;
+  }
   CFRunLoopPerformBlock(loop, kCFRunLoopDefaultMode, ^{ post_next(); });
   CFRunLoopWakeUp(loop);
 }
@@ -199,7 +245,8 @@ static void chain(void) {
 static CFRunLoopSourceRef self_signalled;
 static void signal_again(void *info) {
   (void)info;
-  if (++done == count) stop(); else CFRunLoopSourceSignal(self_signalled);
+  if (++done == count) stop();
+  else CFRunLoopSourceSignal(self_signalled);
 }
 static void signals(void) {
   self_signalled = custom_source(loop, signal_again, NULL);
@@ -209,10 +256,15 @@ static void signals(void) {
   report(count);
 }
 
-static void note(CFRunLoopObserverRef o, CFRunLoopActivity activity, void *info) { (void)o; (void)activity; (void)info; }
+static void note(CFRunLoopObserverRef o, CFRunLoopActivity activity, void *info) {
+  (void)o;
+  (void)activity;
+  (void)info;
+}
 static void observers(void) {
   for (long i = 0; i < size; i++)
-    CFRunLoopAddObserver(loop, CFRunLoopObserverCreate(NULL, kCFRunLoopBeforeTimers, true, 0, note, NULL), kCFRunLoopDefaultMode);
+    CFRunLoopAddObserver(loop, CFRunLoopObserverCreate(NULL, kCFRunLoopBeforeTimers, true, 0, note, NULL),
+                         kCFRunLoopDefaultMode);
   signals();
 }
 
@@ -226,11 +278,17 @@ static void modes(void) {
 }
 
 static void echo_back(CFSocketRef socket, CFSocketCallBackType type, CFDataRef address, const void *data, void *info) {
-  (void)type; (void)address; (void)data; (void)info;
+  (void)type;
+  (void)address;
+  (void)data;
+  (void)info;
   char bytes[4096];
   int fd = CFSocketGetNative(socket);
   ssize_t n = read(fd, bytes, sizeof bytes);
-  if (n <= 0) { CFSocketInvalidate(socket); return; }
+  if (n <= 0) {
+    CFSocketInvalidate(socket);
+    return;
+  }
   if (write(fd, bytes, (size_t)n) != n) die("write");
   if (++done == size) start_measuring();
   if (done == size + count) stop();
@@ -240,7 +298,10 @@ static void add_socket(int fd, CFSocketCallBack call) {
   CFRunLoopAddSource(loop, CFSocketCreateRunLoopSource(NULL, socket, 0), kCFRunLoopDefaultMode);
 }
 static void accept_all(CFSocketRef socket, CFSocketCallBackType type, CFDataRef address, const void *data, void *info) {
-  (void)type; (void)address; (void)data; (void)info;
+  (void)type;
+  (void)address;
+  (void)data;
+  (void)info;
   for (int fd; (fd = accept_connection(CFSocketGetNative(socket))) >= 0;) add_socket(fd, echo_back);
 }
 static void echo(void) {
@@ -261,7 +322,8 @@ static void memory_timer(void) {
 
 static void memory_fd(void) {
   int *ends = calloc((size_t)size * 2, sizeof *ends);
-  for (long i = 0; i < size; i++) if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends + i * 2)) die("socketpair");
+  for (long i = 0; i < size; i++)
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends + i * 2)) die("socketpair");
   long before = anonymous_bytes();
   for (long i = 0; i < size; i++) watch(loop, ends[i * 2], ignore);
   report_memory(size, before);
@@ -274,23 +336,48 @@ static void memory_thread(void) {
   report_memory(size, before);
 }
 
-static const struct { const char *name; void (*body)(void); } workloads[] = {
-  {"timers", timers}, {"cancel", cancel}, {"move", move}, {"repeat", repeating}, {"lateness", lateness},
-  {"pingpong", pingpong}, {"idle", idle}, {"wake", wake}, {"burst", burst}, {"chain", chain}, {"signal", signals},
-  {"observers", observers}, {"modes", modes}, {"echo", echo}, {"memory-timer", memory_timer},
-  {"memory-fd", memory_fd}, {"memory-thread", memory_thread}};
+static const struct {
+  const char *name;
+  void (*body)(void);
+} workloads[] = {{"timers", timers},
+                 {"cancel", cancel},
+                 {"move", move},
+                 {"repeat", repeating},
+                 {"lateness", lateness},
+                 {"pingpong", pingpong},
+                 {"idle", idle},
+                 {"wake", wake},
+                 {"burst", burst},
+                 {"chain", chain},
+                 {"signal", signals},
+                 {"observers", observers},
+                 {"modes", modes},
+                 {"echo", echo},
+                 {"memory-timer", memory_timer},
+                 {"memory-fd", memory_fd},
+                 {"memory-thread", memory_thread}};
 
 // On a thread of its own: the main loop also serves the dispatch queue, which is not what is compared.
 static void *body(void *name) {
   loop = CFRunLoopGetCurrent();
   for (size_t i = 0; i < sizeof workloads / sizeof *workloads; i++)
-    if (!strcmp(name, workloads[i].name)) { workloads[i].body(); fflush(stdout); _exit(0); }
+    if (!strcmp(name, workloads[i].name)) {
+      workloads[i].body();
+      fflush(stdout);
+      _exit(0);
+    }
   _exit(69);  // not a workload of this peer
 }
 
 int main(int argc, char **argv) {
-  if (argc == 2 && !strcmp(argv[1], "start")) { CFRunLoopGetCurrent(); return 0; }
-  if (argc != 4) { fprintf(stderr, "usage: corefoundation WORKLOAD SIZE COUNT\n"); return 64; }
+  if (argc == 2 && !strcmp(argv[1], "start")) {
+    CFRunLoopGetCurrent();
+    return 0;
+  }
+  if (argc != 4) {
+    fprintf(stderr, "usage: corefoundation WORKLOAD SIZE COUNT\n");
+    return 64;
+  }
   size = atol(argv[2]);
   count = atol(argv[3]);
   pthread_t thread;

@@ -25,17 +25,34 @@
 typedef struct loop loop;
 typedef void (*callback)(loop *, uint32_t argument);
 
-typedef struct { uint64_t interval; callback call; uint32_t heap_index, next_free; } timer;
-typedef struct { uint64_t deadline; uint32_t sequence, slot; } entry;  // 16 bytes: four children share a cache line
-typedef struct { callback call; uint32_t argument; } post_entry;
+typedef struct {
+  uint64_t interval;
+  callback call;
+  uint32_t heap_index, next_free;
+} timer;
+typedef struct {
+  uint64_t deadline;
+  uint32_t sequence, slot;
+} entry;  // 16 bytes: four children share a cache line
+typedef struct {
+  callback call;
+  uint32_t argument;
+} post_entry;
 
 struct loop {
-  entry *heap; uint32_t heap_count;
-  timer *timers; uint32_t capacity, slot_count, free_slot;  // free_slot is 1-based, 0 = none
+  entry *heap;
+  uint32_t heap_count;
+  timer *timers;
+  uint32_t capacity, slot_count, free_slot;  // free_slot is 1-based, 0 = none
   uint32_t sequence;
-  callback *watchers; int fd_count;  // by file descriptor
-  post_entry *posts[2]; uint32_t post_count[2], post_capacity[2]; int filling;
-  int poller, wake_fd; atomic_int woken; callback on_wake;
+  callback *watchers;
+  int fd_count;  // by file descriptor
+  post_entry *posts[2];
+  uint32_t post_count[2], post_capacity[2];
+  int filling;
+  int poller, wake_fd;
+  atomic_int woken;
+  callback on_wake;
   bool stopped;
   uint64_t now;  // read once per pass; delays count from it, as in libuv, so that equal delays make one wake-up
   lua_State *L;
@@ -45,7 +62,10 @@ static bool earlier(entry a, entry b) {
   return a.deadline < b.deadline || (a.deadline == b.deadline && (int32_t)(a.sequence - b.sequence) < 0);
 }
 
-static void place(loop *l, uint32_t i, entry e) { l->heap[i] = e; l->timers[e.slot].heap_index = i; }
+static void place(loop *l, uint32_t i, entry e) {
+  l->heap[i] = e;
+  l->timers[e.slot].heap_index = i;
+}
 
 static void sift_up(loop *l, uint32_t i, entry e) {
   for (; i > 0; i = (i - 1) / 4) {
@@ -59,7 +79,8 @@ static void sift_down(loop *l, uint32_t i, entry e) {
   for (;;) {
     uint32_t child = i * 4 + 1, last = child + 4 < l->heap_count ? child + 4 : l->heap_count, best = child;
     if (child >= l->heap_count) break;
-    for (uint32_t c = child + 1; c < last; c++) if (earlier(l->heap[c], l->heap[best])) best = c;
+    for (uint32_t c = child + 1; c < last; c++)
+      if (earlier(l->heap[c], l->heap[best])) best = c;
     if (!earlier(l->heap[best], e)) break;
     place(l, i, l->heap[best]);
     i = best;
@@ -68,7 +89,8 @@ static void sift_down(loop *l, uint32_t i, entry e) {
 }
 
 static void sift(loop *l, uint32_t i, entry e) {
-  if (i > 0 && earlier(e, l->heap[(i - 1) / 4])) sift_up(l, i, e); else sift_down(l, i, e);
+  if (i > 0 && earlier(e, l->heap[(i - 1) / 4])) sift_up(l, i, e);
+  else sift_down(l, i, e);
 }
 
 static uint32_t add_timer(loop *l, uint64_t deadline, uint64_t interval, callback call) {
@@ -163,7 +185,8 @@ static void run(loop *l) {
       timer *t = &l->timers[e.slot];
       callback call = t->call;
       if (t->interval) {
-        do e.deadline += t->interval; while (e.deadline <= l->now);
+        do e.deadline += t->interval;
+        while (e.deadline <= l->now);
         sift_down(l, 0, e);
       } else cancel_timer(l, e.slot);
       call(l, e.slot);
@@ -176,7 +199,8 @@ static void run(loop *l) {
 
     struct epoll_event events[64];
     struct timespec timeout = {0}, *limit = &timeout;
-    if (l->post_count[l->filling]) ;
+    if (l->post_count[l->filling])
+      ;
     else if (l->heap_count) {
       uint64_t now = now_ns(), wait = l->heap[0].deadline > now ? l->heap[0].deadline - now : 0;
       timeout = (struct timespec){(time_t)(wait / 1000000000u), (long)(wait % 1000000000u)};
@@ -206,7 +230,10 @@ static void call_lua(loop *l, int table, uint32_t index) {
 static void lua_timer(loop *l, uint32_t slot) { call_lua(l, timer_callbacks, slot); }
 static void lua_watcher(loop *l, uint32_t fd) { call_lua(l, fd_callbacks, fd); }
 static void lua_post(loop *l, uint32_t index) { call_lua(l, post_callbacks + !l->filling, index); }
-static void lua_wake(loop *l, uint32_t fd) { (void)fd; call_lua(l, other_callbacks, 1); }
+static void lua_wake(loop *l, uint32_t fd) {
+  (void)fd;
+  call_lua(l, other_callbacks, 1);
+}
 
 static void keep(lua_State *L, int argument, int table, uint32_t index) {
   lua_pushvalue(L, argument);
@@ -242,7 +269,10 @@ static int l_watch(lua_State *L) {
   keep(L, 2, fd_callbacks, (uint32_t)fd);
   return 0;
 }
-static int l_unwatch(lua_State *L) { unwatch(loop_of(L), (int)luaL_checkinteger(L, 1)); return 0; }
+static int l_unwatch(lua_State *L) {
+  unwatch(loop_of(L), (int)luaL_checkinteger(L, 1));
+  return 0;
+}
 static int l_post(lua_State *L) {
   loop *l = loop_of(L);
   luaL_checktype(L, 1, LUA_TFUNCTION);
@@ -250,17 +280,33 @@ static int l_post(lua_State *L) {
   keep(L, 1, post_callbacks + l->filling, index);
   return 0;
 }
-static int l_run(lua_State *L) { run(loop_of(L)); return 0; }
-static int l_stop(lua_State *L) { stop(loop_of(L)); return 0; }
-static int l_on_wake(lua_State *L) { loop_of(L)->on_wake = lua_wake; keep(L, 1, other_callbacks, 1); return 0; }
-static int l_self(lua_State *L) { lua_pushlightuserdata(L, loop_of(L)); return 1; }
-static int l_wake(lua_State *L) { wake(lua_touserdata(L, 1)); return 0; }
+static int l_run(lua_State *L) {
+  run(loop_of(L));
+  return 0;
+}
+static int l_stop(lua_State *L) {
+  stop(loop_of(L));
+  return 0;
+}
+static int l_on_wake(lua_State *L) {
+  loop_of(L)->on_wake = lua_wake;
+  keep(L, 1, other_callbacks, 1);
+  return 0;
+}
+static int l_self(lua_State *L) {
+  lua_pushlightuserdata(L, loop_of(L));
+  return 1;
+}
+static int l_wake(lua_State *L) {
+  wake(lua_touserdata(L, 1));
+  return 0;
+}
 static int l_thread(lua_State *L);
 
 static const luaL_Reg functions[] = {
-  {"timer", l_timer}, {"cancel", l_cancel}, {"move", l_move}, {"watch", l_watch}, {"unwatch", l_unwatch},
-  {"post", l_post}, {"run", l_run}, {"stop", l_stop}, {"thread", l_thread}, {"on_wake", l_on_wake},
-  {"self", l_self}, {"wake", l_wake}, {NULL, NULL}};
+    {"timer", l_timer}, {"cancel", l_cancel}, {"move", l_move}, {"watch", l_watch},   {"unwatch", l_unwatch},
+    {"post", l_post},   {"run", l_run},       {"stop", l_stop}, {"thread", l_thread}, {"on_wake", l_on_wake},
+    {"self", l_self},   {"wake", l_wake},     {NULL, NULL}};
 
 static lua_State *new_state(loop *l) {
   lua_State *L = luaL_newstate();
@@ -275,10 +321,16 @@ static lua_State *new_state(loop *l) {
 }
 
 static void must(lua_State *L, int status) {
-  if (status) { fprintf(stderr, "floor: %s\n", lua_tostring(L, -1)); exit(1); }
+  if (status) {
+    fprintf(stderr, "floor: %s\n", lua_tostring(L, -1));
+    exit(1);
+  }
 }
 
-typedef struct { char *code; loop *own, *parent; } thread_start;
+typedef struct {
+  char *code;
+  loop *own, *parent;
+} thread_start;
 
 static void *thread_main(void *argument) {
   thread_start *start = argument;
@@ -313,9 +365,18 @@ static long size, count, done;
 static const uint64_t second = 1000000000u, millisecond = 1000000u;
 static const uint32_t message_size = 8;
 
-static void count_and_stop(loop *l, uint32_t unused) { (void)unused; if (++done == size) stop(l); }
-static void ignore(loop *l, uint32_t unused) { (void)l; (void)unused; }
-static void end(loop *l, uint32_t unused) { (void)unused; stop(l); }
+static void count_and_stop(loop *l, uint32_t unused) {
+  (void)unused;
+  if (++done == size) stop(l);
+}
+static void ignore(loop *l, uint32_t unused) {
+  (void)l;
+  (void)unused;
+}
+static void end(loop *l, uint32_t unused) {
+  (void)unused;
+  stop(l);
+}
 
 static void timers(loop *l) {
   start_measuring();
@@ -338,13 +399,18 @@ static void move(loop *l) {
   for (long i = 0; i < size; i++) slots[i] = add_timer(l, l->now + 30 * second, 0, ignore);
   start_measuring();
   // Every timer in turn, to dates that are out of order.
-  for (long i = 0; i < count; i++) move_timer(l, slots[i % size], l->now + (uint64_t)(30000 + i * 7919 % 9973) * millisecond);
+  for (long i = 0; i < count; i++)
+    move_timer(l, slots[i % size], l->now + (uint64_t)(30000 + i * 7919 % 9973) * millisecond);
   report(count);
 }
 
 static uint64_t interval_of(long i) { return (uint64_t)(1 + i % 10) * millisecond; }
 
-static void count_fire(loop *l, uint32_t unused) { (void)l; (void)unused; done++; }
+static void count_fire(loop *l, uint32_t unused) {
+  (void)l;
+  (void)unused;
+  done++;
+}
 
 static void repeating(loop *l) {
   double due = 0;
@@ -365,7 +431,8 @@ static uint64_t *due_dates;
 static void note_lateness(loop *l, uint32_t slot) {
   uint64_t now = now_ns(), interval = l->timers[slot].interval;
   if (late_count < late_capacity) late[late_count++] = (double)(now - due_dates[slot]) * 1e-9;
-  do due_dates[slot] += interval; while (due_dates[slot] <= now);
+  do due_dates[slot] += interval;
+  while (due_dates[slot] <= now);
 }
 
 static void lateness(loop *l) {
@@ -384,7 +451,10 @@ static int pair[2];
 static void bounce(loop *l, uint32_t fd) {
   char message[8];
   if (read((int)fd, message, message_size) < 0) die("read");
-  if (++done == count) { stop(l); return; }
+  if (++done == count) {
+    stop(l);
+    return;
+  }
   if (write((int)fd, message, message_size) < 0) die("write");
 }
 
@@ -399,11 +469,14 @@ static void pingpong(loop *l) {
 }
 
 static int *write_ends;
-static void write_one(void) { if (write(write_ends[random_below((uint32_t)size)], "12345678", message_size) < 0) die("write"); }
+static void write_one(void) {
+  if (write(write_ends[random_below((uint32_t)size)], "12345678", message_size) < 0) die("write");
+}
 static void read_and_write_next(loop *l, uint32_t fd) {
   char message[8];
   if (read((int)fd, message, message_size) < 0) die("read");
-  if (++done == count) stop(l); else write_one();
+  if (++done == count) stop(l);
+  else write_one();
 }
 
 static void idle(loop *l) {
@@ -421,12 +494,20 @@ static void idle(loop *l) {
 }
 
 static loop *main_loop, **workers;
-static void answer(loop *l, uint32_t unused) { (void)l; (void)unused; wake(main_loop); }
+static void answer(loop *l, uint32_t unused) {
+  (void)l;
+  (void)unused;
+  wake(main_loop);
+}
 static void ask_next(loop *l, uint32_t unused) {
   (void)unused;
-  if (++done > count) stop(l); else wake(workers[done % size]);
+  if (++done > count) stop(l);
+  else wake(workers[done % size]);
 }
-static void *worker(void *own) { run(own); return NULL; }
+static void *worker(void *own) {
+  run(own);
+  return NULL;
+}
 
 static void wake_and_answer(loop *l) {
   workers = calloc((size_t)size, sizeof *workers);
@@ -444,7 +525,10 @@ static void wake_and_answer(loop *l) {
   report(count);
 }
 
-static void count_post(loop *l, uint32_t unused) { (void)unused; if (++done == count) stop(l); }
+static void count_post(loop *l, uint32_t unused) {
+  (void)unused;
+  if (++done == count) stop(l);
+}
 static void burst(loop *l) {
   start_measuring();
   for (long i = 0; i < count; i++) post(l, count_post, 0);
@@ -452,7 +536,11 @@ static void burst(loop *l) {
   report(count);
 }
 
-static void post_next(loop *l, uint32_t unused) { (void)unused; if (++done == count) stop(l); else post(l, post_next, 0); }
+static void post_next(loop *l, uint32_t unused) {
+  (void)unused;
+  if (++done == count) stop(l);
+  else post(l, post_next, 0);
+}
 static void chain(loop *l) {
   start_measuring();
   post(l, post_next, 0);
@@ -463,7 +551,11 @@ static void chain(loop *l) {
 static void echo_back(loop *l, uint32_t fd) {
   char message[4096];
   ssize_t n = read((int)fd, message, sizeof message);
-  if (n <= 0) { unwatch(l, (int)fd); close((int)fd); return; }
+  if (n <= 0) {
+    unwatch(l, (int)fd);
+    close((int)fd);
+    return;
+  }
   if (write((int)fd, message, (size_t)n) != n) die("write");
   if (++done == size) start_measuring();
   if (done == size + count) stop(l);
@@ -528,8 +620,10 @@ static void changes(loop *l) {
   (void)l;
   char directory[] = "/tmp/bench-XXXXXX", writes[256];
   int watch = inotify_init1(IN_CLOEXEC), is_done = 0, from;
-  if (!mkdtemp(directory) || inotify_add_watch(watch, directory, IN_CLOSE_WRITE | IN_CREATE | IN_DELETE | IN_MOVE) < 0) die("inotify");
-  snprintf(writes, sizeof writes, "cd %s; i=0; while [ $i -lt %ld ]; do : > f$((i %% 100)); i=$((i + 1)); done; : > done", directory, count);
+  if (!mkdtemp(directory) || inotify_add_watch(watch, directory, IN_CLOSE_WRITE | IN_CREATE | IN_DELETE | IN_MOVE) < 0)
+    die("inotify");
+  snprintf(writes, sizeof writes,
+           "cd %s; i=0; while [ $i -lt %ld ]; do : > f$((i %% 100)); i=$((i + 1)); done; : > done", directory, count);
   char *words[] = {"/bin/sh", "-c", writes, NULL};
   start_measuring();
   start_program(words, &from);
@@ -574,7 +668,8 @@ static void memory_timer(loop *l) {
 
 static void memory_fd(loop *l) {
   int *ends = calloc((size_t)size * 2, sizeof *ends);
-  for (long i = 0; i < size; i++) if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends + i * 2)) die("socketpair");
+  for (long i = 0; i < size; i++)
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends + i * 2)) die("socketpair");
   long before = anonymous_bytes();
   for (long i = 0; i < size; i++) watch(l, ends[i * 2], ignore);
   report_memory(size, before);
@@ -591,18 +686,32 @@ static void memory_thread(loop *l) {
   report_memory(size, before);
 }
 
-static const struct { const char *name; void (*body)(loop *); } workloads[] = {
-  {"timers", timers}, {"cancel", cancel}, {"move", move}, {"repeat", repeating}, {"lateness", lateness},
-  {"pingpong", pingpong}, {"idle", idle}, {"wake", wake_and_answer}, {"burst", burst}, {"chain", chain},
-  {"echo", echo}, {"spawn", spawn}, {"output", output}, {"changes", changes}, {"keys", keys}, {"memory-timer", memory_timer}, {"memory-fd", memory_fd}, {"memory-thread", memory_thread}};
+static const struct {
+  const char *name;
+  void (*body)(loop *);
+} workloads[] = {{"timers", timers},       {"cancel", cancel},
+                 {"move", move},           {"repeat", repeating},
+                 {"lateness", lateness},   {"pingpong", pingpong},
+                 {"idle", idle},           {"wake", wake_and_answer},
+                 {"burst", burst},         {"chain", chain},
+                 {"echo", echo},           {"spawn", spawn},
+                 {"output", output},       {"changes", changes},
+                 {"keys", keys},           {"memory-timer", memory_timer},
+                 {"memory-fd", memory_fd}, {"memory-thread", memory_thread}};
 
 int main(int argc, char **argv) {
   if (argc > 1 && strstr(argv[1], ".lua")) return run_script(argc, argv);
   if (argc == 2 && !strcmp(argv[1], "start")) return 0;
-  if (argc != 4) { fprintf(stderr, "usage: floor [floor.lua] WORKLOAD SIZE COUNT\n"); return 64; }
+  if (argc != 4) {
+    fprintf(stderr, "usage: floor [floor.lua] WORKLOAD SIZE COUNT\n");
+    return 64;
+  }
   size = atol(argv[2]);
   count = atol(argv[3]);
   for (size_t i = 0; i < sizeof workloads / sizeof *workloads; i++)
-    if (!strcmp(argv[1], workloads[i].name)) { workloads[i].body(new_loop()); return 0; }
+    if (!strcmp(argv[1], workloads[i].name)) {
+      workloads[i].body(new_loop());
+      return 0;
+    }
   return 69;  // not a workload of this peer
 }

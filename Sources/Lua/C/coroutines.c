@@ -157,8 +157,10 @@ static int os_exit(lua_State *L) {
   } else if (lua_type(L, 1) == LUA_TUSERDATA) {
     // The call is probably rl.after(1, os.exit).
     const char *name = luaL_getmetafield(L, 1, "__name") == LUA_TSTRING ? lua_tostring(L, -1) : "userdata";
-    return luaL_error(L, "os.exit: argument #1 must be true, false or an integer, got a %s: callbacks are called with "
-                      "their object, so write function() os.exit() end", name);
+    return luaL_error(L,
+                      "os.exit: argument #1 must be true, false or an integer, got a %s: callbacks are called with "
+                      "their object, so write function() os.exit() end",
+                      name);
   } else {
     lua_Integer code = luaL_optinteger(L, 1, 0);
     status = code > 255 || (code < 0 && (code & 255) == 0) ? 255 : (int)(code & 255);
@@ -214,9 +216,10 @@ static int print(lua_State *L) {
 void cl_push_print(lua_State *L) { lua_pushcfunction(L, print); }
 
 void cl_replace_functions(lua_State *L) {
-  static const luaL_Reg coroutines[] = {
-    {"running", co_running}, {"isyieldable", co_isyieldable}, {"yield", co_yield}, {"resume", co_resume},
-    {"close", co_close}, {"wrap", co_wrap}, {"status", co_status}, {NULL, NULL}};
+  static const luaL_Reg coroutines[] = {{"running", co_running}, {"isyieldable", co_isyieldable},
+                                        {"yield", co_yield},     {"resume", co_resume},
+                                        {"close", co_close},     {"wrap", co_wrap},
+                                        {"status", co_status},   {NULL, NULL}};
   cl_state *state = cl_state_of(L);
   lua_getglobal(L, LUA_COLIBNAME);
   lua_getfield(L, -1, "resume");

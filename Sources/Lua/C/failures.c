@@ -120,10 +120,8 @@ void cl_to_text(lua_State *L, int index) {
     return;
   }
   lua_pushvalue(L, index);
-  if (call_aside(L, p_to_text, 1, 1) == LUA_OK)
-    text_to_scratch(L, -1);
-  else
-    say_to_scratch(L, lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "(an error while describing a value)");
+  if (call_aside(L, p_to_text, 1, 1) == LUA_OK) text_to_scratch(L, -1);
+  else say_to_scratch(L, lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "(an error while describing a value)");
   lua_pop(L, 1);
 }
 
@@ -182,8 +180,8 @@ int cl_raise_interruption(lua_State *L) {
 
 static const char failure_mark = 0;
 
-enum { HANDLER = 1, TABLE = 2 };              // indices on the stack of `run_chunk`
-enum { VALUE = 1, TEXT = 2, LENGTH = 3 };     // fields of the table that keeps the error
+enum { HANDLER = 1, TABLE = 2 };           // indices on the stack of `run_chunk`
+enum { VALUE = 1, TEXT = 2, LENGTH = 3 };  // fields of the table that keeps the error
 
 // The message handler. It makes the same text of an error as lua does; pending to-be-closed variables and a reader of
 // `load` see that text, too. The original error stays in the table that is the handler's upvalue.

@@ -18,7 +18,7 @@
 #define CHUNK 16             // slabs that are mapped at a time
 #define SPAN (PAGE * CHUNK)  // bytes of a chunk, which is aligned to this size
 #define KEPT 8               // empty chunks that the process keeps for later states: 512 kB
-#define STEP 16    // alignment that a userdata of a C module may need
+#define STEP 16              // alignment that a userdata of a C module may need
 #define LARGEST (STEP * CL_POOL_CLASSES)
 
 // The sanitizers bring their own allocator.
@@ -54,18 +54,18 @@ typedef struct cl_chunk {
 
 _Static_assert(sizeof(cl_slab) % STEP == 0 && sizeof(cl_chunk) % STEP == 0, "blocks begin behind them");
 
-#define LINK(list, x)                        \
-  do {                                       \
-    (x)->previous = NULL;                    \
-    (x)->next = *(list);                     \
+#define LINK(list, x)                         \
+  do {                                        \
+    (x)->previous = NULL;                     \
+    (x)->next = *(list);                      \
     if ((x)->next) (x)->next->previous = (x); \
-    *(list) = (x);                           \
+    *(list) = (x);                            \
   } while (0)
-#define UNLINK(list, x)                                \
-  do {                                                 \
+#define UNLINK(list, x)                                 \
+  do {                                                  \
     if ((x)->next) (x)->next->previous = (x)->previous; \
     if ((x)->previous) (x)->previous->next = (x)->next; \
-    else *(list) = (x)->next;                          \
+    else *(list) = (x)->next;                           \
   } while (0)
 
 static uintptr_t mark_of(const cl_state *state) { return (uintptr_t)state ^ 0x9E3779B97F4A7C15u; }

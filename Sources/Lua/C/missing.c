@@ -3,7 +3,10 @@
 #include "private.h"
 
 // The beginning of Lua 5.4's private record of a call. Nothing public distinguishes `t:read()` from `t.read`.
-typedef struct { void *function, *top, *previous, *next; const uint32_t *next_instruction; } lua_frame;
+typedef struct {
+  void *function, *top, *previous, *next;
+  const uint32_t *next_instruction;
+} lua_frame;
 enum { OP_SELF = 20, OPCODE_BITS = 0x7f };
 
 // Whether the code that called the running C function says `object:name`.

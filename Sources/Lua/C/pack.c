@@ -8,22 +8,25 @@
 typedef struct step {
   const struct step *outer;
   enum { ARGUMENT, RESULT, FIELD, FIELD_AT, KEY, UPVALUE } what;
-  const char *name;  // UPVALUE; FIELD with a string key; FIELD_AT: the type of the key
+  const char *name;    // UPVALUE; FIELD with a string key; FIELD_AT: the type of the key
   lua_Integer number;  // ARGUMENT, RESULT; FIELD with an integer key
 } step;
 
 // Numbered objects by address: tables, functions and upvalues, all of which live longer than the packing takes.
-typedef struct seen { const void *address; uint64_t number; } seen;
+typedef struct seen {
+  const void *address;
+  uint64_t number;
+} seen;
 
 enum { FEW = 8, NAMES = 2 };
 
 typedef struct packer {
   lua_State *L;
   cl_parcel *parcel;
-  seen few[FEW];     // nearly always enough
-  seen *many;        // a table with open addressing
+  seen few[FEW];  // nearly always enough
+  seen *many;     // a table with open addressing
   uint32_t count, mask;
-  int has_names;     // index NAMES holds the table of values that cross by name
+  int has_names;  // index NAMES holds the table of values that cross by name
   int depth;
   const cl_entry *entry;  // the function whose arguments are packed, or NULL
 } packer;
@@ -307,7 +310,8 @@ static void pack(packer *p, int index, const step *way) {
     case LUA_TFUNCTION: pack_function(p, index, way); break;
     case LUA_TUSERDATA: pack_userdata(p, index, way); break;
     case LUA_TTHREAD: refuse(p, way, "a coroutine"); break;
-    default: if (!pack_named(p, index)) refuse(p, way, "a light userdata");
+    default:
+      if (!pack_named(p, index)) refuse(p, way, "a light userdata");
   }
   p->depth--;
 }

@@ -27,11 +27,11 @@ int cl_has_module(const char *name) { return lua_modules_find(name) != NULL; }
 static const char surroundings = 0;
 
 static void keep_surroundings(lua_State *L) {
-  static const char *const names[] = {"_G", "assert", "collectgarbage", "coroutine", "debug", "error", "getmetatable",
-                                      "io", "ipairs", "load", "loadfile", "math", "next", "os", "package", "pairs",
-                                      "pcall", "print", "rawequal", "rawget", "rawlen", "rawset", "require", "select",
-                                      "setmetatable", "string", "table", "tonumber", "tostring", "type", "utf8",
-                                      "xpcall"};
+  static const char *const names[] = {
+      "_G",           "assert", "collectgarbage", "coroutine", "debug",    "error",  "getmetatable", "io",
+      "ipairs",       "load",   "loadfile",       "math",      "next",     "os",     "package",      "pairs",
+      "pcall",        "print",  "rawequal",       "rawget",    "rawlen",   "rawset", "require",      "select",
+      "setmetatable", "string", "table",          "tonumber",  "tostring", "type",   "utf8",         "xpcall"};
   lua_createtable(L, 0, sizeof names / sizeof *names);
   lua_pushglobaltable(L);
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -153,11 +153,18 @@ static int in_part(lua_State *L) {  // (name) -> the function of a module of the
 }
 
 static int p_push_internals(lua_State *L) {
-  static const luaL_Reg functions[] = {
-    {"methods", in_methods}, {"kind", in_kind}, {"value", in_value}, {"set_value", in_set_value},
-    {"value_number", in_value_number}, {"fileno", in_fileno}, {"part", in_part}, {"framed", in_framed},
-    {"has_read_ahead", in_has_read_ahead}, {"on_missing", cl_on_missing}, {"set_subject", cl_set_subject},
-    {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"methods", in_methods},
+                                       {"kind", in_kind},
+                                       {"value", in_value},
+                                       {"set_value", in_set_value},
+                                       {"value_number", in_value_number},
+                                       {"fileno", in_fileno},
+                                       {"part", in_part},
+                                       {"framed", in_framed},
+                                       {"has_read_ahead", in_has_read_ahead},
+                                       {"on_missing", cl_on_missing},
+                                       {"set_subject", cl_set_subject},
+                                       {NULL, NULL}};
   // All modules of a state share one table, so that a module can add functions that others need.
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, functions) == LUA_TTABLE) return 1;
   keep_surroundings(L);

@@ -17,7 +17,7 @@
 // pointer of its own, taken when the libraries were opened. A redirection changes both for its time, so that no Lua
 // value changes.
 
-static FILE *own_output, *own_input;      // the process's own, or NULL without a redirection
+static FILE *own_output, *own_input;  // the process's own, or NULL without a redirection
 // Made once and never closed: a thread that opens its libraries meanwhile gets them as its standard streams.
 static FILE *sink_stream, *empty_input;
 static pthread_t redirected_thread;

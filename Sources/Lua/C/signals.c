@@ -224,9 +224,7 @@ static void interrupt_for(cl_state *state, int *reason) {
   hook_running(state);
 }
 
-int cl_ends_waits(void) {
-  return !is_deferring && cl_has_interrupt() && pthread_equal(pthread_self(), signal_thread);
-}
+int cl_ends_waits(void) { return !is_deferring && cl_has_interrupt() && pthread_equal(pthread_self(), signal_thread); }
 
 void cl_interrupt(cl_state *state) { interrupt_for(state, &is_ending); }
 void cl_interrupt_once(cl_state *state) { interrupt_for(state, &is_to_interrupt); }

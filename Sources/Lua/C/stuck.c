@@ -61,8 +61,10 @@ int cl_answer_where(cl_state *state, const siginfo_t *info, int is_pending) {
 // Lua names a called function without its library. These names occur in one library only.
 static void add_library(char *name, size_t size) {
   static const char *const libraries[][2] = {
-    {"string", " byte dump find format gmatch gsub lower match rep reverse sub upper "},
-    {"table", " concat insert move sort "}, {"os", " execute "}, {"io", " popen "}};
+      {"string", " byte dump find format gmatch gsub lower match rep reverse sub upper "},
+      {"table", " concat insert move sort "},
+      {"os", " execute "},
+      {"io", " popen "}};
   char word[64], whole[64];
   if (strchr(name, ' ') || snprintf(word, sizeof word, " %s ", name) >= (int)sizeof word) return;
   for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {

@@ -229,8 +229,7 @@ static int collect(lua_State *L) {
   cl_box *box = cl_any_box_at(L, 1);
   if (!box) return 0;
   char name[MOST_OF_NAME + 1] = "";
-  int is_unused =
-    cl_state_of(L)->warns && box->kind->is_unused && box->kind->is_unused(box, name, MOST_OF_NAME);
+  int is_unused = cl_state_of(L)->warns && box->kind->is_unused && box->kind->is_unused(box, name, MOST_OF_NAME);
   if (is_unused) warn_of_unused(L, box, name);
   if (box->kind->collect) box->kind->collect(L);
   return 0;

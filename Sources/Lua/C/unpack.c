@@ -36,17 +36,21 @@ static const char *run_parcel_instruction(lua_State *L, char tag, const char *p,
   switch (tag) {
     case CL_BOX:
       luaL_checkstack(L, 6, NULL);
-      memcpy(&a, p, 4); memcpy(&length, p + 4, 8); p += 12;
+      memcpy(&a, p, 4);
+      memcpy(&length, p + 4, 8);
+      p += 12;
       cl_push_box(L, a, (void *)(uintptr_t)length);
       break;
     case CL_REFERENCE:
       luaL_checkstack(L, 4, NULL);
-      memcpy(&a, p, 4); p += 4;
+      memcpy(&a, p, 4);
+      p += 4;
       lua_rawgeti(L, objects, (lua_Integer)a);
       break;
     case CL_FUNCTION: {
       luaL_checkstack(L, 4, NULL);
-      memcpy(&length, p, 8); p += 8;
+      memcpy(&length, p, 8);
+      p += 8;
       // "b": our own dump of a function of this very program, never bytes from outside.
       if (luaL_loadbufferx(L, p, length, "=function", "b") != LUA_OK) lua_error(L);
       p += length;
@@ -64,7 +68,8 @@ static const char *run_parcel_instruction(lua_State *L, char tag, const char *p,
       break;
     case CL_NAMED:
       luaL_checkstack(L, 6, NULL);
-      memcpy(&length, p, 8); p += 8;
+      memcpy(&length, p, 8);
+      p += 8;
       push_named(L, p, p + length);
       p += length;
       break;
@@ -84,28 +89,42 @@ void cl_run_program(lua_State *L, const char *p, const char *end, int objects) {
     lua_Number number;
     char tag = *p++;
     switch (tag) {
-      case CL_NIL: luaL_checkstack(L, 4, NULL); lua_pushnil(L); break;
-      case CL_FALSE: luaL_checkstack(L, 4, NULL); lua_pushboolean(L, 0); break;
-      case CL_TRUE: luaL_checkstack(L, 4, NULL); lua_pushboolean(L, 1); break;
+      case CL_NIL:
+        luaL_checkstack(L, 4, NULL);
+        lua_pushnil(L);
+        break;
+      case CL_FALSE:
+        luaL_checkstack(L, 4, NULL);
+        lua_pushboolean(L, 0);
+        break;
+      case CL_TRUE:
+        luaL_checkstack(L, 4, NULL);
+        lua_pushboolean(L, 1);
+        break;
       case CL_INTEGER:
         luaL_checkstack(L, 4, NULL);
-        memcpy(&integer, p, 8); p += 8;
+        memcpy(&integer, p, 8);
+        p += 8;
         lua_pushinteger(L, integer);
         break;
       case CL_NUMBER:
         luaL_checkstack(L, 4, NULL);
-        memcpy(&number, p, 8); p += 8;
+        memcpy(&number, p, 8);
+        p += 8;
         lua_pushnumber(L, number);
         break;
       case CL_TEXT:
         luaL_checkstack(L, 4, NULL);
-        memcpy(&length, p, 8); p += 8;
+        memcpy(&length, p, 8);
+        p += 8;
         lua_pushlstring(L, p, length);
         p += length;
         break;
       case CL_TABLE:
         luaL_checkstack(L, 4, NULL);
-        memcpy(&a, p, 4); memcpy(&b, p + 4, 4); p += 8;
+        memcpy(&a, p, 4);
+        memcpy(&b, p + 4, 4);
+        p += 8;
         lua_createtable(L, (int)a, (int)b);
         remember(L, objects, &number_of_objects);
         break;
@@ -113,7 +132,8 @@ void cl_run_program(lua_State *L, const char *p, const char *end, int objects) {
       case CL_APPEND: lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1); break;
       case CL_ANCHORED:
         luaL_checkstack(L, 4, NULL);
-        memcpy(&a, p, 4); p += 4;
+        memcpy(&a, p, 4);
+        p += 4;
         lua_rawgeti(L, LUA_REGISTRYINDEX, cl_state_of(L)->anchors);
         lua_rawgeti(L, -1, a);
         lua_remove(L, -2);

@@ -9,9 +9,7 @@
 
 /// Swift's `BacktraceSettings`, all zero: the runtime prints no backtraces. It has 88 bytes in Swift 6.3; the array has
 /// room for a larger one.
-__attribute__((weak)) struct {
-  long words[64];
-} _swift_backtraceSettings;
+__attribute__((weak)) struct { long words[64]; } _swift_backtraceSettings;
 
 __attribute__((weak)) bool _swift_backtrace_isThunkFunction(const char *name);
 __attribute__((weak)) char *_swift_backtrace_demangle(const char *name, size_t length, char *buffer, size_t *size);

@@ -23,7 +23,10 @@ enum { THREADS = 4, BLOCKS = 256, ROUNDS = 20000 };
 static lua_Alloc allocate;
 static void *data;
 static pthread_t threads[THREADS];
-static struct { unsigned char *bytes; size_t size; } blocks[THREADS][BLOCKS];
+static struct {
+  unsigned char *bytes;
+  size_t size;
+} blocks[THREADS][BLOCKS];
 
 static int is_whole(const unsigned char *bytes, size_t size, unsigned char value) {
   for (size_t i = 0; i < size; i++)
@@ -81,7 +84,8 @@ static int l_finish(lua_State *L) {
 }
 
 int luaopen_foreign(lua_State *L) {
-  static const luaL_Reg functions[] = {{"fork", l_fork}, {"wait", l_wait}, {"begin", l_begin}, {"finish", l_finish}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"fork", l_fork}, {"wait", l_wait}, {"begin", l_begin}, {"finish", l_finish}, {NULL, NULL}};
   luaL_newlib(L, functions);
   return 1;
 }

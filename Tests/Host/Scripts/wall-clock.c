@@ -27,13 +27,15 @@ int clock_gettime(clockid_t clock, struct timespec *t) {
 
 int timerfd_settime(int fd, int flags, const struct itimerspec *value, struct itimerspec *old) {
   static int (*real)(int, int, const struct itimerspec *, struct itimerspec *);
-  if (!real) real = (int (*)(int, int, const struct itimerspec *, struct itimerspec *))dlsym(RTLD_NEXT, "timerfd_settime");
+  if (!real)
+    real = (int (*)(int, int, const struct itimerspec *, struct itimerspec *))dlsym(RTLD_NEXT, "timerfd_settime");
   const char *wanted = getenv("JUMP");
   if (!(flags & TFD_TIMER_CANCEL_ON_SET) || !wanted || when > 0) return real(fd, flags, value, old);
   char *rest;
   jump = strtod(wanted, &rest);
   delay = strtod(rest + 1, NULL);
   when = monotonic() + delay;
-  struct itimerspec soon = {.it_value = {.tv_sec = (time_t)delay, .tv_nsec = (long)((delay - (double)(time_t)delay) * 1e9)}};
+  struct itimerspec soon = {
+      .it_value = {.tv_sec = (time_t)delay, .tv_nsec = (long)((delay - (double)(time_t)delay) * 1e9)}};
   return real(fd, 0, &soon, old);
 }

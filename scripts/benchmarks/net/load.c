@@ -13,7 +13,10 @@ static int port;
 static int open_one(void) {
   int fd = socket(AF_INET, SOCK_STREAM, 0), one = 1;
   struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  if (connect(fd, (struct sockaddr *)&a, sizeof a) != 0) { perror("connect"); exit(1); }
+  if (connect(fd, (struct sockaddr *)&a, sizeof a) != 0) {
+    perror("connect");
+    exit(1);
+  }
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
   return fd;
 }
@@ -35,7 +38,10 @@ static void echo(int count, long total, int size) {
     for (int i = 0; i < n; i++) {
       int fd = events[i].data.fd;
       ssize_t r = read(fd, incoming, sizeof incoming);
-      if (r <= 0) { fprintf(stderr, "a connection ended\n"); exit(1); }
+      if (r <= 0) {
+        fprintf(stderr, "a connection ended\n");
+        exit(1);
+      }
       for (got[fd] += r; got[fd] >= size; got[fd] -= size, done++)
         if (sent++ < total && write(fd, buffer, size) < 0) exit(1);
     }

@@ -40,9 +40,13 @@ static int answer(void *workload, int fd, long got) {
   switch (*(char *)workload) {
     case 'e': write(fd, bytes, got); break;
     case 'l': lines(fd, bytes, got); break;
-    case 'a': write(fd, "hello\n", 6); counts[fd] = 0; return 1;
+    case 'a':
+      write(fd, "hello\n", 6);
+      counts[fd] = 0;
+      return 1;
     case 'h':
-      for (char *at = bytes; (at = memmem(at, bytes + got - at, "\r\n\r\n", 4)); at += 4) write(fd, ANSWER, sizeof ANSWER - 1);
+      for (char *at = bytes; (at = memmem(at, bytes + got - at, "\r\n\r\n", 4)); at += 4)
+        write(fd, ANSWER, sizeof ANSWER - 1);
   }
   return 0;
 }

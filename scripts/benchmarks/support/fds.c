@@ -3,7 +3,10 @@
 #include "shared.h"
 
 int main(int argc, char **argv) {
-  if (argc < 4) { fprintf(stderr, "usage: fds pipes|sockets N COMMAND...\n"); return 64; }
+  if (argc < 4) {
+    fprintf(stderr, "usage: fds pipes|sockets N COMMAND...\n");
+    return 64;
+  }
   close_range(3, ~0u, 0);  // whatever leaked in would shift the numbers
   for (long n = atol(argv[2]); n > 0; n--) {
     int pair[2];

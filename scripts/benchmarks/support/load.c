@@ -12,13 +12,16 @@ static void send_message(int fd) {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 4) { fprintf(stderr, "usage: load PORT CONNECTIONS REQUESTS\n"); return 64; }
+  if (argc != 4) {
+    fprintf(stderr, "usage: load PORT CONNECTIONS REQUESTS\n");
+    return 64;
+  }
   int connections = atoi(argv[2]);
   long to_send = atol(argv[3]), to_receive = connections + to_send;
   int poller = epoll_create1(EPOLL_CLOEXEC);
   int *fds = calloc((size_t)connections, sizeof *fds), *received = calloc((size_t)connections, sizeof *received);
-  struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[1])),
-                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  struct sockaddr_in address = {
+      .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[1])), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   for (int i = 0; i < connections; i++) {
     int one = 1;
     fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -45,12 +48,18 @@ int main(int argc, char **argv) {
       ssize_t got = read(fds[c], message, (size_t)(message_size - received[c]));
       if (got < 0) die("load: read");
       // A server that has sent its last answer may close while other answers are still to be read.
-      if (got == 0) { epoll_ctl(poller, EPOLL_CTL_DEL, fds[c], NULL); continue; }
+      if (got == 0) {
+        epoll_ctl(poller, EPOLL_CTL_DEL, fds[c], NULL);
+        continue;
+      }
       received[c] += (int)got;
       if (received[c] < message_size) continue;
       received[c] = 0;
       to_receive--;
-      if (to_send > 0) { to_send--; send_message(fds[c]); }
+      if (to_send > 0) {
+        to_send--;
+        send_message(fds[c]);
+      }
     }
   }
   return 0;

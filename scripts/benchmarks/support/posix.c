@@ -12,9 +12,18 @@ static int fail(lua_State *L) {
   return 2;
 }
 
-static int l_now(lua_State *L) { lua_pushnumber(L, now_ns() * 1e-9); return 1; }
-static int l_cpu(lua_State *L) { lua_pushnumber(L, cpu_seconds()); return 1; }
-static int l_memory(lua_State *L) { lua_pushinteger(L, anonymous_bytes()); return 1; }
+static int l_now(lua_State *L) {
+  lua_pushnumber(L, now_ns() * 1e-9);
+  return 1;
+}
+static int l_cpu(lua_State *L) {
+  lua_pushnumber(L, cpu_seconds());
+  return 1;
+}
+static int l_memory(lua_State *L) {
+  lua_pushinteger(L, anonymous_bytes());
+  return 1;
+}
 
 static int push_two(lua_State *L, int status, const int fds[2]) {
   if (status < 0) return fail(L);
@@ -63,13 +72,23 @@ static int l_write(lua_State *L) {
   return 1;
 }
 
-static int l_close(lua_State *L) { lua_pushboolean(L, close((int)luaL_checkinteger(L, 1)) == 0); return 1; }
+static int l_close(lua_State *L) {
+  lua_pushboolean(L, close((int)luaL_checkinteger(L, 1)) == 0);
+  return 1;
+}
 
 int luaopen_posix(lua_State *L) {
-  static const luaL_Reg functions[] = {
-    {"now", l_now}, {"cpu", l_cpu}, {"memory", l_memory}, {"pipe", l_pipe}, {"socketpair", l_socketpair},
-    {"listen", l_listen}, {"accept", l_accept}, {"read", l_read}, {"write", l_write}, {"close", l_close},
-    {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"now", l_now},
+                                       {"cpu", l_cpu},
+                                       {"memory", l_memory},
+                                       {"pipe", l_pipe},
+                                       {"socketpair", l_socketpair},
+                                       {"listen", l_listen},
+                                       {"accept", l_accept},
+                                       {"read", l_read},
+                                       {"write", l_write},
+                                       {"close", l_close},
+                                       {NULL, NULL}};
   luaL_newlib(L, functions);
   return 1;
 }

@@ -35,7 +35,10 @@ static inline long anonymous_bytes(void) {
   return kilobytes * 1024;
 }
 
-static inline void die(const char *what) { perror(what); exit(1); }
+static inline void die(const char *what) {
+  perror(what);
+  exit(1);
+}
 
 static inline int listen_on_loopback(int *port) {
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -62,7 +65,10 @@ static inline uint32_t random_below(uint32_t limit) {
 
 static double started_cpu;
 static uint64_t started_at;
-static inline void start_measuring(void) { started_at = now_ns(); started_cpu = cpu_seconds(); }
+static inline void start_measuring(void) {
+  started_at = now_ns();
+  started_cpu = cpu_seconds();
+}
 static inline void report(long operations) {
   double cpu = cpu_seconds() - started_cpu;
   printf("{\"ops\": %ld, \"cpu\": %.9f, \"wall\": %.9f}\n", operations, cpu, (double)(now_ns() - started_at) * 1e-9);

@@ -10,7 +10,10 @@ extern char **environ;
 static double seconds(struct timeval t) { return (double)t.tv_sec + (double)t.tv_usec * 1e-6; }
 
 int main(int argc, char **argv) {
-  if (argc < 3) { fprintf(stderr, "usage: start TIMES COMMAND...\n"); return 64; }
+  if (argc < 3) {
+    fprintf(stderr, "usage: start TIMES COMMAND...\n");
+    return 64;
+  }
   long times = atol(argv[1]), resident = 0;
   double cpu = 0;
   uint64_t began = now_ns();
@@ -19,7 +22,10 @@ int main(int argc, char **argv) {
     int status;
     struct rusage usage;
     if (posix_spawnp(&child, argv[2], NULL, NULL, argv + 2, environ)) die("start");
-    if (wait4(child, &status, 0, &usage) < 0 || status) { fprintf(stderr, "%s: status %d\n", argv[2], status); return 1; }
+    if (wait4(child, &status, 0, &usage) < 0 || status) {
+      fprintf(stderr, "%s: status %d\n", argv[2], status);
+      return 1;
+    }
     cpu += seconds(usage.ru_utime) + seconds(usage.ru_stime);
     if (usage.ru_maxrss > resident) resident = usage.ru_maxrss;
   }

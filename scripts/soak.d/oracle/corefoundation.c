@@ -8,7 +8,11 @@
 enum { ITEMS = 64, CALLS = 64, LINE = 512 };
 
 // What an item does at its n-th call: the ops of one line.
-static struct { char name[16]; char *ops[CALLS]; int calls; } items[ITEMS];
+static struct {
+  char name[16];
+  char *ops[CALLS];
+  int calls;
+} items[ITEMS];
 static int item_count;
 static CFRunLoopRef loop;
 static CFRunLoopSourceRef sources[8];
@@ -22,7 +26,8 @@ static int item(const char *name) {
 }
 
 static CFStringRef mode_of(const char *name) {
-  return strcmp(name, "default") == 0 ? kCFRunLoopDefaultMode : CFStringCreateWithCString(NULL, name, kCFStringEncodingUTF8);
+  return strcmp(name, "default") == 0 ? kCFRunLoopDefaultMode
+                                      : CFStringCreateWithCString(NULL, name, kCFStringEncodingUTF8);
 }
 
 static void act(const char *ops);
@@ -64,9 +69,15 @@ static void act(const char *line) {
 }
 
 static void observed(CFRunLoopObserverRef observer, CFRunLoopActivity activity, void *info) {
-  static const struct { CFRunLoopActivity activity; const char *name; } names[] = {
-      {kCFRunLoopEntry, "entry"}, {kCFRunLoopBeforeTimers, "before_timers"}, {kCFRunLoopBeforeSources, "before_sources"},
-      {kCFRunLoopBeforeWaiting, "before_waiting"}, {kCFRunLoopAfterWaiting, "after_waiting"}, {kCFRunLoopExit, "exit"}};
+  static const struct {
+    CFRunLoopActivity activity;
+    const char *name;
+  } names[] = {{kCFRunLoopEntry, "entry"},
+               {kCFRunLoopBeforeTimers, "before_timers"},
+               {kCFRunLoopBeforeSources, "before_sources"},
+               {kCFRunLoopBeforeWaiting, "before_waiting"},
+               {kCFRunLoopAfterWaiting, "after_waiting"},
+               {kCFRunLoopExit, "exit"}};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (names[i].activity == activity) printf("%s %s\n", (char *)info, names[i].name);
   call(info);
@@ -95,7 +106,8 @@ static void *body(void *path) {
       CFRunLoopAddSource(loop, sources[n], mode_of("a"));
     } else if (sscanf(line, "observer %15s", name) == 1) {
       CFRunLoopObserverContext context = {.info = strdup(name)};
-      CFRunLoopAddObserver(loop, CFRunLoopObserverCreate(NULL, kCFRunLoopAllActivities, true, 0, observed, &context), mode_of(name));
+      CFRunLoopAddObserver(loop, CFRunLoopObserverCreate(NULL, kCFRunLoopAllActivities, true, 0, observed, &context),
+                           mode_of(name));
     } else if (sscanf(line, "on %15s %d %n", name, &n, &at) == 2 && n < CALLS) {
       items[item(name)].ops[n] = strdup(line + at);
     } else if (strncmp(line, "do ", 3) == 0) {

@@ -79,8 +79,8 @@ void linux_at_death(enum linux_last_act act, void (*function)(void)) {
   if (sigaltstack(NULL, &present) == 0 && present.ss_flags & SS_DISABLE) sigaltstack(&stack, NULL);
   static const int crashes[] = {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
   for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++) linux_guard_signal(crashes[i], 1, on_death);
-  static const int ends[] = {SIGHUP,    SIGINT,  SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGPIPE,  SIGALRM,
-                             SIGVTALRM, SIGPROF, SIGXCPU, SIGIO,   SIGPWR, SIGSTKFLT};
+  static const int ends[] = {SIGHUP,  SIGINT,    SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGPIPE,
+                             SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU, SIGIO,   SIGPWR,  SIGSTKFLT};
   for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) linux_guard_end(ends[i]);
   for (int number = SIGRTMIN; number <= SIGRTMAX; number++) linux_guard_end(number);
 }

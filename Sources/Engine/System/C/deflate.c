@@ -95,7 +95,7 @@ enum { MOST = 4 };
 struct stage {
   z_stream z;
   int is_gzip, is_open, has_ended, is_full;  // is_full: zlib may have more output without more input
-  char input[16384];  // output of the previous stage
+  char input[16384];                         // output of the previous stage
 };
 
 struct linux_decoder {

@@ -9,8 +9,8 @@
 
 enum {
   MOST_NUMBERS = 10000,  // the number of names to try
-  MOST_LINKS = 40,  // the limit of the kernel
-  MOST_RACES = 16,  // how often another process may change the file between two system calls
+  MOST_LINKS = 40,       // the limit of the kernel
+  MOST_RACES = 16,       // how often another process may change the file between two system calls
 };
 
 // Makes a new file. All files that rlhost makes come from here.

@@ -41,7 +41,7 @@ static void give_back(void) {
 }
 
 int64_t linux_give_memory_back(int64_t now) {
-  static _Atomic int64_t next;  // the time from which the next call does something
+  static _Atomic int64_t next;      // the time from which the next call does something
   static _Atomic int64_t promised;  // up to this time, some thread has promised to call again
   int64_t date = next;
   if (now >= date && atomic_compare_exchange_strong(&next, &date, now + SECOND)) {

@@ -63,9 +63,9 @@ static int start(const linux_program *program, int *pid) {
   posix_spawnattr_setsigmask(&attributes, &signals);
   sigfillset(&signals);
   posix_spawnattr_setsigdefault(&attributes, &signals);
-  posix_spawnattr_setflags(&attributes, (short)(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-                                                (program->terminal || program->leads_session ? POSIX_SPAWN_SETSID
-                                                                                             : POSIX_SPAWN_SETPGROUP)));
+  posix_spawnattr_setflags(
+      &attributes, (short)(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+                           (program->terminal || program->leads_session ? POSIX_SPAWN_SETSID : POSIX_SPAWN_SETPGROUP)));
   if (!failure)
     failure = posix_spawnp(pid, program->arguments[0], &actions, &attributes, program->arguments,
                            program->environment ? program->environment : environ);
@@ -301,7 +301,7 @@ static int start_owned(const linux_program *program, int *pid) {
   lock_owned(&before);
   int failure = !program->owner ? 0 : owned.is_closed && owned.process == getpid() ? ECANCELED : reserve();
   if (!failure)
-    failure = program->dies_with_us ? start_by_nurse(program, pid)
+    failure = program->dies_with_us      ? start_by_nurse(program, pid)
               : program->foreground >= 0 ? start_mortal(program, pid)
                                          : start(program, pid);
   if (!failure && program->owner) owned.all[owned.count++] = (struct owned){.pid = *pid, .owner = program->owner};

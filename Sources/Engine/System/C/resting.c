@@ -37,23 +37,27 @@ static int call_of(int process, int thread, long *call, unsigned long arguments[
   snprintf(path, sizeof path, "/proc/%d/task/%d/syscall", process, thread);
   if (linux_read_file(path, text, sizeof text) <= 0) return 0;
   return sscanf(text, "%ld 0x%lx 0x%lx 0x%lx 0x%lx 0x%lx 0x%lx", call, &arguments[0], &arguments[1], &arguments[2],
-                &arguments[3], &arguments[4], &arguments[5]) == 7 && *call >= 0;
+                &arguments[3], &arguments[4], &arguments[5]) == 7 &&
+         *call >= 0;
 }
 
 // Returns what kind of call it is: READS and WAITS end only by the action of another thread or process.
 static int kind_of(long call, const unsigned long arguments[6]) {
   switch (call) {
-  case SYS_read: case SYS_readv: return READS;
-  case SYS_wait4: case SYS_waitid: case SYS_rt_sigsuspend: return WAITS;
+    case SYS_read:
+    case SYS_readv: return READS;
+    case SYS_wait4:
+    case SYS_waitid:
+    case SYS_rt_sigsuspend: return WAITS;
 #ifdef SYS_pause
-  case SYS_pause: return WAITS;
+    case SYS_pause: return WAITS;
 #endif
-  case SYS_futex: {
-    enum { COMMAND = 0x7f, WAIT = 0, WAIT_BITSET = 9 };
-    unsigned long command = arguments[1] & COMMAND;
-    return (command == WAIT || command == WAIT_BITSET) && arguments[3] == 0 ? WAITS : WORKS;
-  }
-  default: return WORKS;
+    case SYS_futex: {
+      enum { COMMAND = 0x7f, WAIT = 0, WAIT_BITSET = 9 };
+      unsigned long command = arguments[1] & COMMAND;
+      return (command == WAIT || command == WAIT_BITSET) && arguments[3] == 0 ? WAITS : WORKS;
+    }
+    default: return WORKS;
   }
 }
 
@@ -292,17 +296,19 @@ int linux_is_pipe_of_programs(dev_t device, ino_t number) {
 
 // Texts for reports ---------------------------------------------------------------------------------------------------
 
-#define CALL(name) { SYS_##name, #name }
+#define CALL(name) \
+  { SYS_##name, #name }
 static const struct {
   long number;
   const char *name;
 } calls[] = {
-    CALL(read), CALL(readv), CALL(write), CALL(writev), CALL(ppoll), CALL(pselect6), CALL(epoll_pwait), CALL(nanosleep),
-    CALL(clock_nanosleep), CALL(futex), CALL(wait4), CALL(waitid), CALL(connect), CALL(accept), CALL(accept4),
-    CALL(recvfrom), CALL(recvmsg), CALL(sendto), CALL(sendmsg), CALL(rt_sigsuspend), CALL(rt_sigtimedwait), CALL(flock),
-    CALL(fcntl), CALL(fsync), CALL(openat),
+    CALL(read),        CALL(readv),         CALL(write),           CALL(writev),   CALL(ppoll),   CALL(pselect6),
+    CALL(epoll_pwait), CALL(nanosleep),     CALL(clock_nanosleep), CALL(futex),    CALL(wait4),   CALL(waitid),
+    CALL(connect),     CALL(accept),        CALL(accept4),         CALL(recvfrom), CALL(recvmsg), CALL(sendto),
+    CALL(sendmsg),     CALL(rt_sigsuspend), CALL(rt_sigtimedwait), CALL(flock),    CALL(fcntl),   CALL(fsync),
+    CALL(openat),
 #ifdef SYS_poll
-    CALL(poll), CALL(select), CALL(epoll_wait), CALL(pause), CALL(open),
+    CALL(poll),        CALL(select),        CALL(epoll_wait),      CALL(pause),    CALL(open),
 #endif
 };
 

@@ -39,7 +39,7 @@ enum { LISTENERS = 256 };
 static struct listener {
   _Atomic int number, fd, hears;
   _Atomic int is_waiting;  // a signal has come and was not taken
-  _Atomic int64_t came;  // the time at which it came, in nanoseconds
+  _Atomic int64_t came;    // the time at which it came, in nanoseconds
 } listeners[LISTENERS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sigaction before[NSIG];

@@ -24,8 +24,7 @@ int linux_listen(int directory, const char *name, const char *temporary, linux_f
   struct stat status;
   unlinkat(directory, temporary, 0);
   // `bind` gives the file the mode of the socket. A strict umask would do the same, but it applies to all threads.
-  if (fchmod(fd, 0600) != 0 || address(&a, directory, temporary) != 0 ||
-      bind(fd, (struct sockaddr *)&a, sizeof a) != 0)
+  if (fchmod(fd, 0600) != 0 || address(&a, directory, temporary) != 0 || bind(fd, (struct sockaddr *)&a, sizeof a) != 0)
     return linux_give_up(fd);
   // The socket gets its name only when it listens, so that no process can connect too early.
   if (listen(fd, 4096) != 0 || fstatat(directory, temporary, &status, AT_SYMLINK_NOFOLLOW) != 0 ||

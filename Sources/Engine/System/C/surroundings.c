@@ -26,9 +26,9 @@ typedef struct {
   dev_t device;
   ino_t number;
   int writes, reads;  // for the end of a pipe
-  int peer_process;  // for a local socket
-  int other;  // the descriptor of the connection's other end when it was last found; -1: not in this process
-  unsigned asked;  // the number of the question in which the connection was checked from its other end
+  int peer_process;   // for a local socket
+  int other;          // the descriptor of the connection's other end when it was last found; -1: not in this process
+  unsigned asked;     // the number of the question in which the connection was checked from its other end
   struct sockaddr_in6 own, peer;  // for an internet socket: in the form of IPv6; port 0 if there is none
 } descriptor;
 
@@ -150,8 +150,7 @@ static int is_other_end(const descriptor *it, const descriptor *other) {
 static int is_listener_of(const descriptor *it, const descriptor *other) {
   return other->kind == LISTENER && other->own.sin6_port == it->peer.sin6_port &&
          (same(&other->own, &it->peer) ||
-          is_any(&other->own) &&
-              (is_loopback(&it->peer) || memcmp(&it->own.sin6_addr, &it->peer.sin6_addr, 16) == 0));
+          is_any(&other->own) && (is_loopback(&it->peer) || memcmp(&it->own.sin6_addr, &it->peer.sin6_addr, 16) == 0));
 }
 
 // All open descriptors, listed at most once for each question.
@@ -279,18 +278,20 @@ static int around(int fd, int depth) {
   const descriptor *it = describe(fd);
   if (!it) return LINUX_OUTSIDE;
   switch (it->kind) {
-  case SET: return around_set(fd, depth);
-  case LISTENER: case SPEAKER: return LINUX_LISTENS;
-  case EVENT: has_open_ends = 1; return LINUX_LISTENS;
-  case PIPE: case FIFO: has_open_ends = 1; return around_pipe(fd);
-  case LOCAL:
-    has_open_ends = 1;
-    return it->peer_process == getpid() || linux_is_family(it->peer_process) ? LINUX_INSIDE : LINUX_OUTSIDE;
-  case INTERNET: return around_connection(fd);
-  // Whether programs work is checked separately.
-  case PROGRAM: return linux_has_family() || linux_all_programs_rest() ? LINUX_INSIDE : LINUX_OUTSIDE;
-  case TERMINAL: return linux_has_family() ? LINUX_INSIDE : LINUX_OUTSIDE;
-  default: return LINUX_OUTSIDE;
+    case SET: return around_set(fd, depth);
+    case LISTENER:
+    case SPEAKER: return LINUX_LISTENS;
+    case EVENT: has_open_ends = 1; return LINUX_LISTENS;
+    case PIPE:
+    case FIFO: has_open_ends = 1; return around_pipe(fd);
+    case LOCAL:
+      has_open_ends = 1;
+      return it->peer_process == getpid() || linux_is_family(it->peer_process) ? LINUX_INSIDE : LINUX_OUTSIDE;
+    case INTERNET: return around_connection(fd);
+    // Whether programs work is checked separately.
+    case PROGRAM: return linux_has_family() || linux_all_programs_rest() ? LINUX_INSIDE : LINUX_OUTSIDE;
+    case TERMINAL: return linux_has_family() ? LINUX_INSIDE : LINUX_OUTSIDE;
+    default: return LINUX_OUTSIDE;
   }
 }
 

@@ -181,7 +181,8 @@ static void put_in_front(int group) {
   sigaddset(&output, SIGTTOU);
   sigprocmask(SIG_BLOCK, &output, &before);
   tcsetpgrp(lent, group);
-  if (group == getpgrp()) while (tcsetattr(lent, TCSANOW, &before_lending) != 0 && errno == EINTR) {}
+  if (group == getpgrp())
+    while (tcsetattr(lent, TCSANOW, &before_lending) != 0 && errno == EINTR) {}
   sigprocmask(SIG_SETMASK, &before, NULL);
 }
 

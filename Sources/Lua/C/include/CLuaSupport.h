@@ -20,13 +20,13 @@ typedef int (*cl_function)(lua_State *L);
 
 /// Tells the trampoline what to do after Swift has returned. The text is in the host's scratch buffer.
 enum cl_verdict {
-  CL_RAISE = -1,        ///< raise the scratch text, with the position of the call
-  CL_RAISE_VALUE = -2,  ///< raise the value on top of the stack
-  CL_YIELD = -3,        ///< suspend the coroutine; see cl_raise_mark for how it goes on
-  CL_RESULTS = -4,      ///< return the values that the scratch buffer describes; see cl_tag
-  CL_STRING = -5,       ///< return the scratch text as a string
-  CL_BYTES = -8,        ///< return the host's bytes_start and bytes_length as a string
-  CL_NO_MEMORY = -6,    ///< raise Lua's "not enough memory"
+  CL_RAISE = -1,               ///< raise the scratch text, with the position of the call
+  CL_RAISE_VALUE = -2,         ///< raise the value on top of the stack
+  CL_YIELD = -3,               ///< suspend the coroutine; see cl_raise_mark for how it goes on
+  CL_RESULTS = -4,             ///< return the values that the scratch buffer describes; see cl_tag
+  CL_STRING = -5,              ///< return the scratch text as a string
+  CL_BYTES = -8,               ///< return the host's bytes_start and bytes_length as a string
+  CL_NO_MEMORY = -6,           ///< raise Lua's "not enough memory"
   CL_RAISE_INTERRUPTION = -7,  ///< raise "interrupted!", with the position of the call
   /// CL_CALL - n: call the function below the n topmost values with these, and return its results
   CL_CALL = -100,
@@ -34,14 +34,16 @@ enum cl_verdict {
 
 /// The tags of values in a buffer. The buffer is a program for a stack machine.
 enum cl_tag {
-  CL_NIL = 'n', CL_FALSE = 'f', CL_TRUE = 't',
-  CL_INTEGER = 'i',  ///< int64_t
-  CL_NUMBER = 'd',   ///< double
-  CL_TEXT = 's',     ///< uint64_t length, bytes
-  CL_TABLE = '{',    ///< uint32_t size of the array part, uint32_t size of the hash part
-  CL_SET = '=',      ///< pops a value and a key into the table below them
-  CL_APPEND = ',',   ///< pops a value and appends it to the array below it
-  CL_ANCHORED = 'a', ///< uint32_t: pushes the object in this anchor slot
+  CL_NIL = 'n',
+  CL_FALSE = 'f',
+  CL_TRUE = 't',
+  CL_INTEGER = 'i',   ///< int64_t
+  CL_NUMBER = 'd',    ///< double
+  CL_TEXT = 's',      ///< uint64_t length, bytes
+  CL_TABLE = '{',     ///< uint32_t size of the array part, uint32_t size of the hash part
+  CL_SET = '=',       ///< pops a value and a key into the table below them
+  CL_APPEND = ',',    ///< pops a value and appends it to the array below it
+  CL_ANCHORED = 'a',  ///< uint32_t: pushes the object in this anchor slot
   // The following tags occur in parcels only, which own the objects that they name. Tables and functions are numbered
   // in the order in which they appear.
   /// uint32_t kind, uint64_t pointer: pushes the userdata for a host object, and makes it if the state has none
@@ -51,7 +53,7 @@ enum cl_tag {
   CL_UPVALUE = 'u',    ///< uint8_t index: pops a value into an upvalue of the function below it
   /// uint8_t index, uint32_t function, uint8_t its index: makes the two functions share an upvalue
   CL_JOIN = 'j',
-  CL_NAMED = 'l',      ///< uint64_t length; module and field names, separated by NUL
+  CL_NAMED = 'l',  ///< uint64_t length; module and field names, separated by NUL
 };
 
 /// A host object that a parcel owns.
@@ -67,19 +69,19 @@ typedef struct cl_parcel {
   struct cl_shared *shared;
   uint32_t shared_count, shared_capacity;
   void (*drop)(void *shared);
-  uint32_t numbered;    ///< number of tables and functions
+  uint32_t numbered;  ///< number of tables and functions
   int has_references;
-  int count;            ///< number of values
+  int count;  ///< number of values
 } cl_parcel;
 
 /// A kind of userdata.
 typedef struct cl_kind {
-  const char *name;     ///< name in messages, also the value of `type` and __name
-  int index;            ///< index among the kinds of a state
-  size_t size;          ///< bytes, cl_box included
-  int user_values;      ///< number of user values
+  const char *name;                ///< name in messages, also the value of `type` and __name
+  int index;                       ///< index among the kinds of a state
+  size_t size;                     ///< bytes, cl_box included
+  int user_values;                 ///< number of user values
   const char *const *value_names;  ///< names of the user values, in order
-  cl_function collect;  ///< __gc, or NULL; must not call Lua
+  cl_function collect;             ///< __gc, or NULL; must not call Lua
   /// Returns whether the object was never used, which is worth a warning; NULL if the kind has no such check. Writes
   /// the object's name, unless that is a user value, and a terminating 0.
   int (*is_unused)(void *box, char *name, size_t most);
@@ -88,11 +90,11 @@ typedef struct cl_kind {
 /// The head of every userdata of this host.
 typedef struct cl_box {
   const cl_kind *kind;
-  void *object;        ///< a retained Swift object, or NULL
-  uint32_t slot;       ///< anchor slot, or 0
-  uint32_t site;       ///< creation site
-  uint32_t spread;     ///< number of further user values
-  uint32_t flags;      ///< bits that the kind defines
+  void *object;     ///< a retained Swift object, or NULL
+  uint32_t slot;    ///< anchor slot, or 0
+  uint32_t site;    ///< creation site
+  uint32_t spread;  ///< number of further user values
+  uint32_t flags;   ///< bits that the kind defines
 } cl_box;
 
 /// Number of size classes of small blocks; the sizes are multiples of 16 bytes.
@@ -102,7 +104,7 @@ typedef struct cl_box {
 /// Everything that belongs to one Lua state. The extra space of each of its coroutines holds a pointer to it.
 typedef struct cl_state cl_state;
 struct cl_state {
-  void *swift;         ///< the Swift host, unretained
+  void *swift;  ///< the Swift host, unretained
   /// Returns the part of a userdata's object that all threads share, with one more reference; NULL if the kind cannot
   /// be sent to another thread.
   void *(*share)(cl_state *state, int kind, void *object);
@@ -117,50 +119,50 @@ struct cl_state {
   void (*exit)(cl_state *state, int status, int close);  ///< os.exit; must not return
   /// Lua's own functions from its coroutine library
   lua_CFunction resume_function, close_function, status_function;
-  lua_CFunction catchers[3];  ///< functions that continue after an error in the function they call
+  lua_CFunction catchers[3];       ///< functions that continue after an error in the function they call
   lua_CFunction execute_function;  ///< Lua's own os.execute
-  int is_unreadable;   ///< the latest cl_load_file could not read the file
-  int was_interrupted; ///< the latest cl_call_traced failed because of an interruption
+  int is_unreadable;               ///< the latest cl_load_file could not read the file
+  int was_interrupted;             ///< the latest cl_call_traced failed because of an interruption
   char *scratch;
   size_t length, capacity;
   const char *bytes_start;  ///< for CL_BYTES and cl_bytes_mark
   size_t bytes_length;
-  int anchors;         ///< registry reference of the table of anchored objects
+  int anchors;           ///< registry reference of the table of anchored objects
   uint32_t *free_slots;  ///< anchor slots that are free again; each holds `false`, so filling one allocates nothing
   uint32_t free_count;
-  uint32_t free_in_vain;  ///< number of free slots when the table could last not be shrunk
+  uint32_t free_in_vain;            ///< number of free slots when the table could last not be shrunk
   uint32_t slots_used, slot_count;  ///< number of slots that were ever filled, and number of slots that exist
-  int names;           ///< registry reference of the table of values that cross by name, or 0
+  int names;                        ///< registry reference of the table of values that cross by name, or 0
   lua_Integer named_modules;
   const void *modules_guard;  ///< the metatable that reports new modules, or NULL
-  int names_are_old;   ///< modules were loaded since the table of names was made
-  int boxes;           ///< registry reference of the weak table from host object to userdata
+  int names_are_old;          ///< modules were loaded since the table of names was made
+  int boxes;                  ///< registry reference of the weak table from host object to userdata
   int metatables[CL_MAX_KINDS];
   const cl_kind *kinds[CL_MAX_KINDS];
   struct cl_sites *sites;
-  cl_box *receiver;    ///< the object of the running method call, or the one that a constructor has just made
-  cl_function wrong_self;  ///< reports that argument 1 is not an object of the method's kind
+  cl_box *receiver;          ///< the object of the running method call, or the one that a constructor has just made
+  cl_function wrong_self;    ///< reports that argument 1 is not an object of the method's kind
   struct cl_parcel *packed;  ///< the values that were passed to a function that packs its arguments
-  void *home;          ///< the object of this state's own loop
+  void *home;                ///< the object of this state's own loop
   // Memory.
   size_t bytes, blocks;
   lua_CFunction collect_function;  ///< Lua's own collectgarbage
   int is_generational;             ///< the mode that the script has chosen
   int is_collecting;               ///< true between cl_begin_collection and cl_end_collection
   uint64_t allocations;
-  uint64_t fail_at;    ///< number of the allocation that fails; 0 means none
-  int fail_on;         ///< all later allocations fail, too
+  uint64_t fail_at;                        ///< number of the allocation that fails; 0 means none
+  int fail_on;                             ///< all later allocations fail, too
   struct cl_slab *slabs[CL_POOL_CLASSES];  ///< slabs with room for small blocks, by block size
   struct cl_chunk *chunks, *full_chunks;   ///< chunks with room for slabs, and chunks without
   void *thread;                            ///< the thread that owns the slabs: see cl_this_thread
   /// atomic: blocks that other threads have freed; each begins with the address of the next
   void *returned;
-  uint32_t cancelled;  ///< anchor slot of the error value that cancels Lua code, or 0
-  int has_hooks;       ///< a script has set a hook: see cl_hook_task
+  uint32_t cancelled;         ///< anchor slot of the error value that cancels Lua code, or 0
+  int has_hooks;              ///< a script has set a hook: see cl_hook_task
   int hook_mask, hook_count;  ///< of the hook that holds for all tasks; 0 means that there is none
   lua_CFunction sethook_function, gethook_function;  ///< Lua's own
-  int closing;         ///< finalizers run for the last time, and every call of the API raises
-  int warns;           ///< Lua's warnings are on
+  int closing;  ///< finalizers run for the last time, and every call of the API raises
+  int warns;    ///< Lua's warnings are on
   /// whether a call of a missing method can be distinguished from a read of the field: 1, -1, or 0 if not tried yet
   int tells_calls;
 };
@@ -187,20 +189,20 @@ int cl_write(cl_state *state, const void *bytes, size_t length);
 // the state.
 /// A function for Lua. Its trampoline keeps the entry as an upvalue, from which errors take the function's name.
 typedef struct cl_entry {
-  const char *name;        ///< name in its table; a name that begins with "__" is an event of the kind's metatable
-  const char *library;     ///< prefix of the name in messages, with the point: "rl."; or NULL
+  const char *name;          ///< name in its table; a name that begins with "__" is an event of the kind's metatable
+  const char *library;       ///< prefix of the name in messages, with the point: "rl."; or NULL
   const cl_kind *self_kind;  ///< a method: it is called only if argument 1 is of this kind
   cl_function function;
-  const cl_kind *makes;    ///< a constructor: the new userdata is argument 1, before all others
+  const cl_kind *makes;  ///< a constructor: the new userdata is argument 1, before all others
   /// a constructor: the kind to make instead if self belongs to another thread; then the kept arguments are packed, if
   /// the first of them is a function
   const cl_kind *makes_afar;
   /// a constructor: the arguments from this number on are kept in further user values of the new object; if the
   /// argument before them is a table, its array part from 2 on is kept instead. 0 means none
   int spread;
-  int is_native;           ///< calls no Swift: a plain lua_CFunction, which may raise
-  int packs;               ///< the arguments from this number on are packed; see cl_take_parcel. 0 means none
-  const char *said_as;     ///< name in errors of a function that is a part of another one; or NULL
+  int is_native;        ///< calls no Swift: a plain lua_CFunction, which may raise
+  int packs;            ///< the arguments from this number on are packed; see cl_take_parcel. 0 means none
+  const char *said_as;  ///< name in errors of a function that is a part of another one; or NULL
 } cl_entry;
 /// Returns the next free number of a kind. Ends the process if CL_MAX_KINDS are in use. May be called on any thread.
 int cl_next_kind(void);
@@ -239,8 +241,8 @@ int cl_equal(lua_State *L, int index, int other);
 int cl_open_libraries(lua_State *L, int without_environment);
 /// Has the collector run only when memory runs out, until cl_start_collector. Opening a state makes no garbage.
 void cl_stop_collector(lua_State *L);
-int cl_start_collector(lua_State *L);  ///< starts it in generational mode
-int cl_load_file(lua_State *L, const char *path);   ///< NULL means standard input
+int cl_start_collector(lua_State *L);              ///< starts it in generational mode
+int cl_load_file(lua_State *L, const char *path);  ///< NULL means standard input
 /// Pushes a function that calls its first argument with the other arguments, as lua calls a chunk. An error in the
 /// chunk becomes a result: see cl_is_failure. The chunk may wait.
 void cl_push_chunk_runner(lua_State *L);
@@ -342,8 +344,8 @@ void cl_free_text(char *text);
 /// Handles SIGINT, SIGTERM, SIGQUIT and SIGPIPE: notes them, and calls `notify` in the signal handler. SIGINT and
 /// SIGTERM interrupt the Lua code that runs in `state`; SIGQUIT calls `explain` in it; SIGPIPE ends the process only if
 /// the reader of standard output has gone. Must be called once, on the host's thread.
-void cl_handle_signals(
-  cl_state *state, void (*notify)(void), int (*is_waiting)(void), void (*explain)(cl_state *state));
+void cl_handle_signals(cl_state *state, void (*notify)(void), int (*is_waiting)(void),
+                       void (*explain)(cl_state *state));
 /// Interrupts the running Lua code because the process ends, and once more if the code catches that.
 void cl_interrupt(cl_state *state);
 void cl_forget_interrupts(void);  ///< discards an interruption that has done its work
@@ -370,7 +372,7 @@ void cl_cancel_running(uintptr_t thread);
 typedef struct {
   char function[64];  ///< empty if it has no name
   char source[LUA_IDSIZE];
-  int line;  ///< of the Lua code that has called the function; 0 if there is none
+  int line;             ///< of the Lua code that has called the function; 0 if there is none
   int64_t nanoseconds;  ///< since the cancellation
 } cl_whereabouts;
 /// Finds the place of a thread that accepts cancelling; takes up to 50 ms. Returns 0 if the thread runs Lua code, waits

@@ -8,8 +8,8 @@ struct cl_state;
 void cl_interrupt_stuck(struct cl_state *state);
 /// After this many real seconds, raises "the test takes too long" in the running Lua code, again every second, and
 /// calls `notify` in the signal handler. 0 seconds turns the limit off.
-void cl_watch(
-  struct cl_state *state, double seconds, void (*notify)(void), int (*is_waiting)(void), double (*left)(void));
+void cl_watch(struct cl_state *state, double seconds, void (*notify)(void), int (*is_waiting)(void),
+              double (*left)(void));
 /// After this many real seconds, raises the value that `state->cancelled` anchors in the running Lua code, again every
 /// second. 0 seconds turns the limit off. Does nothing while a test is watched. Returns whether the previous limit had
 /// been reached.

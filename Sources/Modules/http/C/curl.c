@@ -217,8 +217,8 @@ static void make_metatable(lua_State *L, const char *name, const luaL_Reg *metho
 }
 
 int http_open_curl(lua_State *L) {
-  static const luaL_Reg methods[] = {{"act", act},         {"next", next_event}, {"close_socket", close_socket},
-                                     {"start", start},     {"close", close_method}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"act", act},     {"next", next_event},    {"close_socket", close_socket},
+                                     {"start", start}, {"close", close_method}, {NULL, NULL}};
   char problem[512];
   int error = lua_curl_load(problem, sizeof problem);
   if (error) {

@@ -17,7 +17,7 @@
 
 static int open_beneath(int root, const char *path) {
   struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
-      .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+                         .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
   for (int i = 0; i < 8; i++) {
     int fd = (int)syscall(SYS_openat2, root, path, &how, sizeof how);
     // EAGAIN: a directory of the path was renamed meanwhile.

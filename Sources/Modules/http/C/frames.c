@@ -56,8 +56,8 @@ int lua_http_write_frame(lua_State *L) {
   int masks = lua_toboolean(L, 3);
   if (masks && getrandom(mask, sizeof mask, 0) != sizeof mask) return luaL_error(L, "http: no random numbers");
   char head[14];
-  size_t head_length = http_write_frame(head, (int)luaL_checkinteger(L, 1), lua_toboolean(L, 4), length,
-      masks ? mask : NULL);
+  size_t head_length =
+      http_write_frame(head, (int)luaL_checkinteger(L, 1), lua_toboolean(L, 4), length, masks ? mask : NULL);
   luaL_Buffer buffer;
   char *to = luaL_buffinitsize(L, &buffer, head_length + length);
   memcpy(to, head, head_length);
@@ -114,7 +114,7 @@ static int step(lua_State *L) {
   const char *bytes = luaL_checklstring(L, 1, &length);
   s->output.length = 0;
   int status = linux_step_deflate(s->deflate, bytes, length, lua_toboolean(L, 2),
-      (size_t)luaL_optinteger(L, 3, 1 << 30), &s->output);
+                                  (size_t)luaL_optinteger(L, 3, 1 << 30), &s->output);
   if (status == 1) lua_pushlstring(L, s->output.bytes, s->output.length);
   else lua_pushnil(L);
   if (s->output.capacity > 65536) {

@@ -10,8 +10,8 @@ void lua_head_codings(const linux_bytes *head, char *codings, size_t size) {
   for (size_t i = 0; i + sizeof name < head->length; i++) {
     if (strncasecmp(head->bytes + i, name, sizeof name - 1) != 0) continue;
     if (length && length + 1 < size) codings[length++] = ',';
-    for (i += sizeof name - 1; i < head->length && head->bytes[i] != '\r' && head->bytes[i] != '\n' &&
-        length + 1 < size; i++)
+    for (i += sizeof name - 1;
+         i < head->length && head->bytes[i] != '\r' && head->bytes[i] != '\n' && length + 1 < size; i++)
       if (length || (head->bytes[i] != ' ' && head->bytes[i] != '\t')) codings[length++] = head->bytes[i];
     i--;
   }

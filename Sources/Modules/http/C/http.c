@@ -157,15 +157,29 @@ static int free_output(lua_State *L) {
 }
 
 int http_open_native(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"unescape", unescape},   {"escape", escape},   {"write_date", write_date},
-      {"read_date", read_date}, {"is_token", is_token}, {"is_value", is_value},   {"base64", base64},
-      {"chunks", make_chunks}, {"read_frame", lua_http_read_frame}, {"write_frame", lua_http_write_frame},
-      {"check_utf8", lua_http_check_utf8}, {"accept_key", lua_http_accept_key}, {"random_key", lua_http_random_key},
-      {"deflate", lua_http_deflate}, {"open_file", lua_http_open_file}, {"open_log", lua_http_open_log},
-      {"read_file", lua_http_read_file}, {"seek_file", lua_http_seek_file},
-      {"close_file", lua_http_close_file}, {"serving", lua_http_serving},
-      {"unacknowledged", unacknowledged}, {"ascii_host", ascii_host}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"unescape", unescape},
+                                       {"escape", escape},
+                                       {"write_date", write_date},
+                                       {"read_date", read_date},
+                                       {"is_token", is_token},
+                                       {"is_value", is_value},
+                                       {"base64", base64},
+                                       {"chunks", make_chunks},
+                                       {"read_frame", lua_http_read_frame},
+                                       {"write_frame", lua_http_write_frame},
+                                       {"check_utf8", lua_http_check_utf8},
+                                       {"accept_key", lua_http_accept_key},
+                                       {"random_key", lua_http_random_key},
+                                       {"deflate", lua_http_deflate},
+                                       {"open_file", lua_http_open_file},
+                                       {"open_log", lua_http_open_log},
+                                       {"read_file", lua_http_read_file},
+                                       {"seek_file", lua_http_seek_file},
+                                       {"close_file", lua_http_close_file},
+                                       {"serving", lua_http_serving},
+                                       {"unacknowledged", unacknowledged},
+                                       {"ascii_host", ascii_host},
+                                       {NULL, NULL}};
   luaL_newlib(L, functions);
   lua_createtable(L, 0, 1);
   lua_pushcfunction(L, find_field);

@@ -127,7 +127,7 @@ static void complain(lua_State *L, const char *format, const char *name, const c
 static void put_field(output *out, const char *name, size_t name_length, const char *value, size_t value_length) {
   if (!http_is_value(value, value_length))
     complain(out->L, "http: the field '%s' has a control character in its value, which would split the message", name,
-        "");
+             "");
   size_t length = name_length + value_length + 4;
   char *to = reserve(out, length);
   memcpy(to, name, name_length);
@@ -171,7 +171,7 @@ static void put_value(output *out, const char *name, size_t name_length) {
     put_field(out, name, name_length, value, length);
   } else {
     complain(L, "http: the field '%s' must be a string, a number or a list of them, got %s", name,
-        luaL_typename(L, -1));
+             luaL_typename(L, -1));
   }
 }
 
@@ -210,8 +210,13 @@ static int put_fields(output *out, int index, int left_out) {
   return found;
 }
 
-enum { ANSWER_KEEPS_ALIVE = 1, ANSWER_WITHOUT_BODY = 2, ANSWER_IS_CHUNKED = 4, ANSWER_IS_OLD = 8,
-    ANSWER_IS_SWITCH = 16 };
+enum {
+  ANSWER_KEEPS_ALIVE = 1,
+  ANSWER_WITHOUT_BODY = 2,
+  ANSWER_IS_CHUNKED = 4,
+  ANSWER_IS_OLD = 8,
+  ANSWER_IS_SWITCH = 16
+};
 
 // write_response(status, fields, flags, body or its length or nil, type) -> bytes. Adds the length of a body that is a
 // string; `type` is the Content-Type unless the fields have one.

@@ -61,7 +61,7 @@ static int verify(X509_STORE_CTX *store, void *data) {
       describe(transfer->certificate, sizeof transfer->certificate, 0, openssl.X509_STORE_CTX_get0_cert(store));
     else
       describe(transfer->certificate, sizeof transfer->certificate, openssl.X509_STORE_CTX_get_error_depth(store),
-          openssl.X509_STORE_CTX_get_current_cert(store));
+               openssl.X509_STORE_CTX_get_current_cert(store));
   }
   return is_good;
 }

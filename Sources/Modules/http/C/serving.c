@@ -11,19 +11,38 @@ typedef struct serving {
   double next_sweep;      // when expired connections are looked for
   size_t max_header;
   int max_fields;
-  const void *answered;   // the last request that has left nothing to do
+  const void *answered;  // the last request that has left nothing to do
   lua_Integer requests, bytes;
   int is_stopping, is_logged;
 } serving;
 
 // Lua's functions and values, in the table that is the second upvalue of each function. The first is the serving.
 enum {
-  READ = 1, WRITE, START, SITE, RUN, REQUEST, LABELS, LABEL, COMPLETED, SET_DATE, CONCLUDE, DONE, HANDLER, EXPLAIN,
-  ENCODE, NOW, EXACT, BEFORE, WRITE_AT, NOT_ALLOWED
+  READ = 1,
+  WRITE,
+  START,
+  SITE,
+  RUN,
+  REQUEST,
+  LABELS,
+  LABEL,
+  COMPLETED,
+  SET_DATE,
+  CONCLUDE,
+  DONE,
+  HANDLER,
+  EXPLAIN,
+  ENCODE,
+  NOW,
+  EXACT,
+  BEFORE,
+  WRITE_AT,
+  NOT_ALLOWED
 };
-static const char *const part_names[] = {"read", "write", "start", "site", "run", "request", "labels", "label",
-    "completed", "set_date", "conclude", "done", "handler", "explain", "encode", "now", "exact", "before", "write_at",
-    "not_allowed", NULL};
+static const char *const part_names[] = {"read",     "write",       "start",     "site",     "run",      "request",
+                                         "labels",   "label",       "completed", "set_date", "conclude", "done",
+                                         "handler",  "explain",     "encode",    "now",      "exact",    "before",
+                                         "write_at", "not_allowed", NULL};
 
 static serving *serving_of(lua_State *L) { return lua_touserdata(L, lua_upvalueindex(1)); }
 static int push_part(lua_State *L, int number) { return lua_rawgeti(L, lua_upvalueindex(2), number); }
@@ -312,8 +331,8 @@ static int handled(lua_State *L, int status, lua_KContext context) {
   size_t length = lua_rawlen(L, -1);
   // The stream copies the bytes before the task can wait.
   char small[1024];
-  size_t size = lua_http_text_answer(L, code, type, goes_on ? (int)flags : (int)flags & ~HTTP_KEEPS_ALIVE, small,
-      sizeof small);
+  size_t size =
+      lua_http_text_answer(L, code, type, goes_on ? (int)flags : (int)flags & ~HTTP_KEEPS_ALIVE, small, sizeof small);
   lua_pushliteral(L, "sent");
   lua_rawseti(L, REQUEST_TABLE, OWN_RESPONSE);
   push_part(L, size ? WRITE_AT : WRITE);
@@ -393,8 +412,11 @@ int lua_http_serving(lua_State *L) {
   lua_settop(L, 5);
   lua_Integer max_fields = luaL_checkinteger(L, 5);
   serving *new = lua_newuserdatauv(L, sizeof *new, 0);
-  *new = (serving){.max_header = (size_t)luaL_checkinteger(L, 1), .patience = luaL_checknumber(L, 2),
-                   .idle = luaL_checknumber(L, 3), .next_sweep = HUGE_VAL, .is_logged = lua_toboolean(L, 4),
+  *new = (serving){.max_header = (size_t)luaL_checkinteger(L, 1),
+                   .patience = luaL_checknumber(L, 2),
+                   .idle = luaL_checknumber(L, 3),
+                   .next_sweep = HUGE_VAL,
+                   .is_logged = lua_toboolean(L, 4),
                    .max_fields = max_fields < INT_MAX ? (int)max_fields : INT_MAX};
   // Filled in order, so that all are in the table's array part.
   lua_createtable(L, (int)(sizeof part_names / sizeof *part_names), 0);

@@ -38,8 +38,8 @@ const char *lua_http_reason(lua_Integer status) {
     STATUS(502, "Bad Gateway") STATUS(503, "Service Unavailable") STATUS(504, "Gateway Timeout")
     STATUS(505, "HTTP Version Not Supported") STATUS(507, "Insufficient Storage")
 #undef STATUS
-// clang-format on
-    default: return "Unknown";
+        // clang-format on
+        default : return "Unknown";
   }
 }
 
@@ -52,9 +52,15 @@ static char *put_number(char *to, size_t number) {
 
 size_t lua_http_text_answer(lua_State *L, int status, const char *type, int flags, char *small, size_t size) {
   static const char date_field[] = "HTTP/1.1 200 OK\r\nDate: ", type_field[] = "\r\nContent-Type: ",
-      length_field[] = "\r\nContent-Length: ";
-  enum { DATE = sizeof date_field - 1, DATE_LENGTH = 29, TYPE = sizeof type_field - 1, LENGTH = sizeof length_field - 1,
-      CODE = 9, REASON = 13 };
+                    length_field[] = "\r\nContent-Length: ";
+  enum {
+    DATE = sizeof date_field - 1,
+    DATE_LENGTH = 29,
+    TYPE = sizeof type_field - 1,
+    LENGTH = sizeof length_field - 1,
+    CODE = 9,
+    REASON = 13
+  };
   size_t length;
   const char *text = lua_tolstring(L, -1, &length);
   char number[24], *digits = put_number(number + sizeof number, length);

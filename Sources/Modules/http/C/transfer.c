@@ -27,8 +27,10 @@ static int open_decoder(lua_transfer *transfer) {
     return 1;
   }
   transfer->decoder = linux_open_decoder(codings, strlen(codings));
-  return transfer->decoder || fail(transfer, CURLE_BAD_CONTENT_ENCODING,
-    "the body's encoding '%s' is neither gzip nor deflate: 'decompress = false' returns it as it is", codings);
+  return transfer->decoder ||
+         fail(transfer, CURLE_BAD_CONTENT_ENCODING,
+              "the body's encoding '%s' is neither gzip nor deflate: 'decompress = false' returns it as it is",
+              codings);
 }
 
 // Decodes the bytes that have arrived, up to the limit. Returns 0 if the transfer has failed.
@@ -44,8 +46,8 @@ static int decode(lua_transfer *transfer) {
     return fail(transfer, CURLE_WRITE_ERROR, "%s", "too large");
   }
   if (status < 0) return fail(transfer, CURLE_OUT_OF_MEMORY, "%s", "not enough memory");
-  return status || fail(transfer, CURLE_BAD_CONTENT_ENCODING, "%s",
-      "the body is not encoded as its Content-Encoding says");
+  return status ||
+         fail(transfer, CURLE_BAD_CONTENT_ENCODING, "%s", "the body is not encoded as its Content-Encoding says");
 }
 
 void lua_curl_check_end(lua_transfer *transfer) {
@@ -177,20 +179,38 @@ typedef struct option {
   char type;  // s: text, i: integer, m: seconds as milliseconds, b: boolean, p: post fields, l: list of texts
 } option;
 
-static const option options[] = {
-    {"url", CURLOPT_URL, 's'}, {"method", CURLOPT_CUSTOMREQUEST, 's'}, {"body", CURLOPT_POSTFIELDS, 'p'},
-    {"is_post", CURLOPT_POST, 'b'}, {"is_head", CURLOPT_NOBODY, 'b'}, {"is_upload", CURLOPT_UPLOAD, 'b'},
-    {"upload_size", CURLOPT_INFILESIZE_LARGE, 'o'}, {"headers", CURLOPT_HTTPHEADER, 'l'},
-    {"timeout", CURLOPT_TIMEOUT_MS, 'm'}, {"connect_timeout", CURLOPT_CONNECTTIMEOUT_MS, 'm'},
-    {"idle_timeout", CURLOPT_LOW_SPEED_TIME, 'i'}, {"idle_bytes", CURLOPT_LOW_SPEED_LIMIT, 'i'},
-    {"proxy", CURLOPT_PROXY, 's'}, {"no_proxy", CURLOPT_NOPROXY, 's'}, {"unix", CURLOPT_UNIX_SOCKET_PATH, 's'},
-    {"abstract", CURLOPT_ABSTRACT_UNIX_SOCKET, 's'}, {"encoding", CURLOPT_ACCEPT_ENCODING, 's'},
-    {"verify", CURLOPT_SSL_VERIFYPEER, 'b'}, {"verify_host", CURLOPT_SSL_VERIFYHOST, 'i'},
-    {"ca_file", CURLOPT_CAINFO, 's'},
-    {"ca_directory", CURLOPT_CAPATH, 's'}, {"certificate", CURLOPT_SSLCERT, 's'}, {"key", CURLOPT_SSLKEY, 's'},
-    {"min_version", CURLOPT_SSLVERSION, 'i'}, {"version", CURLOPT_HTTP_VERSION, 'i'}, {"user", CURLOPT_USERNAME, 's'},
-    {"password", CURLOPT_PASSWORD, 's'}, {"agent", CURLOPT_USERAGENT, 's'}, {"cookies", CURLOPT_COOKIEFILE, 's'},
-    {"resolve", CURLOPT_RESOLVE, 'l'}, {"interface", CURLOPT_INTERFACE, 's'}, {"verbose", CURLOPT_VERBOSE, 'b'}};
+static const option options[] = {{"url", CURLOPT_URL, 's'},
+                                 {"method", CURLOPT_CUSTOMREQUEST, 's'},
+                                 {"body", CURLOPT_POSTFIELDS, 'p'},
+                                 {"is_post", CURLOPT_POST, 'b'},
+                                 {"is_head", CURLOPT_NOBODY, 'b'},
+                                 {"is_upload", CURLOPT_UPLOAD, 'b'},
+                                 {"upload_size", CURLOPT_INFILESIZE_LARGE, 'o'},
+                                 {"headers", CURLOPT_HTTPHEADER, 'l'},
+                                 {"timeout", CURLOPT_TIMEOUT_MS, 'm'},
+                                 {"connect_timeout", CURLOPT_CONNECTTIMEOUT_MS, 'm'},
+                                 {"idle_timeout", CURLOPT_LOW_SPEED_TIME, 'i'},
+                                 {"idle_bytes", CURLOPT_LOW_SPEED_LIMIT, 'i'},
+                                 {"proxy", CURLOPT_PROXY, 's'},
+                                 {"no_proxy", CURLOPT_NOPROXY, 's'},
+                                 {"unix", CURLOPT_UNIX_SOCKET_PATH, 's'},
+                                 {"abstract", CURLOPT_ABSTRACT_UNIX_SOCKET, 's'},
+                                 {"encoding", CURLOPT_ACCEPT_ENCODING, 's'},
+                                 {"verify", CURLOPT_SSL_VERIFYPEER, 'b'},
+                                 {"verify_host", CURLOPT_SSL_VERIFYHOST, 'i'},
+                                 {"ca_file", CURLOPT_CAINFO, 's'},
+                                 {"ca_directory", CURLOPT_CAPATH, 's'},
+                                 {"certificate", CURLOPT_SSLCERT, 's'},
+                                 {"key", CURLOPT_SSLKEY, 's'},
+                                 {"min_version", CURLOPT_SSLVERSION, 'i'},
+                                 {"version", CURLOPT_HTTP_VERSION, 'i'},
+                                 {"user", CURLOPT_USERNAME, 's'},
+                                 {"password", CURLOPT_PASSWORD, 's'},
+                                 {"agent", CURLOPT_USERAGENT, 's'},
+                                 {"cookies", CURLOPT_COOKIEFILE, 's'},
+                                 {"resolve", CURLOPT_RESOLVE, 'l'},
+                                 {"interface", CURLOPT_INTERFACE, 's'},
+                                 {"verbose", CURLOPT_VERBOSE, 'b'}};
 
 // Reads a list of texts, which the transfer frees.
 static struct curl_slist *read_list(lua_State *L, lua_transfer *transfer) {
@@ -310,7 +330,7 @@ static int send_bytes(lua_State *L) {
     const char *bytes = luaL_checklstring(L, 2, &length);
     if (transfer->taken > 0) {
       memmove(transfer->upload.bytes, transfer->upload.bytes + transfer->taken,
-          transfer->upload.length - transfer->taken);
+              transfer->upload.length - transfer->taken);
       transfer->upload.length -= transfer->taken;
       transfer->taken = 0;
     }
@@ -407,5 +427,6 @@ int lua_curl_collect_transfer(lua_State *L) {
 }
 
 const luaL_Reg lua_curl_transfer_methods[] = {
-    {"take", take}, {"send", send_bytes}, {"state", state}, {"failure", failure}, {"answer", answer},
-    {"leads_to", leads_to}, {"finish", end}, {"refused_length", refused_length}, {NULL, NULL}};
+    {"take", take},     {"send", send_bytes},   {"state", state}, {"failure", failure},
+    {"answer", answer}, {"leads_to", leads_to}, {"finish", end},  {"refused_length", refused_length},
+    {NULL, NULL}};

@@ -28,37 +28,37 @@ typedef struct lua_multi lua_multi;
 
 /// A request and as much of its answer as has arrived.
 typedef struct lua_transfer {
-  CURL *easy;                ///< NULL when the results have been taken
-  lua_multi *multi;          ///< NULL when it is closed
-  struct lua_transfer *previous, *next;         ///< in the same multi
+  CURL *easy;                            ///< NULL when the results have been taken
+  lua_multi *multi;                      ///< NULL when it is closed
+  struct lua_transfer *previous, *next;  ///< in the same multi
   struct lua_transfer *next_changed;
   lua_Integer number;
   struct curl_slist *lists[4];
   linux_bytes head, input, upload;
-  size_t taken;              ///< bytes of `upload` that curl has taken
+  size_t taken;  ///< bytes of `upload` that curl has taken
   size_t high_water, max_body, received;
   int head_is_complete;
-  int is_in_head;            ///< after a status line and before its empty line
-  http_answer_length length; ///< of the answer that is being read
-  int length_may_go_on;      ///< the last line was about the length: a continuation of it is an error
-  int awaits_head;           ///< counted in the multi's `awaited_heads`
-  char *refused_length;      ///< the Content-Length for which libcurl has refused the answer, if known
-  int is_head;               ///< the method is HEAD
-  int follows, leads_on;     ///< whether to follow redirects; whether the answer is one, whose body is discarded
-  int decodes;               ///< whether to decode the body; the decoder; whether it has more than `high_water` allows
+  int is_in_head;             ///< after a status line and before its empty line
+  http_answer_length length;  ///< of the answer that is being read
+  int length_may_go_on;       ///< the last line was about the length: a continuation of it is an error
+  int awaits_head;            ///< counted in the multi's `awaited_heads`
+  char *refused_length;       ///< the Content-Length for which libcurl has refused the answer, if known
+  int is_head;                ///< the method is HEAD
+  int follows, leads_on;      ///< whether to follow redirects; whether the answer is one, whose body is discarded
+  int decodes;                ///< whether to decode the body; the decoder; whether it has more than `high_water` allows
   linux_decoder *decoder;
   int has_more;
-  int is_paused;             ///< until the answer is read
+  int is_paused;  ///< until the answer is read
   int upload_is_paused, upload_ended, upload_failed;
-  int upload_is_refused;     ///< curl takes no more of it, and has to notice that although it waits for a piece
+  int upload_is_refused;  ///< curl takes no more of it, and has to notice that although it waits for a piece
   int is_changed, is_over, is_too_large;
   CURLcode code;
-  long system_error;         ///< of `code`
-  int socket_error;          ///< why a socket could not be made
+  long system_error;                          ///< of `code`
+  int socket_error;                           ///< why a socket could not be made
   char error[CURL_ERROR_SIZE], problem[160];  ///< curl's text, and the text of a problem found here
-  void *tls;                 ///< OpenSSL's context of the connection, only for comparison
-  void *unended;             ///< OpenSSL's connection, if the answer ends with it and the end has not been announced
-  char certificate[256];     ///< the server's certificate that was checked last
+  void *tls;                                  ///< OpenSSL's context of the connection, only for comparison
+  void *unended;          ///< OpenSSL's connection, if the answer ends with it and the end has not been announced
+  char certificate[256];  ///< the server's certificate that was checked last
 } lua_transfer;
 
 struct lua_socket_event {
@@ -74,8 +74,8 @@ struct lua_multi {
   size_t event_count, event_capacity, event_taken;
   long timeout;
   int timeout_changed, is_inside;
-  int awaited_heads;         ///< transfers that wait for the head of an answer
-  char peeked[4096];         ///< the bytes that libcurl is about to read: see `peek` in curl.c
+  int awaited_heads;  ///< transfers that wait for the head of an answer
+  char peeked[4096];  ///< the bytes that libcurl is about to read: see `peek` in curl.c
   size_t peeked_length;
 };
 

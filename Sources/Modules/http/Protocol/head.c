@@ -8,9 +8,9 @@
 
 // RFC 9110: tchar.
 static const unsigned char token_bytes[256] = {
-    ['!'] = 1, ['#'] = 1, ['$'] = 1, ['%'] = 1, ['&'] = 1, ['\''] = 1, ['*'] = 1, ['+'] = 1, ['-'] = 1, ['.'] = 1,
-        ['^'] = 1,
-    ['_'] = 1, ['`'] = 1, ['|'] = 1, ['~'] = 1, ['0' ... '9'] = 1, ['A' ... 'Z'] = 1, ['a' ... 'z'] = 1};
+    ['!'] = 1, ['#'] = 1, ['$'] = 1, ['%'] = 1,         ['&'] = 1,         ['\''] = 1,
+    ['*'] = 1, ['+'] = 1, ['-'] = 1, ['.'] = 1,         ['^'] = 1,         ['_'] = 1,
+    ['`'] = 1, ['|'] = 1, ['~'] = 1, ['0' ... '9'] = 1, ['A' ... 'Z'] = 1, ['a' ... 'z'] = 1};
 
 int http_is_token(const char *bytes, size_t length) {
   for (size_t i = 0; i < length; i++)
@@ -71,8 +71,8 @@ static int check_request_line(http_head *head, const char *bytes, const char *en
   if (!second || second == first + 1 || end - second != 9 || memcmp(second + 1, "HTTP/", 5) != 0)
     return refuse(head, 400, "not a request line");
   if (memcmp(second + 6, "1.1", 3) != 0 && memcmp(second + 6, "1.0", 3) != 0)
-    return refuse(head,
-        isdigit((unsigned char)second[6]) && second[7] == '.' && isdigit((unsigned char)second[8]) ? 505 : 400,
+    return refuse(
+        head, isdigit((unsigned char)second[6]) && second[7] == '.' && isdigit((unsigned char)second[8]) ? 505 : 400,
         "this is not HTTP/1");
   for (const char *p = first + 1; p < second; p++)
     if (*p <= 32 || *p == 127 || *p == '#' || *p == '\\' || *p == '"' || *p == '<' || *p == '>')

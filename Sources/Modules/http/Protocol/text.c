@@ -36,7 +36,7 @@ void http_write_date(char to[30], int64_t seconds) {
   time_t time = (time_t)seconds;
   if (!gmtime_r(&time, &date) || date.tm_year > 8099 || date.tm_year < -1900) gmtime_r(&(time_t){0}, &date);
   snprintf(to, 30, "%.3s, %02d %.3s %04d %02d:%02d:%02d GMT", days + 3 * date.tm_wday, date.tm_mday,
-      months + 3 * date.tm_mon, date.tm_year + 1900, date.tm_hour, date.tm_min, date.tm_sec);
+           months + 3 * date.tm_mon, date.tm_year + 1900, date.tm_hour, date.tm_min, date.tm_sec);
 }
 
 int64_t http_read_date(const char *bytes, size_t length) {
@@ -63,8 +63,12 @@ int64_t http_read_date(const char *bytes, size_t length) {
     return -1;
   // A year of two digits is at most fifty years in the future.
   if (year < 100) year += year < 77 ? 2000 : 1900;
-  struct tm date = {.tm_sec = second, .tm_min = minute, .tm_hour = hour, .tm_mday = day,
-      .tm_mon = (int)(found - months) / 3, .tm_year = year - 1900};
+  struct tm date = {.tm_sec = second,
+                    .tm_min = minute,
+                    .tm_hour = hour,
+                    .tm_mday = day,
+                    .tm_mon = (int)(found - months) / 3,
+                    .tm_year = year - 1900};
   return timegm(&date);
 }
 

@@ -65,7 +65,9 @@ static const unsigned char *decode_escape(decoder *d, const unsigned char *p, ch
   uint32_t code, second;
   char c;
   switch (p[1]) {
-    case '"': case '\\': case '/': c = (char)p[1]; break;
+    case '"':
+    case '\\':
+    case '/': c = (char)p[1]; break;
     case 'b': c = '\b'; break;
     case 'f': c = '\f'; break;
     case 'n': c = '\n'; break;
@@ -90,8 +92,7 @@ static const unsigned char *decode_escape(decoder *d, const unsigned char *p, ch
 
 // Bytes that end a run of plain characters: quotes, backslashes, control characters, and the beginnings of longer
 // sequences.
-static const unsigned char special[256] = {
-    [0 ... 31] = 1, ['"'] = 1, ['\\'] = 1, [128 ... 255] = 1};
+static const unsigned char special[256] = {[0 ... 31] = 1, ['"'] = 1, ['\\'] = 1, [128 ... 255] = 1};
 
 static int decode_string(decoder *d) {
   const unsigned char *start = d->p + 1, *p = start;
@@ -242,7 +243,8 @@ static int decode_value(decoder *d) {
     case '"': return decode_string(d);
     case '{': return decode_object(d);
     case '[': return decode_array(d);
-    case '-': case '0' ... '9': return decode_number(d);
+    case '-':
+    case '0' ... '9': return decode_number(d);
     case 't': return decode_word(d, "true", 4) && (lua_pushboolean(d->L, 1), 1);
     case 'f': return decode_word(d, "false", 5) && (lua_pushboolean(d->L, 0), 1);
     case 'n': return decode_word(d, "null", 4) && (lua_pushlightuserdata(d->L, NULL), 1);
@@ -276,8 +278,7 @@ static int answer_failure(decoder *d) {
 }
 
 int json_decode(lua_State *L) {
-  if (lua_type(L, 1) != LUA_TSTRING)
-    return json_refuse(L, 1, "json.decode: argument #1 must be a string");
+  if (lua_type(L, 1) != LUA_TSTRING) return json_refuse(L, 1, "json.decode: argument #1 must be a string");
   lua_settop(L, 1);
   size_t length;
   decoder d = {.L = L, .text = (const unsigned char *)lua_tolstring(L, 1, &length)};

@@ -64,8 +64,8 @@ static int raise_problem(encoder *e, const char *problem) {
 
 // 0: written as it is; 1: as \u00XX; 2: begins a longer sequence; else: the character after a backslash.
 static const unsigned char escapes[256] = {
-    [0 ... 7] = 1, 'b', 't', 'n', [11] = 1, 'f', 'r', [14 ... 31] = 1, ['"'] = '"', ['\\'] = '\\', [127] = 1,
-        [128 ... 255] = 2};
+    [0 ... 7] = 1,   'b',         't',           'n',       [11] = 1,         'f', 'r',
+    [14 ... 31] = 1, ['"'] = '"', ['\\'] = '\\', [127] = 1, [128 ... 255] = 2};
 
 static void encode_string(encoder *e, int index) {
   static const char hex[] = "0123456789abcdef";
@@ -124,16 +124,17 @@ static void encode_key(encoder *e, int table, int key, int is_marked) {
     lua_pushvalue(e->L, -1);
     if (lua_rawget(e->L, table) != LUA_TNIL) {
       lua_pushfstring(e->L, "the keys %s and \"%s\" are both the name \"%s\"", lua_tostring(e->L, -2),
-          lua_tostring(e->L, -2), lua_tostring(e->L, -2));
+                      lua_tostring(e->L, -2), lua_tostring(e->L, -2));
       raise_problem(e, lua_tostring(e->L, -1));
     }
     lua_pop(e->L, 2);
     put_byte(e, '"');
   } else {
     const char *type = luaL_typename(e->L, key);
-    const char *problem = lua_type(e->L, key) == LUA_TNUMBER
-        ? "a table has names and numbers as keys: mark it with json.object, or nest one in the other"
-        : "a %s cannot be the name of a field";
+    const char *problem =
+        lua_type(e->L, key) == LUA_TNUMBER
+            ? "a table has names and numbers as keys: mark it with json.object, or nest one in the other"
+            : "a %s cannot be the name of a field";
     lua_pushfstring(e->L, problem, type);
     raise_problem(e, lua_tostring(e->L, -1));
   }
@@ -160,8 +161,9 @@ static void encode_array(encoder *e, int table, int is_marked) {
   for (; lua_next(L, table); count++) {
     lua_pop(L, 1);
     if (!lua_isinteger(L, -1) || lua_tointeger(L, -1) < 1) {
-      lua_pushfstring(L, is_marked ? "an array has the key '%s', which is not an index"
-                                   : "a table has numbers and '%s' as keys: mark it with json.object",
+      lua_pushfstring(L,
+                      is_marked ? "an array has the key '%s', which is not an index"
+                                : "a table has numbers and '%s' as keys: mark it with json.object",
                       luaL_tolstring(L, -1, NULL));
       raise_problem(e, lua_tostring(L, -1));
     }
@@ -174,7 +176,7 @@ static void encode_array(encoder *e, int table, int is_marked) {
     // Not on the stack, where raise_problem looks for the place.
     char problem[128];
     snprintf(problem, sizeof problem, "an array is almost empty, with %lld of %lld values: mark it with json.object",
-        (long long)count, (long long)largest);
+             (long long)count, (long long)largest);
     raise_problem(e, problem);
   }
   put_byte(e, '[');
@@ -327,8 +329,7 @@ static void encode_value(encoder *e, int index) {
 static void read_options(encoder *e) {
   lua_State *L = e->L;
   if (lua_isnoneornil(L, 2)) return;
-  if (lua_type(L, 2) != LUA_TTABLE)
-    json_refuse(L, 2, "json.encode: argument #2 must be a table of options");
+  if (lua_type(L, 2) != LUA_TTABLE) json_refuse(L, 2, "json.encode: argument #2 must be a table of options");
   lua_pushnil(L);
   while (lua_next(L, 2)) {
     lua_pop(L, 1);

@@ -68,8 +68,8 @@ int net_port(const net_address *a) {
 
 size_t net_path(const net_address *a, char *out, size_t capacity) {
   if (a->of.any.sa_family != AF_UNIX) return 0;
-  size_t length = a->length > offsetof(struct sockaddr_un, sun_path)
-      ? a->length - offsetof(struct sockaddr_un, sun_path) : 0;
+  size_t length =
+      a->length > offsetof(struct sockaddr_un, sun_path) ? a->length - offsetof(struct sockaddr_un, sun_path) : 0;
   if (length == 0 || !a->of.local.sun_path[0]) return 0;
   length = strnlen(a->of.local.sun_path, length);
   if (length >= capacity) return 0;
@@ -104,8 +104,8 @@ size_t net_describe(const net_address *a, int with_port, char *out, size_t capac
       break;
     }
     case AF_UNIX: {
-      size_t length = a->length > offsetof(struct sockaddr_un, sun_path)
-          ? a->length - offsetof(struct sockaddr_un, sun_path) : 0;
+      size_t length =
+          a->length > offsetof(struct sockaddr_un, sun_path) ? a->length - offsetof(struct sockaddr_un, sun_path) : 0;
       const char *path = a->of.local.sun_path;
       if (length == 0) written = snprintf(out, capacity, "unix:");
       else if (path[0]) written = snprintf(out, capacity, "unix:%.*s", (int)strnlen(path, length), path);
@@ -137,8 +137,10 @@ static int want(void) {
 }
 
 int net_resolve(const char *name, int family, net_address *out, int capacity, int *error) {
-  struct addrinfo hints = {
-      .ai_family = family == NET_V4 ? AF_INET : family == NET_V6 ? AF_INET6 : AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+  struct addrinfo hints = {.ai_family = family == NET_V4   ? AF_INET
+                                        : family == NET_V6 ? AF_INET6
+                                                           : AF_UNSPEC,
+                           .ai_socktype = SOCK_STREAM};
   struct addrinfo *found = NULL;
   *error = getaddrinfo(name, NULL, &hints, &found);
   if (*error == EAI_SYSTEM) *error = errno;
@@ -160,7 +162,9 @@ int net_resolve(const char *name, int family, net_address *out, int capacity, in
 
 const char *net_resolve_error_name(int error) {
   switch (error) {
-    case EAI_NONAME: case EAI_NODATA: case EAI_ADDRFAMILY: return "ENOTFOUND";
+    case EAI_NONAME:
+    case EAI_NODATA:
+    case EAI_ADDRFAMILY: return "ENOTFOUND";
     case EAI_AGAIN: return "EAI_AGAIN";
     case EAI_MEMORY: return "ENOMEM";
     default: return "EAI_FAIL";
@@ -169,7 +173,8 @@ const char *net_resolve_error_name(int error) {
 
 const char *net_resolve_error_text(int error) {
   switch (error) {
-    case EAI_NONAME: case EAI_NODATA: return "no such host";
+    case EAI_NONAME:
+    case EAI_NODATA: return "no such host";
     case EAI_ADDRFAMILY: return "the host has no address of that family";
     case EAI_AGAIN: return "the name servers do not answer";
     case EAI_MEMORY: return "not enough memory";

@@ -18,10 +18,10 @@
 #define ANSWER(call) ((call) < 0 ? -errno : 0)
 
 // Calls again if a signal has interrupted the call.
-#define RETRY(type, call)                 \
-  type n;                                 \
-  do n = (call);                          \
-  while (n < 0 && errno == EINTR);        \
+#define RETRY(type, call)          \
+  type n;                          \
+  do n = (call);                   \
+  while (n < 0 && errno == EINTR); \
   return n < 0 ? -(type)errno : n
 
 int net_socket(int family, int type) {

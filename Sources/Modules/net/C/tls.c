@@ -16,7 +16,7 @@ struct net_tls {
   net_tls_reader reader;
   net_tls_writer writer;
   int is_at_end, was_asked, has_choice;
-  int refusal;  // the alert
+  int refusal;                         // the alert
   unsigned char first[NET_TLS_FIRST];  // the first bytes of a client
   size_t first_length;
   char name[256];
@@ -95,7 +95,7 @@ static int is_address(const char *name) {
 }
 
 struct net_tls *net_tls_make(struct net_tls_context *context, const char *name, net_tls_reader reader,
-    net_tls_writer writer) {
+                             net_tls_writer writer) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, make_method);
   struct net_tls *tls = calloc(1, sizeof *tls);
@@ -115,7 +115,7 @@ struct net_tls *net_tls_make(struct net_tls_context *context, const char *name, 
   openssl.SSL_set_bio(tls->ssl, bio, bio);
   openssl.SSL_set_ex_data(tls->ssl, own_index, tls);
   openssl.SSL_set_verify(tls->ssl,
-                         !context->verifies ? SSL_VERIFY_NONE
+                         !context->verifies   ? SSL_VERIFY_NONE
                          : context->is_server ? SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT
                                               : SSL_VERIFY_PEER,
                          verified);
@@ -171,8 +171,8 @@ void net_tls_choose(struct net_tls *tls, struct net_tls_context *context) {
   if (!context) return;
   tls->verifies = context->verifies;
   openssl.SSL_set_SSL_CTX(tls->ssl, context->context);
-  openssl.SSL_set_verify(tls->ssl, context->verifies ? SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT
-      : SSL_VERIFY_NONE, verified);
+  openssl.SSL_set_verify(
+      tls->ssl, context->verifies ? SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT : SSL_VERIFY_NONE, verified);
 }
 
 void net_tls_refuse(struct net_tls *tls, int is_unknown) {
@@ -182,7 +182,8 @@ void net_tls_refuse(struct net_tls *tls, int is_unknown) {
 static int explain(struct net_tls *tls, int result) {
   int kind = openssl.SSL_get_error(tls->ssl, result);
   switch (kind) {
-    case SSL_ERROR_WANT_READ: case SSL_ERROR_WANT_WRITE: return NET_TLS_WAIT;
+    case SSL_ERROR_WANT_READ:
+    case SSL_ERROR_WANT_WRITE: return NET_TLS_WAIT;
     case SSL_ERROR_WANT_CLIENT_HELLO_CB: return NET_TLS_NAME;
     case SSL_ERROR_ZERO_RETURN: return NET_TLS_END;
     default: break;
@@ -196,8 +197,7 @@ static int explain(struct net_tls *tls, int result) {
     long why = openssl.SSL_get_verify_result(tls->ssl);
     tls->code = "TLS_CERTIFICATE";
     snprintf(tls->text, sizeof tls->text, "certificate verify failed: %s (depth %d, %s)",
-        openssl.X509_verify_cert_error_string(why),
-             tls->wrong_depth, tls->wrong_subject);
+             openssl.X509_verify_cert_error_string(why), tls->wrong_depth, tls->wrong_subject);
   } else if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE) {
     tls->code = "TLS_CERTIFICATE";
     snprintf(tls->text, sizeof tls->text, "the peer has sent no certificate");

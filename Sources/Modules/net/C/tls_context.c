@@ -91,7 +91,7 @@ static int no_password(char *out, int size, int writing, void *data) { return -1
 
 // Calls `use` with each certificate of a source. Returns their number, or -1 after `fail`.
 static int each_certificate(const char *source, int (*use)(SSL_CTX *, X509 *, int), SSL_CTX *context, char code[32],
-    char text[512]) {
+                            char text[512]) {
   char *contents;
   BIO *bio = open_source(source, &contents);
   if (!bio) {
@@ -154,8 +154,8 @@ static int trust_system(SSL_CTX *context, char code[32], char text[512]) {
   if (directory && !*directory) directory = NULL;
   if (directory) loaded |= openssl.SSL_CTX_load_verify_dir(context, directory);
   // The default bundle and directory have the same certificates: the directory suffices.
-  if (file && !(loaded && strcmp(file, "/etc/ssl/certs/ca-certificates.crt") == 0 &&
-      strcmp(directory, "/etc/ssl/certs") == 0))
+  if (file &&
+      !(loaded && strcmp(file, "/etc/ssl/certs/ca-certificates.crt") == 0 && strcmp(directory, "/etc/ssl/certs") == 0))
     loaded |= openssl.SSL_CTX_load_verify_file(context, file);
   if (!file && !directory) {
     if (stat("/etc/ssl/certs", &status) == 0) loaded = openssl.SSL_CTX_load_verify_dir(context, "/etc/ssl/certs");
@@ -163,7 +163,9 @@ static int trust_system(SSL_CTX *context, char code[32], char text[512]) {
   }
   if (loaded == 1) return 1;
   return fail(code, text, "TLS", "the system's certificates cannot be read: %s (%s)", net_tls_reason(),
-      file ? file : directory ? directory : "/etc/ssl/certs");
+              file        ? file
+              : directory ? directory
+                          : "/etc/ssl/certs");
 }
 
 static int trust(SSL_CTX *context, const char *ca, char code[32], char text[512]) {
@@ -176,25 +178,24 @@ static int trust(SSL_CTX *context, const char *ca, char code[32], char text[512]
 }
 
 static int select_protocol(SSL *ssl, const unsigned char **out, unsigned char *length, const unsigned char *in,
-    unsigned in_length, void *argument) {
+                           unsigned in_length, void *argument) {
   struct net_tls_context *context = argument;
   if (openssl.SSL_select_next_proto((unsigned char **)out, length, context->protocols,
-      (unsigned)context->protocols_length, in, in_length) ==
-      OPENSSL_NPN_NEGOTIATED)
+                                    (unsigned)context->protocols_length, in, in_length) == OPENSSL_NPN_NEGOTIATED)
     return SSL_TLSEXT_ERR_OK;
   return SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
 static int configure(struct net_tls_context *made, const struct net_tls_settings *settings, char code[32],
-    char text[512]) {
+                     char text[512]) {
   SSL_CTX *context = made->context;
   openssl.SSL_CTX_ctrl(context, SSL_CTRL_MODE,
                        SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS,
-                           NULL);
+                       NULL);
   openssl.SSL_CTX_ctrl(context, SSL_CTRL_SET_MIN_PROTO_VERSION,
-      settings->min_minor == 3 ? TLS1_3_VERSION : TLS1_2_VERSION, NULL);
+                       settings->min_minor == 3 ? TLS1_3_VERSION : TLS1_2_VERSION, NULL);
   openssl.SSL_CTX_set_options(context,
-      SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE);
+                              SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE);
   // Reads a record's header and body with one call.
   openssl.SSL_CTX_ctrl(context, SSL_CTRL_SET_READ_AHEAD, 1, NULL);
   openssl.SSL_CTX_set_default_passwd_cb(context, no_password);

@@ -5,7 +5,7 @@
 
 /// A library and its functions. Static: one for the process.
 struct linux_library {
-  const char *name;  ///< such as "libssl.so.3"
+  const char *name;     ///< such as "libssl.so.3"
   const char *package;  ///< such as "libssl3"
   /// Finds the library's functions. Returns NULL, or the problem: "has no SSL_new: it is too old". It is never called
   /// by two threads at once, and not again after NULL.

@@ -37,7 +37,6 @@ int terminal_watch(void);
 /// Takes the change, and sets the terminal's mode again after a stop. Returns whether there was a change.
 int terminal_take_change(void);
 
-
 /// Flushes the buffers of C's streams.
 void terminal_flush(void);
 /// Returns the number of bytes in the buffer of C's standard input.

@@ -26,16 +26,16 @@ typedef struct http_answer_length {
 /// The head of a message: everything before its body. The spans are in the bytes that were read.
 typedef struct http_head {
   int is_response;
-  int status;              ///< of a response; for a bad request, the status to answer with
-  int minor;               ///< HTTP/1.minor
+  int status;  ///< of a response; for a bad request, the status to answer with
+  int minor;   ///< HTTP/1.minor
   http_span method, target, reason;
   int64_t content_length;  ///< bytes; -1: not given
   int is_chunked;
-  int keeps_alive;         ///< another message may follow on the connection
-  int is_upgrade;          ///< Connection and Upgrade ask for another protocol
+  int keeps_alive;  ///< another message may follow on the connection
+  int is_upgrade;   ///< Connection and Upgrade ask for another protocol
   int expects_continue;
-  size_t length;           ///< bytes of the head, with the empty line
-  const char *problem;     ///< why the head is bad
+  size_t length;              ///< bytes of the head, with the empty line
+  const char *problem;        ///< why the head is bad
   http_answer_length answer;  ///< of a response only
 } http_head;
 
@@ -61,11 +61,11 @@ http_span http_trim(http_span span);
 /// The state of a decoder of chunked bodies. Begins as zeros.
 typedef struct http_chunks {
   int state;
-  uint64_t left;     ///< bytes of the chunk that are left, or its size so far
-  int digits;        ///< digits of the size so far
-  size_t length;     ///< bytes of extensions and trailers so far
-  int line_length;   ///< bytes of the trailer's line so far
-  int has_name;      ///< the name in the trailer's line has ended
+  uint64_t left;    ///< bytes of the chunk that are left, or its size so far
+  int digits;       ///< digits of the size so far
+  size_t length;    ///< bytes of extensions and trailers so far
+  int line_length;  ///< bytes of the trailer's line so far
+  int has_name;     ///< the name in the trailer's line has ended
 } http_chunks;
 
 /// Takes bytes of a chunked body and finds the next piece of its data. Returns how many bytes were taken; `data` is in
@@ -103,7 +103,7 @@ ptrdiff_t http_clean_path(char *to, const char *bytes, size_t length, int *has_s
 typedef struct http_frame {
   int is_final, is_compressed, code, is_masked;
   unsigned char mask[4];
-  uint64_t length;       ///< of the payload
+  uint64_t length;  ///< of the payload
   size_t head_length;
 } http_frame;
 

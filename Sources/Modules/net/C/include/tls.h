@@ -11,10 +11,10 @@ struct net_tls;
 
 enum net_tls_result {
   NET_TLS_DONE = 1,
-  NET_TLS_END = 0,        ///< the peer has ended its output
-  NET_TLS_WAIT = -1,      ///< needs more input from the socket
-  NET_TLS_FAILED = -2,    ///< see net_tls_error
-  NET_TLS_NAME = -3,      ///< the client has named a server: see net_tls_name and net_tls_choose
+  NET_TLS_END = 0,      ///< the peer has ended its output
+  NET_TLS_WAIT = -1,    ///< needs more input from the socket
+  NET_TLS_FAILED = -2,  ///< see net_tls_error
+  NET_TLS_NAME = -3,    ///< the client has named a server: see net_tls_name and net_tls_choose
 };
 
 /// Returns 0, or an error number with the reason: ENOPKG without a usable OpenSSL. Each call tries again. Any thread.
@@ -22,13 +22,13 @@ int net_tls_load(char *problem, size_t size);
 
 struct net_tls_settings {
   int is_server;
-  int verifies;              ///< check the peer's certificate
-  const char *ca;            ///< trusted authorities: a file, a directory, or certificates as text; NULL: the system's
+  int verifies;    ///< check the peer's certificate
+  const char *ca;  ///< trusted authorities: a file, a directory, or certificates as text; NULL: the system's
   const char *certificate, *key;  ///< own certificate and key: files, or text
-  const uint8_t *protocols;  ///< each name after its length
+  const uint8_t *protocols;       ///< each name after its length
   size_t protocols_length;
-  int min_minor;             ///< 2 for TLS 1.2, 3 for TLS 1.3
-  int asks_for_name;         ///< stop with NET_TLS_NAME
+  int min_minor;      ///< 2 for TLS 1.2, 3 for TLS 1.3
+  int asks_for_name;  ///< stop with NET_TLS_NAME
 };
 
 /// Returns NULL, with the reason in `code` and `text`.
@@ -42,7 +42,7 @@ typedef void (*net_tls_writer)(void *stream, const void *bytes, size_t count);
 
 /// Returns NULL without memory. `name`: for a client, the server's name or address; NULL: do not check it.
 struct net_tls *net_tls_make(struct net_tls_context *context, const char *name, net_tls_reader reader,
-    net_tls_writer writer);
+                             net_tls_writer writer);
 void net_tls_free(struct net_tls *tls);
 /// Sets the first argument of the reader and the writer. Required before each of the following calls.
 void net_tls_set_stream(struct net_tls *tls, void *stream);

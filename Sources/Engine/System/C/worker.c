@@ -27,14 +27,26 @@ static void on_end(int number) {
   alarm(PATIENCE);
 }
 
-// Kills all programs that are left. Returns when they are gone, or after some seconds.
+// Returns whether a process is the guard of a test's server, which removes the server's directory.
+static int is_guard(int process) {
+  static const char mark[] = "\0rlhost-guard";
+  char path[64], text[1024];
+  snprintf(path, sizeof path, "/proc/%d/cmdline", process);
+  ssize_t length = linux_read_file(path, text, sizeof text);
+  return length > 0 && memmem(text, (size_t)length, mark, sizeof mark) != NULL;
+}
+
+// Kills all programs that are left; guards of servers get two seconds. Returns when they are gone, or after some
+// seconds.
 static void end_all(void) {
   int all[256];
+  enum { PATIENCE_WITH_GUARDS = 2000 };
   struct timespec pause = {.tv_nsec = 1000000};
   for (int round = 0; round < 5000; round++) {
     // Children of processes that have ended become children of this one.
     int count = linux_children_of(getpid(), all, 256);
-    for (int i = 0; i < count; i++) kill(all[i], SIGKILL);
+    for (int i = 0; i < count; i++)
+      if (round >= PATIENCE_WITH_GUARDS || !is_guard(all[i])) kill(all[i], SIGKILL);
     int found;
     while ((found = waitpid(-1, NULL, WNOHANG)) > 0) {}
     if (found < 0) return;

@@ -330,7 +330,7 @@ function Server:__tostring()
 end
 
 -- The server ends, and its directory goes, even if this process is killed: the guard reads until the end of its input,
--- which is the end of this process.
+-- which is the end of this process. The last word of its command says what it is.
 local GUARD = [[trap '' HUP INT TERM
 read -r _
 kill -KILL "$(cat "$0/pid")" 2>/dev/null
@@ -408,7 +408,7 @@ return function(what, options, library)
   self.title = options.name or recipe or program:match "[^/]+$"
   self.environment = options.environment
   prepare_start(self, words, program, path, options)
-  self.guard, self.guard_input = programs.guard { "/bin/sh", "-c", GUARD, self.place }
+  self.guard, self.guard_input = programs.guard { "/bin/sh", "-c", GUARD, self.place, "rlhost-guard" }
   if self.guard then core.servers[self.guard] = true end
   return start(self)
 end

@@ -31,6 +31,7 @@ end
 
 -- Made known when it is first used.
 rl.condition()
+rl.future()
 -- Every kind of userdata has its metatable in the registry; ours hide theirs from scripts.
 for _, metatable in pairs(debug.getregistry()) do
   if type(metatable) == "table" and rawget(metatable, "__name") and rawget(metatable, "__metatable") == false then
@@ -40,6 +41,7 @@ end
 
 -- And some kinds are tables of Lua.
 add_methods("channel", getmetatable(rl.channel()).__index)
+add_methods("backoff", getmetatable(rl.backoff()).__index)
 add_methods("pool", getmetatable(rl.pool()).__index)
 add_methods("group", getmetatable(rl.group()).__index)
 add_methods("calls", getmetatable(select(2, rl.debounce(1, print))).__index)
@@ -133,7 +135,7 @@ end
 -- Who takes the options of a class. A field that is not known is refused with a message that says so.
 local port = rl.port()
 local takers = {
-  RunOptions = rl.run, PerformOptions = rl.perform, TimerOptions = rl.timer, SourceOptions = rl.source,
+  BackoffOptions = rl.backoff, RunOptions = rl.run, PerformOptions = rl.perform, TimerOptions = rl.timer, SourceOptions = rl.source,
   FDPortOptions = rl.fd_port, ObserverOptions = rl.observer, ThreadOptions = rl.thread, PortOptions = rl.port,
   SendOptions = function(options) return port:send(options) end,
   AtOptions = function(options) return rl.at(1e9, print, options) end,

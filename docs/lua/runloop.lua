@@ -745,7 +745,8 @@ function rl.wait_writable(fd, timeout) end
 ---@return any ...
 function rl.timeout(seconds, fn, ...) end
 
----Waits for the first of several tasks to end. Functions become tasks; those that still wait then are cancelled.
+---Waits for the first of several tasks and futures to end. Functions become tasks; those that still wait then are
+---cancelled.
 ---
 ---```lua
 ---print(rl.first_of(function() rl.sleep(60) end, function() rl.sleep(0.01) return "fast" end))
@@ -753,13 +754,13 @@ function rl.timeout(seconds, fn, ...) end
 ---```text
 ---2	fast
 ---```
----@param ... runloop.Task|function or one list of them
+---@param ... runloop.Task|runloop.Future|function or one list of them
 ---@return integer first its position; its results follow, or its error is raised
 ---@return any ...
 function rl.first_of(...) end
 
----Waits for several tasks to end. Functions become tasks. The first error is raised, and the tasks made from functions
----that still wait are cancelled.
+---Waits for several tasks and futures to end. Functions become tasks. The first error is raised, and the tasks made
+---from functions that still wait are cancelled.
 ---
 ---```lua
 ---print(rl.all_of(function() rl.sleep(0.01) return "a" end, function() return "b" end))
@@ -767,11 +768,11 @@ function rl.first_of(...) end
 ---```text
 ---a	b
 ---```
----@param ... runloop.Task|function or one list of them
+---@param ... runloop.Task|runloop.Future|function or one list of them
 ---@return any ... the first result of each
 function rl.all_of(...) end
 
----Waits until all of several tasks have ended in any way. Functions become tasks.
+---Waits until all of several tasks and futures have ended in any way. Functions become tasks.
 ---
 ---```lua
 ---for _, outcome in ipairs(rl.settle_all { function() return "a" end, function() error("b", 0) end }) do
@@ -782,13 +783,14 @@ function rl.all_of(...) end
 ---true	a
 ---false	b
 ---```
----@param list (runloop.Task|function)[]
+---@param list (runloop.Task|runloop.Future|function)[]
 ---@return { ok: boolean, error: any, [integer]: any }[] outcomes the results, or the error, of each
 function rl.settle_all(list) end
 
----Waits until the task has ended. Returns its results, or raises its error.
----@return any ...
-function Task:await() end
+---Waits until the task has ended. Returns its results, or raises its error. When the time is over, the task goes on.
+---@param timeout? number seconds; absent: no limit
+---@return any ... or nil and "timed out"
+function Task:await(timeout) end
 
 ---Cancels the task: the call in which it waits raises `rl.cancelled`, and its `<close>` variables are closed.
 ---@return boolean cancelled false if it has ended
@@ -969,6 +971,76 @@ function rl.shutdown(reason) end
 function rl.script_directory() end
 
 -- Between tasks ------------------------------------------------------------------------------------------------------
+
+---An answer that will come, for any number of waiting tasks of one thread.
+---@class runloop.Future
+local Future = {}
+
+---```lua
+---local answer = rl.future()
+---rl.after(0.01, function() answer:complete("yes", 2) end)
+---print(answer:await())
+---print(answer:await())
+---```
+---```text
+---yes	2
+---yes	2
+---```
+---@return runloop.Future
+function rl.future() end
+
+---Gives it its values. The tasks that wait for them go on in the order in which they came, in the loop's next pass.
+---@param ... any nil, a message and a code for what the world has refused
+---@return boolean taken false if it had an answer already; then nothing changes
+function Future:complete(...) end
+
+---Gives it an error, which `await` raises.
+---@param err any
+---@return boolean taken false if it had an answer already; then nothing changes
+function Future:fail(err) end
+
+---Waits until it has its answer. Returns the values, or raises the error, as often as it is called.
+---@param timeout? number seconds; absent: no limit
+---@return any ... or nil and "timed out"
+function Future:await(timeout) end
+
+---@return boolean done true if it has its answer
+function Future:is_done() end
+
+---Waits between tries that grow: for asking again what has failed.
+---@class runloop.Backoff
+local Backoff = {}
+
+---@class runloop.BackoffOptions
+---@field first? number seconds before the first try; 0.05 if absent
+---@field most? number the longest wait in seconds; 10 if absent
+---@field factor? number by which each wait is longer than the one before it, 1 or more; 2 if absent
+---@field jitter? number which part of each wait is random, from 0 to 1, against a rush of clients; 0.5 if absent
+---@field tries? integer the number of tries after which it gives up; absent: no limit
+
+---```lua
+---local backoff = rl.backoff { first = 0.01, tries = 2 }
+---print(backoff:wait())
+---print(backoff:wait())
+---print(backoff:wait())
+---```
+---```text
+---1
+---2
+---nil	gave up after 2 tries
+---```
+---@param options? runloop.BackoffOptions
+---@return runloop.Backoff
+function rl.backoff(options) end
+
+---Sleeps for `min(most, first * factor ^ (n - 1)) * (1 - jitter * r)` before try n; r is a random number below 1. A
+---wait that is cancelled does not count.
+---@return integer? try which try this is, counted from 1
+---@return string? message "gave up after 5 tries", without a wait
+function Backoff:wait() end
+
+---Begins again with the first try.
+function Backoff:reset() end
 
 ---An event that tasks of one thread wait for, and that others signal. A condition does not remember signals: a task
 ---that waits later waits for the next one.

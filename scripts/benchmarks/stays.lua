@@ -141,6 +141,33 @@ kind("condition", 30000, function(n)
     task:await()
   end
 end, "Condition")
+kind("future", 30000, function(n)
+  for i = 1, n do
+    local future = rl.future()
+    local task = rl.task(future.await, future)
+    local other = rl.task(future.await, future)
+    future:await(0)
+    other:cancel()
+    if i % 2 == 0 then future:complete(i, "more") else future:fail { i } end
+    pcall(task.await, task)
+    pcall(rl.first_of, future, rl.future())
+  end
+end, "Future")
+kind("future without an answer", 30000, function(n)
+  for _ = 1, n do
+    local future = rl.future()
+    local task = rl.task(rl.first_of, future, rl.future())
+    task:cancel()
+  end
+end)
+kind("backoff", 30000, function(n)
+  for i = 1, n do
+    local backoff = rl.backoff { first = i % 2 == 0 and 9 or 0 }
+    local task = rl.task(backoff.wait, backoff)
+    task:cancel()
+    if i % 500 == 0 then rl.sleep(0) end
+  end
+end, "Backoff")
 kind("channel", 30000, function(n)
   for i = 1, n do
     local channel = rl.channel(1)

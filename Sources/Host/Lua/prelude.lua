@@ -251,7 +251,7 @@ local function elements(...)
   return ...
 end
 
--- Returns the tasks among the arguments. Functions become tasks, which are added to `own`.
+-- Returns the tasks and futures among the arguments. Functions become tasks, which are added to `own`.
 local function tasks_of(name, own, ...)
   local tasks = { ... }
   for i = 1, select("#", ...) do
@@ -260,7 +260,7 @@ local function tasks_of(name, own, ...)
       value = start(value)
       own[#own + 1] = value
       tasks[i] = value
-    elseif kind_of(value) ~= "task" then
+    elseif kind_of(value) ~= "task" and kind_of(value) ~= "future" then
       wrong(name, "argument #" .. i, "a task or a function", value)
     end
   end
@@ -289,10 +289,16 @@ end
 
 function rl.all_of(...) return all_of(elements(...)) end
 
--- Returns the outcome of a task from the results of pcall. Raises instead if the waiting task itself was cancelled.
+local function has_ended(task)
+  if kind_of(task) == "future" then return task:is_done() end
+  return not task:is_valid()
+end
+
+-- Returns the outcome of a task or future from the results of pcall. Raises instead if the waiting task itself was
+-- cancelled.
 local function settled(task, ok, ...)
   if ok then return { ok = true, n = select("#", ...), ... } end
-  if task:is_valid() then error(..., 0) end
+  if not has_ended(task) then error(..., 0) end
   return { ok = false, error = (...), ... }
 end
 
@@ -314,6 +320,8 @@ local function later(part, name)
   end)
 end
 
+rl.future = internals.lazy(crossing.open_futures)
+rl.backoff = internals.lazy(function() return internals.part "runloop.backoff"(rl, internals, crossing) end)
 rl.condition, rl.channel = later("channels", "condition"), later("channels", "channel")
 rl.group = later("channels", "group")
 rl.on_shutdown, rl.shutdown = later("shutdown", "on_shutdown"), later("shutdown", "shutdown")

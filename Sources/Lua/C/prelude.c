@@ -141,6 +141,25 @@ static int in_framed(lua_State *L) {
   return 1;
 }
 
+static int call_lazy(lua_State *L) {
+  if (!lua_toboolean(L, lua_upvalueindex(2))) {
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_call(L, 0, 1);
+    lua_replace(L, lua_upvalueindex(1));
+    lua_pushboolean(L, 1);
+    lua_replace(L, lua_upvalueindex(2));
+  }
+  return call_framed(L);
+}
+
+// (function) -> a C function that calls what this function returns, which happens at the first call
+static int in_lazy(lua_State *L) {
+  lua_settop(L, 1);
+  lua_pushboolean(L, 0);
+  lua_pushcclosure(L, call_lazy, 2);
+  return 1;
+}
+
 static int in_has_read_ahead(lua_State *L) {  // (file) -> whether it has buffered bytes
   luaL_Stream *stream = luaL_checkudata(L, 1, LUA_FILEHANDLE);
   lua_pushboolean(L, stream->closef && stream->f->_IO_read_end > stream->f->_IO_read_ptr);
@@ -161,6 +180,7 @@ static int p_push_internals(lua_State *L) {
                                        {"fileno", in_fileno},
                                        {"part", in_part},
                                        {"framed", in_framed},
+                                       {"lazy", in_lazy},
                                        {"has_read_ahead", in_has_read_ahead},
                                        {"on_missing", cl_on_missing},
                                        {"set_subject", cl_set_subject},

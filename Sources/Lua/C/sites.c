@@ -50,7 +50,11 @@ int cl_is_scripts(lua_State *L, lua_Debug *debug) {
 uint32_t cl_site_of_caller(lua_State *L) {
   lua_Debug debug;
   for (int level = 1; level < 12 && lua_getstack(L, level, &debug); level++) {
-    if (!cl_is_scripts(L, &debug)) continue;
+    // As cl_is_scripts, but finding the names of C functions takes time.
+    lua_getinfo(L, "l", &debug);
+    if (debug.currentline <= 0) continue;
+    lua_getinfo(L, "S", &debug);
+    if (cl_is_hosts(&debug)) continue;
     cl_sites *s = cl_state_of(L)->sites;
     if (s->count == s->capacity && !grow_sites(s)) return 0;
     uint32_t at = hash_site(debug.source, debug.currentline) & s->mask;

@@ -12,6 +12,8 @@ static const struct {
 #embed "../../Host/Lua/notifications.lua"
 , '\0'}}, {"runloop.arguments", (const char[]){
 #embed "../../Modules/arguments/Lua/arguments.lua"
+, '\0'}}, {"runloop.backoff", (const char[]){
+#embed "../../Host/Lua/backoff.lua"
 , '\0'}}, {"runloop.buffered_files", (const char[]){
 #embed "../../Host/Lua/buffered_files.lua"
 , '\0'}}, {"runloop.channels", (const char[]){

@@ -20,6 +20,7 @@ public struct Fiber: Hashable {
         var cancelWait: ((Fiber) -> Void)?
         @usableFromInline var waitsIn: StaticString = ""
         var waitsFor = 0
+        var objectSite: UInt32 = 0
         var waitsSince: Int64 = 0
         var sleeper: AnyObject?
         var owner: FiberOwner?
@@ -93,6 +94,11 @@ public struct Fiber: Hashable {
     public var waitsFor: Int {
         get { memory.pointee.waitsFor }
         nonmutating set { memory.pointee.waitsFor = newValue }
+    }
+    /// The creation site of the object for which it waits, for messages; 0 if it has none, or if that is not known.
+    public var objectSite: UInt32 {
+        get { memory.pointee.objectSite }
+        nonmutating set { memory.pointee.objectSite = newValue }
     }
     /// When the wait began, by the host's clock; 0 if the host did not note it.
     public var waitsSince: Int64 {
@@ -371,6 +377,7 @@ extension Interpreter {
         fiber.state = .waiting
         fiber.waitsIn = name
         fiber.waitsSince = 0
+        fiber.objectSite = 0
         fiber.cancelWait = cancel
         return fiber
     }

@@ -39,7 +39,8 @@ public enum InspectBinding {
                         name: RunLoop.Timer.of(node)?.name ?? "",
                         order: node.pointee.order,
                         site: fiber.flatMap { host.site($0.subjectSite) } ?? request.site, next: node.pointee.fireDate,
-                        detail: fiber.map { host.placeOfWait($0) } ?? (request.isOne ? "delayed" : "the host's own"),
+                        detail: fiber.map { host.placeAndOriginOfWait($0) }
+                            ?? (request.isOne ? "delayed" : "the host's own"),
                         isHosts: !isTask && !request.isOne))
                 for part in host.parts { part.show(node, in: &entries[entries.count - 1]) }
                 continue
@@ -178,6 +179,8 @@ public enum InspectBinding {
             ? "nothing keeps the loop alive"
             : "the loop is \(state); what keeps it alive:\n" + lines.joined(separator: "\n")
         if !others.isEmpty { text += "\nserved, but the loop does not stay for it:\n" + others.joined(separator: "\n") }
+        let waits = host.waitsForTasks()
+        if !waits.isEmpty { text += "\nwaiting for other tasks:\n  " + waits.joined(separator: "\n  ") }
         return text
     }
 

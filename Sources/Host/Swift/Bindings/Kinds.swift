@@ -31,6 +31,9 @@ package enum Kinds {
         collect: Kind.drop, isUnused: ItemBinding.isUnused)
     static let remotePort: Kind = Kind("remote_port", methods: RemotePortBinding.methods, collect: Kind.drop)
     static let condition: Kind = Kind("condition", methods: ConditionBinding.methods, collect: Kind.drop)
+    static let future: Kind = Kind(
+        "future", payload: MemoryLayout<Future>.size, values: FutureBinding.Value.labels,
+        methods: FutureBinding.methods)
 
     /// The kinds that every state defines. Modules define further ones when they are first used.
     ///

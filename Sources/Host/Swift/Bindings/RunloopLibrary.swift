@@ -67,6 +67,9 @@ enum RunloopLibrary {
         .init("set_cancelled") { Call.run($0, setCancelled) },
         .init("is_idle") { Call($0).answer(Call($0).luaHost.loop.hasNothingToDo) },
         .init("open_conditions") { ConditionBinding.open(Call($0)) },
+        .init("open_futures") { FutureBinding.open(Call($0)) },
+        .init("backoff:wait") { Call.run($0, WaitBinding.backOff) },
+        .init("chance") { Call($0).answer(Call($0).luaHost.chance()) },
     ])
 
     /// (path): Returns the absolute path of the directory that has the file; nil if the file is gone.

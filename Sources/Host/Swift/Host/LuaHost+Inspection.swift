@@ -63,6 +63,22 @@ extension LuaHost {
         "waits in \(fiber.waitsIn)" + (fiber.stack.place.map { " at \($0)" } ?? "")
     }
 
+    func placeAndOriginOfWait(_ fiber: Fiber) -> String {
+        placeOfWait(fiber) + (origin(ofWait: fiber).map { ", \($0)" } ?? "")
+    }
+
+    /// Returns a line for each task that only another task can let go on, if it says for which object it waits.
+    func waitsForTasks() -> [String] {
+        fibersThatWait().filter { Waiter.isForTasks($0) && $0.objectSite != 0 }
+            .map { "\(title(of: $0)): \(waitText($0))".shownInLine }
+    }
+
+    /// Returns where the object was made for which a fiber waits: "future made at app.lua:3"; nil if that is not known.
+    func origin(ofWait fiber: Fiber) -> String? {
+        guard let place = site(fiber.objectSite) else { return nil }
+        return "\("\(fiber.waitsIn)".prefix { $0 != ":" }) made at \(place)"
+    }
+
     /// Returns a text such as "waits in rl.sleep at app.lua:9, 1.8 s to go".
     func waitText(_ fiber: Fiber) -> String {
         var text = placeOfWait(fiber)

@@ -40,6 +40,10 @@ public final class LuaHost: Interpreter {
     public var wallClock: Double { loop.wallClock }
     /// Whether the loop's run is the last one of the program or thread.
     package var isInLastRun = false
+    /// The number of tasks and futures that have ended.
+    var ends = 0
+    /// Random numbers that a seed determines, in a test and in a program with a seed.
+    package var seeded: SeededNumbers?
     /// The number of nested runs while observers of the end of the innermost one are called; 0 otherwise.
     var depthLeft = 0
     /// Also holds for the states of its threads.

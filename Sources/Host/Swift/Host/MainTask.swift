@@ -59,7 +59,8 @@ public final class MainTask: FiberOwner {
     /// The place of its wait: "rl.sleep" and the traceback.
     public var whereItWaits: String? {
         guard let fiber, fiber.state == .waiting else { return nil }
-        return Failure("it still waits in \(fiber.waitsIn)", frames: host.frames(of: fiber)).text
+        let origin = host.origin(ofWait: fiber).map { ", \($0)" } ?? ""
+        return Failure("it still waits in \(fiber.waitsIn)\(origin)", frames: host.frames(of: fiber)).text
     }
 
     /// Ends it where it waits, without running its error handlers. Nothing is reported.

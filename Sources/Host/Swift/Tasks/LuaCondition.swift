@@ -11,16 +11,16 @@ final class LuaCondition {
     var next: Waiter? { first }
 
     func append(_ waiter: Waiter) {
-        waiter.links = .init(previous: last, next: nil)
-        if let last { last.links.next = waiter } else { first = waiter }
+        waiter.neighbours = .init(previous: last, next: nil)
+        if let last { last.neighbours.next = waiter } else { first = waiter }
         last = waiter
     }
 
     func remove(_ waiter: Waiter) {
-        let links = waiter.links
-        if let previous = links.previous { previous.links.next = links.next } else { first = links.next }
-        if let next = links.next { next.links.previous = links.previous } else { last = links.previous }
-        waiter.links = .init()
+        let links = waiter.neighbours
+        if let previous = links.previous { previous.neighbours.next = links.next } else { first = links.next }
+        if let next = links.next { next.neighbours.previous = links.previous } else { last = links.previous }
+        waiter.neighbours = .init()
     }
 
     /// The neighbours in the order.

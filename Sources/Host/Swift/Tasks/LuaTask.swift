@@ -75,7 +75,7 @@ final class LuaTask: FiberOwner {
         endNumber = host.tasks.countEnd()
         let waiting = awaiters.all
         awaiters = Awaiters()
-        for awaiter in waiting { awaiter.taskEnded(self) }
+        for awaiter in waiting { awaiter.hasEnded(failed: hasFailed) }
     }
 
     private func keep(_ results: Int32, _ stack: Stack) {

@@ -5,7 +5,6 @@ internal import RunLoops
 package final class LuaTasks: HostPart {
     private struct WeakTask { weak var task: LuaTask? }
 
-    private var ended = 0
     private var failed: [WeakTask] = []
     private var isLooking = false
     private var waits = 0
@@ -18,8 +17,8 @@ package final class LuaTasks: HostPart {
 
     /// Returns the number of the task that ends now, counted from 1.
     func countEnd() -> Int {
-        ended += 1
-        return ended
+        host.ends += 1
+        return host.ends
     }
 
     /// Records a failed task. If the script has dropped it, nobody will ask for the error: a collection of garbage

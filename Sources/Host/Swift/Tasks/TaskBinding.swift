@@ -66,12 +66,16 @@ package enum TaskBinding {
     }
 
     private static func wait(for task: LuaTask, _ call: Call) throws(Misuse) -> Int32 {
+        let limit = try call.optional(2, WaitBinding.Limit.self)
         guard task.isEnded else {
             guard task.fiber != call.luaHost.current else { throw Misuse("a task cannot await itself") }
             switch call.beginWait(in: "task:await", cancel: Waiter.cancel) {
             case .refused(let answer): return answer
             case .begun(let fiber):
-                Waiter.of(fiber, call.luaHost).wait(for: [task], .results)
+                let host = call.luaHost
+                let waiter = Waiter.of(fiber, host)
+                waiter.wait(for: [.task(task)], .results)
+                if let limit { waiter.sleep(until: host.loop.now.nanoseconds + limit, host) }
                 return call.yield()
             }
         }

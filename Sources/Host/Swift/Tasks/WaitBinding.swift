@@ -2,7 +2,8 @@ internal import Linux
 package import Lua
 internal import RunLoops
 
-/// `rl.sleep`, `rl.wait_readable`, `rl.wait_writable`, and the basis of `rl.timeout`, `rl.first_of` and `rl.all_of`.
+/// `rl.sleep`, `rl.wait_readable`, `rl.wait_writable`, and the basis of `rl.timeout`, `rl.first_of`, `rl.all_of` and
+/// `rl.backoff`.
 enum WaitBinding {
     /// rl.sleep(seconds)
     static func sleep(_ call: Call) throws(Misuse) -> Int32 {
@@ -15,6 +16,19 @@ enum WaitBinding {
                 Waiter.use(fiber, host) { $0.sleep(until: date, host) }
                 return call.yield()
             }
+        }
+    }
+
+    /// (seconds, site): sleeps for a backoff that was made there.
+    static func backOff(_ call: Call) throws(Misuse) -> Int32 {
+        let duration = try call.argument(1, Seconds.self)
+        switch call.beginWait(in: "backoff:wait", cancel: Waiter.cancel) {
+        case .refused(let answer): return answer
+        case .begun(let fiber):
+            let host = call.luaHost
+            fiber.objectSite = UInt32(clamping: call.integer(2) ?? 0)
+            Waiter.of(fiber, host).sleep(until: host.loop.now.nanoseconds + duration, host)
+            return call.yield()
         }
     }
 
@@ -49,8 +63,8 @@ enum WaitBinding {
         }
     }
 
-    // The prelude calls these: (tasks, timeout) -> the position of the task that decides, which is the first to end or,
-    // in rl.all_of, to fail; 0 if all have ended well; nil if the time is over.
+    // The prelude calls these: (tasks and futures, timeout) -> the position of the one that decides, which is the first
+    // to end or, in rl.all_of, to fail; 0 if all have ended well; nil if the time is over.
 
     static func timeout(_ call: Call) throws(Misuse) -> Int32 { try wait(for: .anyOf, "rl.timeout", call) }
     static func firstOf(_ call: Call) throws(Misuse) -> Int32 { try wait(for: .anyOf, "rl.first_of", call) }
@@ -60,25 +74,29 @@ enum WaitBinding {
         for purpose: Waiter.Purpose, _ name: StaticString, _ call: Call
     ) throws(Misuse) -> Int32 {
         let stack = call.stack
-        guard stack.type(1) == .table else { throw call.wrong(1, "an array of tasks") }
+        guard stack.type(1) == .table else { throw call.wrong(1, "an array of tasks and futures") }
         let host = call.luaHost
-        var tasks: [LuaTask] = []
+        var awaited: [Awaited] = []
         for i in 0..<stack.length(of: 1) {
             stack.pushElement(i + 1, of: 1)
             defer { stack.pop() }
+            if let box = stack.box(-1, Kinds.future) {
+                awaited.append(.future(box.payload(as: Future.self)))
+                continue
+            }
             guard let box = stack.box(-1, Kinds.task), box.isFilled else {
-                throw Misuse("a task is expected, got \(stack.describe(-1))")
+                throw Misuse("a task or a future is expected, got \(stack.describe(-1))")
             }
             guard let task = LuaTask.of(box) else { throw Misuse("only a task's own thread can wait for it") }
             guard task.isEnded || task.fiber != host.current else { throw Misuse("a task cannot await itself") }
-            tasks.append(task)
+            awaited.append(.task(task))
         }
-        if let position = Waiter.decisive(tasks, purpose) { return call.answer(position) }
+        if let position = Waiter.decisive(awaited, purpose) { return call.answer(position) }
         switch call.beginWait(in: name, cancel: Waiter.cancel) {
         case .refused(let answer): return answer
         case .begun(let fiber):
             let waiter = Waiter.of(fiber, host)
-            waiter.wait(for: tasks, purpose)
+            waiter.wait(for: awaited, purpose)
             if let limit = Seconds.read(stack, 2) { waiter.sleep(until: host.loop.now.nanoseconds + limit, host) }
             return call.yield()
         }

@@ -13,14 +13,21 @@ package final class Waiter: RunLoop.ItemOwner {
     private var timer: UnsafeMutablePointer<RunLoop.TimerNode>?
     /// The kind of event for which it waits, besides the time limit.
     fileprivate(set) var purpose = Purpose.time
-    private var tasks: [LuaTask] = []
+    private var awaited: [Awaited] = []
+    /// The mode that ran when the wait began, unless it is a common one.
+    private var beganIn: RunLoop.Mode?
+    /// The queue of the future for which it waits, and its place there.
+    private var queue: UnsafeMutablePointer<WaitQueue>?
+    private var link: UnsafeMutablePointer<WaitLink>?
+    /// Its places in the queues of several futures.
+    private var links: [(link: UnsafeMutablePointer<WaitLink>, future: Future.Pointer)] = []
     /// The number of the state's wait for tasks: a task's waiters are sorted by it.
     private(set) var number = 0
     private var port: RunLoop.FDPort?
     private var wakeUp: RunLoop.RequestToken?
     private var condition: LuaCondition?
     /// Its place in the queue of a condition.
-    var links = LuaCondition.Links()
+    var neighbours = LuaCondition.Links()
     /// The number of values with which it was woken, on top of its fiber's stack; -1 if it was not woken.
     private var given: Int32 = -1
     /// The number of tasks at the head of the list that are known to have ended.
@@ -32,6 +39,8 @@ package final class Waiter: RunLoop.ItemOwner {
         case descriptor
         /// A task's results.
         case results
+        /// A future's answer.
+        case future
         /// The end of one of several tasks.
         case anyOf
         /// A signal of the script's own.
@@ -50,7 +59,10 @@ package final class Waiter: RunLoop.ItemOwner {
         for i in 0...1 { (nodes + i).initialize(to: .init(fireDate: 0, owner: sleepers)) }
     }
 
-    deinit { nodes.deallocate() }
+    deinit {
+        nodes.deallocate()
+        link?.deallocate()
+    }
 
     /// Returns the fiber's own waiter.
     package static func of(_ fiber: Fiber, _ host: LuaHost) -> Waiter {
@@ -94,12 +106,33 @@ package final class Waiter: RunLoop.ItemOwner {
         sleep(until: host.loop.now.nanoseconds + nanoseconds, host)
     }
 
-    /// Wakes the fiber when tasks have ended. At least one of them has not ended yet.
-    func wait(for tasks: [LuaTask], _ purpose: Purpose) {
+    /// Wakes the fiber when tasks and futures have ended. At least one of them has not ended yet.
+    func wait(for awaited: [Awaited], _ purpose: Purpose) {
         self.purpose = purpose
-        self.tasks = tasks
+        self.awaited = awaited
+        beganIn = sleepers.host.uncommonMode
         number = sleepers.host.tasks.countWait()
-        for task in tasks where !task.isEnded { task.awaiters.append(self) }
+        for one in awaited where !one.isEnded {
+            switch one {
+            case .task(let task): task.awaiters.append(self)
+            case .future(let future):
+                let link = UnsafeMutablePointer<WaitLink>.allocate(capacity: 1)
+                link.initialize(to: WaitLink(self))
+                Future.queue(future).pointee.append(link)
+                links.append((link, future))
+            }
+        }
+    }
+
+    /// Wakes the fiber when the future has its answer.
+    func wait(for future: Future.Pointer) {
+        let link = self.link ?? .allocate(capacity: 1)
+        if self.link == nil { link.initialize(to: WaitLink(self)) }
+        self.link = link
+        purpose = .future
+        beganIn = sleepers.owner._withUnsafeGuaranteedRef { $0.uncommonMode }
+        queue = Future.queue(future)
+        queue?.pointee.append(link)
     }
 
     /// Wakes the fiber when its turn comes.
@@ -120,13 +153,18 @@ package final class Waiter: RunLoop.ItemOwner {
         timer = nil
         stack.move(count, to: fiber.stack)
         given = count
-        wakeUp = sleepers.host.performForWaiters(fiber.context)
+        wakeUp = sleepers.host.performForWaiters(fiber.context, nil, alsoHere: true)
         return true
     }
 
     /// Whether the waiting fiber has been given its result, and will go on.
     static func isWoken(_ fiber: Fiber) -> Bool {
         existing(fiber)?._withUnsafeGuaranteedRef { $0.given >= 0 } ?? false
+    }
+
+    /// Whether a waiting fiber waits for what another task does.
+    static func isForTasks(_ fiber: Fiber) -> Bool {
+        existing(fiber)?._withUnsafeGuaranteedRef { $0.purpose == .future } ?? false
     }
 
     /// Wakes the fiber at the first of the events.
@@ -148,7 +186,8 @@ package final class Waiter: RunLoop.ItemOwner {
 
     /// Returns what it waits for, and how long that may still take: "task made at app.lua:3", "fd 5, 1.8 s to go".
     func detail(_ now: Int64, _ host: LuaHost) -> String? {
-        var parts = tasks.filter { !$0.isEnded }.map { host.title(of: $0.fiber) }
+        var parts = awaited.filter { !$0.isEnded }.map { $0.title(host) }
+        if let origin = host.origin(ofWait: fiber) { parts.append(origin) }
         if let port { parts.append("fd \(port.fd)") }
         if let timer { parts.append("\(Time.short(max(0, timer.pointee.fireDate - now))) s to go") }
         return parts.isEmpty ? nil : parts.joined(separator: ", ")
@@ -161,39 +200,65 @@ package final class Waiter: RunLoop.ItemOwner {
         timer?.invalidate()
         timer = nil
         guard purpose != .time else { return }
+        if purpose == .future { return stopWaitingForFuture() }
         purpose = .time
         if let condition {
             if given < 0 { condition.remove(self) } else { fiber.stack.pop(given) }
             given = -1
             self.condition = nil
         }
-        for task in tasks where !task.isEnded { task.awaiters.remove(self) }
-        tasks = []
-        endedCount = 0
+        forgetAwaited()
         port?.invalidate()
         port = nil
         if let wakeUp { sleepers.host.loop.cancel(wakeUp) }
         wakeUp = nil
     }
 
-    /// Called when a task that it waits for has ended. The fiber goes on in a request of its own: otherwise the ends of
-    /// a chain of tasks, each awaiting the next, would nest on the stack.
-    func taskEnded(_ task: LuaTask) {
-        guard wakeUp == nil, purpose != .allOf || task.hasFailed || haveAllEnded() else { return }
-        wakeUp = sleepers.host.performForWaiters(fiber.context)
+    private func forgetAwaited() {
+        for case .task(let task) in awaited where !task.isEnded { task.awaiters.remove(self) }
+        for (link, future) in links {
+            if future.pointee.state == .open { Future.queue(future).pointee.remove(link) }
+            link.deallocate()
+        }
+        awaited = []
+        links = []
+        endedCount = 0
+    }
+
+    private func stopWaitingForFuture() {
+        purpose = .time
+        if let wakeUp {
+            // The future's end has emptied the queue.
+            sleepers.host.loop.cancel(wakeUp)
+            self.wakeUp = nil
+        } else if let queue, let link {
+            queue.pointee.remove(link)
+        }
+        queue = nil
+    }
+
+    /// Called when a task or future that it waits for has ended. The fiber goes on in a request of its own: otherwise
+    /// the ends of a chain of tasks, each awaiting the next, would nest on the stack.
+    func hasEnded(failed: Bool) {
+        guard wakeUp == nil, purpose != .allOf || failed || haveAllEnded() else { return }
+        wakeUp = sleepers.owner._withUnsafeGuaranteedRef { host in
+            // A task that awaits another may go on in the mode in which that ends, too.
+            host.performForWaiters(fiber.context, beganIn, alsoHere: purpose != .future)
+        }
     }
 
     /// Skips the tasks that were seen to have ended: without that, each of many ends would visit all earlier ones.
     private func haveAllEnded() -> Bool {
-        while endedCount < tasks.count, tasks[Int(endedCount)].isEnded { endedCount += 1 }
-        return endedCount == tasks.count
+        while endedCount < awaited.count, awaited[Int(endedCount)].isEnded { endedCount += 1 }
+        return endedCount == awaited.count
     }
 
     /// Lets the fiber go on with the results of the tasks.
     fileprivate func deliver() {
         let purpose = purpose
-        let tasks = tasks
         wakeUp = nil
+        if purpose == .future { return deliverAnswer() }
+        let awaited = awaited
         if purpose == .condition {
             let count = given
             given = -1
@@ -205,7 +270,7 @@ package final class Waiter: RunLoop.ItemOwner {
         stop()
         let stack = fiber.stack
         let host = sleepers.host
-        if purpose == .results, let task = tasks.first {
+        if purpose == .results, case .task(let task)? = awaited.first {
             guard stack.reserve(8) else { return }
             // Index 1 is the task's userdata, on which `await` was called.
             let isTheTask = stack.object(1, Kinds.task, as: LuaTask.self) === task
@@ -214,21 +279,36 @@ package final class Waiter: RunLoop.ItemOwner {
             host.resume(fiber, arguments: task.hasFailed ? count + 1 : count)
         } else {
             guard stack.reserve(4) else { return }
-            stack.push(Self.decisive(tasks, purpose) ?? 0)
+            stack.push(Self.decisive(awaited, purpose) ?? 0)
             host.resume(fiber, arguments: 1)
         }
     }
 
-    /// Returns the position, from 1, of the task that ends a wait for several; 0 if all have ended well, nil if the
-    /// wait goes on.
-    static func decisive(_ tasks: [LuaTask], _ purpose: Purpose) -> Int? {
+    /// Lets the fiber go on with the answer of the future, on whose userdata it has called `await`.
+    private func deliverAnswer() {
+        timer?.invalidate()
+        timer = nil
+        purpose = .time
+        let stack = fiber.stack
+        guard let queue, stack.reserve(8) else { return }
+        self.queue = nil
+        let future = Future.of(queue)
+        let hasFailed = future.pointee.state == .failed
+        if hasFailed { stack.pushRaiseMark() }
+        guard let count = Future.push(future, onto: stack) else { return }
+        sleepers.owner._withUnsafeGuaranteedRef { $0.resume(fiber, arguments: hasFailed ? count + 1 : count) }
+    }
+
+    /// Returns the position, from 1, of the one that ends a wait for several; 0 if all have ended well, nil if the wait
+    /// goes on.
+    static func decisive(_ awaited: [Awaited], _ purpose: Purpose) -> Int? {
         if purpose == .anyOf {
             // If several have ended, the one that ended first decides.
-            let ended = tasks.indices.filter { tasks[$0].isEnded }
-            return ended.min { tasks[$0].endNumber < tasks[$1].endNumber }.map { $0 + 1 }
+            let ended = awaited.indices.filter { awaited[$0].isEnded }
+            return ended.min { awaited[$0].endNumber < awaited[$1].endNumber }.map { $0 + 1 }
         }
-        if let failed = tasks.firstIndex(where: \.hasFailed) { return failed + 1 }
-        return tasks.allSatisfy(\.isEnded) ? 0 : nil
+        if let failed = awaited.firstIndex(where: \.hasFailed) { return failed + 1 }
+        return awaited.allSatisfy(\.isEnded) ? 0 : nil
     }
 
     /// Ends the wait at its time limit.
@@ -238,7 +318,7 @@ package final class Waiter: RunLoop.ItemOwner {
         // The tasks have ended at the same moment.
         if wakeUp != nil { return }
         let other = purpose == .other ? timedOut : nil
-        let saysSo = purpose == .condition
+        let saysSo = purpose == .condition || purpose == .results || purpose == .future
         stop()
         if let other { return other(fiber, host) }
         guard fiber.stack.reserve(4) else { return }
@@ -277,7 +357,7 @@ final class Sleepers: RunLoop.TimerOwner {
 
 extension LuaHost {
     /// The mode that runs now, unless it is a common one.
-    private var uncommonMode: RunLoop.Mode? { loop.runsInCommonMode ? nil : loop.currentMode }
+    fileprivate var uncommonMode: RunLoop.Mode? { loop.runsInCommonMode ? nil : loop.currentMode }
 
     /// The modes in which a wait that begins now can end.
     var waitingModes: [RunLoop.Mode] { uncommonMode.map { [.common, $0] } ?? [.common] }
@@ -293,8 +373,15 @@ extension LuaHost {
         if let mode = uncommonMode { loop.add(item, to: mode) }
     }
 
-    fileprivate func performForWaiters(_ context: Int) -> RunLoop.RequestToken? {
-        guard uncommonMode != nil else { return loop.perform(sleepers.request, context) }
-        return loop.perform(sleepers.request, context, in: waitingModes)
+    /// Lets a fiber go on in the common modes, in `mode` and, if `alsoHere` says so, in the mode that runs.
+    fileprivate func performForWaiters(
+        _ context: Int, _ mode: RunLoop.Mode?, alsoHere: Bool
+    ) -> RunLoop.RequestToken? {
+        let here = alsoHere ? uncommonMode : nil
+        if mode == nil, here == nil { return loop.perform(sleepers.request, context) }
+        var modes = [RunLoop.Mode.common]
+        if let mode { modes.append(mode) }
+        if let here, here != mode { modes.append(here) }
+        return loop.perform(sleepers.request, context, in: modes)
     }
 }

@@ -40,6 +40,7 @@ public enum ProgramSeed {
 
 extension LuaHost {
     fileprivate func seed(_ seed: Int64, _ number: Int) -> String? {
-        load(.text("math.randomseed(\(seed), \(number))", name: "=[rlhost]")) ?? callLoaded([])
+        seeded = SeededNumbers(seed: UInt64(bitPattern: seed), number: number)
+        return load(.text("math.randomseed(\(seed), \(number))", name: "=[rlhost]")) ?? callLoaded([])
     }
 }

@@ -78,6 +78,7 @@ public final class TestWorld {
                 chance.threads += 1
                 return (chance.seed, chance.threads)
             }
+            host.seeded = SeededNumbers(seed: seed, number: number)
             let text = "math.randomseed(\(Int64(bitPattern: seed)), \(number)) require 'runloop.test.clock'"
             return host.load(.text(text, name: "=[rlhost]")) ?? host.callLoaded([])
         }
@@ -89,6 +90,7 @@ public final class TestWorld {
     func reset(seed: UInt64, wallClock: Double?) {
         settlers = []
         chance.withLock { $0 = Chance(seed: seed) }
+        host?.seeded = SeededNumbers(seed: seed, number: 0)
         guard keeps.isEmpty else { return clock.refresh(chance: seed) }
         // Times are whole hundredths of a second, so that values after a short real wait are readable.
         clock.reset(wallClock: wallClock ?? RunLoop.wallClock, chance: seed, grain: 10_000_000)

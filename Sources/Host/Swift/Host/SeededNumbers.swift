@@ -1,0 +1,25 @@
+/// Random numbers of the host's own, which leave `math.random` alone: the same for the same seed.
+package struct SeededNumbers {
+    private var state: UInt64
+
+    /// - Parameter number: tells the states of a program apart.
+    package init(seed: UInt64, number: Int) { state = seed &+ UInt64(truncatingIfNeeded: number) << 32 }
+
+    /// Returns 64 random bits. A counter with large steps, whose bits are mixed until each depends on all.
+    package mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var bits = state
+        bits = (bits ^ (bits >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        bits = (bits ^ (bits >> 27)) &* 0x94D0_49BB_1331_11EB
+        return bits ^ (bits >> 31)
+    }
+}
+
+extension LuaHost {
+    /// Returns a random number from 0 to 1, without 1.
+    func chance() -> Double {
+        var kernel = SystemRandomNumberGenerator()
+        let bits = seeded?.next() ?? kernel.next()
+        return Double(bits >> 11) / Double(1 << 53)
+    }
+}

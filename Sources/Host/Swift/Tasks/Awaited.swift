@@ -1,0 +1,37 @@
+internal import Lua
+
+/// One of the things that `rl.first_of` and `rl.all_of` wait for. The waiting function has their userdata on its stack.
+enum Awaited {
+    case task(LuaTask)
+    case future(Future.Pointer)
+
+    var isEnded: Bool {
+        switch self {
+        case .task(let task): task.isEnded
+        case .future(let future): future.pointee.state != .open
+        }
+    }
+
+    var hasFailed: Bool {
+        switch self {
+        case .task(let task): task.hasFailed
+        case .future(let future): future.pointee.state == .failed
+        }
+    }
+
+    /// The number of its end among the ends of the state's tasks and futures.
+    var endNumber: Int {
+        switch self {
+        case .task(let task): task.endNumber
+        case .future(let future): future.pointee.endNumber
+        }
+    }
+
+    /// Returns a text such as "task made at app.lua:3".
+    func title(_ host: LuaHost) -> String {
+        switch self {
+        case .task(let task): host.title(of: task.fiber)
+        case .future(let future): "future" + (host.site(Future.site(future)).map { " made at \($0)" } ?? "")
+        }
+    }
+}

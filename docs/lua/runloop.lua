@@ -22,6 +22,9 @@ local rl = {}
 ---@field connection_reply "connection_reply" while a task waits for an answer
 rl.modes = {}
 
+---The version of rlhost, as `rlhost --version` prints it: "0.1.0".
+rl.version = ""
+
 ---One mode, or several.
 ---@alias runloop.Modes string|string[]
 

@@ -27,6 +27,8 @@ rl.modes = {
   connection_reply = "connection_reply",
 }
 
+rl.version = internals.version
+
 -- The functions that this program adds.
 for _, functions in next, { select(5, ...) } do
   for name, added in next, functions do rl[name] = added end

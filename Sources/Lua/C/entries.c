@@ -17,24 +17,26 @@ static _Atomic uint64_t running_entry, unwanted_entry;
 static _Atomic int pressure;
 
 int cl_entry_is_unwanted(void) {
-  uint64_t running = atomic_load(&running_entry);
-  return running && running == atomic_load(&unwanted_entry);
+  uint64_t running = atomic_load_explicit(&running_entry, memory_order_seq_cst);
+  return running && running == atomic_load_explicit(&unwanted_entry, memory_order_seq_cst);
 }
 
-int cl_pressure_on_entry(void) { return cl_entry_is_unwanted() ? atomic_load(&pressure) : 0; }
+int cl_pressure_on_entry(void) {
+  return cl_entry_is_unwanted() ? atomic_load_explicit(&pressure, memory_order_seq_cst) : 0;
+}
 
 uint64_t cl_exchange_entry(uint64_t entry) {
-  if (!entry) atomic_store(&pressure, 0);
-  return atomic_exchange(&running_entry, entry);
+  if (!entry) atomic_store_explicit(&pressure, 0, memory_order_seq_cst);
+  return atomic_exchange_explicit(&running_entry, entry, memory_order_seq_cst);
 }
 
-void cl_want_end_of_entry(uint64_t entry) { atomic_store(&unwanted_entry, entry); }
+void cl_want_end_of_entry(uint64_t entry) { atomic_store_explicit(&unwanted_entry, entry, memory_order_seq_cst); }
 
 int cl_press_entries(uint64_t first, uint64_t last, int how_hard) {
-  uint64_t running = atomic_load(&running_entry);
+  uint64_t running = atomic_load_explicit(&running_entry, memory_order_seq_cst);
   if (!running || running < first || running > last) return 0;
   cl_want_end_of_entry(running);
-  atomic_store(&pressure, how_hard);
+  atomic_store_explicit(&pressure, how_hard, memory_order_seq_cst);
   return 1;
 }
 
@@ -66,9 +68,9 @@ void cl_disarm_handlers(lua_State *L) {
 static _Atomic unsigned wishes;
 static void (*grant)(cl_state *state, unsigned wishes);
 
-int cl_has_wishes(void) { return atomic_load(&wishes) != 0; }
-void cl_note_wish(unsigned wish) { atomic_fetch_or(&wishes, wish); }
-unsigned cl_take_wishes(void) { return atomic_exchange(&wishes, 0); }
+int cl_has_wishes(void) { return atomic_load_explicit(&wishes, memory_order_seq_cst) != 0; }
+void cl_note_wish(unsigned wish) { atomic_fetch_or_explicit(&wishes, wish, memory_order_seq_cst); }
+unsigned cl_take_wishes(void) { return atomic_exchange_explicit(&wishes, 0, memory_order_seq_cst); }
 
 void cl_grant_wishes(cl_state *state, void (*function)(cl_state *state, unsigned wishes)) {
   (void)state;

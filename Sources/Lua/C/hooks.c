@@ -37,7 +37,7 @@ static void call_hook(lua_State *L, lua_Debug *debug) {
 // The hook that counts lines and calls in all states, or NULL.
 static _Atomic(lua_Hook) counter;
 
-void cl_count_with(lua_Hook hook) { atomic_store(&counter, hook); }
+void cl_count_with(lua_Hook hook) { atomic_store_explicit(&counter, hook, memory_order_seq_cst); }
 
 void cl_set_usual_hook(lua_State *L) {
   cl_state *state = cl_state_of(L);

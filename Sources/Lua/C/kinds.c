@@ -18,7 +18,7 @@ cl_box *cl_any_box_at(lua_State *L, int index) {
 
 int cl_next_kind(void) {
   static atomic_int next;
-  int index = atomic_fetch_add(&next, 1);
+  int index = atomic_fetch_add_explicit(&next, 1, memory_order_seq_cst);
   if (index < CL_MAX_KINDS) return index;
   fprintf(stderr, "rlhost: more than %d kinds of objects; see CL_MAX_KINDS\n", CL_MAX_KINDS);
   abort();

@@ -14,9 +14,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define PAGE 4096            // a slab; the address of a block gives that of its slab
+#define SLAB 4096            // bytes of a slab; the address of a block gives that of its slab
 #define CHUNK 16             // slabs that are mapped at a time
-#define SPAN (PAGE * CHUNK)  // bytes of a chunk, which is aligned to this size
+#define SPAN (SLAB * CHUNK)  // bytes of a chunk, which is aligned to this size
 #define KEPT 8               // empty chunks that the process keeps for later states: 512 kB
 #define STEP 16              // alignment that a userdata of a C module may need
 #define LARGEST (STEP * CL_POOL_CLASSES)
@@ -72,7 +72,7 @@ static uintptr_t mark_of(const cl_state *state) { return (uintptr_t)state ^ 0x9E
 
 // Returns the slab of a block, or NULL if malloc made the block: no block of malloc's begins in the page of a slab.
 static cl_slab *slab_of(const cl_state *state, void *block) {
-  cl_slab *s = (cl_slab *)((uintptr_t)block & ~(uintptr_t)(PAGE - 1));
+  cl_slab *s = (cl_slab *)((uintptr_t)block & ~(uintptr_t)(SLAB - 1));
   return POOLS && s->mark == mark_of(state) ? s : NULL;
 }
 
@@ -81,7 +81,7 @@ static int has_slabs(const cl_chunk *c) { return c->free || c->fresh < CHUNK; }
 
 static cl_slab **list_of(cl_state *state, size_t size) { return &state->slabs[(size - 1) / STEP]; }
 
-static cl_slab *slab_at(cl_chunk *c, unsigned i) { return (cl_slab *)((char *)((cl_slab *)c - 1) + PAGE * i); }
+static cl_slab *slab_at(cl_chunk *c, unsigned i) { return (cl_slab *)((char *)((cl_slab *)c - 1) + SLAB * i); }
 
 // Chunks come from mmap, not malloc, so that an empty one can be returned to the system wherever it lies. Some are
 // kept: without them, each thread that comes and goes would cost sixteen page faults for each of its chunks.
@@ -153,7 +153,7 @@ static cl_slab *new_slab(cl_state *state, size_t size) {
   }
   size = (size + STEP - 1) / STEP * STEP;
   size_t head = sizeof *s + (s == slab_at(c, 0) ? sizeof *c : 0);
-  *s = (cl_slab){.mark = mark_of(state), .chunk = c, .size = (uint16_t)size, .fresh = (uint16_t)head, .end = PAGE};
+  *s = (cl_slab){.mark = mark_of(state), .chunk = c, .size = (uint16_t)size, .fresh = (uint16_t)head, .end = SLAB};
   LINK(list_of(state, size), s);
   return s;
 }

@@ -20,6 +20,8 @@ static int load_part(lua_State *L, const char *name) {
 int cl_load_prelude(lua_State *L) { return load_part(L, "runloop.prelude"); }
 int cl_load_notifications(lua_State *L) { return load_part(L, "runloop.notifications"); }
 
+const char *cl_version(void) { return RLHOST_VERSION; }
+
 int cl_has_module(const char *name) { return lua_modules_find(name) != NULL; }
 
 // The registry keeps a table under this address that holds Lua's own functions and libraries by name. Modules that are
@@ -189,6 +191,8 @@ static int p_push_internals(lua_State *L) {
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, functions) == LUA_TTABLE) return 1;
   keep_surroundings(L);
   luaL_newlib(L, functions);
+  lua_pushliteral(L, RLHOST_VERSION);
+  lua_setfield(L, -2, "version");
   lua_pushvalue(L, -1);
   lua_rawsetp(L, LUA_REGISTRYINDEX, functions);
   return 1;

@@ -31,7 +31,7 @@ time_t time(time_t *where) {
 
 void cl_fix_seed(unsigned seed) {
   fixed_seed = seed;
-  atomic_store(&is_fixed, 1);
+  atomic_store_explicit(&is_fixed, 1, memory_order_seq_cst);
 }
 
 typedef struct {
@@ -81,7 +81,8 @@ static int run(task *task) {
 
 lua_State *cl_new_state(cl_state *state, lua_Alloc allocate) {
   // Blocks of malloc do not have fixed addresses.
-  if (!atomic_load(&is_fixed) || allocate != cl_allocate) return lua_newstate(allocate, state);
+  if (!atomic_load_explicit(&is_fixed, memory_order_seq_cst) || allocate != cl_allocate)
+    return lua_newstate(allocate, state);
   pthread_mutex_lock(&making);
   void *slot = cl_take_slot();
   task task = {.state = state, .block = slot};

@@ -52,9 +52,11 @@ int cl_answer_where(cl_state *state, const siginfo_t *info, int is_pending) {
   if (info->si_code != SI_QUEUE || info->si_value.sival_ptr != &question || info->si_pid != getpid()) return 0;
   int asked = ASKED;
   if (!pthread_equal(question.thread, pthread_self())) return 1;
-  if (!atomic_compare_exchange_strong(&question.state, &asked, ANSWERING)) return 1;
+  if (!atomic_compare_exchange_strong_explicit(&question.state, &asked, ANSWERING, memory_order_seq_cst,
+                                               memory_order_seq_cst))
+    return 1;
   answer(state, is_pending);
-  atomic_store(&question.state, ANSWERED);
+  atomic_store_explicit(&question.state, ANSWERED, memory_order_seq_cst);
   return 1;
 }
 
@@ -80,13 +82,14 @@ int cl_where_cancelled(uintptr_t thread, cl_whereabouts *whereabouts) {
   pthread_mutex_lock(&asking);
   question.thread = (pthread_t)thread;
   question.answer = (cl_whereabouts){.line = 0};
-  atomic_store(&question.state, ASKED);
+  atomic_store_explicit(&question.state, ASKED, memory_order_seq_cst);
   int asked = ASKED;
   if (pthread_sigqueue((pthread_t)thread, SIGURG, (union sigval){.sival_ptr = &question}) == 0)
     for (int i = 0; i < PATIENCE_MICROSECONDS / STEP_MICROSECONDS && question.state != ANSWERED; i++)
       usleep(STEP_MICROSECONDS);
   // If the question is still open, it is withdrawn. Otherwise the answer is being written.
-  if (!atomic_compare_exchange_strong(&question.state, &asked, NONE))
+  if (!atomic_compare_exchange_strong_explicit(&question.state, &asked, NONE, memory_order_seq_cst,
+                                               memory_order_seq_cst))
     while (question.state != ANSWERED) usleep(STEP_MICROSECONDS);
   *whereabouts = question.answer;
   question.state = NONE;

@@ -51,7 +51,9 @@ extension Interpreter {
 
     public final func setWarnings(on: Bool) { lua_warning(main, on ? "@on" : "@off", 0) }
 
-    /// The version: "Lua 5.4.4".
+    /// The version of this program: "0.1.0".
+    public static let programVersion = String(cString: cl_version())
+    /// The version of Lua: "Lua 5.4.4".
     public static let release = String(cString: cl_release())
     /// The text that `lua -v` prints.
     public static let copyright = String(cString: cl_copyright())

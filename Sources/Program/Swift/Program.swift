@@ -17,7 +17,7 @@ import RunLoops
 /// concurrency, which nothing here uses. Costs if changed: a sixth of the program's size, and a tenth of its start.
 @main
 enum Program {
-    static let version = "0.1.0"
+    static let version = LuaHost.version
     static let banner = "rlhost \(version)  (\(LuaHost.luaRelease), run loops)"
 
     /// The modules that this program offers besides `runloop`. A new module is one more element.

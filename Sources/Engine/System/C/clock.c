@@ -4,11 +4,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#else  // no counter: the recorder reads the clock
 #endif
 
 int linux_watch_wall_clock(void) { return timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK); }
@@ -39,6 +42,8 @@ int64_t linux_run_delay(void) {
 }
 
 int linux_ticks_are_steady(void) {
+  const char *wish = getenv("RLHOST_TICKS");
+  if (wish && strcmp(wish, "off") == 0) return 0;
 #if defined(__x86_64__)
   unsigned a, b, c, d;
   return __get_cpuid(0x80000007, &a, &b, &c, &d) && (d >> 8 & 1);

@@ -22,9 +22,9 @@ static void (*_Atomic acts[LINUX_LAST_ACTS])(void);
 static _Atomic pid_t owner;
 
 static void do_acts(void) {
-  if (atomic_load(&owner) != getpid()) return;
+  if (atomic_load_explicit(&owner, memory_order_seq_cst) != getpid()) return;
   for (int i = 0; i < LINUX_LAST_ACTS; i++) {
-    void (*act)(void) = atomic_exchange(&acts[i], NULL);
+    void (*act)(void) = atomic_exchange_explicit(&acts[i], NULL, memory_order_seq_cst);
     if (act) act();
   }
 }
@@ -35,8 +35,8 @@ static void heed_exit(void) { atexit(do_acts); }
 void linux_at_end(enum linux_last_act act, void (*function)(void)) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, heed_exit);
-  atomic_store(&owner, getpid());
-  atomic_store(&acts[act], function);
+  atomic_store_explicit(&owner, getpid(), memory_order_seq_cst);
+  atomic_store_explicit(&acts[act], function, memory_order_seq_cst);
 }
 
 // Files ---------------------------------------------------------------------------------------------------------------
@@ -47,9 +47,9 @@ static struct flusher {
 } flusher;
 
 static void *flush_all(void *nothing) {
-  atomic_store(&flusher.thread, gettid());
+  atomic_store_explicit(&flusher.thread, gettid(), memory_order_seq_cst);
   fflush(NULL);
-  atomic_store(&flusher.is_done, 1);
+  atomic_store_explicit(&flusher.is_done, 1, memory_order_seq_cst);
   return nothing;
 }
 
@@ -94,7 +94,8 @@ static void flush_files(void) {
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (failure) return;
   struct timespec date = in_milliseconds(200);
-  while (pthread_timedjoin_np(thread, NULL, &date) != 0 && !atomic_load(&flusher.is_done)) {
+  while (pthread_timedjoin_np(thread, NULL, &date) != 0 &&
+         !atomic_load_explicit(&flusher.is_done, memory_order_seq_cst)) {
     if (waits_for_lock()) return;
     date = in_milliseconds(200);
   }

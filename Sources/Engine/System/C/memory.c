@@ -44,12 +44,15 @@ int64_t linux_give_memory_back(int64_t now) {
   static _Atomic int64_t next;      // the time from which the next call does something
   static _Atomic int64_t promised;  // up to this time, some thread has promised to call again
   int64_t date = next;
-  if (now >= date && atomic_compare_exchange_strong(&next, &date, now + SECOND)) {
+  if (now >= date &&
+      atomic_compare_exchange_strong_explicit(&next, &date, now + SECOND, memory_order_seq_cst, memory_order_seq_cst)) {
     give_back();
     return INT64_MAX;
   }
   // One of the waiting threads must call again; any of them will do.
   int64_t promise = promised;
-  if (promise >= date || !atomic_compare_exchange_strong(&promised, &promise, date)) return INT64_MAX;
+  if (promise >= date ||
+      !atomic_compare_exchange_strong_explicit(&promised, &promise, date, memory_order_seq_cst, memory_order_seq_cst))
+    return INT64_MAX;
   return date > now ? date - now : 0;
 }

@@ -62,7 +62,7 @@ static void pass_on(int number, siginfo_t *info, void *context) {
 
 static void on_signal(int number, siginfo_t *info, void *context) {
   const int saved = errno;
-  atomic_fetch_add(&running, 1);
+  atomic_fetch_add_explicit(&running, 1, memory_order_seq_cst);
   const int64_t time = linux_monotonic_now();
   const int ends = number == SIGINT || number == SIGTERM || number == SIGQUIT;
   int is_heard = 0, is_stuck = 0;
@@ -70,16 +70,19 @@ static void on_signal(int number, siginfo_t *info, void *context) {
   if (number == SIGCHLD) linux_note_child_end();
   for (int i = 0; i < LISTENERS; i++) {
     struct listener *listener = &listeners[i];
-    if (atomic_load(&listener->number) != number || !atomic_load(&listener->hears)) continue;
+    if (atomic_load_explicit(&listener->number, memory_order_seq_cst) != number ||
+        !atomic_load_explicit(&listener->hears, memory_order_seq_cst))
+      continue;
     is_heard = 1;
-    if (atomic_exchange(&listener->is_waiting, 1) && time - atomic_load(&listener->came) < 1000000000LL)
+    if (atomic_exchange_explicit(&listener->is_waiting, 1, memory_order_seq_cst) &&
+        time - atomic_load_explicit(&listener->came, memory_order_seq_cst) < 1000000000LL)
       is_stuck = ends;
-    atomic_store(&listener->came, time);
+    atomic_store_explicit(&listener->came, time, memory_order_seq_cst);
     const uint64_t one = 1;
-    (void)!write(atomic_load(&listener->fd), &one, sizeof one);
+    (void)!write(atomic_load_explicit(&listener->fd, memory_order_seq_cst), &one, sizeof one);
   }
   if (!is_heard || is_stuck) pass_on(number, info, context);
-  atomic_fetch_sub(&running, 1);
+  atomic_fetch_sub_explicit(&running, 1, memory_order_seq_cst);
   errno = saved;
 }
 
@@ -151,6 +154,6 @@ void linux_close_signal(int fd) {
     listener->number = 0;
   }
   pthread_mutex_unlock(&lock);
-  while (atomic_load(&running)) sched_yield();
+  while (atomic_load_explicit(&running, memory_order_seq_cst)) sched_yield();
   if (listener) close(fd);
 }

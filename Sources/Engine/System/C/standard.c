@@ -20,7 +20,8 @@ static pid_t owner;
 
 void linux_note_loss(int fd, int error) {
   int none = 0;
-  if (fd == 1 || fd == 2) atomic_compare_exchange_strong(&losses[fd], &none, error);
+  if (fd == 1 || fd == 2)
+    atomic_compare_exchange_strong_explicit(&losses[fd], &none, error, memory_order_seq_cst, memory_order_seq_cst);
 }
 
 void linux_set_interruption(int (*has_come)(void)) { interruption = has_come; }
@@ -124,7 +125,7 @@ int linux_settle_standard_streams(int status) {
   if (owner != getpid()) return status;
   for (int fd = 1; fd <= 2; fd++) flush(streams[fd]);
   for (int fd = 1; fd <= 2; fd++) {
-    const int error = atomic_exchange(&losses[fd], 0);
+    const int error = atomic_exchange_explicit(&losses[fd], 0, memory_order_seq_cst);
     if (!error) continue;
     // Like other programs of a pipeline whose reader has gone, end quietly. A program that ignores SIGPIPE wants an
     // error.

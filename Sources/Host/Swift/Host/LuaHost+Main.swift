@@ -101,7 +101,9 @@ extension LuaHost {
         public let message: String
     }
 
-    /// The version: "Lua 5.4.4".
+    /// The version of this program: "0.1.0".
+    public static var version: String { programVersion }
+    /// The version of Lua: "Lua 5.4.4".
     public static var luaRelease: String { release }
     /// The text that `lua -v` prints.
     public static var luaCopyright: String { copyright }

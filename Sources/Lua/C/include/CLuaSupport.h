@@ -317,6 +317,8 @@ void cl_hook_task(lua_State *L, int goes_on);
 /// The texts that `lua -v` prints.
 static inline const char *cl_copyright(void) { return LUA_COPYRIGHT; }
 static inline const char *cl_release(void) { return LUA_RELEASE; }
+/// Returns the version of this program.
+const char *cl_version(void);
 /// Pushes the Lua-written part of the library as a function, or an error value. It is compiled once for all states.
 int cl_load_prelude(lua_State *L);
 /// Pushes the function that adds `rl.notifications` to the library, its last argument, or an error value.

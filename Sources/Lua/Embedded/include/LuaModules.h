@@ -3,6 +3,9 @@
 
 #include <stddef.h>
 
+/// The version: of the program, of `rl.version`, and of packages. CHANGELOG.md begins with the same one.
+#define RLHOST_VERSION "0.1.0"
+
 /// The chunk name of all modules. It distinguishes the host's own functions from a script's.
 #define LUA_MODULES_SOURCE "=[rlhost]"
 

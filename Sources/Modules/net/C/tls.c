@@ -23,7 +23,7 @@ struct net_tls {
   const char *code;
   char text[640];
   // The certificate that has failed verification.
-  int wrong_depth, has_wrong, verifies;
+  int wrong_depth, has_wrong, verifies, lacks_authorities;
   char wrong_subject[256];
 };
 
@@ -104,6 +104,7 @@ struct net_tls *net_tls_make(struct net_tls_context *context, const char *name, 
   tls->writer = writer;
   tls->is_server = context->is_server;
   tls->verifies = context->verifies;
+  tls->lacks_authorities = context->lacks_authorities;
   tls->ssl = openssl.SSL_new(context->context);
   BIO *bio = tls->ssl ? openssl.BIO_new(method) : NULL;
   if (!bio) {
@@ -196,8 +197,12 @@ static int explain(struct net_tls *tls, int result) {
   } else if ((tls->has_wrong && tls->verifies) || reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
     long why = openssl.SSL_get_verify_result(tls->ssl);
     tls->code = "TLS_CERTIFICATE";
-    snprintf(tls->text, sizeof tls->text, "certificate verify failed: %s (depth %d, %s)",
-             openssl.X509_verify_cert_error_string(why), tls->wrong_depth, tls->wrong_subject);
+    if (tls->lacks_authorities)
+      snprintf(tls->text, sizeof tls->text,
+               "this system has no certificates of authorities, so none can be checked: apt install ca-certificates");
+    else
+      snprintf(tls->text, sizeof tls->text, "certificate verify failed: %s (depth %d, %s)",
+               openssl.X509_verify_cert_error_string(why), tls->wrong_depth, tls->wrong_subject);
   } else if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE) {
     tls->code = "TLS_CERTIFICATE";
     snprintf(tls->text, sizeof tls->text, "the peer has sent no certificate");

@@ -3,6 +3,7 @@
 #include "tls.h"
 #include "tls_private.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <errors.h>
@@ -24,7 +25,7 @@ static const char *find_functions(void *library) {
 }
 
 int net_tls_load(char *problem, size_t size) {
-  static struct linux_library library = {"libssl.so.3", "libssl3", find_functions, 0};
+  static struct linux_library library = {"libssl.so.3", "libssl3 ca-certificates", find_functions, 0};
   return linux_use_library(&library, problem, size);
 }
 
@@ -145,8 +146,20 @@ static int use_key(SSL_CTX *context, const char *source, char code[32], char tex
   return fail(code, text, "TLS", "the private key is not that of the certificate (%s)", name_of(source));
 }
 
+// Returns whether a directory has links by which OpenSSL finds certificates: a hash of eight digits, a dot, a number.
+static int has_hashes(const char *path) {
+  DIR *directory = opendir(path);
+  int found = 0;
+  for (struct dirent *entry; directory && !found && (entry = readdir(directory));)
+    found = strspn(entry->d_name, "0123456789abcdef") == 8 && entry->d_name[8] == '.';
+  if (directory) closedir(directory);
+  return found;
+}
+
 // Prefers the directory of hashed links, which is read as needed: loading the bundle takes 17 ms.
-static int trust_system(SSL_CTX *context, char code[32], char text[512]) {
+static int trust_system(struct net_tls_context *made, char code[32], char text[512]) {
+  static const char bundle[] = "/etc/ssl/certs/ca-certificates.crt";
+  SSL_CTX *context = made->context;
   const char *file = getenv("SSL_CERT_FILE"), *directory = getenv("SSL_CERT_DIR");
   struct stat status;
   int loaded = 0;
@@ -154,12 +167,12 @@ static int trust_system(SSL_CTX *context, char code[32], char text[512]) {
   if (directory && !*directory) directory = NULL;
   if (directory) loaded |= openssl.SSL_CTX_load_verify_dir(context, directory);
   // The default bundle and directory have the same certificates: the directory suffices.
-  if (file &&
-      !(loaded && strcmp(file, "/etc/ssl/certs/ca-certificates.crt") == 0 && strcmp(directory, "/etc/ssl/certs") == 0))
+  if (file && !(loaded && strcmp(file, bundle) == 0 && strcmp(directory, "/etc/ssl/certs") == 0))
     loaded |= openssl.SSL_CTX_load_verify_file(context, file);
   if (!file && !directory) {
-    if (stat("/etc/ssl/certs", &status) == 0) loaded = openssl.SSL_CTX_load_verify_dir(context, "/etc/ssl/certs");
-    else loaded = 1;  // the system has none
+    if (has_hashes("/etc/ssl/certs")) loaded = openssl.SSL_CTX_load_verify_dir(context, "/etc/ssl/certs");
+    else if (stat(bundle, &status) == 0) loaded = openssl.SSL_CTX_load_verify_file(context, bundle);
+    else loaded = made->lacks_authorities = 1;
   }
   if (loaded == 1) return 1;
   return fail(code, text, "TLS", "the system's certificates cannot be read: %s (%s)", net_tls_reason(),
@@ -205,7 +218,7 @@ static int configure(struct net_tls_context *made, const struct net_tls_settings
     if (!use_key(context, settings->key ? settings->key : settings->certificate, code, text)) return 0;
   }
   if (settings->verifies) {
-    if (!(settings->ca ? trust(context, settings->ca, code, text) : trust_system(context, code, text))) return 0;
+    if (!(settings->ca ? trust(context, settings->ca, code, text) : trust_system(made, code, text))) return 0;
   }
   if (settings->protocols_length) {
     made->protocols = malloc(settings->protocols_length);

@@ -48,6 +48,7 @@ local net = {}
 ---@field reuse_port? boolean several listeners, as of several threads, share the port; the kernel distributes them
 ---@field mode? integer permissions of a Unix socket's file (0600)
 ---@field tls? runloop.net.TLSOptions connections begin with TLS
+---@field keeps_alive? boolean false: the loop serves it, but does not run on for it or its connections (true)
 ---@field name? string for messages
 ---@field order? integer for descriptions
 ---@field high_water? integer `write` waits while this number of bytes is left to send (262144)
@@ -87,6 +88,7 @@ function net.listener(options) end
 ---@field bind? string the own address, with or without a port
 ---@field nodelay? boolean sends small writes at once (true)
 ---@field keepalive? boolean the kernel checks now and then whether a silent peer still exists (true)
+---@field keeps_alive? boolean false: the loop serves it, but does not run on for it (true)
 ---@field name? string for messages
 ---@field order? integer for descriptions
 ---@field high_water? integer see `net.serve`
@@ -137,6 +139,7 @@ function net.memory(options) end
 
 ---@class runloop.net.OpenOptions
 ---@field owns? boolean true: the descriptor is closed with the stream; otherwise the stream has a duplicate (false)
+---@field keeps_alive? boolean false: the loop serves it, but does not run on for it (true)
 ---@field name? string for messages
 ---@field on_data? fun(stream: runloop.net.Stream, bytes: string) gets its input, as for `net.stream`
 ---@field on_end? fun(stream: runloop.net.Stream)
@@ -191,6 +194,7 @@ function net.inherited() end
 ---@class runloop.net.DatagramOptions: runloop.net.Place
 ---@field peer? runloop.net.Where it receives from there only, and sends there by default
 ---@field reuse_port? boolean
+---@field keeps_alive? boolean false: the loop serves it, but does not run on for it (true)
 ---@field name? string for messages
 ---@field order? integer for descriptions
 ---@field on_message? fun(socket: runloop.net.Datagram, data: string, from: string) if it waits, later messages wait
@@ -356,6 +360,11 @@ function Stream:is_valid() end
 ---Sets a time limit for each later read and write; nil removes it.
 ---@param seconds? number
 function Stream:set_timeout(seconds) end
+
+---Chooses whether the loop runs on for it while it is read, delivers, or has something to send. A stream that was
+---closed is sent to its end in any case.
+---@param on boolean
+function Stream:set_keeps_alive(on) end
 
 ---Chooses whether small writes are sent at once, or after the peer has acknowledged earlier ones. On for connections.
 ---@param on boolean

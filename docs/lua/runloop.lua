@@ -681,7 +681,17 @@ function Request:name() end
 ---@class runloop.Task
 local Task = {}
 
+---@class runloop.TaskOptions
+---@field [1] function the function; its arguments follow
+---@field name? string for messages
+---@field keeps_alive? boolean false: what it waits for keeps no loop running; true if absent
+
 ---Starts a task. It runs at once, until its first wait.
+---
+---A table of options may stand for the function and its arguments: `rl.task{ fn, 1, 2, name = "reader", keeps_alive =
+---false }`. What such a task waits for keeps no loop running, nor do the tasks that `rl.timeout`, `rl.first_of`,
+---`rl.all_of`, `rl.settle_all` and groups start in it. When the loop is done, it is cancelled. But while the main chunk
+---waits, or a task waits in `future:await`, the loop stays for it: it may bring the answer.
 ---
 ---```lua
 ---local task = rl.task(function(a, b)
@@ -698,6 +708,7 @@ local Task = {}
 ---@param fn function
 ---@param ... any arguments for `fn`
 ---@return runloop.Task task
+---@overload fun(options: runloop.TaskOptions): runloop.Task
 function rl.task(fn, ...) end
 
 ---Waits for some seconds; the loop goes on meanwhile. Raises an error inside your own coroutines.

@@ -131,7 +131,7 @@ extension RunLoop {
 
     /// Whether nothing can happen in the mode. Observers do not count; requests that would run in it do.
     func isEmpty(_ mode: ModeState) -> Bool {
-        if mode.holdsItems { return false }
+        if mode.holdsItems || mode.mayAnswer && awaitsAnswer?(self) ?? false { return false }
         if handle.mayHaveMail { takeMail() }
         return !holdsRequests(mode)
     }

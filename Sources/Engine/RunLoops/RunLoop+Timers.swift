@@ -173,7 +173,15 @@ extension NodePointer {
     public func setKeepsAlive(_ keeps: Bool) {
         guard keeps != pointee.keepsAlive else { return }
         pointee.keepsAlive = keeps
-        pointee.queue?._withUnsafeGuaranteedRef { $0.idle += keeps ? -1 : 1 }
+        pointee.queue?._withUnsafeGuaranteedRef { $0.countIdle(self, keeps ? -1 : 1) }
+    }
+
+    /// Whether a timer that does not keep the loop running may bring an answer: see `RunLoop.Item.mayAnswer`.
+    package func setMayAnswer(_ may: Bool) {
+        guard may != pointee.mayAnswer else { return }
+        pointee.mayAnswer = may
+        guard !pointee.keepsAlive else { return }
+        pointee.queue?._withUnsafeGuaranteedRef { $0.answering += may ? 1 : -1 }
     }
 
     /// See `RunLoop.Timer.invalidate`. O(log n).

@@ -41,6 +41,8 @@ extension RunLoop {
         private(set) var portCount = 0
         /// The number of sources and ports in the mode that do not keep the loop running.
         private var idleItems = 0
+        /// The number of sources and ports that may bring an answer: see `Item.mayAnswer`.
+        private var answering = 0
         /// Ports, and the timers' turn, in the order in which they became ready.
         let ready = ReadyQueue()
         /// The descriptors of its ports; created for the first port.
@@ -79,6 +81,11 @@ extension RunLoop {
             return timers.elements.contains { $0._withUnsafeGuaranteedRef { $0.count > $0.idle } }
         }
 
+        /// Whether something in the mode may bring an answer that is waited for, and keeps no run going otherwise.
+        var mayAnswer: Bool {
+            answering > 0 || timers.elements.contains { $0._withUnsafeGuaranteedRef { $0.answering > 0 } }
+        }
+
         /// Whether nothing is in the mode, not even an observer. Queued requests do not count.
         var isVacant: Bool {
             portCount == 0 && sources.count == 0 && observers.isEmpty
@@ -110,9 +117,11 @@ extension RunLoop {
                 sources.append(.passRetained(source))
                 remember(source)
                 if !source.keepsAlive { idleItems += 1 }
+                if source.mayAnswer { answering += 1 }
             case let port as PortBase:
                 portCount += 1
                 if !port.keepsAlive { idleItems += 1 }
+                if port.mayAnswer { answering += 1 }
             default:
                 fatalError("unknown kind of item")
             }
@@ -128,10 +137,12 @@ extension RunLoop {
                 forget(source)
                 departures += 1
                 if !source.keepsAlive { idleItems -= 1 }
+                if source.mayAnswer { answering -= 1 }
                 Unmanaged.passUnretained(source).release()
             case let port as PortBase:
                 portCount -= 1
                 if !port.keepsAlive { idleItems -= 1 }
+                if port.mayAnswer { answering -= 1 }
                 ready.remove(port)
             default:
                 fatalError("unknown kind of item")
@@ -171,6 +182,8 @@ extension RunLoop {
         func noteKeepsAlive(_ item: Item) {
             if !(item is Observer) { idleItems += item.keepsAlive ? -1 : 1 }
         }
+
+        func noteAnswers(_ change: Int) { answering += change }
 
         var items: [Item] {
             let ports = loop.ports.elements.map { $0.takeUnretainedValue() }.filter(contains)

@@ -44,6 +44,9 @@ public final class RunLoop {
     /// Called once, on the loop's thread, when the loop has been running for a second: the owner then decides whether
     /// to record it.
     package var whenItLasts: ((RunLoop) -> Void)?
+    /// Whether code waits for an answer that an item with `mayAnswer` may bring. Called when nothing else keeps the
+    /// loop running.
+    package var awaitsAnswer: ((RunLoop) -> Bool)?
     /// Called on the loop's thread before a long sleep, in real time only. It does work that can wait, in steps of a
     /// few milliseconds. It returns the nanoseconds until its next call: 0 if it has done a step and may have more,
     /// `.max` if it needs no call before the next long sleep.

@@ -192,7 +192,7 @@ function Group:task(fn, ...)
   self.count = self.count + 1
   self.made = self.made + 1
   local number = self.made
-  local task = rl.task(run, member, fn, ...)
+  local task = internals.child_task(run, member, fn, ...)
   if member.has_ended then
     if self.failed == member then self.failure = task
     elseif self.failed then pcall(task.await, task) end

@@ -211,7 +211,10 @@ end
 
 function rl.is_cancelled(err) return rawequal(err, cancelled) end
 
-local start = rl.task
+-- Makes tasks for which the running one waits: they keep the loop alive if it does.
+local start = crossing.child_task
+internals.child_task = start
+internals.is_background, internals.set_background = crossing.is_background, crossing.set_background
 local wait_for_timeout, wait_for_first = crossing["rl.timeout"], crossing["rl.first_of"]
 local wait_for_all = crossing["rl.all_of"]
 

@@ -38,6 +38,7 @@ public struct Fiber: Hashable {
         var below: Int32 = 1
         @usableFromInline var label: UInt32 = 0
         var isToBeCancelled = false
+        @usableFromInline var isBackground = false
         /// Whether it has had an owner or a way to stop waiting, which must be cleared before the next use.
         var isUsed = false
     }
@@ -126,6 +127,11 @@ public struct Fiber: Hashable {
     public var isToBeCancelled: Bool {
         get { memory.pointee.now.isToBeCancelled }
         nonmutating set { memory.pointee.now.isToBeCancelled = newValue }
+    }
+    /// For the host's use: what it waits for keeps no loop running. False when the fiber is taken from the pool.
+    @inlinable public var isBackground: Bool {
+        get { memory.pointee.now.isBackground }
+        nonmutating set { memory.pointee.now.isBackground = newValue }
     }
     /// For the host's use; kept between uses as long as the interpreter lives. Reading it counts no reference.
     public var sleeper: Unmanaged<AnyObject>? { memory.pointee.sleeper.map { .passUnretained($0) } }
@@ -348,6 +354,14 @@ extension Interpreter {
     /// Returns the waiting fibers, oldest first.
     public final func fibersThatWait() -> [Fiber] {
         fibers.filter { $0.state == .waiting }.sorted { $0.number < $1.number }
+    }
+
+    /// Whether a fiber satisfies a condition. `place` remembers where the last one was found.
+    public final func hasFiber(near place: inout Int, where matches: (Fiber) -> Bool) -> Bool {
+        if place < fibers.count, matches(fibers[place]) { return true }
+        guard let found = fibers.firstIndex(where: matches) else { return false }
+        place = found
+        return true
     }
 
     /// Takes back `beginWait` if the wait is impossible: the fiber goes on running.

@@ -246,6 +246,11 @@ final class Session {
             result = host.loop.run()
             if let status = ending { return status }
         }
+        if result == .finished, host.cancelBackgroundTasks() {
+            // What their variables have left to do when they were closed, such as bytes to send.
+            result = host.loop.run()
+            if let status = ending { return status }
+        }
         host.reportFailures()
         if let main, !main.hasEnded { return neverEnded(main, result) }
         return nil

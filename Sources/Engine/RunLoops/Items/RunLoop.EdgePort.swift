@@ -9,7 +9,8 @@ extension RunLoop {
     /// apart from the loop's own wait. A subclass remembers what `note` reported until a system call returns EAGAIN.
     /// Without a descriptor, `signal()` alone gives the port a turn.
     ///
-    /// It keeps the loop alive only while `isAwaited` is true. Not thread-safe: use it on the thread of its loop.
+    /// It keeps the loop alive only while `isAwaited` is true and `isBackground` is not. Not thread-safe: use it on the
+    /// thread of its loop.
     open class EdgePort: DescriptorPort {
         /// Whether it waits for its turn.
         private final var wantsTurn = false
@@ -27,10 +28,16 @@ extension RunLoop {
             keepsAlive = false
         }
 
-        /// Whether it keeps the loop running. Initially false.
-        public final var isAwaited: Bool {
-            get { keepsAlive }
-            set { keepsAlive = newValue }
+        /// Whether it keeps the loop running, unless it is in the background. Initially false.
+        public final var isAwaited = false { didSet { noteAwaited() } }
+        /// Whether the loop serves it and does not stay for it. It may bring an answer while it is awaited.
+        public final var isBackground = false { didSet { noteAwaited() } }
+
+        private func noteAwaited() {
+            let keeps = isAwaited && !isBackground
+            if keeps != keepsAlive { keepsAlive = keeps }
+            let answers = isAwaited && isBackground
+            if answers != mayAnswer { mayAnswer = answers }
         }
 
         /// Called when the kernel reports what has become possible. The loop is in the middle of its work here, so an

@@ -37,6 +37,14 @@ extension RunLoop {
                 didChangeKeepsAlive()
             }
         }
+        /// Whether an item that does not keep a run going may bring something that other code waits for. While the
+        /// loop's `awaitsAnswer` is true, such items keep a run going, too.
+        public final var mayAnswer = false {
+            didSet {
+                guard mayAnswer != oldValue, !(self is Observer) else { return }
+                for mode in enteredModes { mode.noteAnswers(mayAnswer ? 1 : -1) }
+            }
+        }
 
         init(name: String, order: Int, owner: ItemOwner?) {
             self.name = name

@@ -19,6 +19,8 @@ extension RunLoop {
         var dateWasSet = false
         /// See `RunLoop.Timer.keepsAlive`.
         public internal(set) var keepsAlive = true
+        /// See `RunLoop.Item.mayAnswer`.
+        var mayAnswer = false
         /// Dates that were skipped since the last fire because its callback took long.
         var passedOver: Int32 = 0
         /// Breaks ties between equal dates and orders.

@@ -10,6 +10,8 @@ final class TimerQueue {
     var count = 0
     /// The number of them that do not keep the loop running.
     var idle = 0
+    /// The number of those that may bring an answer.
+    var answering = 0
     let heap = TimerHeap()
 
     init(loop: Unmanaged<RunLoop>, modes: [RunLoop.ModeState], isCommon: Bool) {
@@ -27,14 +29,20 @@ final class TimerQueue {
     @inline(__always)
     func enter(_ node: NodePointer) {
         count += 1
-        if !node.pointee.keepsAlive { idle += 1 }
+        if !node.pointee.keepsAlive { countIdle(node, 1) }
     }
 
     /// Counts a timer that leaves them.
     @inline(__always)
     func leave(_ node: NodePointer) {
         count -= 1
-        if !node.pointee.keepsAlive { idle -= 1 }
+        if !node.pointee.keepsAlive { countIdle(node, -1) }
+    }
+
+    /// Counts a timer that does not keep the loop running.
+    func countIdle(_ node: NodePointer, _ change: Int) {
+        idle += change
+        if node.pointee.mayAnswer { answering += change }
     }
 
     func isOf(_ other: RunLoop) -> Bool { loop.toOpaque() == Unmanaged.passUnretained(other).toOpaque() }

@@ -56,6 +56,9 @@ enum RunloopLibrary {
         .init("site") { Call($0).answer(Int(Call($0).site)) },
         .init("place") { Call($0).answer(Call($0).luaHost.site(Call($0).site)) },
         .init("last_task", constructs: Kinds.task) { Call.run($0, TaskBinding.makeLast) },
+        .init("child_task", constructs: Kinds.task) { Call.run($0, TaskBinding.makeChild) },
+        .init("is_background") { Call($0).answer(Call($0).luaHost.current?.isBackground ?? false) },
+        .init("set_background") { TaskBinding.setBackground(Call($0)) },
         .init("begin_shutdown") { call in
             Call(call).luaHost.part(LuaShutdown.self).begins()
             return 0

@@ -56,7 +56,7 @@ extension LuaHost {
         if let text = servedBy(fiber) {
             return Failure.Subject(kind: text, isGuest: place?.source == Self.guestChunkName)
         }
-        let name = fiber.subject == 0 ? "" : nameOfAnchored(fiber.subject) ?? ""
+        let name = fiber.subject == 0 ? (fiber.owner as? LuaTask)?.name ?? "" : nameOfAnchored(fiber.subject) ?? ""
         return Failure.Subject(
             kind: name.isEmpty ? titleOfAnchored(fiber.subject) ?? kind : kind, name: name,
             site: place.map { "\($0.source):\($0.line)" }, isGuest: place?.source == Self.guestChunkName)

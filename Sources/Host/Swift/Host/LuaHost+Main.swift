@@ -61,6 +61,7 @@ extension LuaHost {
         let task = MainTask(self)
         configure(task)
         task.begins(fiber)
+        mains.append(fiber)
         fiber.owner = task
         fiber.stack.pushChunkRunner()
         fiber.stack.insert(at: -arguments - 2)

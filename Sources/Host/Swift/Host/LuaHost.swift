@@ -46,6 +46,10 @@ public final class LuaHost: Interpreter {
     package var seeded: SeededNumbers?
     /// The number of nested runs while observers of the end of the innermost one are called; 0 otherwise.
     var depthLeft = 0
+    /// The fibers of chunks and tests that have not ended.
+    package var mains: [Fiber] = []
+    /// Where a task that awaits a future was found last.
+    var awaiterPlace = 0
     /// Also holds for the states of its threads.
     var ignoresEnvironment = false
     /// The script and its arguments.
@@ -64,6 +68,7 @@ public final class LuaHost: Interpreter {
         items.host = .passUnretained(self)
         sleepers.owner = .passUnretained(self)
         loop.userInfo = self
+        loop.awaitsAnswer = { loop in (loop.userInfo as? LuaHost)?.awaitsAnswer ?? false }
         loop.whenItLasts = { loop in (loop.userInfo as? LuaHost)?.lasts() }
         loop.restHandler = { loop in (loop.userInfo as? LuaHost)?.part(LuaMemory.self).rest() ?? .max }
         setHome(loop.handle)

@@ -37,6 +37,7 @@ public final class MainTask: FiberOwner {
     public override func ended(_ fiber: Fiber, results: Int32) {
         hasEnded = true
         self.fiber = nil
+        host.mains.removeAll { $0 == fiber }
         defer { onEnd?() }
         guard let failure = host.failure(of: fiber, results: results) else {
             onResults?(fiber.stack, results)
@@ -68,6 +69,7 @@ public final class MainTask: FiberOwner {
         guard let fiber, fiber.state == .waiting else { return }
         fiber.cancelWait?(fiber)
         self.fiber = nil
+        host.mains.removeAll { $0 == fiber }
         hasEnded = true
         fiber.owner = nil
         host.discard(fiber)
@@ -78,6 +80,7 @@ public final class MainTask: FiberOwner {
         guard let fiber, fiber.state == .waiting else { return }
         fiber.cancelWait?(fiber)
         self.fiber = nil
+        host.mains.removeAll { $0 == fiber }
         host.unwind(fiber)
     }
 }

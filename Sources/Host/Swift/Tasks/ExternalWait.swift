@@ -95,6 +95,10 @@ extension LuaHost {
         fiber.waitsSince = loop.latestDate.nanoseconds
         let modes = waitingModes
         let wait = ExternalWait(fiber, modes: modes, name: "\(name)")
+        if fiber.isBackground {
+            wait.source.keepsAlive = false
+            wait.source.mayAnswer = true
+        }
         waits.byNumber[number] = wait
         for mode in modes { loop.add(wait.source, to: mode) }
         if let timeout {
@@ -103,6 +107,7 @@ extension LuaHost {
                 timedOut()
                 resumeWithReason(wait.fiber, remark?().map { "timed out: \($0)" } ?? "timed out")
             }
+            if fiber.isBackground { wait.timer?.keepsAlive = false }
         }
         return (number, modes)
     }

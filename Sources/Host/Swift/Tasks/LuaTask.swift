@@ -10,6 +10,10 @@ final class LuaTask: FiberOwner {
     private unowned let host: LuaHost
     /// After the task has ended, the fiber belongs to another task, or to none.
     let fiber: Fiber
+    var name = ""
+    override var recorded: (word: String, place: String)? {
+        name.isEmpty ? nil : ("task \"\(name)\"", host.site(fiber.subjectSite) ?? "")
+    }
     var awaiters = Awaiters()
     /// The number of results. One result is the user value itself; several are in a table that is the user value. -1 if
     /// the task has failed.
@@ -98,6 +102,7 @@ final class LuaTask: FiberOwner {
             host.unwind(fiber)
         } else {
             var found = host.failure(of: fiber)
+            found.subject?.name = name
             if isLast { found.subject?.kind = "shutdown function" }
             host.closeVariables(of: fiber, after: &found)
             failure = found

@@ -12,7 +12,7 @@ package enum TaskBinding {
             .init("traceback") { task($0).run { task, call in traceback(task, call) } },
             .init("invalidate") { task($0).run { task, call in call.answer(task.cancel(from: call.stack)) } },
             .init("is_valid") { task($0).answer { !$0.isEnded } },
-            .init("name") { task($0).answer { _ in "" } },
+            .init("name") { task($0).answer { $0.name } },
             .init("__tostring") { text(Call($0)) },
         ])
 
@@ -31,7 +31,37 @@ package enum TaskBinding {
     }
 
     /// rl.task(fn, …); the new task is argument 1. It starts at once, and runs until it first waits.
-    static func make(_ call: Call) throws(Misuse) -> Int32 { try make(call, site: call.site) }
+    static func make(_ call: Call) throws(Misuse) -> Int32 {
+        guard call.stack.type(2) == .table else { return try make(call, site: call.site) }
+        return try makeFromTable(call)
+    }
+
+    /// (fn, …): makes a task for which the running one waits. It keeps the loop alive if the running one does.
+    static func makeChild(_ call: Call) throws(Misuse) -> Int32 {
+        try make(call, site: call.site, keepsAlive: call.luaHost.current?.isBackground != true)
+    }
+
+    private enum Option: Int, Field {
+        case name, keepsAlive
+        static let names: [StaticString] = ["name", "keeps_alive"]
+    }
+
+    /// rl.task{ fn, …, name =, keeps_alive = }
+    private static func makeFromTable(_ call: Call) throws(Misuse) -> Int32 {
+        let stack = call.stack
+        if call.count > 2 { throw Misuse("after a table of options no further argument is expected") }
+        let fields = try call.fields(2, Option.self, positional: true)
+        let name = try fields[.name, Name.self] ?? ""
+        let keepsAlive = try fields[.keepsAlive, Boolean.self] ?? true
+        guard stack.reserve(fields.positional + 4) else { throw .noMemory }
+        stack.top = 2
+        for i in 0..<max(1, fields.positional) { stack.pushElement(Int(i) + 1, of: 2) }
+        guard stack.type(3) == .function else {
+            throw Misuse("the first element must be a function, got \(stack.describe(3))")
+        }
+        stack.remove(at: 2)
+        return try make(call, site: call.site, name: name, keepsAlive: keepsAlive)
+    }
 
     /// (site, fn, reason): makes the task of a shutdown function, with the site of its `rl.on_shutdown`. The
     /// Lua-written part calls it.
@@ -41,7 +71,9 @@ package enum TaskBinding {
         return try make(call, site: UInt32(clamping: site), isLast: true)
     }
 
-    private static func make(_ call: Call, site: UInt32, isLast: Bool = false) throws(Misuse) -> Int32 {
+    private static func make(
+        _ call: Call, site: UInt32, isLast: Bool = false, name: String = "", keepsAlive: Bool = true
+    ) throws(Misuse) -> Int32 {
         let box = call.receiver
         let stack = call.stack
         _ = try call.argument(2, Function.self)
@@ -54,6 +86,8 @@ package enum TaskBinding {
         }
         box.site = site
         let task = LuaTask(host, fiber, isLast: isLast)
+        if !name.isEmpty { task.name = name }
+        fiber.isBackground = !keepsAlive
         box.hold(task)
         fiber.owner = task
         fiber.runs(box, slot: 0)
@@ -63,6 +97,19 @@ package enum TaskBinding {
         fiber.below = 2
         host.resume(fiber, arguments: arguments, from: stack)
         return call.answerArgument(1)
+    }
+
+    /// (timer or port, boolean): the loop serves the object only, since tasks of the background wait for it.
+    static func setBackground(_ call: Call) -> Int32 {
+        let isOn = call.boolean(2)
+        if let box = call.stack.box(1, Kinds.timer) {
+            TimerBinding.node(box).setKeepsAlive(!isOn)
+            TimerBinding.node(box).setMayAnswer(isOn)
+        } else if let box = call.stack.box(1), let item = ItemBinding.item(box, call.stack)?.item {
+            item.keepsAlive = !isOn
+            item.mayAnswer = isOn
+        }
+        return call.nothing()
     }
 
     private static func wait(for task: LuaTask, _ call: Call) throws(Misuse) -> Int32 {
@@ -99,6 +146,7 @@ package enum TaskBinding {
             return call.answer(String("task", ["of another thread"], site: site))
         }
         let place = task.isEnded || task.fiber.state != .waiting ? "" : " in \(task.fiber.waitsIn)"
-        return call.answer(String("task", [task.status + place], site: call.luaHost.site(call.receiver.site)))
+        let site = call.luaHost.site(call.receiver.site)
+        return call.answer(String("task", name: task.name, [task.status + place], site: site))
     }
 }

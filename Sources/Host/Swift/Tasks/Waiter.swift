@@ -91,19 +91,30 @@ package final class Waiter: RunLoop.ItemOwner {
     // MARK: Beginning a wait
 
     /// Wakes the fiber at a date, in nanoseconds of the loop's clock.
-    func sleep(until date: Int64, _ host: LuaHost) {
+    func sleep(until date: Int64, _ host: LuaHost, keepsAlive: Bool = true) {
         let node = nodes[0].isFiring ? nodes + 1 : nodes
         node.pointee = RunLoop.TimerNode(fireDate: date, owner: sleepers, context: fiber.context)
+        if fiber.isBackground || !keepsAlive {
+            node.setKeepsAlive(false)
+            node.setMayAnswer(true)
+        }
         timer = node
         host.addToWaitingModes(node)
     }
 
     /// Limits a wait that something else ends: after this many nanoseconds it calls `timedOut`, which has to let the
     /// fiber go on. Code that ends the wait earlier calls `cancel`. A closure that captures nothing costs nothing.
-    package func limit(_ nanoseconds: Int64, _ host: LuaHost, timedOut: @escaping (Fiber, LuaHost) -> Void) {
+    package func limit(
+        _ nanoseconds: Int64, _ host: LuaHost, keepsAlive: Bool = true, timedOut: @escaping (Fiber, LuaHost) -> Void
+    ) {
         purpose = .other
         self.timedOut = timedOut
-        sleep(until: host.loop.now.nanoseconds + nanoseconds, host)
+        sleep(until: host.loop.now.nanoseconds + nanoseconds, host, keepsAlive: keepsAlive)
+    }
+
+    /// Changes whether the loop stays for the time limit of a wait.
+    package static func setKeepsAlive(_ keeps: Bool, _ fiber: Fiber) {
+        existing(fiber)?._withUnsafeGuaranteedRef { $0.timer?.setKeepsAlive(keeps && !fiber.isBackground) }
     }
 
     /// Wakes the fiber when tasks and futures have ended. At least one of them has not ended yet.
@@ -172,6 +183,10 @@ package final class Waiter: RunLoop.ItemOwner {
         let port = try RunLoop.FDPort(fd, events, once: true, owner: self)
         purpose = .descriptor
         self.port = port
+        if fiber.isBackground {
+            port.keepsAlive = false
+            port.mayAnswer = true
+        }
         host.addToWaitingModes(port)
     }
 

@@ -270,6 +270,7 @@ package final class LuaThread: Sendable {
             if ended == .stopped { host.threads.endsWithFunction = true }
             if task.hasEnded ? host.loop.isEmpty(in: .default) : ended == .finished { break }
         }
+        if !isCancelled, !host.threads.endsWithFunction, host.cancelBackgroundTasks() { host.loop.run() }
         if !task.hasEnded, isCancelled { task.cancel() }
         guard task.hasEnded else {
             if isCancelled { return .failure(nil, Failure("cancelled", cause: .cancelled)) }

@@ -37,9 +37,9 @@ enum DatagramBinding {
     private static func socket(_ thread: OpaquePointer?) -> Receiver<Datagram> { receiver(thread, Datagram.self) }
 
     private enum Option: Int, Field {
-        case host, port, path, fd, peer, reusePort, name, order, onMessage
+        case host, port, path, fd, peer, reusePort, keepsAlive, name, order, onMessage
         static let names: [StaticString] = [
-            "host", "port", "path", "fd", "peer", "reuse_port", "name", "order", "on_message",
+            "host", "port", "path", "fd", "peer", "reuse_port", "keeps_alive", "name", "order", "on_message",
         ]
     }
 
@@ -52,11 +52,13 @@ enum DatagramBinding {
         let reusesPort = try fields[.reusePort, Boolean.self] ?? false
         let name = try fields[.name, Name.self] ?? ""
         let order = try fields[.order, Integer.self] ?? 0
+        let keepsAlive = try fields[.keepsAlive, Boolean.self] ?? true
         let part = call.luaHost.part(NetPart.self)
         return call.attempt { () throws(StreamFailure) in
             let socket = try Datagram(
                 part.network, at: place, connectedTo: peer, reusePort: reusesPort, name: name, order: order,
                 owner: part.owner)
+            if !keepsAlive { socket.staysIdle = true }
             if let callback {
                 call.stack.pushCopy(of: callback)
                 call.stack.setUserValue(1, of: 1)
@@ -106,6 +108,7 @@ enum DatagramBinding {
         if timeout == 0 { return call.refuse("timed out") }
         return call.wait(in: "datagram:receive", for: socket, timeout: timeout, takeBack: { $0.receiver = 0 }) {
             fiber, host in
+            socket.receiverStaysIdle = fiber.isBackground
             socket.receiver = fiber.context
             host.part(NetPart.self).enter(socket)
         }

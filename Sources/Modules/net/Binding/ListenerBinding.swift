@@ -43,11 +43,12 @@ enum ListenerBinding {
     }
 
     private enum Option: Int, Field {
-        case host, port, path, fd, tls, backlog, maxConnections, reusePort, mode, name, order, highWater, maxQueue
+        case host, port, path, fd, tls, backlog, maxConnections, reusePort, mode, keepsAlive, name, order
+        case highWater, maxQueue
         case onConnection, onData, onEnd, onError, onTrouble
         static let names: [StaticString] = [
-            "host", "port", "path", "fd", "tls", "backlog", "max_connections", "reuse_port", "mode", "name", "order",
-            "high_water", "max_queue", "on_connection", "on_data", "on_end", "on_error", "on_trouble",
+            "host", "port", "path", "fd", "tls", "backlog", "max_connections", "reuse_port", "mode", "keeps_alive",
+            "name", "order", "high_water", "max_queue", "on_connection", "on_data", "on_end", "on_error", "on_trouble",
         ]
     }
 
@@ -72,6 +73,7 @@ enum ListenerBinding {
             fields[.highWater, StreamBinding.Positive.self], fields[.maxQueue, StreamBinding.Positive.self])
         let name = try fields[.name, Name.self] ?? ""
         let order = try fields[.order, Integer.self] ?? 0
+        let keepsAlive = try fields[.keepsAlive, Boolean.self] ?? true
         let part = call.luaHost.part(NetPart.self)
         return call.attempt { () throws(StreamFailure) in
             let listener = try Listener(
@@ -81,6 +83,7 @@ enum ListenerBinding {
             call.stack.setUserValue(1, of: 1)
             listener.isManual = !hasFunctions
             listener.serves = hasFunctions
+            if !keepsAlive { listener.staysIdle = true }
             listener.fill(call.receiver, site: call.site)
             return call.answerArgument(1)
         }
@@ -114,6 +117,7 @@ enum ListenerBinding {
         }
         return call.wait(in: "listener:accept", for: listener, timeout: timeout, takeBack: endAccept) { fiber, host in
             listener.accepter = fiber.context
+            listener.accepterStaysIdle = fiber.isBackground
             host.part(NetPart.self).enter(listener)
             listener.serves = true
         }
@@ -121,6 +125,7 @@ enum ListenerBinding {
 
     private static func endAccept(_ listener: Listener) {
         listener.accepter = 0
+        listener.accepterStaysIdle = false
         listener.serves = false
         listener.part?.leave(listener)
     }

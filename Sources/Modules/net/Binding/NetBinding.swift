@@ -43,11 +43,11 @@ enum NetBinding {
     }
 
     private enum Option: Int, Field {
-        case host, port, path, timeout, tls, bind, nodelay, keepalive, name, order, highWater, maxQueue
+        case host, port, path, timeout, tls, bind, nodelay, keepalive, keepsAlive, name, order, highWater, maxQueue
         case onOpen, onData, onEnd, onError
         static let names: [StaticString] = [
-            "host", "port", "path", "timeout", "tls", "bind", "nodelay", "keepalive", "name", "order", "high_water",
-            "max_queue", "on_open", "on_data", "on_end", "on_error",
+            "host", "port", "path", "timeout", "tls", "bind", "nodelay", "keepalive", "keeps_alive", "name", "order",
+            "high_water", "max_queue", "on_open", "on_data", "on_end", "on_error",
         ]
     }
 
@@ -66,9 +66,12 @@ enum NetBinding {
         let order = try fields[.order, Integer.self] ?? 0
         let settings = try settings(
             fields[.highWater, StreamBinding.Positive.self], fields[.maxQueue, StreamBinding.Positive.self])
+        let keepsAlive = try fields[.keepsAlive, Boolean.self] ?? true
         let part = call.luaHost.part(NetPart.self)
-        return part.network.stream(
+        let stream = part.network.stream(
             to: place, options, name: name, order: order, owner: part.owner, settings: settings)
+        if !keepsAlive { stream.staysIdle = true }
+        return stream
     }
 
     /// The local address: "192.0.2.1", or with a port.
@@ -97,6 +100,7 @@ enum NetBinding {
         return call.wait(in: "net.connect", for: stream, takeBack: takeBack) { fiber, host in
             stream.fill(call.receiver, site: call.site)
             stream.opener = fiber.context
+            if fiber.isBackground { stream.openerStaysIdle = true }
             let loop = host.loop
             loop.add(stream, to: .common)
             if let mode = loop.currentMode, !loop.contains(stream, in: mode) { loop.add(stream, to: mode) }
@@ -165,17 +169,19 @@ enum NetBinding {
         return answer(call, a, b)
     }
 
-    /// net.open, net.input and the like, with the arguments (descriptor, owns, name, functions). A descriptor that the
-    /// stream does not own is duplicated.
+    /// net.open, net.input and the like, with the arguments (descriptor, owns, name, functions, keeps_alive). A
+    /// descriptor that the stream does not own is duplicated.
     private static func open(_ call: Call) throws(Misuse) -> Int32 {
         let number = try call.argument(2, Integer.self)
         let owns = try call.optional(3, Boolean.self) ?? false
         let name = try call.optional(4, Name.self) ?? ""
+        let keepsAlive = call.isMissing(6) || call.boolean(6)
         let part = call.luaHost.part(NetPart.self)
         return call.attempt { () throws(StreamFailure) in
             guard let fd = Int32(exactly: number) else { throw StreamFailure(errno: 9, "descriptor \(number)") }
             let stream = try Streams.Stream(
                 part.network, opening: fd, owns: owns, name: name, owner: part.owner)
+            stream.staysIdle = !keepsAlive
             stream.fill(call.receiver, site: call.site)
             if call.stack.type(5) == .table {
                 call.stack.pushCopy(of: 5)
@@ -207,7 +213,8 @@ enum NetBinding {
         case .begun(let fiber):
             let host = call.luaHost
             let part = host.part(NetPart.self)
-            let question = part.network.resolver.resolve(name, family: family) { result in
+            let question = part.network.resolver.resolve(name, family: family, keepsAlive: !fiber.isBackground) {
+                result in
                 guard !host.isClosed else { return }
                 Waiter.cancel(fiber)
                 Self.question(fiber)?.release()

@@ -7,6 +7,7 @@ internal import Streams
 protocol NetItem: RunLoop.EdgePort {
     var network: Network { get }
     var isOpen: Bool { get }
+    var staysIdle: Bool { get }
 }
 
 extension Streams.Stream: NetItem {}
@@ -52,7 +53,7 @@ extension Fiber {
 extension Call {
     /// Makes the task wait: `begin` starts the operation, and `takeBack` undoes it if the task is cancelled or its time
     /// is over.
-    func wait<Item: AnyObject>(
+    func wait<Item: NetItem>(
         in name: StaticString, for item: Item, timeout: Int64 = -1, takeBack: @escaping (Item) -> Void,
         timedOut: @escaping (Item, LuaHost) -> Void = { _, _ in }, begin: (Fiber, LuaHost) -> Void
     ) -> Int32 {
@@ -70,7 +71,7 @@ extension Call {
                 begin(fiber, host)
                 guard timeout >= 0 else { return }
                 Waiter.of(fiber, host).limit(
-                    timeout, host,
+                    timeout, host, keepsAlive: !item.staysIdle,
                     timedOut: { fiber, host in
                         if let item = fiber.waited(Item.self) {
                             takeBack(item)

@@ -81,6 +81,7 @@ extension NetPart {
     func accepted(_ stream: Streams.Stream, _ listener: Listener) {
         if let fiber = Fiber(context: listener.accepter) {
             listener.accepter = 0
+            listener.accepterStaysIdle = false
             listener.serves = false
             leave(listener)
             Waiter.cancel(fiber)

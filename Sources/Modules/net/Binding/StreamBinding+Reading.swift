@@ -164,8 +164,11 @@ extension StreamBinding {
             call.withHost { host in
                 fiber.waitsFor =
                     Int(bitPattern: Unmanaged.passUnretained(stream).toOpaque()) | (raises ? 1 : 0)
-                stream.wait(unit, limit: limit, waiter: fiber.context)
-                if timeout >= 0 { Waiter.of(fiber, host).limit(timeout, host, timedOut: readTimedOut) }
+                stream.wait(unit, limit: limit, waiter: fiber.context, keepsAlive: !fiber.isBackground)
+                if timeout >= 0 {
+                    Waiter.of(fiber, host).limit(
+                        timeout, host, keepsAlive: !stream.staysIdle, timedOut: readTimedOut)
+                }
                 if !host.loop.isServing(stream) { host.part(NetPart.self).enter(stream) }
             }
             if isTired { stream.signal() }

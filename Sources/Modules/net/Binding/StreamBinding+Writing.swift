@@ -102,8 +102,11 @@ extension StreamBinding {
         case .begun(let fiber):
             call.withHost { host in
                 fiber.waitsFor = Int(bitPattern: Unmanaged.passUnretained(stream).toOpaque())
-                stream.waitForOutput(below: limit, waiter: fiber.context)
-                if timeout > 0 { Waiter.of(fiber, host).limit(timeout, host, timedOut: writeTimedOut) }
+                stream.waitForOutput(below: limit, waiter: fiber.context, keepsAlive: !fiber.isBackground)
+                if timeout > 0 {
+                    Waiter.of(fiber, host).limit(
+                        timeout, host, keepsAlive: !stream.staysIdle, timedOut: writeTimedOut)
+                }
                 if !host.loop.isServing(stream) { host.part(NetPart.self).enter(stream) }
             }
             return call.yield()

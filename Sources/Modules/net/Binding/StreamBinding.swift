@@ -31,6 +31,15 @@ enum StreamBinding {
                     return 0
                 }
             },
+            .init("set_keeps_alive") {
+                stream($0).run { (stream, call) throws(Misuse) in
+                    stream.staysIdle = !(try call.argument(2, Boolean.self))
+                    for waiter in stream.waiters {
+                        if let fiber = Fiber(context: waiter) { Waiter.setKeepsAlive(!stream.staysIdle, fiber) }
+                    }
+                    return 0
+                }
+            },
             .init("set_nodelay") {
                 stream($0).run { (stream, call) throws(Misuse) in
                     let on = try call.argument(2, Boolean.self)

@@ -258,24 +258,30 @@ function datagram_methods.send(self, data, where)
   return send(self, data, where)
 end
 
-local OPEN = { owns = true, name = true, on_data = true, on_end = true, on_error = true }
+local OPEN = { owns = true, name = true, keeps_alive = true, on_data = true, on_end = true, on_error = true }
 function net.open(object, options)
   local fd = internals.find_descriptor(object, 0)
   if not fd then wrong("net.open", "argument #1", "a descriptor, an open file, or an object that has one", object) end
   internals.refuse_keys("net.open", fd)
   options = check_options("net.open", 2, options)
-  only("net.open", options, OPEN, "there are: name, on_data, on_end, on_error, owns")
+  only("net.open", options, OPEN, "there are: keeps_alive, name, on_data, on_end, on_error, owns")
   if options.owns ~= nil and type(options.owns) ~= "boolean" then
     wrong("net.open", "field 'owns'", "a boolean", options.owns)
   end
+  local keeps_alive = options.keeps_alive
+  if keeps_alive ~= nil and type(keeps_alive) ~= "boolean" then
+    wrong("net.open", "field 'keeps_alive'", "a boolean", keeps_alive)
+  end
   local functions = functions_of("net.open", options)
-  if not options.owns or type(object) == "number" then return native.open(fd, options.owns, options.name, functions) end
+  if not options.owns or type(object) == "number" then
+    return native.open(fd, options.owns, options.name, functions, keeps_alive)
+  end
   if io_type(object) ~= "file" then
     raise("net.open: field 'owns' is for numbers and files: a descriptor of another object is the object's")
   end
   -- The stream gets a duplicate, and the file is closed.
   object:flush()
-  local stream, message, code = native.open(fd, false, options.name, functions)
+  local stream, message, code = native.open(fd, false, options.name, functions, keeps_alive)
   if stream then object:close() end
   return stream, message, code
 end

@@ -271,6 +271,7 @@ final class Connector {
     @discardableResult
     private func after(_ delay: Duration, _ body: @escaping () -> Void) -> RunLoop.Timer {
         let timer = network.loop.callBack(at: network.loop.now + delay, in: stream.modeNames) { _, _ in body() }
+        timer.keepsAlive = false  // the stream does
         timers.removeAll { !$0.isValid }
         timers.append(timer)
         return timer

@@ -23,6 +23,10 @@ public final class Listener: RunLoop.EdgePort {
     public let connectionOwner: StreamOwner?
     public override var word: String { "listener" }
 
+    /// The loop serves it, and does not stay for it; the same holds for the connections that it accepts from then on.
+    public var staysIdle = false { didSet { isBackground = staysIdle } }
+    /// The loop does not stay for the task that waits for a connection.
+    public var accepterStaysIdle = false { didSet { isBackground = staysIdle || accepterStaysIdle } }
     /// For the owner: the waiters for a connection and for the end, whether the listener is being stopped, and the
     /// number of tasks that serve connections.
     public var accepter = 0
@@ -305,6 +309,7 @@ public final class Listener: RunLoop.EdgePort {
         stream.remote = SmallAddress(peer)
         stream.listener = self
         stream.wasAccepted = true
+        if staysIdle { stream.staysIdle = true }
         connections += 1
         stream.attach(fd, .socket)
         stream.noteBeginning(like: &connectionLabel)
@@ -338,6 +343,7 @@ public final class Listener: RunLoop.EdgePort {
             isPaused = false
             signal()
         }
+        pause?.keepsAlive = false  // the listener does
     }
 
     private func recovered() {

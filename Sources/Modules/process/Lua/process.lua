@@ -1,7 +1,7 @@
 -- runloop.process: runs other programs, in pipes or in terminals of their own, and delivers signals as events. The
 -- object of a program is in runloop.process.programs; the Linux part is in the native half.
 
-local native = ...
+local native, internals = ...
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
 local programs = require "runloop.process.programs"
@@ -66,7 +66,7 @@ local function run(what, options, words)
   end })
   local readers, problem, refused, refusal = {}, nil, nil, nil
   if given then
-    tasks[#tasks + 1] = rl.task(function()
+    tasks[#tasks + 1] = internals.child_task(function()
       local fine, why, name = self.input:write(given)
       if fine then fine, why, name = self.input:flush() end
       -- A program that does not read all of its input causes no error.
@@ -78,7 +78,7 @@ local function run(what, options, words)
   end
   for _, field in ipairs { "output", "errors" } do
     local stream = self[field]
-    readers[#readers + 1] = stream and rl.task(function()
+    readers[#readers + 1] = stream and internals.child_task(function()
       local fine, err = pcall(collect, stream, max, result, field)
       if fine or rl.is_cancelled(err) then return end
       -- Memory is exhausted. If nobody read its output, the program would wait forever, and so would the task that

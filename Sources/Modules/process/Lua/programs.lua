@@ -377,6 +377,9 @@ function programs.start(what, options, words, defaults)
     return give_up(message, code, true)
   end
   if terminal then self.output = self.input end
+  if (what == "process.run" or what == "process.shell") and internals.is_background() then
+    internals.set_background(self._port, true)
+  end
   -- Errors about the port name the program.
   internals.set_value(self._port, internals.value_number("fd_port", "object"), self)
   rl.current():add(self._port, modes)

@@ -20,6 +20,13 @@ enum VirtualTimeBinding {
         // await_threads(seconds): waits until no thread is alive, at most that many real seconds.
         .init("await_threads") { TestWorld.act($0) { awaitThreads($1.luaHost, $0, $1.number(1) ?? 0) } },
         .init("cancel_waiting") { Call.act($0, cancelWaiting) },
+        // cancel_background(): cancels the tasks with `keeps_alive = false`, newest first, as a program's end does.
+        .init("cancel_background") {
+            Call.act($0) {
+                let kept = kept($0.luaHost)
+                $0.luaHost.cancelBackgroundTasks(except: kept.contains)
+            }
+        },
         // last_pass(): runs the loop once, so that requests that were made already still happen.
         .init("last_pass") { Call.act($0) { $0.luaHost.loop.run(in: .default, for: .zero) } },
         .init("reset") { TestWorld.act($0, reset) },
@@ -52,6 +59,7 @@ enum VirtualTimeBinding {
         call.stack.move(1, to: fiber.stack)
         let task = TestTask(host)
         fiber.owner = task
+        host.mains.append(fiber)
         world.startWatch(host, seconds: seconds)
         host.resume(fiber, arguments: 0)
         var outcome: String?
@@ -153,7 +161,7 @@ enum VirtualTimeBinding {
         let kept = Self.kept(host)
         var program = ValueProgram()
         program.table { list in
-            for fiber in host.fibersThatWait() where !kept.contains(fiber) {
+            for fiber in host.fibersThatWait() where !kept.contains(fiber) && !fiber.isBackground {
                 let subject = host.subject(of: fiber)
                 let name = subject.map { $0.kind == Kinds.task.name ? $0.text : "the callback of \($0.text)" }
                 list.element { task in
@@ -329,6 +337,7 @@ final class TestTask: FiberOwner {
 
     override func ended(_ fiber: Fiber, results: Int32) {
         hasEnded = true
+        host.mains.removeAll { $0 == fiber }
         if results < 0 { host.uncaught(fiber) }
         host.loop.stopAll()
     }

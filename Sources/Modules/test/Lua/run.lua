@@ -86,6 +86,7 @@ local function attempt(test, seed)
   if #after > 0 or #current.after > 0 then failure = run_after(current, after, seconds, failure) end
   if failure and not failure.skip then skip = nil end
   local fds, pids = fixtures.descriptors(), fixtures.pids()
+  system.cancel_background()
   if not failure then
     system.last_pass()
     local errors = phase.take_failures(current, true)

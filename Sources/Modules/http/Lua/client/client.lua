@@ -36,6 +36,9 @@ local default
 
 local Client = objects.class("runloop.http.Client", { __name = "http client", __stays = true })
 
+local internals = native.internals
+local is_background, set_background = internals.is_background, internals.set_background
+
 -- Driving curl --------------------------------------------------------------------------------------------------------
 
 local WATCHED = { "r", "w", "rw", "" }
@@ -45,6 +48,15 @@ local function add(self, item)
   local loop = self.loop
   for _, mode in ipairs(self.modes) do loop:add(item, mode) end
   for mode in pairs(self.borrowed) do loop:add(item, mode) end
+end
+
+-- Counts an exchange for which the loop stays, since no task of the background has begun it.
+local function count_awaited(self, change)
+  local before = self.awaited
+  self.awaited = before + change
+  if (before == 0) == (self.awaited == 0) then return end
+  for _, port in pairs(self.ports) do set_background(port, self.awaited == 0) end
+  if self.timer then set_background(self.timer, self.awaited == 0) end
 end
 
 local function unwatch(self, fd)
@@ -75,6 +87,7 @@ local function watch(self, fd, events)
   }
   if port then
     self.ports[fd] = port
+    if self.awaited == 0 then set_background(port, true) end
     add(self, port)
   end
 end
@@ -91,6 +104,7 @@ local function set_timer(self, seconds)
       pump(self)
     end,
   }
+  if self.awaited == 0 then set_background(self.timer, true) end
   add(self, self.timer)
 end
 
@@ -172,6 +186,7 @@ function Exchange:finish()
   self.transfer:finish()
   if self.number then self.client.exchanges[self.number] = nil end
   self.client.count = self.client.count - 1
+  if not self.is_background then count_awaited(self.client, -1) end
   self.client.admission:leave(self)
   if self.record then recording.ends(self.record, self.status or 0, not self.status or self.status >= 500) end
   pump(self.client)
@@ -220,6 +235,8 @@ local function begin(self, request, name, is_open)
   self.admission = self.admission or admission.new(connections, in_all, start)
   exchange.record = recording.begins_at(settings.verb, exchange.url)
   self.count = self.count + 1
+  exchange.is_background = is_background()
+  if not exchange.is_background then count_awaited(self, 1) end
   self.admission:enter(exchange, exchange.url, exchange.unix)
   pump(self)
   return exchange
@@ -374,6 +391,7 @@ function M.client(settings)
   local modes = objects.modes(settings.modes, "http.client")
   local self = setmetatable({
     options = settings, modes = modes, loop = rl.current(), ports = {}, exchanges = {}, count = 0, borrowed = {},
+    awaited = 0,
     is_in = {}, name = settings.name or "http", made_at = objects.made_at(),
   }, Client)
   for _, mode in ipairs(modes) do

@@ -1,7 +1,7 @@
 -- runloop.http.upload: sends a request's body from a function or a stream, as fast as the server takes it.
 
-local rl = require "runloop"
 local describe = require("runloop.misuse").describe
+local child_task = require "runloop.http.native".internals.child_task
 
 -- Checks a piece of a body: `given` bytes were given before, and Content-Length announces `size`. Returns nil, or the
 -- problem.
@@ -23,7 +23,7 @@ return function(exchange, size, pump)
   local following, given = body, 0
   if type(body) ~= "function" then following = function() return body:read(65536) end end
   if size and size < 0 then size = nil end
-  exchange.feeder = rl.task(function()
+  exchange.feeder = child_task(function()
     while true do
       local is_good, bytes, problem = pcall(following)
       -- The exchange may have ended, or followed a redirect without this body.

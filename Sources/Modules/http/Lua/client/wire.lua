@@ -134,7 +134,7 @@ local function ask(self, settings, exchange)
   if settings.is_upload then body = -2 end
   local authority = settings.url:match "^%a+://([^/?]*)" or "test"
   stream:write(native.write_request(settings.verb, target, settings.fields, body, authority))
-  if settings.is_upload then rl.task(send_body, stream, settings.is_upload) end
+  if settings.is_upload then native.internals.child_task(send_body, stream, settings.is_upload) end
   return read_head(exchange)
 end
 

@@ -71,7 +71,7 @@ final class FileBacking: Backing {
         }
         let piece = Piece([UInt8](repeating: 0, count: 65536))
         let failure = network.files.run(
-            Self.pool,
+            Self.pool, keepsAlive: !stream.isBackground,
             {
                 piece.result = piece.bytes.withUnsafeMutableBytes { bytes in
                     bytes.baseAddress.map { Int(net_read(descriptor, $0, bytes.count)) } ?? 0

@@ -192,6 +192,7 @@ final class MemoryBacking: Backing {
             date = .max
             arrived()
         }
+        timer?.keepsAlive = !stream.isBackground
     }
 
     private func arrived() { if stream.note(.read) { stream.signal() } }

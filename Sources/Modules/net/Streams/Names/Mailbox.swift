@@ -10,6 +10,8 @@ final class Mailbox: RunLoop.EdgePort {
     var homeLoop: RunLoop { home }
     private let shared: Shared
     private var expected = 0
+    /// The number of results for which the loop stays.
+    private var awaited = 0
 
     /// The part that other threads use.
     final class Shared: Sendable {
@@ -40,8 +42,11 @@ final class Mailbox: RunLoop.EdgePort {
     }
 
     /// Runs `work` on a thread of the pool, and `then` with its result on the loop. Returns 0 or an error number.
+    ///
+    /// - Parameter keepsAlive: Whether the loop stays until the result has come.
     func run<Result: Sendable>(
-        _ pool: WorkPool, _ work: @escaping @Sendable () -> Result, then: @escaping (Result) -> Void
+        _ pool: WorkPool, keepsAlive: Bool = true, _ work: @escaping @Sendable () -> Result,
+        then: @escaping (Result) -> Void
     ) -> Int32 {
         guard shared.event >= 0 else { return EMFILE }
         let shared = shared
@@ -54,7 +59,7 @@ final class Mailbox: RunLoop.EdgePort {
                 let result = work()
                 WorkPool.awaitTurn?()
                 shared.post {
-                    mailbox.hasCome()
+                    mailbox.hasCome(keepsAlive)
                     then(result)
                 }
                 // The event descriptor now shows that there is work.
@@ -65,15 +70,19 @@ final class Mailbox: RunLoop.EdgePort {
             return error.errno
         }
         expected += 1
+        awaited += keepsAlive ? 1 : 0
         isAwaited = true
+        isBackground = awaited == 0
         if fd < 0 { watch(shared.event) }
         home.add(self, to: .common)
         if let mode = home.currentMode { home.add(self, to: mode) }
         return 0
     }
 
-    private func hasCome() {
+    private func hasCome(_ keptAlive: Bool) {
         expected -= 1
+        awaited -= keptAlive ? 1 : 0
+        isBackground = awaited == 0
         guard expected == 0 else { return }
         isAwaited = false
         home.remove(self, from: .common)

@@ -31,11 +31,12 @@ public final class Resolver {
     /// Calls `then` with the addresses as texts, without ports, in getaddrinfo's order; never within this call.
     @discardableResult
     public func resolve(
-        _ name: String, family: Family = .any, then: @escaping (Result<[String], StreamFailure>) -> Void
+        _ name: String, family: Family = .any, keepsAlive: Bool = true,
+        then: @escaping (Result<[String], StreamFailure>) -> Void
     ) -> Question {
         let question = Question()
         question.then = then
-        ask(question, name, family) { addresses in
+        ask(question, name, family, keepsAlive) { addresses in
             var texts: [String] = []
             for var address in addresses {
                 let text = SmallAddress.text(&address, withPort: false)
@@ -46,17 +47,19 @@ public final class Resolver {
         return question
     }
 
+    /// For a stream that connects: the stream itself keeps the loop alive.
     func addresses(
         _ name: String, failed: @escaping (StreamFailure) -> Void, then: @escaping ([net_address]) -> Void
     ) -> Question {
         let question = Question()
         question.then = { if case .failure(let failure) = $0 { failed(failure) } }
-        ask(question, name, .any, then)
+        ask(question, name, .any, false, then)
         return question
     }
 
     private func ask(
-        _ question: Question, _ name: String, _ family: Family, _ then: @escaping ([net_address]) -> Void
+        _ question: Question, _ name: String, _ family: Family, _ keepsAlive: Bool,
+        _ then: @escaping ([net_address]) -> Void
     ) {
         question.addresses = then
         // Numeric addresses and localhost need no lookup.
@@ -72,7 +75,7 @@ public final class Resolver {
                 question.cancel()
             }
         }
-        let failure = mailbox.run(Self.pool, { Self.ask(name, family) }) { answer in
+        let failure = mailbox.run(Self.pool, keepsAlive: keepsAlive, { Self.ask(name, family) }) { answer in
             switch answer {
             case .success(let found): question.addresses?(found.list)
             case .failure(let failure): question.then?(.failure(failure))

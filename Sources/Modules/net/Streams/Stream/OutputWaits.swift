@@ -14,11 +14,16 @@ final class OutputWaits {
     private var lines: [Line] = []
     private var places: [Int: (number: Int, limit: Int)] = [:]
     private var latest = 0
+    /// The waiters for which the loop does not stay.
+    private var idle: Set<Int> = []
 
+    /// Whether the loop stays for one of the waiters.
+    var keepsAlive: Bool { places.count > idle.count }
     var isEmpty: Bool { places.isEmpty }
 
-    func append(_ waiter: Int, below limit: Int) {
+    func append(_ waiter: Int, below limit: Int, keepsAlive: Bool) {
         latest += 1
+        if !keepsAlive { idle.insert(waiter) }
         places[waiter] = (latest, limit)
         let line = lines.firstIndex { $0.limit == limit } ?? lines.count
         if line == lines.count { lines.append(Line(limit: limit)) }
@@ -30,6 +35,7 @@ final class OutputWaits {
     @discardableResult
     func remove(_ waiter: Int) -> Bool {
         guard let place = places.removeValue(forKey: waiter) else { return false }
+        if !idle.isEmpty { idle.remove(waiter) }
         guard let line = lines.firstIndex(where: { $0.limit == place.limit }) else { return true }
         lines[line].count -= 1
         if lines[line].count == 0 {

@@ -266,13 +266,17 @@ extension Stream {
     // MARK: Waiting
 
     /// Waits after `attempt` has returned nil. The owner's `readEnded` reports the result.
-    public func wait(_ unit: Unit, limit: Int, waiter: Int) {
+    ///
+    /// - Parameter keepsAlive: Whether the loop stays for this wait.
+    public func wait(_ unit: Unit, limit: Int, waiter: Int, keepsAlive: Bool = true) {
         precondition(!isReading, "a stream has one reader at a time")
         input.freeIfEmpty()
         self.unit = unit
         self.limit = limit
         reader = waiter
         isReading = true
+        readerStaysIdle = !keepsAlive
+        if !keepsAlive { hasIdleWaits = true }
         updateActivity()
     }
 

@@ -148,10 +148,14 @@ extension Stream {
     // MARK: Waiting
 
     /// Waits until less than `limit` bytes are left to send. The owner's `writeEnded` reports it.
-    public func waitForOutput(below limit: Int, waiter: Int) {
+    ///
+    /// - Parameter keepsAlive: Whether the loop stays for this wait.
+    public func waitForOutput(below limit: Int, waiter: Int, keepsAlive: Bool = true) {
         let waits = waits ?? OutputWaits()
         self.waits = waits
-        waits.append(waiter, below: limit)
+        waits.append(waiter, below: limit, keepsAlive: keepsAlive)
+        outputStaysIdle = !keepsAlive
+        if !keepsAlive { hasIdleWaits = true }
         updateActivity()
         // Queued bytes go out at the end of the turn, which may already satisfy the wait.
         if unsent < limit || outputFailure != nil { signal() }

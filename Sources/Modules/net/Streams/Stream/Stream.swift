@@ -66,6 +66,15 @@ public final class Stream: RunLoop.EdgePort {
     /// For the owner: the waiter for the connection; and whether to close the stream when its input ends.
     public var opener = 0
     public var closesAtEnd = false
+    /// The loop serves it, and does not stay for it, unless it is closed and has bytes to send.
+    public var staysIdle = false { didSet { noteIdleness() } }
+    /// The same holds because of those that wait: see `isForIdleWaits`.
+    var hasIdleWaits = false
+    var readerStaysIdle = false
+    /// The latest to wait for the output was one for which the loop does not stay.
+    var outputStaysIdle = false
+    /// For the owner: the loop does not stay for the waiter for the connection.
+    public var openerStaysIdle = false { didSet { if openerStaysIdle { hasIdleWaits = true } } }
     /// For the owner: deliver input as soon as the stream is in a mode.
     public var wantsDelivery = false
     /// A listener has accepted this stream.
@@ -394,9 +403,31 @@ public final class Stream: RunLoop.EdgePort {
         case .flushing: active = unsent > 0 && outputFailure == nil
         case .idle, .draining, .closed: active = false
         }
+        if hasIdleWaits || isBackground { noteIdleness() }
         guard active != isActive else { return }
         isActive = active
         isAwaited = active
         teller._withUnsafeGuaranteedRef { $0.changed(self) }
+    }
+
+    /// The waiters for its connection, input and output; 0 for none.
+    public var waiters: [Int] { [opener, isReading ? reader : 0] + (waits?.all ?? []) }
+
+    private func noteIdleness() {
+        let idles = state != .flushing && (staysIdle || isForIdleWaits)
+        if idles != isBackground { isBackground = idles }
+    }
+
+    /// Whether it is active only because of waits for which the loop does not stay.
+    private var isForIdleWaits: Bool {
+        guard hasIdleWaits else { return false }
+        if state == .connecting || isGreeting { return openerStaysIdle }
+        if delivers, !endWasDelivered { return false }
+        if isReading, !readerStaysIdle { return false }
+        if let waits, !waits.isEmpty { return !waits.keepsAlive }
+        if unsent == 0 { outputStaysIdle = false }
+        if isReading || outputStaysIdle { return unsent == 0 || outputStaysIdle }
+        hasIdleWaits = false
+        return false
     }
 }

@@ -80,9 +80,11 @@ extension Stream {
         updateActivity()
         signal()
         guard let deadline else { return }
-        patience = network.loop.callBack(at: deadline, in: modeNames) { [weak self] _, _ in
+        let patience = network.loop.callBack(at: deadline, in: modeNames) { [weak self] _, _ in
             if let self, isGreeting { endGreeting(.timedOut) }
         }
+        patience.keepsAlive = false  // the stream does
+        self.patience = patience
     }
 
     func greet() {

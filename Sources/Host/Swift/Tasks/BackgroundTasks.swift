@@ -1,0 +1,33 @@
+public import Lua
+internal import RunLoops
+
+// Tasks with `keeps_alive = false`: the loop serves them, and does not stay for what they wait for.
+
+extension LuaHost {
+    /// Whether code waits for an answer that a task or stream with `keeps_alive = false` may bring: a chunk or test
+    /// that waits for anything, or a task in `future:await`.
+    var awaitsAnswer: Bool {
+        for fiber in mains where fiber.state == .waiting { return true }
+        return hasFiber(near: &awaiterPlace) {
+            $0.state == .waiting && !$0.isBackground && Self.isFuture($0.waitsIn)
+        }
+    }
+
+    private static func isFuture(_ name: StaticString) -> Bool {
+        let text: StaticString = "future:await"
+        guard name.utf8CodeUnitCount == text.utf8CodeUnitCount else { return false }
+        return (0..<text.utf8CodeUnitCount).allSatisfy { name.utf8Start[$0] == text.utf8Start[$0] }
+    }
+
+    /// Cancels the waiting tasks of the background, newest first. A task that waits again is left alone.
+    ///
+    /// - Returns: whether there were any.
+    @discardableResult
+    public func cancelBackgroundTasks(except isKept: (Fiber) -> Bool = { _ in false }) -> Bool {
+        let found = fibersThatWait().filter { $0.isBackground && !isKept($0) }.map { (fiber: $0, number: $0.number) }
+        for (fiber, number) in found.reversed() where fiber.state == .waiting && fiber.number == number {
+            if let task = fiber.owner as? LuaTask { _ = task.cancel(from: stack) } else { cancel(fiber) }
+        }
+        return !found.isEmpty
+    }
+}

@@ -192,6 +192,10 @@ t.describe("the length of an answer", function()
     ["X: a\rContent-Length: 5\r\nContent-Length: 3\r\n\r\nabc"] = "the answer has a CR without LF in its head",
     ["X: a\r\r\nContent-Length: 3\r\n\r\nabc"] = "the answer has a CR without LF in its head",
     ["X: a\0b\r\nContent-Length: 3\r\n\r\nabc"] = "the answer has a NUL in its head",
+    ["Content-Length : 3\r\n\r\nabc"] = "the answer has a field without a valid name",
+    ["X Y: 1\r\nContent-Length: 3\r\n\r\nabc"] = "the answer has a field without a valid name",
+    ["X: a\nContent-Length: 3\r\n\r\nabc"] = "the answer has a LF without CR in its head",
+    ["Content-Length: 3\r\n\nabc"] = "the answer has a LF without CR in its head",
     [" Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc"] = "the first field of the answer begins with a blank",
   }
   for bytes, text in pairs(BAD) do

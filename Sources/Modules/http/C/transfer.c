@@ -92,20 +92,24 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *data) {
   return length;
 }
 
-// Checks a line of a head for two things that libcurl lets pass and other clients read differently: a bare CR, after
-// which libcurl drops the rest, and a second length. Returns 0 if the transfer has failed.
-static int check_line(lua_transfer *transfer, const char *bytes, size_t length) {
-  if (length && bytes[length - 1] == '\n') length--;
-  if (length && bytes[length - 1] == '\r') length--;
+// Checks a line of a head for what libcurl lets pass and other clients read differently: a bare CR, after which libcurl
+// drops the rest, a bare LF, a blank before the colon, and a second length. Returns 0 if the transfer has failed.
+static int check_line(lua_transfer *transfer, const char *bytes, size_t length, int is_status) {
+  int has_end = length && bytes[length - 1] == '\n', has_cr = 0;
+  length -= (size_t)has_end;
+  if (length && bytes[length - 1] == '\r') length--, has_cr = 1;
   if (memchr(bytes, '\r', length))
     return fail(transfer, CURLE_WEIRD_SERVER_REPLY, "%s", "the answer has a CR without LF in its head");
-  if (!transfer->is_in_head || length == 0) return 1;
+  if (has_end && !has_cr)
+    return fail(transfer, CURLE_WEIRD_SERVER_REPLY, "%s", "the answer has a LF without CR in its head");
+  if (!transfer->is_in_head || is_status || length == 0) return 1;
   if (bytes[0] == ' ' || bytes[0] == '\t') {
     if (!transfer->length_may_go_on) return 1;
     return fail(transfer, CURLE_WEIRD_SERVER_REPLY, "%s", "the answer's length goes on in a second line");
   }
   const char *colon = memchr(bytes, ':', length);
-  if (!colon) return 1;
+  if (!colon || !http_is_token(bytes, (size_t)(colon - bytes)))
+    return fail(transfer, CURLE_WEIRD_SERVER_REPLY, "%s", "the answer has a field without a valid name");
   http_span name = {bytes, (size_t)(colon - bytes)}, value = {colon + 1, length - name.length - 1};
   transfer->length_may_go_on = http_is(name, "content-length") || http_is(name, "transfer-encoding");
   return !transfer->length_may_go_on || http_note_answer_field(&transfer->length, name, http_trim(value)) ||
@@ -116,12 +120,13 @@ static int check_line(lua_transfer *transfer, const char *bytes, size_t length) 
 static size_t on_head(char *bytes, size_t size, size_t count, void *data) {
   lua_transfer *transfer = data;
   size_t length = size * count;
-  if (length > 5 && memcmp(bytes, "HTTP/", 5) == 0) {
+  int is_status = length > 5 && memcmp(bytes, "HTTP/", 5) == 0;
+  if (is_status) {
     transfer->head.length = 0;
     transfer->is_in_head = !transfer->head_is_complete && !transfer->leads_on;
     transfer->length = (http_answer_length){0};
   }
-  if (!check_line(transfer, bytes, length)) return 0;
+  if (!check_line(transfer, bytes, length, is_status)) return 0;
   if (transfer->head.length + length > 256 * 1024) return 0;
   if (!lua_curl_append(&transfer->head, bytes, length)) return 0;
   if (length > 2 || (length == 2 && bytes[0] != '\r')) return length;

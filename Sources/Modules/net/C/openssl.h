@@ -26,7 +26,8 @@
   F(BIO_new_mem_buf) F(BIO_new) F(BIO_free) F(BIO_s_mem) F(BIO_ctrl) F(BIO_read) F(BIO_meth_new) F(BIO_meth_set_read) \
   F(BIO_meth_set_write) F(BIO_meth_set_ctrl) F(BIO_set_data) F(BIO_get_data) F(BIO_set_init) F(BIO_set_flags) \
   F(BIO_clear_flags) F(ERR_get_error) F(ERR_peek_error) F(ERR_clear_error) F(ERR_reason_error_string) \
-  F(SSL_CTX_set_options) F(SSL_set_verify) F(SSL_CTX_set_default_passwd_cb)
+  F(SSL_CTX_set_options) F(SSL_set_verify) F(SSL_CTX_set_default_passwd_cb) \
+  F(SSL_CTX_set_default_read_buffer_len)
 // clang-format on
 
 struct openssl {

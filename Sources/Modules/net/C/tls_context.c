@@ -209,8 +209,9 @@ static int configure(struct net_tls_context *made, const struct net_tls_settings
                        settings->min_minor == 3 ? TLS1_3_VERSION : TLS1_2_VERSION, NULL);
   openssl.SSL_CTX_set_options(context,
                               SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE);
-  // Reads a record's header and body with one call.
+  // Reads several records with one call. The buffer exists only while there is something in it.
   openssl.SSL_CTX_ctrl(context, SSL_CTRL_SET_READ_AHEAD, 1, NULL);
+  openssl.SSL_CTX_set_default_read_buffer_len(context, 65536);
   openssl.SSL_CTX_set_default_passwd_cb(context, no_password);
   if (settings->is_server) openssl.SSL_CTX_set_session_id_context(context, (const unsigned char *)"rlhost", 6);
   if (settings->certificate) {

@@ -16,6 +16,10 @@ public final class Network {
 
     /// Streams with something to send when the turn ends.
     private var dirty: [Stream] = []
+    /// A large block that a stream's output has left, since most often more output follows: when malloc gives so much
+    /// back to the system and takes it again, each page of it costs a fault.
+    private var spare = ByteQueue()
+    private var spareDate = Int64.min
     /// Items that nothing refers to any more.
     private var abandoned: [RunLoop.EdgePort] = []
     /// Streams that are closed and wait for the peer to close as well, or for their time limit.
@@ -41,9 +45,15 @@ public final class Network {
             before?()
             self?.endTurn()
         }
+        let rest = loop.restHandler
+        loop.restHandler = { [weak self] loop in
+            let pause = rest?(loop) ?? .max
+            return pause == 0 ? 0 : min(pause, self?.freeSpare() ?? .max)
+        }
     }
 
     deinit {
+        spare.free()
         scratch.deallocate()
         if reserve >= 0 { net_close(reserve) }
     }
@@ -73,6 +83,24 @@ public final class Network {
         endTurn()
         guard waits else { return }
         for reference in standard { reference.stream?.settle() }
+    }
+
+    /// Frees the memory of an empty queue, or keeps it for the next one.
+    func release(_ queue: inout ByteQueue) {
+        queue.freeIfEmpty(leaving: &spare)
+        if !spare.isFreed { spareDate = .max }
+    }
+
+    func prepare(_ queue: inout ByteQueue, _ more: Int) { queue.prepare(more, from: &spare) }
+
+    /// Frees the spare block when it was not needed for a second. Returns the nanoseconds until then.
+    private func freeSpare() -> Int64 {
+        guard !spare.isFreed else { return .max }
+        let now = loop.now.nanoseconds
+        if spareDate == .max { spareDate = now + 1_000_000_000 }
+        if now < spareDate { return spareDate - now }
+        spare.free()
+        return .max
     }
 
     /// Streams that write to the standard output or the standard error.

@@ -8,6 +8,8 @@ struct ByteQueue {
     private var capacity = 0
 
     var isEmpty: Bool { count == 0 }
+    /// It has no memory.
+    var isFreed: Bool { base == nil }
 
     var bytes: UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(start: base.map { UnsafeRawPointer($0 + head) }, count: count)
@@ -24,8 +26,19 @@ struct ByteQueue {
                 return base + count
             }
         }
-        var size = max(512, capacity)
-        while size < count + more { size += size }
+        // At least twice the size, for a constant cost per byte, but large blocks are no larger than they have to be.
+        let wanted = count + more
+        var size = max(512, base == nil ? 0 : 2 * capacity)
+        if size < wanted {
+            if wanted > 16384 { size = (wanted + 4095) & ~4095 } else { while size < wanted { size += size } }
+        }
+        // A large block often grows in place.
+        if let base, head == 0 {
+            guard let larger = realloc(base, size) else { return nil }
+            self.base = larger
+            capacity = size
+            return larger + count
+        }
         guard let larger = malloc(size) else { return nil }
         if let base {
             memcpy(larger, base + head, count)
@@ -63,4 +76,19 @@ struct ByteQueue {
 
     /// Frees the memory of an empty queue.
     mutating func freeIfEmpty() { if count == 0, base != nil { free() } }
+
+    /// Blocks that are worth keeping for the next queue.
+    private static let spareSizes = 65536...1 << 20
+
+    /// Frees the memory of an empty queue, or leaves it for another one.
+    mutating func freeIfEmpty(leaving spare: inout ByteQueue) {
+        guard count == 0, base != nil else { return }
+        if Self.spareSizes ~= capacity, capacity > spare.capacity { swap(&self, &spare) }
+        free()
+    }
+
+    /// Takes a block over if the queue has none, and will need a large one.
+    mutating func prepare(_ more: Int, from spare: inout ByteQueue) {
+        if base == nil, more >= 16384, spare.base != nil { swap(&self, &spare) }
+    }
 }

@@ -20,13 +20,14 @@ extension Stream {
     public func enqueue(_ bytes: UnsafeRawBufferPointer) -> StreamFailure? {
         if let refusal = refusalToWrite { return refusal }
         var rest = bytes
-        if bytes.count >= 16384, output.isEmpty, writable, state == .open, tls == nil {
-            // The kernel takes bytes directly, without a copy.
-            let n = give(bytes)
+        if bytes.count >= 16384, output.isEmpty, writable, state == .open, !isGreeting {
+            // The kernel, or TLS, takes bytes directly, without a copy.
+            let n = tls?.send(bytes, of: self) ?? give(bytes)
             if n > 0 { rest = UnsafeRawBufferPointer(rebasing: bytes[n...]) }
             if let outputFailure { return outputFailure }
             if rest.isEmpty { return nil }
         }
+        network.prepare(&output, rest.count)
         guard output.append(rest) else {
             let failure = StreamFailure(errno: ENOMEM, subject)
             // The kernel has taken a part: a later write would continue this one in the middle.
@@ -84,7 +85,7 @@ extension Stream {
             }
         }
         if output.isEmpty {
-            output.freeIfEmpty()
+            network.release(&output)
             endOutputIfDue()
         }
         updateActivity()

@@ -176,22 +176,37 @@ final class TLSSession {
     func send(_ stream: Stream) -> StreamFailure? {
         push(stream)
         wantsInput = false
-        // Reserves a whole batch: growing to it by doubling would copy all of it.
-        if stream.output.count > 16384 { _ = sealed.reserve(min(stream.output.count, Self.batch) + 1024) }
         defer { push(stream) }
-        while !stream.output.isEmpty, sealed.count < 262_144, failure == nil {
-            let bytes = stream.output.bytes
-            let n = with(stream) { net_tls_write(tls, bytes.baseAddress, min(bytes.count, 1 << 17)) }
-            guard n > 0 else {
-                if n == Int64(NET_TLS_WAIT.rawValue) {
-                    wantsInput = true
-                    break
-                }
-                return failed(stream)
-            }
-            stream.output.removeFirst(Int(n))
-            if sealed.count >= Self.batch { give(stream) }
+        let hadFailed = hasFailed
+        while !stream.output.isEmpty, let n = seal(stream.output.bytes, stream) { stream.output.removeFirst(n) }
+        return hadFailed ? nil : failure
+    }
+
+    /// Encrypts and sends bytes from where they are, without a copy. Returns the number of bytes it took: fewer if the
+    /// socket is full, or the session has failed.
+    func send(_ bytes: UnsafeRawBufferPointer, of stream: Stream) -> Int {
+        push(stream)
+        wantsInput = false
+        defer { push(stream) }
+        let hadFailed = hasFailed
+        var taken = 0
+        while taken < bytes.count, let n = seal(UnsafeRawBufferPointer(rebasing: bytes[taken...]), stream) {
+            taken += n
         }
+        if !hadFailed, let failure { stream.failOutput(failure) }
+        return taken
+    }
+
+    /// Encrypts a record. Returns the number of bytes in it; nil if the socket is full, the peer has to answer first,
+    /// or the session has failed.
+    private func seal(_ bytes: UnsafeRawBufferPointer, _ stream: Stream) -> Int? {
+        if sealed.count >= Self.batch { give(stream) }
+        guard sealed.count < Self.batch, failure == nil else { return nil }
+        // Reserves a whole batch: growing to it by doubling would copy all of it.
+        if bytes.count > 16384, sealed.isEmpty { _ = sealed.reserve(min(bytes.count, Self.batch) + 1024) }
+        let n = with(stream) { net_tls_write(tls, bytes.baseAddress, bytes.count) }
+        if n > 0 { return Int(n) }
+        if n == Int64(NET_TLS_WAIT.rawValue) { wantsInput = true } else { failure = failed(stream) }
         return nil
     }
 

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
@@ -144,6 +145,11 @@ int net_set_reset(int fd) {
   if (linux_has_forked()) return 0;
   struct linger linger = {.l_onoff = 1, .l_linger = 0};
   return ANSWER(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger));
+}
+
+int net_unacknowledged(int fd) {
+  int count = 0;
+  return ioctl(fd, SIOCOUTQ, &count) == 0 ? count : -1;
 }
 
 int net_credentials(int fd, int32_t *process, uint32_t *user, uint32_t *group) {

@@ -42,7 +42,10 @@ struct ListenerTests {
     func draining() throws {
         let world = World(waitsForDescriptors: true)
         let listener = try Listener(world.network, at: .host("127.0.0.1", port: 0))
-        listener.onConnection = { $0.close() }
+        listener.onConnection = {
+            $0.write(Array("x".utf8))
+            $0.close()
+        }
         world.loop.add(listener)
         var clients: [Stream] = []
         for _ in 0..<20 {

@@ -104,6 +104,8 @@ int net_set_broadcast(int fd, int on);
 int net_takes_mapped(int fd);
 /// Makes closing send a reset.
 int net_set_reset(int fd);
+/// The number of bytes, and ends of output, that the peer has not acknowledged; negative if unknown.
+int net_unacknowledged(int fd);
 int net_join(int fd, const net_address *group, const char *interface, int joins);
 int net_credentials(int fd, int32_t *process, uint32_t *user, uint32_t *group);
 

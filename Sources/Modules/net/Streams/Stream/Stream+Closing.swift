@@ -1,5 +1,6 @@
 internal import CStreams
 internal import Glibc
+internal import Linux
 internal import RunLoops
 
 extension Stream {
@@ -12,10 +13,11 @@ extension Stream {
         guard isOpen else { return }
         if state != .open { return abort() }
         endOperations(StreamFailure("ECANCELED", "the stream was closed (\(subject))"))
+        outputEnded = true
+        if hasNothingToLose { return endClosing() }
         input.free()
         state = .flushing
         drainPlace = -1
-        outputEnded = true
         drainsUntil = network.loop.now + .nanoseconds(settings.linger)
         uncount()
         send()
@@ -27,6 +29,13 @@ extension Stream {
         if state == .flushing { network.drain(self) }
         updateActivity()
         signal()
+    }
+
+    /// Nothing was sent that a reset could destroy, and nothing is unread that would cause a reset. The end of the
+    /// output reaches the peer if nobody else has the descriptor.
+    private var hasNothingToLose: Bool {
+        transport == .socket && bytesWritten == 0 && unsent == 0 && tls == nil && !isShared && !isBorrowed
+            && Descriptor.readable(fdToClose) == 0
     }
 
     /// Closes the stream at once. Unsent bytes are lost, and a reset informs the peer. A read that waits ends with
@@ -117,6 +126,8 @@ extension Stream {
             drained = 0
         }
         guard state == .draining else { return }
+        // Both ends have what was sent, and the connection is over: the kernel resets nothing, whatever is unread.
+        if hungUp, isTCP, net_unacknowledged(fdToClose) == 0 { return endClosing() }
         while readable {
             let n = receive(network.scratch, Network.scratchSize)
             if n > 0 { drained += n }

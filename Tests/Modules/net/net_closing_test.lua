@@ -1,0 +1,71 @@
+-- Closing does not destroy what was sent, and costs no more than it has to.
+
+local rl, net, fs = require "runloop", require "runloop.net", require "runloop.fs"
+local t = require "runloop.test"
+
+local REAL <const> = { real_time = true }
+local LONG <const> = ("0123456789abcdef"):rep(1 << 16)  -- a megabyte
+
+-- Returns the client's end of a connection to a server that calls `serve(stream)`.
+local function connected(serve, options)
+  local server = assert(net.serve({ host = "127.0.0.1", port = 0 }, options or {}, serve))
+  t.finally(function() server:close() end)
+  local client = assert(net.connect(tostring(server:address())))
+  t.finally(function() client:close() end)
+  return client
+end
+
+t.describe("a server that closes", function()
+  t.it("lets a slow reader read all, whatever the server has left unread", REAL, function()
+    local client = connected(function(stream)
+      stream:read(1)
+      stream:write(LONG)
+      stream:close()
+    end)
+    client:write(("x"):rep(100000))
+    local got = {}
+    repeat
+      rl.sleep(0.002)
+      local piece, problem = client:read(100000)
+      t.equal(problem, nil)
+      got[#got + 1] = piece
+    until not piece
+    t.truthy(table.concat(got) == LONG)
+  end)
+
+  t.it("lets a peer that goes on sending read all", REAL, function()
+    local client = connected(function(stream) stream:write "hello\n" end)
+    for _ = 1, 20 do
+      client:write(("x"):rep(1000))
+      rl.sleep(0.002)
+    end
+    t.equal(client:read_all(), "hello\n")
+  end)
+
+  t.it("ends the connection of a peer that has ended its own output", REAL, function()
+    for _, text in ipairs { "", "unread" } do
+      local client = connected(function(stream)
+        stream:write(LONG)
+        rl.sleep(0.01)
+      end)
+      if text ~= "" then client:write(text) end
+      client:finish()
+      rl.sleep(0.05)
+      t.truthy(client:read_all { max = 1 << 21 } == LONG)
+    end
+  end)
+
+  t.it("ends at once where nothing was sent and nothing is unread", REAL, function()
+    local function descriptors() return #assert(fs.list "/proc/self/fd") end
+    local closed
+    descriptors()  -- its thread has some of its own
+    local client = connected(function(stream)
+      local before = descriptors()
+      stream:close()
+      closed = descriptors() - before
+    end)
+    t.equal(client:read_all(), "")
+    t.eventually(function() return closed end)
+    t.equal(closed, -1)
+  end)
+end)

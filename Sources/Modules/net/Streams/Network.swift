@@ -16,8 +16,8 @@ public final class Network {
 
     /// Streams with something to send when the turn ends.
     private var dirty: [Stream] = []
-    /// A large block that a stream's output has left, since most often more output follows: when malloc gives so much
-    /// back to the system and takes it again, each page of it costs a fault.
+    /// A large block that a stream's output has left, since most often more output follows: malloc gives such a block
+    /// back to the system, and each page of the next one costs a fault.
     private var spare = ByteQueue()
     private var spareDate = Int64.min
     /// Items that nothing refers to any more.

@@ -26,7 +26,7 @@ struct ByteQueue {
                 return base + count
             }
         }
-        // At least twice the size, for a constant cost per byte, but large blocks are no larger than they have to be.
+        // At least twice the size, for a constant cost per byte. Large blocks are not rounded to a power of two.
         let wanted = count + more
         var size = max(512, base == nil ? 0 : 2 * capacity)
         if size < wanted {

@@ -54,7 +54,8 @@ let package = Package(
             name: "HTTP", path: "Sources/Modules/http/Protocol",
             cSettings: c + [.headerSearchPath("llhttp")]),
         .target(
-            name: "CLuaHTTP", dependencies: ["CLua", "HTTP", "CLinux"], path: "Sources/Modules/http/C", cSettings: c),
+            name: "CLuaHTTP", dependencies: ["CLua", "HTTP", "CStreams", "CLinux"], path: "Sources/Modules/http/C",
+            cSettings: c),
         // Run loops as Lua sees them, and the program.
         .target(
             name: "LuaRunLoops", dependencies: ["RunLoops", "Lua", "Linux", "CJSON", "CLuaHTTP"],
@@ -62,7 +63,7 @@ let package = Package(
             swiftSettings: swift),
         // The modules beside runloop: runloop.net.
         .target(
-            name: "LuaStreams", dependencies: ["LuaRunLoops", "Lua", "Streams", "RunLoops", "Linux"],
+            name: "LuaStreams", dependencies: ["LuaRunLoops", "Lua", "Streams", "RunLoops", "Linux", "CStreams"],
             path: "Sources/Modules/net/Binding",
             swiftSettings: swift),
         // The test runner's part in a test's process: virtual time, and what it has to know of the system.

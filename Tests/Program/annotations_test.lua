@@ -1,6 +1,7 @@
 -- The annotations of the modules that reach the machine, and the modules, agree both ways.
 
 local t = require "runloop.test"
+local require_part = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../Support/part.lua")
 
 local MODULES = { "process", "fs", "arguments", "log", "terminal", "schedule" }
 
@@ -39,9 +40,9 @@ local function all_classes()
     annotated_methods(os.getenv "DOCUMENTS" .. "/runloop-" .. name .. ".lua", classes)
     require("runloop." .. name)
   end
-  for _, part in ipairs { "client", "server", "routes", "client.wire", "handshake", "multipart" } do require("runloop.http." .. part) end
+  for _, part in ipairs { "client", "server", "routes", "client.wire", "handshake", "multipart" } do require_part("runloop.http." .. part) end
   local known = {}
-  for _, class in pairs(require "runloop.objects".classes) do
+  for _, class in pairs(require_part "runloop.objects".classes) do
     known[class.name] = known[class.name] or {}
     table.insert(known[class.name], class.methods)
   end

@@ -2,7 +2,10 @@
 
 local t = require "runloop.test"
 -- Scripts have no use for the module: it is here for the command alone.
-local top = dofile((os.getenv "DOCUMENTS" or "docs/lua") .. "/../../Sources/Program/Lua/top.lua")
+local part = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../Support/part.lua")
+local globals = setmetatable({ require = part }, { __index = _G })
+local path = (os.getenv "DOCUMENTS" or "docs/lua") .. "/../../Sources/Program/Lua/top.lua"
+local top = assert(loadfile(path, "t", globals))()
 local terminal = require "runloop.terminal"
 
 local function loops(count)

@@ -42,12 +42,14 @@ static void build_names(lua_State *L) {
   int names = lua_gettop(L);
   lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   int loaded = lua_gettop(L);
+  cl_push_loaded_parts(L);
   state->named_modules = 0;
-  // Names the modules themselves first, so that each is known by its own name.
-  for (int round = 0; round < 2; round++) {
+  // Names the modules themselves first, so that each is known by its own name. Public modules come before parts.
+  for (int turn = 0; turn < 4; turn++) {
+    int round = turn / 2;
     lua_pushnil(L);
-    while (lua_next(L, loaded)) {
-      if (round == 0) state->named_modules++;
+    while (lua_next(L, loaded + turn % 2)) {
+      if (turn == 0) state->named_modules++;
       size_t length = 0;
       const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tolstring(L, -2, &length) : NULL;
       char path[256];
@@ -80,7 +82,7 @@ static void build_names(lua_State *L) {
       lua_pop(L, 1);
     }
   }
-  lua_pop(L, 1);
+  lua_pop(L, 2);
   if (state->names) luaL_unref(L, LUA_REGISTRYINDEX, state->names);
   lua_pushvalue(L, names);
   state->names = luaL_ref(L, LUA_REGISTRYINDEX);

@@ -1,72 +1,9 @@
 // The parts of the library that are written in Lua, and the functions of the host that they use.
 #include "private.h"
 
-#include <LuaModules.h>
 #include <string.h>
 
-// Pushes the module's function. Tries its bytecode first; a Lua that refuses it (another version, other sizes) compiles
-// the text.
-static int load_part(lua_State *L, const char *name) {
-  size_t length;
-  const char *code = lua_modules_code(name, &length);
-  if (code) {
-    if (cl_load_text(L, code, length, CL_SOURCE) == LUA_OK) return LUA_OK;
-    lua_pop(L, 1);
-  }
-  const char *text = lua_modules_find(name);
-  return cl_load_text(L, text, strlen(text), CL_SOURCE);
-}
-
-int cl_load_prelude(lua_State *L) { return load_part(L, "runloop.prelude"); }
-int cl_load_notifications(lua_State *L) { return load_part(L, "runloop.notifications"); }
-
 const char *cl_version(void) { return RLHOST_VERSION; }
-
-int cl_has_module(const char *name) { return lua_modules_find(name) != NULL; }
-
-// The registry keeps a table under this address that holds Lua's own functions and libraries by name. Modules that are
-// loaded later use it as their globals, so that a script which changes its globals does not change them.
-static const char surroundings = 0;
-
-static void keep_surroundings(lua_State *L) {
-  static const char *const names[] = {
-      "_G",           "assert", "collectgarbage", "coroutine", "debug",    "error",  "getmetatable", "io",
-      "ipairs",       "load",   "loadfile",       "math",      "next",     "os",     "package",      "pairs",
-      "pcall",        "print",  "rawequal",       "rawget",    "rawlen",   "rawset", "require",      "select",
-      "setmetatable", "string", "table",          "tonumber",  "tostring", "type",   "utf8",         "xpcall"};
-  lua_createtable(L, 0, sizeof names / sizeof *names);
-  lua_pushglobaltable(L);
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    lua_pushstring(L, names[i]);
-    lua_pushvalue(L, -1);
-    lua_rawget(L, -3);
-    lua_rawset(L, -4);
-  }
-  lua_createtable(L, 0, 2);
-  lua_pushvalue(L, -2);
-  lua_setfield(L, -2, "__index");
-  lua_rotate(L, -2, 1);
-  lua_setfield(L, -2, "__newindex");
-  lua_setmetatable(L, -2);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, &surroundings);
-}
-
-int cl_load_module(lua_State *L, const char *name) {
-  if (lua_modules_find(name)) {
-    int status = load_part(L, name);
-    if (status != LUA_OK) return status;
-    if (lua_rawgetp(L, LUA_REGISTRYINDEX, &surroundings) == LUA_TTABLE) lua_setupvalue(L, -2, 1);
-    else lua_pop(L, 1);
-    return LUA_OK;
-  }
-  (void)cl_push_text(L, "there is no such module", 23);
-  return LUA_ERRERR;
-}
-
-int cl_push_module_text(lua_State *L, const char *name) {
-  const char *text = lua_modules_find(name);
-  return text ? cl_push_text(L, text, strlen(text)) : cl_push_text(L, "", 0);
-}
 
 // Functions for the Lua-written part ---------------------------------------------------------------------------------
 
@@ -189,10 +126,11 @@ static int p_push_internals(lua_State *L) {
                                        {NULL, NULL}};
   // All modules of a state share one table, so that a module can add functions that others need.
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, functions) == LUA_TTABLE) return 1;
-  keep_surroundings(L);
   luaL_newlib(L, functions);
   lua_pushliteral(L, RLHOST_VERSION);
   lua_setfield(L, -2, "version");
+  cl_push_loaded_parts(L);
+  lua_setfield(L, -2, "loaded");
   lua_pushvalue(L, -1);
   lua_rawsetp(L, LUA_REGISTRYINDEX, functions);
   return 1;

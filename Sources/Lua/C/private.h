@@ -124,6 +124,16 @@ void cl_drop_signals(cl_state *state);
 /// Pushes the position of the script's innermost line as errors begin with it, or an empty text.
 void cl_push_position(lua_State *L);
 
+// parts.c
+/// Pushes the `require` of the Lua-written parts, which finds private parts too.
+void cl_push_require(lua_State *L);
+/// Pushes the table of the private parts that are loaded, by name.
+void cl_push_loaded_parts(lua_State *L);
+
+// trampolines.c
+/// Pushes the function of an entry.
+void cl_push_function(lua_State *L, const cl_entry *entry);
+
 // missing.c
 /// For the Lua-written part. (function): from now on a call of a method that does not exist raises the message that the
 /// function makes of the kind's name, the method's name, and the kind's methods; this holds for objects of all kinds,

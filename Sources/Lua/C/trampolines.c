@@ -224,10 +224,17 @@ static void warn_of_unused(lua_State *L, const cl_box *box, const char *name) {
   fprintf(stderr, ":%d was collected and had never been in a loop\n", line);
 }
 
+// Whether Lua calls a finalizer, and not a script that found it with debug functions: the object may be in use then.
+// During a finalizer the collector stands still: since Lua 5.4.4 lua_gc then answers -1, before that as if stopped.
+static int is_collecting(lua_State *L) {
+  enum { STANDS_STILL = LUA_VERSION_RELEASE_NUM >= 50404 ? -1 : 0 };
+  return lua_gc(L, LUA_GCISRUNNING) <= STANDS_STILL;
+}
+
 // The __gc of all kinds. It must not run code that calls Lua.
 static int collect(lua_State *L) {
   cl_box *box = cl_any_box_at(L, 1);
-  if (!box) return 0;
+  if (!box || !is_collecting(L)) return 0;
   char name[MOST_OF_NAME + 1] = "";
   int is_unused = cl_state_of(L)->warns && box->kind->is_unused && box->kind->is_unused(box, name, MOST_OF_NAME);
   if (is_unused) warn_of_unused(L, box, name);
@@ -293,35 +300,4 @@ int cl_new_library(lua_State *L, const cl_entry *entries, int count) {
   return cl_call_protected(L, p_new_library, 2, 1);
 }
 
-// (package.preload, name) -> the function that makes the module, or nothing, so that `require` goes on looking.
-static int find_module(lua_State *L) {
-  static const char prefix[] = "runloop.";
-  if (lua_type(L, 2) != LUA_TSTRING || strncmp(lua_tostring(L, 2), prefix, sizeof prefix - 1) != 0) return 0;
-  if (cl_state_of(L)->closing || !((cl_function)lua_touserdata(L, lua_upvalueindex(1)))(L)) return 0;
-  lua_pushvalue(L, lua_upvalueindex(2));
-  lua_pushcclosure(L, call_function, 1);
-  return 1;
-}
-
-// Registers modules lazily: Lua asks package.preload first, and honours its __index.
-static int p_open_modules(lua_State *L) {
-  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
-  lua_pushvalue(L, 1);
-  lua_pushcclosure(L, call_function, 1);
-  lua_setfield(L, -2, "runloop");
-  lua_createtable(L, 0, 1);
-  lua_pushvalue(L, 2);
-  lua_pushvalue(L, 3);
-  lua_pushcclosure(L, find_module, 2);
-  lua_setfield(L, -2, "__index");
-  lua_setmetatable(L, -2);
-  return 0;
-}
-
-int cl_open_modules(lua_State *L, const cl_entry *open, cl_function knows, const cl_entry *open_other) {
-  if (!lua_checkstack(L, 24)) return cl_no_room(L, 0);
-  lua_pushlightuserdata(L, (void *)open);
-  lua_pushlightuserdata(L, (void *)knows);
-  lua_pushlightuserdata(L, (void *)open_other);
-  return cl_call_protected(L, p_open_modules, 3, 0);
-}
+void cl_push_function(lua_State *L, const cl_entry *entry) { push_entry(L, entry); }

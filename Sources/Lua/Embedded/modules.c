@@ -34,6 +34,8 @@ static const struct {
 #embed "../../Modules/fs/Lua/tree.lua"
 , '\0'}}, {"runloop.fs.watch", (const char[]){
 #embed "../../Modules/fs/Lua/watch.lua"
+, '\0'}}, {"runloop.hints", (const char[]){
+#embed "../../Host/Lua/hints.lua"
 , '\0'}}, {"runloop.http", (const char[]){
 #embed "../../Modules/http/Lua/http.lua"
 , '\0'}}, {"runloop.http.admission", (const char[]){
@@ -88,6 +90,8 @@ static const struct {
 #embed "../../Host/Lua/keywords.lua"
 , '\0'}}, {"runloop.log", (const char[]){
 #embed "../../Modules/log/Lua/log.lua"
+, '\0'}}, {"runloop.meanings", (const char[]){
+#embed "../../Host/Lua/meanings.lua"
 , '\0'}}, {"runloop.missing", (const char[]){
 #embed "../../Host/Lua/missing.lua"
 , '\0'}}, {"runloop.misuse", (const char[]){

@@ -32,6 +32,15 @@ extension Interpreter {
         }
     }
 
+    /// Pushes code of the host's own as a function onto the main stack. It can require private parts of modules, and a
+    /// script's changes of its globals do not affect it.
+    public final func pushOwnCode(_ text: String) -> Bool {
+        var text = text
+        return text.withUTF8 { bytes in
+            bytes.withMemoryRebound(to: CChar.self) { cl_load_own(main, $0.baseAddress, $0.count) == LUA_OK }
+        }
+    }
+
     public final func pushGlobal(_ name: String) -> Bool {
         name.withAnyCString { cl_get_global(main, $0) } == LUA_OK
     }

@@ -130,12 +130,15 @@ open class Interpreter {
     /// Starts the collector in generational mode. On failure the error is on the stack.
     public final func startCollector() -> Bool { cl_start_collector(main) == LUA_OK }
 
-    /// Makes `require` find `runloop`, which the library's first function makes, and the modules below it. `knows` is
-    /// called with package.preload and the name, and says whether there is such a module; the second function makes it
-    /// when it is first required. On failure the error is on the stack.
+    /// Makes `require` find `runloop`, which the library's first function makes, and the public modules below it.
+    /// `knows` is called with package.preload and the name, and says whether there is such a public module; the second
+    /// function makes it when it is first required. The third function makes a private part of a module, which only
+    /// parts can require, or returns false if no part has the name. On failure the error is on the stack.
     public final func openModules(_ openers: Library, knows: LuaFunction) -> Bool {
-        guard let entries = openers.entries.baseAddress else { return false }
-        return cl_open_modules(main, entries, knows, entries + 1) == LUA_OK
+        guard let entries = openers.entries.baseAddress, openers.entries.count > CL_OPEN_PART else {
+            return false
+        }
+        return cl_open_modules(main, entries, knows) == LUA_OK
     }
 
     public final func collectGarbage() { lua_gc_collect(main) }

@@ -129,7 +129,7 @@ enum Program {
         var message =
             host.openLibraries(ignoringEnvironment: ignoringEnvironment)
             ?? ProgramSeed.adopt(host)
-            ?? host.load(.text("return require('\(module)').run(...)", name: "=[rlhost]"))
+            ?? host.load(.own("return require('\(module)').run(...)"))
         if message == nil, host.start(arguments: words) == nil { message = "not enough memory" }
         if let message {
             report(title + message)

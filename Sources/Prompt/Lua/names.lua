@@ -38,7 +38,7 @@ end
 
 -- Objects that are Lua tables: the name of the class and its methods, by metatable.
 local function written_classes()
-  local objects = package.loaded["runloop.objects"]
+  local objects = internals.loaded["runloop.objects"]
   return type(objects) == "table" and objects.classes or {}
 end
 

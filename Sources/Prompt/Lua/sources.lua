@@ -1,7 +1,8 @@
 -- Shows the source of functions, and loads modules again while the program runs. The chunk is called with the texts of
--- entries by chunk name, a function that removes control characters, and one that returns the text of one of our parts.
+-- entries by chunk name, a function that removes control characters, one that returns the text of one of our parts, and
+-- the loaded parts by name.
 
-local entries, harmless, text_of_part = ...
+local entries, harmless, text_of_part, loaded_parts = ...
 local type, next, pcall = type, next, pcall
 local rawget, rawset = rawget, rawset
 local tostring, setmetatable = tostring, setmetatable
@@ -31,9 +32,11 @@ local function built_in(info, name)
     local text = look("runloop." .. PARTS[i])
     if text then return text, "runloop" end
   end
-  for module in next, package.loaded do
-    local text = type(module) == "string" and sub(module, 1, 8) == "runloop." and look(module)
-    if text then return text, module end
+  for _, loaded in next, { package.loaded, loaded_parts } do
+    for module in next, loaded do
+      local text = type(module) == "string" and sub(module, 1, 8) == "runloop." and look(module)
+      if text then return text, module end
+    end
   end
   return nil, format("it is built in%s", name and ": " .. name .. "? says what it does" or "")
 end
@@ -57,7 +60,7 @@ end
 
 --- Returns the source of a function, after its place; or nil and the reason. `name` is set for one of our functions.
 function sources.text(fn, name)
-  local objects = package.loaded["runloop.objects"]
+  local objects = loaded_parts["runloop.objects"]
   fn = type(objects) == "table" and objects.originals[fn] or fn
   local info = getinfo(fn, "S")
   local _, inner = getupvalue(fn, 1)

@@ -135,9 +135,21 @@ import Testing
                 == "module 'runloop.clap.loud' not found:")
     }
 
-    @Test("modules beneath it get its functions") func modulesBeneathItGetItsFunctions() throws {
+    @Test("the host's own code alone can require private parts") func privateParts() throws {
         // The inspector needs no functions.
-        #expect(try Self.run("return type(require 'runloop.inspect'.inspect)") == "function")
+        let code = "return type(require 'runloop.inspect'.inspect)"
+        #expect(
+            try Self.run("return select(2, pcall(require, 'runloop.inspect')):match '[^\\n]*'")
+                == "module 'runloop.inspect' not found:")
+        let loop = RunLoop(poller: EpollPoller())
+        defer { loop.close() }
+        let host = try #require(LuaHost(loop: loop, batteries: Self.batteries))
+        defer { host.close() }
+        try #require(host.openLibraries(ignoringEnvironment: true) == nil)
+        try #require(host.load(.own(code)) == nil)
+        var result: String?
+        _ = host.start { task in task.onResults = { stack, _ in result = stack.string(-1) } }
+        #expect(result == "function")
     }
 
     @Test("a script may put its own module beside it") func aScriptMayPutItsOwnModuleBesideIt() throws {

@@ -3,6 +3,7 @@
 -- Usage: module-misuse.lua SEED ROUNDS DIRECTORY-OF-ANNOTATIONS
 
 local rl, net, http, json = require "runloop", require "runloop.net", require "runloop.http", require "runloop.json"
+local part = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../../Support/part.lua")
 local seed, rounds, annotations = tonumber(arg[1]), tonumber(arg[2]), arg[3]
 math.randomseed(seed)
 rl.on_error(function(message)
@@ -119,7 +120,7 @@ local function answering(request)
   end
   return "one\ntwo\n\ndata: x\n\n"
 end
-local function own() return require("runloop.http.client.wire").client(answering) end
+local function own() return part("runloop.http.client.wire").client(answering) end
 
 OBJECTS.request = { request_of, function() return request_of(UPGRADE) end }
 OBJECTS.response = { function() return request_of():respond() end, function() return request_of():respond { headers = { ["content-length"] = 5 } } end }

@@ -4,7 +4,8 @@ local t = require "runloop.test"
 local rl = require "runloop"
 local net = require "runloop.net"
 local http = require "runloop.http"
-local native = require "runloop.http.native"
+local part = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../../Support/part.lua")
+local native = part "runloop.http.native"
 
 local function gzip(text) return native.deflate(true, true, 15)(text, true) end
 local function deflate(text) return native.deflate(true, false, 15)(text, true) end

@@ -4,7 +4,8 @@ local t = require "runloop.test"
 local rl = require "runloop"
 local net = require "runloop.net"
 local http = require "runloop.http"
-local events = require "runloop.http.events"
+local part = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../../Support/part.lua")
+local events = part "runloop.http.events"
 local support = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../../Support/support.lua")
 local raw, status_of = support.raw, support.status_of
 
@@ -47,7 +48,7 @@ t.describe("a WebSocket", function()
   end)
 
   t.it("arrives after interim answers, unless there are too many", REAL, function()
-    local native = require "runloop.http.native"
+    local native = part "runloop.http.native"
     local function ask(early)
       local listener <close> = net.serve("127.0.0.1:0", function(stream)
         local key = stream:read_until "\r\n\r\n":match "[kK]ey: ([^\r]+)"

@@ -7,8 +7,9 @@ local t = require "runloop.test"
 local rl = require "runloop"
 local net = require "runloop.net"
 local http = require "runloop.http"
-local native = require "runloop.http.native"
-local handshake = require "runloop.http.handshake"
+local part = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../../Support/part.lua")
+local native = part "runloop.http.native"
+local handshake = part "runloop.http.handshake"
 
 local MAX = 16 << 20
 local THOROUGH = os.getenv "RLHOST_SOAK" ~= nil

@@ -4,8 +4,9 @@ local t = require "runloop.test"
 local rl = require "runloop"
 local net = require "runloop.net"
 local http = require "runloop.http"
-local native = require "runloop.http.native"
-local handshake = require "runloop.http.handshake"
+local part = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../../Support/part.lua")
+local native = part "runloop.http.native"
+local handshake = part "runloop.http.handshake"
 
 local HANDSHAKE = "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
   .. "Sec-WebSocket-Version: 13\r\n"

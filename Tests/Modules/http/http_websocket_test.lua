@@ -102,7 +102,8 @@ t.describe("the handshake", function()
 
   -- Returns the protocol that a client with these options accepts from a server that answers with these fields.
   local function chosen(fields, settings)
-    local native = require "runloop.http.native"
+    local part = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../../Support/part.lua")
+    local native = part "runloop.http.native"
     local listener = net.serve("127.0.0.1:0", function(stream)
       local key = stream:read_until "\r\n\r\n":match "[kK]ey: ([^\r]+)"
       stream:write("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n",

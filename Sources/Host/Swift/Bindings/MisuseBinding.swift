@@ -3,7 +3,7 @@ internal import Lua
 /// Gives `runloop.misuse`, the checks of the modules written in Lua, the texts of the checks in Swift, so that both say
 /// the same.
 enum MisuseBinding {
-    static let battery = Battery("runloop.misuse", functions: functions)
+    static let battery = Battery(part: "runloop.misuse", functions: functions)
 
     private static let functions = Library([
         // (value): Returns the value as an error message shows it.
@@ -20,4 +20,19 @@ enum MisuseBinding {
     private static func known(_ call: Call) -> [String] {
         call.count < 2 ? [] : (2...call.count).compactMap { call.string($0) }
     }
+}
+
+/// Gives `runloop.hints` the names of the modules that scripts can require.
+enum HintsBinding {
+    static let battery = Battery(part: "runloop.hints", functions: functions)
+
+    private static let functions = Library([
+        // (): Returns the names in a list.
+        .init("modules") { call in
+            let names = Set(Call(call).luaHost.batteries().filter(\.isPublic).map(\.module))
+            var program = ValueProgram()
+            program.table { table in for name in names.sorted() { table.element { $0.append(name) } } }
+            return Call(call).answer(program)
+        }
+    ])
 }

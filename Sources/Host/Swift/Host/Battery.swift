@@ -29,13 +29,16 @@ public import Lua
 ///     local clap = { clapper = native.clapper }
 ///     return clap
 ///
-/// Without a Lua half, the table of the functions is the module. Modules below it (`runloop.clap.loud`) are Lua halves
-/// of their own, and get the same two arguments. A module works in every thread's state, and under the test runner.
+/// Without a Lua half, the table of the functions is the module. Parts below it (`runloop.clap.loud`) are Lua halves of
+/// their own, and get the same two arguments; only the host's own Lua code can require them. A module works in every
+/// thread's state, and under the test runner.
 ///
 /// The data that a module keeps for a state is a `HostPart`. Objects that `loop:add` accepts are `Schedulable`.
 public struct Battery: Sendable {
     /// The name for `require`: "runloop." and a word.
     let module: String
+    /// Whether scripts can require the module.
+    let isPublic: Bool
     let kinds: @Sendable () -> [Kind]
     let functions: @Sendable () -> Library
     let prepare: @Sendable (LuaHost) throws(Misuse) -> Void
@@ -50,9 +53,19 @@ public struct Battery: Sendable {
         prepare: @escaping @Sendable (LuaHost) throws(Misuse) -> Void = { _ throws(Misuse) in }
     ) {
         self.module = module
+        isPublic = true
         self.kinds = kinds
         self.functions = functions
         self.prepare = prepare
+    }
+
+    /// Makes a private part, which belongs to no public module: only the host's own Lua code can require it.
+    public init(part: String, functions: @escaping @Sendable @autoclosure () -> Library = Library([])) {
+        module = part
+        isPublic = false
+        kinds = { [] }
+        self.functions = functions
+        prepare = { _ throws(Misuse) in }
     }
 
     static let runloop = "runloop"
@@ -67,10 +80,13 @@ public struct Battery: Sendable {
         self.init(module, functions: Library([])) { _ throws(Misuse) in throw Misuse(refusal) }
     }
 
-    /// Whether this battery makes the module.
-    func has(_ name: String) -> Bool {
-        module != Self.runloop
-            && (name == module || name.utf8.starts(with: (module + ".").utf8) && Stack.hasModule(name))
+    /// Whether this battery makes the public module.
+    func makes(_ name: String) -> Bool { isPublic && module != Self.runloop && name == module }
+
+    /// Whether this battery makes the private part.
+    func makes(part name: String) -> Bool {
+        if name == module { return !isPublic }
+        return module != Self.runloop && name.utf8.starts(with: (module + ".").utf8) && Stack.hasModule(name)
     }
 }
 
@@ -83,28 +99,39 @@ extension LuaHost {
     /// Makes `require` find `runloop` and the batteries' modules.
     func openModules() -> Bool {
         // `runloop` is made when it is first required, so that a script without it does not pay for it.
-        openModules(Self.openers) { LuaHost.battery(Call($0), 2) == nil ? 0 : 1 }
+        openModules(Self.openers) { LuaHost.publicModule(Call($0), 2) == nil ? 0 : 1 }
     }
 
     private static let openers = Library([
-        .init("open") { Call.run($0, openRunloop) }, .init("open_other") { Call.run($0, openBattery) },
+        .init("open") { Call.run($0, openRunloop) },
+        .init("open_other") { state in
+            Call.run(state) { call throws(Misuse) in try open(publicModule(call, 1), call) }
+        },
+        .init("open_part") { state in
+            Call.run(state) { call throws(Misuse) in try open(privatePart(call), call) }
+        },
     ])
 
-    private static func battery(_ call: Call, _ name: Int32) -> Battery? {
+    private static func publicModule(_ call: Call, _ name: Int32) -> Battery? {
         guard let name = call.string(name) else { return nil }
-        return call.luaHost.batteries().first { $0.has(name) } ?? shared.first { $0.has(name) }
+        return call.luaHost.batteries().first { $0.makes(name) }
     }
 
-    /// Modules that others written in Lua share. Each state has them.
-    private static let shared =
-        [MisuseBinding.battery]
-        + ["runloop.keywords", "runloop.inspect", "runloop.objects", "runloop.text", "runloop.waiting_modes"].map {
-            Battery($0, functions: Library([]))
-        }
+    private static func privatePart(_ call: Call) -> Battery? {
+        guard let name = call.string(1) else { return nil }
+        return shared.first { $0.makes(part: name) } ?? call.luaHost.batteries().first { $0.makes(part: name) }
+    }
 
-    /// Makes a module for `require`, which passes the module's name.
-    private static func openBattery(_ call: Call) throws(Misuse) -> Int32 {
-        guard let battery = battery(call, 1), let name = call.string(1) else { return call.nothing() }
+    /// Parts that others written in Lua share. Each state has them.
+    private static let shared =
+        [MisuseBinding.battery, HintsBinding.battery]
+        + ["runloop.keywords", "runloop.inspect", "runloop.meanings", "runloop.objects", "runloop.text",
+            "runloop.waiting_modes",
+        ].map { Battery(part: $0) }
+
+    /// Makes a module or a part for `require`, which passes its name. Answers false for nil.
+    private static func open(_ battery: Battery?, _ call: Call) throws(Misuse) -> Int32 {
+        guard let battery, let name = call.string(1) else { return call.answer(false) }
         let host = call.luaHost
         let opened = host.part(OpenedBatteries.self)
         let stack = call.stack
@@ -115,8 +142,8 @@ extension LuaHost {
             } catch {
                 return call.raise(error.message)
             }
-            // Every battery uses the kinds and texts of `runloop`.
-            if let message = host.requireRunloop() { return call.raise(message) }
+            // Every module uses the kinds and texts of `runloop`.
+            if battery.isPublic, let message = host.requireRunloop() { return call.raise(message) }
             for kind in battery.kinds() where !call.define(kind) { return call.raiseValue() }
             guard call.push(battery.functions()) else { return call.raiseValue() }
             let slot = stack.anchor(-1)

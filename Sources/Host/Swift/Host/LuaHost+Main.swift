@@ -8,6 +8,8 @@ extension LuaHost {
         case file(String)
         case standardInput
         case text(String, name: String)
+        /// Code of the host's own, which can require private parts of modules.
+        case own(String)
         /// The function `require`.
         case requiring
     }
@@ -20,6 +22,7 @@ extension LuaHost {
             case .standardInput: pushCode(ofFile: nil)
             case .requiring: pushGlobal("require")
             case .text(let text, let name): pushCode(text, name: name)
+            case .own(let text): pushOwnCode(text)
             }
         return isThere ? nil : popMessage()
     }

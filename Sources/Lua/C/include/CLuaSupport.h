@@ -144,6 +144,9 @@ struct cl_state {
   cl_function wrong_self;    ///< reports that argument 1 is not an object of the method's kind
   struct cl_parcel *packed;  ///< the values that were passed to a function that packs its arguments
   void *home;                ///< the object of this state's own loop
+  const struct cl_entry *openers;  ///< see cl_open_modules
+  lua_CFunction open_part;         ///< (name): returns a private part of a module, or false
+  int suggests_modules;            ///< the searcher that suggests names of modules is in place
   // Memory.
   size_t bytes, blocks;
   lua_CFunction collect_function;  ///< Lua's own collectgarbage
@@ -256,10 +259,13 @@ int cl_push_text(lua_State *L, const char *text, size_t length);
 int cl_decode(lua_State *L);                        ///< pushes the one value that the scratch buffer describes
 int cl_set_global(lua_State *L, const char *name);  ///< pops a value
 int cl_get_global(lua_State *L, const char *name);
-/// Makes `require` find the host's own modules: `runloop`, which `open` makes, and the modules below it. `knows` is
-/// called with package.preload and the name, and returns 0 for an unknown one; `open_other` makes a known one when it
-/// is first required.
-int cl_open_modules(lua_State *L, const cl_entry *open, cl_function knows, const cl_entry *open_other);
+/// The functions that make the host's own modules, in a library: `runloop`; (name) another public module; (name) a
+/// private part, or false if no part has the name.
+enum { CL_OPEN_RUNLOOP, CL_OPEN_OTHER, CL_OPEN_PART };
+/// Makes `require` find the host's public modules when they are first required, and the `require` of the Lua-written
+/// parts the private parts as well. `knows` is called with package.preload and a name, and returns 0 unless scripts can
+/// require a module of that name. The openers live as long as the state.
+int cl_open_modules(lua_State *L, const cl_entry *openers, cl_function knows);
 int cl_replace(lua_State *L, const char *library);  ///< pops a library and puts its functions into a global table
 /// Pushes the table of functions on which the Lua-written part of the API is built.
 int cl_push_internals(lua_State *L);
@@ -324,6 +330,8 @@ int cl_load_prelude(lua_State *L);
 /// Pushes the function that adds `rl.notifications` to the library, its last argument, or an error value.
 int cl_load_notifications(lua_State *L);
 
+/// Loads code of the host's own, which sees Lua's functions and the `require` of the Lua-written parts as globals.
+int cl_load_own(lua_State *L, const char *text, size_t length);
 /// Whether the product has a module of its own with this name.
 int cl_has_module(const char *name);
 /// Pushes a module of the product's own as a function, or an error. Error positions and creation sites skip its frames.

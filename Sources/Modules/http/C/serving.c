@@ -1,5 +1,6 @@
 // The fast path of a server: reads a request, calls its handler in a task, and writes the result. Lua does the rest of
 // each step, for requests that need more: see server/connection.lua.
+#include <draft.h>
 #include <limits.h>
 #include <math.h>
 #include <string.h>
@@ -36,13 +37,13 @@ enum {
   NOW,
   EXACT,
   BEFORE,
-  WRITE_AT,
+  WRITE_DRAFT,
   NOT_ALLOWED
 };
-static const char *const part_names[] = {"read",     "write",       "start",     "site",     "run",      "request",
-                                         "labels",   "label",       "completed", "set_date", "conclude", "done",
-                                         "handler",  "explain",     "encode",    "now",      "exact",    "before",
-                                         "write_at", "not_allowed", NULL};
+static const char *const part_names[] = {"read",        "write",       "start",     "site",     "run",      "request",
+                                         "labels",      "label",       "completed", "set_date", "conclude", "done",
+                                         "handler",     "explain",     "encode",    "now",      "exact",    "before",
+                                         "write_draft", "not_allowed", NULL};
 
 static serving *serving_of(lua_State *L) { return lua_touserdata(L, lua_upvalueindex(1)); }
 static int push_part(lua_State *L, int number) { return lua_rawgeti(L, lua_upvalueindex(2), number); }
@@ -329,22 +330,18 @@ static int handled(lua_State *L, int status, lua_KContext context) {
   if (code <= 0) return conclude(L, code == 0);
   int goes_on = flags & HTTP_KEEPS_ALIVE && !serving_of(L)->is_stopping;
   size_t length = lua_rawlen(L, -1);
-  // The stream copies the bytes before the task can wait.
-  char small[1024];
-  size_t size =
-      lua_http_text_answer(L, code, type, goes_on ? (int)flags : (int)flags & ~HTTP_KEEPS_ALIVE, small, sizeof small);
+  // The stream copies the draft before the task can wait. No address of it is in a value of Lua's.
+  stream_draft draft = streams_draft();
+  size_t size = lua_http_text_answer(L, code, type, goes_on ? (int)flags : (int)flags & ~HTTP_KEEPS_ALIVE, draft.bytes,
+                                     STREAM_DRAFT_SIZE);
+  *draft.length = size;
   lua_pushliteral(L, "sent");
   lua_rawseti(L, REQUEST_TABLE, OWN_RESPONSE);
-  push_part(L, size ? WRITE_AT : WRITE);
+  push_part(L, size ? WRITE_DRAFT : WRITE);
   lua_getfield(L, CONNECTION, "stream");
-  if (size) {
-    lua_pushinteger(L, (lua_Integer)(intptr_t)small);
-    lua_pushinteger(L, (lua_Integer)size);
-  } else {
-    lua_rotate(L, -3, 2);
-  }
+  if (!size) lua_rotate(L, -3, 2);
   lua_KContext known = code | (waited ? WAITED : 0) | (goes_on ? GOES_ON : 0) | (lua_KContext)length << LENGTH_SHIFT;
-  lua_callk(L, size ? 3 : 2, 0, known, written);
+  lua_callk(L, size ? 1 : 2, 0, known, written);
   return written(L, LUA_OK, known);
 }
 

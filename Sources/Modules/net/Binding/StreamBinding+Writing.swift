@@ -1,3 +1,4 @@
+internal import CStreams
 internal import Lua
 internal import LuaRunLoops
 internal import RunLoops
@@ -6,14 +7,15 @@ internal import Streams
 extension StreamBinding {
     static let writing: [Library.Entry] = [
         .init("write") { stream($0).run { (stream, call) throws(Misuse) in try write(stream, call) } },
-        // (address, length): writes memory of a module's C half.
-        .init("write_at", saidAs: "stream:write") {
+        // (): writes the thread's draft, which the C half of a module has prepared.
+        .init("write_draft", saidAs: "stream:write") {
             stream($0).run { (stream, call) throws(Misuse) in
-                guard let address = call.integer(2), let count = call.integer(3), count > 0,
-                    let start = UnsafeRawPointer(bitPattern: address)
-                else { throw Misuse("an address and a length are expected") }
+                let draft = streams_draft()
+                let bytes = UnsafeRawBufferPointer(start: draft.bytes, count: draft.length.pointee)
+                draft.length.pointee = 0
+                if bytes.isEmpty { throw Misuse("there is no draft") }
                 if stream.isIdle { throw Misuse("it has not begun to connect: add it to a loop first") }
-                return written(stream.enqueue(.init(start: start, count: count)), stream, call)
+                return written(stream.enqueue(bytes), stream, call)
             }
         },
         .init("queue") { stream($0).run { (stream, call) throws(Misuse) in try queue(stream, call) } },

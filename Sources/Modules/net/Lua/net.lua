@@ -100,10 +100,10 @@ local function hide(methods, names)
   for _, name in next, names do hidden[name], methods[name] = methods[name], nil end
 end
 hide(methods, { "next_line", "next_chunk", "was_accepted", "begin_tls", "handshake", "requested_name", "continue_tls",
-  "refuse_tls", "give_up_tls", "leave_tls", "end_choice", "deliver", "await_input", "deliver_all", "write_at",
+  "refuse_tls", "give_up_tls", "leave_tls", "end_choice", "deliver", "await_input", "deliver_all", "write_draft",
   "available", "share" })
 internals.deliver, internals.available = hidden.deliver_all, hidden.available
-internals.write_at, internals.share = hidden.write_at, hidden.share
+internals.write_draft, internals.share = hidden.write_draft, hidden.share
 
 local made
 

@@ -34,12 +34,12 @@ public enum SharedTime {
 
 extension Battery {
     /// Replaces `os.time` and its relatives in such a program.
-    public static let testClock = Battery("runloop.test.clock", functions: Library([]))
+    public static let testClock = Battery(part: "runloop.test.clock")
 }
 
 extension LuaHost {
     fileprivate func tellSimulatedTime() -> String? {
-        load(.text("require 'runloop.test.clock'", name: "=[rlhost]")) ?? callLoaded([])
+        load(.own("require 'runloop.test.clock'")) ?? callLoaded([])
     }
 
     /// Makes the threads that this state begins share a clock.

@@ -80,7 +80,7 @@ public final class TestWorld {
             }
             host.seeded = SeededNumbers(seed: seed, number: number)
             let text = "math.randomseed(\(Int64(bitPattern: seed)), \(number)) require 'runloop.test.clock'"
-            return host.load(.text(text, name: "=[rlhost]")) ?? host.callLoaded([])
+            return host.load(.own(text)) ?? host.callLoaded([])
         }
     }
 

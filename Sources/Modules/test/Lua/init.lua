@@ -1,7 +1,7 @@
 -- The test library: the result of `require "runloop.test"` in a test file. Its errors have the position of the test,
 -- because the search for a position skips the frames of the library.
 
-local system = ...
+local system, internals = ...
 local explain = require "runloop.test.explain"
 
 local error, type, setmetatable = error, type, setmetatable
@@ -134,5 +134,5 @@ function t.http(server, network) return require("runloop.http.client.wire").clie
 
 require "runloop.test.clock"
 
-package.loaded["runloop.test.core"] = core
+internals.loaded["runloop.test.core"] = core
 return t

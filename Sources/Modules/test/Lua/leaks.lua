@@ -56,7 +56,9 @@ local modules = 0
 
 local function has_loaded_more()
   local count = 0
-  for _ in pairs(package.loaded) do count = count + 1 end
+  for _, loaded in pairs { package.loaded, internals.loaded } do
+    for _ in pairs(loaded) do count = count + 1 end
+  end
   local has = count > modules
   modules = count
   return has

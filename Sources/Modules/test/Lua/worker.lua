@@ -1,14 +1,15 @@
 -- The part of the test runner that runs the tests of one file, in its own process and Lua state. It sends events to the
 -- runner.
 
-local system = ...
+local system, internals = ...
 
 local error, type, pairs = error, type, pairs
 local tostring, load, loadfile = tostring, load, loadfile
-local select, require, assert = select, require, assert
+local select, assert = select, assert
 local format, concat, floor = string.format, table.concat, math.floor
 local randomseed, getinfo = math.randomseed, debug.getinfo
-local global, package_loaded, searchpath = _G, package.loaded, package.searchpath
+local global, package, searchpath = _G, package, package.searchpath
+local loaded_parts = internals.loaded
 
 local explain = require "runloop.test.explain"
 local leaks = require "runloop.test.leaks"
@@ -130,7 +131,7 @@ local function prepare(path, ...)
     elseif kind:sub(1, 1) == "=" then
       assert(load(text, kind))()
     elseif kind == "require" then
-      global_name = require(text)
+      global_name = global.require(text)
     elseif kind == "global" then
       global[text] = global_name
     end
@@ -179,7 +180,7 @@ end
 
 -- Sends the counts since the last call, so that a crash loses only the latest ones.
 local function tell_lines(path, is_end)
-  local spawn = package_loaded["runloop.test.spawn"]
+  local spawn = loaded_parts["runloop.test.spawn"]
   if spawn then spawn.each_count(function(found) emit({ k = "lines", files = found }, true) end, is_end) end
   local found = system.take_lines()
   found[path] = nil
@@ -204,7 +205,7 @@ end
 
 local function dependencies()
   local list = {}
-  for name in pairs(package_loaded) do
+  for name in pairs(package.loaded) do
     local file = searchpath(name, package.path)
     if file then list[#list + 1] = file end
   end
@@ -213,7 +214,7 @@ end
 
 -- Reports the snapshots that no test of the file uses. `unfinished` lists the names of the tests that did not pass.
 local function look_for_snapshots(unfinished)
-  local snapshots = package_loaded["runloop.test.snapshot"]
+  local snapshots = loaded_parts["runloop.test.snapshot"]
   if not snapshots then
     if system.kind((core.path:gsub("%.lua$", "")) .. ".snap") ~= "file" then return end
     snapshots = require "runloop.test.snapshot"
@@ -290,7 +291,7 @@ function worker.run(path, first, settings, ...)
   options = load("return " .. settings, "=settings", "t", {})()
   emit { k = "begin" }
   require "runloop.test"
-  core = package_loaded["runloop.test.core"]
+  core = loaded_parts["runloop.test.core"]
   explain.use(core)
   explain.note_file(path)
   events.begin(options.secret)

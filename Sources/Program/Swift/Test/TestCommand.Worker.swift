@@ -37,7 +37,7 @@ extension TestCommand {
             if let message = host.openLibraries(ignoringEnvironment: options.ignoresEnvironment) { return message }
             // The Lua code that runs before the file: LUA_INIT, -l and -e.
             let worker = "return require('runloop.test.worker').run(...)"
-            return host.load(.text(worker, name: "=[rlhost]")) ?? host.callLoaded(fields + preparations)
+            return host.load(.own(worker)) ?? host.callLoaded(fields + preparations)
         }
 
         /// Pairs: "file" and its name, the name of a chunk and its text, "require" and a module, "global" and a name.

@@ -8,7 +8,7 @@ import RunLoops
 /// docs/seeing.md.
 enum TopCommand {
     private static let batteries: @Sendable () -> [Battery] = {
-        [Battery("runloop.top", functions: Library([]))] + Program.batteries()
+        [Battery(part: "runloop.top")] + Program.batteries()
     }
 
     struct Options {

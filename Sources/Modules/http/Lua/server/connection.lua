@@ -372,7 +372,7 @@ function M.server(self)
   return function(stream)
     note("read", stream.read)
     note("write", stream.write)
-    note("write_at", native.internals.write_at)
+    note("write_draft", native.internals.write_draft)
     local connection = setmetatable({
       server = self, stream = stream, buffer = "", position = 1, deadline = math.huge, began = now(), request = false,
       is_over = false, has_begun = false, task = false, record = false,

@@ -1,6 +1,7 @@
 // CStreams: sockets and names for Swift. A call that fails returns a negative error number.
 #pragma once
 
+#include "draft.h"
 #include "tls.h"
 
 #include <netinet/in.h>

@@ -813,8 +813,8 @@ function Task:cancel() end
 ---@return "waiting"|"running"|"done"|"failed"|"cancelled" status
 function Task:status() end
 
----Returns where the task is, as text: in which call it waits, for what, and its stack. If the task has failed and
----nobody has got its error yet, returns message and traceback. Returns nil for other tasks that have ended.
+---Returns where the task is, as text: in which call it waits, for what, and its stack. If the task has failed, returns
+---message and traceback. Returns nil for other tasks that have ended.
 ---
 ---```lua
 ---local task = rl.task(function() rl.sleep(0.01) end)
@@ -1481,7 +1481,7 @@ function NotificationObserver:name() end
 -- Errors, and looking inside -----------------------------------------------------------------------------------------
 
 ---@class runloop.ErrorInfo
----@field traceback string message and traceback
+---@field traceback string message, stack, and the waits that have passed the error on: see `rl.traceback`
 ---@field where? string the item with the error: `timer "poll" made at app.lua:12`, `watcher of "src" made at app.lua:3`
 
 ---Sets the function that gets all uncaught errors, in callbacks, tasks and the main chunk. Without one, such an error
@@ -1497,6 +1497,53 @@ function NotificationObserver:name() end
 ---@param fn? fun(err: any, info: runloop.ErrorInfo) nil: restores the default
 ---@return function? before the previous function
 function rl.on_error(fn) end
+
+---Returns an error as text: the message, the stack where it was raised, the task or thread in which that was, and for
+---each wait that has passed the error on (as `task:await`, `rl.timeout` and `pool:run` do) the stack of the waiter. Of
+---an error that no wait has passed on, it returns what `debug.traceback` gives. So it is the handler for `xpcall`. The
+---ways of a thread's last 32 errors are kept.
+---
+---A stack has at most 22 lines, and ten waits are shown: the middle is left out and counted.
+---
+---```lua
+---local task = rl.task(function() rl.sleep(0.01) error("no answer", 0) end)
+---local fine, text = xpcall(function() rl.timeout(1, function() task:await() end) end, rl.traceback)
+---print(text:match "^[^\n]*")
+---for line in text:gmatch "\n(%a[^\n]-) [^ \n]+:%d+" do print(line) end
+---```
+---```text
+---no answer
+---in task made at
+---awaited at
+---in task made at
+---awaited at
+---```
+---@param err any the error value
+---@return string text
+function rl.traceback(err) end
+
+---@class runloop.InspectOptions
+---@field depth? integer levels of tables to show; 8 if absent, at most 200
+---@field width? integer columns of a line; 80 if absent
+---@field entries? integer the most entries of one table; 100 if absent
+---@field colors? boolean whether the text has colours for a terminal
+
+---Returns a value as text for people, as the prompt shows it: keys are sorted, texts are quoted, a table that contains
+---itself is `<cycle>`, and the `__name` of a metatable stands before the fields. It runs no code of the value's but
+---`__tostring`, and never raises because of a value: an error in `__tostring` becomes a part of the text.
+---
+---```lua
+---print(rl.inspect { 1, 2, name = "x\n", inner = { deep = {} } })
+---print(rl.inspect({ a = { b = { c = 1 } } }, { depth = 2 }))
+---```
+---```text
+---{ 1, 2, inner = { deep = {} }, name = "x\n" }
+---{ a = { b = {…} } }
+---```
+---@param value any
+---@param options? runloop.InspectOptions
+---@return string text
+function rl.inspect(value, options) end
 
 ---Returns what keeps the loop alive, as text for people.
 ---@return string text

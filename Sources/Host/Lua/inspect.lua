@@ -9,7 +9,7 @@ local type, tostring, pcall = type, tostring, pcall
 local next, rawlen, rawget = next, rawlen, rawget
 local getmetatable, getinfo, getlocal, getupvalue = debug.getmetatable, debug.getinfo, debug.getlocal, debug.getupvalue
 local format, gsub, rep = string.format, string.gsub, string.rep
-local find, byte = string.find, string.byte
+local find, byte, sub = string.find, string.byte, string.sub
 local concat, sort = table.concat, table.sort
 local math_type, huge, floor = math.type, math.huge, math.floor
 local status = coroutine.status
@@ -107,8 +107,9 @@ local function thread_text(thread)
   return format("thread %p %s", thread, state) .. (info and format(" at %s:%d", info.short_src, info.currentline) or "")
 end
 
--- inspect(value, options): `depth` of tables (3), `width` of a line (80), `most` entries of one table (100), `is_line`
--- (all on one line, with all digits of numbers), `color`, `deep` (metatables, upvalues, fields of objects), `reset`
+-- inspect(value, options): `depth` of tables (3), `width` of a line (80), `most` entries of one table (100) and of all
+-- tables (`in_all`, 1000), `is_line` (all on one line, with all digits of numbers), `color`, `deep` (metatables,
+-- upvalues, fields of objects), `reset`
 -- (the text that ends a colour), `title_of(fn)`, `name_of(fn)` and `fields_of(object)`.
 local function inspect(value, options)
   local depth_limit, width, color, deep = options.depth or 3, options.width or 80, options.color, options.deep
@@ -116,7 +117,7 @@ local function inspect(value, options)
   local edge = is_line and "" or " "
   local title_of, name_of, fields_of = options.title_of, options.name_of, options.fields_of
   local reset = options.reset or "\27[m"
-  local budget = IN_ALL
+  local budget = options.in_all or IN_ALL
   local path = {}
 
   local function paint(kind, text)
@@ -198,7 +199,7 @@ local function inspect(value, options)
       local own = columns(entries[i])
       if own > widest then widest = own end
     end
-    local per_row = floor((room + 1) / (widest + 2))
+    local per_row = room < huge and floor((room + 1) / (widest + 2)) or count
     if per_row < 2 then return entries end
     local rows, at = {}, 1
     while at <= count do
@@ -290,5 +291,18 @@ local function inspect(value, options)
   return show(value, 0)
 end
 
-return { inspect = inspect, describe = describe, harmless = harmless, signature = signature, length_of = length_of,
-  function_text = function_text, quote = quote, comes_before = comes_before }
+-- The most bytes of an error value in a message.
+local OF_ERROR = 200
+
+-- Returns an error value as a message shows it.
+local function error_text(value)
+  local shown = inspect(value, { depth = 2, width = math.huge })
+  if #shown <= OF_ERROR then return shown end
+  local last = OF_ERROR - #"…"
+  -- Does not cut inside a character.
+  while last > OF_ERROR - 8 and find(shown, "^[\128-\191]", last + 1) do last = last - 1 end
+  return sub(shown, 1, last) .. "…"
+end
+
+return { inspect = inspect, error_text = error_text, describe = describe, harmless = harmless, signature = signature,
+  length_of = length_of, function_text = function_text, quote = quote, comes_before = comes_before }

@@ -48,19 +48,53 @@ static void show_zeros(lua_State *L) {
   lua_replace(L, -2);
 }
 
+// The registry keeps the function that shows tables under this address.
+static const char shower = 0;
+
+// (value) -> its fields as text
+static int show_table(lua_State *L) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &shower) != LUA_TFUNCTION) {
+    if (cl_load_module(L, "runloop.inspect") != LUA_OK) return lua_error(L);
+    if (cl_load_module(L, "runloop.keywords") != LUA_OK) return lua_error(L);
+    lua_call(L, 0, 1);
+    if (cl_load_module(L, "runloop.text") != LUA_OK) return lua_error(L);
+    lua_call(L, 0, 1);
+    lua_call(L, 2, 1);
+    lua_getfield(L, -1, "error_text");
+    lua_pushvalue(L, -1);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &shower);
+  }
+  lua_pushvalue(L, 1);
+  lua_call(L, 1, 1);
+  return 1;
+}
+
+// (value) -> what its __tostring returns, or nil if it has none
+static int describe_itself(lua_State *L) {
+  if (!luaL_callmeta(L, 1, "__tostring")) lua_pushnil(L);
+  return 1;
+}
+
+// Pushes the result of a function of the value at index 1. Returns whether it is a string.
+static int push_text_by(lua_State *L, lua_CFunction function) {
+  lua_pushcfunction(L, function);
+  lua_pushvalue(L, 1);
+  return lua_pcall(L, 1, 1, 0) == LUA_OK && lua_type(L, -1) == LUA_TSTRING;
+}
+
 // Pushes the message of the error value at index 1. Returns whether a traceback should follow it.
 static int push_message(lua_State *L) {
+  int has_more = 1;
   if (lua_type(L, 1) == LUA_TSTRING || lua_type(L, 1) == LUA_TNUMBER) {
     lua_pushvalue(L, 1);
-    show_zeros(L);
-  } else if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) {
+  } else if (push_text_by(L, describe_itself)) {
     // As in lua, an error object that describes itself needs no traceback.
-    show_zeros(L);
-    return 0;
-  } else {
+    has_more = 0;
+  } else if (!(lua_istable(L, 1) && push_text_by(L, show_table))) {
     lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
   }
-  return 1;
+  show_zeros(L);
+  return has_more;
 }
 
 // (error value, thread) -> message, traceback or nil

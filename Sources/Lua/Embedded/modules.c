@@ -18,6 +18,8 @@ static const struct {
 #embed "../../Host/Lua/buffered_files.lua"
 , '\0'}}, {"runloop.channels", (const char[]){
 #embed "../../Host/Lua/channels.lua"
+, '\0'}}, {"runloop.errors", (const char[]){
+#embed "../../Host/Lua/errors.lua"
 , '\0'}}, {"runloop.fs", (const char[]){
 #embed "../../Modules/fs/Lua/fs.lua"
 , '\0'}}, {"runloop.fs.changes", (const char[]){

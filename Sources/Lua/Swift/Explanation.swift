@@ -13,9 +13,12 @@ public struct Explanation {
 extension Interpreter {
     /// Explains the error value on top of a coroutine's stack, with that coroutine's traceback.
     public final func explanation(of stack: Stack) -> Explanation {
-        let isInterruption = cl_is_interruption(stack.thread, -1) != 0
+        let isInterruption = isInterruption(stack)
         return explanation(messageLength: cl_explain(main, stack.thread), isInterruption)
     }
+
+    /// Whether the host has raised the error value on top of a stack, to end the running code.
+    public final func isInterruption(_ stack: Stack) -> Bool { cl_is_interruption(stack.thread, -1) != 0 }
 
     /// Explains the failure of a chunk that ran through `Stack.pushChunkRunner`. Returns nil if the results are the
     /// chunk's own. After a failure only the error value stays on the stack.

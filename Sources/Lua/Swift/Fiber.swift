@@ -114,6 +114,15 @@ public struct Fiber: Hashable {
     }
     public var subjectSite: UInt32 { memory.pointee.now.subjectSite }
     public var subjectKind: String? { memory.pointee.now.kind.map { String(cString: $0.pointee.name) } }
+    /// The kind and the creation site of its subject, from which its text can be made later.
+    public struct Origin: @unchecked Sendable {
+        // Sendable: records of kinds are written once, and live for ever.
+        let kind: UnsafePointer<cl_kind>?
+        public let site: UInt32
+        public var kindName: String? { kind.map { String(cString: $0.pointee.name) } }
+    }
+    public var origin: Origin { Origin(kind: memory.pointee.now.kind, site: memory.pointee.now.subjectSite) }
+
     /// A number for the kind and the creation site of its subject, which distinguishes the subject from most others.
     public var subjectKey: UInt32 {
         UInt32(memory.pointee.now.kind?.pointee.index ?? 0) << 24 | memory.pointee.now.subjectSite & 0xFF_FFFF

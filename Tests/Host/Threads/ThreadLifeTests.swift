@@ -132,7 +132,7 @@ struct ThreadLifeTests {
             end)
             rl.thread { function() error { code = 5 } end, name = "w" }
             rl.thread { function() require "runloop".sleep(0.05) error("plain", 0) end, name = "x" }
-            rl.thread { function() require "runloop".sleep(0.1) error({ code = print, io.tmpfile() }) end, name = "y" }
+            rl.thread { function() require "runloop".sleep(0.1) error { code = 6, a = { b = { coroutine.create(print) } } } end, name = "y" }
             rl.thread { function()
               require "runloop".after(0, function() error { code = 7 } end)
               require "runloop".sleep(0.02)
@@ -144,8 +144,8 @@ struct ThreadLifeTests {
             """)
         #expect(
             run.output.split(separator: "\n").map(String.init) == [
-                "string (error object is a table value) thread \"y\" made at stdin:8",
                 "string deep thread \"inner\" made at stdin:14", "string plain thread \"x\" made at stdin:7",
+                "string { a = { b = {…} }, code = 6 } thread \"y\" made at stdin:8",
                 "table 5 thread \"w\" made at stdin:6", "table 7 timer made at stdin:10 in thread \"z\"",
             ] && run.errors == "" && run.status == 0, "\(run)")
     }

@@ -69,6 +69,10 @@ enum RunloopLibrary {
         .init("end_shutdown") { endShutdown(Call($0)) },
         .init("set_cancelled") { Call.run($0, setCancelled) },
         .init("is_idle") { Call($0).answer(Call($0).luaHost.loop.hasNothingToDo) },
+        .init("passed") { passed(Call($0)) },
+        .init("message") { message(Call($0)) },
+        .init("raised") { raised(Call($0)) },
+        .init("passes") { passes(Call($0)) },
         .init("open_conditions") { ConditionBinding.open(Call($0)) },
         .init("open_futures") { FutureBinding.open(Call($0)) },
         .init("backoff:wait") { Call.run($0, WaitBinding.backOff) },
@@ -109,6 +113,40 @@ enum RunloopLibrary {
     private static func unknownField(_ call: Call) -> Int32 {
         let known = call.count < 2 ? [] : (2...call.count).compactMap { call.string($0) }
         return call.answer(Misuse(unknown: call.string(1) ?? "", known: known.sorted()).message)
+    }
+
+    /// (error, in_this_task): Returns the error's message, stack, and the waits that have passed it on; or nil.
+    private static func passed(_ call: Call) -> Int32 {
+        let host = call.luaHost
+        let carrier = call.boolean(2) ? host.current?.number ?? 0 : nil
+        guard let trail = host.trails.trail(of: call.stack, 1, in: carrier) else { return call.answerNil() }
+        return call.answer(host.text(of: trail))
+    }
+
+    /// (error): Returns the text that reports show for an error value.
+    private static func message(_ call: Call) -> Int32 {
+        let host = call.luaHost
+        guard host.stack.reserve(2) else { return call.raiseOutOfMemory() }
+        call.stack.pushCopy(of: 1)
+        call.stack.move(1, to: host.stack)
+        defer { host.stack.pop() }
+        return call.answer(host.explanation(of: host.stack).message)
+    }
+
+    /// (error): Notes that somebody who awaits it will get this error, and that it is raised here.
+    private static func raised(_ call: Call) -> Int32 {
+        call.stack.top = 1
+        call.luaHost.trails.raised(on: call.stack)
+        return call.nothing()
+    }
+
+    /// (error): Notes that a wait passes this error on to the running task.
+    private static func passes(_ call: Call) -> Int32 {
+        let host = call.luaHost
+        if let trail = host.trails.trail(of: call.stack, 1, in: nil) {
+            host.trails.pass(trail, to: host.current, call.stack)
+        }
+        return call.nothing()
     }
 
     private static func now(_ call: Call) -> Int32 {

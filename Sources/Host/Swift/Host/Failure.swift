@@ -38,6 +38,19 @@ public struct Failure: Error {
     public var message: String
     /// The lines of the traceback, innermost first; nil for an error value that describes itself.
     public var frames: [String]?
+    /// The waits that have passed the error on, in order. The subject and the thread are those of the last one.
+    public var route: [Passage] = []
+
+    /// A wait that has passed an error on.
+    public struct Passage: Sendable {
+        /// The surroundings of the code before, from which the error came: "in task made at app.lua:4".
+        let from: [String]
+        /// The script's line that waited: "app.lua:9".
+        let place: String
+        let frames: [String]
+        /// The number of waits that were left out before this one.
+        let skipped: Int
+    }
     public var subject: Subject?
     /// The name of the failed thread, if that is not the one that reports.
     public var thread: String?
@@ -62,10 +75,37 @@ public struct Failure: Error {
     /// Message and traceback, as lua shows them. The host's own Lua functions are left out: they do not concern the
     /// author of a script.
     public var traceback: String {
-        frames.map {
-            (["\(message)\nstack traceback:"] + $0.filter { !$0.utf8.starts(with: "[rlhost]:".utf8) }).joined(
-                separator: "\n\t")
-        } ?? message
+        ([message] + (frames.map { Self.section("stack traceback:", $0) } ?? []) + passages).joined(separator: "\n")
+    }
+
+    /// The lines of `frames`, and those about the waits, without indentation.
+    public var lines: [String] {
+        (frames ?? [])
+            + route.flatMap { passage in
+                passage.from + (passage.skipped > 0 ? [Self.left(out: passage.skipped)] : [])
+                    + ["awaited at \(passage.place)"] + passage.frames
+            }
+    }
+
+    private var passages: [String] {
+        route.flatMap { passage in
+            passage.from.map(\.shown) + (passage.skipped > 0 ? [Self.left(out: passage.skipped)] : [])
+                + Self.section("awaited at \(passage.place)", passage.frames)
+        }
+    }
+
+    private static func left(out count: Int) -> String { "...\t(skipping \(count) waits)" }
+
+    private static func section(_ head: String, _ frames: [String]) -> [String] {
+        [head] + frames.filter { !$0.utf8.starts(with: "[rlhost]:".utf8) }.map { "\t\($0)" }
+    }
+
+    /// Adds a wait that has passed the error on to code with this subject.
+    mutating func pass(at place: String, _ frames: [String], _ subject: Subject?, skipped: Int = 0) {
+        route.append(
+            Passage(from: surroundings.map { "in \($0)" }, place: place, frames: frames, skipped: skipped))
+        self.subject = subject
+        (thread, threadSite) = (nil, nil)
     }
 
     /// The surroundings of the error: `timer "poll" made at app.lua:12`, and the thread, if it is another one.

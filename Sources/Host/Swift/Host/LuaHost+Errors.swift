@@ -26,6 +26,9 @@ extension LuaHost {
     private func failure(of fiber: Fiber, _ explanation: Explanation) -> Failure {
         let cause: Failure.Cause =
             explanation.isInterruption ? .interrupted : isCancelled(fiber.stack) ? .cancelled : .raised
+        if let trail = existingPart(ErrorTrails.self)?.trail(of: fiber.stack, -1, in: fiber.number) {
+            return trail.failure(self)
+        }
         return Failure(explanation.message, frames: explanation.frames, subject: subject(of: fiber), cause: cause)
     }
 
@@ -52,14 +55,19 @@ extension LuaHost {
     /// Returns what a fiber runs.
     package func subject(of fiber: Fiber) -> Failure.Subject? {
         guard let kind = fiber.subjectKind else { return nil }
-        let place = place(fiber.subjectSite)
         if let text = servedBy(fiber) {
-            return Failure.Subject(kind: text, isGuest: place?.source == Self.guestChunkName)
+            return Failure.Subject(kind: text, isGuest: place(fiber.subjectSite)?.source == Self.guestChunkName)
         }
         let name = fiber.subject == 0 ? (fiber.owner as? LuaTask)?.name ?? "" : nameOfAnchored(fiber.subject) ?? ""
+        return subject(
+            kind: name.isEmpty ? titleOfAnchored(fiber.subject) ?? kind : kind, name: name, site: fiber.subjectSite)
+    }
+
+    func subject(kind: String, name: String, site: UInt32) -> Failure.Subject {
+        let place = place(site)
         return Failure.Subject(
-            kind: name.isEmpty ? titleOfAnchored(fiber.subject) ?? kind : kind, name: name,
-            site: place.map { "\($0.source):\($0.line)" }, isGuest: place?.source == Self.guestChunkName)
+            kind: kind, name: name, site: place.map { "\($0.source):\($0.line)" },
+            isGuest: place?.source == Self.guestChunkName)
     }
 
     /// Reports an error that nobody handles.

@@ -26,7 +26,8 @@ final class ExternalWait {
 /// The result that ends a wait.
 package enum WaitResult: Sendable {
     case values(Parcel)
-    case failure(Parcel?, String)
+    /// An error: its value, if that can be sent, and its text; and how it came about, if code has raised it.
+    case failure(Parcel?, String, Failure? = nil)
     case thread(LuaThread)
     /// Whether the port has taken the message; false if the port is no longer valid.
     case sent(Bool)
@@ -132,10 +133,10 @@ extension LuaHost {
         guard let wait = takeWait(number) else { return }
         switch result {
         case .values(let parcel): resume(wait.fiber, with: parcel)
-        case .failure(let parcel, let text): resume(wait.fiber, raising: parcel, text)
+        case .failure(let parcel, let text, let failure): resume(wait.fiber, raising: parcel, text, failure)
         case .thread(let thread):
             guard let outcome = thread.observe() else { return }
-            let count = push(outcome, onto: wait.fiber.stack)
+            let count = push(outcome, of: thread, onto: wait.fiber.stack, in: wait.fiber)
             resume(wait.fiber, arguments: count)
         case .sent(true):
             wait.fiber.stack.push(true)
@@ -143,7 +144,7 @@ extension LuaHost {
         case .sent(false): resumeWithReason(wait.fiber, "invalid")
         case .answer(.success(let program)):
             guard stack.push(program), wait.fiber.stack.reserve(4) else {
-                return resume(wait.fiber, raising: nil, popMessage())
+                return resume(wait.fiber, raising: nil, popMessage(), nil)
             }
             stack.move(1, to: wait.fiber.stack)
             resume(wait.fiber, arguments: 1)
@@ -183,8 +184,18 @@ extension LuaHost {
         return true
     }
 
+    /// Pushes true and the results, or false and the error, for a fiber that waits for a thread's end.
+    func push(_ outcome: LuaThread.Outcome, of thread: LuaThread, onto stack: Stack, in fiber: Fiber?) -> Int32 {
+        let count = push(outcome, onto: stack)
+        if case .failure(_, var failure) = outcome, count > 0 {
+            failure.threadSite = thread.site
+            trails.arrived(failure, on: stack, to: fiber)
+        }
+        return count
+    }
+
     /// Pushes true and the results, or false and the error.
-    func push(_ outcome: LuaThread.Outcome, onto stack: Stack) -> Int32 {
+    private func push(_ outcome: LuaThread.Outcome, onto stack: Stack) -> Int32 {
         switch outcome {
         case .results(let parcel):
             stack.push(true)
@@ -227,14 +238,16 @@ extension LuaHost {
         resume(fiber, arguments: 2)
     }
 
-    private func resume(_ fiber: Fiber, raising parcel: Parcel?, _ text: String) {
+    private func resume(_ fiber: Fiber, raising parcel: Parcel?, _ text: String, _ failure: Failure?) {
         guard fiber.stack.reserve(4) else { return }
         fiber.stack.pushRaiseMark()
+        var isPushed = false
         if let parcel {
-            if push(parcel, onto: fiber.stack) != nil { return resume(fiber, arguments: 2) }
-            stack.pop()
+            isPushed = push(parcel, onto: fiber.stack) != nil
+            if !isPushed { stack.pop() }
         }
-        push(text: text, onto: fiber.stack)
+        if !isPushed { push(text: text, onto: fiber.stack) }
+        if let failure { trails.arrived(failure, on: fiber.stack, to: fiber) }
         resume(fiber, arguments: 2)
     }
 }

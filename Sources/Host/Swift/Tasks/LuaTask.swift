@@ -25,15 +25,15 @@ final class LuaTask: FiberOwner {
     private let origin: FiberOwner?
     override var guardian: FiberOwner? { origin }
     /// Whether its function is one of `rl.on_shutdown`.
-    private let isLast: Bool
+    let isLast: Bool
     /// Whether somebody has seen the error, or will.
     private(set) var isObserved = false
-    /// The failure to report if nobody ever asks for it.
-    private(set) var failure: Failure?
+    /// The error and its way, unless the task was cancelled.
+    private(set) var trail: ErrorTrail?
     /// The object that other threads have for it, if any has one.
     private(set) lazy var shared = SharedTask(site: isEnded ? nil : host.site(fiber.subjectSite))
-    /// The slot of the error value.
-    private(set) var error: UInt32 = 0
+    /// The error value.
+    private var error: HeldValue?
 
     init(_ host: LuaHost, _ fiber: Fiber, isLast: Bool = false) {
         self.host = host
@@ -46,8 +46,7 @@ final class LuaTask: FiberOwner {
     // The userdata is gone and the task has ended, so no script can ask for the error any more. A finalizer may be
     // running, so the failure is reported later.
     deinit {
-        guard error != 0, !host.isClosed else { return }
-        if let failure { host.retire(failure, error, origin) } else { host.release(error) }
+        if let trail, !isObserved, !host.isClosed { host.retire(trail, isLast: isLast, origin) }
     }
 
     /// Returns the task of a userdata; nil if the userdata stands for a task of another thread.
@@ -58,11 +57,17 @@ final class LuaTask: FiberOwner {
         return type(of: object) == LuaTask.self ? unsafe unsafeDowncast(object, to: LuaTask.self) : nil
     }
 
-    /// Notes that somebody handles its error, if there is one.
-    func observe() {
-        isObserved = true
-        failure = nil
+    /// Returns the task that a fiber runs; nil if it runs something else.
+    static func running(_ fiber: Fiber) -> LuaTask? {
+        guard let owner = fiber.owner, type(of: owner) == LuaTask.self else { return nil }
+        return unsafe unsafeDowncast(owner, to: LuaTask.self)
     }
+
+    /// Notes that somebody handles its error, if there is one.
+    func observe() { isObserved = true }
+
+    /// Returns the failure of a task that has failed and was not cancelled.
+    var failure: Failure? { trail.map { host.failure(of: $0, isLast: isLast) } }
 
     var hasFailed: Bool { isEnded && results < 0 }
 
@@ -87,7 +92,7 @@ final class LuaTask: FiberOwner {
         guard results > 0 else { return }
         if results > 1, !stack.collect(results) {
             self.results = -1
-            error = stack.anchor(-1)
+            error = host.trails.hold(stack)
         } else {
             stack.setUserValue(TaskBinding.Value.results.number, of: 2)
         }
@@ -96,25 +101,22 @@ final class LuaTask: FiberOwner {
     private func hasFailed(_ fiber: Fiber) {
         results = -1
         isObserved = awaiters.all.contains { $0.purpose == .results }
-        // Describes the stack before closing to-be-closed variables changes it.
-        var failure: Failure?
-        if isObserved {
-            host.unwind(fiber)
-        } else {
-            var found = host.failure(of: fiber)
-            found.subject?.name = name
-            if isLast { found.subject?.kind = "shutdown function" }
-            host.closeVariables(of: fiber, after: &found)
-            failure = found
-        }
+        // Copies the stack before closing to-be-closed variables changes it.
+        var trail = host.trails.failed(fiber, of: self)
+        host.unwind(fiber)
         isCancelled = wasAskedToEnd && host.isCancelled(fiber.stack)
-        error = fiber.stack.anchor(-1)
+        if let value = trail?.error.value, value.isSame(fiber.stack, -1) {
+            error = value
+        } else {
+            error = host.trails.hold(fiber.stack)
+            trail = error.flatMap { trail?.replaced(by: $0) }
+        }
         // A task may have begun to await this one while its variables were being closed.
         isObserved = isObserved || awaiters.all.contains { $0.purpose == .results }
-        guard let failure, !isCancelled, !isObserved else { return }
-        self.failure = failure
+        guard let trail, !isCancelled else { return }
+        self.trail = trail
         // If the script has dropped the task, nobody will ask for the error: a collection of garbage finds out.
-        host.tasks.haveFailed(self)
+        if !isObserved { host.tasks.haveFailed(self) }
     }
 
     private var wasAskedToEnd = false
@@ -126,7 +128,7 @@ final class LuaTask: FiberOwner {
         guard results != 0 else { return 0 }
         guard stack.reserve(max(0, results) + 4) else { return nil }
         guard results > 0 else {
-            host.push(stack, slot: error)
+            if let error { host.push(stack, slot: error.slot) } else { stack.pushNil() }
             return 1
         }
         let type = stack.pushUserValue(TaskBinding.Value.results.number, of: index)
@@ -157,19 +159,26 @@ extension LuaHost {
     }
 
     /// Reports the failure of a task whose userdata is gone, in the next pass.
-    func retire(_ failure: Failure, _ error: UInt32, _ guardian: FiberOwner?) {
+    func retire(_ trail: ErrorTrail, isLast: Bool, _ guardian: FiberOwner?) {
         loop.perform { [weak self] in
             guard let self, !isClosed else { return }
-            report(failure, error, guardian)
-            release(error)
+            report(trail, isLast: isLast, guardian)
         }
     }
 
-    func report(_ failure: Failure, _ error: UInt32, _ guardian: FiberOwner?) {
+    func report(_ trail: ErrorTrail, isLast: Bool, _ guardian: FiberOwner?) {
+        let failure = failure(of: trail, isLast: isLast)
         guard stack.reserve(4) else { return }
-        push(stack, slot: error)
+        push(stack, slot: trail.error.value.slot)
         if guardian?.takes(stack.string(-1) ?? "") != true { report(failure, of: stack) }
         stack.pop()
+    }
+
+    /// - Parameter isLast: whether the error is that of a function of `rl.on_shutdown`.
+    func failure(of trail: ErrorTrail, isLast: Bool) -> Failure {
+        var failure = trail.failure(self)
+        if isLast { failure.subject?.kind = "shutdown function" }
+        return failure
     }
 
     package var tasks: LuaTasks { part(LuaTasks.self) }

@@ -49,9 +49,9 @@ package final class LuaTasks: HostPart {
         let left = failed.compactMap(\.task).filter { !$0.isObserved }
         failed = []
         for task in left {
-            guard let failure = task.failure else { continue }
+            guard let trail = task.trail else { continue }
             task.observe()
-            host.report(failure, task.error, task.guardian)
+            host.report(trail, isLast: task.isLast, task.guardian)
         }
     }
 

@@ -127,12 +127,13 @@ package enum TaskBinding {
             }
         }
         task.observe()
+        if let trail = task.trail { call.withHost { $0.trails.pass(trail, to: $0.current, call.stack) } }
         guard let count = task.push(onto: call.stack, 1) else { throw .noMemory }
         return task.results < 0 ? call.raiseValue() : call.values(count)
     }
 
-    /// task:traceback(): Returns the traceback of a waiting or running task, or the failure of a failed one that nobody
-    /// has observed; nil otherwise.
+    /// task:traceback(): Returns the traceback of a waiting or running task, or the failure of a failed one; nil
+    /// otherwise.
     private static func traceback(_ task: LuaTask, _ call: Call) -> Int32 {
         guard !task.isEnded else { return task.failure.map { call.answer($0.traceback) } ?? call.answerNil() }
         let fiber = task.fiber

@@ -289,6 +289,7 @@ package final class Waiter: RunLoop.ItemOwner {
             guard stack.reserve(8) else { return }
             // Index 1 is the task's userdata, on which `await` was called.
             let isTheTask = stack.object(1, Kinds.task, as: LuaTask.self) === task
+            if let trail = task.trail { host.trails.pass(trail, to: fiber, stack) }
             if task.hasFailed { stack.pushRaiseMark() }
             guard let count = isTheTask ? task.push(onto: stack, 1) : 0 else { return }
             host.resume(fiber, arguments: task.hasFailed ? count + 1 : count)

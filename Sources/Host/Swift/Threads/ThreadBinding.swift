@@ -63,7 +63,7 @@ enum ThreadBinding {
         let host = call.luaHost
         if let outcome = thread.observe() {
             guard call.stack.reserve(8) else { throw .noMemory }
-            return call.values(host.push(outcome, onto: call.stack))
+            return call.values(host.push(outcome, of: thread, onto: call.stack, in: host.current))
         }
         if let refusal = call.refusalToWait(in: "thread:join") { return refusal }
         guard thread !== host.thread else { throw Misuse("a thread cannot wait for its own end") }

@@ -111,9 +111,12 @@ extension LuaHost {
                     reply.give(.failure(nil, "loop:perform: \(text)"))
                 }
             }
-            task.onError = { stack, failure in
+            task.onError = { [thread] stack, failure in
                 stack.pushCopy(of: -1)
-                reply.give(.failure(Parcel.pack(stack, from: stack.top), failure.traceback))
+                var failure = failure
+                let text = failure.traceback
+                (failure.thread, failure.threadSite) = (thread?.name, thread?.site)
+                reply.give(.failure(Parcel.pack(stack, from: stack.top), text, failure))
             }
         }
     }

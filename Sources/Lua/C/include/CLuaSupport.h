@@ -275,6 +275,20 @@ void cl_push_print(lua_State *L);  ///< pushes the host's own print
 size_t cl_explain(lua_State *L, lua_State *from);
 /// Writes the traceback of `from` into the scratch buffer.
 void cl_trace(lua_State *L, lua_State *from);
+/// A copy of a coroutine's stack: places and names, without values.
+typedef struct cl_stack cl_stack;
+/// Copies the stack of a coroutine that runs, waits or has just failed. Calls no Lua code, raises nothing; returns NULL
+/// if there is no memory. cl_free_stack frees the copy, on any thread.
+cl_stack *cl_take_stack(lua_State *L);
+void cl_free_stack(cl_stack *stack);
+/// Writes the lines of the traceback into the scratch buffer, each with a line end.
+void cl_show_stack(lua_State *L, const cl_stack *stack);
+/// Returns the script's innermost line, or NULL.
+const char *cl_place_of_stack(const cl_stack *stack, int *line);
+/// Whether there is such a line.
+int cl_has_place(const cl_stack *stack);
+/// Whether the outermost function is the host's own.
+int cl_is_served(const cl_stack *stack);
 /// Whether the value at an index is the error that an interruption has raised.
 int cl_is_interruption(lua_State *L, int index);
 /// Writes the result of luaL_tolstring for the value at an index into the scratch buffer.

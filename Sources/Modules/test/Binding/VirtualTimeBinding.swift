@@ -11,6 +11,11 @@ enum VirtualTimeBinding {
         .init("due") { Call.answer($0, due) },
         .init("stop") { Call.act($0, stop) },
         .init("park") { park(Call($0)) },
+        .init("passed") {
+            let call = Call($0)
+            return call.luaHost.lines(ofPassed: call.stack, 1).map { call.answer(ValueProgram(list: $0)) }
+                ?? call.answerNil()
+        },
         .init("unpark") { TestWorld.act($0, unpark) },
         .init("take_errors") { takeErrors(Call($0)) },
         .init("waiting") { waiting(Call($0)) },
@@ -139,7 +144,7 @@ enum VirtualTimeBinding {
                 list.element { error in
                     error.table { error in
                         error.field("message") { $0.append(failure.message) }
-                        error.field("frames") { $0.append(list: failure.frames ?? []) }
+                        error.field("frames") { $0.append(list: failure.lines) }
                         if !failure.places.isEmpty {
                             error.field("note") { $0.append(failure.places.joined(separator: ", ")) }
                         }

@@ -178,10 +178,8 @@ local function text_of(value)
     local fine, text = pcall(tostring, value)
     if fine then return text end
   end
-  local text = format("(error object is a %s value)", type(value))
-  if type(value) ~= "table" then return text end
-  local fine, values = pcall(require, "runloop.test.values")
-  return fine and text .. ": " .. values.show(value) or text
+  if type(value) == "table" then return require("runloop.inspect").error_text(value) end
+  return format("(error object is a %s value)", type(value))
 end
 
 -- An assertion that failed in another thread arrives as a text. If `assert` has raised it again, it has one more
@@ -222,7 +220,8 @@ end
 -- Returns the failure of an error value, as the runner reports it. It is called as a message handler, while the stack
 -- still exists.
 function explain.error(value)
-  local failure = failure_of(value, explain.frames(3))
+  local passed = system.passed(value)
+  local failure = failure_of(value, passed and explain.trim(passed) or explain.frames(3))
   if failure.kind == "error" then failure.details = assertion(2) end
   return failure
 end

@@ -88,13 +88,7 @@ local traces = setmetatable({}, { __mode = "k" })
 
 -- For xpcall. The error stays as it is, also for `__close` functions that receive it.
 function M.explain(problem)
-  local text = problem
-  if type(problem) ~= "string" then
-    local metatable = getmetatable(problem)
-    local has_text = type(metatable) == "table" and metatable.__tostring
-    text = has_text and tostring(problem) or "(error object is a " .. type(problem) .. " value)"
-  end
-  traces[coroutine.running()] = debug.traceback(text, 2):gsub("\n\t%[rlhost%]:[^\n]*", "")
+  traces[coroutine.running()] = rl.traceback(problem):gsub("\n\t%[rlhost%]:[^\n]*", "")
   return problem
 end
 

@@ -156,6 +156,40 @@ static int free_output(lua_State *L) {
   return 0;
 }
 
+typedef struct {
+  const char *name;
+  int number;
+} number;
+
+// Sets a field of the table on top to a table with the numbers.
+static void set_numbers(lua_State *L, const char *field, const number *numbers) {
+  lua_newtable(L);
+  for (; numbers->name; numbers++) {
+    lua_pushinteger(L, numbers->number);
+    lua_setfield(L, -2, numbers->name);
+  }
+  lua_setfield(L, -2, field);
+}
+
+// Gives Lua the numbers that C declares.
+static void share_numbers(lua_State *L) {
+  static const number request_flags[] = {{"KEEPS_ALIVE", HTTP_KEEPS_ALIVE},
+                                         {"IS_UPGRADE", HTTP_IS_UPGRADE},
+                                         {"EXPECTS_CONTINUE", HTTP_EXPECTS_CONTINUE},
+                                         {"HAS_SLASHES", HTTP_HAS_SLASHES},
+                                         {"IS_OLD", HTTP_IS_OLD},
+                                         {"HAS_BODY", HTTP_HAS_BODY},
+                                         {NULL, 0}};
+  static const number answer_flags[] = {{"KEEPS_ALIVE", ANSWER_KEEPS_ALIVE}, {"WITHOUT_BODY", ANSWER_WITHOUT_BODY},
+                                        {"IS_CHUNKED", ANSWER_IS_CHUNKED},   {"IS_OLD", ANSWER_IS_OLD},
+                                        {"IS_SWITCH", ANSWER_IS_SWITCH},     {NULL, 0}};
+  static const number own[] = {{"CONNECTION", OWN_CONNECTION}, {"FLAGS", OWN_FLAGS},       {"HEAD", OWN_HEAD},
+                               {"ROUTE", OWN_ROUTE},           {"RESPONSE", OWN_RESPONSE}, {NULL, 0}};
+  set_numbers(L, "request_flags", request_flags);
+  set_numbers(L, "answer_flags", answer_flags);
+  set_numbers(L, "own", own);
+}
+
 int http_open_native(lua_State *L) {
   static const luaL_Reg functions[] = {{"unescape", unescape},
                                        {"escape", escape},
@@ -181,6 +215,7 @@ int http_open_native(lua_State *L) {
                                        {"ascii_host", ascii_host},
                                        {NULL, NULL}};
   luaL_newlib(L, functions);
+  share_numbers(L);
   lua_createtable(L, 0, 1);
   lua_pushcfunction(L, find_field);
   lua_setfield(L, -2, "__index");

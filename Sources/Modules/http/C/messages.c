@@ -210,14 +210,6 @@ static int put_fields(output *out, int index, int left_out) {
   return found;
 }
 
-enum {
-  ANSWER_KEEPS_ALIVE = 1,
-  ANSWER_WITHOUT_BODY = 2,
-  ANSWER_IS_CHUNKED = 4,
-  ANSWER_IS_OLD = 8,
-  ANSWER_IS_SWITCH = 16
-};
-
 // write_response(status, fields, flags, body or its length or nil, type) -> bytes. Adds the length of a body that is a
 // string; `type` is the Content-Type unless the fields have one.
 int lua_http_write_response(lua_State *L) {

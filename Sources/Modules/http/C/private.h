@@ -8,7 +8,7 @@
 
 #include "CLuaHTTP.h"
 
-/// Flags of a request for Lua.
+/// Flags of a request. Lua has those that http.c lists in `native.request_flags`.
 enum {
   HTTP_KEEPS_ALIVE = 1,
   HTTP_IS_UPGRADE = 2,
@@ -19,6 +19,18 @@ enum {
   HTTP_HAS_BODY = 64,
   HTTP_IS_REFUSED = 128
 };
+
+/// Flags of an answer. Lua has them in `native.answer_flags`.
+enum {
+  ANSWER_KEEPS_ALIVE = 1,
+  ANSWER_WITHOUT_BODY = 2,
+  ANSWER_IS_CHUNKED = 4,
+  ANSWER_IS_OLD = 8,
+  ANSWER_IS_SWITCH = 16
+};
+
+/// Where the table of a request keeps its rarely used values. Lua has the indices in `native.own`.
+enum { OWN_CONNECTION = 1, OWN_FLAGS, OWN_HEAD, OWN_ROUTE, OWN_RESPONSE, OWN_COUNT = OWN_RESPONSE };
 
 /// The current date for an answer: 29 bytes.
 const char *lua_http_date(void);

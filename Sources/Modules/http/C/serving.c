@@ -63,9 +63,6 @@ static void set_deadline(lua_State *L, int connection, double date) {
   lua_call(L, 2, 0);
 }
 
-// Where a request keeps its rarely used values. server/request.lua has the same numbers.
-enum { OWN_CONNECTION = 1, OWN_FLAGS, OWN_HEAD, OWN_ROUTE, OWN_RESPONSE, OWN_COUNT = OWN_RESPONSE };
-
 // Makes the table of a request, whose method and path are on top, and puts it below them. The table has room for few
 // fields: others are computed when a script uses them. Lua adds `response`: true while an answer is being made, "sent",
 // or an object; and `ended`: "done", "late", "gone".

@@ -12,7 +12,7 @@ local log, recording = require "runloop.http.log", require "runloop.http.recordi
 local M = {}
 local now, condition = rl.now, rl.condition
 local write_response = native.write_response
-local HAS_BODY <const> = 64
+local HAS_BODY = native.request_flags.HAS_BODY
 
 -- Deadlines: one timer for all connections of a server ----------------------------------------------------------------
 

@@ -8,8 +8,12 @@ local receiver = misuse.receiver
 
 local M = {}
 local unescape = native.unescape
-local KEEPS_ALIVE <const>, IS_UPGRADE <const>, EXPECTS_CONTINUE <const> = 1, 2, 4
-local HAS_SLASHES <const>, IS_OLD <const> = 8, 16
+local flags, own = native.request_flags, native.own
+local KEEPS_ALIVE, IS_UPGRADE, EXPECTS_CONTINUE = flags.KEEPS_ALIVE, flags.IS_UPGRADE, flags.EXPECTS_CONTINUE
+local HAS_SLASHES, IS_OLD = flags.HAS_SLASHES, flags.IS_OLD
+-- Indices of values that few requests need.
+local CONNECTION, FLAGS, HEAD = own.CONNECTION, own.FLAGS, own.HEAD
+local ROUTE, RESPONSE = own.ROUTE, own.RESPONSE
 
 local Request = objects.class("runloop.http.Incoming", { __name = "http request", __stays = true })
 M.Request = Request
@@ -32,10 +36,6 @@ local function parse_form(text)
   return values, lists
 end
 M.parse_form = parse_form
-
--- Indices of values that few requests need, as in serving.c.
-local CONNECTION <const>, FLAGS <const>, HEAD <const> = 1, 2, 3
-local ROUTE <const>, RESPONSE <const> = 4, 5
 
 -- Fields that are computed at first use.
 local LAZY = {

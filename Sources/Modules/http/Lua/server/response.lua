@@ -11,8 +11,10 @@ local events = require "runloop.http.events"
 local M = {}
 local Request = incoming.Request
 local write_response = native.write_response
-local KEEPS_ALIVE <const>, WITHOUT_BODY <const>, IS_CHUNKED <const>, IS_OLD <const> = 1, 2, 4, 8
-local EXPECTS_CONTINUE <const>, WAS_OLD <const> = 4, 16
+local made, asked = native.answer_flags, native.request_flags
+local KEEPS_ALIVE, WITHOUT_BODY = made.KEEPS_ALIVE, made.WITHOUT_BODY
+local IS_CHUNKED, IS_OLD = made.IS_CHUNKED, made.IS_OLD
+local EXPECTS_CONTINUE, WAS_OLD = asked.EXPECTS_CONTINUE, asked.IS_OLD
 
 local TEXT <const> = "text/plain; charset=utf-8"
 

@@ -37,7 +37,7 @@ local function protocols_in(field)
   return offered
 end
 
-local SWITCH <const>, HAS_BODY <const> = 16, 64
+local SWITCH, HAS_BODY = native.answer_flags.IS_SWITCH, native.request_flags.HAS_BODY
 
 function incoming.Request:websocket(settings)
   misuse.receiver(self, incoming.Request, "request:websocket")

@@ -11,7 +11,8 @@ let swift: [SwiftSetting] = [
 let c: [CSetting] = [.treatAllWarnings(as: .error)]
 
 /// Returns the files below the folders of `root`, or below all of it, that no compiler reads: tests in Lua are beside
-/// those in Swift. The package manager keeps the result until this file changes, and warns of newer files; that is harmless.
+/// those in Swift. The package manager keeps the result until this file changes, and warns of newer files; that is
+/// harmless.
 func others(in root: String, _ folders: String...) -> [String] {
     let top = Context.packageDirectory + "/" + root
     return (folders.isEmpty ? [""] : folders.map { $0 + "/" }).flatMap { folder in
@@ -48,7 +49,8 @@ let package = Package(
             name: "LuaModules", path: "Sources/Lua/Embedded", exclude: ["compiler", "generate", "order"], cSettings: c),
         .target(name: "CLuaSupport", dependencies: ["CLua", "LuaModules"], path: "Sources/Lua/C", cSettings: c),
         .target(name: "Lua", dependencies: ["CLua", "CLuaSupport"], path: "Sources/Lua/Swift", swiftSettings: swift),
-        // The codec of runloop.json; HTTP as a protocol, over the distribution's parser; and that for Lua, with libcurl.
+        // The codec of runloop.json; HTTP as a protocol, over the distribution's parser; and that for Lua, with
+        // libcurl.
         .target(name: "CJSON", dependencies: ["CLua"], path: "Sources/Modules/json/C", cSettings: c),
         .target(
             name: "HTTP", path: "Sources/Modules/http/Protocol",

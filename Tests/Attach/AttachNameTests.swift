@@ -156,8 +156,8 @@ struct AttachNameTests {
         try #require(FileManager.default.isExecutableFile(atPath: setpriv))
         let folder = try AttachedProcess.makeFolder()
         chown(folder.url.path, 65534, 65534)
-        // The program is where only root may go. Copied by another process: a child that one of the tests beside this one
-        // starts meanwhile would have the file open for writing, and nobody could run it.
+        // The program is where only root may go. Copied by another process: a child that one of the tests beside this
+        // one starts meanwhile would have the file open for writing, and nobody could run it.
         let copy = folder.url.path + "/program"
         let copied = try Binary.run([Binary.path, copy], program: "/bin/cp", name: "cp")
         try #require(copied.status == 0, "\(copied)")

@@ -126,7 +126,8 @@ struct AttachTests {
         let client = try target.start(
             "-e", "held = setmetatable({}, { __mode = 'v' }) closed = 0",
             "-e",
-            "local t = {} held[1] = t local c <close> = setmetatable({}, { __close = function() closed = closed + 1 end })",
+            "local t = {} held[1] = t local c <close> = setmetatable({}, { __close = function() closed = closed + 1 "
+                + "end })",
             "-e",
             "local d <close> = setmetatable({}, { __close = function() closed = closed + 10 end }) print 'here' \(code)"
         )

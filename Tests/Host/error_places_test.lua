@@ -44,12 +44,14 @@ t.it("objects say where they were made, also in a tail call", REAL, function()
   for index, make in ipairs(MAKERS) do
     local object = make(file)
     local line = debug.getinfo(make, "S").linedefined
-    t.truthy(tostring(object):find("/?" .. FILE .. ":" .. line .. "[,)]"), ("maker %d: %s"):format(index, tostring(object)))
+    t.truthy(tostring(object):find("/?" .. FILE .. ":" .. line .. "[,)]"),
+      ("maker %d: %s"):format(index, tostring(object)))
     local close = object.invalidate or object.join or object.close
     if close then close(object) end
   end
   t.error(function() rl.observe({ "nope" }, print) end, 'rl.observe: unknown activity "nope"')
-  t.error(function() rl.observe({}, print) end, 'rl.observe: argument #1 must be "all" or an array of activity names, got an empty one')
+  t.error(function() rl.observe({}, print) end,
+    'rl.observe: argument #1 must be "all" or an array of activity names, got an empty one')
 end)
 
 t.describe("an error is said to have happened in", function()

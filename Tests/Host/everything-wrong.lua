@@ -4,8 +4,10 @@ local rl = require "runloop"
 
 -- These functions end the program or its loop, or leave something behind on the machine.
 local NOT = { ["rl.shutdown"] = true, ["rl.run"] = true, ["rl.stop"] = true, ["rl.attach"] = true, ["log.open"] = true,
-  ["process.set_directory"] = true, ["fs.remove"] = true, ["fs.link"] = true, ["fs.temporary_directory"] = true, ["arguments.parse"] = true }
-local VALUES = table.pack(nil, true, 5, -1, 0 / 0, 1e300, "x\0y", "", {}, { 1, 2, 3 }, { foo = 1 }, function() end, io.stdin, coroutine.create(print), { modes = 5 },
+  ["process.set_directory"] = true, ["fs.remove"] = true, ["fs.link"] = true, ["fs.temporary_directory"] = true,
+  ["arguments.parse"] = true }
+local VALUES = table.pack(nil, true, 5, -1, 0 / 0, 1e300, "x\0y", "", {}, { 1, 2, 3 }, { foo = 1 }, function() end,
+  io.stdin, coroutine.create(print), { modes = 5 },
   { timeout = "x" }, nil)
 local ROUNDS = 12
 -- The way in which a message shows a value: "got 5", "got a table"; not the bare name of its type.
@@ -27,17 +29,22 @@ local function try(name, fn)
       if good or rl.is_cancelled(message) then return end
       local got = tostring(message):match ", got (%S+)$"
       if got and (TYPES[got] or got:find "^[a-z]+$" and not SHOWN[got]) then odd[#odd + 1] = name .. ": " .. message end
-      if not tostring(message):find "everything%-wrong%.lua:%d+: [%w_.]+[.:][%w_]+: " then odd[#odd + 1] = name .. ": " .. tostring(message) end
+      if not tostring(message):find "everything%-wrong%.lua:%d+: [%w_.]+[.:][%w_]+: " then
+        odd[#odd + 1] = name .. ": " .. tostring(message)
+      end
     end)
     pcall(rl.timeout, 0.02, function() task:await() end)
     task:cancel()
   end
 end
 
-for _, name in ipairs { "rl", "process", "fs", "terminal", "log", "arguments", "schedule", "net", "http", "json", "trace" } do
+local MODULES = { "rl", "process", "fs", "terminal", "log", "arguments", "schedule", "net", "http", "json", "trace" }
+for _, name in ipairs(MODULES) do
   local module, names = name == "rl" and rl or require("runloop." .. name), {}
   for key, value in pairs(module) do
-    if type(key) == "string" and type(value) == "function" and not NOT[name .. "." .. key] then names[#names + 1] = key end
+    if type(key) == "string" and type(value) == "function" and not NOT[name .. "." .. key] then
+      names[#names + 1] = key
+    end
   end
   table.sort(names)
   for _, key in ipairs(names) do try(name .. "." .. key, module[key]) end

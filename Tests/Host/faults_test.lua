@@ -9,7 +9,8 @@ local rlhost = fs.real_path "/proc/self/exe"
 
 -- Returns what a script prints while the n-th calls of some kind fail: "epoll_ctl:error=ENOSPC:when=2".
 local function told_with(fault, script)
-  local result = process.run { "strace", "-f", "-o", "/dev/null", "-e", "inject=" .. fault, rlhost, "-e", script, timeout = 20 }
+  local result = process.run { "strace", "-f", "-o", "/dev/null", "-e", "inject=" .. fault, rlhost, "-e", script,
+    timeout = 20 }
   if not result or result.errors:find "ptrace" then t.skip "strace is missing, or may not trace" end
   t.falsy(result.timed_out, fault)
   return result.output .. result.errors
@@ -73,11 +74,13 @@ t.describe("what the system refuses", function()
 
   t.it("for want of /dev or /proc is said to be for that", REAL, function()
     local function told_without(directory, script)
-      local result = process.run { "unshare", "-m", "sh", "-c", [[mount -t tmpfs none $2 && exec "$0" -e "$1"]], rlhost, script, directory, timeout = 20 }
+      local result = process.run { "unshare", "-m", "sh", "-c", [[mount -t tmpfs none $2 && exec "$0" -e "$1"]], rlhost,
+        script, directory, timeout = 20 }
       if not result or result.code ~= 0 then t.skip "only root may take it away" end
       return result.output
     end
-    t.equal(told_without("/dev", [[print(require "runloop.process".run { "echo", "hi" })]]), "nil\tENOENT: no such file or directory (/dev/null)\tENOENT\n")
+    t.equal(told_without("/dev", [[print(require "runloop.process".run { "echo", "hi" })]]),
+      "nil\tENOENT: no such file or directory (/dev/null)\tENOENT\n")
     local want = "nil\tENOENT: there is no /proc/self/fd, which message ports need: mount /proc\tENOENT\n"
     t.equal(told_without("/proc", [[print(rl.message_port { name = "org.example.a", callback = print })]]), want)
   end)

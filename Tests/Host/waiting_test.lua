@@ -18,7 +18,9 @@ end
 
 t.describe("a task waits", function()
   t.it("in functions of runloop.fs", REAL, function()
-    local directory <close> = setmetatable({ path = fs.temporary_directory() }, { __close = function(self) fs.remove(self.path, { recursive = true }) end })
+    local directory <close> = setmetatable({ path = fs.temporary_directory() }, { __close = function(self)
+      fs.remove(self.path, { recursive = true })
+    end })
     local path = directory.path .. "/a"
     t.equal(waits_in(fs.write, path, "x"), "fs.write")
     t.equal(waits_in(fs.read, path), "fs.read")
@@ -59,7 +61,8 @@ t.describe("a task waits", function()
     t.equal(waits_in(http.post, url, "x"), "http.post")
     local client <close> = http.client {}
     t.equal(waits_in(client.fetch, client, { url }), "client:fetch")
-    local upload <close> = setmetatable({ rl.task(http.post, url, function() rl.sleep(9) end) }, { __close = function(self) self[1]:cancel() end })
+    local upload <close> = setmetatable({ rl.task(http.post, url, function() rl.sleep(9) end) },
+      { __close = function(self) self[1]:cancel() end })
     while not seen do rl.sleep(0.01) end
     t.equal(seen, "request:read")
   end)
@@ -83,7 +86,9 @@ t.describe("a task waits", function()
       if #lines == 2 then port:invalidate() rl.stop() end
     end }
     t.equal(rl.run { mode = "modal", timeout = 5 }, "stopped")
-    local writer = rl.fd_port { fd = other, events = "w", modes = "common", callback = function(_, events) t.equal(events:find "r", nil) end }
+    local writer = rl.fd_port { fd = other, events = "w", modes = "common", callback = function(_, events)
+      t.equal(events:find "r", nil)
+    end }
     t.equal(rl.wait_readable(other, 5), "r")
     t.equal({ lines, other:read "l" }, { { "1", "2" }, "3" })
     writer:invalidate()
@@ -111,7 +116,9 @@ t.describe("a task waits", function()
 end)
 
 t.describe("delayed requests", function()
-  local function named(name) return setmetatable({ name = name }, { __eq = function(a, b) return a.name == b.name end }) end
+  local function named(name)
+    return setmetatable({ name = name }, { __eq = function(a, b) return a.name == b.name end })
+  end
 
   t.it("are taken back by function and equal arguments", function()
     local loop, ran = rl.current(), {}

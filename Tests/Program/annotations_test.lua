@@ -13,7 +13,9 @@ for _, name in ipairs(MODULES) do
       local found = line:match("^function " .. name .. "%.([%w_]+)%(")
       if found then annotated[found] = true end
     end
-    for key, value in pairs(require("runloop." .. name)) do if type(value) == "function" then existing[key] = true end end
+    for key, value in pairs(require("runloop." .. name)) do
+      if type(value) == "function" then existing[key] = true end
+    end
     t.equal(annotated, existing)
   end)
 end
@@ -40,7 +42,9 @@ local function all_classes()
     annotated_methods(os.getenv "DOCUMENTS" .. "/runloop-" .. name .. ".lua", classes)
     require("runloop." .. name)
   end
-  for _, part in ipairs { "client", "server", "routes", "client.wire", "handshake", "multipart" } do require_part("runloop.http." .. part) end
+  for _, part in ipairs { "client", "server", "routes", "client.wire", "handshake", "multipart" } do
+    require_part("runloop.http." .. part)
+  end
   local known = {}
   for _, class in pairs(require_part "runloop.objects".classes) do
     known[class.name] = known[class.name] or {}
@@ -50,14 +54,15 @@ local function all_classes()
   local kinds = { stream = "runloop.net.Stream", listener = "runloop.net.Listener", datagram = "runloop.net.Datagram",
     signal = "runloop.process.Signal" }
   for _, metatable in pairs(debug.getregistry()) do
-    if type(metatable) == "table" and rawget(metatable, "__metatable") == false and kinds[rawget(metatable, "__name")] then
+    if type(metatable) == "table" and rawget(metatable, "__metatable") == false
+      and kinds[rawget(metatable, "__name")] then
       known[kinds[metatable.__name]] = { metatable.__index }
     end
   end
   return classes, known
 end
 
-t.it("the objects of the modules have every annotated method, and the prompt's help knows which objects they are", function()
+t.it("objects of modules have every annotated method, and the prompt's help knows their classes", function()
   local classes, known = all_classes()
   local missing = {}
   for class, methods in pairs(classes) do

@@ -9,14 +9,19 @@ local http = require "runloop.http"
 local EXAMPLES = assert(os.getenv "EXAMPLES", "EXAMPLES: the directory of the examples")
 local REAL = { real_time = true, timeout = 60 }
 
-local function start(name, ...) return t.spawn { t.rlhost, EXAMPLES .. "/" .. name, terminal = { rows = 16, columns = 60 }, env = { TERM = "xterm" }, ... } end
+local function start(name, ...)
+  return t.spawn { t.rlhost, EXAMPLES .. "/" .. name, terminal = { rows = 16, columns = 60 }, env = { TERM = "xterm" },
+    ... }
+end
 
 local function shows(program, text)
   t.eventually(function() return program:screen():find(text, true) end, { within = 20 })
 end
 
 local function directory()
-  return setmetatable({ path = assert(fs.temporary_directory()) }, { __close = function(self) fs.remove(self.path, { recursive = true }) end })
+  return setmetatable({ path = assert(fs.temporary_directory()) }, { __close = function(self)
+    fs.remove(self.path, { recursive = true })
+  end })
 end
 
 t.it("dashboard.lua draws, follows the window's size, and gives the terminal back", REAL, function()
@@ -32,7 +37,7 @@ t.it("dashboard.lua draws, follows the window's size, and gives the terminal bac
   t.truthy(program:output():find("\27[?1049l", 1, true))
 end)
 
-t.it("modal.lua asks in a mode of its own: the clock stands, the heart beats, and the keys are the dialogue's", REAL, function()
+t.it("modal.lua asks in a mode of its own: the clock stands, the heart beats", REAL, function()
   local program <close> = start "modal.lua"
   shows(program, "apples")
   shows(program, "clock 1")
@@ -67,7 +72,8 @@ t.it("develop.lua builds on save, serves the site, and tells the browsers", REAL
   fs.make_directory(path .. "/out")
   fs.write(path .. "/src/page.txt", "one")
   local program = assert(process.start { t.rlhost, EXAMPLES .. "/develop.lua", path .. "/src",
-    ("grep -v bad %s/src/page.txt > %s/page.new && mv %s/page.new %s/out/index.html"):format(path, path, path, path), path .. "/out", "0",
+    ("grep -v bad %s/src/page.txt > %s/page.new && mv %s/page.new %s/out/index.html"):format(path, path, path, path),
+    path .. "/out", "0",
     output = "pipe", errors = "output" })
   t.truthy(program.output:read_until("build 1 took", { timeout = 20 }))
   t.truthy(program.output:read_until("http://", { timeout = 20 }))

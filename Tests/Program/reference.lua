@@ -1,5 +1,5 @@
--- Compares docs/lua/runloop.lua with the tables of the program that runs this, both ways: what exists is annotated, and what
--- is annotated exists. Prints a line for each difference; nothing if there is none.
+-- Compares docs/lua/runloop.lua with the tables of the program that runs this, both ways: what exists is annotated, and
+-- what is annotated exists. Prints a line for each difference; nothing if there is none.
 --
 --   rlhost reference.lua ROOT
 
@@ -84,7 +84,9 @@ for line in io.lines(root .. "/docs/lua/runloop.lua") do
     -- Some classes are tables of functions.
     annotated[owner == "rl" and separator == "." and owner .. "." .. name or kind_of(owner) .. ":" .. name] = number
     local given = table.concat(parameters, ", "):gsub("%?", "")
-    if given ~= arguments then report("line %d: %s has the parameters (%s), annotated are (%s)", number, name, arguments, given) end
+    if given ~= arguments then
+      report("line %d: %s has the parameters (%s), annotated are (%s)", number, name, arguments, given)
+    end
     if not documented and #parameters == 0 then report("line %d: %s has not a word of documentation", number, name) end
   elseif line:find "^function" then
     report("line %d: this is not understood: %s", number, line)

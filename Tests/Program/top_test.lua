@@ -12,12 +12,17 @@ local function loops(count)
   local list = {}
   for n = 0, count - 1 do
     list[#list + 1] = {
-      loop = n == 0 and "main" or "worker " .. n, number = n, window = 1e9, passes = 2 * n, wakes = n, awake = n * 1e6, callbacks = 3 * n,
-      late = n == 7 and 2 or 0, longest = (count - n) * 1000, longest_name = 'timer "tick"', since = 0, mode = n == 3 and "modal" or "default",
-      kinds = { { kind = "timer", count = n, total = n * 1000, late = 0 }, { kind = "port", count = n, total = n * 10, late = 0 } },
+      loop = n == 0 and "main" or "worker " .. n, number = n, window = 1e9, passes = 2 * n, wakes = n, awake = n * 1e6,
+      callbacks = 3 * n,
+      late = n == 7 and 2 or 0, longest = (count - n) * 1000, longest_name = 'timer "tick"', since = 0,
+      mode = n == 3 and "modal" or "default",
+      kinds = { { kind = "timer", count = n, total = n * 1000, late = 0 },
+        { kind = "port", count = n, total = n * 10, late = 0 } },
       places = {
-        { kind = "timer", name = 'timer "tick"', place = "app.lua:12", count = n, total = n * 1000, longest = 1000, late = 0 },
-        { kind = "port", name = "fd_port " .. n, place = "app.lua:20", count = n, total = n * 10, longest = 10, late = n == 7 and 2 or 0 },
+        { kind = "timer", name = 'timer "tick"', place = "app.lua:12", count = n, total = n * 1000, longest = 1000,
+          late = 0 },
+        { kind = "port", name = "fd_port " .. n, place = "app.lua:20", count = n, total = n * 10, longest = 10,
+          late = n == 7 and 2 or 0 },
       },
     }
   end
@@ -96,7 +101,8 @@ t.describe("the screen of top", function()
   end)
 
   t.it("shows tasks in place of callbacks", function()
-    local tasks = { { thread = "main", text = "task 1: waits in rl.sleep" }, { thread = "worker", text = "its loop does not answer: it is busy" } }
+    local tasks = { { thread = "main", text = "task 1: waits in rl.sleep" },
+      { thread = "worker", text = "its loop does not answer: it is busy" } }
     local text = table.concat(shown(1, 24, 80, { shows_tasks = true, tasks = tasks }), "\n")
     t.truthy(text:find("main%s+task 1: waits in rl.sleep"))
     t.truthy(text:find("worker%s+its loop does not answer"))

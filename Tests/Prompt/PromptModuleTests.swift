@@ -26,7 +26,9 @@ struct PromptModuleTests {
             "a:read?", "a.read?", "help(a.read)", ".help a.read", ".help stream:read", "help 'net.stream.read'",
         ] {
             let text = try answer("a, b = require 'runloop.net'.pair()\n\(question)\n")
-            #expect(text.contains("> stream:read(max, options)\n\nReads the bytes that have arrived:"), "\(question): \(text)")
+            #expect(
+                text.contains("> stream:read(max, options)\n\nReads the bytes that have arrived:"),
+                "\(question): \(text)")
         }
     }
 

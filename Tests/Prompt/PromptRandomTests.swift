@@ -2,7 +2,8 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Random keys, with dot commands in them, in bursts of any length, so that what was typed ahead meets every kind of entry.
+/// Random keys, with dot commands in them, in bursts of any length, so that what was typed ahead meets every kind of
+/// entry.
 @Suite("The prompt, random keys", .timed)
 struct PromptRandomTests {
     static let pieces = [

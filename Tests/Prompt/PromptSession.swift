@@ -16,8 +16,8 @@ final class PromptSession {
 
     struct Failure: Error, CustomStringConvertible { let description: String }
 
-    /// The sizes in which every row of the prompt's table is tried: the usual one, and one in which nearly everything wraps
-    /// and scrolls.
+    /// The sizes in which every row of the prompt's table is tried: the usual one, and one in which nearly everything
+    /// wraps and scrolls.
     static let sizes = [(80, 24), (20, 5)]
 
     /// - Parameters:
@@ -148,8 +148,8 @@ final class PromptSession {
         }
     }
 
-    /// Everything that was ever written, in lines as they would be on an endless screen, with a bar where the cursor is. So it
-    /// does not depend on the size of the terminal.
+    /// Everything that was ever written, in lines as they would be on an endless screen, with a bar where the cursor
+    /// is. So it does not depend on the size of the terminal.
     var text: [String] {
         var result: [String] = []
         var isContinued = false
@@ -172,8 +172,8 @@ final class PromptSession {
     /// What comes is looked for in the lines from the prompt's on.
     func forget() { forgotten += max(text.count - 1, 0) }
 
-    /// Waits until what was written ends with these lines, broken into rows where they are too long for the terminal; a bar
-    /// stands for the cursor.
+    /// Waits until what was written ends with these lines, broken into rows where they are too long for the terminal; a
+    /// bar stands for the cursor.
     func until(ending lines: String...) throws {
         let wanted = lines.flatMap(rows(of:))
         try until("the lines\n\(lines.joined(separator: "\n"))\n") { session in

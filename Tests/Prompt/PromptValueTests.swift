@@ -157,7 +157,7 @@ struct PromptValueTests {
     }
 
     @Test(
-        "help follows types to their fields, knows Lua's library and one's own functions, and breaks lines between words"
+        "help follows types to their fields, knows Lua's library and own functions, and breaks lines between words"
     )
     func help() throws {
         let file = FileManager.default.temporaryDirectory.appending(path: "own-\(UUID().uuidString).lua")

@@ -54,7 +54,8 @@ extension Binary {
             var attributes = posix_spawnattr_t()
             posix_spawnattr_init(&attributes)
             defer { posix_spawnattr_destroy(&attributes) }
-            // As from a shell: no signal blocked or ignored. A group of its own, so that its children can be ended, too.
+            // As from a shell: no signal blocked or ignored. A group of its own, so that its children can be ended,
+            // too.
             var signals = sigset_t()
             sigemptyset(&signals)
             posix_spawnattr_setsigmask(&attributes, &signals)

@@ -36,7 +36,8 @@ package enum Binary {
     /// This one keeps memory that has been freed, for a while.
     package static let isUnderAddressSanitizer = dlsym(nil, "__asan_init") != nil
 
-    /// The same Lua text, whose busy loops call the C library under ThreadSanitizer, which holds signals back until then.
+    /// The same Lua text, whose busy loops call the C library under ThreadSanitizer, which holds signals back until
+    /// then.
     package static func interruptible(_ text: String) -> String {
         isUnderThreadSanitizer ? text.replacing("while true do end", with: "while true do local _ = {} end") : text
     }

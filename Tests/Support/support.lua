@@ -40,7 +40,8 @@ function support.status_of(answer) return tonumber(answer:match "^HTTP/1%.1 (%d+
 
 -- "2026-03-29 01:00", of UTC, in seconds since 1970.
 function support.utc(text)
-  local year, month, day, hour, minute = text:match "^(%d+)-(%d+)-(%d+) (%d+):(%d+)$"
+  local year, month, day = text:match "^(%d+)-(%d+)-(%d+) "
+  local hour, minute = text:match " (%d+):(%d+)$"
   -- Days of the civil calendar, without os.time, which knows the local time only.
   local y, m = tonumber(year), tonumber(month)
   if m <= 2 then y = y - 1 end
@@ -49,8 +50,8 @@ function support.utc(text)
   return days * 86400 + hour * 3600 + minute * 60
 end
 
--- Many cost at most so many times what few do, where each costs as much however many there are: `cost(count)` tells, in seconds of the
--- processor.
+-- Many cost at most so many times what few do, where each costs as much however many there are: `cost(count)` tells, in
+-- seconds of the processor.
 function support.scales(cost, few, many, times)
   cost(few // 8)
   local less, more = cost(few), cost(many)

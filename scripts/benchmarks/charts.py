@@ -23,7 +23,8 @@ def short(x):
 
 
 def text(x, y, content, anchor="start", size=11, colour="#333", extra=""):
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" fill="{colour}"{extra}>{escape(content)}</text>'
+    place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
+    return f'<text {place} font-size="{size}" fill="{colour}"{extra}>{escape(content)}</text>'
 
 
 def apart(wanted, gap=12):
@@ -35,7 +36,9 @@ def apart(wanted, gap=12):
 
 
 def panel(curve, lines, left, top):
-    parts = [text(left + LEFT, top + 20, f"{curve.title} ({curve.unit})", size=13, colour="#111", extra=' font-weight="600"')]
+    parts = [
+        text(left + LEFT, top + 20, f"{curve.title} ({curve.unit})", size=13, colour="#111",
+             extra=' font-weight="600"')]
     points = [point for line in lines.values() for point in line]
     if not points:
         return parts + [text(left + LEFT, top + 60, "nothing measured")]

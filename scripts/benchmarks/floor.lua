@@ -145,7 +145,7 @@ function workloads.echo(connections, requests)
   local done = 0
   local function readable(fd)
     local message = posix.read(fd)
-    if message == "" then loop.unwatch(fd); posix.close(fd); return end
+    if message == "" then loop.unwatch(fd) posix.close(fd) return end
     posix.write(fd, message)
     done = done + 1
     if done == connections then common.start() end

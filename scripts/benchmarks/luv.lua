@@ -245,7 +245,9 @@ end
 function workloads.output(_, count)
   local size = 0
   common.start()
-  program("/usr/bin/head", { "-c", tostring(count << 20), "/dev/zero" }, function(bytes) size = size + #bytes end, ignore)
+  program("/usr/bin/head", { "-c", tostring(count << 20), "/dev/zero" }, function(bytes)
+    size = size + #bytes
+  end, ignore)
   uv.run()
   assert(size == count << 20)
   common.report(count)

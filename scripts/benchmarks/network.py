@@ -1,4 +1,5 @@
-"""The rows of `scripts/bench --network`: runloop.net, .http and .json beside luv, cqueues, Node, nginx, lua-cjson and C.
+"""The rows of `scripts/bench --network`: runloop.net, .http and .json beside luv, cqueues, Node, nginx, lua-cjson and
+C.
 
 Other programs (load.c, wrk, openssl, curl) generate the load over the loopback interface. A row reports the processor
 time of the server, or of the client if the row is about a client. Each round runs all peers in turn, and the median of
@@ -35,8 +36,24 @@ class Network:
         self.rounds = 1 if options.quick else min(options.rounds, 3)
         self.share = 10 if options.quick else 1
         certificate = ["-keyout", self.directory + "/key.pem", "-out", self.directory + "/cert.pem"]
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-                        "-subj", "/CN=localhost", *certificate], check=True, stderr=subprocess.DEVNULL)
+        subprocess.run(
+            [
+                "openssl",
+                "req",
+                "-x509",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:prime256v1",
+                "-nodes",
+                "-days",
+                "2",
+                "-subj",
+                "/CN=localhost",
+                *certificate,
+            ],
+            check=True,
+            stderr=subprocess.DEVNULL)
         programs = {"rlhost": [options.host, HERE + "/server.lua"], "C": [self.compile("server")],
                     "C+Lua": [self.compile("server_floor", lua()), HERE + "/server_floor.lua"],
                     "luv": ["lua5.4", HERE + "/server_luv.lua"], "cqueues": ["lua5.4", HERE + "/server_cqueues.lua"],
@@ -93,8 +110,12 @@ class Network:
                     found[name].append(value)
         medians = {name: statistics.median(values) for name, values in found.items() if values}
         own = medians.get("rlhost")
-        cells = [f"{value:,.2f}" + (f" ({own / value:.2f})" if own and name != "rlhost" else "") for name, value in medians.items()]
-        print(f"| {label}, {unit} | " + " · ".join(f"{name} {cell}" for name, cell in zip(medians, cells)) + " |", flush=True)
+        cells = [
+            f"{value:,.2f}" + (f" ({own / value:.2f})" if own and name != "rlhost" else "")
+            for name, value in medians.items()]
+        print(
+            f"| {label}, {unit} | " + " · ".join(f"{name} {cell}" for name, cell in zip(medians, cells)) + " |",
+            flush=True)
 
     def loaded(self, workload, connections, total, size, scale=1e6, per=None, wall=False):
         """Measures the server's processor time for each message, or the wall time, which includes the load's."""
@@ -104,7 +125,10 @@ class Network:
             server = self.start(name, workload)
             try:
                 before, start = processor_time(server.pid), time.monotonic()
-                subprocess.run([self.load, workload, str(self.port), str(connections), str(total), str(size)], check=True, timeout=300)
+                subprocess.run(
+                    [self.load, workload, str(self.port), str(connections), str(total), str(size)],
+                    check=True,
+                    timeout=300)
                 if wall:
                     return (time.monotonic() - start) / ((per or 1) * total) * scale
                 return (processor_time(server.pid) - before) / ((per or 1) * total) * scale
@@ -116,7 +140,8 @@ class Network:
         def measure(name):
             server = self.start(name, workload)
             before = memory(server.pid)
-            clients = subprocess.Popen([self.load, "idle", str(self.port), str(connections), "0", "1"], stdout=subprocess.PIPE)
+            clients = subprocess.Popen(
+                [self.load, "idle", str(self.port), str(connections), "0", "1"], stdout=subprocess.PIPE)
             try:
                 clients.stdout.readline()
                 time.sleep(1)
@@ -131,8 +156,19 @@ class Network:
             server = self.start(name, workload)
             try:
                 before = processor_time(server.pid)
-                out = subprocess.run(["wrk", "-t1", "-c50", f"-d{1 if self.options.quick else 3}s", f"http://127.0.0.1:{self.port}{path}"],
-                                     check=True, capture_output=True, text=True, timeout=60).stdout
+                out = subprocess.run(
+                    [
+                        "wrk",
+                        "-t1",
+                        "-c50",
+                        f"-d{1 if self.options.quick else 3}s",
+                        f"http://127.0.0.1:{self.port}{path}",
+                    ],
+                    check=True,
+                    capture_output=True,
+                    text=True,
+                    timeout=60,
+                ).stdout
                 return (processor_time(server.pid) - before) / int(re.search(r"(\d+) requests in", out).group(1)) * 1e6
             finally:
                 stop(server)
@@ -152,8 +188,11 @@ class Network:
         server = self.start(name, "tls_source")
         try:
             before = processor_time(server.pid)
-            subprocess.run(f"openssl s_client -quiet -connect 127.0.0.1:{self.port} </dev/null 2>/dev/null | head -c 250000000 >/dev/null",
-                           shell=True, timeout=120)
+            subprocess.run(
+                f"openssl s_client -quiet -connect 127.0.0.1:{self.port} </dev/null 2>/dev/null | head -c 250000000 "
+                f">/dev/null",
+                shell=True,
+                timeout=120)
             return (processor_time(server.pid) - before) * 1e3
         finally:
             stop(server)
@@ -164,9 +203,22 @@ class Network:
             count = 20000 // self.share
             server = self.start("C", "http")
             try:
-                program = [self.options.host, f"{HERE}/{script}.lua"] if name == "rlhost" else ["node", f"{HERE}/{script}.mjs"]
-                return float(subprocess.run(program + [str(self.port), str(count)], check=True, capture_output=True, text=True,
-                                            timeout=120).stdout) / count * 1e6
+                program = (
+                    [self.options.host, f"{HERE}/{script}.lua"]
+                    if name == "rlhost"
+                    else ["node", f"{HERE}/{script}.mjs"])
+                return (
+                    float(
+                        subprocess.run(
+                            program + [str(self.port), str(count)],
+                            check=True,
+                            capture_output=True,
+                            text=True,
+                            timeout=120,
+                        ).stdout
+                    )
+                    / count
+                    * 1e6)
             finally:
                 stop(server)
         return measure
@@ -176,7 +228,8 @@ class Network:
         count = 40000 // self.share
         try:
             before = processor_time(server.pid)
-            subprocess.run([self.options.host, HERE + "/websocket_load.lua", str(self.port), str(count)], check=True, timeout=120)
+            subprocess.run(
+                [self.options.host, HERE + "/websocket_load.lua", str(self.port), str(count)], check=True, timeout=120)
             return (processor_time(server.pid) - before) / count * 1e6
         finally:
             stop(server)
@@ -184,21 +237,35 @@ class Network:
     def json(self):
         if self.options.only and self.options.only not in "JSON":
             return
-        out = subprocess.run([self.options.host, HERE + "/json.lua", str(self.share)], capture_output=True, text=True, timeout=120)
+        out = subprocess.run(
+            [self.options.host, HERE + "/json.lua", str(self.share)], capture_output=True, text=True, timeout=120)
         print(out.stdout or out.stderr, end="", flush=True)
 
     def run(self):
-        streams, tls, http = ["rlhost", "C", "C+Lua", "luv", "cqueues", "node"], ["rlhost", "node"], ["rlhost", "nginx", "node"]
+        streams, tls, http = (
+            ["rlhost", "C", "C+Lua", "luv", "cqueues", "node"],
+            ["rlhost", "node"],
+            ["rlhost", "nginx", "node"])
         print(f"Network, {self.rounds} rounds; in brackets: rlhost's share of it\n\n| workload | |\n|---|---|")
         self.row("echo, 64 bytes, 50 connections", "µs", streams, self.loaded("echo", 50, 200000, 64))
         self.row("echo, 64 bytes, 1,000 connections", "µs", streams, self.loaded("echo", 1000, 200000, 64))
         self.row("lines of 100 bytes, 50 connections", "µs", streams, self.loaded("lines", 50, 200000, 100))
-        self.row("bulk, 1 GB", "ms", streams, self.loaded("sink", 1, 1 << 30, 1 << 20, scale=1e3 * (1 << 30) / self.share))
-        self.row("bulk, 1 GB, from beginning to end", "ms", streams, self.loaded("sink", 1, 1 << 30, 1 << 20, 1e3 * (1 << 30) / self.share, wall=True))
+        self.row(
+            "bulk, 1 GB", "ms", streams, self.loaded("sink", 1, 1 << 30, 1 << 20, scale=1e3 * (1 << 30) / self.share))
+        self.row(
+            "bulk, 1 GB, from beginning to end",
+            "ms",
+            streams,
+            self.loaded("sink", 1, 1 << 30, 1 << 20, 1e3 * (1 << 30) / self.share, wall=True))
         self.row("accepted, answered, closed", "µs", streams, self.loaded("answer", 1, 20000, 10))
-        self.row("chat, 1,000 clients, a line to each", "µs", ["rlhost", "luv", "node"], self.loaded("chat", 1000, 200, 100, per=1000))
+        self.row(
+            "chat, 1,000 clients, a line to each",
+            "µs",
+            ["rlhost", "luv", "node"],
+            self.loaded("chat", 1000, 200, 100, per=1000))
         self.row("memory of an idle connection in a task", "bytes", streams, self.idle("idle", 5000))
-        self.row("memory of an idle connection, callbacks", "bytes", ["rlhost", "luv", "node"], self.idle("idle_data", 5000))
+        self.row(
+            "memory of an idle connection, callbacks", "bytes", ["rlhost", "luv", "node"], self.idle("idle_data", 5000))
         self.row("TLS handshake", "µs", tls, self.handshakes)
         self.row("TLS, 250 MB", "ms", tls, self.tls_bulk)
         if shutil.which("wrk"):

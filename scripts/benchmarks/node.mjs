@@ -163,7 +163,8 @@ const workloads = {
 
   output(size, count) {
     start();
-    const program = childProcess.spawn("/usr/bin/head", ["-c", String(count * 1048576), "/dev/zero"], { stdio: ["ignore", "pipe", "inherit"] });
+    const program = childProcess.spawn(
+      "/usr/bin/head", ["-c", String(count * 1048576), "/dev/zero"], { stdio: ["ignore", "pipe", "inherit"] });
     program.stdout.on("data", ignore);
     program.on("close", () => finish(count));
   },
@@ -176,8 +177,9 @@ const workloads = {
       finish(count);
     });
     start();
-    childProcess.spawn("/bin/sh", ["-c",
-      `cd ${directory}; i=0; while [ $i -lt ${count} ]; do : > f$((i % 100)); i=$((i + 1)); done; : > done`], { stdio: "ignore" });
+    childProcess.spawn("/bin/sh",
+      ["-c", `cd ${directory}; i=0; while [ $i -lt ${count} ]; do : > f$((i % 100)); i=$((i + 1)); done; : > done`],
+      { stdio: "ignore" });
   },
 
   keys(size, count) {

@@ -15,8 +15,13 @@ root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, root + "/Tests/Modules/trace/Recording/Page")
 from browser import Browser  # noqa: E402
 
-NAMES = [("other", "default", ""), ("timer", 'timer "poll"', "app.lua:12"), ("port", 'port "socket"', "app.lua:20"),
-         ("request", "request", "app.lua:33"), ("observer", 'observer "redraw"', "app.lua:40"), ("other", "perform", "")]
+NAMES = [
+    ("other", "default", ""),
+    ("timer", 'timer "poll"', "app.lua:12"),
+    ("port", 'port "socket"', "app.lua:20"),
+    ("request", "request", "app.lua:33"),
+    ("observer", 'observer "redraw"', "app.lua:40"),
+    ("other", "perform", "")]
 
 
 def records(count):
@@ -55,14 +60,23 @@ def page(rlhost, path, count):
             file.write("[]")
         subprocess.run([rlhost, "trace", folder + "/empty.json", "-o", folder + "/empty.html"], check=True)
         empty = open(folder + "/empty.html").read().split('<script type="text/x-rlhost">')[0]
-    names = ",".join("[%d,%s]" % (n + 1, ",".join('"%s"' % part.replace('"', '\\"') for part in name)) for n, name in enumerate(NAMES))
+    names = ",".join(
+        "[%d,%s]" % (n + 1, ",".join('"%s"' % part.replace('"', '\\"') for part in name))
+        for n, name in enumerate(NAMES))
     data = b"".join(records(count))
 
     def chunk(kind, content):
         return f'<script type="text/x-rlhost">z{kind}{base64.b64encode(gzip.compress(content, 6)).decode()}</script>\n'
 
     with open(path, "w") as file:
-        file.write(empty + chunk("n", ('{"names":[%s],"threads":[%s]}' % (names, ",".join('[%d,"loop %d"]' % (n, n) for n in range(4)))).encode()))
+        file.write(
+            empty
+            + chunk(
+                "n",
+                (
+                    '{"names":[%s],"threads":[%s]}' % (names, ",".join('[%d,"loop %d"]' % (n, n) for n in range(4)))
+                ).encode(),
+            ))
         for start in range(0, len(data), 8192 * 32):
             file.write(chunk("e", columns(data[start:start + 8192 * 32])))
     return len(data) // 32
@@ -73,7 +87,9 @@ def columns(data):
     words = array.array("I", data)
     times = [low | high << 32 for low, high in zip(words[0::8], words[1::8])]
     passed = [(time - before) % 2**64 for time, before in zip(times, [0] + times)]
-    parts = [array.array("I", [time & 0xffffffff for time in passed]), array.array("I", [time >> 32 for time in passed])]
+    parts = [
+        array.array("I", [time & 0xFFFFFFFF for time in passed]),
+        array.array("I", [time >> 32 for time in passed])]
     return b"".join(part.tobytes() for part in parts + [words[n::8] for n in range(2, 8)])
 
 
@@ -91,7 +107,9 @@ def measure(rlhost, records):
             shown.call("Performance.enable")
             metrics = {one["name"]: one["value"] for one in shown.call("Performance.getMetrics")["metrics"]}
             # On a busy machine, only the processor's time tells anything.
-            print(f"open: {wall:.2f} s, of it {shown.evaluate('performance.now()') / 1000:.2f} s in the page, {metrics['ProcessTime']:.2f} s of the processor; load {os.getloadavg()[0]:.0f}")
+            print(
+                f"open: {wall:.2f} s, of it {shown.evaluate('performance.now()') / 1000:.2f} s in the page, "
+                f"{metrics['ProcessTime']:.2f} s of the processor; load {os.getloadavg()[0]:.0f}")
             times = shown.evaluate("""(async () => {
               const times = [];
               for (const factor of [...Array(40).fill(.75), ...Array(40).fill(1 / .75)]) {
@@ -104,6 +122,9 @@ def measure(rlhost, records):
               return times;
             })()""")
             print(f"a frame while zooming: median {statistics.median(times):.1f} ms, longest {max(times):.1f} ms")
-            times = shown.evaluate("""[() => next(isLate), () => next(isSlow), () => toggleTable(), () => { toggleArrows(); draw(); }].map(f => {
-              const start = performance.now(); f(); return performance.now() - start; })""")
+            times = shown.evaluate(
+                """[() => next(isLate), () => next(isSlow), () => toggleTable(),
+                    () => { toggleArrows(); draw(); }].map(f => {
+              const start = performance.now(); f(); return performance.now() - start; })"""
+            )
             print("next late %.0f ms, next slow %.0f ms, table %.0f ms, all arrows %.0f ms" % tuple(times))

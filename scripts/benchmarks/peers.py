@@ -146,8 +146,15 @@ def type_keys(peer, command, count):
         os.setsid()
         fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
 
-    child = subprocess.Popen(command, cwd=BUILD, env=environment(peer), stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                             pass_fds=(slave,), preexec_fn=take_terminal)
+    child = subprocess.Popen(
+        command,
+        cwd=BUILD,
+        env=environment(peer),
+        stdin=slave,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=(slave,),
+        preexec_fn=take_terminal)
     os.close(slave)
     try:
         seen = child.stdout.read(1)

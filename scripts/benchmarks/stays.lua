@@ -2,7 +2,8 @@
 -- on.
 --
 --   rlhost stays.lua KIND COUNT
---   rlhost stays.lua               the kinds, one a line: name, how many take about a second, what they need, and the classes of docs/lua
+--   rlhost stays.lua               the kinds, one a line: name, how many take about a second, what they need, and the
+--   classes of docs/lua
 --                                  whose objects they make, separated by tabs
 --
 -- In a test, rlhost test stays.lua, STAYS_KIND and STAYS_COUNT say the same.
@@ -41,7 +42,9 @@ kind("timer that fires", 100000, function(n)
     rl.sleep(0)
   end
 end)
-kind("task", 100000, function(n) for i = 1, n do assert(rl.task(function() rl.sleep(0) return i end):await() == i) end end, "Task")
+kind("task", 100000, function(n)
+  for i = 1, n do assert(rl.task(function() rl.sleep(0) return i end):await() == i) end
+end, "Task")
 kind("task that fails", 50000, function(n)
   for i = 1, n do
     local task = rl.task(function() rl.sleep(0) error { i } end)
@@ -49,7 +52,9 @@ kind("task that fails", 50000, function(n)
   end
 end)
 kind("task that is cancelled", 50000, function(n)
-  for _ = 1, n do rl.task(function() local c <close> = setmetatable({}, { __close = function() end }) rl.sleep(60) end):cancel() end
+  for _ = 1, n do
+    rl.task(function() local c <close> = setmetatable({}, { __close = function() end }) rl.sleep(60) end):cancel()
+  end
 end)
 kind("tasks, many at once", 100000, function(n)
   for _ = 1, n / 500 do
@@ -58,7 +63,9 @@ kind("tasks, many at once", 100000, function(n)
     rl.all_of(tasks)
   end
 end)
-kind("rl.timeout", 50000, function(n) for i = 1, n do assert(rl.timeout(10, function() rl.sleep(0) return i end)) end end)
+kind("rl.timeout", 50000, function(n)
+  for i = 1, n do assert(rl.timeout(10, function() rl.sleep(0) return i end)) end
+end)
 kind("rl.first_of", 30000, function(n)
   for _ = 1, n do rl.first_of(function() rl.sleep(0) end, function() rl.sleep(60) end) end
 end)
@@ -238,7 +245,8 @@ kind("rl.blocking", 500, function(n) for i = 1, n do assert(rl.blocking(function
 kind("message port", 3000, function(n)
   local own = tostring(rl.time()):gsub("%.", "")
   for i = 1, n do
-    local server = assert(rl.message_port { name = "stays." .. own .. "." .. i % 7, callback = function(_, _, data) return data end })
+    local server = assert(rl.message_port { name = "stays." .. own .. "." .. i % 7,
+      callback = function(_, _, data) return data end })
     rl.current():add(server)
     local remote = assert(rl.remote_port(server:name()))
     assert(remote:request(1, "x") == "x")
@@ -286,7 +294,8 @@ kind("logger", 20000, function(n)
   for i = 1, n do log.with({ number = i }, "stays"):debug "nobody sees it" end
 end, "log.Logger")
 
--- HTTP ----------------------------------------------------------------------------------------------------------------------
+-- HTTP
+-- ---------------------------------------------------------------------------------------------------------------------
 
 -- A server, and the address of it. Requests without a body, with parts, and for a stream of events.
 local function with_http(fn)
@@ -344,7 +353,8 @@ kind("HTTP parts", 3000, function(n)
   with_http(function(http, base)
     local body = '--b\r\nContent-Disposition: form-data; name="a"\r\n\r\ntext\r\n--b--\r\n'
     for _ = 1, n do
-      local answer = assert(http.post(base .. "/parts", body, { headers = { ["content-type"] = "multipart/form-data; boundary=b" } }))
+      local answer = assert(http.post(base .. "/parts", body,
+        { headers = { ["content-type"] = "multipart/form-data; boundary=b" } }))
       assert(answer:json()[1] == 4)
     end
   end)
@@ -373,7 +383,8 @@ kind("HTTP routes", 10000, each(function()
   http.routes():get("/item/:id", function() return "text" end)
 end), "http.Routes")
 
--- Terminals and tests -------------------------------------------------------------------------------------------------------
+-- Terminals and tests
+-- -------------------------------------------------------------------------------------------------------
 
 kind("terminal", 1000, function(n)
   local terminal = require "runloop.terminal"
@@ -410,7 +421,8 @@ kind("clock", 20000, function(n)
   for _ = 1, n do rl.clock:settle() end
 end, "test.Clock", "virtual time")
 
--- Threads -------------------------------------------------------------------------------------------------------------------
+-- Threads
+-- -------------------------------------------------------------------------------------------------------------------
 
 kind("thread", 800, function(n)
   for _ = 1, n / 8 do
@@ -442,12 +454,16 @@ kind("object for a thread", 30000, function(n)
   with_server(function(loop)
     for i = 1, n do
       local port, source = rl.port {}, rl.source {}
-      assert(loop:perform { function(port, source) port:send { data = source } return source end, port, source, wait = true } == source)
+      assert(loop:perform { function(port, source)
+        port:send { data = source }
+        return source
+      end, port, source, wait = true } == source)
     end
   end)
 end)
 
--- Measuring -----------------------------------------------------------------------------------------------------------------
+-- Measuring
+-- -----------------------------------------------------------------------------------------------------------------
 
 local function resident()
   for line in io.lines "/proc/self/status" do

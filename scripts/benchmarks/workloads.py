@@ -9,7 +9,7 @@ FLOOR, RIVAL = "C+Lua", "luv"
 
 @dataclass(frozen=True)
 class Row:
-    """One row of the table: the arguments WORKLOAD SIZE COUNT of every peer, and the field of its answer that counts."""
+    """One row of the table: the arguments WORKLOAD SIZE COUNT of every peer, and the counted field of its answer."""
 
     label: str
     workload: str
@@ -87,10 +87,18 @@ CURVES = [
     Curve("One-shot timers, create and fire", "timers", "timers", (1_000, 10_000, 100_000, 1_000_000), 200),
     Curve("Create and cancel a timer", "timers pending", "cancel", (1_000, 10_000, 100_000, 1_000_000), 100_000),
     Curve("One fd becomes ready", "fds watched", "idle", (10, 100, 1_000, 9_800), 20_000),
-    Curve("Wake one thread after the other", "threads", "wake", (1, 4, 16, 64), 10_000, peers=("C+Lua", "cqueues", "CF", "rlhost")),
-    Curve("A pass with observers", "observers called", "observers", (1, 10, 100, 1_000), 10_000, peers=("CF", "rlhost")),
-    Curve("A pass beside other modes", "modes", "modes", (1, 10, 100, 1_000), 50_000, peers=("CF", "rlhost")),
-]
+    Curve(
+        "Wake one thread after the other",
+        "threads",
+        "wake",
+        (1, 4, 16, 64),
+        10_000,
+        peers=("C+Lua", "cqueues", "CF", "rlhost"),
+    ),
+    Curve(
+        "A pass with observers", "observers called", "observers", (1, 10, 100, 1_000), 10_000, peers=("CF", "rlhost")
+    ),
+    Curve("A pass beside other modes", "modes", "modes", (1, 10, 100, 1_000), 50_000, peers=("CF", "rlhost"))]
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,8 @@ final class AttachClientPrompt: PromptOwner {
         connection.received = { [unowned self] event, bytes in take(event, bytes) }
         connection.waits = { [unowned self] in
             note(
-                "\(connection.target.text) is busy; it will be done in its turn (Control-C takes it back, .where shows where it is)"
+                "\(connection.target.text) is busy; it will be done in its turn (Control-C takes it back, .where "
+                    + "shows where it is)"
             )
             guard prompt.display != nil else { return }
             isInBackground = true

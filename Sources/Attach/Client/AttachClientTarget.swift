@@ -106,7 +106,8 @@ struct AttachClientTarget {
         let namespace =
             ownNumber == process
             ? nil
-            : "it is process \(ownNumber) of another PID namespace, and its port is not in a directory of this one; attach to it from there"
+            : "it is process \(ownNumber) of another PID namespace, and its port is not in a directory of this one; "
+                + "attach to it from there"
         let state =
             isStopped ?? namespace
             ?? "it does not allow it, or is in a function of C, or of the system, that takes its time"
@@ -151,7 +152,8 @@ struct AttachClientTarget {
         }
         let program = Self.firstLine("/proc/\(process)/comm").map { " (\($0))" } ?? ""
         return
-            "process \(process)\(program) cannot be attached to: it is no rlhost, or does not allow it (--no-attach, RLHOST_ATTACH=off, rl.attach(false))"
+            "process \(process)\(program) cannot be attached to: it is no rlhost, or does not allow it (--no-attach, "
+            + "RLHOST_ATTACH=off, rl.attach(false))"
     }
 
     private static func owner(_ user: uid_t) -> String? {

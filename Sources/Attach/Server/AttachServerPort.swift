@@ -194,7 +194,8 @@ final class AttachServerPort: @unchecked Sendable {
         let loop = RunLoop.current
         let timer = loop.callBack(at: loop.now + Self.patience, in: [.default]) { [weak self] _, _ in
             self?.satisfy(
-                "it is in a function of C, or of the system, and has not come back from there for 1 s\(Self.kernelPlace)"
+                "it is in a function of C, or of the system, and has not come back from there for 1 "
+                    + "s\(Self.kernelPlace)"
             )
         }
         curious.append(Curious(message: message, timer: timer))
@@ -295,7 +296,8 @@ final class AttachServerPort: @unchecked Sendable {
             return message.fail(
                 isEnding
                     ? "the process ends"
-                    : "it speaks version \(Attach.version) of this, and the client another: use the same rlhost for both"
+                    : "it speaks version \(Attach.version) of this, and the client another: use the same rlhost for "
+                        + "both"
             )
         }
         let number = message.sender

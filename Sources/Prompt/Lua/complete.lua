@@ -1,6 +1,7 @@
 -- Finds the candidates at the cursor. No code of the script runs; see expressions.lua.
 
-local tokens, expressions, locals, reference, stdlib, list_directory, modes = ...
+local tokens, expressions, locals, reference = ...
+local stdlib, list_directory, modes = select(5, ...)
 local scan, KEYWORDS = tokens.scan, tokens.KEYWORDS
 local each_field, substance = expressions.each_field, expressions.substance
 local resolve, beginning = expressions.resolve, expressions.beginning

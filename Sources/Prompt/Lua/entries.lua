@@ -3,7 +3,8 @@
 -- internals. It returns the functions that the prompt calls. A fifth argument is the name of a guest's chunks: that
 -- prompt does not change the globals. The last argument is Lua's own `print`.
 
-local part, list_directory, text_of, internals, guest, print = ...
+local part, list_directory, text_of, internals = ...
+local guest, print = select(5, ...)
 local type, select, rawget, next = type, select, rawget, next
 local pcall, ipairs, setmetatable = pcall, ipairs, setmetatable
 local tonumber, rawequal = tonumber, rawequal

@@ -37,7 +37,8 @@ struct AllocationCountTests {
         let report = FileManager.default.temporaryDirectory.appendingPathComponent("rlhost-count-\(UUID().uuidString)")
         defer { try? FileManager.default.removeItem(at: report) }
         let result = try Binary.run(
-            arguments, environment: ["LD_PRELOAD": counter, "COUNT_TO": report.path, "RLHOST_MALLOC": "1"], program: Release.path)
+            arguments, environment: ["LD_PRELOAD": counter, "COUNT_TO": report.path, "RLHOST_MALLOC": "1"],
+            program: Release.path)
         try #require(result.status == 0, "\(result)")
         return try #require(Int(try String(contentsOf: report, encoding: .utf8)))
     }

@@ -76,7 +76,10 @@ local deeds = {
   function() setmetatable({}, { __gc = function() act() end }) collectgarbage() end,
   function() setmetatable({}, { __gc = function() error(value()) end }) end,
   function() local c <close> = setmetatable({}, { __close = function() act() end }) act() end,
-  function() local c <close> = setmetatable({}, { __close = function() rl.sleep(0) error(value()) end }) error(value()) end,
+  function()
+    local c <close> = setmetatable({}, { __close = function() rl.sleep(0) error(value()) end })
+    error(value())
+  end,
   function() coroutine.wrap(function() act() end)() end,
   function() pcall(coroutine.wrap(function() pcall(act) coroutine.yield() act() end)) end,
   function() debug.sethook(function() debug.sethook() act() end, "crl", random(100)) end,
@@ -106,19 +109,25 @@ local function deed()
 end
 
 local hostile = setmetatable({}, { __index = function() error "hostile" end, __len = function() return 2^53 end,
-  __tostring = function() error "hostile" end, __eq = error, __lt = error, __call = error, __pairs = error, __name = 5 })
+  __tostring = function() error "hostile" end, __eq = error, __lt = error, __call = error, __pairs = error,
+  __name = 5 })
 local cyclic = {} cyclic[1], cyclic.self = cyclic, cyclic
 local huge = {} for i = 1, 3000 do huge[i] = i end
 local closed = io.tmpfile() closed:close()
 local dead = coroutine.create(print) coroutine.close(dead)
-local fixed = { true, false, 0, 1, 2, -1, 0.5, 0 / 0, -(0 / 0), 1 / 0, -1 / 0, 1e19, -1e19, 1e308, -1e308, 5e-324, -0.0, 2^31, 2^53,
+local fixed = { true, false, 0, 1, 2, -1, 0.5, 0 / 0, -(0 / 0), 1 / 0, -1 / 0, 1e19, -1e19, 1e308, -1e308, 5e-324, -0.0,
+  2^31, 2^53,
   2^63, math.maxinteger, math.mininteger, "", "default", "common", "a", "b", "r", "w", "rw", "rwhe", "documented",
   "core_foundation", "waiting", "asap", "idle", "now", "all", "entry", "exit", "before_waiting", "\0\255", "org.attack",
-  ("x"):rep(3000), "%s%d%n", print, error, coroutine.yield, coroutine.wrap(print), pcall, rl, rl.modes, hostile, cyclic, huge,
+  ("x"):rep(3000), "%s%d%n", print, error, coroutine.yield, coroutine.wrap(print), pcall, rl, rl.modes, hostile, cyclic,
+  huge,
   closed, io.stdout, dead, _G, string, package.loaded }
-local fields = { "callback", "delay", "fire_date", "interval", "tolerance", "order", "name", "activities", "repeats", "fd", "events",
-  "once", "perform", "schedule", "cancel", "modes", "wait", "after", "mode", "timeout", "return_after_source", "capacity", "id",
-  "data", "reply_port", "before", "send_timeout", "reply_timeout", "reply_mode", "style", "coalesce", "sender", "nonsense", 1, 2, 3, 300 }
+local fields = { "callback", "delay", "fire_date", "interval", "tolerance", "order", "name", "activities", "repeats",
+  "fd", "events",
+  "once", "perform", "schedule", "cancel", "modes", "wait", "after", "mode", "timeout", "return_after_source",
+  "capacity", "id",
+  "data", "reply_port", "before", "send_timeout", "reply_timeout", "reply_mode", "style", "coalesce", "sender",
+  "nonsense", 1, 2, 3, 300 }
 local pipes = {}
 
 local nesting = 0
@@ -141,7 +150,9 @@ end
 
 -- Calls with sensible arguments, now and then, so that objects work.
 local makers = {
-  function() return rl.timer { delay = random() * 0.003, interval = random(2) == 1 and 0.001 or nil, callback = deed() } end,
+  function()
+    return rl.timer { delay = random() * 0.003, interval = random(2) == 1 and 0.001 or nil, callback = deed() }
+  end,
   function() return rl.after(random() * 0.002, deed(), value()) end,
   function() return rl.every(random() * 0.002 + 0.0005, deed()) end,
   function() return rl.source { perform = deed(), schedule = deed(), cancel = deed(), order = random(-2, 2) } end,
@@ -209,7 +220,9 @@ function act()
     local ok, object = pcall(makers[random(#makers)])
     if ok and object then
       keep(object)
-      if type(object) == "userdata" then pcall(function() rl.current():add(object, random(3) > 1 and "common" or value()) end) end
+      if type(object) == "userdata" then
+        pcall(function() rl.current():add(object, random(3) > 1 and "common" or value()) end)
+      end
     end
     return
   end

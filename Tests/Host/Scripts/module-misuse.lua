@@ -14,19 +14,27 @@ rl.on_error(function(message)
   end
 end)
 
-local FIELDS = { "host", "port", "path", "timeout", "max", "tls", "name", "order", "on_data", "on_connection", "on_error", "on_end", "mode",
-  "backlog", "max_connections", "bind", "owns", "family", "verify", "certificate", "key", "sni", "protocols", "latency", "bandwidth",
-  "chunk", "url", "method", "headers", "body", "json", "form", "follow", "status", "event", "data", "id", "retry", "keep_alive", "indent",
-  "idle", "interval", "count", "peer", "modes", "cookies", "compress", "max_message", "nonsense", 1, "query", "unix", "proxy",
+local FIELDS = { "host", "port", "path", "timeout", "max", "tls", "name", "order", "on_data", "on_connection",
+  "on_error", "on_end", "mode",
+  "backlog", "max_connections", "bind", "owns", "family", "verify", "certificate", "key", "sni", "protocols", "latency",
+  "bandwidth",
+  "chunk", "url", "method", "headers", "body", "json", "form", "follow", "status", "event", "data", "id", "retry",
+  "keep_alive", "indent",
+  "idle", "interval", "count", "peer", "modes", "cookies", "compress", "max_message", "nonsense", 1, "query", "unix",
+  "proxy",
   "version", "max_body", "decompress" }
 
 local VALUES = {
-  function() return nil end, function() return true end, function() return false end, function() return 0 end, function() return -1 end,
-  function() return 1.5 end, function() return 0 / 0 end, function() return math.huge end, function() return math.mininteger end,
+  function() return nil end, function() return true end, function() return false end, function() return 0 end,
+  function() return -1 end,
+  function() return 1.5 end, function() return 0 / 0 end, function() return math.huge end,
+  function() return math.mininteger end,
   function() return math.maxinteger end, function() return 1e308 end, function() return 3 end, function() return "" end,
   function() return "x\0y" end, function() return ("\xff"):rep(5) end, function() return "127.0.0.1:1" end,
-  function() return "unix:@no-such-thing" end, function() return "http://127.0.0.1:1/" end, function() return function() end end,
-  function() return coroutine.create(print) end, function() return (net.pair()) end, rl.current, function() return { [1] = 1, [3] = 2 } end,
+  function() return "unix:@no-such-thing" end, function() return "http://127.0.0.1:1/" end,
+  function() return function() end end,
+  function() return coroutine.create(print) end, function() return (net.pair()) end, rl.current,
+  function() return { [1] = 1, [3] = 2 } end,
   function() return setmetatable({}, { __tostring = function() return 5 end, __name = 7 }) end,
 }
 
@@ -47,7 +55,9 @@ local function judge(name, is_good, first, second, third)
     if text:sub(1, #name + 1) ~= name .. ":" then print("an error without the name", name, first) end
   elseif first == nil and second ~= nil then
     if type(second) ~= "string" then print("a reason that is not text", name, tostring(second)) end
-    if second ~= "timed out" and type(third) ~= "string" then print("a reason without a code", name, second, tostring(third)) end
+    if second ~= "timed out" and type(third) ~= "string" then
+      print("a reason without a code", name, second, tostring(third))
+    end
   end
 end
 
@@ -88,15 +98,18 @@ local OBJECTS = {
       return stream
     end,
     function() return net.stream { host = "127.0.0.1", port = 1 } end },
-  listener = { function() return net.listener { host = "127.0.0.1", port = 0 } end, function() return net.serve("127.0.0.1:0", print) end },
+  listener = { function() return net.listener { host = "127.0.0.1", port = 0 } end,
+    function() return net.serve("127.0.0.1:0", print) end },
   datagram = { function() return net.datagram { port = 0 } end },
 }
 
 -- A request as its handler has it. The handler waits until the test ends.
 local BODY = "--edge\r\nContent-Disposition: form-data; name=a\r\n\r\none\r\n--edge--\r\n"
-local POST = "POST /items/a%2Fb?x=1 HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=edge\r\nContent-Length: " .. #BODY
+local POST = "POST /items/a%2Fb?x=1 HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=edge\r\n"
+  .. "Content-Length: " .. #BODY
   .. "\r\n\r\n" .. BODY
-local UPGRADE = "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+local UPGRADE = "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+  .. "Sec-WebSocket-Version: 13\r\n"
   .. "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
 local function request_of(bytes)
   local given
@@ -123,10 +136,12 @@ end
 local function own() return part("runloop.http.client.wire").client(answering) end
 
 OBJECTS.request = { request_of, function() return request_of(UPGRADE) end }
-OBJECTS.response = { function() return request_of():respond() end, function() return request_of():respond { headers = { ["content-length"] = 5 } } end }
+OBJECTS.response = { function() return request_of():respond() end,
+  function() return request_of():respond { headers = { ["content-length"] = 5 } } end }
 OBJECTS.events = { function() return request_of():respond():events() end }
 OBJECTS.part = { function() return request_of():parts()() end }
-OBJECTS.socket = { function() return request_of(UPGRADE):websocket { close_timeout = 0.01 } end, function() return own():websocket "/ws" end,
+OBJECTS.socket = { function() return request_of(UPGRADE):websocket { close_timeout = 0.01 } end,
+  function() return own():websocket "/ws" end,
   function()
     local socket = own():websocket "/ws"
     socket:close()

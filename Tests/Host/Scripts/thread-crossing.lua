@@ -14,7 +14,9 @@ local function there(fn, ...)
   return table.unpack(results, 2, results.n)
 end
 
-try("numbers keep their kind", function() return math.type(there(function() return 1.0 end)), math.type(there(function() return 1 end)) end)
+try("numbers keep their kind", function()
+  return math.type(there(function() return 1.0 end)), math.type(there(function() return 1 end))
+end)
 try("nils among others", function() return select("#", there(function(...) return ... end, nil, 1, nil)) end)
 try("5000 values", function()
   local values = {}
@@ -71,7 +73,10 @@ try("200 upvalues", function()
   for i = 1, 200 do text[#text + 1] = " + a" .. i end
   return there(load(table.concat(text, "\n") .. " end")())
 end)
-try("a function as a key", function() local f = function() end return there(function(t) return t[f] end, { [f] = 9 }) end)
+try("a function as a key", function()
+  local f = function() end
+  return there(function(t) return t[f] end, { [f] = 9 })
+end)
 try("an environment of its own", function() return there(load("return y", "chunk", "t", { y = 6 })) end)
 try("stripped code", function() return there(load(string.dump(function() return 4 end, true))) end)
 global = 5
@@ -101,7 +106,8 @@ try("a task", function()
     local rl = require "runloop"
     return task, tostring(task), select(2, pcall(task.status, task)), select(2, pcall(rl.first_of, task))
   end, task)
-  return copy == task, copy:await(), (text:gsub("[^ ]*:", "")), (asked:gsub("^.*lua:%d+: ", "")), (awaited:gsub("^.*lua:%d+: ", ""))
+  return copy == task, copy:await(), (text:gsub("[^ ]*:", "")), (asked:gsub("^.*lua:%d+: ", "")),
+    (awaited:gsub("^.*lua:%d+: ", ""))
 end)
 try("the thread itself", function()
   local thread = rl.thread(function() return rl.this_thread() end)

@@ -46,7 +46,8 @@ try("take its source's commands", elsewhere, function() return (source:commands(
 try("add its port", elsewhere, function() return rl.current():add(port) end)
 try("invalidate its port", elsewhere, function() return port:invalidate() end)
 try("what may be asked", elsewhere, function()
-  return table.concat({ tostring(port), port:name(), tostring(port:is_valid()), port:capacity(), port:count(), tostring(source) }, ", ")
+  return table.concat({ tostring(port), port:name(), tostring(port:is_valid()), port:capacity(), port:count(),
+    tostring(source) }, ", ")
 end)
 
 -- Requests.

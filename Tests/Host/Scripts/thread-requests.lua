@@ -14,7 +14,9 @@ end
 local a, b = server "a", server "b"
 local A, B, here = a:loop(), b:loop(), rl.current()
 
-try("results", function() return select("#", A:perform { function(...) return ... end, 1, nil, 3, nil, wait = true }) end)
+try("results", function()
+  return select("#", A:perform { function(...) return ... end, 1, nil, 3, nil, wait = true })
+end)
 try("no results", function() return select("#", A:perform { function() end, wait = true }) end)
 try("an error", function() return A:perform { function() error "boo" end, wait = true } end)
 try("an error that is a table", function()
@@ -22,15 +24,25 @@ try("an error that is a table", function()
   return done, err.code
 end)
 try("an error that is nil", function() return A:perform { function() error() end, wait = true } end)
-try("a result that cannot cross", function() return A:perform { function() return 1, { c = coroutine.create(print) } end, wait = true } end)
-try("an argument that cannot cross", function() return A:perform { print, 1, { c = coroutine.create(print) }, wait = true } end)
-try("one that waits itself", function() return A:perform { function() rl.sleep(0.01) return "slept" end, wait = true } end)
+try("a result that cannot cross", function()
+  return A:perform { function() return 1, { c = coroutine.create(print) } end, wait = true }
+end)
+try("an argument that cannot cross", function()
+  return A:perform { print, 1, { c = coroutine.create(print) }, wait = true }
+end)
+try("one that waits itself", function()
+  return A:perform { function() rl.sleep(0.01) return "slept" end, wait = true }
+end)
 try("at home", function() return here:perform { function(n) return n * 2 end, 21, wait = true } end)
 try("at home, by way of another", function()
-  return A:perform { function(own) return own:perform { function() return "inner" end, wait = true } end, A, wait = true }
+  return A:perform { function(own)
+    return own:perform { function() return "inner" end, wait = true }
+  end, A, wait = true }
 end)
 try("there and back", function()
-  return A:perform { function(back) return back:perform { function() return "from here" end, wait = true } end, here, wait = true }
+  return A:perform { function(back)
+    return back:perform { function() return "from here" end, wait = true }
+  end, here, wait = true }
 end)
 try("in a circle", function()
   local function around(n, first, second, third)

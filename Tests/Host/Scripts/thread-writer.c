@@ -1,5 +1,5 @@
-// A module in C that starts a thread of its own, which writes into a pipe after 0.3 s. Closing the pipe waits for the thread: its code
-// is unloaded with the state.
+// A module in C that starts a thread of its own, which writes into a pipe after 0.3 s. Closing the pipe waits for the
+// thread: its code is unloaded with the state.
 #include <lauxlib.h>
 #include <pthread.h>
 #include <stdint.h>

@@ -20,21 +20,27 @@ local function try(...) return arguments.try(SPEC, { ... }) end
 t.describe("arguments", function()
   t.it("come in every form that is usual", function()
     t.equal(try("a", "-vvo", "x", "--count=5", "b", "-t1.5m", "--no-cache", "-Da=1", "-D", "b=2", "--", "-z"), {
-      files = { "a", "b", "-z" }, output = "x", count = 5, timeout = 90.0, verbose = 2, cache = false, define = { "a=1", "b=2" }, color = "auto" })
+      files = { "a", "b", "-z" }, output = "x", count = 5, timeout = 90.0, verbose = 2, cache = false,
+      define = { "a=1", "b=2" }, color = "auto" })
     t.equal(try("-5").files, { "-5" })
   end)
 
   t.it("that are numbers have bounds", function()
-    local function read(kind, text) return (arguments.try({ name = "x", { "--it", type = kind } }, { "--it", text }) or {}).it end
-    t.equal({ read("size", "8G"), read("size", "1.5k"), read("size", "9223372036854775807") }, { 8 << 30, 1536, math.maxinteger })
-    for kind, texts in pairs { size = { "9999999999G", "9223372036854775808", ("9"):rep(400) }, number = { "1e400", "-1e400", "nan" },
+    local function read(kind, text)
+      return (arguments.try({ name = "x", { "--it", type = kind } }, { "--it", text }) or {}).it
+    end
+    t.equal({ read("size", "8G"), read("size", "1.5k"), read("size", "9223372036854775807") },
+      { 8 << 30, 1536, math.maxinteger })
+    for kind, texts in pairs { size = { "9999999999G", "9223372036854775808", ("9"):rep(400) },
+      number = { "1e400", "-1e400", "nan" },
       duration = { ("9"):rep(400), ("9"):rep(308) .. "d" } } do
       for _, text in ipairs(texts) do t.equal(read(kind, text), nil, kind .. " " .. text:sub(1, 30)) end
     end
   end)
 
   t.it("that are missing have their defaults", function()
-    t.equal(try("a"), { files = { "a" }, output = ".", count = 3, verbose = 0, cache = false, define = {}, color = "auto" })
+    t.equal(try("a"), { files = { "a" }, output = ".", count = 3, verbose = 0, cache = false, define = {},
+      color = "auto" })
   end)
 
   t.it("that are wrong are named, with what is right", function()
@@ -62,11 +68,13 @@ t.describe("arguments", function()
   end)
 
   t.it("are described rightly, or it says what is wrong", function()
-    t.error(function() arguments.try({ { "-p --port", typ = "integer" } }, {}) end, "'%-p %-%-port': unknown field 'typ' %(did you mean 'type'%?%)")
+    t.error(function() arguments.try({ { "-p --port", typ = "integer" } }, {}) end,
+      "'%-p %-%-port': unknown field 'typ' %(did you mean 'type'%?%)")
     t.error(function() arguments.try({ { "-p", type = "int" } }, {}) end, "unknown type 'int'")
     t.error(function() arguments.try({ { "-p" }, { "-p" } }, {}) end, "'%-p' is there twice")
     t.error(function() arguments.try({ { "a", many = true }, { "b" } }, {}) end, "nothing can follow 'a'")
-    t.error(function() arguments.try({ { "-ab" } }, {}) end, "'%-ab': '%-ab' is no name of an option: one of several letters begins with %-%-")
+    t.error(function() arguments.try({ { "-ab" } }, {}) end,
+      "'%-ab': '%-ab' is no name of an option: one of several letters begins with %-%-")
     t.error(function() arguments.try(5) end, "arguments.try: argument #1 must be a table of options, got 5")
     t.error(function() arguments.try({}, { 5 }) end, "word 1 must be a string, got 5")
   end)

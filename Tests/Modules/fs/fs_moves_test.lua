@@ -18,7 +18,7 @@ t.describe("fs.watch and moves", function()
     assert(fs.remove(directory, { recursive = true }))
   end)
 
-  t.it("looks into what is renamed as soon as it was made, and keeps apart what changes places", { real_time = true }, function()
+  t.it("looks into a directory renamed when just made, and keeps apart two that swap", { real_time = true }, function()
     local function run(commands)
       os.execute("cd " .. directory .. " && " .. commands)
       return told(watcher, directory)
@@ -27,9 +27,11 @@ t.describe("fs.watch and moves", function()
     t.equal(run "mkdir new; touch new/f; mv new new2; touch new2/g", "created new2/; created new2/f; created new2/g")
     t.equal(run "echo 1 > new2/f; touch new2/h", "changed new2/f; created new2/h")
     run "mkdir current a b; touch current/f a/fa b/fb"
-    t.equal(run "mkdir next; touch next/f; mv current old2; mv next current", "created old2/; changed current/f; created old2/f; changed current/")
+    t.equal(run "mkdir next; touch next/f; mv current old2; mv next current",
+      "created old2/; changed current/f; created old2/f; changed current/")
     t.equal(run "touch current/1", "created current/1")
-    t.equal(run "mv a t; mv b a; mv t b", "removed a/fa; changed a/; removed b/fb; created a/fb; changed b/; created b/fa")
+    t.equal(run "mv a t; mv b a; mv t b",
+      "removed a/fa; changed a/; removed b/fb; created a/fb; changed b/; created b/fa")
     t.equal(run "rm -r b; mv a b; mkdir a", "removed b/fa; changed a/; changed b/; removed a/fb; created b/fb")
     t.equal(run "mv b c; mv c d; mv d b", "")
     t.equal(run "touch a/1 b/2", "created a/1; created b/2")
@@ -45,7 +47,9 @@ t.describe("fs.watch and moves", function()
 
   local function names(paths)
     local list = {}
-    for path, is_directory in pairs(paths) do list[#list + 1] = path:sub(#directory + 2) .. (is_directory and "/" or "") end
+    for path, is_directory in pairs(paths) do
+      list[#list + 1] = path:sub(#directory + 2) .. (is_directory and "/" or "")
+    end
     table.sort(list)
     return table.concat(list, " ")
   end
@@ -53,7 +57,9 @@ t.describe("fs.watch and moves", function()
   -- Does to `paths` what a change says. It must be possible.
   local function follow(paths, change)
     local function check(is_fine, why)
-      if not is_fine then t.fail(("%s: %s %s from %s; there is: %s"):format(why, change.kind, change.path, change.from, names(paths))) end
+      if not is_fine then
+        t.fail(("%s: %s %s from %s; there is: %s"):format(why, change.kind, change.path, change.from, names(paths)))
+      end
     end
     local path, from, above = change.path, change.from, change.path:match "^(.*)/"
     if change.kind ~= "removed" then check(above == directory or paths[above], "not in a directory") end
@@ -62,7 +68,9 @@ t.describe("fs.watch and moves", function()
       local moved = { [path] = paths[from] }
       paths[from] = nil
       for below, is_directory in pairs(paths) do
-        if below:sub(1, #from + 1) == from .. "/" then moved[path .. below:sub(#from + 1)], paths[below] = is_directory, nil end
+        if below:sub(1, #from + 1) == from .. "/" then
+          moved[path .. below:sub(#from + 1)], paths[below] = is_directory, nil
+        end
       end
       for below in pairs(paths) do check(below:sub(1, #path + 1) ~= path .. "/", "something is there") end
       for below, is_directory in pairs(moved) do paths[below] = is_directory end
@@ -73,9 +81,10 @@ t.describe("fs.watch and moves", function()
   end
 
   -- Two names in one step, as new versions are put in the place of old ones.
-  local EXCHANGE = [[python3 -c 'import ctypes, sys; a, b = sys.argv[1:]; ctypes.CDLL(None).renameat2(-100, a.encode(), -100, b.encode(), 2)']]
+  local EXCHANGE = [[python3 -c 'import ctypes, sys; a, b = (name.encode() for name in sys.argv[1:]); ]]
+    .. [[ctypes.CDLL(None).renameat2(-100, a, -100, b, 2)']]
 
-  t.it("names that are exchanged, and go elsewhere in the same moment, are what they are", { real_time = true }, function()
+  t.it("keeps names apart that are exchanged and go elsewhere in the same moment", { real_time = true }, function()
     local function told_of(before, commands)
       os.execute("cd " .. directory .. " && rm -rf * && { " .. before .. "; }")
       local known = real()
@@ -91,7 +100,8 @@ t.describe("fs.watch and moves", function()
     end
     told_of("mkdir -p a/x c/x; touch a/x/seen c/x/seen c/y", "exchange a c/x; mv c a/x")
     told_of("mkdir -p b/x/y b/y c/x; touch b/seen c/seen c/x/seen", "mkdir a; exchange b c; touch c/y; mv c a/x")
-    told_of("mkdir -p a/y; touch a/seen a/x a/y/seen", "mkdir c; sleep 0.03; mv a/y c/x; mkdir c/y; sleep 0.03; exchange a c/x; mv c b")
+    told_of("mkdir -p a/y; touch a/seen a/x a/y/seen",
+      "mkdir c; sleep 0.03; mv a/y c/x; mkdir c/y; sleep 0.03; exchange a c/x; mv c b")
     told_of("mkdir -p a/y; touch a/seen a/y/seen b", "exchange a b; mv b c")
   end)
 
@@ -129,13 +139,15 @@ t.describe("fs.watch and moves", function()
     t.equal(told_of(before, "mv p/c p/x; rm p/x/d; mv p/x p/a"), "removed p/c/d; renamed p/a from p/c/")
     t.equal(told_of(before, "mv p/c c; mv c/d b; mv c p/a"), "renamed b from p/c/d; renamed p/a from p/c/")
     t.equal(told_of(before, "mv p/c p/x; mv p/x/d p/b"), "renamed p/x from p/c/; renamed p/b from p/x/d")
-    t.equal(told_of(before, "mv p/c p/x; echo > p/x/n; mv p/x p/y; echo > p/y/m"), "renamed p/y from p/c/; created p/y/n; created p/y/m")
-    t.equal(told_of("mkdir -p c/d/m e && touch c/d/m/d", "mv c/d e/e; rm -r e/e/m; mv -T e/e c"), "removed c/d/m/; removed c/d/m/d; renamed c from c/d/")
+    t.equal(told_of(before, "mv p/c p/x; echo > p/x/n; mv p/x p/y; echo > p/y/m"),
+      "renamed p/y from p/c/; created p/y/n; created p/y/m")
+    t.equal(told_of("mkdir -p c/d/m e && touch c/d/m/d", "mv c/d e/e; rm -r e/e/m; mv -T e/e c"),
+      "removed c/d/m/; removed c/d/m/d; renamed c from c/d/")
     t.equal(told_of(before, "mv p/c q; mkdir r; mv q r/m"), "created r/; renamed r/m from p/c/")
     t.equal(told_of("touch a", "mv a b; echo >> b"), "renamed b from a; changed b")
   end)
 
-  t.it("tells the difference between before and after, whatever is moved and removed in a moment", { real_time = true, timeout = 60 }, function()
+  t.it("reports the difference, whatever changes in a moment", { real_time = true, timeout = 60 }, function()
     local outside = assert(fs.temporary_directory "outside")
     local finally <close> = setmetatable({}, { __close = function() fs.remove(outside, { recursive = true }) end })
     watch { recursive = true, latency = 0.02 }
@@ -150,7 +162,8 @@ t.describe("fs.watch and moves", function()
       local log, count = {}, 0
       for _ in pairs(real()) do count = count + 1 end
       for number = 1, math.random(12) + math.max(0, 12 - count) do
-        local what, from, to = number <= 12 - count and 2 or math.random(12), any(), any "directory" .. "/" .. ("abcd"):sub(math.random(4)):sub(1, 1)
+        local what, from, to = number <= 12 - count and 2 or math.random(12), any(),
+          any "directory" .. "/" .. ("abcd"):sub(math.random(4)):sub(1, 1)
         log[#log + 1] = ("%d %s %s"):format(what, from, to)
         if what <= 2 then
           fs.make_directory(to)
@@ -178,9 +191,13 @@ t.describe("fs.watch and moves", function()
     for _ = 1, 15 do
       local log = {}
       for _ = 1, math.random(1, 12) do
-        local function name() return ("abc"):sub(math.random(3)):sub(1, 1) .. (math.random(2) == 1 and "/" .. ("xy"):sub(math.random(2)):sub(1, 1) or "") end
+        local function name()
+          return ("abc"):sub(math.random(3)):sub(1, 1)
+            .. (math.random(2) == 1 and "/" .. ("xy"):sub(math.random(2)):sub(1, 1) or "")
+        end
         local from, to = name(), name()
-        local what = ({ "mkdir %s", "mkdir -p %s", "touch %s", "rm -rf %s", "mv -T %s %s", "mv -T %s %s", #log == 3 and EXCHANGE .. " %s %s" or "mkdir %s" })[math.random(7)]:format(from, to)
+        local what = ({ "mkdir %s", "mkdir -p %s", "touch %s", "rm -rf %s", "mv -T %s %s", "mv -T %s %s",
+          #log == 3 and EXCHANGE .. " %s %s" or "mkdir %s" })[math.random(7)]:format(from, to)
         log[#log + 1] = what
         if math.random(6) == 1 then log[#log + 1] = "sleep 0.03" end
       end

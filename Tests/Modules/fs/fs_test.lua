@@ -60,7 +60,8 @@ t.describe("files", function()
     assert(fs.symbolic_link("..", directory .. "/a/up"))
     local found = {}
     for path, kind in fs.walk(directory) do found[#found + 1] = path:sub(#directory + 2) .. ":" .. kind end
-    t.equal(table.concat(found, " "), "a:directory a/b:directory a/b/c:directory a/file:file a/up:link hard:file moved:file")
+    t.equal(table.concat(found, " "),
+      "a:directory a/b:directory a/b/c:directory a/file:file a/up:link hard:file moved:file")
     t.equal(fs.stat(directory .. "/hard").links, 2)
   end)
 
@@ -83,7 +84,9 @@ t.describe("files", function()
     t.error(function() fs.write("x", "y", { mode = 9999 }) end, "mode must be from 0")
     t.error(function() fs.rename("x") end, "fs.rename: argument #2 must be a path")
     t.error(function() fs.temporary_directory "a/b" end, "a name without '/'")
-    for _, name in ipairs { "list", "stat", "walk", "make_directory", "remove", "link", "copy", "read_link", "real_path", "symbolic_link" } do
+    local names = { "list", "stat", "walk", "make_directory", "remove", "link", "copy", "read_link", "real_path",
+      "symbolic_link" }
+    for _, name in ipairs(names) do
       t.error(function() fs[name](true) end, "fs." .. name .. ": argument #1 must be a path, got true")
     end
   end)

@@ -68,7 +68,7 @@ t.describe("fs.watch", function()
     t.equal(told(watcher, directory), "")
   end)
 
-  t.it("sees what a new directory holds already, renames it with all below, and forgets it", { real_time = true }, function()
+  t.it("sees what a new directory holds, renames it with all below, and forgets it", { real_time = true }, function()
     watch { recursive = true }
     os.execute("mkdir -p " .. directory .. "/a/b && echo x > " .. directory .. "/a/b/file")
     t.equal(told(watcher, directory), "created a/; created a/b/; created a/b/file")
@@ -81,7 +81,9 @@ t.describe("fs.watch", function()
   end)
 
   t.it("follows the links on the way to what it watches, when they are put anew", { real_time = true }, function()
-    os.execute("cd " .. directory .. " && rm -rf * && mkdir -p 1/s 2/s app && touch 1/a 1/b 1/s/x 2/b 2/c && ln -s 1 current && ln -s ../current app/now")
+    os.execute("cd " .. directory
+      .. " && rm -rf * && mkdir -p 1/s 2/s app && touch 1/a 1/b 1/s/x 2/b 2/c"
+      .. " && ln -s 1 current && ln -s ../current app/now")
     local function run(commands)
       os.execute("cd " .. directory .. " && " .. commands)
       return told(watcher, directory)
@@ -95,12 +97,17 @@ t.describe("fs.watch", function()
     for _, root in ipairs { "current", "app/now" } do
       watcher = assert(fs.watch(directory .. "/" .. root, { recursive = true }))
       t.equal(run "touch 1/new", ("created %s/new"):format(root))
-      t.equal(sorted(run "ln -s 2 next && mv -T next current"), (("changed R/; changed R/b; changed R/s/; created R/c; removed R/a; removed R/new; removed R/s/x"):gsub("R", root)))
+      t.equal(sorted(run "ln -s 2 next && mv -T next current"),
+        (("changed R/; changed R/b; changed R/s/; created R/c; removed R/a; removed R/new; removed R/s/x")
+          :gsub("R", root)))
       t.equal(run "touch 1/z 2/y", ("created %s/y"):format(root))
       t.equal(sorted(run "ln -sfn 1 current && rm 1/z 1/new 2/y && ln -s 1 beside"),
-        (("changed R/; changed R/b; changed R/s/; created R/a; created R/s/x; removed R/c; removed R/y"):gsub("R", root)))
-      t.equal(sorted(run "rm current beside"), (("removed R/; removed R/a; removed R/b; removed R/s/; removed R/s/x"):gsub("R", root)))
-      t.equal(sorted(run "ln -s 1 current"), (("created R/; created R/a; created R/b; created R/s/; created R/s/x"):gsub("R", root)))
+        (("changed R/; changed R/b; changed R/s/; created R/a; created R/s/x; removed R/c; removed R/y")
+          :gsub("R", root)))
+      t.equal(sorted(run "rm current beside"),
+        (("removed R/; removed R/a; removed R/b; removed R/s/; removed R/s/x"):gsub("R", root)))
+      t.equal(sorted(run "ln -s 1 current"),
+        (("created R/; created R/a; created R/b; created R/s/; created R/s/x"):gsub("R", root)))
       watcher:invalidate()
     end
     watcher = assert(fs.watch(directory .. "/current/b", {}))
@@ -129,9 +136,10 @@ t.describe("fs.watch", function()
     rl.on_error(nil)
   end)
 
-  t.it("sees a large tree go without going through all that is left for each part", { real_time = true, timeout = 60 }, function()
+  t.it("sees a large tree go without searching the rest for each part", { real_time = true, timeout = 60 }, function()
     local function cost(count)
-      os.execute(("cd %s && mkdir d && cd d && seq %d | xargs mkdir && seq %d | sed 's,$,/f,' | xargs touch"):format(directory, count, count))
+      os.execute(("cd %s && mkdir d && cd d && seq %d | xargs mkdir && seq %d | sed 's,$,/f,' | xargs touch")
+        :format(directory, count, count))
       watcher = assert(fs.watch(directory, { recursive = true }))
       os.execute(("rm -rf %s/d"):format(directory))
       local before = os.clock()
@@ -185,7 +193,9 @@ t.describe("fs.watch", function()
 
   t.it("is in the modes that it is added to, and holds changes back in others", { real_time = true }, function()
     local seen = 0
-    local object <close> = assert(fs.watcher { path = directory, latency = 0, callback = function() seen = seen + 1 end })
+    local object <close> = assert(fs.watcher { path = directory, latency = 0, callback = function()
+      seen = seen + 1
+    end })
     rl.current():add(object, "editing")
     write(directory .. "/a", "")
     rl.sleep(0.1)
@@ -194,7 +204,7 @@ t.describe("fs.watch", function()
     t.equal(seen, 1)
   end)
 
-  t.it("watches what has gone when it comes again: the directory, one above it, or that of a file", { real_time = true }, function()
+  t.it("watches again what has gone and come: a directory, its parent, that of a file", { real_time = true }, function()
     assert(fs.make_directory(directory .. "/a/b", { parents = true }))
     for _, recursive in ipairs { false, true } do
       local below <close> = assert(fs.watch(directory .. "/a/b", { recursive = recursive }))
@@ -251,7 +261,8 @@ t.describe("fs.watch", function()
     t.error(function() fs.watch(5) end, "fs.watch: argument #1 must be a path, got 5")
     t.error(function() fs.watch("", print) end, "fs.watch: argument #1 must be a path, got \"\"")
     t.error(function() fs.watch(directory, { path = "/" }, print) end, "fs.watch: unknown field 'path'")
-    t.error(function() fs.watch(directory, { latency = -1 }, print) end, "field 'latency' must be a number of seconds, 0 or more, got %-1")
+    t.error(function() fs.watch(directory, { latency = -1 }, print) end,
+      "field 'latency' must be a number of seconds, 0 or more, got %-1")
     t.error(function() fs.watch(directory, { ignore = 5 }, print) end, "ignore must be a function or a list")
     t.error(function() fs.watcher "x" end, 'fs.watcher: argument #1 must be a table, got "x"')
     watcher = assert(fs.watch(directory, {}, print))

@@ -95,7 +95,8 @@ t.describe("what a program has started", function()
     local directory <close> = setmetatable({ path = assert(fs.temporary_directory()) },
       { __close = function(self) fs.remove(self.path, { recursive = true }) end })
     local file = directory.path .. "/saved"
-    local words = { "sh", "-c", [[(trap 'sleep 0.2; echo saved > "$0"; exit 0' TERM; while :; do sleep 0.02; done) & echo begun; wait]], file }
+    local words = { "sh", "-c",
+      [[(trap 'sleep 0.2; echo saved > "$0"; exit 0' TERM; while :; do sleep 0.02; done) & echo begun; wait]], file }
     words.output = "pipe"
     local program = assert(process.start(words))
     program.output:read_line()
@@ -120,7 +121,9 @@ t.describe("pools", function()
       ["pool:run: cannot send upvalue 'coroutine_here'"] = function() pool:run(bad) end,
       ["pool:map: cannot send upvalue 'coroutine_here'"] = function() pool:map({ 1 }, bad) end,
       ["rl.blocking: cannot send upvalue 'coroutine_here'"] = function() rl.blocking(bad) end,
-      ["rl.blocking: cannot send result #1"] = function() rl.blocking(function() return coroutine.create(print) end) end,
+      ["rl.blocking: cannot send result #1"] = function()
+        rl.blocking(function() return coroutine.create(print) end)
+      end,
       ["rl.blocking: cannot send argument #2"] = function() rl.blocking(print, coroutine_here) end,
     } do t.error(call, name) end
     -- Errors of the function itself stay what they are.
@@ -156,7 +159,8 @@ t.describe("output and the end of a program", function()
   end)
 
   t.it("one that stops itself goes on running, until its time is up", REAL, function()
-    local result, reason = process.run { "/bin/sh", "-c", "echo before; kill -STOP $$; echo after", timeout = 0.5, grace = 5 }
+    local result, reason = process.run { "/bin/sh", "-c", "echo before; kill -STOP $$; echo after", timeout = 0.5,
+      grace = 5 }
     t.equal(reason, "timed out")
     t.equal({ result.signal, result.output, result.timed_out }, { "TERM", "before\n", true })
     local program <close> = assert(process.start { "/bin/sh", "-c", "kill -STOP $$; echo after", output = "pipe" })
@@ -189,7 +193,8 @@ t.describe("many programs", function()
       local zombies = io.popen "ps -o stat= --ppid $PPID | grep -c Z"
       print(codes, (zombies:read "l"))
       zombies:close() ]]
-    local result = process.shell('ulimit -n 4096; exec "$HOST" -e "$SCRIPT"', { environment = { HOST = rlhost, SCRIPT = script }, timeout = 50 })
+    local result = process.shell('ulimit -n 4096; exec "$HOST" -e "$SCRIPT"',
+      { environment = { HOST = rlhost, SCRIPT = script }, timeout = 50 })
     t.equal({ result.output, result.errors, result.code }, { "1000\t0\n", "", 0 })
   end)
 
@@ -205,7 +210,8 @@ t.describe("many programs", function()
       print(code, message:match "^%u+: too many open files" ~= nil, #programs > 3)
       for _, program in ipairs(programs) do program.input:close() program:wait() program.output:abort() end
       print(process.run { "echo", "again" }.output) ]]
-    local result = process.shell('ulimit -n 64; exec "$HOST" -e "$SCRIPT"', { environment = { HOST = rlhost, SCRIPT = script }, timeout = 50 })
+    local result = process.shell('ulimit -n 64; exec "$HOST" -e "$SCRIPT"',
+      { environment = { HOST = rlhost, SCRIPT = script }, timeout = 50 })
     t.equal({ result.output, result.errors }, { "EMFILE\ttrue\ttrue\nagain\n\n", "" })
   end)
 
@@ -241,7 +247,8 @@ end)
 
 t.describe("dies_with_host", function()
   local function host(script)
-    local program = assert(process.start { rlhost, "-l", "process=runloop.process", "-l", "rl=runloop", "-e", script, output = "pipe" })
+    local program = assert(process.start { rlhost, "-l", "process=runloop.process", "-l", "rl=runloop", "-e", script,
+      output = "pipe" })
     return program, tonumber((program.output:read_line { timeout = 20 }))
   end
 
@@ -282,9 +289,12 @@ t.describe("dies_with_host", function()
   end)
 
   t.it("nothing is left, whatever way the host ends", REAL, function()
-    for how, status in pairs { ["os.exit(3)"] = 3, ["os.exit(4, true)"] = 4, ["error 'x'"] = 1, ["rl.stop()"] = 0, ["rl.shutdown()"] = 0,
-      ["process.run { 'kill', tostring(process.id()) }"] = "TERM", ["process.run { 'kill', '-HUP', tostring(process.id()) }"] = "HUP",
-      ["process.run { 'kill', '-ABRT', tostring(process.id()) }"] = "ABRT", ["process.run { 'kill', '-RTMIN', tostring(process.id()) }"] = "RTMIN" } do
+    for how, status in pairs { ["os.exit(3)"] = 3, ["os.exit(4, true)"] = 4, ["error 'x'"] = 1, ["rl.stop()"] = 0,
+      ["rl.shutdown()"] = 0,
+      ["process.run { 'kill', tostring(process.id()) }"] = "TERM",
+      ["process.run { 'kill', '-HUP', tostring(process.id()) }"] = "HUP",
+      ["process.run { 'kill', '-ABRT', tostring(process.id()) }"] = "ABRT",
+      ["process.run { 'kill', '-RTMIN', tostring(process.id()) }"] = "RTMIN" } do
       local program, pid = host(([[
         local a = process.start { "sleep", "1000" }
         print(a:pid()) io.stdout:flush()
@@ -342,7 +352,8 @@ t.describe("watching", function()
     t.equal({ #told, told[1], told[300] }, { 300, "created first", "created first" })
     for i = 3, 300 do watchers[i]:invalidate() end
     told = {}
-    -- One that comes later is told of nothing that was before, one in no mode when it is in one, one that is gone of nothing.
+    -- One that comes later is told of nothing that was before, one in no mode when it is in one, one that is gone of
+    -- nothing.
     local idle <close> = assert(fs.watcher { path = directory.path, latency = 0.01, callback = tell "idle: " })
     io.open(directory.path .. "/before", "w"):close()
     local late <close> = assert(fs.watch(directory.path, { latency = 0.01 }, tell "late: "))
@@ -366,7 +377,7 @@ t.describe("watching", function()
     watchers[2]:invalidate()
   end)
 
-  t.it("each watcher is told that changes were lost, and one that nobody has any more gives back what it has", REAL, function()
+  t.it("each watcher reports that changes were lost, and a collected one gives its memory back", REAL, function()
     local directory <close> = setmetatable({ path = assert(fs.temporary_directory()) },
       { __close = function(self) fs.remove(self.path, { recursive = true }) end })
     local limit = tonumber(io.open("/proc/sys/fs/inotify/max_queued_events"):read "a")

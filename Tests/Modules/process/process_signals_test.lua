@@ -45,7 +45,9 @@ t.describe("signals", function()
   t.it("have their names at both ends of the real-time ones", REAL, function()
     t.equal(process.run(sh "kill -34 $$").signal, "RTMIN")
     t.equal(process.run(sh "kill -36 $$").signal, "RTMIN+2")
-    for _, name in ipairs { "RTMIN", "SIGRTMIN+1", "RTMAX", "RTMAX-3" } do assert(process.on_signal(name, print)):invalidate() end
+    for _, name in ipairs { "RTMIN", "SIGRTMIN+1", "RTMAX", "RTMAX-3" } do
+      assert(process.on_signal(name, print)):invalidate()
+    end
     for _, name in ipairs { "RTMIN+31", "RTMAX-31", "RTMIN+", "RTMAX+1" } do
       t.error(function() process.on_signal(name, print) end, "must be the name of a signal")
     end
@@ -92,7 +94,8 @@ t.describe("signals", function()
 
   t.it("that nobody can catch, or knows, are refused", function()
     t.error(function() process.on_signal("KILL", print) end, "nobody can catch KILL")
-    t.error(function() process.on_signal("FOO", print) end, "argument #1 must be the name of a signal such as \"TERM\", got \"FOO\"")
+    t.error(function() process.on_signal("FOO", print) end,
+      "argument #1 must be the name of a signal such as \"TERM\", got \"FOO\"")
     t.error(function() process.on_signal("HUP") end, "argument #2 must be a function, got nothing")
     t.error(function() process.signal { name = "HUP", callbak = print } end, "unknown field 'callbak'")
     t.error(function() process.wait_signal("HUP", -1) end, "argument #2 must be a number of seconds")
@@ -104,7 +107,8 @@ t.describe("the service manager", function()
     local path = os.tmpname()
     os.remove(path)
     local socket <close> = assert(require "runloop.net".datagram { path = path })
-    local result = process.run { t.rlhost, "-e", [[local process = require "runloop.process" print(process.notify "reloading", process.notify "ready")]],
+    local result = process.run { t.rlhost, "-e",
+      [[local process = require "runloop.process" print(process.notify "reloading", process.notify "ready")]],
       environment = { NOTIFY_SOCKET = path } }
     t.equal(result.output, "true\ttrue\n", result.errors)
     local uptime = tonumber(io.open("/proc/uptime"):read "n")

@@ -11,7 +11,8 @@ local REAL = { real_time = true }
 t.describe("process.run", function()
   t.it("gives output, errors and status", REAL, function()
     local result = assert(process.run(sh "echo out; echo wrong >&2; exit 3"))
-    t.equal({ result.code, result.signal, result.output, result.errors, result.truncated }, { 3, nil, "out\n", "wrong\n", false })
+    t.equal({ result.code, result.signal, result.output, result.errors, result.truncated },
+      { 3, nil, "out\n", "wrong\n", false })
     t.equal(process.shell("exit 0").code, 0)
     t.equal(process.run(sh "kill -KILL $$").signal, "KILL")
   end)
@@ -25,8 +26,10 @@ t.describe("process.run", function()
 
   t.it("answers what cannot be started, by name", REAL, function()
     t.equal({ process.run { "frobnicate" } }, { nil, "ENOENT: no such program: frobnicate", "ENOENT" })
-    t.equal({ process.run { "pwd", directory = "/nowhere" } }, { nil, "ENOENT: no such file or directory (/nowhere)", "ENOENT" })
-    t.equal({ process.run { "true", directory = "/etc/passwd" } }, { nil, "ENOTDIR: not a directory (/etc/passwd)", "ENOTDIR" })
+    t.equal({ process.run { "pwd", directory = "/nowhere" } },
+      { nil, "ENOENT: no such file or directory (/nowhere)", "ENOENT" })
+    t.equal({ process.run { "true", directory = "/etc/passwd" } },
+      { nil, "ENOTDIR: not a directory (/etc/passwd)", "ENOTDIR" })
     t.equal({ process.run { "true", directory = "" } }, { nil, "ENOENT: no such file or directory", "ENOENT" })
     t.equal(select(3, process.run { "/etc/passwd" }), "EACCES")
     local script = os.tmpname()
@@ -59,7 +62,8 @@ t.describe("process.run", function()
   end)
 
   t.it("changes the environment, and the directory", REAL, function()
-    local result = process.run { "sh", "-c", "echo $A-$HOME; pwd", environment = { A = "1", HOME = false }, directory = "/tmp" }
+    local result = process.run { "sh", "-c", "echo $A-$HOME; pwd", environment = { A = "1", HOME = false },
+      directory = "/tmp" }
     t.equal(result.output, "1-\n/tmp\n")
     t.equal(process.run { "/usr/bin/env", clean_environment = true, environment = { X = 2 } }.output, "X=2\n")
   end)
@@ -88,7 +92,8 @@ t.describe("process.run", function()
     t.equal(process.run { "cat", input = far }.output, "more")
     near:close()
     far:close()
-    t.error(function() process.run { "cat", input = far } end, "process.run: input: this stream has no descriptor: it is closed, or of net.memory")
+    t.error(function() process.run { "cat", input = far } end,
+      "process.run: input: this stream has no descriptor: it is closed, or of net.memory")
     local memory <close> = net.memory()
     t.error(function() process.run { "cat", input = memory } end, "this stream has no descriptor")
   end)
@@ -157,7 +162,9 @@ t.describe("process.start", function()
 
   t.it("tells its end by a callback, and waits no longer than asked", REAL, function()
     local how = {}
-    local program = assert(process.start { "sleep", "0.2", on_exit = function(_, kind, value) how = { kind, value } end })
+    local program = assert(process.start { "sleep", "0.2", on_exit = function(_, kind, value)
+      how = { kind, value }
+    end })
     t.equal({ program:wait(0.01) }, { nil, "timed out" })
     program:wait()
     t.equal(how, { "exit", 0 })
@@ -165,8 +172,11 @@ t.describe("process.start", function()
 
   t.it("tells of itself in the modes that it is in", REAL, function()
     local seen = {}
-    local function told(what) return function(_, value) if value then seen[#seen + 1] = what .. rl.current():mode() end end end
-    local program = assert(process.start { "echo", "x", modes = "dialogue", on_output = told "output in ", on_exit = told "end in " })
+    local function told(what)
+      return function(_, value) if value then seen[#seen + 1] = what .. rl.current():mode() end end
+    end
+    local program = assert(process.start { "echo", "x", modes = "dialogue", on_output = told "output in ",
+      on_exit = told "end in " })
     rl.sleep(0.2)
     t.equal(seen, {})
     for _ = 1, 200 do if #seen == 2 then break end rl.current():run { mode = "dialogue", timeout = 0.02 } end
@@ -177,15 +187,20 @@ t.describe("process.start", function()
     t.truthy(rl.current():contains(other, "default"))
     for _ = 1, 200 do if #seen == 3 then break end rl.sleep(0.01) end
     t.equal(seen[3], "other in default")
-    t.error(function() process.start { "true", modes = { 1 } } end, "process.start: field 'modes' must be names of modes, got 1 in it")
-    t.error(function() process.start { "true", modes = {} } end, "process.start: field 'modes' must name at least one mode")
+    t.error(function() process.start { "true", modes = { 1 } } end,
+      "process.start: field 'modes' must be names of modes, got 1 in it")
+    t.error(function() process.start { "true", modes = {} } end,
+      "process.start: field 'modes' must name at least one mode")
     t.error(function() process.run { "true", modes = "default" } end, "process.run: unknown field 'modes'")
   end)
 
   t.it("can be waited for in any mode, and calls its functions in its own", REAL, function()
     local seen = {}
-    local function told(what) return function(_, value) if value then seen[#seen + 1] = what .. rl.current():mode() end end end
-    local program = assert(process.start { "sh", "-c", "echo x; exit 3", modes = "dialogue", on_output = told "output in ", on_exit = told "end in " })
+    local function told(what)
+      return function(_, value) if value then seen[#seen + 1] = what .. rl.current():mode() end end
+    end
+    local program = assert(process.start { "sh", "-c", "echo x; exit 3", modes = "dialogue",
+      on_output = told "output in ", on_exit = told "end in " })
     t.equal({ program:wait(10) }, { "exit", 3 })
     t.equal({ program:is_running(), program:wait(0) }, { false, "exit", 3 })
     rl.sleep(0.02)
@@ -194,7 +209,10 @@ t.describe("process.start", function()
     t.equal(seen, { "output in dialogue", "end in dialogue" })
     -- One that has ended long ago.
     local other = assert(process.start { "true", modes = "dialogue" })
-    t.eventually(function() return not os.execute("kill -0 " .. other:pid()) or io.open("/proc/" .. other:pid() .. "/stat"):read "a":find " Z " end)
+    t.eventually(function()
+      return not os.execute("kill -0 " .. other:pid())
+        or io.open("/proc/" .. other:pid() .. "/stat"):read "a":find " Z "
+    end)
     t.equal({ other:wait(10) }, { "exit", 0 })
     t.falsy(rl.current():contains(other, "dialogue"))
   end)
@@ -283,7 +301,8 @@ t.describe("process.start", function()
 
   t.it("that closes its terminal is not hung up, and may open it again", REAL, function()
     local text = ""
-    local program = assert(process.start { "sh", "-c", "exec <&- >&- 2>&-; sleep 0.1; echo back >/dev/tty; exit 7", terminal = {},
+    local program = assert(process.start {
+      "sh", "-c", "exec <&- >&- 2>&-; sleep 0.1; echo back >/dev/tty; exit 7", terminal = {},
       on_output = function(_, bytes) text = text .. (bytes or "over") end })
     t.equal({ program:wait(10) }, { "exit", 7 })
     t.equal(text, "back\r\nover")
@@ -308,7 +327,8 @@ t.describe("process.start", function()
   end)
 
   t.it("has a terminal, of a size that can change", REAL, function()
-    local program = assert(process.start { "sh", "-c", "read -p 'name? ' x; stty size; read y; stty size", terminal = { rows = 10, columns = 33 } })
+    local program = assert(process.start { "sh", "-c", "read -p 'name? ' x; stty size; read y; stty size",
+      terminal = { rows = 10, columns = 33 } })
     t.equal(program.input:read_until("? ", { timeout = 10 }), "name")
     program.input:write "Ada\n"
     t.truthy(program.output:read_until("10 33", { timeout = 10 }))
@@ -329,20 +349,25 @@ t.describe("process.start", function()
   end)
 
   t.it("misuse says what is wrong", function()
-    t.error(function() process.run "ls" end, 'process.run: argument #1 must be a table such as { "ls", "%-l" }, got "ls"')
+    t.error(function() process.run "ls" end,
+      'process.run: argument #1 must be a table such as { "ls", "%-l" }, got "ls"')
     t.error(function() process.run {} end, "the first word must be the program")
     t.error(function() process.run { "ls", {} } end, "word 2 must be a string, got a table")
     t.error(function() process.run { "a\0b" } end, "word 1 has a NUL in it")
     t.error(function() process.run { "x", timeot = 3 } end, "unknown field 'timeot' %(did you mean 'timeout'%?%)")
-    t.error(function() process.run { "x", timeout = -1 } end, "field 'timeout' must be a number of seconds, 0 or more, got %-1")
+    t.error(function() process.run { "x", timeout = -1 } end,
+      "field 'timeout' must be a number of seconds, 0 or more, got %-1")
     t.error(function() process.run { "x", environment = { ["a=b"] = "c" } } end, "'a=b' is no name of a variable")
     t.error(function() process.start { "x", input = {} } end, 'input must be "pipe", "inherit", "null", a path')
     t.error(function() process.start { "x", terminal = { rows = 0 } } end, "rows must be an integer from 1 to 65535")
-    t.error(function() process.start { "x", terminal = {}, output = "pipe" } end, "a program with a terminal has that as its output")
+    t.error(function()
+      process.start { "x", terminal = {}, output = "pipe" }
+    end, "a program with a terminal has that as its output")
     t.error(function() process.start { "x", timeout = 1 } end, "unknown field 'timeout'")
     t.error(function() process.start { "x", on_output = print, output = "null" } end,
       'process.start: on_output: it is for what comes through a pipe, not for output = "null"')
-    t.error(function() process.start { "x", on_errors = print, terminal = {} } end, "all that a program writes in its terminal goes to on_output")
+    t.error(function() process.start { "x", on_errors = print, terminal = {} } end,
+      "all that a program writes in its terminal goes to on_output")
     t.error(function() process.start { "x", on_output = 1 } end, "field 'on_output' must be a function, got 1")
     t.error(function() process.run { "x", on_output = print } end, "unknown field 'on_output'")
     t.error(function() process.shell(5) end, "process.shell: argument #1 must be a string, got 5")

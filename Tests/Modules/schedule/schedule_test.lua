@@ -45,7 +45,8 @@ t.describe("rl.at", function()
     local function count() calls = calls + 1 end
     local timer = rl.at(rl.time() + 5, count, { name = "midnight", modes = "dialogue", order = 3, tolerance = 0.5 })
     local loop = rl.current()
-    t.equal({ timer:name(), timer:order(), timer:repeats(), timer:tolerance(), timer:interval() }, { "midnight", 3, false, 0.5, 0.0 })
+    t.equal({ timer:name(), timer:order(), timer:repeats(), timer:tolerance(), timer:interval() },
+      { "midnight", 3, false, 0.5, 0.0 })
     t.truthy(loop:contains(timer, "dialogue") and not loop:contains(timer, "default"))
     contains(tostring(timer), "timer \"midnight\" (at ")
     contains(tostring(timer), "schedule_test.lua:")
@@ -129,7 +130,8 @@ t.describe("rl.at", function()
   end)
 
   t.it("says what is wrong", function()
-    refused("rl.at: argument #1 must be a number of seconds since 1970, or a table as os.time takes it, got \"x\"", rl.at, "x", print)
+    refused("rl.at: argument #1 must be a number of seconds since 1970, or a table as os.time takes it, got \"x\"",
+      rl.at, "x", print)
     refused("rl.at: argument #1 must be a number of seconds since 1970", rl.at, 0 / 0, print)
     refused("rl.at: argument #1: field 'year' missing in date table", rl.at, {}, print)
     refused("rl.at: argument #2 must be a function, got nothing", rl.at, 1)
@@ -137,7 +139,9 @@ t.describe("rl.at", function()
     refused("rl.at: field 'order' must be an integer", rl.at, 1, print, { order = "x" })
     refused("rl.at: an options table is expected", rl.at, 1, print, 3)
     refused("rl.clock:set_time: argument #1", function() rl.clock:set_time "x" end)
-    for _, moment in ipairs { 1e300, -1e300, math.huge, -math.huge, math.maxinteger } do rl.at(moment, print):invalidate() end
+    for _, moment in ipairs { 1e300, -1e300, math.huge, -math.huge, math.maxinteger } do
+      rl.at(moment, print):invalidate()
+    end
   end)
 end)
 
@@ -256,7 +260,8 @@ t.describe("schedule.next_time", function()
     t.equal(sequence("30 2 * * mon-fri", from, 3, UTC), { "2024-02-29 02:30", "2024-03-01 02:30", "2024-03-04 02:30" })
     t.equal(sequence("0 12 13 * 5", from, 3, UTC), { "2024-03-01 12:00", "2024-03-08 12:00", "2024-03-13 12:00" })
     t.equal(sequence("0 0 1 jan,JUL sun", from, 1, UTC), { "2024-07-01 00:00" })
-    t.equal(sequence("5/20 8-18/5 * * 7", from, 4, UTC), { "2024-03-03 08:05", "2024-03-03 08:25", "2024-03-03 08:45", "2024-03-03 13:05" })
+    t.equal(sequence("5/20 8-18/5 * * 7", from, 4, UTC),
+      { "2024-03-03 08:05", "2024-03-03 08:25", "2024-03-03 08:45", "2024-03-03 13:05" })
     t.equal(sequence("@monthly", from, 2, UTC), { "2024-03-01 00:00", "2024-04-01 00:00" })
     t.equal(schedule.next_time("0 0 31 2 *", from, UTC), nil)
   end)
@@ -278,16 +283,20 @@ t.describe("schedule.next_time", function()
 
   t.it("says what is wrong", function()
     refused("schedule.cron: '* * * *' has 4 fields instead of 5", schedule.cron, "* * * *", print)
-    refused("schedule.cron: '60 * * * *': the minute must be from 0 to 59; got '60'", schedule.cron, "60 * * * *", print)
+    refused("schedule.cron: '60 * * * *': the minute must be from 0 to 59; got '60'", schedule.cron, "60 * * * *",
+      print)
     refused("the hour's range '5-3' ends before it begins", schedule.cron, "0 5-3 * * *", print)
     refused("the step of the minute must be 1 or more", schedule.cron, "*/0 * * * *", print)
     refused("schedule.cron: '0 0 31 2 *' never comes: there is no such day", schedule.cron, "0 0 31 2 *", print)
     refused("schedule.cron: argument #1 must be a string, got nothing", schedule.cron)
     refused("schedule.cron: argument #2 must be a function, got nothing", schedule.cron, "* * * * *")
-    refused("schedule.daily: argument #1 must be a time of day such as \"02:30\", got \"25:00\"", schedule.daily, "25:00", print)
+    refused("schedule.daily: argument #1 must be a time of day such as \"02:30\", got \"25:00\"", schedule.daily,
+      "25:00", print)
     refused("schedule.daily: argument #1 must be a time of day", schedule.daily, 3, print)
-    refused("schedule.daily: missed must be \"skip\", \"once\" or \"all\", got 'none'", schedule.daily, "02:30", print, { missed = "none" })
-    refused("schedule.daily: unknown field 'mode' (did you mean 'modes'?)", schedule.daily, "02:30", print, { mode = "x" })
+    refused("schedule.daily: missed must be \"skip\", \"once\" or \"all\", got 'none'", schedule.daily, "02:30", print,
+      { missed = "none" })
+    refused("schedule.daily: unknown field 'mode' (did you mean 'modes'?)", schedule.daily, "02:30", print,
+      { mode = "x" })
     refused("schedule.daily: field 'name' must be a string, got true", schedule.daily, "02:30", print, { name = true })
     refused("schedule.next_time: argument #1 must be a string, got nothing", schedule.next_time)
     refused("schedule.next_time: argument #2 must be a number, got \"x\"", schedule.next_time, "* * * * *", "x")
@@ -303,10 +312,12 @@ t.describe("jobs", function()
     for i, time in ipairs(got) do t.equal(time, start + i * 300) end
   end)
 
-  t.it("are called for the last moment, or for each, however many they missed", { starts_at = "2026-11-01 00:00:00" }, function()
+  t.it("are called for the last moment that they missed, or for each", { starts_at = "2026-11-01 00:00:00" }, function()
     local got, jobs = { skip = {}, once = {}, all = {} }, {}
     for missed, times in pairs(got) do
-      jobs[#jobs + 1] = schedule.cron("* * * * *", function(_, time) times[#times + 1] = time end, { missed = missed, utc = true })
+      jobs[#jobs + 1] = schedule.cron("* * * * *", function(_, time)
+        times[#times + 1] = time
+      end, { missed = missed, utc = true })
     end
     local first = rl.time() + 60
     rl.clock:set_time(rl.time() + 8 * 86400 + 30)
@@ -316,23 +327,28 @@ t.describe("jobs", function()
     t.equal({ #got.all, got.all[1], got.all[#got.all] }, { 8 * 1440, first, now - 30 })
     for _, job in ipairs(jobs) do job:invalidate() end
     -- Months in which nothing comes lie between.
-    local yearly <close> = schedule.cron("0 0 1 1 *", function(_, time) got.year = time end, { utc = true, missed = "once" })
+    local yearly <close> = schedule.cron("0 0 1 1 *", function(_, time)
+      got.year = time
+    end, { utc = true, missed = "once" })
     rl.clock:set_time(rl.time() + 400 * 86400)
     rl.sleep(1)
     t.equal(os.date("!%F", got.year), "2027-01-01")
   end)
 
-  t.it("are called for what they missed as they want: not, once, or for each", { starts_at = "2024-05-01 00:00:00" }, function()
+  t.it("are called for missed moments never, once, or for each", { starts_at = "2024-05-01 00:00:00" }, function()
     local got = { skip = {}, once = {}, all = {} }
     local jobs = {}
     for missed, times in pairs(got) do
-      jobs[#jobs + 1] = schedule.daily("12:00", function(_, time) times[#times + 1] = time end, { missed = missed, utc = true })
+      jobs[#jobs + 1] = schedule.daily("12:00", function(_, time)
+        times[#times + 1] = time
+      end, { missed = missed, utc = true })
     end
     -- The machine sleeps for three days and an hour.
     rl.clock:set_time(utc "2024-05-04 13:00")
     rl.sleep(1)
     local noon = utc "2024-05-01 12:00"
-    t.equal(got, { skip = {}, once = { noon + 3 * 86400 }, all = { noon, noon + 86400, noon + 2 * 86400, noon + 3 * 86400 } })
+    t.equal(got, { skip = {}, once = { noon + 3 * 86400 },
+      all = { noon, noon + 86400, noon + 2 * 86400, noon + 3 * 86400 } })
     rl.sleep(86400)
     t.equal(got.skip, { noon + 4 * 86400 })
     for _, job in ipairs(jobs) do job:invalidate() end

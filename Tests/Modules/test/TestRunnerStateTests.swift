@@ -45,7 +45,8 @@ import Testing
     @Test("a timer that is due again and again is named, and nothing else") func dueAgain() throws {
         let run = try Fixture.run([
             "a_test.lua":
-                "t.it('e', { timeout = 0.5 }, function() local function again() rl.after(0, again) end again() rl.sleep(1) end)"
+                "t.it('e', { timeout = 0.5 }, function() local function again() rl.after(0, again) end again() "
+                + "rl.sleep(1) end)"
         ])
         #expect(run.output.contains("something is due again and again"), "\(run.output)")
         #expect(!run.output.contains("the clock was read again and again"), "\(run.output)")
@@ -174,7 +175,8 @@ import Testing
         // Whatever the time-out met.
         let isNamed =
             run.output.contains(
-                "something is due again and again, and the clock stands still at 0 s:\n       timer made at a_test.lua:6"
+                "something is due again and again, and the clock stands still at 0 s:\n       timer made at "
+                    + "a_test.lua:6"
             )
             || run.output.contains("it was running at\n") && run.output.contains("in timer made at a_test.lua:6")
         #expect(isNamed, "\(run.output)")

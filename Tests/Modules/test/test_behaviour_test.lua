@@ -147,7 +147,8 @@ t.describe("a simulated day", function()
       journal(watcher:await())
       t.equal(minutes, 1440)
       t.equal(#journal, 25)
-      t.equal({ journal[1], journal[24], journal[25] }, { "3600 hour 1 minute 60", "86400 hour 24 minute 1440", "86400 done" })
+      t.equal({ journal[1], journal[24], journal[25] },
+        { "3600 hour 1 minute 60", "86400 hour 24 minute 1440", "86400 done" })
     end)
   end
 end)
@@ -198,7 +199,8 @@ t.describe("programs", function()
   end)
 
   t.it("have standard errors, environments and directories", function()
-    local shell <close> = t.spawn { "sh", "-c", "echo $COLOUR$HOME; pwd; echo bad >&2; exit 3", env = { COLOUR = "red", HOME = false },
+    local shell <close> = t.spawn { "sh", "-c", "echo $COLOUR$HOME; pwd; echo bad >&2; exit 3",
+      env = { COLOUR = "red", HOME = false },
       directory = "/" }
     t.equal(shell:wait_for("bad", { from = "errors" }), "bad")
     t.equal(shell:wait(), 3)
@@ -206,7 +208,8 @@ t.describe("programs", function()
   end)
 
   t.it("get terminals and signals", function()
-    local shell <close> = t.spawn { "sh", "-c", "stty size; echo ready; exec sleep 60", terminal = { rows = 10, columns = 33 } }
+    local shell <close> = t.spawn { "sh", "-c", "stty size; echo ready; exec sleep 60",
+      terminal = { rows = 10, columns = 33 } }
     shell:wait_for "10 33"
     shell:wait_for "ready"
     shell:write "\3"

@@ -40,8 +40,10 @@ t.each({
 
 t.it("nothing is called once more", function()
   local watched = setmetatable({}, { __index = function() return called() end, __len = called, __add = called })
-  for condition, count in pairs { ["CALLED() == 0"] = 1, ["CALLED() > 5 and x"] = 1, ["x and CALLED()"] = 0, ["w.a == 0"] = 1,
-    ["#w == 0"] = 1, ["w + 1 == 0"] = 1, ["(CALLED) 'x' == 0"] = 1, ["x or (function() return CALLED() end)() == 0"] = 1 } do
+  for condition, count in pairs { ["CALLED() == 0"] = 1, ["CALLED() > 5 and x"] = 1, ["x and CALLED()"] = 0,
+    ["w.a == 0"] = 1,
+    ["#w == 0"] = 1, ["w + 1 == 0"] = 1, ["(CALLED) 'x' == 0"] = 1,
+    ["x or (function() return CALLED() end)() == 0"] = 1 } do
     calls = 0
     shown(condition, { x = false, w = watched })
     t.equal(calls, count, condition)

@@ -73,7 +73,8 @@ t.describe("doubles", function()
     t.falsy(getmetatable(spy))
     local every = rl.every(2, spy, "every")
     local made = {
-      rl.observe("before_waiting", spy), rl.source { perform = spy, modes = "common" }, rl.port { callback = spy, modes = "common" },
+      rl.observe("before_waiting", spy), rl.source { perform = spy, modes = "common" },
+      rl.port { callback = spy, modes = "common" },
       rl.timer { delay = 1, callback = spy, modes = "common" },
     }
     rl.after(1, spy, "after")
@@ -96,7 +97,9 @@ t.describe("doubles", function()
       end
     end
     for _, item in ipairs(made) do item:invalidate() end
-    for _, what in ipairs { "observer", "source", "port", "timer", "after", "every", "perform", "task", "message", "before_waiting", "news" } do
+    local kinds = { "observer", "source", "port", "timer", "after", "every", "perform", "task", "message",
+      "before_waiting", "news" }
+    for _, what in ipairs(kinds) do
       t.truthy(seen[what], what)
     end
     local sorted = { 3, 1, 2 }
@@ -188,7 +191,9 @@ t.describe("properties", function()
     local function below(limit) return function(value) return value < limit end end
     for _ = 1, 10 do
       t.equal(smallest(t.gen.integer(0, 1000):filter(function(x) return x % 2 == 0 end), below(501)), "argument 1: 502")
-      t.equal(smallest(t.gen.integer(0, 5000):filter(function(x) return x % 20 == 7 end), below(1001)), "argument 1: 1007")
+      t.equal(smallest(t.gen.integer(0, 5000):filter(function(x)
+        return x % 20 == 7
+      end), below(1001)), "argument 1: 1007")
     end
     local long = t.gen.string("ab", { max = 12 }):filter(function(s) return #s % 3 == 0 end)
     t.equal(smallest(long, function(s) return #s < 5 end), 'argument 1: "aaaaaa"')
@@ -237,7 +242,9 @@ t.describe("properties", function()
     t.error(function() t.gen.record(5) end, "t.gen.record: a table of generators is expected, got 5")
     t.error(function() t.gen.boolean():map(5) end, "generator:map: argument #1 must be a function, got 5")
     t.error(function() t.gen.boolean().filter(print) end, "generator:filter: a generator is expected, got")
-    t.error(function() t.forall(t.gen.boolean(), t.gen.boolean(), print) end, "several generators are given as an array")
+    t.error(function()
+      t.forall(t.gen.boolean(), t.gen.boolean(), print)
+    end, "several generators are given as an array")
     t.error(function() t.forall({}, print) end, "t.forall: argument #1 must be an array of generators")
     t.error(function() t.forall({ 1 }, print) end, "t.forall: a generator is expected, got 1")
     t.error(function() t.forall(t.gen.boolean(), print, { run = 1 }) end, "unknown option 'run'")

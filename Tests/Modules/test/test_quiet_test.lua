@@ -98,7 +98,8 @@ t.describe("nobody owes an answer:", function()
   end))
 
   t.it("a program in this time that blocks", at_once(function()
-    local p <close> = t.spawn { t.rlhost, "-e", "for l in io.lines() do print(l, rl.now()) io.flush() end", virtual_time = true }
+    local p <close> = t.spawn { t.rlhost, "-e", "for l in io.lines() do print(l, rl.now()) io.flush() end",
+      virtual_time = true }
     for i = 1, 2 do
       rl.sleep(3600)
       p:write "a\n"
@@ -151,7 +152,8 @@ t.describe("those that work are waited for:", function()
   end)
 
   t.it("a thread that a program has besides", function()
-    local p <close> = t.spawn { t.rlhost, "-e", "local th = rl.thread(function() os.execute 'sleep 0.2' print 'x' io.flush() end) "
+    local p <close> = t.spawn { t.rlhost, "-e",
+      "local th = rl.thread(function() os.execute 'sleep 0.2' print 'x' io.flush() end) "
       .. "io.read() th:join()" }
     p:wait_for("x", { within = 5 })
     p:close_input()
@@ -161,8 +163,11 @@ end)
 
 t.it("a program that writes by TCP is heard at each of its moments", function()
   local dates = {}
-  local listener <close> = net.serve("127.0.0.1:0", function(stream) for _ in stream:lines() do dates[#dates + 1] = rl.now() end end)
-  local p <close> = t.spawn { t.rlhost, "-e", "local stream = require 'runloop.net'.connect('127.0.0.1:" .. listener:port() .. "') "
+  local listener <close> = net.serve("127.0.0.1:0", function(stream)
+    for _ in stream:lines() do dates[#dates + 1] = rl.now() end
+  end)
+  local p <close> = t.spawn { t.rlhost, "-e",
+    "local stream = require 'runloop.net'.connect('127.0.0.1:" .. listener:port() .. "') "
     .. "for i = 1, 60 do stream:write(i, '\\n') rl.sleep(1) end", virtual_time = true }
   p:wait { within = 1000 }
   t.equal(#dates, 60)

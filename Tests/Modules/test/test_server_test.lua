@@ -88,7 +88,8 @@ t.it("a program with a configuration file starts as well", function()
 end)
 
 t.it("a program is ready by a pattern of its output", function()
-  local server = t.server { "sh", "-c", "echo starting; sleep 0.1; echo up on {port}; exec sleep 60", ready = "up on %d+" }
+  local server = t.server { "sh", "-c", "echo starting; sleep 0.1; echo up on {port}; exec sleep 60",
+    ready = "up on %d+" }
   t.equal(server:output(), "starting\nup on " .. server:port() .. "\n")
 end)
 

@@ -1,4 +1,5 @@
--- Programs that live in the virtual time of the test that has started them: t.spawn { t.rlhost, …, virtual_time = true }.
+-- Programs that live in the virtual time of the test that has started them: t.spawn { t.rlhost, …, virtual_time = true
+-- }.
 
 local rl = require "runloop"
 local net = require "runloop.net"
@@ -14,7 +15,8 @@ local LONG = { within = 1e6 }
 t.describe("a program in virtual time", function()
   t.it("waits an hour in no time, and tells the test's", { starts_at = "2026-03-01 00:00:00" }, function()
     rl.sleep(100)
-    local p <close> = script("rl.after(3600, function() print(rl.now(), os.time() - math.tointeger(tonumber(os.getenv 'START')), os.clock()) end)",
+    local p <close> = script("rl.after(3600, function() "
+      .. "print(rl.now(), os.time() - math.tointeger(tonumber(os.getenv 'START')), os.clock()) end)",
       { env = { START = os.time() } })
     local now, passed, clock = p:wait_for("(%S+)\t(%S+)\t(%S+)\n", LONG)
     t.equal({ tonumber(now), tonumber(passed), tonumber(clock), rl.now() }, { 3700, 3600, 3700, 3700 })
@@ -98,7 +100,8 @@ t.describe("a program in virtual time", function()
   end)
 
   t.it("has a terminal, if it wants one", function()
-    local p <close> = script("io.write 'name? ' io.flush() local net = require 'runloop.net' local name = net.input():read_line() "
+    local p <close> = script("io.write 'name? ' io.flush() "
+      .. "local net = require 'runloop.net' local name = net.input():read_line() "
       .. "rl.sleep(30) print('hello ' .. name, rl.now())", { terminal = true })
     p:wait_for "name%? "
     rl.sleep(5)

@@ -35,7 +35,8 @@ struct CommandLineEndTests {
         #expect(
             run.status == 1
                 && run.errors.hasPrefix(
-                    "rlhost: os.exit: argument #1 must be true, false or an integer, got a timer: callbacks are called with their "
+                    "rlhost: os.exit: argument #1 must be true, false or an integer, got a timer: callbacks are "
+                        + "called with their "
                         + "object, so write function() os.exit() end\n"),
             "\(run)")
     }
@@ -71,7 +72,8 @@ struct CommandLineEndTests {
             "a, b = net.pair() a:write 'x'", "a, b = net.pair() a:queue 'x'", "net.output():write 'x'",
             "a, b = net.pair() rl.after(0.01, function() a:write 'x' end)", "a, b = net.memory() a:write 'x'",
             "a, b = net.pair() rl.perform(function() a:write 'x' end)",
-            "a, b = net.pair() loop = rl.current() loop:add(rl.observer { activities = 'before_waiting', callback = function(o) a:write 'x' o:invalidate() end })",
+            "a, b = net.pair() loop = rl.current() loop:add(rl.observer { activities = 'before_waiting', callback = "
+                + "function(o) a:write 'x' o:invalidate() end })",
             "s = net.serve(0, function(c) c:read() end) c = net.connect(s:address()) s:close() c:write 'x' c:close()",
             "p = rl.thread(function() net = require 'runloop.net' a, b = net.pair() a:write 'x' end):join()",
         ])

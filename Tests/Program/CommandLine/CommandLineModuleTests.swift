@@ -8,7 +8,8 @@ struct CommandLineModuleTests {
     static let uses: [String: String] = [
         "cjson": "local t = m.decode(m.encode {1, {x = 'ä'}, m.null}) assert(t[2].x == 'ä' and t[3] == m.null)",
         "lpeg":
-            "local n = m.R'09'^1 / tonumber assert(m.match(m.Cf(n * (m.P'+' * n)^0, function(a, b) return a + b end), '1+2+39') == 42)",
+            "local n = m.R'09'^1 / tonumber assert(m.match(m.Cf(n * (m.P'+' * n)^0, function(a, b) return a + b end), "
+            + "'1+2+39') == 42)",
         "posix": "local r, w = m.pipe() m.write(w, 'abc') assert(m.read(r, 10) == 'abc' and m.getpid() > 1)",
         "socket": """
         local l = assert(m.bind('127.0.0.1', 0)) local _, port = l:getsockname()
@@ -19,7 +20,8 @@ struct CommandLineModuleTests {
             for i = 1, 9 do a:send(('x'):rep(100000)) end
         """,
         "luv":
-            "local n = 0 local t = m.new_timer() t:start(1, 1, function() n = n + 1 if n == 3 then t:stop() t:close() end end) m.run() assert(n == 3)",
+            "local n = 0 local t = m.new_timer() t:start(1, 1, function() n = n + 1 if n == 3 then t:stop() t:close() "
+            + "end end) m.run() assert(n == 3)",
         "cqueues":
             "local q, n = m.new(), 0 q:wrap(function() m.sleep(0.001) n = 1 end) assert(q:loop()) assert(n == 1)",
         "lfs": "assert(m.attributes('/', 'mode') == 'directory')",

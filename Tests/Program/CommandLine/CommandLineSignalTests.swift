@@ -61,7 +61,8 @@ struct CommandLineSignalTests {
     static let waiting: [(text: String, output: String)] = [
         ("rl.observe('exit', function() io.write ' exit' end) rl.every(60, print)", " exit"),
         (
-            "rl.observe('exit', function() io.write ' exit' end) rl.after(0, function() rl.run() end) rl.every(60, print)",
+            "rl.observe('exit', function() io.write ' exit' end) rl.after(0, function() rl.run() end) rl.every(60, "
+                + "print)",
             " exit exit"
         ),
         ("local c <close> = setmetatable({}, {__close = function() io.write ' closed' end}) rl.sleep(60)", " closed"),
@@ -98,7 +99,8 @@ struct CommandLineSignalTests {
         for text in [
             "rl.after(0.3, function() print 'end' end)",
             "rl.every(60, print) local t = os.clock() while os.clock() - t < 0.3 do end print 'end' os.exit()",
-            "rl.every(60, print) coroutine.wrap(function() local t = os.clock() while os.clock() - t < 0.3 do end print 'end' end)() os.exit()",
+            "rl.every(60, print) coroutine.wrap(function() local t = os.clock() while os.clock() - t < 0.3 do end "
+                + "print 'end' end)() os.exit()",
         ] {
             let result = try end(text, SIGQUIT)
             #expect(result.status == 0 && result.output == "bufferedend\n")

@@ -50,7 +50,8 @@ struct EndingTests {
     @Test("os.exit in a thread completes the recording")
     func exitInThread() throws {
         let script =
-            "local rl = require 'runloop' rl.thread(function() require 'runloop'.sleep(0.01) os.exit(7) end) rl.sleep(30)"
+            "local rl = require 'runloop' rl.thread(function() require 'runloop'.sleep(0.01) os.exit(7) end) "
+            + "rl.sleep(30)"
         try Binary.withDirectory { directory in
             let run = try Binary.run(["--trace=x.json", "-e", script], directory: directory)
             #expect(run.status == 7, "\(run)")

@@ -2,7 +2,8 @@ import Foundation
 import TestSupport
 import Testing
 
-/// The release program carries Lua and Swift inside, looks for nothing beside itself, and offers Lua's functions to C modules.
+/// The release program carries Lua and Swift inside, looks for nothing beside itself, and offers Lua's functions to C
+/// modules.
 @Suite("Linkage", .timed, .enabled(if: Release.isCurrent, "scripts/test builds the release first"))
 struct LinkageTests {
     @Test("the program needs the C library only, and searches no directory of its own")
@@ -52,7 +53,9 @@ struct LinkageTests {
                 }
                 """
             try source.write(toFile: directory + "/linked.c", atomically: true, encoding: .utf8)
-            let script = "package.cpath = './?.so' local t = require 'linked' t[1] = {} collectgarbage() print(t.text, #t)"
+            let script =
+                "package.cpath = './?.so' local t = require 'linked' t[1] = {} collectgarbage() "
+                + "print(t.text, #t)"
             let run = try Binary.shell(
                 """
                 clang -shared -fPIC $(pkg-config --cflags lua5.4) linked.c -o linked.so -llua5.4 &&

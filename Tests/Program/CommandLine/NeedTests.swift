@@ -43,7 +43,8 @@ struct NeedTests {
         #expect(run.status == 0, "\(run.output)")
         #expect(
             run.output
-                == "need: this is not a Debian system; install these packages, or those that replace them here: lua-one lua-two\n"
+                == "need: this is not a Debian system; install these packages, or those that replace them here: "
+                + "lua-one lua-two\n"
         )
     }
 

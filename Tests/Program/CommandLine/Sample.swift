@@ -16,8 +16,9 @@ enum Sample {
         g()
         """
 
-    /// Calls `body` with a directory that has a.lua (prints its arguments), -dash.lua and "sp ace.lua" (the same), mod.lua (a
-    /// module), fails.lua (raises in a nested call), syntax.lua (does not compile) and globals.lua (prints `rl`).
+    /// Calls `body` with a directory that has a.lua (prints its arguments), -dash.lua and "sp ace.lua" (the same),
+    /// mod.lua (a module), fails.lua (raises in a nested call), syntax.lua (does not compile) and globals.lua (prints
+    /// `rl`).
     static func withFiles(_ body: (String) throws -> Void) throws {
         try Binary.withDirectory { directory in
             for (name, text) in files { try write(text, to: name, in: directory) }
@@ -50,7 +51,8 @@ enum Sample {
         #expect(result.status == expected.status && result.signal == expected.signal, sourceLocation: sourceLocation)
     }
 
-    /// Text with every 0x… made the same. Bytes that are not UTF-8 are shown as numbers, so that they are compared, too.
+    /// Text with every 0x… made the same. Bytes that are not UTF-8 are shown as numbers, so that they are compared,
+    /// too.
     private static func withoutAddresses(_ bytes: [UInt8]) -> String {
         let text =
             String(bytes: bytes, encoding: .utf8)

@@ -108,7 +108,8 @@ import Testing
                     "        Battery(\"runloop.schedule\"", with: swift + "        Battery(\"runloop.schedule\"")
             }
             let build = try Binary.shell(
-                "swift build --product rlhost 2>&1 && .build/debug/rlhost -e 'print(require \"runloop.greet\".hello \"Ada\")'",
+                "swift build --product rlhost 2>&1 && .build/debug/rlhost -e 'print(require \"runloop.greet\".hello "
+                    + "\"Ada\")'",
                 environment: ["PATH": ProcessInfo.processInfo.environment["PATH"] ?? ""], directory: root, timeout: 1800
             )
             #expect(build.output.hasSuffix("hello, Ada\n"), "\(build.output.suffix(2000))")

@@ -24,7 +24,8 @@ struct ShownTextTests {
         ("name of a log", "require 'runloop.log'.open({ name = nasty }):error 'x'"),
         (
             "slow callback",
-            "rl.timer { name = nasty, delay = 0, modes = 'default', callback = function() local e = os.clock() + 0.2 while os.clock() < e do end end }"
+            "rl.timer { name = nasty, delay = 0, modes = 'default', callback = function() local e = os.clock() + 0.2 "
+                + "while os.clock() < e do end end }"
         ),
     ]
 

@@ -2,7 +2,8 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Each way out × each way to write × each fault of a standard stream: something that was lost is never status 0, and never without a word.
+/// Each way out × each way to write × each fault of a standard stream: something that was lost is never status 0, and
+/// never without a word.
 @Suite("Command line: statuses that do not lie", .timed)
 struct StatusTests {
     /// Programs end so; with the status if everything could be written.

@@ -8,10 +8,12 @@ struct StubbornProgramTests {
     /// What code does that no hook of Lua's reaches, or that catches each interruption somewhere else.
     static let stubborn = [
         "xpcall(error, function() while true do end end)",
-        "local function nest(n) pcall(coroutine.wrap(function() if n > 0 then nest(n - 1) end while true do end end)) while true do end end nest(20)",
+        "local function nest(n) pcall(coroutine.wrap(function() if n > 0 then nest(n - 1) end while true do end end)) "
+            + "while true do end end nest(20)",
         "setmetatable({}, {__gc = function() while true do end end}) collectgarbage()",
         "io.popen('exec sleep 9 2>/dev/null'):read 'a'",
-        "rl.after(0, function() rl.after(0, function() error(setmetatable({}, {__tostring = function() while true do end end})) end) rl.run { timeout = 9 } end)",
+        "rl.after(0, function() rl.after(0, function() error(setmetatable({}, {__tostring = function() while true do "
+            + "end end})) end) rl.run { timeout = 9 } end)",
     ]
 
     private func end(_ text: String, _ signal: Int32, times: Int) throws -> Binary.Result {
@@ -75,7 +77,8 @@ struct StubbornProgramTests {
     @Test("whoever insists does not wait for half a minute")
     func insisting() throws {
         let text =
-            "while true do local ok = pcall(error) for i = 1, 10 do xpcall(function() while true do end end, print) end while true do pcall(function() while true do end end) end end"
+            "while true do local ok = pcall(error) for i = 1, 10 do xpcall(function() while true do end end, print) "
+            + "end while true do pcall(function() while true do end end) end end"
         let result = try end(text, SIGTERM, times: 2)
         #expect(result.status == 143 && result.seconds < 15, "\(result)")
     }
@@ -100,7 +103,8 @@ struct StubbornProgramTests {
         #expect(result.status == 0 && result.output.components(separatedBy: "interrupted!").count == 3, "\(result)")
     }
 
-    /// What threads do that no hook of Lua's reaches, but that a signal ends. A pipe of their own never has anything to read.
+    /// What threads do that no hook of Lua's reaches, but that a signal ends. A pipe of their own never has anything to
+    /// read.
     static let blocked = [
         "rl.thread(function() local x <close> = closing() io.open('/dev/stdin'):read() end)",
         "rl.thread(function() local x <close> = closing() io.read() end)",
@@ -132,7 +136,8 @@ struct StubbornProgramTests {
     func locked() throws {
         // One that has to be killed: nothing ends what is in C, and the file stays locked.
         let text =
-            "rl.thread(function() string.rep('a', 60):find(('a-'):rep(60) .. 'b') end) rl.thread(function() io.popen 'sleep 20':read() end)"
+            "rl.thread(function() string.rep('a', 60):find(('a-'):rep(60) .. 'b') end) rl.thread(function() io.popen "
+            + "'sleep 20':read() end)"
         let process = try Binary.Process(["-e", "print 'ready' " + text])
         #expect(process.waitForOutput("ready\n"))
         process.settle()

@@ -2,7 +2,8 @@ import Foundation
 import TestSupport
 import Testing
 
-/// A piece of code in a document: a ```` ```lua ```` block, or a ```` ```console ```` block with commands and their output.
+/// A piece of code in a document: a ```` ```lua ```` block, or a ```` ```console ```` block with commands and their
+/// output.
 ///
 /// - A Lua block is run. A ```` ```text ```` block right behind it is its exact output.
 /// - One whose first line is a file's name (`-- door.lua`) is there under that name when the document's commands run.

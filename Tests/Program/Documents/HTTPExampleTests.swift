@@ -4,7 +4,8 @@ import Testing
 /// The examples that serve and ask, with curl as the other side.
 @Suite("HTTP examples", .timed)
 struct HTTPExampleTests {
-    /// Runs a script of the shell in which `start NAME…` starts an example and sets `url` to the address that it prints.
+    /// Runs a script of the shell in which `start NAME…` starts an example and sets `url` to the address that it
+    /// prints.
     private func shell(_ script: String) throws -> Binary.Result {
         let start = """
             start() {

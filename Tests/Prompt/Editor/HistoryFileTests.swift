@@ -118,7 +118,7 @@ import Testing
     }
 
     @Test(
-        "What the kernel leaves of a line whose writer is killed, up to the end of a page, is no entry and is taken away"
+        "Loading removes the beginning of a line whose writer was killed, up to the end of a page"
     )
     func cutByTheKernel() throws {
         let place = Place()

@@ -26,7 +26,8 @@ import Testing
     }
 
     @Test(
-        "The cursor steps over a cluster as over one character", arguments: [family, "e\u{301}", "🇩🇪", "日", "❤\u{FE0F}"])
+        "The cursor steps over a cluster as over one character",
+        arguments: [family, "e\u{301}", "🇩🇪", "日", "❤\u{FE0F}"])
     func clusters(_ cluster: String) {
         let terminal = Terminal(20, 5)
         terminal.typeSlowly("a\(cluster)b")

@@ -5,7 +5,8 @@ local has_cjson, cjson = pcall(require, "cjson")
 local share = tonumber(arg[1]) or 1
 local list = {}
 for i = 1, 1000 do
-  list[i] = { id = i, name = "item " .. i, tags = { "red", "green", "a longer tag than that" }, price = i * 1.25, ok = i % 2 == 0,
+  list[i] = { id = i, name = "item " .. i, tags = { "red", "green", "a longer tag than that" },
+    price = i * 1.25, ok = i % 2 == 0,
     nested = { x = i / 7, y = -i, text = "with \"quotes\" and \n lines" } }
 end
 local text = json.encode(list)

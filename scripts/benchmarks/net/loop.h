@@ -1,5 +1,5 @@
-// The loop of both floors: epoll, accept, read, and nothing else. It calls `answer` with the bytes of each read, none at
-// the end of input, and closes the connection if `answer` returns nonzero.
+// The loop of both floors: epoll, accept, read, and nothing else. It calls `answer` with the bytes of each read, none
+// at the end of input, and closes the connection if `answer` returns nonzero.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <netinet/tcp.h>

@@ -46,7 +46,9 @@ if workload == "http" then
   local http = require "runloop.http"
   local routes = http.routes()
   routes:get("/", function() return "hello world" end)
-  routes:get("/json", function() return http.json { id = 7, name = "item 7", tags = { "a", "b", "c" }, price = 9.5 } end)
+  routes:get("/json", function()
+    return http.json { id = 7, name = "item 7", tags = { "a", "b", "c" }, price = 9.5 }
+  end)
   assert(http.serve("127.0.0.1:" .. port, routes))
 elseif workload == "websocket" then
   local routes = require "runloop.http".routes()
@@ -62,7 +64,8 @@ elseif workload == "tls_source" then
     for _ = 1, 5000 do if not stream:write(block) then break end end
   end))
 elseif workload == "idle_data" then
-  rl.current():add(assert(net.listener { host = "127.0.0.1", port = tonumber(port), on_data = function() end }), "common")
+  rl.current():add(assert(net.listener { host = "127.0.0.1", port = tonumber(port), on_data = function() end }),
+    "common")
 else
   assert(net.serve("127.0.0.1:" .. port, handlers[workload]))
 end

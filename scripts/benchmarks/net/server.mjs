@@ -25,13 +25,15 @@ const handlers = {
   },
 }
 handlers.idle_data = handlers.idle
-const certificate = () => ({ cert: fs.readFileSync(directory + '/cert.pem'), key: fs.readFileSync(directory + '/key.pem') })
-const block = Buffer.alloc(65536, 'x')
+    const certificate = () =>
+      ({ cert: fs.readFileSync(directory + '/cert.pem'), key: fs.readFileSync(directory + '/key.pem') })
+    const block = Buffer.alloc(65536, 'x')
 const others = {
   http: () => http.createServer((request, response) => {
     const isJSON = request.url == '/json'
     const body = isJSON ? JSON.stringify({ id: 7, name: 'item 7', tags: ['a', 'b', 'c'], price: 9.5 }) : 'hello world'
-    response.writeHead(200, { 'content-type': isJSON ? 'application/json' : 'text/plain', 'content-length': body.length })
+    response.writeHead(
+      200, { 'content-type': isJSON ? 'application/json' : 'text/plain', 'content-length': body.length })
     response.end(body)
   }),
   tls_answer: () => tls.createServer(certificate(), s => s.on('error', () => {}).on('data', () => s.end())),
@@ -43,5 +45,11 @@ const others = {
   }),
 }
 if (others[workload]) others[workload]().listen({ port: +port, host: '127.0.0.1', backlog: 4096 })
-else net.createServer({ allowHalfOpen: true }, s => { s.setNoDelay(true); s.on('error', () => {}); handlers[workload](s) })
-  .listen({ port: +port, host: '127.0.0.1', backlog: 4096 })
+    else net
+      .createServer({ allowHalfOpen: true },
+        s => {
+          s.setNoDelay(true);
+          s.on('error', () => {});
+          handlers[workload](s)
+        })
+      .listen({ port: +port, host: '127.0.0.1', backlog: 4096 })

@@ -27,7 +27,11 @@ local handlers = {
       if d then count = count + #d else c:write(count .. "\n", function() c:close() end) end
     end)
   end,
-  answer = function(c) c:read_start(function(_, d) if d then c:write("hello\n", function() c:close() end) elseif not c:is_closing() then c:close() end end) end,
+  answer = function(c)
+    c:read_start(function(_, d)
+      if d then c:write("hello\n", function() c:close() end) elseif not c:is_closing() then c:close() end
+    end)
+  end,
   idle = function(c) c:read_start(function(_, d) if not d then c:close() end end) end,
   chat = function(c)
     room[c] = true

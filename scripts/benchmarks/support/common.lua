@@ -83,7 +83,8 @@ function common.writer(count)
   local pipe = io.popen "mktemp -d /tmp/bench-XXXXXX"
   local directory = pipe:read "l"
   pipe:close()
-  return directory, ("cd %s; i=0; while [ $i -lt %d ]; do : > f$((i %% 100)); i=$((i + 1)); done; : > done"):format(directory, count)
+  return directory, ("cd %s; i=0; while [ $i -lt %d ]; do : > f$((i %% 100)); i=$((i + 1)); done; : > done")
+    :format(directory, count)
 end
 
 -- Intervals of the repeating timers: 1 to 10 whole milliseconds, as libuv and Node know nothing finer.

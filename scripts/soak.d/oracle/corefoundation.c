@@ -1,4 +1,5 @@
-// Runs a program of scripts/soak corefoundation on CoreFoundation's run loop, and prints what happened. program.lua does so on ours.
+// Runs a program of scripts/soak corefoundation on CoreFoundation's run loop, and prints what happened. program.lua
+// does so on ours.
 #include <CoreFoundation/CoreFoundation.h>
 #include <pthread.h>
 #include <stdio.h>

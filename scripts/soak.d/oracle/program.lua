@@ -1,4 +1,5 @@
--- Runs a program of scripts/soak corefoundation on rlhost's run loop, and prints what happened. corefoundation.c does so on Apple's.
+-- Runs a program of scripts/soak corefoundation on rlhost's run loop, and prints what happened. corefoundation.c does
+-- so on Apple's.
 
 local rl = require "runloop"
 local loop = rl.current()

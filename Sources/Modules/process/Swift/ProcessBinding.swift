@@ -66,8 +66,8 @@ enum ProcessBinding {
     }
 
     /// start(words, environment or nil, directory or nil, input, output, errors, path of the terminal or nil, leads a
-    /// session, dies with us, the terminal that we lend or nil, its name in recordings): returns the process number and a
-    /// descriptor that becomes readable when the program ends. A descriptor of -1 means /dev/null.
+    /// session, dies with us, the terminal that we lend or nil, its name in recordings): returns the process number and
+    /// a descriptor that becomes readable when the program ends. A descriptor of -1 means /dev/null.
     private static func start(_ call: Call) throws(Misuse) -> Int32 {
         let words = try call.argument(1, ByteStrings.self)
         let variables = try call.optional(2, ByteStrings.self)

@@ -3,7 +3,8 @@
 local native = ...
 local misuse = require "runloop.misuse"
 local raise, describe = misuse.raise, misuse.describe
-local type, tostring, select, setmetatable, concat = type, tostring, select, setmetatable, table.concat
+local type, tostring, select = type, tostring, select
+local setmetatable, concat = setmetatable, table.concat
 local begin_span = native.begin_span
 
 local trace = { dump = native.dump, start = native.start, stop = native.stop }

@@ -35,7 +35,8 @@ enum PromptFiles {
         }
         guard history.dropped > 0 else { return nil }
         return
-            "rlhost: \(path): the oldest \(history.dropped) entries are dropped; RLHOST_HISTORY_SIZE sets how many are kept"
+            "rlhost: \(path): the oldest \(history.dropped) entries are dropped; RLHOST_HISTORY_SIZE sets how many "
+            + "are kept"
     }
 
     private static func folder(_ variable: String, _ otherwise: String) -> String? {

@@ -87,8 +87,10 @@ struct ActivityTests {
         }
         #expect(
             String(decoding: text, as: UTF8.self)
-                == #"{"loop":"a\"b","number":3,"window":1000,"passes":0,"wakes":0,"awake":1000,"callbacks":3,"late":0,"longest":20,"#
-                + #""since":0,"longest_name":"t2 p:1","kinds":[{"kind":"timer","count":3,"total":35,"late":0}],"places":[{"kind":"timer","name":"t2","place":"p:1","count":1,"total":20,"longest":20,"#
+                == #"{"loop":"a\"b","number":3,"window":1000,"passes":0,"wakes":0,"awake":1000,"callbacks":3,"late":0,"#
+                + #""longest":20,"#
+                + #""since":0,"longest_name":"t2 p:1","kinds":[{"kind":"timer","count":3,"total":35,"late":0}],"#
+                + #""places":[{"kind":"timer","name":"t2","place":"p:1","count":1,"total":20,"longest":20,"#
                 + #""late":0},{"kind":"timer","name":"t1","place":"p:1","count":1,"total":10,"longest":10,"late":0}]}"#)
     }
 }

@@ -5,7 +5,8 @@ import Testing
 @testable import Tracing
 import RunLoops
 
-/// The page in a real browser: what it shows, and what keys and clicks do. The tests themselves are in Page/page_test.py.
+/// The page in a real browser: what it shows, and what keys and clicks do. The tests themselves are in
+/// Page/page_test.py.
 @Suite("The page", .timed, .enabled(if: Chromium.isThere, "there is no chromium: scripts/test installs it"))
 struct PageTests {
     private static let folder = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Page")
@@ -30,7 +31,8 @@ struct PageTests {
         #expect(stories.count == told, "\(result.output)")
     }
 
-    /// A tenth of a second: `poll` is due each 10 ms, `save` holds the loop from 20 to 50 ms, and `poll` runs a dialogue from 61 to 79.
+    /// A tenth of a second: `poll` is due each 10 ms, `save` holds the loop from 20 to 50 ms, and `poll` runs a
+    /// dialogue from 61 to 79.
     private static func known(_ path: String) throws {
         let writer = try Recording.Writer(path: path, about: .init(title: "app.lua", process: 7))
         try writer.thread(0, "main")
@@ -85,7 +87,8 @@ struct PageTests {
         try writer.finish()
     }
 
-    /// A timer every millisecond, of two loops, one told after the other: many chunks, and a time that goes back in one of them.
+    /// A timer every millisecond, of two loops, one told after the other: many chunks, and a time that goes back in one
+    /// of them.
     private static func long(_ path: String) throws {
         let writer = try Recording.Writer(path: path, about: .init(title: "long", process: 7))
         try writer.name(1, .init(kind: .timer, text: "timer \"tick\"", place: "app.lua:1"))

@@ -17,8 +17,8 @@ struct Sample {
         8: .init(kind: .stream, text: "stream"), 9: .init(kind: .observer, text: "observer", place: "app.lua:50"),
     ]
 
-    /// Two loops: a timer that is 3 ms late and misses two intervals sends a request to the other, with a run inside it. A connection
-    /// lasts longer than all that; a request of the other loop has the same number.
+    /// Two loops: a timer that is 3 ms late and misses two intervals sends a request to the other, with a run inside
+    /// it. A connection lasts longer than all that; a request of the other loop has the same number.
     static let records: [Recording.Record] = {
         let ms: UInt64 = 1_000_000
         var t: UInt64 = 5_000_000_000_123
@@ -72,8 +72,8 @@ struct Sample {
         try writer.finish()
     }
 
-    /// A tenth of a second: `worker` ends after 10 ms, `late` waits behind a callback of 30 ms that was not scheduled for 29 of them, and
-    /// three requests are of one route.
+    /// A tenth of a second: `worker` ends after 10 ms, `late` waits behind a callback of 30 ms that was not scheduled
+    /// for 29 of them, and three requests are of one route.
     static func ends(_ path: String) throws {
         let writer = try Recording.Writer(path: path, about: about)
         try writer.thread(0, "main")

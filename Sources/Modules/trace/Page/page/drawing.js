@@ -2,13 +2,17 @@
 
 const HEAD = 20, RULER = 22, GAP = 10, LABEL = 112, LATE = 1e6;
 let ROW = 18;  // as high as there is room
-let from = 0, to = 1, chosen = null, hovered = null, showsArrows = false, found = null, scroll = 0, ruler = null, wanted = false;
+let from = 0, to = 1, chosen = null, hovered = null, showsArrows = false, found = null, scroll = 0, ruler = null,
+    wanted = false;
 const canvas = $("lanes"), overview = $("overview");
 
 const label = n => names.get(n) || { kind: "other", text: n ? "#" + n : "", place: "" };
 const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 let theme = {};
-function readTheme() { theme = Object.fromEntries(["back", "panel", "line", "text", "faint", "accent", "chosen"].map(n => [n, css("--" + n)])); }
+function readTheme() {
+  theme =
+    Object.fromEntries(["back", "panel", "line", "text", "faint", "accent", "chosen"].map(n => [n, css("--" + n)]));
+}
 
 // Shows only significant digits.
 const duration = ns => spelled(ns).replace(/\.0+ /, " ");
@@ -24,7 +28,10 @@ const lateness = (l, i) => l.due[i] ? Math.max(0, l.start[i] - l.due[i]) : 0;
 
 function laneHeight(l) { return HEAD + Math.max(1, l.rows) * ROW + 6; }
 let sorted = null;
-function lanes() { return sorted && sorted.length === threads.size ? sorted : sorted = [...threads.values()].sort((a, b) => a.number - b.number); }
+function lanes() {
+  return sorted && sorted.length === threads.size ? sorted
+                                                  : sorted = [...threads.values()].sort((a, b) => a.number - b.number);
+}
 function layout() {
   const rows = lanes().reduce((n, l) => n + Math.max(1, l.rows), 0);
   ROW = Math.max(18, Math.min(30, Math.floor((height - RULER - lanes().length * (HEAD + 6 + GAP)) / rows)));
@@ -39,7 +46,8 @@ let width = 800, height = 400;
 let printing = false;
 function fit(element) {
   const box = element.getBoundingClientRect(), scale = printing ? 3 : window.devicePixelRatio || 1;
-  element.width = Math.max(1, Math.round(box.width * scale)); element.height = Math.max(1, Math.round(box.height * scale));
+  element.width = Math.max(1, Math.round(box.width * scale));
+  element.height = Math.max(1, Math.round(box.height * scale));
   const c = element.getContext("2d");
   c.setTransform(scale, 0, 0, scale, 0, 0);
   return [c, box.width, box.height];
@@ -98,7 +106,8 @@ function drawLane(c, l) {
   for (const run of l.runs) {
     if (run.end < from || run.start > to || run.end - run.start < nothing && run.start - before < nothing) continue;
     before = run.start;
-    const a = Math.max(LABEL, x(run.start)), b = Math.min(right, x(run.end)), y = top + 1 + (run.row ? HEAD + run.row * ROW - 2 : 0);
+    const a = Math.max(LABEL, x(run.start)), b = Math.min(right, x(run.end)),
+          y = top + 1 + (run.row ? HEAD + run.row * ROW - 2 : 0);
     c.fillStyle = ground(run.mode); c.globalAlpha = run.row ? .4 : .3;
     c.fillRect(a, y, Math.max(1, b - a), top + l.height - y);
     c.globalAlpha = 1;
@@ -106,8 +115,13 @@ function drawLane(c, l) {
   drawSleep(c, l);
   for (const run of l.runs) {
     if (run.end < from || run.start > to || run.end - run.start < 30 * 2 * nothing) continue;
-    const a = Math.max(LABEL, x(run.start)), b = Math.min(right, x(run.end)), y = top + 1 + (run.row ? HEAD + run.row * ROW - 2 : 0);
-    if (b - a > 30) { c.fillStyle = theme.faint; c.textAlign = "left"; c.fillText(clip(label(run.mode).text, c, b - a - 8), a + 4, run.row ? y + l.height - (y - top) - 8 : y + 9); }
+    const a = Math.max(LABEL, x(run.start)), b = Math.min(right, x(run.end)),
+          y = top + 1 + (run.row ? HEAD + run.row * ROW - 2 : 0);
+    if (b - a > 30) {
+      c.fillStyle = theme.faint;
+      c.textAlign = "left";
+      c.fillText(clip(label(run.mode).text, c, b - a - 8), a + 4, run.row ? y + l.height - (y - top) - 8 : y + 9);
+    }
   }
   // A line marks the time awake.
   drawAwake(c, l, top + HEAD - 3);
@@ -115,18 +129,34 @@ function drawLane(c, l) {
   for (const mark of l.marks) {
     if (mark.time < from || mark.time > to) continue;
     const px = x(mark.time);
-    c.fillStyle = COLORS.span; c.beginPath(); c.moveTo(px, top + HEAD); c.lineTo(px - 4, top + HEAD - 8); c.lineTo(px + 4, top + HEAD - 8); c.fill();
+    c.fillStyle = COLORS.span;
+    c.beginPath();
+    c.moveTo(px, top + HEAD);
+    c.lineTo(px - 4, top + HEAD - 8);
+    c.lineTo(px + 4, top + HEAD - 8);
+    c.fill();
     const text = label(mark.object).text.slice(0, 200);  // Keeps the text readable over the mode's name.
-    c.fillStyle = theme.back; c.globalAlpha = .85; c.fillRect(px + 5, top + HEAD - 14, c.measureText(text).width + 2, 14); c.globalAlpha = 1;
+    c.fillStyle = theme.back;
+    c.globalAlpha = .85;
+    c.fillRect(px + 5, top + HEAD - 14, c.measureText(text).width + 2, 14);
+    c.globalAlpha = 1;
     c.fillStyle = theme.text; c.textAlign = "left"; c.fillText(text, px + 6, top + HEAD - 7);
   }
   c.restore();
-  c.fillStyle = theme.panel; c.fillRect(0, Math.max(RULER, top + 1), LABEL - 4, l.height - 1 - Math.max(0, RULER - top - 1));
+  c.fillStyle = theme.panel;
+  c.fillRect(0, Math.max(RULER, top + 1), LABEL - 4, l.height - 1 - Math.max(0, RULER - top - 1));
   c.save(); c.beginPath(); c.rect(0, RULER, LABEL - 8, height); c.clip();
-  c.fillStyle = theme.text; c.textAlign = "left"; c.font = "600 12px system-ui, sans-serif"; c.fillText(clip(l.name, c, LABEL - 16), 8, top + 11);
+  c.fillStyle = theme.text;
+  c.textAlign = "left";
+  c.font = "600 12px system-ui, sans-serif";
+  c.fillText(clip(l.name, c, LABEL - 16), 8, top + 11);
   c.font = "11px system-ui, sans-serif"; c.fillStyle = theme.faint;
-  const alive = aliveBetween(l, from, to), share = Math.max(0, Math.min(1, awakeBetween(l, from, to) / Math.max(1, alive)));
-  c.fillText(alive > 0 ? "awake " + (share * 100).toFixed(share < .1 ? 1 : 0) + " %" : l.ended <= from ? "has ended" : "", 8, top + 27);
+  const alive = aliveBetween(l, from, to),
+        share = Math.max(0, Math.min(1, awakeBetween(l, from, to) / Math.max(1, alive)));
+  c.fillText(alive > 0  ? "awake " + (share * 100).toFixed(share < .1 ? 1 : 0) + " %"
+      : l.ended <= from ? "has ended"
+                        : "",
+    8, top + 27);
   c.restore();
   c.font = "12px system-ui, sans-serif";
 }
@@ -160,7 +190,10 @@ function drawSleep(c, l) {
     }
   } else {
     c.globalAlpha = .78;
-    for (let i = low; i < high; i++) { const a = Math.max(LABEL, x(l.sleeps[i])), b = Math.min(width, x(l.wakes[i])); if (b > a) c.fillRect(a, y, b - a, h); }
+    for (let i = low; i < high; i++) {
+      const a = Math.max(LABEL, x(l.sleeps[i])), b = Math.min(width, x(l.wakes[i]));
+      if (b > a) c.fillRect(a, y, b - a, h);
+    }
   }
   c.globalAlpha = 1;
 }
@@ -177,7 +210,8 @@ function drawAwake(c, l, y) {
   const first = Math.max(0, upper(l.wakes, from) - 1), end = upper(l.sleeps, to);
   if (end - first > 3 * (width - LABEL)) {
     const shares = sharesAsleep(l);
-    for (let n = 0; n < shares.length; n++) if (shares[n] < 1 && LABEL + n <= x(l.ended)) c.fillRect(LABEL + n, y + 2 * shares[n], 1, 2 - 2 * shares[n]);
+    for (let n = 0; n < shares.length; n++)
+      if (shares[n] < 1 && LABEL + n <= x(l.ended)) c.fillRect(LABEL + n, y + 2 * shares[n], 1, 2 - 2 * shares[n]);
   } else {
     let awake = first > 0 ? l.wakes[first - 1] : l.runs.length ? l.runs[0].start : from;
     for (let i = first; i <= end; i++) {
@@ -221,14 +255,27 @@ function drawRow(c, l, row, y) {
     // a gap to the next slice
     } else if (w > 5 && left === a) { c.fillStyle = theme.back; c.fillRect(left, y, 1, ROW - 2); }
     if (l.state[i] & FAILED) { c.fillStyle = "#d00000"; c.fillRect(left, y, w, 3); }
-    if (w > 26) { c.fillStyle = "#ffffff"; if (["timer", "span", "task", "observer"].includes(kind.kind)) c.fillStyle = "#000000"; if (lasts) c.fillStyle = theme.text; c.textAlign = "left"; c.fillText(boxText(c, kind, l.end[i] - l.start[i], w - 6), left + 3, y + ROW / 2 - 1); }
+    if (w > 26) {
+      c.fillStyle = "#ffffff";
+      if (["timer", "span", "task", "observer"].includes(kind.kind)) c.fillStyle = "#000000";
+      if (lasts) c.fillStyle = theme.text;
+      c.textAlign = "left";
+      c.fillText(boxText(c, kind, l.end[i] - l.start[i], w - 6), left + 3, y + ROW / 2 - 1);
+    }
     // If the task waited in a span, the span continues in another piece.
     const rest = kind.kind === "span" && l.state[i] & WAITS ? pieceAfter(l, i) : -1;
     if (rest >= 0 && x(l.start[rest]) > b) {
       const start = Math.max(LABEL, b), room = Math.min(width, x(l.start[rest])) - start;
-      c.globalAlpha = dim * .35; c.fillStyle = COLORS.span; c.fillRect(start, y + 2, room, ROW - 5); c.globalAlpha = dim;
+      c.globalAlpha = dim * .35;
+      c.fillStyle = COLORS.span;
+      c.fillRect(start, y + 2, room, ROW - 5);
+      c.globalAlpha = dim;
       if (gaps.length < 20000) gaps.push([l, i, rest, start, y, room]);
-      if (room > 26 && w <= 26) { c.fillStyle = theme.text; c.textAlign = "left"; c.fillText(boxText(c, kind, l.end[rest] - l.start[i], room - 6), start + 3, y + ROW / 2 - 1); }
+      if (room > 26 && w <= 26) {
+        c.fillStyle = theme.text;
+        c.textAlign = "left";
+        c.fillText(boxText(c, kind, l.end[rest] - l.start[i], room - 6), start + 3, y + ROW / 2 - 1);
+      }
     }
     c.globalAlpha = 1;
     if (drawn.length < 20000) drawn.push([l, i, left, y, w]);
@@ -238,7 +285,8 @@ function drawRow(c, l, row, y) {
 // An object without a name is identified by the place where it was made.
 const UNNAMED = new Set(["timer", "source", "port", "observer", "request", "task", "message"]);
 function boxName({ kind, text, place }) {
-  return UNNAMED.has(kind) && !text.includes('"') && place.includes(":") ? text + " " + place.replace(/.*\//, "") : text;
+  return UNNAMED.has(kind) && !text.includes('"') && place.includes(":") ? text + " " + place.replace(/.*\//, "")
+                                                                         : text;
 }
 
 function boxText(c, what, time, room) {
@@ -255,8 +303,13 @@ function drawLevel(c, level, y) {
     const a = Math.max(LABEL, x(level.from[i])), b = x(level.to[i]);
     if (b < LABEL) continue;
     // Changing the brush takes longer than using it.
-    if (level.kind[i] !== object) { object = level.kind[i]; const wanted = COLORS[label(object).kind]; if (wanted !== color) c.fillStyle = color = wanted; }
-    const share = .25 + .75 * Math.round(16 * Math.min(1, level.busy[i] / Math.max(1, level.to[i] - level.from[i]))) / 16;
+    if (level.kind[i] !== object) {
+      object = level.kind[i];
+      const wanted = COLORS[label(object).kind];
+      if (wanted !== color) c.fillStyle = color = wanted;
+    }
+    const share =
+      .25 + .75 * Math.round(16 * Math.min(1, level.busy[i] / Math.max(1, level.to[i] - level.from[i]))) / 16;
     if (share !== alpha) c.globalAlpha = alpha = share;
     c.fillRect(a, y, Math.max(1, b - a), ROW - 2);
   }
@@ -274,7 +327,10 @@ function arrow(c, a, b) {
   c.beginPath(); c.moveTo(b.px, b.py); c.lineTo(b.px - 7, b.py - 4); c.lineTo(b.px - 7, b.py + 4); c.fill();
 }
 
-function endpoint(end) { return end.slice >= 0 ? { px: x(end.time), py: place(end.lane, end.slice).py } : { px: x(end.time), py: end.lane.y + HEAD - 3 }; }
+function endpoint(end) {
+  return end.slice >= 0 ? { px: x(end.time), py: place(end.lane, end.slice).py }
+                        : { px: x(end.time), py: end.lane.y + HEAD - 3 };
+}
 
 function drawFlow(c, flow) {
   const a = sent(flow), b = received(flow);
@@ -288,10 +344,13 @@ function drawAllArrows(c) {
   const shown = [];
   for (const l of lanes()) {
     const arrivals = arrivalsOf(l);
-    for (let n = 0; n < l.outCount; n++) if (Math.max(l.outTimes[n], arrivals[n]) >= from && Math.min(l.outTimes[n], arrivals[n]) <= to) shown.push(l.outFlows[n]);
+    for (let n = 0; n < l.outCount; n++)
+      if (Math.max(l.outTimes[n], arrivals[n]) >= from && Math.min(l.outTimes[n], arrivals[n]) <= to)
+        shown.push(l.outFlows[n]);
   }
   // If there are too many to tell apart, draws some of each moment.
-  for (let n = 0, step = Math.max(1, shown.length / MOST_ARROWS); n < shown.length; n += step) drawFlow(c, shown[Math.floor(n)]);
+  for (let n = 0, step = Math.max(1, shown.length / MOST_ARROWS); n < shown.length; n += step)
+    drawFlow(c, shown[Math.floor(n)]);
   c.restore();
 }
 
@@ -307,7 +366,11 @@ function drawChosen(c) {
   const pieces = l.task[i] && piecesOf(l.task[i]);
   if (pieces) {
     c.setLineDash([4, 3]); c.beginPath();
-    pieces.forEach(([p, n], k) => { const { py } = place(p, n); if (k) c.lineTo(x(p.start[n]), py); c.moveTo(x(p.end[n]), py); });
+    pieces.forEach(([p, n], k) => {
+      const { py } = place(p, n);
+      if (k) c.lineTo(x(p.start[n]), py);
+      c.moveTo(x(p.end[n]), py);
+    });
     c.stroke(); c.setLineDash([]);
   }
   c.restore();
@@ -316,9 +379,16 @@ function drawChosen(c) {
 function drawMeasure(c) {
   const a = x(Math.min(ruler.a, ruler.b)), b = x(Math.max(ruler.a, ruler.b));
   c.fillStyle = theme.accent; c.globalAlpha = .15; c.fillRect(a, RULER, b - a, height); c.globalAlpha = 1;
-  c.strokeStyle = theme.accent; c.beginPath(); c.moveTo(a, RULER); c.lineTo(a, height); c.moveTo(b, RULER); c.lineTo(b, height); c.stroke();
+  c.strokeStyle = theme.accent;
+  c.beginPath();
+  c.moveTo(a, RULER);
+  c.lineTo(a, height);
+  c.moveTo(b, RULER);
+  c.lineTo(b, height);
+  c.stroke();
   c.fillStyle = theme.text; c.textAlign = "center"; c.font = "600 13px system-ui, sans-serif";
-  c.fillText(duration(Math.abs(ruler.b - ruler.a)), Math.max(LABEL + 40, (a + b) / 2), RULER + 12); c.font = "12px system-ui, sans-serif";
+  c.fillText(duration(Math.abs(ruler.b - ruler.a)), Math.max(LABEL + 40, (a + b) / 2), RULER + 12);
+  c.font = "12px system-ui, sans-serif";
 }
 
 let strip = null;
@@ -328,13 +398,18 @@ function drawOverview() {
     const all = lanes(), share = new Float64Array(Math.ceil(w));
     for (let px = 0; px < share.length; px++) {
       const a = first + (last - first) * px / w, b = first + (last - first) * (px + 1) / w;
-      for (const l of all) if (l.sleeps.length || l.runs.length) share[px] = Math.max(share[px], awakeBetween(l, a, b) / Math.max(1, b - a));
+      for (const l of all)
+        if (l.sleeps.length || l.runs.length)
+          share[px] = Math.max(share[px], awakeBetween(l, a, b) / Math.max(1, b - a));
     }
     strip = { w, share };
   }
   c.fillStyle = theme.panel; c.fillRect(0, 0, w, h);
   c.fillStyle = theme.accent;
-  for (let px = 0; px < strip.share.length; px++) { const s = Math.max(0, Math.min(1, strip.share[px])); c.fillRect(px, h - 2 - s * (h - 6), 1, s * (h - 6) + (s > 0 ? 1 : 0)); }
+  for (let px = 0; px < strip.share.length; px++) {
+    const s = Math.max(0, Math.min(1, strip.share[px]));
+    c.fillRect(px, h - 2 - s * (h - 6), 1, s * (h - 6) + (s > 0 ? 1 : 0));
+  }
   const a = (from - first) / (last - first || 1) * w, b = (to - first) / (last - first || 1) * w;
   c.fillStyle = theme.back; c.globalAlpha = .6; c.fillRect(0, 0, a, h); c.fillRect(b, 0, w - b, h); c.globalAlpha = 1;
   c.strokeStyle = theme.text; c.strokeRect(a + .5, .5, Math.max(2, b - a - 1), h - 1);

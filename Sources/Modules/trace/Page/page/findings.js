@@ -14,7 +14,11 @@ function runAt(l, time) {
 
 function upperOf(sorted, value, key) {
   let low = 0, high = sorted.length;
-  while (low < high) { const middle = (low + high) >> 1; if (key(sorted[middle]) <= value) low = middle + 1; else high = middle; }
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (key(sorted[middle]) <= value) low = middle + 1;
+    else high = middle;
+  }
   return low;
 }
 
@@ -42,7 +46,11 @@ function cause(l, i) {
     if (before >= 0 && l.end[before] <= start && l.end[before] - due > most) best = before;
   }
   if (best === null) return { text: "the loop was busy between its callbacks, or not running" };
-  return { culprit: [l, best], text: `${label(l.object[best]).text} held the loop for ${duration(l.end[best] - l.start[best])}${delayText(l, best)}` };
+  return {
+    culprit: [l, best],
+    text:
+      `${label(l.object[best]).text} held the loop for ${duration(l.end[best] - l.start[best])}${delayText(l, best)}`
+  };
 }
 
 // Returns the longest slice between two places of a row; -1: none. Keeps the longest of each 16 slices, and of each 16
@@ -91,17 +99,30 @@ function ownTime(l, i) {
   if (!inner || time < HELD) return time;
   for (let n = upper(inner.start, l.start[i] - .5); n < inner.index.length && inner.start[n] < l.end[i]; n++) {
     const k = inner.index[n];
-    if (l.end[k] - l.start[k] < HELD || l.state[k] & LASTS || label(l.object[k]).kind === "span" || runAt(l, l.start[k]) !== runAt(l, l.start[i])) continue;
+    if (l.end[k] - l.start[k] < HELD || l.state[k] & LASTS || label(l.object[k]).kind === "span" ||
+      runAt(l, l.start[k]) !== runAt(l, l.start[i]))
+      continue;
     const held = heldFor(l, k);
     if (held >= HELD) time -= held;
   }
   return time;
 }
 
+// Returns the parts of a sentence about the callbacks that another has delayed.
+function lateBy({ count, worst, at }) {
+  if (!count) return [];
+  const one = count === 1;
+  return [
+    ["; "], [one ? "one callback" : count + " callbacks", at],
+    [` ${one ? "was" : "were"} late by it, ${one ? "by" : "up to"} ${duration(worst)}`]
+  ];
+}
+
 let causes = null;  // findings, computed once
 function findings() {
   if (causes) return causes;
-  const held = new Map(), starved = new Map(), delayed = new Map(), system = { count: 0, worst: 0, at: null }, list = [];
+  const held = new Map(), starved = new Map(), delayed = new Map(), system = { count: 0, worst: 0, at: null },
+        list = [];
   let looked = 0;
   for (const l of lanes()) for (const i of l.notable) {
     const late = lateness(l, i);
@@ -137,29 +158,76 @@ function findings() {
   }
   for (const [key, entry] of held) {
     if (entry.longest < NOTABLY_LATE) continue;
-    list.push({ weight: entry.longest + entry.worst * entry.count, parts: [[key.text, entry.culprit], [` held ${entry.culprit[0].name} for ${duration(entry.longest)}`],
-      ...entry.count ? [["; "], [entry.count === 1 ? "one callback" : entry.count + " callbacks", entry.at], [` ${entry.count === 1 ? "was" : "were"} late by it, ${entry.count === 1 ? "by" : "up to"} ${duration(entry.worst)}`]] : [],
-      ["."]], place: key.place });
+    list.push({
+      weight: entry.longest + entry.worst * entry.count,
+      parts: [
+        [key.text, entry.culprit],
+        [` held ${entry.culprit[0].name} for ${duration(entry.longest)}`],
+        ...lateBy(entry),
+        ["."]
+      ],
+      place: key.place
+    });
   }
   for (const [l, entry] of delayed)
-    list.push({ weight: entry.worst, parts: [[l.name], [" was not scheduled for "], [duration(entry.longest), entry.culprit], [": the processors were busy; "],
-      [entry.count === 1 ? "one callback" : entry.count + " callbacks", entry.at], [` came late by it, by up to ${duration(entry.worst)}.`]], place: "" });
+    list.push({
+      weight: entry.worst,
+      parts: [
+        [l.name], [" was not scheduled for "], [duration(entry.longest), entry.culprit],
+        [": the processors were busy; "], [entry.count === 1 ? "one callback" : entry.count + " callbacks", entry.at],
+        [` came late by it, by up to ${duration(entry.worst)}.`]
+      ],
+      place: ""
+    });
   for (const entry of starved.values()) {
     const [l, i] = entry.at;
-    list.push({ weight: entry.worst * entry.count, parts: [[label(l.object[i]).text, entry.at], [` was due while ${l.name} ran in mode ${label(entry.mode.mode).text}, in which it is not: ${entry.count === 1 ? "once" : entry.count + " times"} late, by ${entry.count === 1 ? "" : "up to "}${duration(entry.worst)}.`]],
-      place: label(l.object[i]).place });
+    list.push({
+      weight: entry.worst * entry.count,
+      parts: [
+        [label(l.object[i]).text, entry.at],
+        [` was due while ${l.name} ran in mode ${label(entry.mode.mode).text}, in which it is not: ${
+          entry.count === 1 ? "once" : entry.count + " times"} late, by ${entry.count === 1 ? "" : "up to "}${
+          duration(entry.worst)}.`]
+      ],
+      place: label(l.object[i]).place
+    });
   }
-  if (system.count) list.push({ weight: system.worst, parts: [[system.count === 1 ? "One callback" : system.count + " callbacks", system.at], [` came late, by up to ${duration(system.worst)}, without another callback to blame: the system woke the loop late, or it was not running.`]], place: "" });
+  if (system.count)
+    list.push({
+      weight: system.worst,
+      parts: [
+        [system.count === 1 ? "One callback" : system.count + " callbacks", system.at],
+        [` came late, by up to ${
+          duration(
+            system.worst)}, without another callback to blame: the system woke the loop late, or it was not running.`]
+      ],
+      place: ""
+    });
   for (const l of lanes()) {
     // The moment at which other threads sent most.
     const times = [];
     for (let n = 0; n < l.wakes.length; n++) if (l.reasons[n] === 3) times.push(l.wakes[n]);
     let most = 0, when = 0;
-    for (let a = 0, b = 0; b < times.length; b++) { while (times[b] - times[a] > WINDOW) a++; if (b - a + 1 > most) { most = b - a + 1; when = times[a]; } }
+    for (let a = 0, b = 0; b < times.length; b++) {
+      while (times[b] - times[a] > WINDOW) a++;
+      if (b - a + 1 > most) {
+        most = b - a + 1;
+        when = times[a];
+      }
+    }
     if (most < OFTEN) continue;
-    const rate = Math.round(most / Math.min(WINDOW, Math.max(last - first, 1e6)) * 1e9), awake = WINDOW - asleepBetween(l, when, when + WINDOW);
+    const rate = Math.round(most / Math.min(WINDOW, Math.max(last - first, 1e6)) * 1e9),
+          awake = WINDOW - asleepBetween(l, when, when + WINDOW);
     const sender = waker(l, when);
-    list.push({ weight: most * 1e5, parts: [[l.name, () => show(when, when + WINDOW)], [` was woken ${rate} times a second${sender ? ", most by " + sender : ""}, for ${duration(awake / most)} of work each time.`]], place: "" });
+    list.push({
+      weight: most * 1e5,
+      parts: [
+        [l.name, () => show(when, when + WINDOW)],
+        [` was woken ${rate} times a second${sender ? ", most by " + sender : ""}, for ${
+          duration(awake / most)} of work each time.`]
+      ],
+      place: ""
+    });
   }
   return causes = list.sort((a, b) => b.weight - a.weight).slice(0, 8);
 }
@@ -169,7 +237,8 @@ function waker(l, when) {
   const counts = new Map();
   for (let n = upper(l.wakes, when - 1), seen = 0; n < l.wakes.length && seen < 200; n++, seen++) {
     const sender = sent(l.wakeFlows[n]);
-    const text = label(l.wakers[n]).text || sender && `${label(sender.object).text || "sends"} from ${sender.lane.name}`;
+    const text =
+      label(l.wakers[n]).text || sender && `${label(sender.object).text || "sends"} from ${sender.lane.name}`;
     if (text) counts.set(text, (counts.get(text) || 0) + 1);
   }
   return [...counts].sort((a, b) => b[1] - a[1])[0]?.[0];
@@ -187,10 +256,19 @@ function drawFindings(aside) {
   h.textContent = "What stands out"; list.id = "findings";
   for (const { parts, place } of found) {
     const li = document.createElement("li");
-    for (const [text, go] of parts) li.append(go ? link(text, typeof go === "function" ? go : () => choose(...go, true)) : text);
-    if (place) { const small = document.createElement("small"); small.textContent = " made at " + place; li.append(small); }
+    for (const [text, go] of parts)
+      li.append(go ? link(text, typeof go === "function" ? go : () => choose(...go, true)) : text);
+    if (place) {
+      const small = document.createElement("small");
+      small.textContent = " made at " + place;
+      li.append(small);
+    }
     list.append(li);
   }
-  if (!found.length) { const li = document.createElement("li"); li.textContent = `Nothing: no callback came ${duration(NOTABLY_LATE)} late or held its loop for ${duration(HELD)}.`; list.append(li); }
+  if (!found.length) {
+    const li = document.createElement("li");
+    li.textContent = `Nothing: no callback came ${duration(NOTABLY_LATE)} late or held its loop for ${duration(HELD)}.`;
+    list.append(li);
+  }
   aside.append(h, list);
 }

@@ -5,7 +5,10 @@ class Ends {
   constructor(most) {
     let size = 16;
     while (size < 2 * most) size *= 2;
-    this.mask = size - 1; this.flows = new Uint32Array(size); this.lanes = new Uint32Array(size); this.times = new Float64Array(size);
+    this.mask = size - 1;
+    this.flows = new Uint32Array(size);
+    this.lanes = new Uint32Array(size);
+    this.times = new Float64Array(size);
     this.slices = new Int32Array(size); this.objects = new Uint32Array(size);
   }
 
@@ -17,12 +20,18 @@ class Ends {
   }
 
   set(at, flow, lane, time, slice, object) {
-    this.flows[at] = flow; this.lanes[at] = lane; this.times[at] = time; this.slices[at] = slice; this.objects[at] = object;
+    this.flows[at] = flow;
+    this.lanes[at] = lane;
+    this.times[at] = time;
+    this.slices[at] = slice;
+    this.objects[at] = object;
   }
 
   get(flow) {
     const at = this.find(flow);
-    return flow && this.flows[at] ? { lane: lanes()[this.lanes[at]], time: this.times[at], slice: this.slices[at], object: this.objects[at] } : undefined;
+    return flow && this.flows[at]
+      ? { lane: lanes()[this.lanes[at]], time: this.times[at], slice: this.slices[at], object: this.objects[at] }
+      : undefined;
   }
 }
 
@@ -33,7 +42,9 @@ function sent(flow) {
   if (!sends) {
     sends = new Ends(lanes().reduce((sum, l) => sum + l.outCount, 0));
     lanes().forEach((l, lane) => {
-      for (let n = 0; n < l.outCount; n++) if (l.outFlows[n]) sends.set(sends.find(l.outFlows[n]), l.outFlows[n], lane, l.outTimes[n], l.outSlices[n], l.outObjects[n]);
+      for (let n = 0; n < l.outCount; n++)
+        if (l.outFlows[n])
+          sends.set(sends.find(l.outFlows[n]), l.outFlows[n], lane, l.outTimes[n], l.outSlices[n], l.outObjects[n]);
     });
   }
   return sends.get(flow);
@@ -42,9 +53,11 @@ function sent(flow) {
 // Returns the marked place, or else the callback that the flow has begun, or else the wake-up of the loop.
 function received(flow) {
   if (!receipts) {
-    const all = lanes(), told = receipts = new Ends(all.reduce((sum, l) => sum + l.inCount + l.sliceCount + l.sleepCount, 0));
+    const all = lanes(),
+          told = receipts = new Ends(all.reduce((sum, l) => sum + l.inCount + l.sliceCount + l.sleepCount, 0));
     all.forEach((l, lane) => {
-      for (let n = 0; n < l.inCount; n++) if (l.inFlows[n]) told.set(told.find(l.inFlows[n]), l.inFlows[n], lane, l.inTimes[n], l.inSlices[n], 0);
+      for (let n = 0; n < l.inCount; n++)
+        if (l.inFlows[n]) told.set(told.find(l.inFlows[n]), l.inFlows[n], lane, l.inTimes[n], l.inSlices[n], 0);
     });
     all.forEach((l, lane) => {
       for (let i = 0; i < l.sliceCount; i++) {
@@ -71,7 +84,8 @@ function arrivalsOf(l) {
 // Returns the flows that a callback has sent.
 function flowsOut(l, i) {
   const out = [];
-  for (let n = upper(l.outTimes, l.start[i] - 1); n < l.outCount && l.outTimes[n] <= l.end[i]; n++) if (l.outSlices[n] === i) out.push(l.outFlows[n]);
+  for (let n = upper(l.outTimes, l.start[i] - 1); n < l.outCount && l.outTimes[n] <= l.end[i]; n++)
+    if (l.outSlices[n] === i) out.push(l.outFlows[n]);
   return out;
 }
 

@@ -1,7 +1,10 @@
 // ---- Input ----
 
 function at(px, py) {
-  for (let n = drawn.length - 1; n >= 0; n--) { const [l, i, left, y, w] = drawn[n]; if (px >= left - 2 && px <= left + w + 2 && py >= y && py < y + ROW - 1) return [l, i]; }
+  for (let n = drawn.length - 1; n >= 0; n--) {
+    const [l, i, left, y, w] = drawn[n];
+    if (px >= left - 2 && px <= left + w + 2 && py >= y && py < y + ROW - 1) return [l, i];
+  }
   return null;
 }
 // Returns what the loop does at a place without a callback.
@@ -13,11 +16,13 @@ function groundText(px, py) {
   const run = runAt(l, time), n = upper(l.sleeps, time) - 1;
   const mode = run ? `in mode ${label(run.mode).text}` : "in no run", waits = gapText(l, px, py, time);
   if (n < 0 || l.wakes[n] < time) return `${l.name} is awake, ${mode}${waits}`;
-  return `${l.name} sleeps for ${duration(l.wakes[n] - l.sleeps[n])}, ${mode}, until ${wakeText(l, n) || "the end"}${waits}`;
+  return `${l.name} sleeps for ${duration(l.wakes[n] - l.sleeps[n])}, ${mode}, until ${wakeText(l, n) || "the end"}${
+    waits}`;
 }
 // Returns what waits there between two of its pieces: a span, or else the chosen task.
 function gapText(l, px, py, time) {
-  const gap = gaps.find(([own, , , left, y, w]) => own === l && px >= left && px < left + w && py >= y && py < y + ROW - 1);
+  const gap =
+    gaps.find(([own, , , left, y, w]) => own === l && px >= left && px < left + w && py >= y && py < y + ROW - 1);
   let before = gap ? gap[1] : -1, after = gap ? gap[2] : -1;
   const pieces = !gap && chosen && chosen.lane === l && l.task[chosen.slice] && piecesOf(l.task[chosen.slice]);
   for (const [, i] of pieces || []) {
@@ -25,7 +30,8 @@ function gapText(l, px, py, time) {
     else if (before >= 0 && after < 0 && l.start[i] >= l.end[before]) after = i;
   }
   if (before < 0 || after >= 0 && l.start[after] <= time) return "";
-  return ` · ${boxName(label(l.object[before]))}${waitText(l, before, " waits")}${after < 0 ? "" : " for " + duration(l.start[after] - l.end[before])}`;
+  return ` · ${boxName(label(l.object[before]))}${waitText(l, before, " waits")}${
+    after < 0 ? "" : " for " + duration(l.start[after] - l.end[before])}`;
 }
 let drag = null;
 canvas.addEventListener("pointerdown", e => {
@@ -47,8 +53,11 @@ canvas.addEventListener("pointermove", e => {
   tip.style.display = hit || ground ? "block" : "none";
   if (!hit && !ground) return;
   const [l, i] = hit || [], what = hit && label(l.object[i]);
-  tip.textContent = ground || `${what.text} · ${duration(l.end[i] - l.start[i])}${waitText(l, i, ", then waits")}${lateness(l, i) ? " · " + duration(lateness(l, i)) + " late" : ""}${what.place ? " · made at " + what.place : ""}`;
-  tip.style.left = Math.min(e.clientX + 12, innerWidth - tip.offsetWidth - 4) + "px"; tip.style.top = e.clientY + 16 + "px";
+  tip.textContent = ground ||
+    `${what.text} · ${duration(l.end[i] - l.start[i])}${waitText(l, i, ", then waits")}${
+      lateness(l, i) ? " · " + duration(lateness(l, i)) + " late" : ""}${what.place ? " · made at " + what.place : ""}`;
+  tip.style.left = Math.min(e.clientX + 12, innerWidth - tip.offsetWidth - 4) + "px";
+  tip.style.top = e.clientY + 16 + "px";
 });
 canvas.addEventListener("pointerleave", () => { $("tip").style.display = "none"; });
 canvas.addEventListener("pointerup", e => {
@@ -66,7 +75,10 @@ canvas.addEventListener("wheel", e => {
   else zoom(Math.exp(e.deltaY * .0018), timeAt(e.offsetX));
 }, { passive: false });
 let strips = false;
-const toStrip = e => { const middle = first + (last - first) * e.offsetX / overview.clientWidth, half = (to - from) / 2; show(middle - half, middle + half); };
+const toStrip = e => {
+  const middle = first + (last - first) * e.offsetX / overview.clientWidth, half = (to - from) / 2;
+  show(middle - half, middle + half);
+};
 overview.addEventListener("pointerdown", e => { strips = true; overview.setPointerCapture(e.pointerId); toStrip(e); });
 overview.addEventListener("pointermove", e => { if (strips) toStrip(e); });
 overview.addEventListener("pointerup", () => { strips = false; });
@@ -83,18 +95,59 @@ search.addEventListener("keydown", e => {
   if (e.key === "Escape") { search.value = ""; found = null; canvas.focus(); redraw(); }
   e.stopPropagation();
 });
-const nextLate = () => next(isLate, false, "nothing is 1 ms late or more"), nextSlow = () => next(isSlow, false, "nothing is slow");
+const nextLate = () => next(isLate, false, "nothing is 1 ms late or more"),
+      nextSlow = () => next(isSlow, false, "nothing is slow");
 $("late").onclick = nextLate;
 $("slow").onclick = nextSlow;
 $("arrows").onclick = toggleArrows;
 $("places").onclick = toggleTable;
 $("all").onclick = showAll;
 $("help").onclick = () => { chosen = null; describe(); redraw(); };
-const KEYS = { w: () => zoom(.8), s: () => zoom(1.25), "+": () => zoom(.8), "=": () => zoom(.8), "-": () => zoom(1.25), a: () => move(-.15), d: () => move(.15), ArrowLeft: () => move(-.15),
-  ArrowRight: () => move(.15), ArrowUp: () => { scroll = Math.max(0, scroll - 40); redraw(); }, ArrowDown: () => { scroll += 40; redraw(); }, 0: showAll,
-  "/": () => search.focus(), l: nextLate, n: nextSlow, e: toggleArrows, t: toggleTable, "?": () => { chosen = null; describe(); redraw(); },
-  m: () => { measuring = true; tell("drag to measure"); }, Escape: () => { chosen = null; ruler = null; found = null; search.value = ""; describe(); redraw(); },
-  Enter: () => { if (chosen) choose(chosen.lane, chosen.slice, true); } };
+const KEYS = {
+  w: () => zoom(.8),
+  s: () => zoom(1.25),
+  "+": () => zoom(.8),
+  "=": () => zoom(.8),
+  "-": () => zoom(1.25),
+  a: () => move(-.15),
+  d: () => move(.15),
+  ArrowLeft: () => move(-.15),
+  ArrowRight: () => move(.15),
+  ArrowUp: () => {
+    scroll = Math.max(0, scroll - 40);
+    redraw();
+  },
+  ArrowDown: () => {
+    scroll += 40;
+    redraw();
+  },
+  0: showAll,
+  "/": () => search.focus(),
+  l: nextLate,
+  n: nextSlow,
+  e: toggleArrows,
+  t: toggleTable,
+  "?": () => {
+    chosen = null;
+    describe();
+    redraw();
+  },
+  m: () => {
+    measuring = true;
+    tell("drag to measure");
+  },
+  Escape: () => {
+    chosen = null;
+    ruler = null;
+    found = null;
+    search.value = "";
+    describe();
+    redraw();
+  },
+  Enter: () => {
+    if (chosen) choose(chosen.lane, chosen.slice, true);
+  }
+};
 addEventListener("keydown", e => {
   if (e.ctrlKey || e.metaKey || e.altKey) return;
   if (e.key === "Tab" && document.activeElement === canvas) {
@@ -104,7 +157,8 @@ addEventListener("keydown", e => {
     return;
   }
   const key = KEYS[e.key.length === 1 ? e.key.toLowerCase() : e.key];
-  if (!key || document.activeElement && ["TH", "TR", "A"].includes(document.activeElement.tagName) && e.key === "Enter") return;
+  if (!key || document.activeElement && ["TH", "TR", "A"].includes(document.activeElement.tagName) && e.key === "Enter")
+    return;
   if (document.activeElement && $("table").contains(document.activeElement) && e.key.startsWith("Arrow")) return;
   e.preventDefault();
   $("tip").style.display = "none";  // the tip described the old view
@@ -113,8 +167,20 @@ addEventListener("keydown", e => {
 addEventListener("resize", () => { strip = null; redraw(); });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readTheme(); redraw(); });
 // Paper is white, and of fixed width.
-addEventListener("beforeprint", () => { printing = true; document.documentElement.classList.add("paper"); strip = null; readTheme(); draw(); });
-addEventListener("afterprint", () => { printing = false; document.documentElement.classList.remove("paper"); strip = null; readTheme(); redraw(); });
+addEventListener("beforeprint", () => {
+  printing = true;
+  document.documentElement.classList.add("paper");
+  strip = null;
+  readTheme();
+  draw();
+});
+addEventListener("afterprint", () => {
+  printing = false;
+  document.documentElement.classList.remove("paper");
+  strip = null;
+  readTheme();
+  redraw();
+});
 
 addEventListener("DOMContentLoaded", async () => {
   readTheme();

@@ -17,15 +17,37 @@ const INS = ["inTimes", "inFlows", "inSlices"];
 class Lane {
   // Assigned by name: an object that gets many properties by computed names is slow.
   constructor(number) {
-    const times = () => new Float64Array(256), words = () => new Uint32Array(256), bytes = () => new Uint8Array(256), places = () => new Int32Array(256);
+    const times = () => new Float64Array(256), words = () => new Uint32Array(256), bytes = () => new Uint8Array(256),
+          places = () => new Int32Array(256);
     this.number = number; this.name = number === 0 ? "main" : "thread " + number;
-    this.sliceCount = 0; this.start = times(); this.end = times(); this.due = times(); this.object = words(); this.row = bytes(); this.missed = times();
+    this.sliceCount = 0;
+    this.start = times();
+    this.end = times();
+    this.due = times();
+    this.object = words();
+    this.row = bytes();
+    this.missed = times();
     this.flow = words(); this.task = words(); this.mode = words(); this.state = bytes(); this.waits = words();
     this.passCount = 0; this.passes = times(); this.passEnds = times(); this.passRuns = places();
-    this.sleepCount = 0; this.sleeps = times(); this.wakes = times(); this.reasons = bytes(); this.wakers = words(); this.wakeFlows = words();
+    this.sleepCount = 0;
+    this.sleeps = times();
+    this.wakes = times();
+    this.reasons = bytes();
+    this.wakers = words();
+    this.wakeFlows = words();
     this.stepCount = 0; this.stepTimes = times(); this.stepNumbers = bytes();
-    this.pieceCount = 0; this.byteTimes = times(); this.byteCounts = times(); this.byteObjects = words(); this.byteOuts = bytes(); this.byteFlows = words();
-    this.outCount = 0; this.outTimes = times(); this.outFlows = words(); this.outSlices = places(); this.outObjects = words(); this.arrivals = null;
+    this.pieceCount = 0;
+    this.byteTimes = times();
+    this.byteCounts = times();
+    this.byteObjects = words();
+    this.byteOuts = bytes();
+    this.byteFlows = words();
+    this.outCount = 0;
+    this.outTimes = times();
+    this.outFlows = words();
+    this.outSlices = places();
+    this.outObjects = words();
+    this.arrivals = null;
     this.inCount = 0; this.inTimes = times(); this.inFlows = words(); this.inSlices = places();
     // What is open: slices, and runs as negative numbers from ~0 down.
     this.stack = []; this.depth = 0; this.run = null; this.openSleep = NaN; this.openPasses = [];
@@ -41,7 +63,10 @@ class Lane {
     this.y = 0; this.height = 0; this.shares = null; this.sharesFor = "";
   }
 
-  reserve(size) { if (size > 256) for (const columns of [SLICES, PASSES, SLEEPS, STEPS, PIECES, OUTS, INS]) this.resize(columns, size); }
+  reserve(size) {
+    if (size > 256)
+      for (const columns of [SLICES, PASSES, SLEEPS, STEPS, PIECES, OUTS, INS]) this.resize(columns, size);
+  }
 
   resize(columns, size) {
     for (const name of columns) {
@@ -54,7 +79,11 @@ class Lane {
   open(time, end, object, due, flow, task) {
     const depth = this.depth < 200 ? this.depth : 200, slice = this.sliceCount++;
     if (slice === this.start.length) this.resize(SLICES, 2 * slice);
-    this.start[slice] = time; this.end[slice] = end; this.due[slice] = due; this.object[slice] = object; this.row[slice] = depth;
+    this.start[slice] = time;
+    this.end[slice] = end;
+    this.due[slice] = due;
+    this.object[slice] = object;
+    this.row[slice] = depth;
     this.flow[slice] = flow; this.task[slice] = task;
     if (this.run) this.mode[slice] = this.run.mode;
     if (time < this.lastStart) this.overlaps = true;
@@ -75,7 +104,8 @@ class Lane {
   }
 
   closeLasting(time, object, number, status, flags) {
-    const what = this.lasting.get(number) || this.openLasting(first, object, number);  // it may have begun before the recording
+    const what =
+      this.lasting.get(number) || this.openLasting(first, object, number);  // it may have begun before the recording
     this.lasting.delete(number);
     what.closer = this.inner();
     this.end[what.slice] = time;
@@ -113,7 +143,10 @@ class Lane {
   pass(time) {
     const pass = this.passCount++;
     if (pass === this.passes.length) this.resize(PASSES, 2 * pass);
-    this.openPasses.push(pass); this.passes[pass] = time; this.passEnds[pass] = -Infinity; this.passRuns[pass] = this.run ? this.run.index : -1;
+    this.openPasses.push(pass);
+    this.passes[pass] = time;
+    this.passEnds[pass] = -Infinity;
+    this.passRuns[pass] = this.run ? this.run.index : -1;
   }
 
   wake(time, reason, waker, flow) {
@@ -140,7 +173,11 @@ class Lane {
   bytes(time, count, object, isOut, flow) {
     const n = this.pieceCount++;
     if (n === this.byteTimes.length) this.resize(PIECES, 2 * n);
-    this.byteTimes[n] = time; this.byteCounts[n] = count; this.byteObjects[n] = object; this.byteOuts[n] = isOut; this.byteFlows[n] = flow;
+    this.byteTimes[n] = time;
+    this.byteCounts[n] = count;
+    this.byteObjects[n] = object;
+    this.byteOuts[n] = isOut;
+    this.byteFlows[n] = flow;
   }
 
   step(time, number) {
@@ -154,7 +191,10 @@ class Lane {
     const until = Math.min(last, this.ended);
     for (const run of this.runs) if (run.end < run.start) run.end = until;
     if (!Number.isNaN(this.openSleep)) this.wake(until, 0, 0, 0);
-    this.resize(SLICES, this.sliceCount); this.resize(PASSES, this.passCount); this.resize(SLEEPS, this.sleepCount); this.resize(STEPS, this.stepCount);
+    this.resize(SLICES, this.sliceCount);
+    this.resize(PASSES, this.passCount);
+    this.resize(SLEEPS, this.sleepCount);
+    this.resize(STEPS, this.stepCount);
     this.resize(PIECES, this.pieceCount); this.resize(OUTS, this.outCount); this.resize(INS, this.inCount);
     const { start, end, passes, passEnds, sleeps, wakes } = this;
     for (let i = 0; i < end.length; i++) if (end[i] < start[i]) end[i] = until;
@@ -186,7 +226,8 @@ class Lane {
 // Reads the events of a chunk, column by column.
 function take(words) {
   const count = words.length >> 3, column = n => words.subarray(n * count, (n + 1) * count);
-  const timeLow = column(0), timeHigh = column(1), heads = column(2), objects = column(3), lows = column(4), highs = column(5), flows = column(6), numbers = column(7);
+  const timeLow = column(0), timeHigh = column(1), heads = column(2), objects = column(3), lows = column(4),
+        highs = column(5), flows = column(6), numbers = column(7);
   if (!base) base = { low: timeLow[0], high: timeHigh[0] };
   const { low: baseLow, high: baseHigh } = base;
   let l = null, time = 1e12 + (timeHigh[0] - baseHigh) * 4294967296 + (timeLow[0] - baseLow);
@@ -200,7 +241,8 @@ function take(words) {
     const object = objects[at], low = lows[at], high = highs[at], flow = flows[at];
     switch (kind) {
       case BEGIN:
-        l.stack.push(l.open(time, -Infinity, object, low || high ? (high - baseHigh) * 4294967296 + (low - baseLow) + 1e12 : 0, flow, numbers[at]));
+        l.stack.push(l.open(time, -Infinity, object,
+          low || high ? (high - baseHigh) * 4294967296 + (low - baseLow) + 1e12 : 0, flow, numbers[at]));
         l.depth++;
         break;
       case WHOLE: {
@@ -213,7 +255,15 @@ function take(words) {
       }
       case END: l.endCallback(time, head >> 8 & 255, low + high * 4294967296, flow); break;
       case RUN:
-        l.run = { mode: object, start: time, end: -Infinity, result: 0, row: l.depth, outer: l.run, index: l.runs.length };
+        l.run = {
+          mode: object,
+          start: time,
+          end: -Infinity,
+          result: 0,
+          row: l.depth,
+          outer: l.run,
+          index: l.runs.length
+        };
         l.stack.push(~l.runs.length); l.runs.push(l.run);
         break;
       case RUN_END: l.endRun(time, low); break;
@@ -230,7 +280,9 @@ function take(words) {
       case CLOSES: l.closeLasting(time, object, flow, low, head >> 8 & 255); break;
       case BELONGS: { const what = l.lasting.get(flow); if (what) l.groups.set(what.slice, object); break; }
       case ENDED: l.ended = time; break;
-      case DELAYED: if (l.closed >= 0 && l.object[l.closed] === object) l.delays.set(l.closed, low + high * 4294967296); break;
+      case DELAYED:
+        if (l.closed >= 0 && l.object[l.closed] === object) l.delays.set(l.closed, low + high * 4294967296);
+        break;
     }
   }
 }
@@ -242,7 +294,11 @@ function rowsOf(l) {
   for (let i = 0; i < count; i++) sizes[row[i]]++;
   const rows = Array.from(sizes, size => ({ index: new Uint32Array(size), start: new Float64Array(size), levels: [] }));
   sizes.fill(0);
-  for (let i = 0; i < count; i++) { const own = rows[row[i]], n = sizes[row[i]]++; own.index[n] = i; own.start[n] = start[i]; }
+  for (let i = 0; i < count; i++) {
+    const own = rows[row[i]], n = sizes[row[i]]++;
+    own.index[n] = i;
+    own.start[n] = start[i];
+  }
   for (const own of rows) {
     const { index } = own;
     if (l.overlaps || l.lasts.length) {
@@ -250,13 +306,15 @@ function rowsOf(l) {
       index.forEach((i, n) => { own.start[n] = start[i]; });
     }
     if (index.length > 2048) own.levels.push(coarser(index, start, end, null, object));
-    for (let level; (level = own.levels[own.levels.length - 1]) && level.from.length > 2048;) own.levels.push(coarser(null, level.from, level.to, level.busy, level.kind));
+    for (let level; (level = own.levels[own.levels.length - 1]) && level.from.length > 2048;)
+      own.levels.push(coarser(null, level.from, level.to, level.busy, level.kind));
   }
   return rows;
 }
 
 function coarser(index, from, to, busy, kind) {
-  const count = (index || from).length, n = Math.ceil(count / 4), f = new Float64Array(n), t = new Float64Array(n), b = new Float64Array(n), k = new Uint32Array(n);
+  const count = (index || from).length, n = Math.ceil(count / 4), f = new Float64Array(n), t = new Float64Array(n),
+        b = new Float64Array(n), k = new Uint32Array(n);
   for (let i = 0; i < n; i++) {
     let longest = -1, ends = -Infinity, time = 0;
     for (let j = 4 * i, until = Math.min(j + 4, count); j < until; j++) {

@@ -6,15 +6,24 @@ function show(a, b) {
   from = middle - size / 2; to = middle + size / 2;
   redraw();
 }
-function showAll() { const margin = Math.max(500, (last - first) * .01); from = first - margin; to = last + margin; scroll = 0; redraw(); }
-function zoom(factor, around = (from + to) / 2) { show(around - (around - from) * factor, around + (to - around) * factor); }
+function showAll() {
+  const margin = Math.max(500, (last - first) * .01);
+  from = first - margin;
+  to = last + margin;
+  scroll = 0;
+  redraw();
+}
+function zoom(factor, around = (from + to) / 2) {
+  show(around - (around - from) * factor, around + (to - around) * factor);
+}
 function move(share) { const d = (to - from) * share; show(from + d, to + d); }
 
 function choose(l, i, goes) {
   chosen = { lane: l, slice: i, out: flowsOut(l, i) };
   if (goes) {
     const length = Math.max(l.end[i] - l.start[i], lateness(l, i));
-    if (l.start[i] < from || l.end[i] > to || x(l.end[i]) - x(l.start[i]) < 4) show(l.start[i] - length * 4 - 1e4, l.end[i] + length * 4 + 1e4);
+    if (l.start[i] < from || l.end[i] > to || x(l.end[i]) - x(l.start[i]) < 4)
+      show(l.start[i] - length * 4 - 1e4, l.end[i] + length * 4 + 1e4);
     const y = l.y + HEAD + l.row[i] * ROW;
     if (y < RULER || y + ROW > height) scroll += y - height / 2;
   }
@@ -36,7 +45,11 @@ function next(wanted, backwards, none = "there is none") {
   if (hit) choose(hit[0], hit[1], true);
   else tell(none);
 }
-function tell(text) { $("summary").textContent = text; clearTimeout(tell.later); tell.later = setTimeout(summary, 1500); }
+function tell(text) {
+  $("summary").textContent = text;
+  clearTimeout(tell.later);
+  tell.later = setTimeout(summary, 1500);
+}
 
 let slowLimit = 1e7;
 const isLate = (l, i) => lateness(l, i) >= LATE;

@@ -1,16 +1,30 @@
-// A recording is a number of chunks, scripts of the type text/x-rlhost. Each is base64: "z" compressed as gzip does or "r" as it is, then "n" names as
-// JSON or "e" events of 32 bytes:
+// A recording is a number of chunks, scripts of the type text/x-rlhost. Each is base64: "z" compressed as gzip does or
+// "r" as it is, then "n" names as JSON or "e" events of 32 bytes:
 //   u64 nanoseconds · u8 kind · u8 flags · u16 thread · u32 object · u64 a · u32 flow · u32 task
-// They lie in columns: the first four bytes of all of a chunk's events, the second four of all, and so on. Times are what has passed since the event
-// before it in the chunk, which may be less than nothing; that of the first counts from 0.
-const BEGIN = 1, END = 2, RUN = 3, RUN_END = 4, PASS = 5, PASS_END = 6, SLEEP = 7, WAKE = 8, OUT = 9, IN = 10, MARK = 11, WHOLE = 12, BYTES = 13,
-  STEP = 14, OPENS = 16, CLOSES = 17, ENDED = 18, DELAYED = 19, BELONGS = 20;
+// They lie in columns: the first four bytes of all of a chunk's events, the second four of all, and so on. Times are
+// what has passed since the event before it in the chunk, which may be less than nothing; that of the first counts from
+// 0.
+const BEGIN = 1, END = 2, RUN = 3, RUN_END = 4, PASS = 5, PASS_END = 6, SLEEP = 7, WAKE = 8, OUT = 9, IN = 10,
+      MARK = 11, WHOLE = 12, BYTES = 13, STEP = 14, OPENS = 16, CLOSES = 17, ENDED = 18, DELAYED = 19, BELONGS = 20;
 const WAITS = 1, FAILED = 2, LASTS = 4;  // flags of END, and of lasting items
 const REASONS = ["", "a timer was due", "a descriptor became ready", "a wake-up", "a signal", "its time was over"];
 const RESULTS = ["", "finished", "stopped", "timed out", "handled a source"];
 // Okabe and Ito's colours, which the colour-blind can tell apart.
-const COLORS = { timer: "#e69f00", source: "#009e73", port: "#0072b2", observer: "#999999", request: "#cc79a7", task: "#56b4e9", message: "#d55e00",
-  span: "#b8a800", collector: "#7a4e2d", stream: "#4f7cac", program: "#7f5aa2", http: "#3b8f8f", other: "#888888" };
+const COLORS = {
+  timer: "#e69f00",
+  source: "#009e73",
+  port: "#0072b2",
+  observer: "#999999",
+  request: "#cc79a7",
+  task: "#56b4e9",
+  message: "#d55e00",
+  span: "#b8a800",
+  collector: "#7a4e2d",
+  stream: "#4f7cac",
+  program: "#7f5aa2",
+  http: "#3b8f8f",
+  other: "#888888"
+};
 const GROUNDS = ["#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#999999", "#0072b2", "#f0e442"];
 const $ = id => document.getElementById(id);
 
@@ -46,21 +60,30 @@ class Unpacking {
     this.texts = texts; this.started = 0; this.answers = []; this.workers = [];
     const count = texts.length < 8 ? 0 : Math.min(4, navigator.hardwareConcurrency || 1);
     try {
-      const code = URL.createObjectURL(new Blob([`${unpack}
+      const code = URL.createObjectURL(new Blob([
+        `${unpack}
         let before = null;
-        onmessage = ({ data: [n, text] }) => before = Promise.resolve(before).then(() => unpack(text)).then(bytes => postMessage([n, bytes], [bytes.buffer]), error => postMessage([n, null, error.message]));`]));
+        onmessage = ({ data: [n, text] }) => before = Promise.resolve(before).then(() => unpack(text)).then(bytes => postMessage([n, bytes], [bytes.buffer]), error => postMessage([n, null, error.message]));`
+      ]));
       while (this.workers.length < count) {
         const worker = new Worker(code);
-        worker.onmessage = ({ data: [n, bytes, message] }) => { if (bytes) this.answers[n].resolve(bytes); else this.answers[n].reject(new Error(message)); };
+        worker.onmessage = ({ data: [n, bytes, message] }) => {
+          if (bytes) this.answers[n].resolve(bytes);
+          else this.answers[n].reject(new Error(message));
+        };
         // If a worker does not start, this thread does its work.
-        worker.onerror = () => { for (const answer of this.answers) if (answer && answer.worker === worker) unpack(answer.text).then(answer.resolve, answer.reject); };
+        worker.onerror = () => {
+          for (const answer of this.answers)
+            if (answer && answer.worker === worker) unpack(answer.text).then(answer.resolve, answer.reject);
+        };
         this.workers.push(worker);
       }
     } catch { /* what there is, is enough */ }
   }
 
   start() {
-    const n = this.started++, text = this.texts[n], worker = this.workers[n % this.workers.length], answer = { text, worker };
+    const n = this.started++, text = this.texts[n], worker = this.workers[n % this.workers.length],
+          answer = { text, worker };
     answer.bytes = new Promise((resolve, reject) => { answer.resolve = resolve; answer.reject = reject; });
     answer.bytes.catch(() => {});  // The reader that waits for it gets the error.
     this.answers.push(answer);
@@ -85,11 +108,15 @@ const MOST_RECORDS = 6e6;
 function countOf(text) {
   if (text[0] !== "z") return Math.floor((text.length - 2) * 3 / 4) >> 5;
   const end = atob(text.slice(-8)), at = end.length - 4;
-  return ((end.charCodeAt(at) | end.charCodeAt(at + 1) << 8 | end.charCodeAt(at + 2) << 16 | end.charCodeAt(at + 3) << 24) >>> 0) >> 5;
+  return ((end.charCodeAt(at) | end.charCodeAt(at + 1) << 8 | end.charCodeAt(at + 2) << 16 |
+            end.charCodeAt(at + 3) << 24) >>>
+           0) >>
+    5;
 }
 
 async function load() {
-  const pieces = [...document.querySelectorAll('script[type="text/x-rlhost"]')].map(s => s.textContent.trim()), final = pieces[pieces.length - 1];
+  const pieces = [...document.querySelectorAll('script[type="text/x-rlhost"]')].map(s => s.textContent.trim()),
+        final = pieces[pieces.length - 1];
   const read = async (text, bytes) => {
     try { return await bytes; } catch (error) {
       // A killed program leaves its last chunk unfinished.
@@ -103,10 +130,14 @@ async function load() {
   const recorded = pieces.filter(text => text[1] === "e");
   let start = recorded.length;
   // The end of an unfinished chunk has no valid count.
-  for (let count = 0; start > 0 && count < MOST_RECORDS;) { const text = recorded[--start]; if (text !== final) count += countOf(text); }
+  for (let count = 0; start > 0 && count < MOST_RECORDS;) {
+    const text = recorded[--start];
+    if (text !== final) count += countOf(text);
+  }
   about.left = recorded.splice(0, start).reduce((sum, text) => sum + countOf(text), 0);
   // Growing a column copies it, so the likely size is reserved.
-  const room = Math.floor(recorded.reduce((sum, text) => sum + (text === final ? 0 : countOf(text)), 0) / 8 / (threads.size || 1));
+  const room =
+    Math.floor(recorded.reduce((sum, text) => sum + (text === final ? 0 : countOf(text)), 0) / 8 / (threads.size || 1));
   for (const l of threads.values()) l.reserve(room);
   const unpacking = new Unpacking(recorded);
   for (let n = 0; n < recorded.length; n++) {
@@ -133,6 +164,10 @@ function learn(told) {
 // Returns the first index with a greater value.
 function upper(sorted, value) {
   let low = 0, high = sorted.length;
-  while (low < high) { const middle = (low + high) >> 1; if (sorted[middle] <= value) low = middle + 1; else high = middle; }
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (sorted[middle] <= value) low = middle + 1;
+    else high = middle;
+  }
   return low;
 }

@@ -5,19 +5,42 @@ function collect() {
   // A connection and its callbacks share one name.
   const callbacks = new Map(), lasting = new Map();
   for (const l of lanes()) for (let i = 0; i < l.start.length; i++) {
-    const n = l.groups.get(i) || l.object[i], key = names.get(n) || n, lasts = l.state[i] & LASTS, groups = lasts ? lasting : callbacks;
-    let g = groups.get(key);
-    if (!g) groups.set(key, g = { name: label(n).text + (lasts && label(n).kind === "stream" ? ", from open to close" : ""), place: label(n).place, kind: label(n).kind, times: [], late: 0, worst: 0, longest: 0, total: 0, at: null });
-    const d = l.end[i] - l.start[i];
-    g.times.push(d); g.total += d;
-    if (isLate(l, i)) g.late++;
-    if (d >= g.longest) { g.longest = d; g.at = [l, i]; }
+      const n = l.groups.get(i) || l.object[i], key = names.get(n) || n, lasts = l.state[i] & LASTS,
+            groups = lasts ? lasting : callbacks;
+      let g = groups.get(key);
+      if (!g)
+        groups.set(key, g = {
+          name: label(n).text + (lasts && label(n).kind === "stream" ? ", from open to close" : ""),
+          place: label(n).place,
+          kind: label(n).kind,
+          times: [],
+          late: 0,
+          worst: 0,
+          longest: 0,
+          total: 0,
+          at: null
+        });
+      const d = l.end[i] - l.start[i];
+      g.times.push(d);
+      g.total += d;
+      if (isLate(l, i)) g.late++;
+      if (d >= g.longest) {
+        g.longest = d;
+        g.at = [l, i]; }
     g.worst = Math.max(g.worst, lateness(l, i));
   }
   rows = [...callbacks.values(), ...lasting.values()];
-  for (const g of rows) { g.times = Float64Array.from(g.times).sort(); g.count = g.times.length; g.p50 = g.times[Math.floor((g.count - 1) * .5)]; g.p99 = g.times[Math.floor((g.count - 1) * .99)]; }
+  for (const g of rows) {
+    g.times = Float64Array.from(g.times).sort();
+    g.count = g.times.length;
+    g.p50 = g.times[Math.floor((g.count - 1) * .5)];
+    g.p99 = g.times[Math.floor((g.count - 1) * .99)];
+  }
 }
-const COLUMNS = [["name", "callback"], ["count", "count"], ["total", "total"], ["longest", "longest"], ["p50", "p50"], ["p99", "p99"], ["late", "late"], ["worst", "latest"]];
+const COLUMNS = [
+  ["name", "callback"], ["count", "count"], ["total", "total"], ["longest", "longest"], ["p50", "p50"], ["p99", "p99"],
+  ["late", "late"], ["worst", "latest"]
+];
 function drawTable() {
   if (!rows) collect();
   const { key, down } = sorting;
@@ -25,14 +48,24 @@ function drawTable() {
   const table = document.createElement("table"), head = table.createTHead().insertRow(), body = table.createTBody();
   for (const [name, title] of COLUMNS) {
     const th = document.createElement("th");
-    th.textContent = title + (name === key ? down ? " ▾" : " ▴" : ""); th.tabIndex = 0; th.scope = "col"; th.dataset.key = name;
+    th.textContent = title + (name === key ? down ? " ▾" : " ▴" : "");
+    th.tabIndex = 0;
+    th.scope = "col";
+    th.dataset.key = name;
     th.setAttribute("aria-sort", name === key ? down ? "descending" : "ascending" : "none");
-    const sort = () => { sorting = { key: name, down: name === key ? !down : name !== "name" }; drawTable(); $("table").querySelector(`th[data-key="${name}"]`).focus(); };
+    const sort = () => {
+      sorting = { key: name, down: name === key ? !down : name !== "name" };
+      drawTable();
+      $("table").querySelector(`th[data-key="${name}"]`).focus();
+    };
     th.onclick = sort; th.onkeydown = e => { if (e.key === "Enter" || e.key === " ") { e.preventDefault(); sort(); } };
     head.append(th);
   }
   for (const g of rows.slice(0, 500)) {
-    const tr = body.insertRow(), cells = [g.name + (g.place ? "  " + g.place : ""), g.count, duration(g.total), duration(g.longest), duration(g.p50), duration(g.p99), g.late || "", g.worst ? duration(g.worst) : ""];
+    const tr = body.insertRow(), cells = [
+      g.name + (g.place ? "  " + g.place : ""), g.count, duration(g.total), duration(g.longest), duration(g.p50),
+      duration(g.p99), g.late || "", g.worst ? duration(g.worst) : ""
+    ];
     for (const cell of cells) tr.insertCell().textContent = cell;
     tr.tabIndex = 0; tr.title = "go to the longest";
     tr.onclick = () => choose(...g.at, true);
@@ -40,5 +73,11 @@ function drawTable() {
   }
   $("table").replaceChildren(table);
 }
-function toggleTable() { const shown = $("table").hidden; $("table").hidden = !shown; $("places").setAttribute("aria-pressed", shown); if (shown) drawTable(); redraw(); }
+function toggleTable() {
+  const shown = $("table").hidden;
+  $("table").hidden = !shown;
+  $("places").setAttribute("aria-pressed", shown);
+  if (shown) drawTable();
+  redraw();
+}
 function toggleArrows() { showsArrows = !showsArrows; $("arrows").setAttribute("aria-pressed", showsArrows); redraw(); }

@@ -12,7 +12,10 @@ function item(list, term, text, go) {
 function other(end) {
   if (!end) return null;
   const text = end.slice >= 0 ? boxName(label(end.lane.object[end.slice])) : "the loop";
-  return [text + " on " + end.lane.name, end.slice >= 0 ? () => choose(end.lane, end.slice, true) : () => show(end.time - 1e5, end.time + 1e5)];
+  return [
+    text + " on " + end.lane.name,
+    end.slice >= 0 ? () => choose(end.lane, end.slice, true) : () => show(end.time - 1e5, end.time + 1e5)
+  ];
 }
 
 // Returns what the task waited in after this piece; older recordings do not contain it.
@@ -40,20 +43,29 @@ function describe() {
   item(list, "mode", label(l.mode[i]).text);
   if (l.due[i]) item(list, "due", moment(l.due[i]));
   item(list, "began", moment(l.start[i]) + (lateness(l, i) > 0 ? "  (" + duration(lateness(l, i)) + " late)" : ""));
-  if (lateness(l, i) >= LATE) { const why = cause(l, i); item(list, "late because", why.text, why.culprit ? () => choose(...why.culprit, true) : null); }
-  item(list, "ran for", duration(l.end[i] - l.start[i]) + delayText(l, i) + waitText(l, i, ", then waits") + (l.state[i] & FAILED ? ", and failed" : ""));
+  if (lateness(l, i) >= LATE) {
+    const why = cause(l, i);
+    item(list, "late because", why.text, why.culprit ? () => choose(...why.culprit, true) : null);
+  }
+  item(list, "ran for",
+    duration(l.end[i] - l.start[i]) + delayText(l, i) + waitText(l, i, ", then waits") +
+      (l.state[i] & FAILED ? ", and failed" : ""));
   if (l.missed[i]) item(list, "missed", l.missed[i] + (l.missed[i] === 1 ? " interval" : " intervals"));
   const amounts = new Map();
   for (let n = upper(l.byteTimes, l.start[i] - 1); n < l.byteTimes.length && l.byteTimes[n] <= l.end[i]; n++) {
     const key = l.byteOuts[n] + "\n" + label(l.byteObjects[n]).text;
     amounts.set(key, (amounts.get(key) || 0) + l.byteCounts[n]);
   }
-  for (const [key, count] of amounts) { const [out, name] = key.split("\n"); item(list, out === "1" ? "wrote" : "read", plural(count, "byte") + (name ? ": " + name : "")); }
+  for (const [key, count] of amounts) {
+    const [out, name] = key.split("\n");
+    item(list, out === "1" ? "wrote" : "read", plural(count, "byte") + (name ? ": " + name : ""));
+  }
   let pass = upper(l.passes, l.start[i]) - 1;
   while (pass >= 0 && l.passEnds[pass] < l.start[i]) pass--;  // a nested run has had passes since
   const wake = upper(l.wakes, l.start[i]) - 1;
   if (l.flow[i] && sent(l.flow[i])) { const [text, go] = other(sent(l.flow[i])); item(list, "woken by", text, go); }
-  if (wake >= 0 && pass >= 0 && l.wakes[wake] >= l.passes[pass]) item(list, "loop woke", wakeText(l, wake).replace(/^it is /, ""));
+  if (wake >= 0 && pass >= 0 && l.wakes[wake] >= l.passes[pass])
+    item(list, "loop woke", wakeText(l, wake).replace(/^it is /, ""));
   for (const flow of chosen.out.slice(0, 20)) {
     const [text, go] = other(received(flow)) || [label((sent(flow) || {}).object).text + " (not seen to arrive)", null];
     item(list, "woke", text, go);
@@ -71,7 +83,8 @@ function describe() {
 
 // Describes a connection, a program or a request.
 function describeLasting(aside, l, { slice: i, number, opener, closer }) {
-  const h = document.createElement("h2"), list = document.createElement("dl"), what = label(l.object[i]), isOpen = l.lasting.has(number) && l.lasting.get(number).slice === i;
+  const h = document.createElement("h2"), list = document.createElement("dl"), what = label(l.object[i]),
+        isOpen = l.lasting.has(number) && l.lasting.get(number).slice === i;
   h.textContent = what.text || what.kind;
   item(list, "kind", LASTING[what.kind] || what.kind);
   item(list, "made at", what.place);
@@ -87,7 +100,8 @@ function describeLasting(aside, l, { slice: i, number, opener, closer }) {
   else if (status) item(list, "status", String(status));
   if (failed) item(list, "outcome", "failed");
   const counts = [0, 0];
-  for (let n = upper(l.byteTimes, l.start[i] - 1); n < l.byteTimes.length && l.byteTimes[n] <= l.end[i]; n++) if (l.byteFlows[n] === number) counts[l.byteOuts[n]] += l.byteCounts[n];
+  for (let n = upper(l.byteTimes, l.start[i] - 1); n < l.byteTimes.length && l.byteTimes[n] <= l.end[i]; n++)
+    if (l.byteFlows[n] === number) counts[l.byteOuts[n]] += l.byteCounts[n];
   if (counts[0]) item(list, "read", plural(counts[0], "byte"));
   if (counts[1]) item(list, "wrote", plural(counts[1], "byte"));
   aside.append(h, list);
@@ -109,14 +123,21 @@ function steps(l, pass) {
     let step = 9;
     if (what.kind === "observer") {
       const told = upper(l.stepTimes, l.start[i]) - 1;
-      step = told >= 0 && l.stepTimes[told] >= begins && l.stepNumbers[told] ? Math.min(10, l.stepNumbers[told]) : before ? 3 : 8;
+      step = told >= 0 && l.stepTimes[told] >= begins && l.stepNumbers[told] ? Math.min(10, l.stepNumbers[told])
+        : before                                                             ? 3
+                                                                             : 8;
     } else if (what.kind === "source" || what.kind === "request" && before) step = 4;
     else if (before) step = 5;
     entries[step - 1].push([l, i]);
   }
-  const words = ["observers: entry", "observers: before timers", "observers: before sources", "custom sources and requests", "a port that is ready already", "observers: before waiting",
-    sleeps >= 0 ? "asleep for " + duration(l.wakes[sleeps] - l.sleeps[sleeps]) + ", until " + (wakeText(l, sleeps) || "now") : "does not sleep",
-    "observers: after waiting", "what woke it", "observers: exit"];
+  const words = [
+    "observers: entry", "observers: before timers", "observers: before sources", "custom sources and requests",
+    "a port that is ready already", "observers: before waiting",
+    sleeps >= 0
+      ? "asleep for " + duration(l.wakes[sleeps] - l.sleeps[sleeps]) + ", until " + (wakeText(l, sleeps) || "now")
+      : "does not sleep",
+    "observers: after waiting", "what woke it", "observers: exit"
+  ];
   const box = document.createElement("div"), h = document.createElement("h2"), ol = document.createElement("ol");
   h.textContent = "The pass it is in: " + duration(end - start) + " from " + moment(start);
   words.forEach((word, n) => {
@@ -165,12 +186,19 @@ function summary() {
   const lasting = {};
   for (const l of threads.values()) {
     callbacks += l.callbacks; late += l.late; longest = Math.max(longest, l.longest);
-    for (const { slice } of l.lasts) { const { kind } = label(l.object[slice]); lasting[kind] = (lasting[kind] || 0) + 1; }
+    for (const { slice } of l.lasts) {
+      const { kind } = label(l.object[slice]);
+      lasting[kind] = (lasting[kind] || 0) + 1;
+    }
   }
-  $("summary").textContent = [duration(last - first), plural(threads.size, "loop"), plural(callbacks, "callback"), late + " late", "longest " + duration(longest),
-    ...Object.entries(lasting).map(([kind, count]) => plural(count, LASTING[kind] || kind))].join(" · ");
+  $("summary").textContent = [
+    duration(last - first), plural(threads.size, "loop"), plural(callbacks, "callback"), late + " late",
+    "longest " + duration(longest),
+    ...Object.entries(lasting).map(([kind, count]) => plural(count, LASTING[kind] || kind))
+  ].join(" · ");
   if (about.dropped) $("summary").textContent += ` · ${about.dropped} earlier records are not in it`;
-  if (about.left) $("summary").textContent += ` · the first ${about.left} records are not shown: there are too many for a page`;
+  if (about.left)
+    $("summary").textContent += ` · the first ${about.left} records are not shown: there are too many for a page`;
   if (about.lost) $("summary").textContent += ` · ${about.lost} later records had no room`;
   if (about.cut) $("summary").textContent += " · it ends early: the program was killed";
   slowLimit = Math.max(1e5, longest / 4);

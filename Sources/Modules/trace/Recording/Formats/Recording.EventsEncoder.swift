@@ -41,7 +41,8 @@ extension Recording {
         func end(_ about: About, lost: Int) {
             bytes.append(
                 contentsOf:
-                    ",\n{\"ph\":\"M\",\"pid\":\(process),\"name\":\"rlhost\",\"args\":{\"dropped\":\(about.dropped),\"lost\":\(lost)}}\n]\n"
+                    ",\n{\"ph\":\"M\",\"pid\":\(process),\"name\":\"rlhost\","
+                    + "\"args\":{\"dropped\":\(about.dropped),\"lost\":\(lost)}}\n]\n"
             )
         }
 

@@ -37,10 +37,25 @@ class Browser:
             os.dup2(sink, 4)
 
         self.process = subprocess.Popen(
-            [program(), "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
-             "--no-first-run", "--disable-background-networking", "--remote-debugging-pipe", f"--window-size={width},{height}",
-             f"--user-data-dir={self.folder}", "about:blank"],
-            preexec_fn=place, close_fds=False, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            [
+                program(),
+                "--headless=new",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-dev-shm-usage",
+                "--hide-scrollbars",
+                "--no-first-run",
+                "--disable-background-networking",
+                "--remote-debugging-pipe",
+                f"--window-size={width},{height}",
+                f"--user-data-dir={self.folder}",
+                "about:blank",
+            ],
+            preexec_fn=place,
+            close_fds=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL)
         os.close(to_child)
         os.close(from_child)
         self.output, self.input = os.fdopen(ours, "wb", 0), os.fdopen(theirs, "rb", 0)
@@ -85,7 +100,12 @@ class Browser:
         page = Page(self, session)
         page.call("Page.enable")
         page.call("Runtime.enable")
-        page.call("Emulation.setDeviceMetricsOverride", width=self.size[0], height=self.size[1], deviceScaleFactor=1, mobile=False)
+        page.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=self.size[0],
+            height=self.size[1],
+            deviceScaleFactor=1,
+            mobile=False)
         if self.dark:
             page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
         if before:

@@ -1,8 +1,8 @@
-"""Tests of the page that shows a recording, in a headless Chromium: page_test.py KNOWN.html ODD.html CUT.html LONG.html ENDS.html
+"""Tests of the page that shows a recording, in a headless Chromium: page_test.py KNOWN.html ODD.html CUT.html LONG.html
+ENDS.html
 
-KNOWN is the recording of PageTests.swift: there it is said what happens when. Each test is a function of a page that has just been opened;
-what it says is printed, "ok" before it.
-"""
+KNOWN is the recording of PageTests.swift: there it is said what happens when. Each test is a function of a page that
+has just been opened; what it says is printed, "ok" before it. """
 
 import sys
 
@@ -29,7 +29,8 @@ class Shown:
 
     def __init__(self, page):
         self.page = page
-        self.box = page.evaluate("(r => [r.left, r.top, r.width, r.height])(document.getElementById('lanes').getBoundingClientRect())")
+        self.box = page.evaluate(
+            "(r => [r.left, r.top, r.width, r.height])(document.getElementById('lanes').getBoundingClientRect())")
 
     def x(self, ms):
         start, end, first = self.page.evaluate("[from, to, first]")
@@ -41,7 +42,9 @@ class Shown:
 
     def color(self, ms, lane, row=0):
         """Of the pixel there."""
-        return self.page.evaluate(f"[...canvas.getContext('2d').getImageData({round(self.x(ms))}, {round(self.y(lane, row) + 6)}, 1, 1).data].slice(0, 3)")
+        return self.page.evaluate(
+            f"[...canvas.getContext('2d').getImageData({round(self.x(ms))}, {round(self.y(lane, row) + 6)}, 1, "
+            f"1).data].slice(0, 3)")
 
     def click(self, ms, lane, row=0):
         self.page.click(self.box[0] + self.x(ms), self.box[1] + self.y(lane, row))
@@ -52,7 +55,9 @@ def details(page):
 
 
 def chosen(page):
-    return page.evaluate("chosen && label(chosen.lane.object[chosen.slice]).text + ' at ' + ((chosen.lane.start[chosen.slice] - first) / 1e6).toFixed(1)")
+    return page.evaluate(
+        "chosen && label(chosen.lane.object[chosen.slice]).text + ' at ' + ((chosen.lane.start[chosen.slice] - first) "
+        "/ 1e6).toFixed(1)")
 
 
 TIMER, PORT, REQUEST, OBSERVER, SPAN = [230, 159, 0], [0, 114, 178], [204, 121, 167], [153, 153, 153], [184, 168, 0]
@@ -79,7 +84,8 @@ def tails(page):
     # On the second row nothing else hides it: poll, due at 70 ms, begins at 80.2.
     shown = Shown(page)
     middle = shown.y(0) + page.evaluate("ROW") / 2 - 4
-    pixel = lambda ms: page.evaluate(f"[...canvas.getContext('2d').getImageData({round(shown.x(ms))}, {round(middle)}, 1, 1).data].slice(0, 3)")
+    pixel = lambda ms: page.evaluate(
+        f"[...canvas.getContext('2d').getImageData({round(shown.x(ms))}, {round(middle)}, 1, 1).data].slice(0, 3)")
     red, green, blue = pixel(79.6)
     assert red > green + 20 and red > blue + 20, f"the tail is {(red, green, blue)}"
     red, green, blue = pixel(82)
@@ -134,14 +140,31 @@ def click(page):
     shown = Shown(page)
     shown.click(51, 0)
     text = details(page)
-    for line in ('timer "poll"', "made at\napp.lua:12", "mode\ndefault", "thread\nmain", "(30.50 ms late)", "ran for\n5 ms", "missed\n3 intervals",
-                 'late because\ntimer "save" held the loop for 30 ms', "woke\nrequest app.lua:33 on worker", "wrote\n4096 bytes: connection to example"):
+    for line in (
+        'timer "poll"',
+        "made at\napp.lua:12",
+        "mode\ndefault",
+        "thread\nmain",
+        "(30.50 ms late)",
+        "ran for\n5 ms",
+        "missed\n3 intervals",
+        'late because\ntimer "save" held the loop for 30 ms',
+        "woke\nrequest app.lua:33 on worker",
+        "wrote\n4096 bytes: connection to example"):
         assert line in text, f"{line!r} is not in {text!r}"
     equal(page.evaluate("document.querySelectorAll('#details ol > li').length"), 10, "steps")
     assert "observers: before timers" in text and "asleep" not in text
-    page.evaluate("[...document.querySelectorAll('#details a')].find(a => a.textContent === 'request app.lua:33 on worker').click()")
+    page.evaluate(
+        "[...document.querySelectorAll('#details a')].find(a => a.textContent === 'request app.lua:33 on "
+        "worker').click()")
     text = details(page)
-    for line in ("thread\nworker", "woken by\ntimer \"poll\" on main", "loop woke\nwoken by thread main · perform", "then waits in stream:read\n", "task\npiece 1 of 2", "the piece after"):
+    for line in (
+        "thread\nworker",
+        "woken by\ntimer \"poll\" on main",
+        "loop woke\nwoken by thread main · perform",
+        "then waits in stream:read\n",
+        "task\npiece 1 of 2",
+        "the piece after"):
         assert line in text, f"{line!r} is not in {text!r}"
     page.evaluate("[...document.querySelectorAll('#details a')].find(a => a.textContent === 'the piece after').click()")
     assert "piece 2 of 2" in details(page) and "waits" not in details(page)
@@ -150,23 +173,42 @@ def click(page):
     assert "What stands out" in details(page), "a click on nothing chooses nothing"
 
 
-@test("what lasts lies below the callbacks, and a click tells how long, in what it began and ended, and what it came to")
+@test(
+    "what lasts lies below the callbacks, and a click tells how long, in what it began and ended, and what it came to"
+)
 def lasting(page):
     shown = Shown(page)
     shown.click(65, 0, 3)
     text = details(page)
-    for line in ("GET /poll", "kind\nHTTP request", "began in\ntimer \"poll\"", "lasted\n26.40 ms", "ended in\nport \"keyboard\"", "status\n503", "outcome\nfailed"):
+    for line in (
+        "GET /poll",
+        "kind\nHTTP request",
+        "began in\ntimer \"poll\"",
+        "lasted\n26.40 ms",
+        "ended in\nport \"keyboard\"",
+        "status\n503",
+        "outcome\nfailed"):
         assert line in text, f"{line!r} is not in {text!r}"
-    page.evaluate("[...document.querySelectorAll('#details a')].find(a => a.textContent === 'port \"keyboard\"').click()")
+    page.evaluate(
+        "[...document.querySelectorAll('#details a')].find(a => a.textContent === 'port \"keyboard\"').click()")
     equal(chosen(page), 'port "keyboard" at 73.0')
     page.key("0")
     shown.click(65, 0, 2)
     text = details(page)
-    for line in ("connection to example", "made at\napp.lua:50", "kind\nconnection", "lasts\n99.99 ms, and goes on at the end", "wrote\n4096 bytes"):
+    for line in (
+        "connection to example",
+        "made at\napp.lua:50",
+        "kind\nconnection",
+        "lasts\n99.99 ms, and goes on at the end",
+        "wrote\n4096 bytes"):
         assert line in text, f"{line!r} is not in {text!r}"
     assert "began in" not in text and "outcome" not in text, text
     page.key("t")
-    assert page.evaluate("[...document.querySelectorAll('tbody tr')].map(tr => tr.cells[0].textContent + tr.cells[3].textContent)").count("GET /poll26.40 ms") == 1
+    assert (
+        page.evaluate(
+            "[...document.querySelectorAll('tbody tr')].map(tr => tr.cells[0].textContent + tr.cells[3].textContent)"
+        ).count("GET /poll26.40 ms")
+        == 1)
 
 
 @test("the steps of a pass have what happened in them")
@@ -174,7 +216,9 @@ def steps(page):
     Shown(page).click(11, 0)
     entries = page.evaluate("[...document.querySelectorAll('#details ol > li')].map(li => li.innerText)")
     assert 'observer "redraw"' in entries[1], entries[1]
-    assert entries[6].startswith("asleep for 9.") and entries[6].endswith('until a timer was due: timer "poll"'), entries[6]
+    assert entries[6].startswith("asleep for 9.") and entries[6].endswith(
+        'until a timer was due: timer "poll"'
+    ), entries[6]
     assert 'timer "poll"' in entries[8], entries[8]
     assert "not in this pass" not in entries[0] and "not in this pass" in entries[9], entries
 
@@ -182,8 +226,14 @@ def steps(page):
 @test("what stands out is said: who held the loop, what came late, which mode starved whom")
 def findings(page):
     lines = page.evaluate("[...document.querySelectorAll('#findings li')].map(li => li.innerText)")
-    assert 'timer "save" held main for 30 ms; one callback was late by it, by 30.50 ms. made at app.lua:14' in lines, lines
-    assert 'timer "poll" was due while main ran in mode modal, in which it is not: once late, by 10.20 ms. made at app.lua:12' in lines, lines
+    assert (
+        'timer "save" held main for 30 ms; one callback was late by it, by 30.50 ms. made at app.lua:14' in lines
+    ), lines
+    assert (
+        'timer "poll" was due while main ran in mode modal, in which it is not: once late, '
+        'by 10.20 ms. made at app.lua:12'
+        in lines
+    ), lines
     page.evaluate("document.querySelector('#findings a').click()")
     assert chosen(page)
 
@@ -212,14 +262,16 @@ def search(page):
 @test("the table counts, sorts by each column, and jumps")
 def table(page):
     page.key("t")
-    cells = lambda: page.evaluate("[...document.querySelectorAll('tbody tr')].map(tr => [...tr.cells].map(c => c.textContent))")
+    cells = lambda: page.evaluate(
+        "[...document.querySelectorAll('tbody tr')].map(tr => [...tr.cells].map(c => c.textContent))")
     poll = next(row for row in cells() if 'timer "poll"' in row[0])
     equal(poll[:7], ['timer "poll"  app.lua:12', "4", "26 ms", "19 ms", "1 ms", "5 ms", "2"])
     for key in ("name", "count", "total", "longest", "p50", "p99", "late", "worst"):
         page.evaluate(f"document.querySelector('th[data-key={key}]').click()")
         down = page.evaluate(f"document.querySelector('th[data-key={key}]').getAttribute('aria-sort')")
         values = page.evaluate(f"rows.map(r => r['{key}'])")
-        wanted = sorted(values, key=lambda value: value.lower() if isinstance(value, str) else value, reverse=down == "descending")
+        wanted = sorted(
+            values, key=lambda value: value.lower() if isinstance(value, str) else value, reverse=down == "descending")
         equal(values, wanted, key)
     page.evaluate("document.querySelector('th[data-key=longest]').click()")
     page.evaluate("document.querySelector('th[data-key=longest]').click()")
@@ -233,9 +285,11 @@ def table(page):
 @test("arrows are drawn for the chosen box, and for all by a key")
 def arrows(page):
     # Between the sender at 51 ms and the receiver at 57 ms there is nothing else.
-    count = lambda: page.evaluate("""(() => { const c = canvas.getContext('2d'), y = (lanes()[0].y + lanes()[0].height) | 0, w = canvas.width;
+    count = lambda: page.evaluate(
+        """(() => { const c = canvas.getContext('2d'), y = (lanes()[0].y + lanes()[0].height) | 0, w = canvas.width;
       const data = c.getImageData(112, y + 3, w - 112, 1).data; let n = 0;
-      for (let i = 0; i < data.length; i += 4) if (data[i + 2] - data[i] > 25) n++; return n; })()""")
+      for (let i = 0; i < data.length; i += 4) if (data[i + 2] - data[i] > 25) n++; return n; })()"""
+    )
     equal(count(), 0)
     page.key("e")
     assert count() > 0, "all arrows"
@@ -289,7 +343,9 @@ def waiting(page):
     equal(tip(62.5), "request · 1 ms · made at app.lua:33")
     for piece in (58, 62.5):
         shown.click(piece, 1)
-        text = "worker sleeps for 1.90 ms, in mode default, until a descriptor became ready · request app.lua:33 waits in stream:read for 2 ms"
+        text = (
+            "worker sleeps for 1.90 ms, in mode default, until a descriptor became ready"
+            " · request app.lua:33 waits in stream:read for 2 ms")
         equal(tip(61), text)
         assert "waits" not in tip(30) + tip(90) + tip(55, 0), "it had not begun, or has ended; or it is another loop's"
 
@@ -299,7 +355,9 @@ def summary(page):
     equal(page.evaluate("document.getElementById('summary').textContent"),
           "100 ms · 2 loops · 9 callbacks · 2 late · longest 30 ms · 1 connection · 1 HTTP request")
     equal(page.evaluate("document.title"), "app.lua – rlhost timeline")
-    equal(page.evaluate("[...document.querySelectorAll('#legend span')].filter(s => !s.hidden).map(s => s.textContent)"), ["timer", "port", "observer", "request", "stream", "http"])
+    equal(
+        page.evaluate("[...document.querySelectorAll('#legend span')].filter(s => !s.hidden).map(s => s.textContent)"),
+        ["timer", "port", "observer", "request", "stream", "http"])
     equal(page.evaluate("performance.getEntriesByType('resource').length"), 0, "nothing is loaded from anywhere")
 
 
@@ -326,7 +384,8 @@ def delayed(page):
 @test("the requests of a route are one row of the table", file=4)
 def routes(page):
     page.key("t")
-    rows = page.evaluate("[...document.querySelectorAll('tbody tr')].map(tr => tr.cells[0].textContent + ' ' + tr.cells[1].textContent)")
+    rows = page.evaluate(
+        "[...document.querySelectorAll('tbody tr')].map(tr => tr.cells[0].textContent + ' ' + tr.cells[1].textContent)")
     assert "GET /item/:id 3" in rows and not any("/item/1" in row for row in rows), rows
 
 
@@ -340,14 +399,16 @@ def dark(page):
 @test("in a narrow window the details are below, and nothing is cut", width=420, height=800)
 def narrow(page):
     equal(page.evaluate("document.documentElement.scrollWidth <= innerWidth"), True)
-    assert page.evaluate("document.getElementById('details').getBoundingClientRect().top >= canvas.getBoundingClientRect().bottom - 1")
+    assert page.evaluate(
+        "document.getElementById('details').getBoundingClientRect().top >= canvas.getBoundingClientRect().bottom - 1")
     assert page.evaluate("canvas.getBoundingClientRect().height > 200")
     equal(Shown(page).color(35, 0), TIMER)
 
 
 @test("on paper it is white, and as sharp as paper is, whatever the screen was", dark=True)
 def paper(page):
-    corner = lambda: page.evaluate("[...canvas.getContext('2d').getImageData(canvas.width - 2, canvas.height - 2, 1, 1).data].slice(0, 3)")
+    corner = lambda: page.evaluate(
+        "[...canvas.getContext('2d').getImageData(canvas.width - 2, canvas.height - 2, 1, 1).data].slice(0, 3)")
     assert max(corner()) < 60, "the screen is dark"
     width = page.evaluate("canvas.width")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
@@ -370,7 +431,8 @@ def boxes_names(page):
 def printing(page):
     page.call("Emulation.setEmulatedMedia", media="print")
     equal(page.evaluate("getComputedStyle(document.getElementById('late')).display"), "none")
-    assert page.evaluate("document.getElementById('details').scrollHeight <= document.getElementById('details').clientHeight + 1")
+    assert page.evaluate(
+        "document.getElementById('details').scrollHeight <= document.getElementById('details').clientHeight + 1")
     assert len(page.call("Page.printToPDF")["data"]) > 10000
 
 
@@ -401,8 +463,12 @@ def cut(page):
 def ticks(page):
     """Each tick of both loops is where it was, for as long as it took: the first, the last, and all."""
     equal(page.evaluate("[threads.size, about.title]"), [2, "long"])
-    wrong = page.evaluate("""lanes().map(l => [l.start.length, l.sleeps.length, [...l.start].filter((time, i) => time - first !== i * 1e6 || l.end[i] - time !== i + 1
-      || l.missed[i] !== i + 1 || l.due[i] !== time || l.sleeps[i + 1] !== l.end[i] || label(l.object[i]).text !== 'timer "tick"').length])""")
+    wrong = page.evaluate(
+        """lanes().map(l => [l.start.length, l.sleeps.length, [...l.start].filter((time, i) =>
+      time - first !== i * 1e6 || l.end[i] - time !== i + 1
+      || l.missed[i] !== i + 1 || l.due[i] !== time || l.sleeps[i + 1] !== l.end[i] ||
+      label(l.object[i]).text !== 'timer "tick"').length])"""
+    )
     equal(wrong, [[12000, 12001, 0]] * 2)
 
 
@@ -411,7 +477,8 @@ def many(page):
     ticks(page)
     page.evaluate("show(first + 5998.5e6, first + 6000.5e6)")
     page.frame()
-    equal(page.evaluate("drawn.map(([l, i]) => l.number + ' ' + i).join()"), "0 5999,0 6000,1 5999,1 6000", "boxes drawn")
+    equal(
+        page.evaluate("drawn.map(([l, i]) => l.number + ' ' + i).join()"), "0 5999,0 6000,1 5999,1 6000", "boxes drawn")
 
 
 @test("and the same without other threads, where a browser has none", file=3, before="delete window.Worker")
@@ -420,7 +487,12 @@ def alone(page):
     ticks(page)
 
 
-@test("and where they do not start", file=3, before="window.Worker = class { constructor() { setTimeout(() => this.onerror(), 50); } postMessage() {} terminate() {} }")
+@test(
+    "and where they do not start",
+    file=3,
+    before="window.Worker = class { constructor() { setTimeout(() => this.onerror(), 50); } "
+    "postMessage() {} terminate() {} }",
+)
 def broken(page):
     ticks(page)
 

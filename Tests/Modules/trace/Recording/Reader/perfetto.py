@@ -1,10 +1,10 @@
-"""Reads recordings in Perfetto's format with the protobuf library, compares them with the same in JSON, and prints the arrows.
+"""Reads recordings in Perfetto's format with the protobuf library, compares them with the same in JSON, and prints the
+arrows.
 
     perfetto.py FILE.pftrace... [FILE.json...]
 
-The messages are restated here from Perfetto's documentation, so that nothing of the writer is asked. Files of several processes are read
-as one: an arrow's number means the same in all of them.
-"""
+The messages are restated here from Perfetto's documentation, so that nothing of the writer is asked. Files of several
+processes are read as one: an arrow's number means the same in all of them. """
 
 import json
 import sys
@@ -16,25 +16,45 @@ U64, U32, I32, FIXED, TEXT, MESSAGE, BYTES = 4, 13, 5, 6, 9, 11, 12
 MESSAGES = {
     "Trace": {"packet": (1, MESSAGE, True, "TracePacket")},
     "TracePacket": {
-        "timestamp": (8, U64, False), "trusted_packet_sequence_id": (10, U32, False), "track_event": (11, MESSAGE, False, "TrackEvent"),
-        "interned_data": (12, MESSAGE, False, "InternedData"), "sequence_flags": (13, U32, False),
-        "track_descriptor": (60, MESSAGE, False, "TrackDescriptor")},
+        "timestamp": (8, U64, False),
+        "trusted_packet_sequence_id": (10, U32, False),
+        "track_event": (11, MESSAGE, False, "TrackEvent"),
+        "interned_data": (12, MESSAGE, False, "InternedData"),
+        "sequence_flags": (13, U32, False),
+        "track_descriptor": (60, MESSAGE, False, "TrackDescriptor"),
+    },
     "TrackDescriptor": {
-        "uuid": (1, U64, False), "name": (2, TEXT, False), "process": (3, MESSAGE, False, "ProcessDescriptor"), "parent_uuid": (5, U64, False)},
+        "uuid": (1, U64, False),
+        "name": (2, TEXT, False),
+        "process": (3, MESSAGE, False, "ProcessDescriptor"),
+        "parent_uuid": (5, U64, False),
+    },
     "ProcessDescriptor": {"pid": (1, I32, False), "process_name": (6, TEXT, False)},
     "TrackEvent": {
-        "category_iids": (3, U64, True), "debug_annotations": (4, MESSAGE, True, "DebugAnnotation"), "type": (9, I32, False),
-        "name_iid": (10, U64, False), "track_uuid": (11, U64, False), "source_location_iid": (34, U64, False),
-        "flow_ids": (47, FIXED, True), "terminating_flow_ids": (48, FIXED, True)},
-    "DebugAnnotation": {"name_iid": (1, U64, False), "uint_value": (3, U64, False), "string_value_iid": (17, U64, False)},
+        "category_iids": (3, U64, True),
+        "debug_annotations": (4, MESSAGE, True, "DebugAnnotation"),
+        "type": (9, I32, False),
+        "name_iid": (10, U64, False),
+        "track_uuid": (11, U64, False),
+        "source_location_iid": (34, U64, False),
+        "flow_ids": (47, FIXED, True),
+        "terminating_flow_ids": (48, FIXED, True),
+    },
+    "DebugAnnotation": {
+        "name_iid": (1, U64, False),
+        "uint_value": (3, U64, False),
+        "string_value_iid": (17, U64, False),
+    },
     "InternedData": {
-        "event_categories": (1, MESSAGE, True, "Interned"), "event_names": (2, MESSAGE, True, "Interned"),
-        "debug_annotation_names": (3, MESSAGE, True, "Interned"), "source_locations": (4, MESSAGE, True, "SourceLocation"),
-        "debug_annotation_string_values": (29, MESSAGE, True, "InternedString")},
+        "event_categories": (1, MESSAGE, True, "Interned"),
+        "event_names": (2, MESSAGE, True, "Interned"),
+        "debug_annotation_names": (3, MESSAGE, True, "Interned"),
+        "source_locations": (4, MESSAGE, True, "SourceLocation"),
+        "debug_annotation_string_values": (29, MESSAGE, True, "InternedString"),
+    },
     "Interned": {"iid": (1, U64, False), "name": (2, TEXT, False)},
     "InternedString": {"iid": (1, U64, False), "str": (2, BYTES, False)},
-    "SourceLocation": {"iid": (1, U64, False), "file_name": (2, TEXT, False), "line_number": (4, U32, False)},
-}
+    "SourceLocation": {"iid": (1, U64, False), "file_name": (2, TEXT, False), "line_number": (4, U32, False)}}
 
 
 def trace_class():
@@ -42,7 +62,12 @@ def trace_class():
     for name, fields in MESSAGES.items():
         message = file.message_type.add(name=name)
         for field, (number, kind, repeated, *of) in fields.items():
-            message.field.add(name=field, number=number, type=kind, label=3 if repeated else 1, type_name=f".p.{of[0]}" if of else None)
+            message.field.add(
+                name=field,
+                number=number,
+                type=kind,
+                label=3 if repeated else 1,
+                type_name=f".p.{of[0]}" if of else None)
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     descriptor = pool.FindMessageTypeByName("p.Trace")
@@ -89,7 +114,11 @@ def events(trace):
             # A connection or the like: its track lies under that of its loop.
             lasting, track = track.uuid & 0xFFFFFFFF, tracks[track.parent_uuid]
         process = tracks[track.parent_uuid].process
-        said = {"process": process.pid, "track": track.name, "ts": packet.timestamp, "type": {1: "B", 2: "E", 3: "i"}[event.type]}
+        said = {
+            "process": process.pid,
+            "track": track.name,
+            "ts": packet.timestamp,
+            "type": {1: "B", 2: "E", 3: "i"}[event.type]}
         if lasting is not None:
             said.update(type=said["type"].lower(), id=lasting)
         if event.category_iids:
@@ -104,7 +133,8 @@ def events(trace):
             said["ends"] = list(event.terminating_flow_ids)
         for annotation in event.debug_annotations:
             name = texts["debug_annotation_names"][annotation.name_iid]
-            said[name] = texts["values"][annotation.string_value_iid] if annotation.string_value_iid else annotation.uint_value
+            said[name] = (
+                texts["values"][annotation.string_value_iid] if annotation.string_value_iid else annotation.uint_value)
         yield said
 
 
@@ -130,7 +160,11 @@ def expected(path):
             continue
         if phase == "t" or phase == "f" and args["at"] != "in":
             continue  # heads that the slice's own "flow" tells
-        said = {"process": event["pid"], "track": names[event["pid"], event["tid"]], "ts": nanoseconds(event["ts"]), "type": phase}
+        said = {
+            "process": event["pid"],
+            "track": names[event["pid"], event["tid"]],
+            "ts": nanoseconds(event["ts"]),
+            "type": phase}
         for key, value in args.items():
             if key.endswith("_us"):
                 said[key[:-3] + "_ns"] = nanoseconds(value)
@@ -148,7 +182,11 @@ def expected(path):
         if "flow" in args:
             said["flows" if phase == "E" else "ends"] = [arrow(event["pid"], args["flow"])]
         if phase == "s":
-            said.update(type="i", cat="send," + args.get("kind", "other"), name=args["by"], flows=[arrow(event["pid"], event["id"])])
+            said.update(
+                type="i",
+                cat="send," + args.get("kind", "other"),
+                name=args["by"],
+                flows=[arrow(event["pid"], event["id"])])
         if phase == "f":
             said.update(type="i", cat="receive", name="received", ends=[arrow(event["pid"], event["id"])])
         if phase != "X":

@@ -190,7 +190,9 @@ $(cd blobs/sha256 && for f in *; do echo "$f  blobs/sha256/$f"; done)
 END
     for f in blobs/sha256/*; do gzip -t $f 2>/dev/null && tar -C ../root --numeric-owner -xpzf $f; done; true]], path, file)
   local index = json.decode(assert(fs.read(path .. "/image/index.json")))
-  local function blob(digest) return json.decode(assert(fs.read(path .. "/image/blobs/sha256/" .. digest:match "sha256:(.*)"))) end
+  local function blob(digest)
+    return json.decode(assert(fs.read(path .. "/image/blobs/sha256/" .. digest:match "sha256:(.*)")))
+  end
   return blob(blob(index.manifests[1].digest).config.digest)
 end
 
@@ -202,7 +204,8 @@ as_root("the image runs as process 1 of a user without rights, and ends on SIGTE
   t.equal(config.config.Labels["org.opencontainers.image.version"], VERSION)
   t.truthy(tonumber(good("du -s --apparent-size -B1 $1/root | cut -f1", path)) <= 16e6)
   t.equal(good("stat -c %a $1/root/tmp", path), "1777\n")
-  local inside = "unshare --fork --pid --mount --setuid 65534 --setgid 65534 --root=" .. path .. "/root /usr/bin/rlhost "
+  local inside = "unshare --fork --pid --mount --setuid 65534 --setgid 65534 --root=" .. path
+    .. "/root /usr/bin/rlhost "
   t.equal(good("chmod 755 $1 $1/root; " .. inside .. "-p 'require \"runloop.process\".id(), 1+1'", path), "1\t2\n")
   local program = assert(process.start { "sh", "-c", "exec " .. inside .. "-e \"$1\"", "sh", [[
     io.stdout:write "ready\n" io.stdout:flush()

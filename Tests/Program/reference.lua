@@ -137,7 +137,8 @@ end
 -- Who takes the options of a class. A field that is not known is refused with a message that says so.
 local port = rl.port()
 local takers = {
-  BackoffOptions = rl.backoff, RunOptions = rl.run, PerformOptions = rl.perform, TimerOptions = rl.timer, SourceOptions = rl.source,
+  BackoffOptions = rl.backoff, RunOptions = rl.run, PerformOptions = rl.perform, TimerOptions = rl.timer,
+  SourceOptions = rl.source,
   FDPortOptions = rl.fd_port, ObserverOptions = rl.observer, ThreadOptions = rl.thread, PortOptions = rl.port,
   SendOptions = function(options) return port:send(options) end,
   AtOptions = function(options) return rl.at(1e9, print, options) end,

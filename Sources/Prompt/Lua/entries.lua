@@ -194,7 +194,9 @@ function repl.traceback() return last_traceback or "there was no error" end
 
 local entries_compiled, texts = 0, {}
 
-local get_sources = later(function() return part "prompt.sources"(texts, inspector.harmless, text_of, internals.loaded) end)
+local get_sources = later(function()
+  return part "prompt.sources"(texts, inspector.harmless, text_of, internals.loaded)
+end)
 
 -- Returns the source of the function that a name stands for.
 local function source(name, value)

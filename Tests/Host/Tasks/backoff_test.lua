@@ -36,11 +36,14 @@ t.describe("a backoff", function()
       shortest, longest = math.min(shortest, first[1]), math.max(longest, first[1])
       different[first[1]] = true
     end
-    t.truthy(shortest >= 0.025 and shortest < 0.03 and longest <= 0.05 and longest > 0.045, shortest .. " to " .. longest)
+    t.truthy(shortest >= 0.025 and shortest < 0.03 and longest <= 0.05 and longest > 0.045,
+      shortest .. " to " .. longest)
     local count = 0
     for _ in pairs(different) do count = count + 1 end
     t.truthy(count > 10)
-    for _, lasted in ipairs(waits(rl.backoff { first = 1, most = 4, jitter = 1 }, 50)) do t.truthy(lasted >= 0 and lasted <= 4) end
+    for _, lasted in ipairs(waits(rl.backoff { first = 1, most = 4, jitter = 1 }, 50)) do
+      t.truthy(lasted >= 0 and lasted <= 4)
+    end
   end)
 
   t.it("gives up after its tries, at once, until it begins again", function()
@@ -72,9 +75,11 @@ t.describe("a backoff", function()
     t.equal(waits(backoff, 2), { 1.0, 2.0 })
   end)
 
-  t.it("takes its random numbers from the seed of the test, and leaves math.random alone", { real_time = true, timeout = 60 }, function()
+  t.it("takes its random numbers from the test's seed", { real_time = true, timeout = 60 }, function()
     local fs = require "runloop.fs"
-    local directory <close> = setmetatable({ path = assert(fs.temporary_directory()) }, { __close = function(self) fs.remove(self.path, { recursive = true }) end })
+    local directory <close> = setmetatable({ path = assert(fs.temporary_directory()) }, { __close = function(self)
+      fs.remove(self.path, { recursive = true })
+    end })
     assert(fs.write(directory.path .. "/seed_test.lua", [[
       local rl, t = require "runloop", require "runloop.test"
       t.it("says what it waits", function()
@@ -86,7 +91,8 @@ t.describe("a backoff", function()
     ]]))
     local function run(seed)
       local process = require "runloop.process"
-      local done = assert(process.run { t.rlhost, "test", "--seed", tostring(seed), "seed_test.lua", directory = directory.path })
+      local done = assert(process.run { t.rlhost, "test", "--seed", tostring(seed), "seed_test.lua",
+        directory = directory.path })
       return done.output:match "waited\t(%S+)\trandom\t(%S+).*plain\t(%S+)"
     end
     local wait, random, plain = run(1)
@@ -100,7 +106,8 @@ t.describe("a backoff", function()
     local made = debug.getinfo(1, "l").currentline - 1
     matches(tostring(backoff), "^backoff %(0 tries, made at %S-" .. HERE .. ":" .. made .. "%)$")
     local task = rl.task(function() backoff:wait() end)
-    local told = "waits in backoff:wait at %S-" .. HERE .. ":" .. made + 3 .. ", backoff made at %S-" .. HERE .. ":" .. made
+    local told = "waits in backoff:wait at %S-" .. HERE .. ":" .. made + 3 .. ", backoff made at %S-" .. HERE .. ":"
+      .. made
     matches(task:traceback(), "^" .. told .. ", 5 s to go")
     matches(rl.why(), told)
     matches(tostring(task), "waiting in backoff:wait")
@@ -118,15 +125,19 @@ t.describe("a backoff", function()
     }
     for field, values in pairs(wrong) do
       for _, value in ipairs(values) do
-        t.error(function() rl.backoff { [field] = value } end, ("rl.backoff: field '%s' must be %s, got "):format(field, expected[field]))
+        t.error(function() rl.backoff { [field] = value } end,
+          ("rl.backoff: field '%s' must be %s, got "):format(field, expected[field]))
       end
     end
-    t.error(function() rl.backoff { first = 2, most = 1 } end, "rl.backoff: field 'most' must be at least field 'first': 2 s, got 1 s")
-    t.error(function() rl.backoff { first = 20 } end, "rl.backoff: field 'most' must be at least field 'first': 20 s, got 10 s")
+    t.error(function() rl.backoff { first = 2, most = 1 } end,
+      "rl.backoff: field 'most' must be at least field 'first': 2 s, got 1 s")
+    t.error(function() rl.backoff { first = 20 } end,
+      "rl.backoff: field 'most' must be at least field 'first': 20 s, got 10 s")
     t.error(function() rl.backoff { frist = 1 } end, "rl.backoff: unknown field 'frist' (did you mean 'first'?)")
     t.error(function() rl.backoff(5) end, "rl.backoff: an options table is expected, got 5")
     local backoff = rl.backoff()
-    t.error(function() backoff.wait() end, "backoff:wait: a backoff is expected as self, got nothing; call it with a colon")
+    t.error(function() backoff.wait() end,
+      "backoff:wait: a backoff is expected as self, got nothing; call it with a colon")
     t.error(function() backoff.reset {} end, "backoff:reset: a backoff is expected as self, got a table")
     t.error(function() backoff:sleep() end, "backoffs have ")
   end)

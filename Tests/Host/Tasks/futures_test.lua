@@ -169,7 +169,8 @@ t.describe("a future", function()
     task:cancel()
     t.equal(closed:await(), "closed")
     t.error(coroutine.wrap(function() rl.future():await() end), "future:await: cannot wait inside a coroutine")
-    t.error(function() table.sort({ 1, 2 }, function() rl.future():await() end) end, "future:await: cannot wait inside a function called by")
+    t.error(function() table.sort({ 1, 2 }, function() rl.future():await() end) end,
+      "future:await: cannot wait inside a function called by")
   end)
 
   t.it("ends waits in every common mode, and in the mode that runs when they begin", function()
@@ -229,9 +230,11 @@ t.describe("a future", function()
     local future = rl.future()
     t.error(function() rl.future(1) end, "rl.future: no arguments are expected")
     for _, limit in ipairs { -1, 0 / 0, "1", true, {} } do
-      t.error(function() future:await(limit) end, "future:await: argument #1 must be a number of seconds, 0 or more, or nil for no limit, got ")
+      t.error(function() future:await(limit) end,
+        "future:await: argument #1 must be a number of seconds, 0 or more, or nil for no limit, got ")
     end
-    t.error(function() future.await(nil) end, "future:await: a future is expected as self, got nothing; call it with a colon")
+    t.error(function() future.await(nil) end,
+      "future:await: a future is expected as self, got nothing; call it with a colon")
     t.error(function() future.complete(5) end, "future:complete: a future is expected as self, got 5")
     t.error(function() future.fail(rl.condition()) end, "future:fail: a future is expected as self, got a condition")
     t.error(function() future.is_done "x" end, "future:is_done: a future is expected as self")
@@ -303,8 +306,10 @@ t.describe("functions that wait for several", function()
 
   t.it("say what they take", function()
     t.error(function() rl.first_of(1) end, "rl.first_of: argument #1 must be a task or a function, got 1")
-    t.error(function() rl.all_of(rl.future(), rl.condition()) end, "rl.all_of: argument #2 must be a task or a function, got a condition")
-    t.error(function() rl.settle_all(rl.future()) end, "rl.settle_all: argument #1 must be a list of tasks and functions")
+    t.error(function() rl.all_of(rl.future(), rl.condition()) end,
+      "rl.all_of: argument #2 must be a task or a function, got a condition")
+    t.error(function() rl.settle_all(rl.future()) end,
+      "rl.settle_all: argument #1 must be a list of tasks and functions")
   end)
 end)
 
@@ -334,7 +339,8 @@ t.describe("task:await with a time limit", function()
   t.it("refuses what cannot be a limit", function()
     local task = rl.task(rl.sleep, 0)
     for _, limit in ipairs { -1, 0 / 0, "1", false } do
-      t.error(function() task:await(limit) end, "task:await: argument #1 must be a number of seconds, 0 or more, or nil for no limit, got ")
+      t.error(function() task:await(limit) end,
+        "task:await: argument #1 must be a number of seconds, 0 or more, or nil for no limit, got ")
     end
     task:await(math.huge)
   end)

@@ -17,7 +17,8 @@ local function shown(condition, names)
   file:write(head, "assert(", condition, ")\n")
   file:close()
   NAMES, CALLED = names, called
-  local explain = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../../Support/part.lua") "runloop.test.explain"
+  local explain = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "")
+    .. "../../Support/part.lua") "runloop.test.explain"
   local _, failure = xpcall(assert(loadfile(path)), explain.error)
   NAMES, CALLED = nil, nil
   os.remove(path)

@@ -3,8 +3,8 @@
 local rl = require "runloop"
 local t = require "runloop.test"
 
--- Returns the parts of a text: its message and, for each further heading, the heading and the script's frames behind it,
--- as "line" or "line name".
+-- Returns the parts of a text: its message and, for each further heading, the heading and the script's frames behind
+-- it, as "line" or "line name".
 local function parts_of(text)
   local parts, current = {}, nil
   for line in (text .. "\n"):gmatch "(.-)\n" do
@@ -44,8 +44,14 @@ local WAITS = {
     local function waiter() local group <close> = rl.group() group:task(fn) group:wait() end
     waiter()
   end,
-  ["rl.all_of"] = function(fn) local function waiter() return (rl.all_of(function() rl.sleep(1) end, fn)) end waiter() end,
-  ["rl.first_of"] = function(fn) local function waiter() return (rl.first_of(function() rl.sleep(1) end, fn)) end waiter() end,
+  ["rl.all_of"] = function(fn)
+    local function waiter() return (rl.all_of(function() rl.sleep(1) end, fn)) end
+    waiter()
+  end,
+  ["rl.first_of"] = function(fn)
+    local function waiter() return (rl.first_of(function() rl.sleep(1) end, fn)) end
+    waiter()
+  end,
   ["rl.timeout"] = function(fn) local function waiter() return (rl.timeout(1, fn)) end waiter() end,
 }
 
@@ -78,7 +84,10 @@ t.describe("another thread's error", { real_time = true }, function()
   local WORK = {
     ["rl.blocking"] = function(fn) rl.blocking(fn) end,
     ["pool:run"] = function(fn) local pool <close> = rl.pool { threads = 1, name = "workers" } pool:run(fn) end,
-    ["pool:map"] = function(fn) local pool <close> = rl.pool { threads = 1, name = "workers" } pool:map({ 1, 2 }, fn) end,
+    ["pool:map"] = function(fn)
+      local pool <close> = rl.pool { threads = 1, name = "workers" }
+      pool:map({ 1, 2 }, fn)
+    end,
     ["loop:perform"] = function(fn)
       local thread <close> = rl.thread { function() require "runloop".sleep(5) end, name = "workers" }
       thread:loop():perform { fn, wait = true }
@@ -218,8 +227,10 @@ t.it("errors may be values of any kind", function()
   local good = setmetatable({}, { __tostring = function() return "good" end })
   local HEADS = {
     { nil, "(error object is a nil value)" }, { true, "(error object is a boolean value)" }, { 5.5, "5.5" },
-    { io.stdout, "file (" }, { bad, "<table 0x1: error in __tostring: q.lua:" }, { odd, "<table 0x1: error in __tostring: " },
-    { good, "good" }, { setmetatable({ 1 }, { __name = "Point" }), "Point { 1 }" }, { print, "(error object is a function value)" },
+    { io.stdout, "file (" }, { bad, "<table 0x1: error in __tostring: q.lua:" },
+    { odd, "<table 0x1: error in __tostring: " },
+    { good, "good" }, { setmetatable({ 1 }, { __name = "Point" }), "Point { 1 }" },
+    { print, "(error object is a function value)" },
     { rl.current(), "loop" },
   }
   for i = 1, #HEADS do

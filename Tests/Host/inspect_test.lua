@@ -5,7 +5,8 @@ local t = require "runloop.test"
 
 t.it("shows values as the prompt does", function()
   local CASES = {
-    { nil, "nil" }, { true, "true" }, { 5, "5" }, { 2.5, "2.5" }, { math.huge, "math.huge" }, { "a\n\"\0001\200", [["a\n\"\0001\xc8"]] },
+    { nil, "nil" }, { true, "true" }, { 5, "5" }, { 2.5, "2.5" }, { math.huge, "math.huge" },
+    { "a\n\"\0001\200", [["a\n\"\0001\xc8"]] },
     { {}, "{}" }, { { 1, 2, b = "x", a = { c = {} } }, '{ 1, 2, a = { c = {} }, b = "x" }' },
     { { ["end"] = 1, ["a b"] = 2, [true] = 3, [1.5] = 4 }, '{ [1.5] = 4, ["a b"] = 2, ["end"] = 1, [true] = 3 }' },
     { setmetatable({ x = 1 }, { __name = "Point" }), "Point { x = 1 }" },
@@ -52,7 +53,8 @@ end)
 t.it("refuses wrong options", function()
   t.error(function() rl.inspect(1, 5) end, "rl.inspect: argument #2 must be a table, got 5")
   t.error(function() rl.inspect(1, { dept = 5 }) end, "rl.inspect: unknown field 'dept'")
-  t.error(function() rl.inspect(1, { depth = -1 }) end, "rl.inspect: field 'depth' must be an integer, 0 or more, got -1")
+  t.error(function() rl.inspect(1, { depth = -1 }) end,
+    "rl.inspect: field 'depth' must be an integer, 0 or more, got -1")
   t.error(function() rl.inspect(1, { colors = 1 }) end, "rl.inspect: field 'colors' must be a boolean, got 1")
 end)
 

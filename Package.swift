@@ -100,7 +100,8 @@ let package = Package(
             path: "Sources/Modules/trace/Recording", swiftSettings: swift),
         .target(name: "LineEditor", dependencies: ["Linux"], path: "Sources/Prompt/Editor", swiftSettings: swift),
         // What the program does before Swift's runtime begins.
-        .target(name: "CProgram", dependencies: ["CLinux"], path: "Sources/Program/C", cSettings: c),
+        .target(
+            name: "CProgram", dependencies: ["CLinux"], path: "Sources/Program/C", exclude: ["shell"], cSettings: c),
         .executableTarget(
             name: "rlhost",
             dependencies: [

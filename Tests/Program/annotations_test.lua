@@ -106,3 +106,52 @@ t.it("a method that is called with a dot, or of another object, says so at the s
   t.equal(odd, {})
   t.truthy(tried > 300, tried)
 end)
+
+-- Methods through which the parts of runloop.http reach each other.
+local INTERNAL = { ["runloop.http.Client:websocket"] = true, ["runloop.http.Incoming:discard"] = true,
+  ["runloop.http.WebSocket:ended"] = true, ["runloop.http.WebSocket:go_away"] = true,
+  ["runloop.http.WebSocket:read_on"] = true }
+
+t.it("every module has a file of annotations with its functions, and no others", function()
+  local files = 0
+  for line in io.lines((os.getenv "DOCUMENTS"):gsub("lua$", "") .. "/../Sources/Program/C/shell/options") do
+    for module in (line:match "^modules  %.  (.*)$" or ""):gmatch "%S+" do
+      files = files + 1
+      local annotated, existing, owner = {}, {}, nil
+      for text in io.lines(os.getenv "DOCUMENTS" .. "/" .. module:gsub("%.", "-") .. ".lua") do
+        if not owner and text:find "^%-%-%-@meta" then t.equal(text, "---@meta " .. module) end
+        owner = owner or text:match "^local ([%w_]+) = {}"
+        local holder, name = text:match "^function ([%w_]+)%.([%w_]+)%("
+        if holder and holder == owner then annotated[name] = true end
+      end
+      for name, value in pairs(require(module)) do
+        if type(value) == "function" and type(name) == "string" then existing[name] = true end
+      end
+      -- The module has the functions of `rl.trace`, whose annotations are in runloop.lua.
+      if module == "runloop.trace" then
+        for name in pairs(require "runloop".trace) do annotated[name] = true end
+      end
+      t.equal(annotated, existing, module)
+    end
+  end
+  t.truthy(files >= 12)
+end)
+
+t.it("every method of the objects of the modules is annotated", function()
+  local classes, known = all_classes()
+  annotated_methods(os.getenv "DOCUMENTS" .. "/runloop.lua", classes)
+  local missing = {}
+  for class, holders in pairs(known) do
+    local names = {}
+    for _, name in ipairs(classes[class] or {}) do names[name] = true end
+    for _, methods in ipairs(holders) do
+      for name, value in pairs(methods) do
+        local full = class .. ":" .. name
+        local is_public = type(value) == "function" and not name:find "^_" and not INTERNAL[full]
+        if is_public and not names[name] then missing[#missing + 1] = full end
+      end
+    end
+  end
+  table.sort(missing)
+  t.equal(missing, {})
+end)

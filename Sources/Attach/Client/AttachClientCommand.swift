@@ -26,7 +26,7 @@ enum AttachClientCommand {
                 case "--follow": follows = true
                 case _ where argument.hasPrefix("-e"): codes.append(String(argument.unicodeScalars.dropFirst(2)))
                 case _ where argument.hasPrefix("-"):
-                    throw .misuse("unknown option '\(argument)'; 'rlhost attach --help' lists them")
+                    throw .misuse(OptionTable.unknown(argument, of: "attach"))
                 case _ where target != nil:
                     throw .misuse("one process at a time, not '\(target ?? "")' and '\(argument)'")
                 default: target = argument

@@ -104,6 +104,8 @@ static const struct {
 #embed "../../Modules/net/Lua/copy.lua"
 , '\0'}}, {"runloop.net.tls", (const char[]){
 #embed "../../Modules/net/Lua/tls.lua"
+, '\0'}}, {"runloop.new", (const char[]){
+#embed "../../Program/Lua/new.lua"
 , '\0'}}, {"runloop.objects", (const char[]){
 #embed "../../Host/Lua/objects.lua"
 , '\0'}}, {"runloop.pool", (const char[]){

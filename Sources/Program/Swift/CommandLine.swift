@@ -17,8 +17,8 @@ struct Options {
     var isInteractive = false
     /// Set by `-v`, and by `-i`, which implies it.
     var showsLuaVersion = false
-    var showsVersion = false
-    var showsHelp = false
+    /// The text of `--help`, `--version` or `--completions`, which is shown, and nothing is run.
+    var shownText: String?
     var ignoresEnvironment = false
     var checksSyntax = false
     /// `--attach`: the given name, or "" without one.
@@ -40,11 +40,6 @@ struct Options {
         /// A mistake in one of our own options: exit status 64.
         case own(String)
     }
-
-    private static let long = [
-        "--help", "--version", "--attach", "--no-attach", "--trace=", "--trace-limit=", "--trace-on-error=",
-        "--trace-slow=", "--trace-arguments", "--no-recorder", "--slow=",
-    ]
 
     /// - Parameter arguments: The program's name first. Any bytes are allowed, since an argument need not be text.
     init(_ arguments: [String]) throws(Failure) {
@@ -77,7 +72,7 @@ struct Options {
                 steps.append(.warnings)
                 trace.warningAfter = slow
             case UInt8(ascii: "c"): checksSyntax = true
-            case UInt8(ascii: "h"): showsHelp = true
+            case UInt8(ascii: "h"): shownText = OptionTable.usage
             default: throw .usage("unrecognized option '\(argument)'")
             }
             index += 1
@@ -88,8 +83,8 @@ struct Options {
 
     private mutating func readLong(_ argument: String) throws(Failure) {
         switch argument {
-        case "--help": showsHelp = true
-        case "--version": showsVersion = true
+        case "--help": shownText = OptionTable.usage
+        case "--version": shownText = Program.banner + "\n"
         case "--attach": attachName = ""
         case "--no-attach": forbidsAttaching = true
         case _ where argument.hasPrefix("--attach="):
@@ -100,7 +95,7 @@ struct Options {
         case "--trace-arguments": trace.recordsArguments = true
         case _ where argument.hasPrefix("--") && argument.utf8.contains(UInt8(ascii: "=")):
             try readTrace(argument)
-        default: throw .own(Self.unknown(argument))
+        default: throw .own(OptionTable.unknown(argument))
         }
     }
 
@@ -109,6 +104,11 @@ struct Options {
         let parts = argument.unicodeScalars.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
         let (name, value) = (String(parts[0]), String(parts[1]))
         switch name {
+        case "--completions":
+            guard let script = OptionTable.completions(for: value) else {
+                throw .own("--completions=SHELL: the shells are bash, zsh and fish, not '\(value)'")
+            }
+            shownText = script
         case "--trace":
             if let fault = TraceSettings.fault(inPath: value) {
                 throw .own("--trace=FILE: \(fault), not as '\(value)'")
@@ -124,7 +124,7 @@ struct Options {
             trace.errorDirectory = value
         case "--trace-slow": trace.slow = try Self.seconds(argument, name, value)
         case "--slow": slow = try Self.seconds(argument, name, value)
-        default: throw .own(Self.unknown(argument))
+        default: throw .own(OptionTable.unknown(argument))
         }
     }
 
@@ -142,12 +142,6 @@ struct Options {
             return nil
         }
         return number << shift
-    }
-
-    private static func unknown(_ argument: String) -> String {
-        let near = long.first { $0.hasPrefix(argument) || argument.hasPrefix($0) }
-        let advice = near.map { " (did you mean '\($0)'?)" } ?? "; 'rlhost --help' lists them"
-        return "unknown option '\(argument)'\(advice)"
     }
 
     /// Reads an option whose text follows in the same argument or is the next one.
@@ -185,52 +179,4 @@ struct Options {
                 }
             }
     }
-
-    static let usage = """
-        usage: rlhost [options] [script [args]]
-        Available options are:
-          -e stat   execute string 'stat'
-          -i        enter interactive mode after executing 'script'
-          -l mod    require library 'mod' into global 'mod'
-          -l g=mod  require library 'mod' into global 'g'
-          -v        show version information
-          -E        ignore environment variables
-          -W        turn warnings on
-          --        stop handling options
-          -         stop handling options and execute stdin
-        and beyond those of lua:
-          -p expr   print the values of 'expr'
-          -c        check the syntax of 'script' and of '-e' strings, run nothing
-          -h        show this help and exit, as does '--help'
-          --version show the version of rlhost and exit
-          --attach, --attach=NAME
-                    let 'rlhost attach' open a prompt in this process, by a name
-          --no-attach
-                    let nobody open one, which this user can otherwise
-          --trace=FILE
-                    record all that happens: .html to look at, .pftrace, .json
-          --trace-limit=SIZE
-                    the file's size at most (256M)
-          --trace-on-error=DIR, --trace-slow=SECONDS
-                    write down the last moments before an error that nobody
-                    handles, and after a callback that takes longer
-          --trace-arguments
-                    record the arguments of programs, too, not only their names
-          --slow=SECONDS
-                    what callbacks may take before -W warns of them (0.1)
-          --no-recorder
-                    keep no record of the last moments
-        and instead of a script:
-          attach    list the processes that can be attached to
-          attach PID|NAME [-e code]
-                    open a prompt in a process, or run code in it
-          top [PID|NAME]
-                    show what the loops of a process do
-          trace PID|NAME [-o FILE] [SECONDS]
-                    record a process that runs
-          trace FILE… -o FILE.html
-                    make a page of recordings (.pftrace, .json)
-          test      run tests; see 'rlhost test --help'
-
-        """
 }

@@ -51,6 +51,7 @@ enum Program {
         case "attach"?: return command("attach") { () throws(Refusal) in try AttachClientCommand.run(words) }
         case "trace"?: return command("trace") { () throws(Refusal) in try TraceCommand.run(words) }
         case "top"?: return command("top") { () throws(Refusal) in try TopCommand.run(words) }
+        case "new"?: return NewCommand.run(words)
         default: break
         }
         let options: Options
@@ -59,15 +60,15 @@ enum Program {
         } catch {
             switch error {
             case .usage(let message):
-                report("\(message)\n\(Options.usage)", ends: false)
+                report("\(message)\n\(OptionTable.usage)", ends: false)
                 return 1
             case .own(let message):
                 report(message)
                 return 64
             }
         }
-        if options.showsHelp || options.showsVersion {
-            Output.write(options.showsHelp ? Options.usage : banner + "\n", to: 1)
+        if let text = options.shownText {
+            Output.write(text, to: 1)
             return 0
         }
         // Only the word itself is the command. `rlhost ./test` runs a script of that name.

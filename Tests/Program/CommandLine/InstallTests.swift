@@ -11,7 +11,8 @@ struct InstallTests {
             let copy = try Binary.shell(
                 """
                 cp -r \(["scripts", "docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE"].joined(separator: " ")) \(root)
-                mkdir -p \(root)/.build/release; ln -s \(Binary.path) \(root)/.build/release/rlhost
+                mkdir -p \(root)/Sources/Program/C \(root)/.build/release
+                cp -r Sources/Program/C/shell \(root)/Sources/Program/C; ln -s \(Binary.path) \(root)/.build/release/rlhost
                 """, directory: Binary.repository)
             #expect(copy.status == 0, "\(copy.errors)")
             try body(root)
@@ -28,10 +29,13 @@ struct InstallTests {
             let documents = try Binary.shell(
                 "find docs CHANGELOG.md CONTRIBUTING.md LICENSE README.md -type f ! -name rlhost.1", directory: root
             ).output.split(separator: "\n").map { path in
-                path.hasPrefix("docs/lua/") ? "rlhost/lua/" + path.dropFirst(9) : "doc/rlhost/" + path
+                path.hasPrefix("docs/lua/") ? "rlhost/lua/library/" + path.dropFirst(9) : "doc/rlhost/" + path
             }
             #expect(documents.count > 50, "the annotations, documents and examples are in the project")
-            let others = ["bin/rlhost", "share/man/man1/rlhost.1", "share/doc/rlhost/docs/lua"]
+            let others =
+                ["bin/rlhost", "share/man/man1/rlhost.1", "share/doc/rlhost/docs/lua", "share/rlhost/lua/config.json"]
+                + ["share/bash-completion/completions/rlhost", "share/zsh/site-functions/_rlhost"]
+                + ["share/fish/vendor_completions.d/rlhost.fish"]
             #expect(
                 Set(found.output.split(separator: "\n").map(String.init))
                     == Set((documents.map { "share/" + $0 } + others).map { "./usr/local/" + $0 }))
@@ -78,7 +82,7 @@ struct InstallTests {
         try withProject { root in
             #expect(
                 try Binary.shell("scripts/install 2>&1", directory: root).output.hasPrefix(
-                    "usage: scripts/install [--debug] PREFIX"))
+                    "usage: scripts/install [--debug] [--program FILE] PREFIX"))
             let run = try Binary.shell("rm .build/release/rlhost; scripts/install x 2>&1", directory: root)
             #expect(run.status == 1 && run.output.contains("run scripts/setup first"))
             #expect(!FileManager.default.fileExists(atPath: root + "/x"))
@@ -91,16 +95,5 @@ struct InstallTests {
             "LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings=w -l docs/rlhost.1 2>&1 >/dev/null", directory: Binary.repository
         )
         #expect(run.status == 0 && run.output.isEmpty, "\(run.output)")
-    }
-
-    @Test("manual page and docs/cli.md have the options that --help lists, and no others")
-    func options() throws {
-        let help = try Binary.run(["--help"]).output
-        let short = Set(help.matches(of: /(?m)^ +-(\w)\b/).map { String($0.1) })
-        #expect(short.count >= 8, "\(help)")
-        let manual = try String(contentsOfFile: Binary.repository + "/docs/rlhost.1", encoding: .utf8)
-        let guide = try String(contentsOfFile: Binary.repository + "/docs/cli.md", encoding: .utf8)
-        #expect(Set(manual.matches(of: /(?m)^\.It Fl (\w)\b/).map { String($0.1) }) == short)
-        #expect(Set(guide.matches(of: /(?m)^\| `-(\w)\b/).map { String($0.1) }) == short)
     }
 }

@@ -5,3 +5,9 @@
 /// message says that memory was short, with status 1, or that something inside has failed. The loader calls this
 /// function before Swift's runtime begins, because the runtime itself may end the process for lack of memory.
 void program_explain_traps(void);
+
+/// Returns the table of options: the file shell/options.
+const char *program_options(void);
+
+/// Returns a script with completions, which has `@OPTIONS@` where the table belongs, or NULL for another shell.
+const char *program_completions(const char *shell);

@@ -40,7 +40,7 @@ enum TopCommand {
                         throw .misuse("--sort: one of \(Self.sorts.joined(separator: ", ")), not '\(sort)'")
                     }
                 case _ where argument.hasPrefix("-"):
-                    throw .misuse("unknown option '\(argument)'; 'rlhost top --help' lists them")
+                    throw .misuse(OptionTable.unknown(argument, of: "top"))
                 case _ where target != nil:
                     throw .misuse("one process at a time, not '\(target ?? "")' and '\(argument)'")
                 default: target = argument

@@ -21,7 +21,7 @@ enum TraceCommand {
                     output = path
                 case _ where argument.hasPrefix("-o"): output = String(argument.unicodeScalars.dropFirst(2))
                 case _ where argument.hasPrefix("-"):
-                    throw .misuse("unknown option '\(argument)'; 'rlhost trace --help' lists them")
+                    throw .misuse(OptionTable.unknown(argument, of: "trace"))
                 default: files.append(argument)
                 }
             }

@@ -1,0 +1,115 @@
+-- runloop.new: `rlhost new` makes what a project begins with.
+
+local native = ...
+local rl = require "runloop"
+local fs = require "runloop.fs"
+local json = require "runloop.json"
+local misuse = require "runloop.misuse"
+
+local USAGE = [[
+usage: rlhost new editor [DIR]    set up a Lua editor: writes DIR/.luarc.json, which names the annotations
+Without DIR, the file is in the current directory. If it is there already, only what is missing is added, and the
+rest stays as it is; a file that cannot be completed so is left alone, and the lines to add are printed.
+exit status: 0 the file is complete, 1 it cannot be read, written or completed, 64 wrong use
+]]
+
+local new = {}
+-- By the first word: a function that is called with the other words.
+local kinds = {}
+
+local function fail(status, text, ...)
+  io.stderr:write("rlhost: new: ", text:format(...), "\n")
+  os.exit(status)
+end
+
+local function write(path, text)
+  local written, problem = fs.write(path, text)
+  if not written then fail(1, "%s", problem) end
+end
+
+-- The editor ----------------------------------------------------------------------------------------------------------
+
+-- Writes the annotations that are inside the program. Returns their directory.
+local function unpack_annotations()
+  local home = os.getenv "HOME"
+  local data = os.getenv "XDG_DATA_HOME"
+  if not data or data:sub(1, 1) ~= "/" then data = home and home .. "/.local/share" end
+  if not data then fail(1, "there is no directory for the annotations: set HOME or XDG_DATA_HOME") end
+  local library = ("%s/rlhost/%s/lua/library"):format(data, rl.version)
+  local made, problem = fs.make_directory(library, { parents = true })
+  if not made then fail(1, "%s", problem) end
+  for text in ("\n" .. native.reference()):gsub("\n(%-%-%-@meta )", "\n\0%1"):gmatch "%z([^%z]+)" do
+    local path = ("%s/%s.lua"):format(library, text:match "^%-%-%-@meta (%S+)":gsub("%.", "-"))
+    if fs.read(path) ~= text then write(path, text) end
+  end
+  return library
+end
+
+-- Returns the directory of the annotations: beside the program, or else in the user's data.
+local function find_library()
+  local program = fs.read_link "/proc/self/exe" or ""
+  local library = (program:match "^(.*)/[^/]*/[^/]*$" or "") .. "/share/rlhost/lua/library"
+  return fs.stat(library .. "/runloop.lua") and library or unpack_annotations()
+end
+
+-- Returns the value of a setting, by its whole name or as tables in tables.
+local function setting(settings, name)
+  for _, start in ipairs { name, "Lua." .. name } do
+    if settings[start] ~= nil then return settings[start] end
+    local value = settings
+    for word in start:gmatch "[^.]+" do value = type(value) == "table" and value[word] or nil end
+    if value ~= nil then return value end
+  end
+end
+
+local function has(list, library)
+  for _, path in pairs(type(list) == "table" and list or { list }) do
+    if type(path) == "string" and path:gsub("/+$", "") == library then return true end
+  end
+  return false
+end
+
+function kinds.editor(directory, ...)
+  if ... then fail(64, "editor takes one directory, not '%s' too", (...)) end
+  directory = directory or "."
+  if directory:sub(1, 1) == "-" then fail(64, "unknown option '%s'; see 'rlhost new --help'", directory) end
+  local path = (directory == "." and "" or directory:gsub("/*$", "") .. "/") .. ".luarc.json"
+  local library = find_library()
+  local lines = { ('  "workspace.library": [%s]'):format(json.encode(library)) }
+  local text, problem, code = fs.read(path)
+  if not text then
+    if code ~= "ENOENT" or not fs.stat(directory) then fail(1, "%s", problem) end
+    table.insert(lines, 1, '  "runtime.version": "Lua 5.4"')
+    write(path, ("{\n%s\n}\n"):format(table.concat(lines, ",\n")))
+    return print(path)
+  end
+  local settings = json.decode(text)
+  local known = type(settings) == "table" and text:find "^%s*{" and setting(settings, "workspace.library")
+  if known and has(known, library) then return end
+  if known or type(settings) ~= "table" or not text:find "^%s*{" then
+    print(table.concat(lines, ",\n"))
+    fail(1, "%s %s; add the line above to it", path,
+      known and "has another workspace.library" or "cannot be read as JSON")
+  end
+  if setting(settings, "runtime.version") == nil then table.insert(lines, 1, '  "runtime.version": "Lua 5.4"') end
+  local start, rest = text:match "^(%s*{)(.*)$"
+  -- The first line end is the file's own, if it has one.
+  local ending = next(settings) ~= nil and "," or rest:find "^%s*\n" and "" or "\n"
+  write(path, ("%s\n%s%s%s"):format(start, table.concat(lines, ",\n"), ending, rest))
+  print(path)
+end
+
+-- The command ---------------------------------------------------------------------------------------------------------
+
+function new.run(kind, ...)
+  if kind == "-h" or kind == "--help" then
+    io.write(USAGE)
+    os.exit(0)
+  end
+  if not kind then fail(64, "it needs a word: rlhost new editor [DIR]") end
+  if not kinds[kind] then fail(64, "there is nothing called '%s'%s", kind, misuse.hint(kind, kinds)) end
+  kinds[kind](...)
+  os.exit(0)
+end
+
+return new

@@ -1,0 +1,124 @@
+-- rlhost new editor: the file of a Lua editor, and the annotations.
+
+local t = require "runloop.test"
+local rl = require "runloop"
+local fs = require "runloop.fs"
+local process = require "runloop.process"
+local json = require "runloop.json"
+
+local REAL = { real_time = true, timeout = 60 }
+local ROOT = debug.getinfo(1, "S").source:match "^@(.-)/?Tests/Program/[^/]*$"
+ROOT = ROOT:sub(1, 1) == "/" and ROOT or process.directory() .. "/" .. ROOT
+
+-- A directory for a project, with a copy of the program in `at`.
+local function project()
+  local path = assert(fs.real_path(assert(fs.temporary_directory())))
+  local function new(words, environment)
+    environment = environment or {}
+    if environment.HOME == nil then environment.HOME = path end
+    environment.XDG_DATA_HOME = environment.XDG_DATA_HOME or false
+    local run = process.run { "sh", "-c", '"$1" new ' .. words, "sh", path .. "/prefix/bin/rlhost",
+      directory = path, environment = environment }
+    return run.code, run.output, run.errors
+  end
+  fs.make_directory(path .. "/prefix/bin", { parents = true })
+  assert(fs.copy(fs.real_path(t.rlhost), path .. "/prefix/bin/rlhost"))
+  process.run { "chmod", "755", path .. "/prefix/bin/rlhost" }
+  return path, new, setmetatable({}, { __close = function() fs.remove(path, { recursive = true }) end })
+end
+
+-- The annotations beside the program, as an installation has them.
+local function with_share(path)
+  local library = path .. "/prefix/share/rlhost/lua/library"
+  fs.make_directory(library, { parents = true })
+  fs.write(library .. "/runloop.lua", "")
+  return library
+end
+
+t.it("the file names the annotations beside the program", REAL, function()
+  local path <const>, new <const>, gone <close> = project()
+  local library = with_share(path)
+  t.equal({ new "editor" }, { 0, ".luarc.json\n", "" })
+  local text = fs.read(path .. "/.luarc.json")
+  t.equal(json.decode(text), { ["runtime.version"] = "Lua 5.4", ["workspace.library"] = { library } })
+  t.equal({ new "editor" }, { 0, "", "" })
+  t.equal(fs.read(path .. "/.luarc.json"), text)
+  fs.make_directory(path .. "/sub")
+  t.equal({ new "editor sub" }, { 0, "sub/.luarc.json\n", "" })
+  t.equal(fs.read(path .. "/sub/.luarc.json"), text)
+end)
+
+t.it("a program without annotations beside it writes those that are inside it", REAL, function()
+  local path <const>, new <const>, gone <close> = project()
+  t.equal(new "editor", 0)
+  local library = ("%s/.local/share/rlhost/%s/lua/library"):format(path, rl.version)
+  t.equal(json.decode(fs.read(path .. "/.luarc.json"))["workspace.library"], { library })
+  local same = process.run { "diff", "-r", "--exclude=config.json", library, ROOT .. "/docs/lua" }
+  t.equal({ same.code, same.output }, { 0, "" })
+  fs.remove(path .. "/.luarc.json")
+  t.equal(new("editor", { XDG_DATA_HOME = path .. "/data" }), 0)
+  library = ("%s/data/rlhost/%s/lua/library"):format(path, rl.version)
+  t.equal(json.decode(fs.read(path .. "/.luarc.json"))["workspace.library"], { library })
+  t.truthy(fs.stat(library .. "/runloop-trace.lua"))
+  fs.remove(path .. "/.luarc.json")
+  local code, _, errors = new("editor", { HOME = false })
+  t.equal({ code, errors },
+    { 1, "rlhost: new: there is no directory for the annotations: set HOME or XDG_DATA_HOME\n" })
+end)
+
+t.it("a file that is there keeps every byte, and gets what it lacks behind the first brace", REAL, function()
+  local path <const>, new <const>, gone <close> = project()
+  local library = with_share(path)
+  local version, list = '  "runtime.version": "Lua 5.4"', ('  "workspace.library": ["%s"]'):format(library)
+  for text, expected in pairs {
+    ['{\n\t"a": {"b": 1} \n}'] = "{\n" .. version .. ",\n" .. list .. ',\n\t"a": {"b": 1} \n}',
+    ['{"a":1}'] = "{\n" .. version .. ",\n" .. list .. ',"a":1}',
+    [' {}\n'] = " {\n" .. version .. ",\n" .. list .. "\n}\n",
+    ['{\n}'] = "{\n" .. version .. ",\n" .. list .. "\n}",
+    ['{"runtime.version": "LuaJIT"}'] = "{\n" .. list .. ',"runtime.version": "LuaJIT"}',
+    ['{"workspace": {"maxPreload": 1}}'] = "{\n" .. version .. ",\n" .. list .. ',"workspace": {"maxPreload": 1}}',
+  } do
+    fs.write(path .. "/.luarc.json", text)
+    t.equal({ new "editor" }, { 0, ".luarc.json\n", "" }, text)
+    t.equal(fs.read(path .. "/.luarc.json"), expected)
+    t.truthy(json.decode(expected), expected)
+    t.equal({ new "editor" }, { 0, "", "" }, text)
+  end
+  for _, text in ipairs {
+    ('{"workspace.library": ["/x", "%s/"]}'):format(library), ('{"workspace": {"library": ["%s"]}}'):format(library),
+    ('{"Lua.workspace.library": ["%s"]}'):format(library), ('{"workspace.library": {"x": "%s"}}'):format(library),
+  } do
+    fs.write(path .. "/.luarc.json", text)
+    t.equal({ new "editor" }, { 0, "", "" }, text)
+    t.equal(fs.read(path .. "/.luarc.json"), text)
+  end
+end)
+
+t.it("a file that cannot be completed stays as it is, and the lines to add are printed", REAL, function()
+  local path <const>, new <const>, gone <close> = project()
+  local line = ('  "workspace.library": ["%s"]\n'):format(with_share(path))
+  for text, problem in pairs {
+    ['{ "workspace.library": ["/other"] }'] = "has another workspace.library",
+    ['{ "workspace": { "library": [] } }'] = "has another workspace.library",
+    ["{ // mine\n}"] = "cannot be read as JSON", ["{"] = "cannot be read as JSON", [""] = "cannot be read as JSON",
+    ["[1]"] = "cannot be read as JSON",
+  } do
+    fs.write(path .. "/.luarc.json", text)
+    local code, output, errors = new "editor"
+    t.equal({ code, output }, { 1, line }, text)
+    t.truthy(errors:find(problem, 1, true), errors)
+    t.equal(fs.read(path .. "/.luarc.json"), text)
+  end
+end)
+
+t.it("wrong use has status 64, a directory that is not there status 1", REAL, function()
+  local path <const>, new <const>, gone <close> = project()
+  with_share(path)
+  t.equal({ new "" }, { 64, "", "rlhost: new: it needs a word: rlhost new editor [DIR]\n" })
+  t.equal({ new "editr" }, { 64, "", "rlhost: new: there is nothing called 'editr' (did you mean 'editor'?)\n" })
+  t.equal(new "editor a b", 64)
+  t.equal(new "editor --force", 64)
+  t.equal(select(2, new "--help"):match "^usage: rlhost new editor", "usage: rlhost new editor")
+  local code, _, errors = new "editor nowhere"
+  t.equal({ code, errors }, { 1, "rlhost: new: ENOENT: no such file or directory (nowhere/.luarc.json)\n" })
+end)

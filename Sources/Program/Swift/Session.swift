@@ -38,7 +38,7 @@ final class Session {
         if status == nil {
             status = stopThreads()
         } else if status == host.endingStatus {
-            _ = LuaHost.stopThreads(within: 1)
+            _ = LuaHost.stopThreads(within: 1, or: 1)
         }
         // A main chunk that will never continue still has to release its resources, as if it had been interrupted.
         main?.unwind()
@@ -328,9 +328,11 @@ final class Session {
 
     /// Stops the threads, and names those that do not stop in time.
     private func stopThreads() -> Int32? {
-        let hung = LuaHost.stopThreads(within: 2)
+        let start = RunLoop.Instant.now
+        let hung = LuaHost.stopThreads(within: 2, or: 10)
         guard !hung.isEmpty else { return nil }
-        Program.report("these threads did not stop within 2 s: \(hung.joined(separator: ", "))")
+        let seconds = start + .seconds(10) <= .now ? 10 : 2
+        Program.report("these threads did not stop within \(seconds) s: \(hung.joined(separator: ", "))")
         return 1
     }
 

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #define MEGABYTE ((size_t)1 << 20)
-#define MUCH (8 * MEGABYTE)  // giving back less would cost more page faults later than it is worth
-#define MORE (4 * MEGABYTE)  // the smallest difference from the last time that matters
+#define MUCH (2 * MEGABYTE)  // giving back less would cost more page faults later than it is worth
+#define MORE MEGABYTE        // the smallest difference from the last time that matters
 #define SECOND 1000000000
 
 // Returns 0 if unknown, as in a sandbox that hides /proc.
@@ -42,7 +42,8 @@ static void give_back(void) {
 
 int64_t linux_give_memory_back(int64_t now) {
   static _Atomic int64_t next;      // the time from which the next call does something
-  static _Atomic int64_t promised;  // up to this time, some thread has promised to call again
+  static _Atomic int64_t promised;  // at this time, some thread has promised to call again
+  static _Thread_local int64_t promise;  // the last promise of this thread, which may wake earlier and call at once
   int64_t date = next;
   if (now >= date &&
       atomic_compare_exchange_strong_explicit(&next, &date, now + SECOND, memory_order_seq_cst, memory_order_seq_cst)) {
@@ -50,9 +51,12 @@ int64_t linux_give_memory_back(int64_t now) {
     return INT64_MAX;
   }
   // One of the waiting threads must call again; any of them will do.
-  int64_t promise = promised;
-  if (promise >= date ||
-      !atomic_compare_exchange_strong_explicit(&promised, &promise, date, memory_order_seq_cst, memory_order_seq_cst))
-    return INT64_MAX;
+  if (promise != date) {
+    int64_t other = promised;
+    if (other >= date ||
+        !atomic_compare_exchange_strong_explicit(&promised, &other, date, memory_order_seq_cst, memory_order_seq_cst))
+      return INT64_MAX;
+    promise = date;
+  }
   return date > now ? date - now : 0;
 }

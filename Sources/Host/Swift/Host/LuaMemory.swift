@@ -2,11 +2,12 @@ internal import Lua
 internal import RunLoops
 
 /// Decides when a state collects all its garbage and frees memory.
-final class LuaMemory: HostPart {
+package final class LuaMemory: HostPart {
     /// The earliest time to collect all garbage again.
     private var nextCollection = Int64.min
-    /// The number of fibers freed since the last collection.
-    private var freedFibers = 0
+    /// The number of fibers freed, and of other objects released, since the last collection. Their userdata are small,
+    /// but keep memory that Lua does not count.
+    private var released = 0
     /// The bytes of Lua's memory after the last collection, or before the script began.
     private var survivors = 0
     /// The earliest time to check whether the survivors have died meanwhile.
@@ -16,8 +17,8 @@ final class LuaMemory: HostPart {
     /// The collection in steps that is under way, if any.
     private var collection: Collection?
 
-    /// This many fibers are a megabyte or more.
-    private static let manyFibers = 1000
+    /// This many objects are half a megabyte or more.
+    private static let manyReleased = 1000
     /// A collection that frees less is not worth its time; nor is one more cycle.
     private static let worthwhile = 1 << 20
     /// A smaller state is collected only after it has grown.
@@ -43,9 +44,12 @@ final class LuaMemory: HostPart {
         }
     }
 
+    /// The host no longer keeps a large object alive.
+    package func noteRelease() { released += 1 }
+
     private func shrink() {
         let (freed, isLarge) = host.shrinkPool()
-        freedFibers += freed
+        released += freed
         if isLarge { shrinkSoon() }
     }
 
@@ -61,7 +65,7 @@ final class LuaMemory: HostPart {
         }
         let bytes = host.bytesInUse
         survivors = min(survivors, bytes)
-        let hasGrown = freedFibers >= Self.manyFibers || bytes > survivors + survivors / 4 + Self.worthwhile
+        let hasGrown = released >= Self.manyReleased || bytes > survivors + survivors / 4 + Self.worthwhile
         // Released objects do not show in the number of bytes, so a large state is also collected after the loop has
         // worked.
         guard hasGrown || bytes > Self.large && host.loop.statistics.passes != lastPass else {
@@ -73,7 +77,7 @@ final class LuaMemory: HostPart {
         let date = hasGrown ? nextCollection : nextLook
         guard now >= date else { return date - now }
         guard host.beginCollection() else { return .max }
-        freedFibers = 0
+        released = 0
         collection = Collection(bytes: bytes)
         return 0
     }
@@ -124,7 +128,7 @@ final class LuaMemory: HostPart {
         return true
     }
 
-    override func reset() {
+    package override func reset() {
         nextCollection = .min
         nextLook = .min
         lastPass = -1

@@ -275,5 +275,6 @@ extension NetPart {
         guard !host.isClosed, let box = Box(bitPattern: item.context), box.slot != 0 else { return }
         host.release(box.slot)
         box.slot = 0
+        memory.noteRelease()
     }
 }

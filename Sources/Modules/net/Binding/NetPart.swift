@@ -11,6 +11,7 @@ final class NetPart: HostPart {
     /// The fiber that is delivering input now and has not waited.
     var delivering: Fiber?
     private(set) lazy var deliveries = Delivery(self)
+    private(set) lazy var memory: LuaMemory = host.part()
     /// Clients' settings that need no file: later connections are likely to use them again.
     var contexts: [TLSContext.Settings: TLSContext] = [:]
     /// Items that are in a mode only because a task waits for them there.

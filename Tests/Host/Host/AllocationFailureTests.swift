@@ -213,7 +213,9 @@ import Testing
             #expect(fired, "after allocation \(number) failed, the state works no more")
         }
         for node in loop.allTimers { #expect(node.pointee.isValid) }
-        if isReal { #expect(LuaHost.stopThreads(within: 10, or: 10) == [], "allocation \(number): a thread does not end") }
+        if isReal {
+            #expect(LuaHost.stopThreads(within: 10, or: 10) == [], "allocation \(number): a thread does not end")
+        }
         host.close()
         #expect(record.pointee.bytes == 0 && record.pointee.blocks == 0, "allocation \(number): memory is left")
         #expect(loop.allTimers.isEmpty && loop.allItems.isEmpty, "allocation \(number): something is left in the loop")

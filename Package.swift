@@ -131,7 +131,7 @@ let package = Package(
         .testTarget(
             name: "RunLoopsTests", dependencies: ["RunLoops", "Linux", "TestSupport"], path: "Tests/Engine/RunLoops",
             swiftSettings: swift),
-        // Of scripts, in the test's own process or in the built program's.
+        // These tests run scripts, in their own process or in the built program.
         .testTarget(
             name: "LuaTests", dependencies: ["Lua", "CLuaSupport", "TestSupport"], path: "Tests/Lua",
             exclude: ["Corpus"], swiftSettings: swift),

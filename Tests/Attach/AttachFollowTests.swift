@@ -3,7 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
-/// What a script prints can be followed from another terminal, and its modules can be loaded anew there.
+/// What a script prints can be followed from another terminal, and its modules can be loaded again there.
 @Suite("Following what a process prints", .timed)
 struct AttachFollowTests {
     private static let script = """
@@ -53,7 +53,7 @@ struct AttachFollowTests {
         client.signal(SIGINT)
         #expect(client.finish().status == 130)
         #expect(target.process.waitForOutput("thread\t"))
-        // And nobody is told any more.
+        // The follower receives nothing any more.
         #expect(try target.value("1 + 1") == "2")
     }
 
@@ -88,7 +88,7 @@ struct AttachFollowTests {
         #expect(wrong.status == 64 && wrong.errors.contains("--follow needs a process"))
     }
 
-    @Test("a module is loaded anew in the process")
+    @Test("a module is loaded again in the process")
     func reload() throws {
         let target = try AttachedProcess(
             ["--attach"], "package.path = arg[0]:match '.*/' .. '?.lua;' .. package.path " + Self.script)

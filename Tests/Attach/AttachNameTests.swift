@@ -32,7 +32,7 @@ struct AttachNameTests {
         #expect(
             unknown.status == 69 && unknown.errors.contains("'nobody' (there are: ") && unknown.errors.contains("web"),
             "\(unknown)")
-        // What a process leaves that was killed is no process.
+        // A killed process leaves its socket, which is not listed.
         web.process.signal(SIGKILL)
         _ = web.process.finish()
         #expect(web.files.contains("rlhost-attach.\(web.pid).web"))
@@ -66,7 +66,7 @@ struct AttachNameTests {
         #expect(refused.status == 69)
         #expect(
             refused.errors
-                == "rlhost: attach: process \(plain.pid) (rlhost) cannot be attached to: it is no rlhost, "
+                == "rlhost: attach: process \(plain.pid) (rlhost) cannot be attached to: it is not an rlhost, "
                 + "or does not allow it (--no-attach, RLHOST_ATTACH=off, rl.attach(false))\n")
         plain.signal(SIGKILL)
         let target = try AttachedProcess(folder: folder)
@@ -78,7 +78,7 @@ struct AttachNameTests {
     }
 
     @Test(
-        "wrong arguments are told apart",
+        "each wrong argument has its own message",
         arguments: [
             (["attach", "-e", "1"], "-e needs a process"), (["attach", "1", "-e"], "'-e' needs code"),
             (["attach", "--pid", "1"], "unknown option '--pid'"), (["attach", "1", "2"], "one process at a time"),

@@ -62,7 +62,7 @@ struct AttachStressTests {
         #expect(try target.value("select(2, rl.why():gsub('rl%.sleep', ''))") == "0")
     }
 
-    @Test("whoever talks nonsense to the port, and goes in the middle of it, does no harm", .soak(seconds: 20))
+    @Test("a client that sends nonsense to the port, and goes in the middle of it, does no harm", .soak(seconds: 20))
     func nonsense() throws {
         for seed in Soak.seeds { try talkNonsense(seed) }
     }
@@ -151,7 +151,7 @@ struct AttachStressTests {
                 #expect(isTold || isInterrupted, "\(run.status) \(run.errors) \(run.timedOut)")
             }
         }
-        // Whoever asks for the list clears away what the dead have left.
+        // Asking for the list removes the files of dead processes.
         _ = try Binary.run(["attach"], environment: ["XDG_RUNTIME_DIR": folder.url.path])
         let left = try FileManager.default.contentsOfDirectory(atPath: "\(folder.url.path)/rlhost")
         #expect(left.isEmpty, "\(left)")

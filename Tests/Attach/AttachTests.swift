@@ -150,7 +150,7 @@ struct AttachTests {
         let first = try target.start("-e", "print 'here' busy(5)")
         #expect(first.waitForOutput("here"))
         let second = try target.start("-e", "'turn'")
-        // One that gives up before its turn leaves nothing to run.
+        // A client that gives up before its turn leaves nothing to run.
         let third = try target.start("-e", "wrong = true")
         #expect(second.waitForErrors("is busy; the code waits for its turn"))
         #expect(third.waitForErrors("is busy"))

@@ -40,7 +40,7 @@ struct AttachWhereTests {
         #expect(list.output.contains("\(target.pid)") && list.output.contains("\(another.pid)"))
     }
 
-    @Test("whoever does not want that forbids it, by an option, the environment or a call")
+    @Test("an option, the environment or a call forbids it")
     func forbidden() throws {
         for (options, environment, script) in [
             (["--no-attach"], [:], ""), ([], ["RLHOST_ATTACH": "off"], ""),

@@ -50,7 +50,7 @@ local function all_classes()
     known[class.name] = known[class.name] or {}
     table.insert(known[class.name], class.methods)
   end
-  -- Those whose objects are Swift's have their metatables in the registry.
+  -- Classes whose objects are Swift's have their metatables in the registry.
   local kinds = { stream = "runloop.net.Stream", listener = "runloop.net.Listener", datagram = "runloop.net.Datagram",
     signal = "runloop.process.Signal" }
   for _, metatable in pairs(debug.getregistry()) do

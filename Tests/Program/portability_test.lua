@@ -67,7 +67,7 @@ end)
 local can_hide = os.execute "unshare -m true 2>/dev/null"
 local as_root = can_hide and t.it or function(name, _, body) t.skip(name .. ": needs root", body) end
 
-as_root("a system without certificates is told from a wrong certificate", REAL, function()
+as_root("a system without certificates has another error than a wrong certificate", REAL, function()
   local path <const>, gone <close> = directory()
   sh([[cd $1 && mkdir empty && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout key.pem \
     -out cert.pem -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost]], path)

@@ -134,7 +134,7 @@ end
 
 -- Options ------------------------------------------------------------------------------------------------------------
 
--- Who takes the options of a class. A field that is not known is refused with a message that says so.
+-- Functions that take the options of a class. A field that is not known is refused with a message that says so.
 local port = rl.port()
 local takers = {
   BackoffOptions = rl.backoff, RunOptions = rl.run, PerformOptions = rl.perform, TimerOptions = rl.timer,
@@ -163,7 +163,7 @@ local function with(class, field, value)
   return options
 end
 
-local impossible = coroutine.create(print)        -- of no type that any field may have
+local impossible = coroutine.create(print)        -- a type that no field has
 for name, of in pairs(fields) do
   if name:find "Options$" then
     local take = takers[name]

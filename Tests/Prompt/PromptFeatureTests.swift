@@ -192,7 +192,7 @@ struct PromptFeatureTests {
         try session.until("the second") { $0.text.contains("> string.reverse|") }
     }
 
-    @Test("a history that cannot be kept is told when the first entry is made, and once")
+    @Test("a history that cannot be kept is reported once, at the first entry")
     func noHistory() throws {
         let session = try PromptSession(environment: ["RLHOST_HISTORY": "/proc/nope/history"])
         try session.untilPrompt()

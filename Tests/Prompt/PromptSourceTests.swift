@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Sources at the prompt: showing them, loading them anew, and what a call takes while it is typed.
+/// Sources at the prompt: showing them, loading them again, and what a call takes while it is typed.
 @Suite("The prompt and sources", .timed)
 struct PromptSourceTests {
     private static let module = """
@@ -34,7 +34,7 @@ struct PromptSourceTests {
         try session.enter("rl.sleep?", showing: "rl.sleep(seconds)")
     }
 
-    @Test("a module is loaded anew with its state, or nothing has changed")
+    @Test("a module is loaded again with its state, or nothing has changed")
     func reload() throws {
         let session = try PromptSession(files: ["mod.lua": Self.module])
         let path = session.folder.url.appending(path: "mod.lua")
@@ -44,7 +44,7 @@ struct PromptSourceTests {
         let changed = Self.module.replacing("v1", with: "v2").replacing("limit = 5", with: "limit = 6")
             .replacing("return M", with: "function M.total() return count end return M")
         try changed.write(to: path, atomically: true, encoding: .utf8)
-        try session.enter(".reload mod", showing: "mod is loaded anew from ./mod.lua: 1 function replaced, 1 new;")
+        try session.enter(".reload mod", showing: "mod is loaded again from ./mod.lua: 1 function replaced, 1 new;")
         try session.enter("mod.hi 'x'", showing: "\"v2 x 2\"")
         // One variable for all who shared it, new functions among them; and who has kept an old function.
         try session.enter("hi 'x'", showing: "\"v1 x 3\"")
@@ -76,7 +76,7 @@ struct PromptSourceTests {
         }
     }
 
-    @Test("long values go to the pager, and unknown fields are told with those that there are")
+    @Test("long values go to the pager, and the error for an unknown field lists the known ones")
     func pager() throws {
         let session = try PromptSession(environment: ["PAGER": "sed s/^/paged:/"])
         try session.untilPrompt()

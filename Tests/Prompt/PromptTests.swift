@@ -61,7 +61,7 @@ struct PromptTests {
         try session.until(ending: "> f()", "42", "> |")
     }
 
-    @Test("results go through the script's own print, as under lua, and what that raises is told")
+    @Test("results go through the script's own print, as under lua, and its errors are printed")
     func ownPrint() throws {
         let run = try Binary.run(
             ["-i"],
@@ -86,7 +86,7 @@ struct PromptTests {
                 error calling 'print' ((error object is a table value))
 
                 """)
-        // One that the script has put there before there was a prompt.
+        // A print that the script has set before there was a prompt.
         let script = "local p = print print = function(x) p('mine', x) end"
         let early = try Binary.run(["-e", script, "-i"], input: "5\n")
         #expect(early.output.contains("mine\t5\n"), "\(early)")
@@ -228,7 +228,7 @@ struct PromptTests {
         #expect(session.screen.problems.isEmpty)
     }
 
-    @Test("reads plainly what is no terminal")
+    @Test("reads plainly if the input is not a terminal")
     func plain() throws {
         let run = try Binary.run(
             ["-i"], input: "1 +\n2\nrl.sleep(0.01) return 'slept'\nio.read()\nthis line\nerror('oops', 0)\n")

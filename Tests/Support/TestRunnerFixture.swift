@@ -12,8 +12,8 @@ package enum TestRunnerFixture {
 
     /// - Parameters:
     ///   - files: contents by path; `t` and `rl` are defined in those called …_test.lua.
-    ///   - arguments: those after `test`.
-    ///   - before: those before it.
+    ///   - arguments: the words after `test`.
+    ///   - before: the words before it.
     package static func run(
         _ files: [String: String], _ arguments: [String] = [], before: [String] = [], keepsSeed: Bool = false,
         environment: [String: String] = [:], then: (String) throws -> Void = { _ in }

@@ -50,8 +50,8 @@ function support.utc(text)
   return days * 86400 + hour * 3600 + minute * 60
 end
 
--- Many cost at most so many times what few do, where each costs as much however many there are: `cost(count)` tells, in
--- seconds of the processor.
+-- Checks that the cost of each item does not grow with their number: `many` items cost less than `times` as much as
+-- `few`. `cost(count)` returns seconds of the processor.
 function support.scales(cost, few, many, times)
   cost(few // 8)
   local less, more = cost(few), cost(many)

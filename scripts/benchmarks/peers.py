@@ -55,7 +55,7 @@ class Peer:
     def __init__(self, command, empty, **variables):
         self.command = command  # WORKLOAD SIZE COUNT is appended
         self.empty = empty  # starts, does nothing, ends
-        self.variables = variables  # of its environment
+        self.variables = variables  # for its environment
 
     def with_variables(self, **variables):
         return Peer(self.command, self.empty, **self.variables, **variables)

@@ -152,8 +152,8 @@ struct AttachClientTarget {
         }
         let program = Self.firstLine("/proc/\(process)/comm").map { " (\($0))" } ?? ""
         return
-            "process \(process)\(program) cannot be attached to: it is no rlhost, or does not allow it (--no-attach, "
-            + "RLHOST_ATTACH=off, rl.attach(false))"
+            "process \(process)\(program) cannot be attached to: it is not an rlhost, or does not allow it "
+            + "(--no-attach, RLHOST_ATTACH=off, rl.attach(false))"
     }
 
     private static func owner(_ user: uid_t) -> String? {

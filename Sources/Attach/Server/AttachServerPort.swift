@@ -121,7 +121,7 @@ final class AttachServerPort: @unchecked Sendable {
         if request == .hello { return welcome(message) }
         if request == .activity {
             let text = message.data.withUnsafeBytes { String(anyBytes: $0) }
-            guard let nanoseconds = UInt64(text) else { return message.fail("this is no number of nanoseconds") }
+            guard let nanoseconds = UInt64(text) else { return message.fail("this is not a number of nanoseconds") }
             haveLoopsRecorded()
             return message.answer(Attach.activity(nanoseconds))
         }
@@ -135,7 +135,7 @@ final class AttachServerPort: @unchecked Sendable {
             pump(seat)
         case .enter:
             guard let entry = Attach.Entry(message.data), entry.number > seat.lastEntry else {
-                return message.fail("this is no entry, or its number does not come next")
+                return message.fail("this is not an entry, or its number does not come next")
             }
             message.answer()
             seat.lastEntry = entry.number

@@ -156,12 +156,12 @@ function sources.reload(name)
   if not fine then return nil, harmless(tostring(new)) .. "; nothing has changed" end
   if type(old) ~= "table" or type(new) ~= "table" then
     package.loaded[name] = new == nil and true or new
-    return format("%s is loaded anew from %s; who has its old value keeps that", name, path)
+    return format("%s is loaded again from %s; variables with its old value keep that", name, path)
   end
   local change = setmetatable({ seen = {}, functions = {}, variables = {}, replaced = 0, added = 0 }, Change)
   change:merge(old, new)
   change:join()
-  return format("%s is loaded anew from %s: %d function%s replaced, %d new; all other values are kept", name, path,
+  return format("%s is loaded again from %s: %d function%s replaced, %d new; all other values are kept", name, path,
     change.replaced, change.replaced == 1 and "" or "s", change.added)
 end
 

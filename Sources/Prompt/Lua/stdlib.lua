@@ -44,7 +44,7 @@ debug.getmetatable(value)|The metatable of a value, whatever __metatable says.
 debug.getregistry()|The table in which C code keeps Lua values.
 debug.getupvalue(f, index)|Name and value of a variable that a function has from outside.
 debug.getuservalue(u, n)|A value that belongs to a userdata.
-debug.sethook(thread, hook, mask, count)|Has a function called at calls ("c"), returns ("r"), lines ("l") or each so many instructions.
+debug.sethook(thread, hook, mask, count)|Has a function called at calls ("c"), returns ("r"), lines ("l") or after each `count` instructions.
 debug.setlocal(thread, level, index, value)|Sets a local variable at a level of the stack. Returns its name.
 debug.setmetatable(value, metatable)|Sets the metatable of any value.
 debug.setupvalue(f, index, value)|Sets a variable that a function has from outside. Returns its name.
@@ -59,14 +59,14 @@ io.lines(filename, ...)|For a loop over the lines of a file, or what formats as 
 io.open(filename, mode)|Opens a file: "r", "w", "a", "r+", "w+", "a+", with a "b" for binary. A file, or nil, message and number.|file
 io.output(file)|Sets the default output, a file or a name; returns it.|file
 io.popen(prog, mode)|Starts a program, to read its output ("r") or write its input ("w").|file
-io.read(...)|Reads from the default input: "l" a line, "L" with its end, "n" a number, "a" everything, or so many bytes.
+io.read(...)|Reads from the default input: "l" a line, "L" with its end, "n" a number, "a" everything, or a number of bytes.
 io.tmpfile()|A file that is removed when it is closed.|file
 io.type(value)|"file" for an open file, "closed file", or nil.
 io.write(...)|Writes texts and numbers to the default output. Returns it.|file
 file:close()|Closes the file. For a program: true, how it ended ("exit" or "signal"), and the number.
 file:flush()|Writes what is in the buffer.
 file:lines(...)|For a loop over the lines, or what formats as for read say.
-file:read(...)|Reads: "l" a line, "L" with its end, "n" a number, "a" everything, or so many bytes. nil at the end.
+file:read(...)|Reads: "l" a line, "L" with its end, "n" a number, "a" everything, or a number of bytes. nil at the end.
 file:seek(whence, offset)|Moves to a place, counted from "set", "cur" or "end". Returns the place.
 file:setvbuf(mode, size)|Sets the buffer: "no", "full" or "line".
 file:write(...)|Writes texts and numbers. Returns the file, or nil and what is wrong.|file
@@ -91,7 +91,7 @@ math.sin(x)|The sine of an angle in radians.
 math.sqrt(x)|The square root.
 math.tan(x)|The tangent of an angle in radians.
 math.tointeger(x)|The integer that a number is; nil if it is none.
-math.type(x)|"integer", "float", or nil for what is no number.
+math.type(x)|"integer", "float", or nil if x is not a number.
 math.ult(m, n)|Whether m is less than n as unsigned integers.
 os.clock()|Seconds of processor time that the program has used.
 os.date(format, time)|A date as text, as strftime formats it, or as a table for "*t"; in UTC with "!" in front.|string

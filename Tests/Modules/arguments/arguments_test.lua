@@ -74,7 +74,7 @@ t.describe("arguments", function()
     t.error(function() arguments.try({ { "-p" }, { "-p" } }, {}) end, "'%-p' is there twice")
     t.error(function() arguments.try({ { "a", many = true }, { "b" } }, {}) end, "nothing can follow 'a'")
     t.error(function() arguments.try({ { "-ab" } }, {}) end,
-      "'%-ab': '%-ab' is no name of an option: one of several letters begins with %-%-")
+      "'%-ab': '%-ab' cannot be an option's name: a name of several letters begins with %-%-")
     t.error(function() arguments.try(5) end, "arguments.try: argument #1 must be a table of options, got 5")
     t.error(function() arguments.try({}, { 5 }) end, "word 1 must be a string, got 5")
   end)

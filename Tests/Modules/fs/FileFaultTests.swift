@@ -41,7 +41,7 @@ import Testing
     // Each reading of the directory takes five calls: the directory itself, its parent, two entries, and the end; `a`
     // takes four, and `b` three.
     @Test(
-        "an error in the middle of a directory is told, and makes no shorter list",
+        "an error in the middle of a directory is returned, and makes no shorter list",
         arguments: [
             (1, "EIO: input/output error () EIO, 3"), (3, "EIO: input/output error () EIO, 3"),
             (5, "EIO: input/output error () EIO, 3"), (6, "2 nil, fs.walk: EIO: input/output error ()"),
@@ -62,7 +62,7 @@ import Testing
         #expect(result.output == expected + "\n" && result.status == 0, "\(result)")
     }
 
-    @Test("an interruption is no error")
+    @Test("an interruption is not an error")
     func interrupted() throws {
         let script = """
             print(fs.write(directory .. "/old", "new"), fs.read(directory .. "/old"))
@@ -84,7 +84,7 @@ import Testing
         #expect(none.output.contains("EMFILE") && none.output.contains("fs.inotify.max_user_instances"), "\(none)")
     }
 
-    @Test("a directory that comes when the limit is reached is told of, with what is wrong")
+    @Test("the watcher reports a directory that comes when the limit is reached, with the error")
     func later() throws {
         let script = """
             local watcher = assert(fs.watch(directory, { recursive = true }))

@@ -1,4 +1,4 @@
--- runloop.fs: what moves is told so that what is told leads from what there was to what there is.
+-- runloop.fs: the reported changes lead from the tree before to the tree after, whatever moves.
 
 local rl, fs, t = require "runloop", require "runloop.fs", require "runloop.test"
 local support = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../../Support/support.lua")
@@ -105,7 +105,7 @@ t.describe("fs.watch and moves", function()
     told_of("mkdir -p a/y; touch a/seen a/y/seen b", "exchange a b; mv b c")
   end)
 
-  -- Does so to what there was, until nothing more is told.
+  -- Applies the reported changes to the tree before, until no more arrive.
   local function listen(paths)
     while true do
       local changes = watcher:next(0.15)
@@ -116,7 +116,7 @@ t.describe("fs.watch and moves", function()
     end
   end
 
-  -- What there was, changed as is told, is what there is; and all of it is still watched.
+  -- The tree before, changed as reported, equals the tree now; and all of it is still watched.
   local function check(model, what)
     model = listen(model)
     t.equal(names(model), names(real()), what)

@@ -44,7 +44,7 @@ t.describe("files", function()
     t.equal(select(3, fs.remove(directory)), "ENOTEMPTY")
   end)
 
-  t.it("a full device is told, and leaves the old file as it was", function()
+  t.it("writing to a full device returns an error, and leaves the old file as it was", function()
     t.equal({ fs.write("/dev/full", "x") }, { nil, "ENOSPC: no space left on device (/dev/full)", "ENOSPC" })
   end)
 

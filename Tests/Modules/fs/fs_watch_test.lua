@@ -80,7 +80,7 @@ t.describe("fs.watch", function()
     t.equal(told(watcher, directory), "removed c/b/file; removed c/b/; removed c/")
   end)
 
-  t.it("follows the links on the way to what it watches, when they are put anew", { real_time = true }, function()
+  t.it("follows the links on the way to what it watches when they are replaced", { real_time = true }, function()
     os.execute("cd " .. directory
       .. " && rm -rf * && mkdir -p 1/s 2/s app && touch 1/a 1/b 1/s/x 2/b 2/c"
       .. " && ln -s 1 current && ln -s ../current app/now")
@@ -125,7 +125,7 @@ t.describe("fs.watch", function()
     os.execute("cd " .. directory .. " && touch x.h z")
     t.equal(told(watcher, directory), "created z")
     watcher:invalidate()
-    -- An error in it is told, and costs no change.
+    -- An error in the callback is reported, and loses no change.
     local seen
     rl.on_error(function(problem) seen = problem end)
     local function ignore(path) if path:find "bad" then error("bad indeed", 0) end end

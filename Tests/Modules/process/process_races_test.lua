@@ -314,7 +314,7 @@ t.describe("watching", function()
     local watcher <close> = assert(fs.watch(directory.path, { while_writing = true }))
     local limit = tonumber(io.open("/proc/sys/fs/inotify/max_queued_events"):read "a")
     if limit > 100000 then return end
-    -- While nobody reads them: the loop does not run meanwhile. Each is told of twice at least.
+    -- The loop does not run meanwhile, so nobody reads the events. The kernel reports each change twice at least.
     local path = directory.path .. "/x"
     for i = 1, limit // 2 + 1000 do
       local name = path .. i % 100
@@ -352,8 +352,8 @@ t.describe("watching", function()
     t.equal({ #told, told[1], told[300] }, { 300, "created first", "created first" })
     for i = 3, 300 do watchers[i]:invalidate() end
     told = {}
-    -- One that comes later is told of nothing that was before, one in no mode when it is in one, one that is gone of
-    -- nothing.
+    -- A later watcher gets no earlier changes. A watcher without a mode gets them when it has one, and an invalidated
+    -- one gets none.
     local idle <close> = assert(fs.watcher { path = directory.path, latency = 0.01, callback = tell "idle: " })
     io.open(directory.path .. "/before", "w"):close()
     local late <close> = assert(fs.watch(directory.path, { latency = 0.01 }, tell "late: "))

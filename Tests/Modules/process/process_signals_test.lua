@@ -103,7 +103,7 @@ t.describe("signals", function()
 end)
 
 t.describe("the service manager", function()
-  t.it("is told when settings are read anew, with the time that it wants to know", REAL, function()
+  t.it("receives RELOADING with the time that it wants to know", REAL, function()
     local path = os.tmpname()
     os.remove(path)
     local socket <close> = assert(require "runloop.net".datagram { path = path })

@@ -120,7 +120,7 @@ t.describe("process.run", function()
     local client <close> = assert(net.connect(server:address()))
     t.equal(client:read_all { timeout = 5 }, "hello\nout\n")
     handed:wait()
-    -- One that was never started has got nothing.
+    -- A program that was never started has got nothing.
     local near, far = net.pair()
     t.equal(select(3, process.start { "/nowhere/at/all", output = near }), "ENOENT")
     near:close()
@@ -207,7 +207,7 @@ t.describe("process.start", function()
     t.equal(seen, {})
     rl.current():run { mode = "dialogue", timeout = 10 }
     t.equal(seen, { "output in dialogue", "end in dialogue" })
-    -- One that has ended long ago.
+    -- A program that has ended long ago.
     local other = assert(process.start { "true", modes = "dialogue" })
     t.eventually(function()
       return not os.execute("kill -0 " .. other:pid())
@@ -217,7 +217,7 @@ t.describe("process.start", function()
     t.falsy(rl.current():contains(other, "dialogue"))
   end)
 
-  t.it("hands over all of its output before its end is told, to a function that waits, too", REAL, function()
+  t.it("hands over all of its output before its end, to a function that waits, too", REAL, function()
     local function log_of(fields)
       local log, over = {}, rl.condition()
       local function note(name)
@@ -261,7 +261,7 @@ t.describe("process.start", function()
     t.truthy(problem:find "no more$", problem)
   end)
 
-  t.it("hands over what it writes as it comes, and all of it before its end is told", REAL, function()
+  t.it("hands over what it writes as it comes, and all of it before its end", REAL, function()
     local seen, over = {}, rl.condition()
     local program = assert(process.start { "sh", "-c", "head -c 300000 /dev/zero; echo wrong >&2; exit 4",
       on_output = function(p, bytes) seen[#seen + 1] = bytes and #bytes or "end of output" end,
@@ -277,7 +277,7 @@ t.describe("process.start", function()
     t.error(function() program.output:read() end, "its input goes to on_data")
   end)
 
-  t.it("what a program writes before its end comes before that, whoever holds the pipe after it", REAL, function()
+  t.it("hands over what it wrote before its end first, even if another program holds the pipe", REAL, function()
     local text = ""
     local program = assert(process.start { "sh", "-c", "sleep 30.0625 & echo $!; exit 0",
       on_output = function(_, bytes) text = text .. (bytes or "over") end })
@@ -357,7 +357,7 @@ t.describe("process.start", function()
     t.error(function() process.run { "x", timeot = 3 } end, "unknown field 'timeot' %(did you mean 'timeout'%?%)")
     t.error(function() process.run { "x", timeout = -1 } end,
       "field 'timeout' must be a number of seconds, 0 or more, got %-1")
-    t.error(function() process.run { "x", environment = { ["a=b"] = "c" } } end, "'a=b' is no name of a variable")
+    t.error(function() process.run { "x", environment = { ["a=b"] = "c" } } end, "'a=b' cannot be a variable's name")
     t.error(function() process.start { "x", input = {} } end, 'input must be "pipe", "inherit", "null", a path')
     t.error(function() process.start { "x", terminal = { rows = 0 } } end, "rows must be an integer from 1 to 65535")
     t.error(function()

@@ -128,7 +128,7 @@ t.describe("a terminal", function()
     end
   end)
 
-  t.it("is given back while the script is stopped, and drawn anew when it goes on", REAL, function()
+  t.it("is given back while the script is stopped, and drawn again when it goes on", REAL, function()
     local own = require "runloop.fs".real_path "/proc/self/exe"
     local program = assert(process.start { "/bin/bash", "-c",
       [[set -m; "$0" -e "$1"; echo stopped; stty -a; echo over; read -r x; fg; echo "end $?;"]], own, [[
@@ -236,7 +236,7 @@ end)
 t.describe("a log", function()
   local log = require "runloop.log"
 
-  t.it("has values with what lies in them, and is JSON whatever it is told", function()
+  t.it("has values with their contents, and is always valid JSON", function()
     local name, json = os.tmpname(), require "runloop.json"
     local fields = { t = { 1, 2, { a = 1 } }, b = "\255ok", time = "mine", [1] = 2, f = print, n = 0 / 0 }
     local logger <close> = assert(log.open { to = name, format = "json" })

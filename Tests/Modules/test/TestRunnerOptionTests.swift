@@ -37,7 +37,7 @@ import Testing
         #expect(try names(["--shard", "1/2"]).count + names(["--shard", "2/2"]).count == 3)
     }
 
-    @Test("what is no choice is told") func whatIsNoChoice() throws {
+    @Test("an option with a wrong value is refused") func whatIsNoChoice() throws {
         for (arguments, message) in [
             (["--shard", "3/2"], "--shard needs a part and how many there are, like 2/3, got '3/2'"),
             (["--report", "xml=a"], "--report needs a format and a file, like junit=out.xml, got 'xml=a'"),
@@ -77,13 +77,13 @@ import Testing
         #expect(try Fixture.run(files, ["--repeat", "2"]).status == 0)
     }
 
-    @Test("what is flaky in one of several runs is told with which") func whatIsFlakyIn() throws {
+    @Test("a test that fails in one of several runs is reported with the run") func whatIsFlakyIn() throws {
         let files = ["a_test.lua": "t.it('x', function() N = (N or 0) + 1 assert(N ~= 3) end)"]
         let run = try Fixture.run(files, ["--repeat", "4", "--retries", "1"])
         #expect(run.output.contains("ok    x flaky: passed at try 2 of run 3"), "\(run.output)")
     }
 
-    @Test("what is no UTF-8 is told in reports that are") func whatIsNoUtf() throws {
+    @Test("reports in UTF-8 show other bytes") func whatIsNoUtf() throws {
         let files = ["a_test.lua": "t.it('x \\xff\\u{e9}', function() print '\\xfe' error '\\xfd' end)"]
         let reports = ["tap", "tap14", "junit", "json", "github"].flatMap { ["--report", "\($0)=out.\($0)"] }
         _ = try Fixture.run(files, reports) { directory in

@@ -114,7 +114,7 @@ import Testing
                 try run(one).contains("a_test.snap: no test uses the snapshot 'y › 1': rlhost test --update removes it")
             )
             #expect(try !run(both, ["--filter", "x"]).contains("no test uses"))
-            // One that has failed, or is skipped, may have used it.
+            // A test that has failed, or is skipped, may have used it.
             #expect(try !run(one + " t.it('y', function() error 'x' t.snapshot(2) end)").contains("no test uses"))
             #expect(try !run(one + " t.skip('y', function() t.snapshot(2) end)", ["--update"]).contains("no test uses"))
             #expect(try run(one).contains("'y › 1'"))

@@ -347,7 +347,7 @@ import Testing
         #expect(filtered.errors == "rlhost: test: no test found whose name matches 'nothing'\n" && filtered.status == 5)
     }
 
-    @Test("wrong use is told from failures") func wrongUseIsTold() throws {
+    @Test("wrong use has another status than failures") func wrongUseIsTold() throws {
         for (arguments, message) in [
             (["--filtr", "x"], "unknown option '--filtr' (did you mean '--filter'?)"),
             (["--jobs", "0"], "--jobs needs a whole number, 1 or more, got '0'"),
@@ -362,7 +362,7 @@ import Testing
         }
     }
 
-    @Test("a report that cannot be written is no success") func aReportThatCannotBeWrittenIs() throws {
+    @Test("a report that cannot be written is a failure") func aReportThatCannotBeWrittenIs() throws {
         try Binary.withDirectory { directory in
             try "return { answer = 42 }\n".write(toFile: directory + "/m.lua", atomically: true, encoding: .utf8)
             try "require 'runloop.test'.it('x', function() require 'm' end)".write(

@@ -6,7 +6,7 @@ import Testing
 @Suite(.timed) struct TestRunnerStateTests {
     private typealias Fixture = TestRunnerFixture
 
-    @Test("the collector is as it was, and hooks and default files are told") func theCollectorIsAs() throws {
+    @Test("the collector is as it was, and hooks and default files are reported") func theCollectorIsAs() throws {
         let run = try Fixture.run([
             "a_test.lua": """
             t.it('stops it', function() collectgarbage 'stop' collectgarbage 'incremental' collectgarbage('setpause', 999) end)
@@ -52,7 +52,7 @@ import Testing
         #expect(!run.output.contains("the clock was read again and again"), "\(run.output)")
     }
 
-    @Test("threads of the host's own are no leak, and a pool's are") func threadsOfTheHost() throws {
+    @Test("a pool's threads are a leak, and threads of the host's own are not") func threadsOfTheHost() throws {
         let run = try Fixture.run([
             "a_test.lua": """
             t.it('blocks', function() t.equal(rl.blocking(function(n) return n + 1 end, 2), 3) end)
@@ -65,7 +65,7 @@ import Testing
         #expect(run.output.contains("3 passed, 1 failed"), "\(run.output)")
     }
 
-    @Test("what the host needs for a stream is no leak of its own, and a delayed request says where it was made")
+    @Test("the timers of an open stream are not a leak of their own, and a delayed request says where it was made")
     func timersOfTheHost() throws {
         let run = try Fixture.run([
             "a_test.lua": """

@@ -69,7 +69,7 @@ import Testing
         #expect(run.output.contains("descriptor N (the standard output) is closed"))
     }
 
-    @Test("a deadlock inside a run is no pass") func aDeadlockInsideA() throws {
+    @Test("a test with a deadlock inside a run fails") func aDeadlockInsideA() throws {
         let run = try Fixture.run([
             "a_test.lua": "t.it('x', function() local p = rl.port() rl.current():add(p) rl.run() print 'on' end)"
         ])
@@ -100,7 +100,7 @@ import Testing
         #expect(run.output.contains("outer\n") && run.output.contains("a_test.lua:3: inner"), "\(run.output)")
     }
 
-    @Test("what is left of programs is told, and ended") func whatIsLeftOf() throws {
+    @Test("programs that are left are reported, and ended") func whatIsLeftOf() throws {
         let mark = "4\(getpid())"
         let run = try Fixture.run([
             "a_test.lua": """

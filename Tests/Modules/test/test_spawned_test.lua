@@ -120,7 +120,7 @@ t.describe("a program in virtual time", function()
     t.equal(rl.now(), 3)
   end)
 
-  t.it("that ends before it has begun is as any program, and one that is no rlhost is refused", function()
+  t.it("that ends before it has begun is as any program, and another program than rlhost is refused", function()
     local p <close> = t.spawn { t.rlhost, "--version", virtual_time = true }
     t.equal(p:wait(LONG), 0)
     for _, words in ipairs { { "sh", "-c", "exit 3" }, { "/bin/cat" } } do

@@ -63,7 +63,7 @@ import Testing
             "\(refused)")
     }
 
-    @Test("timers of rl.at have names and places in what is told of them") func moments() throws {
+    @Test("timers of rl.at have names and places in reports") func moments() throws {
         try Binary.withDirectory { directory in
             let script = """
                 local rl = require "runloop"

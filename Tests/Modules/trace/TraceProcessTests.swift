@@ -72,7 +72,7 @@ import Testing
         #expect(run.output.contains("it has left no recording"), "\(run)")
     }
 
-    @Test("names command no terminal, and bytes that are no text are shown as such") func oddNames() throws {
+    @Test("names command no terminal, and bytes that are not text are shown as such") func oddNames() throws {
         let script = """
             local function wait() require "runloop".sleep(0.01) end
             rl.timer { name = "a\\u{9b}31m\\xff\\u{202e}b", delay = 0.001, modes = "default", callback = wait }

@@ -11,7 +11,7 @@ struct TraceRecording {
         let place: String?
         let arguments: [String: Any]
         let id: Int?
-        /// Microseconds, of those that are told as a whole.
+        /// Microseconds, if the event is complete.
         let duration: Double?
     }
 

@@ -77,7 +77,7 @@ struct TraceTruthTests {
         }
     }
 
-    @Test("the requests of a route are told apart by nothing but their paths")
+    @Test("the requests of a route differ by their paths only")
     func routes() throws {
         let script = """
             local http = require "runloop.http"

@@ -30,7 +30,7 @@ struct CommandLineCorpusTests {
         "setmetatable({}, {__gc = function() error'in gc' end})", "warn('@on') setmetatable({}, {__gc = error})",
     ]
 
-    @Test("an uncaught error is told as lua tells it", arguments: failures)
+    @Test("an uncaught error is printed as lua prints it", arguments: failures)
     func failure(_ text: String) throws {
         try Sample.compare(["-e", text])
         try Sample.compare(["-"], input: text)

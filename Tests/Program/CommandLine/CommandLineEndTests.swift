@@ -29,7 +29,7 @@ struct CommandLineEndTests {
         #expect(try Binary.run(["-e", "os.exit(\(number) // 1 | 0)"]).status == 255)
     }
 
-    @Test("os.exit as a callback itself is told that it gets a timer")
+    @Test("os.exit as a callback itself says that it gets a timer")
     func exitAsCallback() throws {
         let run = try Binary.run(["-e", "rl.after(0, os.exit)"])
         #expect(
@@ -42,7 +42,7 @@ struct CommandLineEndTests {
     }
 
     @Test(
-        "an error that ends the program closes the callback's variables first, and an error in that is told, too",
+        "an error that ends the program closes the callback's variables first, and an error in that is printed, too",
         arguments: [
             "rl.after(0, fail)", "rl.after(0, function() rl.sleep(0.01) fail() end)", "rl.perform(fail)",
             "rl.task(fail)",
@@ -67,7 +67,7 @@ struct CommandLineEndTests {
     }
 
     @Test(
-        "what is written last on a stream does not keep the program, whoever waits for more",
+        "what is written last on a stream does not keep the program, even if the peer waits for more",
         arguments: [
             "a, b = net.pair() a:write 'x'", "a, b = net.pair() a:queue 'x'", "net.output():write 'x'",
             "a, b = net.pair() rl.after(0.01, function() a:write 'x' end)", "a, b = net.memory() a:write 'x'",
@@ -83,7 +83,7 @@ struct CommandLineEndTests {
     }
 
     @Test(
-        "a program whose input is a pipe is no obstacle to any end",
+        "a program whose input is a pipe does not delay any end",
         arguments: ["os.exit(7, true)", "rl.shutdown()", "error 'x'"])
     func openInput(_ end: String) throws {
         let run = try Binary.run(
@@ -160,7 +160,7 @@ struct CommandLineEndTests {
         #expect(run.output == "three\ntwo\none\n" && run.status == 7 && run.errors == "", "\(run)")
     }
 
-    @Test("of a function of rl.on_error that fails, or is ended, what it was told of is not lost")
+    @Test("the error is printed if a function of rl.on_error fails, or is ended")
     func failingHandler() throws {
         let run = try Binary.run([
             "-e", "rl.on_error(function() error 'second' end) rl.after(0, function() error 'first' end)",
@@ -241,7 +241,7 @@ struct CommandLineEndTests {
         "a death of its own is not without a word; one that somebody sends is his affair",
         arguments: [
             ("package.loadlib('libc.so.6', 'abort')()", SIGABRT, true),
-            // Lua is told of 1,804,289,383 results.
+            // `rand` returns 1,804,289,383 as its number of results.
             ("local x = package.loadlib('libc.so.6', 'rand')()", SIGSEGV, true),
             ("os.execute('kill -ABRT ' .. require 'runloop.process'.id()) rl.sleep(10)", SIGABRT, false),
             ("os.execute('kill -SEGV ' .. require 'runloop.process'.id()) rl.sleep(10)", SIGSEGV, false),

@@ -27,7 +27,7 @@ struct CommandLineModuleTests {
         "lfs": "assert(m.attributes('/', 'mode') == 'directory')",
     ]
 
-    @Test("what a script makes of its globals is no business of the product's modules")
+    @Test("the product's modules work whatever a script makes of its globals")
     func emptied() throws {
         let script = """
             local rl, print, pcall = require "runloop", print, pcall

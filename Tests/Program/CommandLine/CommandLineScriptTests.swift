@@ -13,7 +13,7 @@ struct CommandLineScriptTests {
         "carriage returns": Array("print('a')\r\nprint('b\\\r\nc')\r\nprint([[x\r\ny]])\r\nerror('z')\r\n".utf8),
         "embedded zero in a string": Array("print(#'a\0b', 'a\0b')\n".utf8),
         "embedded zero in the code": Array("print(1)\0print(2)\n".utf8),
-        "bytes that are no text": Array("print(('".utf8) + [0xFF, 0xFE, 0x80] + Array("'):byte(1, -1)) error('".utf8)
+        "bytes that are not text": Array("print(('".utf8) + [0xFF, 0xFE, 0x80] + Array("'):byte(1, -1)) error('".utf8)
             + [0xC3] + Array("')".utf8),
         "a very long line": Array("local s = '".utf8) + [UInt8](repeating: 120, count: 300_000)
             + Array("' print(#s)".utf8),
@@ -61,7 +61,7 @@ struct CommandLineScriptTests {
         }
     }
 
-    @Test("names, arguments and environment keep bytes that are no text")
+    @Test("names, arguments and environment keep bytes that are not text")
     func bytes() throws {
         guard let lua = Binary.lua else { return }
         try Binary.withDirectory { directory in
@@ -90,7 +90,7 @@ struct CommandLineScriptTests {
         }
     }
 
-    @Test("options keep bytes that are no text", arguments: ["-", "-l", "-e"])
+    @Test("options keep bytes that are not text", arguments: ["-", "-l", "-e"])
     func optionBytes(_ option: String) throws {
         guard let lua = Binary.lua else { return }
         let arguments: [[UInt8]] = [Array(option.utf8) + [0xFF]]

@@ -57,7 +57,7 @@ struct CommandLineSignalTests {
         #expect(terminated.status == 143 && terminated.output == "bufferedfalse\tinterrupted!\n")
     }
 
-    /// A loop that waits, and what is printed when it is told to end.
+    /// A loop that waits, and what is printed when it has to end.
     static let waiting: [(text: String, output: String)] = [
         ("rl.observe('exit', function() io.write ' exit' end) rl.every(60, print)", " exit"),
         (
@@ -73,7 +73,7 @@ struct CommandLineSignalTests {
     ]
 
     @Test(
-        "while the loop waits, SIGINT ends with 130 and SIGTERM with 143; observers of the exit are told",
+        "while the loop waits, SIGINT ends with 130 and SIGTERM with 143; observers of the exit are called",
         arguments: waiting)
     func endOfWait(_ text: String, _ output: String) throws {
         for (signal, status) in [(SIGINT, Int32(130)), (SIGTERM, 143)] {

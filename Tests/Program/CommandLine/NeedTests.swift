@@ -61,7 +61,7 @@ struct NeedTests {
         #expect(run.status == 0)
     }
 
-    @Test("somebody who is not root goes by way of sudo, or is told what to do")
+    @Test("without root it uses sudo, or says what to do")
     func sudo() throws {
         let run = try need("lua-one", user: 1000)
         #expect(

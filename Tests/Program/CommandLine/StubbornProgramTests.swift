@@ -39,7 +39,7 @@ struct StubbornProgramTests {
         #expect(result.seconds < 20, "\(result)")
     }
 
-    @Test("what is being read is no reason to stay", arguments: [SIGTERM, SIGINT])
+    @Test("a program ends although it reads", arguments: [SIGTERM, SIGINT])
     func reading(_ signal: Int32) throws {
         let process = try Binary.Process(["-"])
         process.write("print 'never'")
@@ -50,7 +50,7 @@ struct StubbornProgramTests {
         #expect(!result.timedOut && result.status == 128 + signal && result.output == "", "\(result)")
     }
 
-    @Test("a program that os.execute runs is no reason to stay, either")
+    @Test("a program ends although os.execute runs another")
     func executing() throws {
         let process = try Binary.Process([
             "-e", "io.stdout:write 'ready' io.stdout:flush() os.execute 'exec sleep 5 >/dev/null 2>&1'",
@@ -62,7 +62,7 @@ struct StubbornProgramTests {
         #expect(result.status == 143 && result.seconds < 4.5, "\(result)")
     }
 
-    @Test("finalizers that wait for others are no reason to stay, either, and what was printed is not lost")
+    @Test("a program ends although finalizers wait for others, and what was printed is not lost")
     func closing() throws {
         let process = try Binary.Process([
             "-e", "print 'ready' io.stdout:setvbuf 'full' print 'kept' io.popen('exec sleep 20 2>/dev/null'):read 'a'",
@@ -74,7 +74,7 @@ struct StubbornProgramTests {
         #expect(result.status == 143 && result.seconds < 12 && result.output == "ready\nkept\n", "\(result)")
     }
 
-    @Test("whoever insists does not wait for half a minute")
+    @Test("a second signal does not wait for half a minute")
     func insisting() throws {
         let text =
             "while true do local ok = pcall(error) for i = 1, 10 do xpcall(function() while true do end end, print) "
@@ -112,7 +112,7 @@ struct StubbornProgramTests {
         "rl.task(rl.blocking, function() local x <close> = closing() io.read() end)",
     ]
 
-    @Test("a thread that reads is told of SIGTERM, and lets go of what it holds", arguments: blocked)
+    @Test("SIGTERM ends the wait of a thread that reads, which lets go of what it holds", arguments: blocked)
     func reading(_ text: String) throws {
         let closing = """
             function closing()
@@ -134,7 +134,7 @@ struct StubbornProgramTests {
         "a file that a thread reads from does not hold the end up",
         .enabled(if: Soak.isLong, "it waits for 15 s until the thread is given up"))
     func locked() throws {
-        // One that has to be killed: nothing ends what is in C, and the file stays locked.
+        // This program has to be killed: nothing ends a loop in C, and the file stays locked.
         let text =
             "rl.thread(function() string.rep('a', 60):find(('a-'):rep(60) .. 'b') end) rl.thread(function() io.popen "
             + "'sleep 20':read() end)"

@@ -18,7 +18,7 @@ struct ExampleTests {
         }
     }
 
-    @Test("the supervisor starts programs anew, and ends them with itself")
+    @Test("the supervisor starts programs again, and ends them with itself")
     func supervisor() throws {
         try Binary.withDirectory { directory in
             try "web: while :; do echo serving; sleep 0.1; done\njob: echo once; exit 3\n"

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// The example programs of the network, with peers that are no rlhost.
+/// The example programs of the network, with peers other than rlhost.
 @Suite("Network examples", .timed)
 struct NetExampleTests {
     private static func shell(_ script: String) throws -> Binary.Result {

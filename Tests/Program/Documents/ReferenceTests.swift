@@ -53,7 +53,7 @@ struct ReferenceTests {
     @Test("every field of every options table is annotated")
     func fields() throws {
         let sources = Binary.repository + "/Sources"
-        // Those of the modules are beside it.
+        // The annotations of the modules are beside it.
         let directory = Binary.repository + "/docs/lua/"
         let modules = try FileManager.default.contentsOfDirectory(atPath: directory).map {
             try String(contentsOfFile: directory + $0, encoding: .utf8)

@@ -48,7 +48,7 @@ import Testing
         }
     }
 
-    @Test("What is no regular file is refused, and neither waited for nor read without end")
+    @Test("Another kind of file than a regular one is refused, and neither waited for nor read without end")
     func noFile() {
         let place = Place()
         #expect(mkfifo("\(place.path)/history", 0o600) == 0)

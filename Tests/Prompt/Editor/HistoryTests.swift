@@ -89,7 +89,7 @@ import Testing
         #expect(terminal.picture.suffix(2) == ["> pr", "|"])
     }
 
-    @Test("In colour, what may follow is shown behind a bracket or a comma, and is no part of the text")
+    @Test("In colour, a hint follows a bracket or a comma, and is not part of the text")
     func hints() {
         let terminal = Terminal(20, 5, history: ["f(1, 2)"], begins: false)
         var asked: [String] = []

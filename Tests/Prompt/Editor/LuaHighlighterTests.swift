@@ -5,7 +5,7 @@ import Testing
 
 @Suite(.timed) struct LuaHighlighterTests {
     @Test(
-        "Keywords, constants, strings, numbers and comments are told apart",
+        "Keywords, constants, strings, numbers and comments differ",
         arguments: [
             ("local x = nil", "kkkkk.....ccc"), ("localx _end end1", "................"),
             ("f 'a\\'b' .. \"c\"", "..ssssss....sss"), ("[[a\n]] x", "ssssss.."),

@@ -55,7 +55,7 @@ function common.report_memory(objects, build)
   return kept
 end
 
--- What an API answers: a list of so many records.
+-- Returns a list of `n` records, as an API answers it.
 function common.records(n)
   local records = {}
   for i = 1, n do
@@ -78,7 +78,7 @@ function common.json(json, encodes, size, count)
   common.report(size * count)
 end
 
--- A directory, and a shell's text that writes so many files in it, and at last one called done.
+-- Returns a directory, and a text for the shell that writes `count` files in it, and at last one called done.
 function common.writer(count)
   local pipe = io.popen "mktemp -d /tmp/bench-XXXXXX"
   local directory = pipe:read "l"

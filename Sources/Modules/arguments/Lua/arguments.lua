@@ -84,9 +84,9 @@ local function understand(spec, what)
     local item = { entry = entry, read = TYPES[kind], names = {}, many = entry.many, help = entry.help or "" }
     if sub(entry[1], 1, 1) == "-" then
       for name in gmatch(entry[1], "[^%s,]+") do
-        if not match(name, "^%-%-?[%w?][%w_-]*$") then wrong("%s: '%s' is no name of an option", what, name) end
+        if not match(name, "^%-%-?[%w?][%w_-]*$") then wrong("%s: '%s' cannot be an option's name", what, name) end
         if match(name, "^%-[^-].") then
-          wrong("%s: '%s' is no name of an option: one of several letters begins with --", what, name)
+          wrong("%s: '%s' cannot be an option's name: a name of several letters begins with --", what, name)
         end
         if all.flags[name] then wrong("%s: '%s' is there twice", what, name) end
         all.flags[name] = item

@@ -76,7 +76,7 @@ local function environment(what, options)
   end
   for name, value in pairs(changes or {}) do
     if type(name) ~= "string" or name == "" or find(name, "[=%z]") then
-      wrong(what, "environment: '%s' is no name of a variable", tostring(name))
+      wrong(what, "environment: '%s' cannot be a variable's name", tostring(name))
     end
     if value == false then
       all[name] = nil

@@ -326,7 +326,7 @@ function schedule.next_time(expression, after, options)
     raise("schedule.next_time: argument #2 must be a number, got %s", describe(after))
   end
   if after and not (after > -1e12 and after < 1e12) then
-    raise("schedule.next_time: argument #2 is no time: " .. after)
+    raise("schedule.next_time: argument #2 is not a time: " .. after)
   end
   local plan, message = parse(expression)
   if not plan then raise("schedule.next_time: " .. message) end

@@ -54,7 +54,7 @@ extension Command.Name {
         switch self {
         case .help: ("[name]", "this list, or what the reference says about a call: .help rl.sleep")
         case .load: ("file", "run a file as if it had been typed")
-        case .reload: ("module", "load a module anew: its functions change, its other values stay")
+        case .reload: ("module", "load a module again: its functions change, its other values stay")
         case .save: ("file", "write what was entered in this session to a file")
         case .editor: ("", "type several lines; a line with a single dot runs them")
         case .break: ("", "as a line's end: drop the unfinished entry")

@@ -52,7 +52,7 @@ struct ActivityTests {
         #expect(activity.places[4]?.total == 1000 && activity.places[4]?.longest == 1100)
     }
 
-    @Test("of what began before, the time in the window counts, but the longest is told as it was")
+    @Test("of earlier callbacks, the time in the window counts, and the longest is reported whole")
     func before() {
         let activity = Self.activity([
             .init(time: 200, kind: .begin, object: 4), .init(time: 1300, kind: .end, object: 4),
@@ -75,7 +75,7 @@ struct ActivityTests {
         #expect(Self.activity([]).window == 0)
     }
 
-    @Test("is told as JSON, the busiest places first")
+    @Test("writes JSON, the busiest places first")
     func text() {
         let activity = Self.activity([
             .init(time: 1000, kind: .whole, object: 1, a: 10), .init(time: 1100, kind: .whole, object: 2, a: 20),

@@ -52,7 +52,7 @@ struct ConversionTests {
                 let expected = whole.split(separator: UInt8(ascii: "\n"))
                 #expect(lines.count < expected.count)
             } catch let error as Recording.Conversion.Problem {
-                #expect("\(error)".contains(" is no recording: "))
+                #expect("\(error)".contains(" is not a recording: "))
             }
         }
     }
@@ -88,7 +88,7 @@ struct ConversionTests {
             let target = path + ".html"
             #expect {
                 try Recording.Conversion.convert([path], to: target)
-            } throws: { "\($0)" == "\(path) is no recording: \(problem)" }
+            } throws: { "\($0)" == "\(path) is not a recording: \(problem)" }
             #expect(access(target, F_OK) != 0, "no page of nothing")
         }
     }

@@ -107,7 +107,7 @@ struct PageTests {
         try writer.finish()
     }
 
-    /// Names like markup, nesting that is told from inside, and records that are lost.
+    /// Names like markup, nested slices that are reported from inside, and lost records.
     private static func odd(_ path: String) throws {
         let writer = try Recording.Writer(
             path: path, about: .init(title: "<img src=x onerror=fail()>", process: 7, dropped: 17))

@@ -52,7 +52,7 @@ extension Recording {
                 } catch {
                     switch error {
                     case .refused(let error): throw Problem(description: "\(error)")
-                    case .malformed(let problem): throw Problem(description: "\(path) is no recording: \(problem)")
+                    case .malformed(let problem): throw Problem(description: "\(path) is not a recording: \(problem)")
                     }
                 }
             }

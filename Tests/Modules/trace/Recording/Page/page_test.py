@@ -41,7 +41,7 @@ class Shown:
         return top + row * height + height / 2 - 1
 
     def color(self, ms, lane, row=0):
-        """Of the pixel there."""
+        """Returns the color of the pixel there."""
         return self.page.evaluate(
             f"[...canvas.getContext('2d').getImageData({round(self.x(ms))}, {round(self.y(lane, row) + 6)}, 1, "
             f"1).data].slice(0, 3)")
@@ -436,7 +436,7 @@ def printing(page):
     assert len(page.call("Page.printToPDF")["data"]) > 10000
 
 
-@test("names are text, whatever they hold, and what was told as a whole lies where it belongs", file=1)
+@test("names are text, whatever they hold, and complete slices lie where they belong", file=1)
 def odd(page):
     equal(page.evaluate("document.title"), "<img src=x onerror=fail()> – rlhost timeline")
     equal(page.evaluate("document.images.length"), 0)

@@ -199,6 +199,28 @@ local function help(all, width)
   return concat(lines, "\n") .. "\n"
 end
 
+-- Takes the words of `rest` as positional arguments, and fails if a required argument or option is missing.
+local function place(all, rest, values, take, fail)
+  local index = 1
+  for _, item in ipairs(all.positionals) do
+    if item.many then
+      values[item.key] = {}
+      for n = index, #rest do take(item, item.label:upper(), rest[n]) end
+      index = #rest + 1
+      if item.entry.required and #values[item.key] == 0 then fail("%s is missing", item.label:upper()) end
+    elseif rest[index] ~= nil then
+      take(item, item.label:upper(), rest[index])
+      index = index + 1
+    elseif not item.entry.optional and item.entry.default == nil then
+      fail("%s is missing", item.label:upper())
+    end
+  end
+  if rest[index] ~= nil then fail("'%s' is one argument too many", rest[index]) end
+  for _, item in ipairs(all.options) do
+    if item.entry.required and values[item.key] == nil then fail("%s is missing", item.names[#item.names]) end
+  end
+end
+
 local function read(all, list)
   local values, rest, failed = {}, {}, nil
   local function fail(text, ...) failed = failed or format(text, ...) end
@@ -275,24 +297,7 @@ local function read(all, list)
   end
   if failed then return nil, failed end
 
-  index = 1
-  for _, item in ipairs(all.positionals) do
-    if item.many then
-      values[item.key] = {}
-      for n = index, #rest do take(item, item.label:upper(), rest[n]) end
-      index = #rest + 1
-      if item.entry.required and #values[item.key] == 0 then fail("%s is missing", item.label:upper()) end
-    elseif rest[index] ~= nil then
-      take(item, item.label:upper(), rest[index])
-      index = index + 1
-    elseif not item.entry.optional and item.entry.default == nil then
-      fail("%s is missing", item.label:upper())
-    end
-  end
-  if rest[index] ~= nil then fail("'%s' is one argument too many", rest[index]) end
-  for _, item in ipairs(all.options) do
-    if item.entry.required and values[item.key] == nil then fail("%s is missing", item.names[#item.names]) end
-  end
+  place(all, rest, values, take, fail)
   if failed then return nil, failed end
   for key, item in pairs(all.keys) do
     if values[key] == nil then

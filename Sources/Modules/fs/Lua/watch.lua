@@ -166,6 +166,51 @@ local function leave(self, path, event)
   return true
 end
 
+-- Handles the departure of an item from a path, the event number `index`. Returns whether the other half of its move
+-- may still arrive, and whether only another look can find out what happened.
+local function depart(self, events, index, path, is_directory)
+  local target = changes.target(self, events, index)
+  local from_wanted, known = is_wanted(self, path, is_directory), self._known[path]
+  if from_wanted then self._moved[path] = true end
+  local to_wanted = target and is_wanted(self, target, is_directory)
+  if to_wanted then self._moved[target] = true end
+  if from_wanted and known and is_directory ~= (known == "directory") then
+    vanish(self, path)
+    from_wanted = false
+  end
+  local other = target and self._known[target] and from_wanted
+    and changes.exchanged(self, events, index, path, target)
+  -- An earlier exchange may have replaced the directory of this one.
+  if other and self._exchanged then
+    return false, true
+  elseif other then
+    exchange(self, path, other.mask & IS_DIRECTORY ~= 0, target, is_directory)
+    other.mask = 0
+  elseif to_wanted then
+    if from_wanted then move(self, path, target, is_directory) else appear(self, target, is_directory) end
+  elseif from_wanted then
+    if target then
+      vanish(self, path)
+    else
+      return leave(self, path, events[index])
+    end
+  end
+end
+
+-- Handles the arrival of an item at a path, the event number `index`. Returns whether another half of a move may still
+-- arrive.
+local function arrive(self, events, index, path, is_directory)
+  local cookie = events[index].cookie
+  self._moved[path] = true
+  local left = self._leaving[cookie]
+  self._leaving[cookie] = nil
+  -- The item was exchanged with one that is not watched. The arrival is reported before the departure.
+  local goes = not left and self._known[path] and changes.goes(events, index, native.kind(path, true))
+  local waits = goes and leave(self, path, goes)
+  if left then move(self, left.path, path, is_directory) else appear(self, path, is_directory) end
+  return waits
+end
+
 local function on_events(self)
   local waiting
   while self._valid do
@@ -189,42 +234,15 @@ local function on_events(self)
       elseif directory and name then
         local path, is_directory = join(directory, name), mask & IS_DIRECTORY ~= 0
         if mask & MOVED_FROM ~= 0 then
-          local target = changes.target(self, events, index)
-          local from_wanted, known = is_wanted(self, path, is_directory), self._known[path]
-          if from_wanted then self._moved[path] = true end
-          local to_wanted = target and is_wanted(self, target, is_directory)
-          if to_wanted then self._moved[target] = true end
-          if from_wanted and known and is_directory ~= (known == "directory") then
-            vanish(self, path)
-            from_wanted = false
-          end
-          local other = target and self._known[target] and from_wanted
-            and changes.exchanged(self, events, index, path, target)
-          -- An earlier exchange may have replaced the directory of this one.
-          if other and self._exchanged then
+          local is_open, is_unclear = depart(self, events, index, path, is_directory)
+          waiting = is_open or waiting
+          if is_unclear then
             look_again(self)
             break
-          elseif other then
-            exchange(self, path, other.mask & IS_DIRECTORY ~= 0, target, is_directory)
-            other.mask = 0
-          elseif to_wanted then
-            if from_wanted then move(self, path, target, is_directory) else appear(self, target, is_directory) end
-          elseif from_wanted then
-            if target then
-              vanish(self, path)
-            else
-              waiting = leave(self, path, event)
-            end
           end
         elseif is_wanted(self, path, is_directory) then
           if mask & MOVED_TO ~= 0 then
-            self._moved[path] = true
-            local left = self._leaving[event.cookie]
-            self._leaving[event.cookie] = nil
-            -- The item was exchanged with one that is not watched. The arrival is reported before the departure.
-            local goes = not left and self._known[path] and changes.goes(events, index, native.kind(path, true))
-            waiting = goes and leave(self, path, goes) or waiting
-            if left then move(self, left.path, path, is_directory) else appear(self, path, is_directory) end
+            waiting = arrive(self, events, index, path, is_directory) or waiting
           elseif mask & CREATE ~= 0 then
             appear(self, path, is_directory)
           elseif mask & DELETE ~= 0 then

@@ -265,20 +265,10 @@ local function open_stream(self, fd, what, fn, modes)
   return stream, message, code
 end
 
---- Starts a program. `words` is its command; `defaults` says where its input, output and errors go. Returns the
---- program, or nil and the reason.
-function programs.start(what, options, words, defaults)
-  local list = environment(what, options)
-  local modes = objects.modes(options.modes, what)
-  local spare, ours = {}, {}
-  local function give_up(message, code, has_started)
-    for _, fd in ipairs(has_started and {} or spare) do native.close(fd) end
-    for _, fd in pairs(ours) do native.close(fd) end
-    return nil, message, code
-  end
-  local terminal, fds, path, slave = options.terminal, {}, nil, nil
-  local on_output, on_errors = options.on_output, options.on_errors
-  for field in pairs { output = on_output, errors = on_errors } do
+-- Raises unless the options for input, output, errors and the terminal fit together.
+local function check_channels(what, options)
+  local terminal = options.terminal
+  for field in pairs { output = options.on_output, errors = options.on_errors } do
     if terminal and field == "errors" then
       wrong(what, "on_errors: all that a program writes in its terminal goes to on_output")
     end
@@ -303,15 +293,50 @@ function programs.start(what, options, words, defaults)
   if options.foreground and (terminal or options.detached) then
     wrong(what, "foreground: a program that is detached, or has a terminal of its own, cannot have this one")
   end
-  if terminal then
-    for field, value in pairs(terminal) do
-      if field ~= "rows" and field ~= "columns" then
-        wrong(what, "terminal: unknown field '%s' (there are: columns, rows)", tostring(field))
-      end
-      if math.type(value) ~= "integer" or value < 1 or value > 65535 then
-        wrong(what, "terminal: %s must be an integer from 1 to 65535, got %s", field, tostring(value))
-      end
+  for field, value in pairs(terminal or {}) do
+    if field ~= "rows" and field ~= "columns" then
+      wrong(what, "terminal: unknown field '%s' (there are: columns, rows)", tostring(field))
     end
+    if math.type(value) ~= "integer" or value < 1 or value > 65535 then
+      wrong(what, "terminal: %s must be an integer from 1 to 65535, got %s", field, tostring(value))
+    end
+  end
+end
+
+-- Makes the port for the program's end, and the streams of our ends of its descriptors. Takes what it uses out of
+-- `ours`. Returns nothing, or a message and its code.
+local function observe(self, pidfd, ours, options, modes)
+  local message, code
+  local name = format("%s (%d)", self._recorded, self._pid)
+  self._port, message, code = watch(self, { fd = pidfd, owns = true, name = name },
+    function() ended(self) return self._is_over end)
+  internals.set_subject(self, format('program "%s" (%d) %s', self._name, self._pid, self._made_at))
+  if not self._port then ours.process = pidfd end
+  for _, field in ipairs(STANDARD) do
+    local fd = ours[field]
+    if self._port and not message and fd then
+      local fn = options.terminal and options.on_output or options["on_" .. field]
+      self[field], message, code = open_stream(self, fd, options.terminal and "terminal" or field, fn, modes)
+      if self[field] then ours[field] = nil end
+    end
+  end
+  return message, code
+end
+
+--- Starts a program. `words` is its command; `defaults` says where its input, output and errors go. Returns the
+--- program, or nil and the reason.
+function programs.start(what, options, words, defaults)
+  local list = environment(what, options)
+  local modes = objects.modes(options.modes, what)
+  check_channels(what, options)
+  local spare, ours = {}, {}
+  local function give_up(message, code, has_started)
+    for _, fd in ipairs(has_started and {} or spare) do native.close(fd) end
+    for _, fd in pairs(ours) do native.close(fd) end
+    return nil, message, code
+  end
+  local terminal, fds, path, slave = options.terminal, {}, nil, nil
+  if terminal then
     local master, name, other = native.terminal(terminal.rows or 24, terminal.columns or 80)
     if not master then return give_up(name, other) end
     -- We keep the other side open, too. The terminal then survives a program that closes it, and the program may open
@@ -353,28 +378,16 @@ function programs.start(what, options, words, defaults)
     _pid = pid, _made_at = objects.made_at(),
     _changed = objects.condition(what == "process.run" and what or "program:wait"),
     _name = options.name or programs.words_of(words), _recorded = recorded,
-    _on_exit = options.on_exit, _on_output = on_output, _on_errors = on_errors, _told = {},
+    _on_exit = options.on_exit, _on_output = options.on_output, _on_errors = options.on_errors, _told = {},
     _detached = options.detached, _terminal = terminal and true, _slave = slave_port, _lent = lent and true,
   }, Program)
-  local message
-  self._port, message, code = watch(self, { fd = pidfd, owns = true, name = format("%s (%d)", recorded, pid) },
-    function() ended(self) return self._is_over end)
-  internals.set_subject(self, format('program "%s" (%d) %s', self._name, pid, self._made_at))
-  if not self._port then ours.process = pidfd end
-  for _, field in ipairs(STANDARD) do
-    local fd = ours[field]
-    if self._port and not message and fd then
-      local fn = terminal and on_output or options["on_" .. field]
-      self[field], message, code = open_stream(self, fd, terminal and "terminal" or field, fn, modes)
-      if self[field] then ours[field] = nil end
-    end
-  end
+  local message, reason = observe(self, pidfd, ours, options, modes)
   if message then
     -- There is no memory for the objects that observe the program, so it is ended.
     native.abandon(pid)
     if lent then native.take_back(pid) end
     if self._port then programs.forget(self) elseif slave_port then slave_port:invalidate() end
-    return give_up(message, code, true)
+    return give_up(message, reason, true)
   end
   if terminal then self.output = self.input end
   if (what == "process.run" or what == "process.shell") and internals.is_background() then

@@ -119,43 +119,12 @@ extension Recording {
                 task: UInt32(truncatingIfNeeded: event.task))
             switch event.phase {
             case .begin:
-                switch event.category {
-                case "run":
-                    record.kind = Record.Kind.run.rawValue
-                    record.object = try number(Name(kind: .other, text: event.name))
-                case "pass":
-                    record.kind = Record.Kind.pass.rawValue
-                    record.object = lane.open.last { $0.kind == .run }?.object ?? 0
-                case "sleep":
-                    record.kind = Record.Kind.sleep.rawValue
-                    record.a = event.until
-                default:
-                    record.object = try number(name(of: event))
-                    record.a = event.due ?? 0
-                }
+                try begin(event, lane, &record)
                 lane.open.append((Record.Kind(rawValue: record.kind) ?? .begin, record.object))
             case .end:
                 // An end without a known beginning is ignored.
                 guard let last = lane.open.popLast() else { return }
-                record.object = last.object
-                switch last.kind {
-                case .run:
-                    record.kind = Record.Kind.runEnd.rawValue
-                    record.a = event.result
-                case .pass: record.kind = Record.Kind.passEnd.rawValue
-                case .sleep:
-                    record.kind = Record.Kind.wake.rawValue
-                    record.a = event.reason
-                    record.object = try event.waker.map { waker throws(SystemError) in try number(waker) } ?? 0
-                default:
-                    record.kind = Record.Kind.end.rawValue
-                    record.a = event.missed
-                    record.flow =
-                        event.waits && !event.waitsIn.isEmpty
-                        ? try number(Name(kind: .other, text: event.waitsIn)) : 0
-                    record.flags =
-                        (event.waits ? Record.Flags.waits : 0) | (event.failed ? Record.Flags.failed : 0)
-                }
+                try end(event, last, &record)
             case .whole:
                 record.kind = Record.Kind.whole.rawValue
                 record.object = try number(name(of: event))
@@ -177,28 +146,75 @@ extension Recording {
                 record.a = event.status
                 record.flags = event.failed ? Record.Flags.failed : 0
             default:
-                switch event.category.split(separator: ",").first {
-                case "delayed":
-                    record.kind = Record.Kind.delayed.rawValue
-                    record.a = event.delay
-                    record.object = try number(name(of: event))
-                case "ended": record.kind = Record.Kind.ended.rawValue
-                case "step":
-                    record.kind = Record.Kind.step.rawValue
-                    record.a = event.step
-                case "bytes":
-                    record.kind = Record.Kind.bytes.rawValue
-                    record.a = event.bytes
-                    record.flags = event.out ? Record.Flags.out : 0
-                    record.object = try number(name(of: event))
-                default:
-                    record.kind = Record.Kind.mark.rawValue
-                    record.object = try number(name(of: event))
-                }
+                try instant(event, &record)
             }
             lanes[event.track] = lane
             latest = max(latest, record.time)
             try put(record)
+        }
+
+        /// Makes the record of an event that begins a slice.
+        private func begin(_ event: Event, _ lane: Lane, _ record: inout Record) throws(SystemError) {
+            switch event.category {
+            case "run":
+                record.kind = Record.Kind.run.rawValue
+                record.object = try number(Name(kind: .other, text: event.name))
+            case "pass":
+                record.kind = Record.Kind.pass.rawValue
+                record.object = lane.open.last { $0.kind == .run }?.object ?? 0
+            case "sleep":
+                record.kind = Record.Kind.sleep.rawValue
+                record.a = event.until
+            default:
+                record.object = try number(name(of: event))
+                record.a = event.due ?? 0
+            }
+        }
+
+        /// Makes the record of an event that ends the slice `last`.
+        private func end(
+            _ event: Event, _ last: (kind: Record.Kind, object: UInt32), _ record: inout Record
+        ) throws(SystemError) {
+            record.object = last.object
+            switch last.kind {
+            case .run:
+                record.kind = Record.Kind.runEnd.rawValue
+                record.a = event.result
+            case .pass: record.kind = Record.Kind.passEnd.rawValue
+            case .sleep:
+                record.kind = Record.Kind.wake.rawValue
+                record.a = event.reason
+                record.object = try event.waker.map { waker throws(SystemError) in try number(waker) } ?? 0
+            default:
+                record.kind = Record.Kind.end.rawValue
+                record.a = event.missed
+                record.flow =
+                    event.waits && !event.waitsIn.isEmpty
+                    ? try number(Name(kind: .other, text: event.waitsIn)) : 0
+                record.flags =
+                    (event.waits ? Record.Flags.waits : 0) | (event.failed ? Record.Flags.failed : 0)
+            }
+        }
+
+        private func instant(_ event: Event, _ record: inout Record) throws(SystemError) {
+            switch event.category.split(separator: ",").first {
+            case "delayed":
+                record.kind = Record.Kind.delayed.rawValue
+                record.a = event.delay
+                record.object = try number(name(of: event))
+            case "ended": record.kind = Record.Kind.ended.rawValue
+            case "step":
+                record.kind = Record.Kind.step.rawValue
+                record.a = event.step
+            case "bytes":
+                record.kind = Record.Kind.bytes.rawValue
+                record.a = event.bytes
+                record.flags = event.out ? Record.Flags.out : 0
+                record.object = try number(name(of: event))
+            default:
+                record.kind = Record.Kind.mark.rawValue
+                record.object = try number(name(of: event))
+            }
         }
 
         private func put(_ record: Record) throws(SystemError) {

@@ -85,16 +85,38 @@ extension Recording {
                 flow("s", record, "out")
             case .in:
                 flow("f", record, "in")
-            case .mark:
-                open("i", record, categoryOf: record.object, "mark")
-                bytes.append(contentsOf: ",\"s\":\"t\"")
-                arguments { shared(record, &$0) }
             case .whole:
                 open("X", record, categoryOf: record.object)
                 bytes.append(contentsOf: ",\"dur\":")
                 bytes.append(microseconds: record.a)
                 arguments { shared(record, &$0) }
                 if record.flow != 0 { flow("f", record, "whole") }
+            case .mark, .bytes, .step, .ended, .delayed: instant(kind, record)
+            case .belongs: lasting("n", record) { _ in }
+            case .due: break  // Such a record never leaves the ring.
+            case .opens:
+                nestings[record.thread, default: Nesting()].opens(record.flow)
+                lasting("b", record) { _ in }
+            case .closes:
+                if !nestings[record.thread, default: Nesting()].closes(record.flow) {
+                    // It had begun before the recording.
+                    var beginning = record
+                    beginning.time = firstTime
+                    lasting("b", beginning) { _ in }
+                }
+                lasting("e", record) { arguments in
+                    if record.a > 0 { arguments.add("status", record.a) }
+                    if record.flags & Record.Flags.failed != 0 { arguments.add("failed", 1) }
+                }
+            }
+        }
+
+        private func instant(_ kind: Record.Kind, _ record: Record) {
+            switch kind {
+            case .mark:
+                open("i", record, categoryOf: record.object, "mark")
+                bytes.append(contentsOf: ",\"s\":\"t\"")
+                arguments { shared(record, &$0) }
             case .bytes:
                 open("i", record, categoryOf: record.object, "bytes")
                 bytes.append(contentsOf: ",\"s\":\"t\"")
@@ -119,22 +141,7 @@ extension Recording {
                     arguments.add("not_scheduled_us", microseconds: record.a)
                     if let place = names[record.object]?.place, !place.isEmpty { arguments.add("made at", place) }
                 }
-            case .belongs: lasting("n", record) { _ in }
-            case .due: break  // Such a record never leaves the ring.
-            case .opens:
-                nestings[record.thread, default: Nesting()].opens(record.flow)
-                lasting("b", record) { _ in }
-            case .closes:
-                if !nestings[record.thread, default: Nesting()].closes(record.flow) {
-                    // It had begun before the recording.
-                    var beginning = record
-                    beginning.time = firstTime
-                    lasting("b", beginning) { _ in }
-                }
-                lasting("e", record) { arguments in
-                    if record.a > 0 { arguments.add("status", record.a) }
-                    if record.flags & Record.Flags.failed != 0 { arguments.add("failed", 1) }
-                }
+            default: break
             }
         }
 

@@ -145,6 +145,27 @@ extension Recording {
                         event.append(Perfetto.Event.flows, fixed: Perfetto.flow(process, record.flow))
                     }
                 }
+            case .out, .in, .mark, .bytes, .step, .ended, .delayed, .belongs: instant(kind, record)
+            case .due: break  // Such a record never leaves the ring.
+            case .opens:
+                nestings[record.thread, default: Nesting()].opens(record.flow)
+                opens(record)
+            case .closes:
+                if !nestings[record.thread, default: Nesting()].closes(record.flow) {
+                    // It had begun before the recording.
+                    var beginning = record
+                    beginning.time = firstTime
+                    opens(beginning)
+                }
+                event(record, .end, [], nil, on: Perfetto.track(process, lasting: record.flow)) { event in
+                    if record.a > 0 { event.annotate(.status, record.a) }
+                    if record.flags & Record.Flags.failed != 0 { event.annotate(.failed, 1) }
+                }
+            }
+        }
+
+        private func instant(_ kind: Record.Kind, _ record: Record) {
+            switch kind {
             case .out:
                 event(record, .instant, [.send, category(record.object)], number(record.object)) { event in
                     self.place(record, &event)
@@ -178,21 +199,7 @@ extension Recording {
                     record, .instant, [category(record.object)], number(record.object),
                     on: Perfetto.track(process, lasting: record.flow)
                 ) { _ in }
-            case .due: break  // Such a record never leaves the ring.
-            case .opens:
-                nestings[record.thread, default: Nesting()].opens(record.flow)
-                opens(record)
-            case .closes:
-                if !nestings[record.thread, default: Nesting()].closes(record.flow) {
-                    // It had begun before the recording.
-                    var beginning = record
-                    beginning.time = firstTime
-                    opens(beginning)
-                }
-                event(record, .end, [], nil, on: Perfetto.track(process, lasting: record.flow)) { event in
-                    if record.a > 0 { event.annotate(.status, record.a) }
-                    if record.flags & Record.Flags.failed != 0 { event.annotate(.failed, 1) }
-                }
+            default: break
             }
         }
 

@@ -65,7 +65,8 @@ end)
 it("the portable program needs glibc 2.35 at most, and no other library", REAL, function()
   local versions = good("readelf -W -V $1 | grep -o 'GLIBC_[A-Z0-9_.]*' | sort -uV | tail -1", PROGRAM)
   t.equal(versions:match "GLIBC_2%.(%d+)\n" and tonumber(versions:match "2%.(%d+)") <= 35, true, versions)
-  t.equal(good("readelf -W -d $1 | grep -E 'NEEDED|RUNPATH|RPATH|RELR' | sed 's/.*\\[//; s/\\..*//' | sort | xargs", PROGRAM),
+  t.equal(
+    good("readelf -W -d $1 | grep -E 'NEEDED|RUNPATH|RPATH|RELR' | sed 's/.*\\[//; s/\\..*//' | sort | xargs", PROGRAM),
     "ld-linux-x86-64 libc libm\n")
   t.truthy(fs.stat(PROGRAM).size <= 10.5e6, fs.stat(PROGRAM).size)
 end)
@@ -139,7 +140,7 @@ end
 local SNAPSHOT = [[cd $1 && find . -path ./var/log -prune -o -path ./var/lib/dpkg -prune -o -path ./var/cache -prune \
   -o -path ./var/lib/apt -prune -o -path ./tmp -prune -o -printf '%p %M %s %l\n' | grep -v '^\./[a-z/]* d' | sort]]
 
-as_root("on a bare Debian: install, run, what is missing is named with its package, purge leaves nothing", REAL, function()
+as_root("on a bare Debian: install, run, name missing packages, purge without a trace", REAL, function()
   local path <const>, gone <close> = directory()
   bare_root(path)
   local before = good(SNAPSHOT, path)
@@ -173,9 +174,10 @@ as_root("apt installs the program from its package source, by file: and by http:
   end
 end)
 
-it("the tarball works from a read-only directory, through a symbolic link, and its documents are there", REAL, function()
+it("the tarball works from a read-only directory, through a symbolic link, with its documents", REAL, function()
   local path <const>, gone <close> = directory()
-  good([[cd $1 && tar xf $2/*.tar.gz && mv rlhost-*-linux-x86_64 "a place" && chmod -R a-w "a place" && ln -s "a place/bin/rlhost" here]],
+  good([[cd $1 && tar xf $2/*.tar.gz && mv rlhost-*-linux-x86_64 "a place" && chmod -R a-w "a place" &&
+    ln -s "a place/bin/rlhost" here]],
     path, packages())
   t.equal(good("cd $1 && ./here -p 1+1", path), "2\n")
   t.truthy(good("cd $1 && ls 'a place/share/doc/rlhost'", path):find "README.md")
@@ -199,7 +201,8 @@ end
 as_root("the image runs as process 1 of a user without rights, and ends on SIGTERM", REAL, function()
   local path <const>, gone <close> = directory()
   local config = unpack_image(path, good("echo $1/*-oci-amd64.tar", packages()):sub(1, -2))
-  t.equal({ config.architecture, config.config.User, config.config.Entrypoint, config.config.StopSignal, config.config.WorkingDir },
+  local set = config.config
+  t.equal({ config.architecture, set.User, set.Entrypoint, set.StopSignal, set.WorkingDir },
     { "amd64", "65534:65534", { "/usr/bin/rlhost" }, "SIGTERM", "/" })
   t.equal(config.config.Labels["org.opencontainers.image.version"], VERSION)
   t.truthy(tonumber(good("du -s --apparent-size -B1 $1/root | cut -f1", path)) <= 16e6)
@@ -244,7 +247,8 @@ it("the architecture is that of the program's file", REAL, function()
   good("cp $2 $1/program && printf '\\267' | dd of=$1/program bs=1 seek=18 conv=notrunc status=none", path, SMALL)
   local result = package(("--program %s/program --output %s/out deb tar oci"):format(path, path))
   t.equal(result.code, 0, result.errors)
-  t.equal(good("cd $1/out && ls", path), ("rlhost-%s-linux-aarch64.tar.gz\nrlhost-%s-oci-arm64.tar\nrlhost_%s-1_arm64.deb\n")
+  t.equal(good("cd $1/out && ls", path),
+    ("rlhost-%s-linux-aarch64.tar.gz\nrlhost-%s-oci-arm64.tar\nrlhost_%s-1_arm64.deb\n")
     :format(VERSION, VERSION, VERSION))
   t.equal(good("dpkg-deb -f $1/out/*.deb Architecture", path), "arm64\n")
 end)

@@ -69,8 +69,8 @@ local as_root = can_hide and t.it or function(name, _, body) t.skip(name .. ": n
 
 as_root("a system without certificates has another error than a wrong certificate", REAL, function()
   local path <const>, gone <close> = directory()
-  sh([[cd $1 && mkdir empty && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout key.pem \
-    -out cert.pem -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost]], path)
+  sh([[cd $1 && mkdir empty && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes \
+    -keyout key.pem -out cert.pem -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost]], path)
   fs.write(path .. "/try.lua", [[
     local net, http = require "runloop.net", require "runloop.http"
     local tls = { certificate = "cert.pem", key = "key.pem" }
@@ -80,7 +80,8 @@ as_root("a system without certificates has another error than a wrong certificat
     print(select(2, http.get("https://" .. place .. "/")))
   ]])
   local absent = "this system has no certificates of authorities, so none can be checked: apt install ca-certificates"
-  local run = sh('unset SSL_CERT_FILE SSL_CERT_DIR; cd $1 && unshare -m sh -c \'mount --bind empty /etc/ssl/certs && exec "$1" try.lua\' sh "$2"', path, t.rlhost)
+  local run = sh([[unset SSL_CERT_FILE SSL_CERT_DIR
+    cd $1 && unshare -m sh -c 'mount --bind empty /etc/ssl/certs && exec "$1" try.lua' sh "$2"]], path, t.rlhost)
   local first, second = run.output:match "^([^\n]*)\n([^\n]*)\n"
   t.truthy(first and first:find("TLS_CERTIFICATE: " .. absent, 1, true), run.output .. run.errors)
   t.truthy(second and second:find("TLS_CERTIFICATE: " .. absent, 1, true), run.output)

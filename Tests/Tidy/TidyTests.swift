@@ -89,8 +89,8 @@ struct TidyTests {
         #expect(try small.tidy(["--nonsense"]).status == 64)
         #expect(try small.tidy(["Sources/Engine"]).status == 0)
         try small.plant("// The size~is^~told.\n", in: Violation.loop)
-        #expect(try small.tidy(["--all", "Sources/Engine/C"]).status == 0)
-        #expect(try small.tidy(["--all", "Sources/Engine/Swift"]).status == 1)
+        #expect(try small.tidy(["Sources/Engine/C"]).status == 0)
+        #expect(try small.tidy(["Sources/Engine/Swift"]).status == 1)
     }
 
     @Test("sentences are drawn with their places, and the same ones by the same seed")

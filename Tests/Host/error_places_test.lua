@@ -34,6 +34,7 @@ local MAKERS = {
   function() return rl.channel() end,
   function() return rl.group() end,
   function() return rl.future() end,
+  function() return rl.mutex() end,
   function() return rl.backoff() end,
   function() return rl.pool { threads = 1 } end,
   function() return rl.at(rl.time() + 5, print) end,

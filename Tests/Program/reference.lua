@@ -32,6 +32,7 @@ end
 -- Made known when it is first used.
 rl.condition()
 rl.future()
+rl.mutex()
 -- Every kind of userdata has its metatable in the registry; ours hide theirs from scripts.
 for _, metatable in pairs(debug.getregistry()) do
   if type(metatable) == "table" and rawget(metatable, "__name") and rawget(metatable, "__metatable") == false then

@@ -17,6 +17,7 @@ local log = {}
 ---@field name? string printed before each message
 ---@field fields? table<string, any> added to each message
 ---@field time? boolean false: text without the time
+---@field locals? string[] names of values of `rl.locals`, which are added to each message of a task that has them
 
 ---@param message any
 ---@param fields? table<string, any>

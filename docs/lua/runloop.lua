@@ -686,6 +686,25 @@ local Task = {}
 ---@field name? string for messages
 ---@field keeps_alive? boolean false: what it waits for keeps no loop running; true if absent
 
+---Values that go with the running task: those that the task sets are seen in it, and in tasks, timers and perform
+---requests that it makes from then on. Callbacks of others begin with none. Names are strings; nil takes a value away;
+---`pairs` works.
+---
+---```lua
+---rl.locals.request_id = 7
+---local task = rl.task(function()
+---  rl.sleep(0.01)
+---  return rl.locals.request_id
+---end)
+---rl.locals.request_id = 8
+---print(task:await(), rl.locals.request_id)
+---```
+---```text
+---7	8
+---```
+---@type table<string, any>
+rl.locals = {}
+
 ---Starts a task. It runs at once, until its first wait.
 ---
 ---A table of options may stand for the function and its arguments: `rl.task{ fn, 1, 2, name = "reader", keeps_alive =
@@ -932,14 +951,32 @@ function rl.blocking(fn, ...) end
 local Pool = {}
 
 ---@class runloop.PoolOptions
----@field threads? integer the largest number of threads; 4 if absent
+---@field threads? integer the largest number of threads; 4 if absent, 1 with `setup`
 ---@field name? string for messages
+---@field setup? fun(): any makes what each thread keeps, such as a connection: a function that can be copied
+---@field on_close? fun(state: any) called on each thread with what it keeps, when the pool or the program ends
 
 ---@param options? runloop.PoolOptions
 ---@return runloop.Pool
 function rl.pool(options) end
 
----Runs a function on one of its threads, as `rl.blocking` does. Waits for a free thread; calls are served in order.
+---Runs a function on one of its threads, as `rl.blocking` does. Waits for a free thread; calls are served in order. With
+---`setup`, the function gets what the thread keeps as its first argument, and is not interrupted: if the waiting task is
+---cancelled, the function runs to its end, and its results are dropped.
+---
+---```lua
+---local pool <close> = rl.pool { setup = function() return { visits = 0 } end }
+---local function visit(state, name)
+---  state.visits = state.visits + 1
+---  return name, state.visits
+---end
+---print(pool:run(visit, "ann"))
+---print(pool:run(visit, "bob"))
+---```
+---```text
+---ann	1
+---bob	2
+---```
 ---@param fn function
 ---@param ... any arguments for `fn`
 ---@return any ...
@@ -1055,6 +1092,42 @@ function Backoff:wait() end
 
 ---Begins again with the first try.
 function Backoff:reset() end
+
+---What one task of a thread holds at a time, or at most `places` tasks.
+---@class runloop.Mutex
+local Mutex = {}
+
+---```lua
+---local mutex, total = rl.mutex(), 0
+---local function add(n)
+---  local held <close> = mutex:lock()
+---  local before = total
+---  rl.sleep(0.01)
+---  total = before + n
+---end
+---rl.all_of(function() add(1) end, function() add(2) end)
+---print(total)
+---```
+---```text
+---3
+---```
+---@param places? integer how many tasks may hold it at a time, 1 or more; absent: one, which must not lock it twice
+---@return runloop.Mutex
+function rl.mutex(places) end
+
+---Waits for a place, in the order in which tasks come. Without a number of places, raises an error if the task holds it
+---already, and says where it was locked.
+---@param timeout? number seconds; absent: no limit
+---@return runloop.Held? held
+---@return string? message "timed out"
+function Mutex:lock(timeout) end
+
+---A place of a mutex. Another task may release it. One that is dropped stays taken.
+---@class runloop.Held
+local Held = {}
+
+---Releases the place; the task that has waited longest gets it. A second call does nothing. `<close>` does the same.
+function Held:unlock() end
 
 ---An event that tasks of one thread wait for, and that others signal. A condition does not remember signals: a task
 ---that waits later waits for the next one.

@@ -175,6 +175,36 @@ kind("backoff", 30000, function(n)
     if i % 500 == 0 then rl.sleep(0) end
   end
 end, "Backoff")
+kind("mutex", 30000, function(n)
+  for i = 1, n do
+    local mutex = rl.mutex(i % 2 == 0 and 2 or nil)
+    local held = mutex:lock()
+    local tasks = {}
+    for j = 1, 3 do tasks[j] = rl.task(function() local place <close> = mutex:lock() rl.sleep(0) end) end
+    tasks[2]:cancel()
+    held:unlock()
+    tasks[3]:await()
+    if i % 3 == 0 then mutex:lock() end   -- dropped
+  end
+end, "Mutex Held")
+kind("lock of a mutex", 100000, function(n)
+  local mutex, places = rl.mutex(), rl.mutex(3)
+  for _ = 1, n do
+    local held <close> = mutex:lock()
+    local place <close> = places:lock()
+  end
+end)
+kind("values of tasks", 50000, function(n)
+  for i = 1, n do
+    local task = rl.task(function()
+      rl.locals.number = i
+      rl.after(0, function() rl.locals.number = nil end)
+      rl.perform(function() rl.locals.other = i end)
+      rl.sleep(0)
+    end)
+    task:await()
+  end
+end)
 kind("channel", 30000, function(n)
   for i = 1, n do
     local channel = rl.channel(1)
@@ -267,6 +297,18 @@ kind("pool", 60, function(n)
     assert(pool:run(function() return 1 end) == 1)
   end
 end, "Pool")
+kind("pool with setup", 60, function(n)
+  for i = 1, n do
+    local pool <close> = rl.pool { setup = function() return { 1 } end, on_close = function(state) state[1] = nil end }
+    assert(pool:run(function(state, number) return number + state[1] end, i) == i + 1)
+    rl.task(pool.run, pool, function() end):cancel()
+  end
+end)
+kind("call of a pool with setup", 500, function(n)
+  local pool <close> = rl.pool { setup = function() return { 0 } end }
+  for _ = 1, n do pool:run(function(state) state[1] = state[1] + 1 end) end
+  for i = 1, n / 10 do rl.timeout(i % 2 * 1e-5, pool.run, pool, print) end
+end)
 kind("datagram", 5000, function(n)
   local net = require "runloop.net"
   for _ = 1, n do

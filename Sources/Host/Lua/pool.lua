@@ -1,6 +1,6 @@
 -- rl.pool and rl.blocking: run blocking functions on threads of their own, while the loop goes on.
 
-local rl, internals = ...
+local rl, internals, crossing = ...
 local misuse = require "runloop.misuse"
 local objects = require "runloop.objects"
 local raise, describe = misuse.raise, misuse.describe
@@ -25,13 +25,33 @@ local threads_of, pools = {}, 0
 -- Seconds between two checks whether an abandoned thread has ended, while a task waits for a thread.
 local ENDING = 0.02
 
-local function new(threads, name, made_at)
+-- The part that runs in threads which keep what `setup` has returned.
+local worker
+-- The numbers of the pools with such threads.
+local keeps = {}
+
+local function new(threads, name, made_at, setup, on_close)
   pools = pools + 1
   threads_of[pools] = {}
+  if setup then
+    worker = worker or require "runloop.pool_worker"
+    keeps[pools] = true
+  end
   return setmetatable({
     limit = threads, pool_name = name, site = made_at, count = 0, free = rl.channel(math.huge), ending = {},
-    number = pools,
+    number = pools, setup = setup, on_close = on_close, pending = 0, is_closed = false,
   }, Pool)
+end
+
+local OPTIONS = { threads = true, name = true, setup = true, on_close = true }
+
+-- Raises unless a field is a function that a thread can have.
+local function expect_copied(field, fn)
+  if type(fn) ~= "function" then raise("rl.pool: field '%s' must be a function, got %s", field, describe(fn)) end
+  local fine, problem = pcall(crossing["rl.pool"], fn)
+  if fine then return end
+  raise("rl.pool: field '%s' must be a function that can be copied: %s", field,
+    (tostring(problem):gsub("^.-rl%.pool: ", ""):gsub("argument #1", "it", 1)))
 end
 
 local function lose(self, thread)
@@ -43,7 +63,8 @@ local function pool(options)
   if options ~= nil and type(options) ~= "table" then
     raise("rl.pool: an options table is expected, got %s", describe(options))
   end
-  local threads, name = 4, "pool"
+  local setup = options and options.setup
+  local threads, name = setup and 1 or 4, "pool"
   for field, value in next, options or {} do
     if field == "threads" then
       threads = type(value) == "number" and integer_of(value)
@@ -53,11 +74,14 @@ local function pool(options)
     elseif field == "name" then
       if type(value) ~= "string" then raise("rl.pool: field 'name' must be a string, got %s", describe(value)) end
       name = value
+    elseif field == "setup" or field == "on_close" then
+      expect_copied(field, value)
     else
-      raise("rl.pool: unknown field '%s' (there are: name, threads)", tostring(field))
+      misuse.unknown_field("rl.pool", field, OPTIONS)
     end
   end
-  return new(threads, name, objects.made_at())
+  if options and options.on_close and not setup then raise "rl.pool: field 'on_close' needs field 'setup'" end
+  return new(threads, name, objects.made_at(), setup, options and options.on_close)
 end
 
 -- Returns a free thread. If all are busy and no more are allowed, it waits for one; the task that has waited longest
@@ -71,7 +95,9 @@ local function take(self)
     if not thread and reason == "closed" then raise("pool:run: the pool is closed") end
     if not thread and self.count < self.limit then
       local message
-      thread, message = rl.thread { serve, self.pool_name, name = self.pool_name, keeps_alive = false }
+      local call = self.setup and { worker.serve, self.setup, self.on_close } or { serve, self.pool_name }
+      call.name, call.keeps_alive = self.pool_name, false
+      thread, message = rl.thread(call)
       if thread then
         self.count = self.count + 1
         threads_of[self.number][thread] = true
@@ -82,6 +108,19 @@ local function take(self)
     thread = thread or self.free:receive(next(self.ending) and ENDING)
     if thread and thread:is_alive() then return thread end
     if thread then lose(self, thread) end
+  end
+end
+
+-- Ends a thread, after `on_close`.
+local function finish(thread) pcall(function() thread:loop():perform(worker.finish) end) end
+
+-- Ends the threads that keep something when the pool is closed and nothing is queued any more.
+local function finish_all(self)
+  if not self.is_closed or self.pending > 0 then return end
+  self.free:close()
+  for thread in self.free:values() do
+    lose(self, thread)
+    finish(thread)
   end
 end
 
@@ -101,6 +140,34 @@ function Use:__close(err)
   pool.ending[thread] = true
 end
 
+-- The same for a thread that keeps something. A function for which nobody waits any more runs to its end, so that what
+-- it has begun with a connection is complete. Only then is the thread free.
+local KeptUse = {}
+
+local function end_use(self, thread)
+  self.pending = self.pending - 1
+  if thread and thread:is_alive() then
+    self.free:send(thread)
+  elseif thread then
+    lose(self, thread)
+  end
+  finish_all(self)
+end
+
+local function wait_out(self, thread)
+  pcall(function() thread:loop():perform { worker.rest, wait = "pool:run" } end)
+  end_use(self, thread)
+end
+
+function KeptUse:__close(err)
+  local pool, thread = self.pool, self.thread
+  if thread and err ~= nil and rl.is_cancelled(err) then
+    rl.task(wait_out, pool, thread)
+  else
+    end_use(pool, thread)
+  end
+end
+
 -- Runs in the thread: the request is a table, which cannot represent trailing nils.
 local function call_with(fn, count, ...) return fn(unpack({ ... }, 1, count)) end
 
@@ -114,7 +181,19 @@ local function pass_on(what, fine, ...)
   error(err, 0)
 end
 
+local function run_kept(what, self, fn, ...)
+  if self.is_closed then raise("%s: the pool is closed", what) end
+  self.pending = self.pending + 1
+  local use <close> = setmetatable({ pool = self }, KeptUse)
+  use.thread = take(self)
+  local call = pack(worker.call, fn, select("#", ...), ...)
+  call.n, call.wait = nil, what
+  local loop = use.thread:loop()
+  return pass_on(what, pcall(loop.perform, loop, call))
+end
+
 local function run(what, self, fn, ...)
+  if self.setup then return run_kept(what, self, fn, ...) end
   local use <close> = setmetatable({ pool = self, thread = take(self) }, Use)
   local count = select("#", ...)
   local call = count > 0 and select(-1, ...) == nil and pack(call_with, fn, count, ...) or pack(fn, ...)
@@ -150,6 +229,10 @@ end
 
 function Pool:close()
   misuse.expect_self(self, Pool, "pool:close")
+  if self.setup then
+    self.is_closed = true
+    return finish_all(self)
+  end
   self.free:close()
   for thread in self.free:values() do
     lose(self, thread)
@@ -160,13 +243,15 @@ end
 Pool.__close = Pool.close
 -- A pool is collected when no script can use its threads any more; a running function keeps the pool alive.
 function Pool:__gc()
-  for thread in next, threads_of[self.number] do pcall(thread.cancel, thread) end
-  threads_of[self.number] = nil
+  for thread in next, threads_of[self.number] do
+    if keeps[self.number] then finish(thread) else pcall(thread.cancel, thread) end
+  end
+  threads_of[self.number], keeps[self.number] = nil, nil
 end
 
 function Pool:__tostring()
   return ("pool %q (%d of %d threads, %d free%s, %s)"):format(self.pool_name, self.count, self.limit, self.free:count(),
-    self.free:is_closed() and ", closed" or "", self.site)
+    (self.is_closed or self.free:is_closed()) and ", closed" or "", self.site)
 end
 
 local shared

@@ -325,7 +325,8 @@ local function later(part, name)
   end)
 end
 
-rl.future = internals.lazy(crossing.open_futures)
+rl.locals = internals.locals()
+rl.future, rl.mutex = internals.lazy(crossing.open_futures), internals.lazy(crossing.open_mutexes)
 rl.backoff = internals.lazy(function() return internals.part "runloop.backoff"(rl, internals, crossing) end)
 rl.condition, rl.channel = later("channels", "condition"), later("channels", "channel")
 rl.group = later("channels", "group")

@@ -120,6 +120,7 @@ static int p_push_internals(lua_State *L) {
                                        {"part", in_part},
                                        {"framed", in_framed},
                                        {"lazy", in_lazy},
+                                       {"locals", cl_new_locals},
                                        {"has_read_ahead", in_has_read_ahead},
                                        {"on_missing", cl_on_missing},
                                        {"set_subject", cl_set_subject},

@@ -134,6 +134,12 @@ void cl_push_loaded_parts(lua_State *L);
 /// Pushes the function of an entry.
 void cl_push_function(lua_State *L, const cl_entry *entry);
 
+// locals.c
+/// For the Lua-written part. () -> rl.locals
+int cl_new_locals(lua_State *L);
+/// Gives the running task's values to the object at an index, for its callback. Only if there are values.
+void cl_bequeath_locals(lua_State *L, int object);
+
 // missing.c
 /// For the Lua-written part. (function): from now on a call of a method that does not exist raises the message that the
 /// function makes of the kind's name, the method's name, and the kind's methods; this holds for objects of all kinds,

@@ -172,7 +172,9 @@ static int construct(lua_State *L) {
   }
   if (is_afar) pack_call(L, entry, first, table ? table + 1 : 0, spread);
   state->receiver = box;
-  return run(L, entry->function);
+  int results = run(L, entry->function);
+  if (state->locals && kind->inherits && lua_touserdata(L, 1) == (void *)box) cl_bequeath_locals(L, 1);
+  return results;
 }
 
 static int pack_and_call(lua_State *L) {

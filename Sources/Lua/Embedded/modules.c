@@ -110,6 +110,8 @@ static const struct {
 #embed "../../Host/Lua/objects.lua"
 , '\0'}}, {"runloop.pool", (const char[]){
 #embed "../../Host/Lua/pool.lua"
+, '\0'}}, {"runloop.pool_worker", (const char[]){
+#embed "../../Host/Lua/pool_worker.lua"
 , '\0'}}, {"runloop.process", (const char[]){
 #embed "../../Modules/process/Lua/process.lua"
 , '\0'}}, {"runloop.process.channels", (const char[]){

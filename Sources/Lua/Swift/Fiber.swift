@@ -186,6 +186,9 @@ public struct Fiber: Hashable {
         memory.pointee.now.subjectSite = box.site
     }
 
+    /// Whether it runs something of this kind.
+    public func runs(_ kind: Kind) -> Bool { memory.pointee.now.kind == UnsafePointer(kind.record) }
+
     /// Notes that it runs something of this kind that has no object.
     public func runs(_ kind: Kind, site: UInt32) {
         memory.pointee.now.kind = UnsafePointer(kind.record)
@@ -221,6 +224,9 @@ extension Interpreter {
             return nil
         }
         let box = Box(address)
+        if state.pointee.locals != 0, box.head.pointee.kind.pointee.inherits != 0 {
+            cl_adopt_locals(state, thread, 2, fiber.slot)
+        }
         fiber.runs(box, slot: slot)
         guard lua_getiuservalue(thread, 2, userValue) == LUA_TFUNCTION
         else {
@@ -249,6 +255,11 @@ extension Interpreter {
         return (fiber, Box(address))
     }
 
+    /// Gives a new task the values of `rl.locals` of the running one.
+    public final func handLocalsDown(to fiber: Fiber) {
+        if state.pointee.locals != 0 { cl_hand_locals_down(state, fiber.slot) }
+    }
+
     /// Starts a fiber, or lets a waiting one go on. `arguments` values are on top of its stack.
     ///
     /// - Parameter stack: the coroutine from which this is called, so that Lua counts the depth of the C stack.
@@ -256,10 +267,12 @@ extension Interpreter {
         guard !isClosed else { return }
         let outer = running
         let outerThread = state.pointee.running
+        let outerSlot = state.pointee.running_slot
         let outerResumption = state.pointee.resumption
         if state.pointee.has_hooks != 0 { cl_hook_task(fiber.thread, fiber.state == .waiting ? 1 : 0) }
         running = fiber
         state.pointee.running = fiber.thread
+        state.pointee.running_slot = fiber.slot
         state.pointee.resumption = nil
         depth += 1
         fiber.depth = depth
@@ -274,6 +287,7 @@ extension Interpreter {
         running = outer
         depth -= 1
         state.pointee.running = outerThread
+        state.pointee.running_slot = outerSlot
         state.pointee.resumption = outerResumption
         owner?._withUnsafeGuaranteedRef { if $0.watchesRunning { $0.runs(false) } }
         if status == LUA_OK {
@@ -314,12 +328,15 @@ extension Interpreter {
     public final func unwind(_ fiber: Fiber) {
         let outer = running
         let outerThread = state.pointee.running
+        let outerSlot = state.pointee.running_slot
         running = fiber
         state.pointee.running = fiber.thread
+        state.pointee.running_slot = fiber.slot
         fiber.state = .ended
         lua_resetthread(fiber.thread)
         running = outer
         state.pointee.running = outerThread
+        state.pointee.running_slot = outerSlot
     }
 
     /// Unwinds all running fibers, innermost first, as lua does with its main chunk when the state is closed from
@@ -358,6 +375,11 @@ extension Interpreter {
             fiber.cancelWait = nil
             unwind(fiber)
         }
+    }
+
+    /// Returns the fiber with this number, if it has not ended. O(number of fibers).
+    public final func fiber(numbered number: Int) -> Fiber? {
+        fibers.first { $0.number == number && ($0.state == .waiting || $0.state == .running) }
     }
 
     /// Returns the waiting fibers, oldest first.

@@ -34,6 +34,7 @@ extension Interpreter {
     public final func recycle(_ fiber: Fiber) {
         fiber.clear()
         guard !isClosed else { return }
+        if state.pointee.locals != 0 { cl_drop_locals(state, fiber.slot) }
         lua_settop(fiber.thread, 1)
         fiber.state = .idle
         fiber.next = pool

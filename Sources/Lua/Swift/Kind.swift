@@ -18,10 +18,11 @@ public struct Kind: @unchecked Sendable {
     ///   - collect: called when the userdata is collected; it must not call Lua. nil for a kind that holds no object.
     ///   - isUnused: called when an object is collected while Lua's warnings are on. Returns whether the object was
     ///     never used, which is worth a warning, and writes its name, unless that is its user value "name".
+    ///   - inherits: whether the callback of an object has the values of `rl.locals` with which the object was made.
     public init(
         _ name: StaticString, payload: Int = 0, values: [StaticString] = [],
         methods: @escaping @Sendable @autoclosure () -> Library,
-        collect: LuaFunction? = nil, isUnused: IsUnused? = nil
+        collect: LuaFunction? = nil, isUnused: IsUnused? = nil, inherits: Bool = false
     ) {
         let index = cl_next_kind()
         let names = UnsafeMutablePointer<UnsafePointer<CChar>?>.allocate(capacity: max(1, values.count))
@@ -31,7 +32,7 @@ public struct Kind: @unchecked Sendable {
             to: cl_kind(
                 name: name.pointer, index: index, size: MemoryLayout<cl_box>.size + payload,
                 user_values: Int32(values.count), value_names: names, collect: collect,
-                is_unused: isUnused))
+                is_unused: isUnused, inherits: inherits ? 1 : 0))
         self.methods = methods
     }
 

@@ -340,8 +340,10 @@ final class Session {
         let reason =
             host.loop.handle.earlyStop.map { "the loop was stopped before it ran: \($0)" }
             ?? (result == .finished ? "nothing is left that could wake it" : "the loop was stopped while it waited")
-        return fail(
-            "the main chunk never ended: \(reason)\n\(task.whereItWaits ?? "it was stopped")", Status.mainNeverEnded)
+        var text = "the main chunk never ended: \(reason)\n\(task.whereItWaits ?? "it was stopped")"
+        let others = host.waitsForOthers(besides: task)
+        if !others.isEmpty { text += "\nother tasks wait, too:\n  " + others.joined(separator: "\n  ") }
+        return fail(text, Status.mainNeverEnded)
     }
 
     /// Messages at the end must not go to a screen that is about to be switched away.

@@ -65,7 +65,7 @@ enum FutureBinding {
             case .begun(let fiber):
                 fiber.objectSite = Future.site(future)
                 Waiter.use(fiber, host) { waiter in
-                    waiter.wait(for: future)
+                    waiter.wait(in: Future.queue(future), .future)
                     if let limit { waiter.sleep(until: host.loop.now.nanoseconds + limit, host) }
                 }
                 return call.yield()

@@ -5,7 +5,7 @@ internal import RunLoops
 package enum Kinds {
     package static let timer: Kind = Kind(
         "timer", payload: MemoryLayout<RunLoop.TimerNode>.size, values: TimerBinding.Value.labels,
-        methods: TimerBinding.methods, isUnused: TimerBinding.isUnused)
+        methods: TimerBinding.methods, isUnused: TimerBinding.isUnused, inherits: true)
     static let source: Kind = Kind(
         "source", values: SourceBinding.Value.labels, methods: SourceBinding.methods, collect: Kind.drop,
         isUnused: ItemBinding.isUnused)
@@ -18,7 +18,7 @@ package enum Kinds {
     static let loop: Kind = Kind("loop", methods: LoopBinding.methods, collect: Kind.drop)
     static let request: Kind = Kind(
         "request", payload: MemoryLayout<UInt64>.size, values: ItemBinding.Value.labels,
-        methods: RequestBinding.methods)
+        methods: RequestBinding.methods, inherits: true)
     package static let task: Kind = Kind(
         "task", values: TaskBinding.Value.labels, methods: TaskBinding.methods, collect: Kind.drop)
     static let thread: Kind = Kind("thread", methods: ThreadBinding.methods, collect: Kind.drop)
@@ -34,6 +34,11 @@ package enum Kinds {
     static let future: Kind = Kind(
         "future", payload: MemoryLayout<Future>.size, values: FutureBinding.Value.labels,
         methods: FutureBinding.methods)
+
+    static let mutex: Kind = Kind(
+        "mutex", payload: MemoryLayout<Mutex>.size, values: Mutex.Value.labels, methods: MutexBinding.methods)
+    static let held: Kind = Kind(
+        "held", payload: MemoryLayout<Held>.size, values: Held.Value.labels, methods: MutexBinding.heldMethods)
 
     /// The kinds that every state defines. Modules define further ones when they are first used.
     ///

@@ -36,6 +36,10 @@ enum RunloopLibrary {
     /// For the Lua-written part, under the names that the script's errors have.
     static let internals = Library([
         .init("rl.thread", packs: 5) { Call.run($0, ThreadBinding.start) },
+        .init("rl.pool", packs: 1) { call in
+            _ = Call(call).takeParcel()
+            return 0
+        },
         .init("rl.at", constructs: Kinds.timer, spread: 3) {
             Call.run($0) { call throws(Misuse) in try WallTimers.make(call) }
         },
@@ -75,6 +79,7 @@ enum RunloopLibrary {
         .init("passes") { passes(Call($0)) },
         .init("open_conditions") { ConditionBinding.open(Call($0)) },
         .init("open_futures") { FutureBinding.open(Call($0)) },
+        .init("open_mutexes") { MutexBinding.open(Call($0)) },
         .init("backoff:wait") { Call.run($0, WaitBinding.backOff) },
         .init("chance") { Call($0).answer(Call($0).luaHost.chance()) },
     ])

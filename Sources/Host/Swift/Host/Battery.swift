@@ -124,7 +124,7 @@ extension LuaHost {
 
     /// Parts that others written in Lua share. Each state has them.
     private static let shared =
-        [MisuseBinding.battery, HintsBinding.battery]
+        [MisuseBinding.battery, HintsBinding.battery, ThreadBinding.worker]
         + ["runloop.keywords", "runloop.inspect", "runloop.meanings", "runloop.objects", "runloop.text",
             "runloop.waiting_modes",
         ].map { Battery(part: $0) }

@@ -68,15 +68,21 @@ extension LuaHost {
     }
 
     /// Returns a line for each task that only another task can let go on, if it says for which object it waits.
-    func waitsForTasks() -> [String] {
-        fibersThatWait().filter { Waiter.isForTasks($0) && $0.objectSite != 0 }
+    func waitsForTasks() -> [String] { waitsForOthers(besides: nil) }
+
+    /// Returns these lines without that of a chunk.
+    public func waitsForOthers(besides chunk: MainTask?) -> [String] {
+        fibersThatWait().filter { Waiter.isForTasks($0) && $0.objectSite != 0 && (chunk == nil || $0.owner !== chunk) }
             .map { "\(title(of: $0)): \(waitText($0))".shownInLine }
     }
 
-    /// Returns where the object was made for which a fiber waits: "future made at app.lua:3"; nil if that is not known.
+    /// Returns where the object was made for which a fiber waits: "future made at app.lua:3"; and who holds it. Returns
+    /// nil if that is not known.
     func origin(ofWait fiber: Fiber) -> String? {
         guard let place = site(fiber.objectSite) else { return nil }
-        return "\("\(fiber.waitsIn)".prefix { $0 != ":" }) made at \(place)"
+        let made = "\("\(fiber.waitsIn)".prefix { $0 != ":" }) made at \(place)"
+        guard Waiter.isForPlace(fiber), let holders = holders(of: fiber.stack, mutex: 2) else { return made }
+        return "\(made), \(holders)"
     }
 
     /// Returns a text such as "waits in rl.sleep at app.lua:9, 1.8 s to go".

@@ -91,6 +91,7 @@ package enum TaskBinding {
         box.hold(task)
         fiber.owner = task
         fiber.runs(box, slot: 0)
+        host.handLocalsDown(to: fiber)
         // The userdata, the function, and its arguments.
         for index in 1..<(2 + arguments + 1) { stack.pushCopy(of: index) }
         stack.move(arguments + 2, to: fiber.stack)

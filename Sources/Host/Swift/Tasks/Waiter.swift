@@ -16,7 +16,7 @@ package final class Waiter: RunLoop.ItemOwner {
     private var awaited: [Awaited] = []
     /// The mode that ran when the wait began, unless it is a common one.
     private var beganIn: RunLoop.Mode?
-    /// The queue of the future for which it waits, and its place there.
+    /// The queue of the future or mutex for which it waits, and its place there.
     private var queue: UnsafeMutablePointer<WaitQueue>?
     private var link: UnsafeMutablePointer<WaitLink>?
     /// Its places in the queues of several futures.
@@ -41,6 +41,8 @@ package final class Waiter: RunLoop.ItemOwner {
         case results
         /// A future's answer.
         case future
+        /// A place of a mutex.
+        case mutex
         /// The end of one of several tasks.
         case anyOf
         /// A signal of the script's own.
@@ -135,15 +137,15 @@ package final class Waiter: RunLoop.ItemOwner {
         }
     }
 
-    /// Wakes the fiber when the future has its answer.
-    func wait(for future: Future.Pointer) {
+    /// Wakes the fiber when the future or mutex with this queue says so.
+    func wait(in queue: UnsafeMutablePointer<WaitQueue>, _ purpose: Purpose) {
         let link = self.link ?? .allocate(capacity: 1)
         if self.link == nil { link.initialize(to: WaitLink(self)) }
         self.link = link
-        purpose = .future
+        self.purpose = purpose
         beganIn = sleepers.owner._withUnsafeGuaranteedRef { $0.uncommonMode }
-        queue = Future.queue(future)
-        queue?.pointee.append(link)
+        self.queue = queue
+        queue.pointee.append(link)
     }
 
     /// Wakes the fiber when its turn comes.
@@ -175,7 +177,12 @@ package final class Waiter: RunLoop.ItemOwner {
 
     /// Whether a waiting fiber waits for what another task does.
     static func isForTasks(_ fiber: Fiber) -> Bool {
-        existing(fiber)?._withUnsafeGuaranteedRef { $0.purpose == .future } ?? false
+        existing(fiber)?._withUnsafeGuaranteedRef { [.future, .mutex].contains($0.purpose) } ?? false
+    }
+
+    /// Whether a waiting fiber waits for a place of a mutex, which is at index 2 of its stack.
+    static func isForPlace(_ fiber: Fiber) -> Bool {
+        existing(fiber)?._withUnsafeGuaranteedRef { $0.purpose == .mutex && $0.given < 0 } ?? false
     }
 
     /// Wakes the fiber at the first of the events.
@@ -215,7 +222,7 @@ package final class Waiter: RunLoop.ItemOwner {
         timer?.invalidate()
         timer = nil
         guard purpose != .time else { return }
-        if purpose == .future { return stopWaitingForFuture() }
+        if purpose == .future || purpose == .mutex { return leaveQueue() }
         purpose = .time
         if let condition {
             if given < 0 { condition.remove(self) } else { fiber.stack.pop(given) }
@@ -240,16 +247,33 @@ package final class Waiter: RunLoop.ItemOwner {
         endedCount = 0
     }
 
-    private func stopWaitingForFuture() {
+    private func leaveQueue() {
         purpose = .time
         if let wakeUp {
-            // The future's end has emptied the queue.
+            // It has left the queue already.
             sleepers.host.loop.cancel(wakeUp)
             self.wakeUp = nil
+            if given >= 0 { fiber.stack.pop(given) }
+            given = -1
         } else if let queue, let link {
             queue.pointee.remove(link)
         }
         queue = nil
+    }
+
+    /// Gives the fiber the place of the mutex for which it waits. Like a value that was handed over, the fiber gets it
+    /// even if it is cancelled before it goes on.
+    func takePlace() {
+        let stack = fiber.stack
+        guard let queue, let link, stack.reserve(8) else { return }
+        queue.pointee.remove(link)
+        timer?.invalidate()
+        timer = nil
+        // The waiting function has the place and the mutex on its stack.
+        Held.take(stack, place: 1, mutex: 2)
+        stack.pushCopy(of: 1)
+        given = 1
+        wakeUp = sleepers.owner._withUnsafeGuaranteedRef { $0.performForWaiters(fiber.context, beganIn, alsoHere: false) }
     }
 
     /// Called when a task or future that it waits for has ended. The fiber goes on in a request of its own: otherwise
@@ -274,10 +298,11 @@ package final class Waiter: RunLoop.ItemOwner {
         wakeUp = nil
         if purpose == .future { return deliverAnswer() }
         let awaited = awaited
-        if purpose == .condition {
+        if purpose == .condition || purpose == .mutex {
             let count = given
             given = -1
             condition = nil
+            queue = nil
             self.purpose = .time
             sleepers.host.resume(fiber, arguments: count)
             return
@@ -334,7 +359,7 @@ package final class Waiter: RunLoop.ItemOwner {
         // The tasks have ended at the same moment.
         if wakeUp != nil { return }
         let other = purpose == .other ? timedOut : nil
-        let saysSo = purpose == .condition || purpose == .results || purpose == .future
+        let saysSo = [.condition, .results, .future, .mutex].contains(purpose)
         stop()
         if let other { return other(fiber, host) }
         guard fiber.stack.reserve(4) else { return }

@@ -132,6 +132,12 @@ package final class LuaThread: Sendable {
         handle.stop()
     }
 
+    /// Keeps the code of the thread from being interrupted from now on, for its last work. On the thread itself.
+    func shield() {
+        state.withLock { $0.code = 0 }
+        Interpreter.endCancelling()
+    }
+
     /// Makes a cancelled thread return from a blocking system call. See `Interpreter.letCallsFail`.
     func wakeFromCall() {
         guard !handle.isWaiting else { return }

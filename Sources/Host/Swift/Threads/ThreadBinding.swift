@@ -17,6 +17,17 @@ enum ThreadBinding {
             .init("__tostring") { thread($0).answer { text($0) } },
         ])
 
+    /// For `runloop.pool_worker`.
+    static let worker = Battery(
+        part: "runloop.pool_worker",
+        functions: Library([
+            // (): nothing interrupts the thread's code from now on.
+            .init("shield") { call in
+                Call(call).luaHost.thread?.shield()
+                return 0
+            }
+        ]))
+
     private static func thread(_ thread: OpaquePointer?) -> Receiver<LuaThread> {
         let call = Call(thread)
         return Receiver(call, call.receiver.object(as: LuaThread.Reference.self).thread)

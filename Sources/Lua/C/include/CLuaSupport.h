@@ -85,6 +85,7 @@ typedef struct cl_kind {
   /// Returns whether the object was never used, which is worth a warning; NULL if the kind has no such check. Writes
   /// the object's name, unless that is a user value, and a terminating 0.
   int (*is_unused)(void *box, char *name, size_t most);
+  int inherits;         ///< whether its callbacks have the values of rl.locals with which the object was made
 } cl_kind;
 
 /// The head of every userdata of this host.
@@ -113,6 +114,8 @@ struct cl_state {
   /// Releases the reference that `share` has taken.
   void (*drop)(void *shared);
   lua_State *main;
+  uint32_t running_slot;        ///< that coroutine's anchor slot, or 0
+  int locals, inheritances;     ///< registry references of the tables of rl.locals, or 0: see locals.c
   lua_State *volatile running;  ///< the coroutine of the running task, which a signal handler interrupts
   /// the innermost of the script's own coroutines that run in the task, or NULL
   struct cl_resumption *volatile resumption;
@@ -324,6 +327,15 @@ static inline cl_box *cl_box_at(lua_State *L, int index, const cl_kind *kind) {
 }
 /// Returns the box of any kind of this host at an index, or NULL.
 cl_box *cl_any_box_at(lua_State *L, int index);
+
+// rl.locals. Call these only when `locals` of the state is not 0; each does nothing if there are no values. Without
+// memory the values are lost.
+/// Gives the coroutine with this slot the values of the running task.
+void cl_hand_locals_down(cl_state *state, uint32_t slot);
+/// Gives the coroutine with this slot the values with which an object was made.
+void cl_adopt_locals(cl_state *state, lua_State *from, int object, uint32_t slot);
+/// Takes the values away from the coroutine with this slot, which has ended.
+void cl_drop_locals(cl_state *state, uint32_t slot);
 
 // Creation sites.
 uint32_t cl_site_of_caller(lua_State *L);

@@ -11,12 +11,15 @@ local setmetatable, getmetatable, pcall = setmetatable, getmetatable, pcall
 local format, gsub, find, lower = string.format, string.gsub, string.find, string.lower
 local concat, sort = table.concat, table.sort
 local date, require = os.date, require
+local locals = package.loaded.runloop.locals
 
 local LEVELS = { debug = 1, info = 2, warning = 3, error = 4, off = 5 }
 -- The priorities of syslog(3). The journal reads them at the beginning of a line.
 local PRIORITIES = { debug = 7, info = 6, warning = 4, error = 3 }
 local COLORS = { debug = "2", info = "36", warning = "33", error = "31" }
-local OPTIONS = { level = "any", to = "any", format = "any", name = "any", fields = "any", time = "any" }
+local OPTIONS = {
+  level = "any", to = "any", format = "any", name = "any", fields = "any", time = "any", locals = "table",
+}
 local FORMATS = { text = true, json = true, journal = true }
 
 local Logger = objects.class("runloop.log.Logger", { __name = "logger" })
@@ -52,9 +55,20 @@ local function shown(value)
   return '"' .. plain((gsub(text, '["\\]', "\\%0"))) .. '"'
 end
 
--- Visits the fields in a fixed order: those of the logger, then those of the message, each sorted by name.
+-- Returns the values of rl.locals that the logger says, but for those that a field replaces.
+local function locals_of(self, fields)
+  local own, values = self._fields or {}, {}
+  for _, name in ipairs(self._sink.locals) do
+    if own[name] == nil and (not fields or fields[name] == nil) then values[name] = locals[name] end
+  end
+  return values
+end
+
+-- Visits the fields in a fixed order: values of rl.locals, then the fields of the logger, then those of the message,
+-- each sorted by name.
 local function each_field(self, fields, visit)
-  for _, all in ipairs { self._fields or false, fields or false } do
+  local others = self._sink.locals and locals_of(self, fields) or false
+  for _, all in ipairs { others, self._fields or false, fields or false } do
     if all then
       local names, values = {}, {}
       for key, value in pairs(all) do
@@ -182,6 +196,20 @@ local function level_from_environment()
   return level and LEVELS[lower(level)] or LEVELS.info
 end
 
+-- Returns a copy of the option `locals`; nil if there is none.
+local function names_of_locals(list)
+  if not list then return nil end
+  local names = {}
+  for key, name in pairs(list) do
+    if math.type(key) ~= "integer" or type(name) ~= "string" then
+      raise("log.open: field 'locals' must be a list of names, got %s in it",
+        describe(type(name) ~= "string" and name or key))
+    end
+    names[key] = name
+  end
+  return names
+end
+
 function log.open(options)
   options = misuse.options(options, OPTIONS, "log.open", 1)
   local to = options.to or "stderr"
@@ -190,7 +218,9 @@ function log.open(options)
     raise("log.open: format must be \"text\", \"json\" or \"journal\", got %s", describe(options.format))
   end
   local level = options.level and level_of("log.open", options.level)
-  local sink = setmetatable({ level = level or level_from_environment(), time = options.time, fd = 2 }, Sink)
+  local sink = setmetatable({
+    level = level or level_from_environment(), time = options.time, fd = 2, locals = names_of_locals(options.locals),
+  }, Sink)
   if to == "journal" or to == "stderr" and not options.format and native.is_journal(2) then
     sink.format = options.format or "journal"
   elseif to == "stderr" then

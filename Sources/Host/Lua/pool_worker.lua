@@ -1,0 +1,46 @@
+-- runloop.pool_worker: what runs in the threads of a pool with `setup`. Each thread keeps the value that `setup` has
+-- returned there, and hands it to one function at a time.
+
+local native = ...
+local rl = require "runloop"
+local pcall, setmetatable, unpack = pcall, setmetatable, table.unpack
+
+local worker = {}
+local setup, on_close, state
+local is_ready, is_over = false, false
+local turn, over, port
+
+-- Ends the thread after the function that runs. Nothing interrupts this, for as long as the program waits for its
+-- threads.
+function worker.finish()
+  native.shield()
+  if is_over then return end
+  is_over = true
+  port:invalidate()
+  over:broadcast()
+  if is_ready and on_close then on_close(state) end
+end
+
+-- The thread's function. The thread is cancelled if the program ends.
+function worker.serve(begin, finish)
+  setup, on_close = begin, finish
+  turn, over, port = rl.mutex(), rl.condition(), rl.port()
+  rl.current():add(port, "common")
+  local _ <close> = setmetatable({}, { __close = worker.finish })
+  pcall(over.wait, over)
+end
+
+-- Calls a function with the state and `count` arguments, of which the last may be nil.
+function worker.call(fn, count, ...)
+  local _ <close> = turn:lock()
+  if not is_ready then
+    state = setup()
+    is_ready = true
+  end
+  return fn(state, unpack({ ... }, 1, count))
+end
+
+-- Returns when the functions that came before have ended.
+function worker.rest() turn:lock():unlock() end
+
+return worker

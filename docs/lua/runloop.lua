@@ -960,9 +960,9 @@ local Pool = {}
 ---@return runloop.Pool
 function rl.pool(options) end
 
----Runs a function on one of its threads, as `rl.blocking` does. Waits for a free thread; calls are served in order. With
----`setup`, the function gets what the thread keeps as its first argument, and is not interrupted: if the waiting task is
----cancelled, the function runs to its end, and its results are dropped.
+---Runs a function on one of its threads, as `rl.blocking` does. Waits for a free thread; calls are served in order.
+---With `setup`, the function gets what the thread keeps as its first argument, and is not interrupted: if the waiting
+---task is cancelled, the function runs to its end, and its results are dropped.
 ---
 ---```lua
 ---local pool <close> = rl.pool { setup = function() return { visits = 0 } end }
@@ -1618,7 +1618,7 @@ function rl.traceback(err) end
 ---@return string text
 function rl.inspect(value, options) end
 
----Returns what keeps the loop alive, as text for people.
+---Returns what keeps the loop alive, as text for people; and which tasks wait for a future or mutex, and who holds it.
 ---@return string text
 function rl.why() end
 

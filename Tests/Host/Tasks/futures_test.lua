@@ -221,6 +221,29 @@ t.describe("a future", function()
     matches(tostring(failed), "^future %(failed, ")
   end)
 
+  t.it("is named in recordings, with where it was made", { real_time = true }, function()
+    local fs, process = require "runloop.fs", require "runloop.process"
+    local directory <close> = setmetatable({ path = assert(fs.temporary_directory()) },
+      { __close = function(self) fs.remove(self.path, { recursive = true }) end })
+    local done = assert(process.run { t.rlhost, "-e", [[
+      local rl = require "runloop"
+      rl.trace.start(os.getenv "RECORDING")
+      local future, mutex, backoff = rl.future(), rl.mutex(), rl.backoff { first = 0 }
+      local held = mutex:lock()
+      rl.task(function() mutex:lock(0.01) end)
+      rl.task(function() backoff:wait() end)
+      rl.after(0.02, function() future:complete() end)
+      rl.task(function() future:await() end)
+      rl.sleep(0.05)
+      rl.trace.stop()
+    ]], environment = { RECORDING = directory.path .. "/recording.json" } })
+    t.equal(done.code, 0)
+    local text = assert(fs.read(directory.path .. "/recording.json"))
+    for _, wait in ipairs { "future:await %(future", "mutex:lock %(mutex", "backoff:wait %(backoff" } do
+      t.truthy(text:find('"waits_in":%s*"' .. wait .. ' made at [^"]*:3%)"'), wait)
+    end
+  end)
+
   t.it("belongs to its thread", function()
     local future = rl.future()
     t.error(function() rl.thread(print, future) end, "rl.thread: cannot send argument #2: future")

@@ -114,9 +114,12 @@ t.describe("values of rl.locals", function()
     assert(process.run { "sh", "-c", "kill -USR1 $PPID" })
     t.equal(told:receive(5), "none")
     signal:invalidate()
-    local fed <close> = assert(net.serve("127.0.0.1:0", {
-      on_data = function(_, data) told:send((rl.locals.id or "none") .. #data) end,
-    }))
+    local fed <close> = net.listener { host = "127.0.0.1", port = 0,
+      on_data = function(stream, data)
+        told:send((rl.locals.id or "none") .. #data)
+        stream:close()
+      end }
+    rl.current():add(fed)
     local feeder <close> = assert(net.connect("127.0.0.1:" .. fed:port()))
     feeder:write "1"
     t.equal(told:receive(5), "none1")

@@ -58,6 +58,16 @@ extension RunLoop.Recorder {
         tellWait(known &- 1 < Record.tasks ? known : UInt32(truncatingIfNeeded: task), name)
     }
 
+    /// Notes the same for an object that was made at a site. The first wait there asks for a text such as "future made
+    /// at app.lua:3".
+    package mutating func waits(_ task: Int, in name: StaticString, site: UInt32, _ origin: () -> String?) {
+        guard state != .none else { return }
+        let known = open.pointee.task
+        let task = known &- 1 < Record.tasks ? known : UInt32(truncatingIfNeeded: task)
+        open.pointee.flags |= Flags.waits
+        open.pointee.task = waitNames.number(of: name, site: site, origin) << Record.taskBits | task & Record.tasks
+    }
+
     /// Ends a piece within the callback because its task waits in the function of this name.
     package mutating func endWaiting(_ task: Int, in name: StaticString) {
         guard state != .none else { return }

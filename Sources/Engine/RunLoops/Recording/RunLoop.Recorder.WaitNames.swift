@@ -3,10 +3,10 @@ extension RunLoop.Recorder {
     /// indices of a table, in which each name is entered at its first use. An entry never changes, so that other
     /// threads may read it after a record with its number.
     struct WaitNames: BitwiseCopyable {
-        /// An entry. The name is identified by its address, since it is a constant of the program; 0 if the entry is
-        /// free.
+        /// An entry. The name is identified by its address, since it is a constant of the program, and by the creation
+        /// site of the object for which a task waits, if that is known; 0 if the entry is free.
         private struct Place {
-            var address: UInt = 0
+            var key: UInt = 0
             var label: UInt32 = 0
         }
 
@@ -15,6 +15,10 @@ extension RunLoop.Recorder {
         private static let capacity: UInt32 = 256
         /// The largest number of names. Further names get the number 0; the program has fewer than half as many.
         private static let most: UInt32 = 224
+        /// The largest number after which sites are left out, so that all names find room.
+        private static let mostWithSites: UInt32 = 112
+        /// The bits of an address; those above are a site's.
+        private static let addressBits: UInt = 47
 
         func free() { places?.deallocate() }
 
@@ -23,33 +27,49 @@ extension RunLoop.Recorder {
         func first(_ name: StaticString) -> UInt32 {
             let address = UInt(bitPattern: name.utf8Start)
             let index = Self.index(of: address)
-            guard let places, places[Int(index)].address == address else { return 0 }
+            guard let places, places[Int(index)].key == address else { return 0 }
             return index + 1
         }
 
         @inline(__always)
-        private static func index(of address: UInt) -> UInt32 {
-            (UInt32(truncatingIfNeeded: address) &* 0x9E37_79B1) >> 24
+        private static func index(of key: UInt) -> UInt32 {
+            ((UInt32(truncatingIfNeeded: key) ^ UInt32(truncatingIfNeeded: key >> addressBits)) &* 0x9E37_79B1) >> 24
         }
 
         /// Returns the number of a name; 0 if the table is full. Only on the loop's thread. O(1).
         mutating func number(of name: StaticString) -> UInt32 {
+            number(UInt(bitPattern: name.utf8Start), most: Self.most) { "\(name)" }
+        }
+
+        /// Returns the number of a name for an object that was made at a site: the first wait there asks for the
+        /// origin. If the table has many entries, returns the number of the name alone.
+        mutating func number(of name: StaticString, site: UInt32, _ origin: () -> String?) -> UInt32 {
+            let address = UInt(bitPattern: name.utf8Start)
+            guard address >> Self.addressBits == 0, site >> (UInt.bitWidth - Int(Self.addressBits)) == 0 else {
+                return number(of: name)
+            }
+            let found = number(address | UInt(site) << Self.addressBits, most: Self.mostWithSites) {
+                origin().map { "\(name) (\($0))" } ?? "\(name)"
+            }
+            return found != 0 ? found : number(of: name)
+        }
+
+        private mutating func number(_ key: UInt, most: UInt32, _ text: () -> String) -> UInt32 {
             let places = self.places ?? .allocate(capacity: Int(Self.capacity))
             if self.places == nil { places.initialize(repeating: Place(), count: Int(Self.capacity)) }
             self.places = places
-            let address = UInt(bitPattern: name.utf8Start)
-            var index = Self.index(of: address)
-            while places[Int(index)].address != address, places[Int(index)].address != 0 {
+            var index = Self.index(of: key)
+            while places[Int(index)].key != key, places[Int(index)].key != 0 {
                 index = (index + 1) & (Self.capacity - 1)
             }
-            if places[Int(index)].address == address { return index + 1 }
-            guard count < Self.most else { return 0 }
+            if places[Int(index)].key == key { return index + 1 }
+            guard count < most else { return 0 }
             count += 1
-            let text = "\(name)"
+            let text = text()
             var label = text.isEmpty ? 0 : RunLoop.Recorder.label(.init("other", text))
             // If labels have run out, the wait gets none rather than a shared one.
             if RunLoop.Recorder.title(label)?.text != text { label = 0 }
-            places[Int(index)] = Place(address: address, label: label)
+            places[Int(index)] = Place(key: key, label: label)
             return index + 1
         }
 

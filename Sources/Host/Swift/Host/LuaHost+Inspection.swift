@@ -63,6 +63,11 @@ extension LuaHost {
         "waits in \(fiber.waitsIn)" + (fiber.stack.place.map { " at \($0)" } ?? "")
     }
 
+    /// Returns where that object was made.
+    func madeAt(_ fiber: Fiber) -> String? {
+        site(fiber.objectSite).map { "\("\(fiber.waitsIn)".prefix { $0 != ":" }) made at \($0)" }
+    }
+
     func placeAndOriginOfWait(_ fiber: Fiber) -> String {
         placeOfWait(fiber) + (origin(ofWait: fiber).map { ", \($0)" } ?? "")
     }
@@ -79,8 +84,7 @@ extension LuaHost {
     /// Returns where the object was made for which a fiber waits: "future made at app.lua:3"; and who holds it. Returns
     /// nil if that is not known.
     func origin(ofWait fiber: Fiber) -> String? {
-        guard let place = site(fiber.objectSite) else { return nil }
-        let made = "\("\(fiber.waitsIn)".prefix { $0 != ":" }) made at \(place)"
+        guard let made = madeAt(fiber) else { return nil }
         guard Waiter.isForPlace(fiber), let holders = holders(of: fiber.stack, mutex: 2) else { return made }
         return "\(made), \(holders)"
     }

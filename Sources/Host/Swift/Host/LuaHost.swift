@@ -164,7 +164,9 @@ public final class LuaHost: Interpreter {
     }
     public override func waits(_ fiber: Fiber) {
         if openSpans != 0 { tellSpansEnd(fiber) }
-        loop.recorder.pointee.waits(fiber.number, in: fiber.waitsIn)
+        let site = fiber.objectSite
+        if site == 0 { return loop.recorder.pointee.waits(fiber.number, in: fiber.waitsIn) }
+        loop.recorder.pointee.waits(fiber.number, in: fiber.waitsIn, site: site) { madeAt(fiber) }
     }
     public override func fails(_ fiber: Fiber) { tellFailing() }
     public override func rests(_ fiber: Fiber) { tellResting() }

@@ -273,7 +273,9 @@ package final class Waiter: RunLoop.ItemOwner {
         Held.take(stack, place: 1, mutex: 2)
         stack.pushCopy(of: 1)
         given = 1
-        wakeUp = sleepers.owner._withUnsafeGuaranteedRef { $0.performForWaiters(fiber.context, beganIn, alsoHere: false) }
+        wakeUp = sleepers.owner._withUnsafeGuaranteedRef { host in
+            host.performForWaiters(fiber.context, beganIn, alsoHere: false)
+        }
     }
 
     /// Called when a task or future that it waits for has ended. The fiber goes on in a request of its own: otherwise

@@ -105,7 +105,9 @@ t.describe("values of rl.locals", function()
     rl.current():wake_up()
     t.equal(told:receive(5), "none")
     source:invalidate()
-    local server <close> = assert(net.serve("127.0.0.1:0", function(stream) stream:write(rl.locals.id or "none", "\n") end))
+    local server <close> = assert(net.serve("127.0.0.1:0", function(stream)
+      stream:write(rl.locals.id or "none", "\n")
+    end))
     local stream <close> = assert(net.connect("127.0.0.1:" .. server:port()))
     t.equal(stream:read_line(), "none")
     local web <close> = assert(http.serve("127.0.0.1:0", function() return rl.locals.id or "none" end))
@@ -159,9 +161,12 @@ end)
 
 t.it("log.open{ locals = … } says values of rl.locals with each message", function()
   local fs, log = require "runloop.fs", require "runloop.log"
-  local directory <close> = setmetatable({ path = assert(fs.temporary_directory()) }, { __close = function(self) fs.remove(self.path, { recursive = true }) end })
+  local directory <close> = setmetatable({ path = assert(fs.temporary_directory()) },
+    { __close = function(self) fs.remove(self.path, { recursive = true }) end })
   local path = directory.path .. "/log"
-  local logger <close> = assert(log.open { to = path, time = false, locals = { "request_id", "user" }, fields = { service = "a" } })
+  local logger <close> = assert(log.open {
+    to = path, time = false, locals = { "request_id", "user" }, fields = { service = "a" },
+  })
   local function lines() return (assert(fs.read(path)):gsub("%s+\n", "\n")) end
   logger:info "before"
   rl.locals.request_id, rl.locals.other = 7, "unsaid"
@@ -184,5 +189,6 @@ info    four user=ann service=a request_id=message's
   t.truthy(assert(fs.read(path .. ".json")):find('"message":"said","request_id":7}', 1, true))
   t.error(function() log.open { locals = "id" } end, "log.open: field 'locals' must be a table, got \"id\"")
   t.error(function() log.open { locals = { 5 } } end, "log.open: field 'locals' must be a list of names, got 5 in it")
-  t.error(function() log.open { locals = { id = "x" } } end, "log.open: field 'locals' must be a list of names, got \"id\" in it")
+  t.error(function() log.open { locals = { id = "x" } } end,
+    "log.open: field 'locals' must be a list of names, got \"id\" in it")
 end)

@@ -218,11 +218,13 @@ t.describe("a mutex", function()
 
   t.it("refuses what makes no sense", function()
     for _, places in ipairs { 0, -1, 1.5, 0 / 0, "2", math.huge } do
-      t.error(function() rl.mutex(places) end, "rl.mutex: argument #1 must be the number of places, an integer from 1 on, got ")
+      t.error(function() rl.mutex(places) end,
+        "rl.mutex: argument #1 must be the number of places, an integer from 1 on, got ")
     end
     local mutex = rl.mutex()
     for _, limit in ipairs { -1, 0 / 0, "1", true } do
-      t.error(function() mutex:lock(limit) end, "mutex:lock: argument #1 must be a number of seconds, 0 or more, or nil for no limit, got ")
+      t.error(function() mutex:lock(limit) end,
+        "mutex:lock: argument #1 must be a number of seconds, 0 or more, or nil for no limit, got ")
     end
     t.error(function() mutex.lock() end, "mutex:lock: a mutex is expected as self, got nothing")
     local held = mutex:lock()
@@ -232,14 +234,15 @@ t.describe("a mutex", function()
     t.error(function() rl.thread(print, mutex) end, "cannot send argument #2: mutex")
   end)
 
-  t.it("for which a program waits for ever ends it with status 13, and a message that says who holds it", { real_time = true }, function()
+  t.it("ends a program that waits for it for ever, with status 13 and who holds it", { real_time = true }, function()
     local status, text = run [[
       local rl = require "runloop"
       local m = rl.mutex()
       rl.task(function() m:lock() end)
       m:lock()]]
     t.equal(status, 13)
-    finds(text, "it still waits in mutex:lock, mutex made at [^\n]*:2, locked at [^\n]*:3 by task made at [^\n]*:3, which has ended")
+    finds(text, "it still waits in mutex:lock, mutex made at [^\n]*:2, "
+      .. "locked at [^\n]*:3 by task made at [^\n]*:3, which has ended")
     status, text = run [[
       local rl = require "runloop"
       local a, b = rl.mutex(), rl.mutex()
@@ -251,7 +254,8 @@ t.describe("a mutex", function()
       rl.all_of(rl.task(both, a, b), rl.task(both, b, a))]]
     t.equal(status, 13)
     finds(text, "it still waits in rl.all_of")
-    finds(text, "other tasks wait, too:\n  task made at [^\n]*:8: waits in mutex:lock at [^\n]*:6, mutex made at [^\n]*:2, locked at [^\n]*:4 by task made at [^\n]*:8")
+    finds(text, "other tasks wait, too:\n  task made at [^\n]*:8: waits in mutex:lock at [^\n]*:6, "
+      .. "mutex made at [^\n]*:2, locked at [^\n]*:4 by task made at [^\n]*:8")
     status, text = run [[
       local rl = require "runloop"
       local m = rl.mutex()

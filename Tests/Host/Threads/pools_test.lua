@@ -15,7 +15,8 @@ end
 
 local function directory()
   local fs = require "runloop.fs"
-  return setmetatable({ path = assert(fs.temporary_directory()) }, { __close = function(self) fs.remove(self.path, { recursive = true }) end })
+  return setmetatable({ path = assert(fs.temporary_directory()) },
+    { __close = function(self) fs.remove(self.path, { recursive = true }) end })
 end
 
 local function read(path) return require("runloop.fs").read(path) end
@@ -35,7 +36,9 @@ t.describe("a pool with setup", function()
   end)
 
   t.it("has a state for each thread", REAL, function()
-    local pool <close> = rl.pool { threads = 3, setup = function() return { tostring(require("runloop").this_thread()) .. tostring({}) } end }
+    local pool <close> = rl.pool {
+      threads = 3, setup = function() return { tostring(require("runloop").this_thread()) .. tostring({}) } end,
+    }
     local seen, count = {}, 0
     for _, name in ipairs(pool:map({ 1, 2, 3, 4, 5, 6 }, function(state)
       os.execute "sleep 0.1"
@@ -145,7 +148,8 @@ t.describe("a pool with setup", function()
     ]]
     local done = assert(process.run { t.rlhost, "-e", script })
     t.equal({ done.output .. done.errors, done.code }, { "state\nclosed\tstate\n", 0 })
-    done = assert(process.run { t.rlhost, "-e", script .. "pool = nil collectgarbage() collectgarbage() rl.sleep(1) print 'after'" })
+    done = assert(process.run { t.rlhost, "-e",
+      script .. "pool = nil collectgarbage() collectgarbage() rl.sleep(1) print 'after'" })
     t.equal({ done.output .. done.errors, done.code }, { "state\nclosed\tstate\nafter\n", 0 })
   end)
 
@@ -154,7 +158,9 @@ t.describe("a pool with setup", function()
     local began = rl.now()
     local done = assert(process.run { t.rlhost, "-e", [[
       local rl = require "runloop"
-      local pool = rl.pool { name = "slow", setup = function() return 1 end, on_close = function() while true do end end }
+      local pool = rl.pool {
+        name = "slow", setup = function() return 1 end, on_close = function() while true do end end,
+      }
       pool:run(function() end)
       kept = pool
     ]] })
@@ -164,11 +170,14 @@ t.describe("a pool with setup", function()
 
   t.it("refuses what makes no sense", function()
     t.error(function() rl.pool { setup = 5 } end, "rl.pool: field 'setup' must be a function, got 5")
-    t.error(function() rl.pool { setup = setup, on_close = {} } end, "rl.pool: field 'on_close' must be a function, got a table")
+    t.error(function() rl.pool { setup = setup, on_close = {} } end,
+      "rl.pool: field 'on_close' must be a function, got a table")
     local coroutine = coroutine.create(print)
-    t.error(function() rl.pool { setup = function() return coroutine end } end, "rl.pool: field 'setup' must be a function that can be copied: cannot send upvalue 'coroutine'")
+    t.error(function() rl.pool { setup = function() return coroutine end } end,
+      "rl.pool: field 'setup' must be a function that can be copied: cannot send upvalue 'coroutine'")
     t.error(function() rl.pool { on_close = setup } end, "rl.pool: field 'on_close' needs field 'setup'")
     t.error(function() rl.pool { stup = setup } end, "rl.pool: unknown field 'stup' (did you mean 'setup'?)")
-    t.error(function() rl.pool { threads = 0, setup = setup } end, "rl.pool: field 'threads' must be an integer, 1 or more, got 0")
+    t.error(function() rl.pool { threads = 0, setup = setup } end,
+      "rl.pool: field 'threads' must be an integer, 1 or more, got 0")
   end)
 end)

@@ -56,8 +56,15 @@ let package = Package(
             name: "HTTP", path: "Sources/Modules/http/Protocol",
             cSettings: c + [.headerSearchPath("llhttp")]),
         .target(
-            name: "CLuaHTTP", dependencies: ["CLua", "HTTP", "CStreams", "CLinux"], path: "Sources/Modules/http/C",
-            cSettings: c),
+            name: "CLuaHTTP", dependencies: ["CLua", "HTTP", "CStreams", "CLinux", "CLuaCodecs"],
+            path: "Sources/Modules/http/C", cSettings: c),
+        // Bytes as text, digests, URLs and compression.
+        .target(
+            name: "CLuaCodecs", dependencies: ["CLua", "HTTP", "CLinux"], path: "Sources/Modules",
+            exclude: [
+                "net", "http", "json", "trace", "test", "schedule", "arguments", "process", "fs", "terminal", "log",
+                "crypto/Lua", "crypto/Swift", "encoding/Lua", "url/Lua",
+            ], sources: ["encoding/C", "crypto/C", "url/C"], publicHeadersPath: "encoding/C/include", cSettings: c),
         // Run loops as Lua sees them, and the program.
         .target(
             name: "LuaRunLoops", dependencies: ["RunLoops", "Lua", "Linux", "CJSON", "CLuaHTTP"],
@@ -81,12 +88,13 @@ let package = Package(
             swiftSettings: swift),
         // Programs, signals, files and terminals, as scripts see them.
         .target(
-            name: "LuaSystem", dependencies: ["LuaRunLoops", "RunLoops", "Lua", "Linux", "LineEditor"],
+            name: "LuaSystem",
+            dependencies: ["LuaRunLoops", "RunLoops", "Lua", "Linux", "LineEditor", "CLuaCodecs"],
             path: "Sources/Modules",
             exclude: [
                 "net", "http", "json", "trace", "test", "schedule", "arguments", "process/Lua", "fs/Lua",
-                "terminal/Lua", "log/Lua",
-            ], sources: ["process/Swift", "fs/Swift", "terminal/Swift", "log/Swift"],
+                "terminal/Lua", "log/Lua", "encoding", "url", "crypto/C", "crypto/Lua",
+            ], sources: ["process/Swift", "fs/Swift", "terminal/Swift", "log/Swift", "crypto/Swift"],
             swiftSettings: swift),
         // What records them, for scripts and for the command line.
         .target(

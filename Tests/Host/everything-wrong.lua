@@ -38,7 +38,8 @@ local function try(name, fn)
   end
 end
 
-local MODULES = { "rl", "process", "fs", "terminal", "log", "arguments", "schedule", "net", "http", "json", "trace" }
+local MODULES = { "rl", "process", "fs", "terminal", "log", "arguments", "schedule", "net", "http", "json", "trace",
+  "encoding", "crypto", "url" }
 for _, name in ipairs(MODULES) do
   local module, names = name == "rl" and rl or require("runloop." .. name), {}
   for key, value in pairs(module) do

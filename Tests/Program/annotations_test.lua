@@ -3,7 +3,7 @@
 local t = require "runloop.test"
 local require_part = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../Support/part.lua")
 
-local MODULES = { "process", "fs", "arguments", "log", "terminal", "schedule" }
+local MODULES = { "process", "fs", "arguments", "log", "terminal", "schedule", "encoding", "crypto", "url" }
 
 for _, name in ipairs(MODULES) do
   t.it("docs/lua/runloop-" .. name .. ".lua has every function, and no other", function()
@@ -38,7 +38,7 @@ end
 -- By the name of a class: the annotated methods, and the tables that have them.
 local function all_classes()
   local classes = {}
-  for _, name in ipairs { "process", "fs", "arguments", "log", "terminal", "schedule", "net", "http", "json" } do
+  for _, name in ipairs { "process", "fs", "arguments", "log", "terminal", "schedule", "net", "http", "json", "crypto" } do
     annotated_methods(os.getenv "DOCUMENTS" .. "/runloop-" .. name .. ".lua", classes)
     require("runloop." .. name)
   end

@@ -263,6 +263,19 @@ kind("JSON", 30000, function(n)
   local json = require "runloop.json"
   for i = 1, n do assert(json.decode(json.encode { i, { text = "x" .. i } })[1] == i) end
 end)
+kind("hasher", 100000, each(function(i)
+  local crypto = require "runloop.crypto"
+  local hasher = crypto.hasher("sha256", i % 2 == 0 and { key = "k" } or nil):update "x"
+  if i % 3 > 0 then assert(#hasher:digest "hex" == 64) end
+end), "crypto.Hasher")
+kind("digests, URLs and base64", 100000, each(function(i)
+  local crypto, url, encoding = require "runloop.crypto", require "runloop.url", require "runloop.encoding"
+  assert(crypto.equal(crypto.hmac("sha1", "k" .. i, "x"), crypto.hmac("SHA1", "k" .. i, "x")))
+  assert(not encoding.decode(encoding.encode("x" .. i, "base64") .. "*", "base64"))
+  local u = assert(url.parse(("https://h%d.example/%d?q#f"):format(i, i)))
+  u.port = 8443
+  assert(url.join(u, "../x") == ("https://h%d.example:8443/x"):format(i) and not url.parse "http://a b/")
+end))
 kind("process", 300, function(n)
   local process = require "runloop.process"
   for _ = 1, n do assert(process.run { "true" }) end

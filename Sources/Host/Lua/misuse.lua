@@ -70,6 +70,11 @@ function misuse.unknown_field(what, field, known)
   raise("%s: unknown field '%s'%s", what, tostring(field), misuse.hint(field, known))
 end
 
+-- Raises an error for an unknown name of a kind, with the nearest of `known`'s keys.
+function misuse.unknown_name(what, kind, name, known)
+  raise("%s: unknown %s '%s'%s", what, kind, name, misuse.hint(name, known))
+end
+
 local function is_a(expected) return function(value) return type(value) == expected end end
 local CHECKS = {
   string = is_a "string", boolean = is_a "boolean", table = is_a "table", ["function"] = is_a "function",

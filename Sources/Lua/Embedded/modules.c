@@ -18,6 +18,10 @@ static const struct {
 #embed "../../Host/Lua/buffered_files.lua"
 , '\0'}}, {"runloop.channels", (const char[]){
 #embed "../../Host/Lua/channels.lua"
+, '\0'}}, {"runloop.crypto", (const char[]){
+#embed "../../Modules/crypto/Lua/crypto.lua"
+, '\0'}}, {"runloop.encoding", (const char[]){
+#embed "../../Modules/encoding/Lua/encoding.lua"
 , '\0'}}, {"runloop.errors", (const char[]){
 #embed "../../Host/Lua/errors.lua"
 , '\0'}}, {"runloop.fs", (const char[]){
@@ -145,6 +149,10 @@ static const struct {
 ,
 #embed "../../../docs/lua/runloop-arguments.lua"
 ,
+#embed "../../../docs/lua/runloop-crypto.lua"
+,
+#embed "../../../docs/lua/runloop-encoding.lua"
+,
 #embed "../../../docs/lua/runloop-fs.lua"
 ,
 #embed "../../../docs/lua/runloop-http.lua"
@@ -164,6 +172,8 @@ static const struct {
 #embed "../../../docs/lua/runloop-test.lua"
 ,
 #embed "../../../docs/lua/runloop-trace.lua"
+,
+#embed "../../../docs/lua/runloop-url.lua"
 , '\0'}}, {"runloop.schedule", (const char[]){
 #embed "../../Modules/schedule/Lua/schedule.lua"
 , '\0'}}, {"runloop.shutdown", (const char[]){
@@ -254,6 +264,8 @@ static const struct {
 #embed "../../Modules/trace/Lua/trace.lua"
 , '\0'}}, {"runloop.waiting_modes", (const char[]){
 #embed "../../Host/Lua/waiting_modes.lua"
+, '\0'}}, {"runloop.url", (const char[]){
+#embed "../../Modules/url/Lua/url.lua"
 , '\0'}}};
 
 const char *lua_modules_find(const char *name) {

@@ -138,17 +138,18 @@ public func nearest(to name: String, _ names: [String]) -> String? {
     return best.distance <= max(1, min(3, best.name.utf8.count / 2)) ? best.name : nil
 }
 
-// Computes Levenshtein's distance, a row at a time.
+// Computes Levenshtein's distance, a row at a time. Two exchanged letters count as one mistake, the most frequent one.
 private func distance(_ a: [UInt8], _ b: [UInt8]) -> Int {
     guard a.count < 64 else { return 64 }
     var row = Array(0...b.count)
+    var above: [Int] = []
     for i in a.indices {
-        var diagonal = row[0]
+        let twoAbove = above
+        above = row
         row[0] = i + 1
         for j in b.indices {
-            let above = row[j + 1]
-            row[j + 1] = min(above + 1, row[j] + 1, diagonal + (a[i] == b[j] ? 0 : 1))
-            diagonal = above
+            row[j + 1] = min(above[j + 1] + 1, row[j] + 1, above[j] + (a[i] == b[j] ? 0 : 1))
+            if i > 0, j > 0, a[i] == b[j - 1], a[i - 1] == b[j] { row[j + 1] = min(row[j + 1], twoAbove[j - 1] + 1) }
         }
     }
     return row[b.count]

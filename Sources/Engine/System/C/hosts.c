@@ -11,12 +11,14 @@
 
 static struct {
   __typeof__(idn2_to_ascii_8z) *to_ascii;
+  __typeof__(idn2_to_unicode_8z8z) *to_unicode;
   __typeof__(idn2_strerror) *words;
   __typeof__(idn2_free) *release;
 } idn;
 
 static const char *find_functions(void *library) {
   if (!(idn.to_ascii = dlsym(library, "idn2_to_ascii_8z"))) return "has no idn2_to_ascii_8z: it is too old";
+  if (!(idn.to_unicode = dlsym(library, "idn2_to_unicode_8z8z"))) return "has no idn2_to_unicode_8z8z: it is too old";
   if (!(idn.words = dlsym(library, "idn2_strerror"))) return "has no idn2_strerror: it is too old";
   if (!(idn.release = dlsym(library, "idn2_free"))) return "has no idn2_free: it is too old";
   return NULL;
@@ -28,8 +30,23 @@ static int refuse(char code[32], char text[512], const char *name, const char *r
   return 0;
 }
 
+static struct linux_library library = {"libidn2.so.0", "libidn2-0", find_functions, 0};
+
+int linux_check_punycode(const char *label, char out[256], char code[32], char text[512]) {
+  char problem[200];
+  if (strlen(label) > 255) return refuse(code, text, label, "a host name has at most 255 bytes", "EINVAL");
+  if (linux_use_library(&library, problem, sizeof problem)) {
+    memcpy(out, label, strlen(label) + 1);
+    return 1;
+  }
+  char *name = NULL;
+  int result = idn.to_unicode(label, &name, 0);
+  int is_good = result == IDN2_OK && linux_ascii_host(name, out, code, text) && strcmp(out, label) == 0;
+  if (name) idn.release(name);
+  return is_good ? 1 : refuse(code, text, label, "not a host name: Punycode does not read like this", "EINVAL");
+}
+
 int linux_ascii_host(const char *name, char out[256], char code[32], char text[512]) {
-  static struct linux_library library = {"libidn2.so.0", "libidn2-0", find_functions, 0};
   size_t ascii = 0;
   while (name[ascii] > 0) ascii++;
   if (!name[ascii]) {

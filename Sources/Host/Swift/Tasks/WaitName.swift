@@ -7,7 +7,7 @@ public enum WaitName {
         "http.fetch", "http.open", "client:get", "client:post", "client:fetch", "client:open", "request:read",
         "socket:receive", "events:wait_closed", "server:stop", "fs.read", "fs.write", "fs.list", "fs.stat",
         "fs.make_directory", "fs.remove", "fs.rename", "fs.link", "fs.symbolic_link", "fs.read_link", "fs.real_path",
-        "fs.temporary_directory", "fs.copy", "rl.blocking", "pool:run", "pool:map",
+        "fs.temporary_directory", "fs.copy", "rl.blocking", "pool:run", "pool:map", "crypto.pbkdf2",
     ]
 
     private static let byText = Dictionary(uniqueKeysWithValues: names.map { ("\($0)", $0) })

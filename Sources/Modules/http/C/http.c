@@ -1,4 +1,5 @@
 // The table of native functions; texts and dates.
+#include <CLuaCodecs.h>
 #include <hosts.h>
 #include <limits.h>
 #include <linux/sockios.h>
@@ -37,40 +38,6 @@ static int make_chunks(lua_State *L) {
   return 1;
 }
 
-// unescape(text, is_form) -> text, or nil
-static int unescape(lua_State *L) {
-  size_t length;
-  const char *text = luaL_checklstring(L, 1, &length);
-  // Most texts have no escapes.
-  if (!memchr(text, '%', length) && !(lua_toboolean(L, 2) && memchr(text, '+', length))) return lua_settop(L, 1), 1;
-  luaL_Buffer buffer;
-  char *to = luaL_buffinitsize(L, &buffer, length);
-  ptrdiff_t count = http_unescape(to, text, length, lua_toboolean(L, 2));
-  if (count < 0) return lua_pushnil(L), 1;
-  luaL_pushresultsize(&buffer, (size_t)count);
-  return 1;
-}
-
-// escape(text, is_form) -> text: all but letters, digits and -._~ as %XX
-static int escape(lua_State *L) {
-  static const char hex[] = "0123456789ABCDEF";
-  size_t length;
-  const char *text = luaL_checklstring(L, 1, &length);
-  int is_form = lua_toboolean(L, 2);
-  luaL_Buffer buffer;
-  char *to = luaL_buffinitsize(L, &buffer, length * 3 + 1);
-  size_t count = 0;
-  for (size_t i = 0; i < length; i++) {
-    unsigned char c = (unsigned char)text[i];
-    if ((c | 32) - 'a' < 26u && (c | 32) >= 'a') to[count++] = (char)c;
-    else if ((c >= '0' && c <= '9') || (c && strchr("-._~", c))) to[count++] = (char)c;
-    else if (c == ' ' && is_form) to[count++] = '+';
-    else to[count++] = '%', to[count++] = hex[c >> 4], to[count++] = hex[c & 15];
-  }
-  luaL_pushresultsize(&buffer, count);
-  return 1;
-}
-
 static int write_date(lua_State *L) {
   char text[30];
   http_write_date(text, luaL_checkinteger(L, 1));
@@ -96,15 +63,6 @@ static int check(lua_State *L, int (*is)(const char *, size_t)) {
 
 static int is_token(lua_State *L) { return check(L, http_is_token); }
 static int is_value(lua_State *L) { return check(L, http_is_value); }
-
-static int base64(lua_State *L) {
-  size_t length;
-  const char *text = luaL_checklstring(L, 1, &length);
-  luaL_Buffer buffer;
-  char *to = luaL_buffinitsize(L, &buffer, (length + 2) / 3 * 4);
-  luaL_pushresultsize(&buffer, linux_write_base64(to, (const unsigned char *)text, length));
-  return 1;
-}
 
 // Fields have names in lower case: other spellings are looked up in lower case, too.
 static int find_field(lua_State *L) {
@@ -191,13 +149,12 @@ static void share_numbers(lua_State *L) {
 }
 
 int http_open_native(lua_State *L) {
-  static const luaL_Reg functions[] = {{"unescape", unescape},
-                                       {"escape", escape},
+  static const luaL_Reg functions[] = {{"unescape", url_unescape_text},
+                                       {"escape", url_escape_text},
                                        {"write_date", write_date},
                                        {"read_date", read_date},
                                        {"is_token", is_token},
                                        {"is_value", is_value},
-                                       {"base64", base64},
                                        {"chunks", make_chunks},
                                        {"read_frame", lua_http_read_frame},
                                        {"write_frame", lua_http_write_frame},

@@ -1,3 +1,4 @@
+internal import CLuaCodecs
 internal import Linux
 internal import Lua
 public import LuaRunLoops
@@ -12,6 +13,9 @@ public enum SystemBatteries {
         Battery("runloop.log", functions: LogBinding.functions),
         Battery("runloop.schedule", functions: Library([])),
         Battery("runloop.arguments", functions: Library([])),
+        Battery("runloop.encoding", functions: Library([.native("open", encoding_open)])),
+        Battery("runloop.url", functions: Library([.native("open", url_open)])),
+        Battery("runloop.crypto", functions: CryptoBinding.functions),
     ]
 }
 

@@ -167,7 +167,8 @@ local function begin(self, request, name)
   local fields = { ["user-agent"] = "rlhost", connection = "close" }
   if content_type then fields["content-type"] = content_type end
   if request.user then
-    fields.authorization = "Basic " .. native.base64(request.user .. ":" .. (request.password or ""))
+    local both = request.user .. ":" .. (request.password or "")
+    fields.authorization = "Basic " .. require("runloop.encoding").encode(both, "base64")
   end
   answers.check_fields(request.headers or {}, name)
   for field, value in pairs(request.headers or {}) do fields[field:lower()] = value or nil end

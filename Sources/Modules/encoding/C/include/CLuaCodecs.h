@@ -1,0 +1,22 @@
+// CLuaCodecs: the native halves of runloop.encoding, .crypto, .url and .zlib: C functions for Lua. They raise errors,
+// so that only Lua may call them, not Swift, unless a comment says otherwise.
+#pragma once
+
+#include <lua.h>
+#include <stddef.h>
+
+/// Each pushes a table of functions. lua_CFunctions, whose argument is the module runloop.misuse.
+int encoding_open(lua_State *L);
+int crypto_open(lua_State *L);
+/// Its second argument is the metatable of URLs.
+int url_open(lua_State *L);
+
+/// escape(text, is_form) -> text: all but letters, digits and -._~ as %XX. A lua_CFunction.
+int url_escape_text(lua_State *L);
+/// unescape(text, is_form) -> text, or nil. A lua_CFunction.
+int url_unescape_text(lua_State *L);
+
+/// Writes the key of PBKDF2 with a digest that `check_pbkdf2` has found. Returns 0 without memory. For Swift; any
+/// thread.
+int crypto_derive(const char *name, const char *password, int password_length, const char *salt, int salt_length,
+                  int rounds, char *key, int length);

@@ -1,0 +1,117 @@
+-- runloop.url beside Node's URL: random texts and links, 20,000 of them with RLHOST_SOAK=1. Without node it is
+-- skipped.
+
+local t = require "runloop.test"
+local fs = require "runloop.fs"
+local json = require "runloop.json"
+local process = require "runloop.process"
+local url = require "runloop.url"
+local support = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../../Support/support.lua")
+
+local COUNT <const> = tonumber(os.getenv "COUNT") or os.getenv "RLHOST_SOAK" and 20000 or 2000
+
+local function any(list) return list[math.random(#list)] end
+local function maybe(text, chance) return math.random() < (chance or 0.5) and text or "" end
+
+local SCHEMES <const> = { "http:", "https:", "HTTP:", "ws:", "wss:", "ftp:", "file:", "foo:", "javascript:", "data:",
+  "mailto:", "a+b.1-c:",
+  "1x:", "" }
+local SLASHES <const> = { "//", "//", "//", "//", "//", "/", "", "///", "\\\\", "/\\", "////" }
+local HOSTS <const> = { "example.com", "EXAMPLE.Com", "a", "a.b.c", "127.0.0.1", "0x7f.1", "0300.1", "256", "1.2.3",
+  "1.2.3.4.5", "1..2",
+  "09.1", "0x", "4294967295", "4294967296", "a.0x1", "1.2.3.4.", "a..", ".", "..", "[::1]", "[1:2:3:4:5:6:7:8]",
+  "[1::8]", "[::]",
+  "[::ffff:1.2.3.4]", "[1:2:3:4:5:6:7::]", "[1::2::3]", "[12345::]", "[::1", "[0:0:0:1:0:0:0:1]", "[::1.2.3]",
+  "[1:2]", "[]", "",
+  "bücher.example", "BÜCHER.de", "faß.de", "日本語.jp", "пример.рф", "☃.net", "a。b", "１２７.1", "%41b", "%C3%A9.fr",
+  "a%20b", "a b",
+  "a_b", "a--b", "xn--bcher-kva.de", "xn--a", "XN--E1AFMKFD.com", "a!b", "a^b", "a|b", "a<b", "a%b", "a%00",
+  "localhost", "C:", "C|", "é",
+  "a\u{AD}b", "a\127b", "ab\u{1F600}", "-a-", "xn--", "ａｂ", "a*b", "~$&'()+,;=a" }
+local PORTS <const> = { ":80", ":443", ":8080", ":", ":0", ":65535", ":65536", ":00080", ":8a", ":21", ":-1", ": 80" }
+local SEGMENTS <const> = { "a", "b c", ".", "..", "%2e", "%2E%2e", ".%2e", "", "C:", "C|", "é", "a;p=1", "x@y",
+  "a:b", "%41", "%zz", "%", "~",
+  "{x}", "[x]", "^", "`", "|", "\"", "<>", "'", "...", "\1", "\127", "日", "a\tb", "\\", "*", "+", "!$&()", "a.b" }
+local TEXTS <const> = { "", "a=b", "a b", "'\"", "<>", "é", "a#b", "?", "`{}|^", "%zz%41", "\1\127", "a\nb", "/..",
+  "\\" }
+
+local function authority()
+  local user = math.random(6) == 1
+    and any { "u", "u:p", ":p", "u:", ":", "a@b", "é:%41", "a b:c|d", "", "u;=:[^]" } .. "@" or ""
+  return user .. any(HOSTS) .. maybe(any(PORTS), 0.3)
+end
+
+local function path()
+  local parts = {}
+  for i = 1, math.random(0, 4) do parts[i] = any(SEGMENTS) end
+  return table.concat(parts, math.random(20) == 1 and "\\" or "/")
+end
+
+local function rest() return path() .. maybe("?" .. any(TEXTS), 0.3) .. maybe("#" .. any(TEXTS), 0.3) end
+
+local function text()
+  local slashes = any(SLASHES)
+  local middle = #slashes > 1 and authority() or ""
+  local made = any(SCHEMES) .. slashes .. middle .. maybe("/", 0.8) .. rest()
+  return maybe(any { " ", "\t", "\0 " }, 0.05) .. made .. maybe(any { " ", "\n", " \1" }, 0.05)
+end
+
+local function link()
+  local kind = math.random(6)
+  if kind == 1 then return text() elseif kind == 2 then return any { "//", "\\\\", "/\\",
+    "///" } .. authority() .. "/" .. rest() end
+  return maybe("/", 0.3) .. rest()
+end
+
+local SCRIPT <const> = [[
+const lines = require("fs").readFileSync(process.argv[2], "utf8").split("\n").filter((line) => line)
+console.log(JSON.stringify(lines.map((line) => {
+  const [base, link] = JSON.parse(line)
+  try {
+    const u = link === undefined ? new URL(base) : new URL(link, base)
+    return [u.href, u.protocol, u.username, u.password, u.hostname, u.port, u.pathname, u.search, u.hash]
+  } catch { return null }
+})))
+]]
+
+local function compared(cases)
+  local directory, place <close> = support.directory()
+  local lines = {}
+  for i, case in ipairs(cases) do lines[i] = json.encode(json.array(case)) end
+  assert(fs.write(directory .. "/cases", table.concat(lines, "\n")))
+  assert(fs.write(directory .. "/script.js", SCRIPT))
+  local result = assert(process.run { "node", directory .. "/script.js", directory .. "/cases" })
+  t.equal(result.status, 0, result.errors)
+  return json.decode(result.output)
+end
+
+local function sign(text, before, after) return text and text ~= "" and before .. text .. after or "" end
+
+local function parts_of(u)
+  return { tostring(u), u.scheme .. ":", u.user or "", u.password or "", u.host or "",
+    u.port and tostring(u.port) or "", u.path,
+    sign(u.query, "?", ""), sign(u.fragment, "#", "") }
+end
+
+local has_node = process.run { "node", "--version" } ~= nil
+local it = has_node and t.it or function(name, _, body) t.skip(name .. ": node is not installed", body) end
+
+it("parses random URLs as Node does, and follows links", { real_time = true, timeout = 300 }, function()
+  local cases = {}
+  for i = 1, COUNT do cases[i] = i % 2 == 0 and { text() } or { text(), link() } end
+  local answers, odd = compared(cases), {}
+  for i, case in ipairs(cases) do
+    local expected, got = answers[i], nil
+    if case[2] then
+      got = url.join(case[1], case[2])
+      expected = expected ~= json.null and expected[1] or nil
+    else
+      local u = url.parse(case[1])
+      got, expected = u and json.encode(parts_of(u)) or nil, expected ~= json.null and json.encode(expected) or nil
+    end
+    if got ~= expected and #odd < 20 then
+      odd[#odd + 1] = ("%q %q: %s, Node %s"):format(case[1], case[2] or "", tostring(got), tostring(expected))
+    end
+  end
+  t.equal(odd, {})
+end)

@@ -63,8 +63,8 @@ let package = Package(
             name: "CLuaCodecs", dependencies: ["CLua", "HTTP", "CLinux"], path: "Sources/Modules",
             exclude: [
                 "net", "http", "json", "trace", "test", "schedule", "arguments", "process", "fs", "terminal", "log",
-                "crypto/Lua", "crypto/Swift", "encoding/Lua", "url/Lua",
-            ], sources: ["encoding/C", "crypto/C", "url/C"], publicHeadersPath: "encoding/C/include", cSettings: c),
+                "crypto/Lua", "crypto/Swift", "encoding/Lua", "url/Lua", "zlib/Lua",
+            ], sources: ["encoding/C", "crypto/C", "url/C", "zlib/C"], publicHeadersPath: "encoding/C/include", cSettings: c),
         // Run loops as Lua sees them, and the program.
         .target(
             name: "LuaRunLoops", dependencies: ["RunLoops", "Lua", "Linux", "CJSON", "CLuaHTTP"],
@@ -93,7 +93,7 @@ let package = Package(
             path: "Sources/Modules",
             exclude: [
                 "net", "http", "json", "trace", "test", "schedule", "arguments", "process/Lua", "fs/Lua",
-                "terminal/Lua", "log/Lua", "encoding", "url", "crypto/C", "crypto/Lua",
+                "terminal/Lua", "log/Lua", "encoding", "url", "zlib", "crypto/C", "crypto/Lua",
             ], sources: ["process/Swift", "fs/Swift", "terminal/Swift", "log/Swift", "crypto/Swift"],
             swiftSettings: swift),
         // What records them, for scripts and for the command line.

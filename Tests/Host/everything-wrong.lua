@@ -39,7 +39,7 @@ local function try(name, fn)
 end
 
 local MODULES = { "rl", "process", "fs", "terminal", "log", "arguments", "schedule", "net", "http", "json", "trace",
-  "encoding", "crypto", "url" }
+  "encoding", "crypto", "url", "zlib" }
 for _, name in ipairs(MODULES) do
   local module, names = name == "rl" and rl or require("runloop." .. name), {}
   for key, value in pairs(module) do

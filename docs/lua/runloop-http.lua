@@ -50,7 +50,7 @@ local http = {}
 ---@field min_version? string `"1.2"` or `"1.3"`
 
 ---@class runloop.http.Request: runloop.http.RequestOptions
----@field url string
+---@field url string|runloop.url.URL
 
 ---@class runloop.http.Answer
 ---@field status integer
@@ -77,7 +77,7 @@ function Answer:json() end
 ---Codes are "ECONNREFUSED", "ENOTFOUND" (the name does not exist), "EAI_AGAIN" (no name server answers),
 ---"TLS_CERTIFICATE", "EMSGSIZE", "EOF" (an end too early), "EBADMSG" (an invalid answer, such as one with two lengths),
 ---"TLS_TRUNCATED" (an end that TLS did not announce), "ELOOP" (too many redirects), "ESPIPE", and others.
----@param url string
+---@param url string|runloop.url.URL
 ---@param options? runloop.http.RequestOptions
 ---@return runloop.http.Answer? answer
 ---@return string? message
@@ -85,7 +85,7 @@ function Answer:json() end
 function http.get(url, options) end
 
 ---Posts a body.
----@param url string
+---@param url string|runloop.url.URL
 ---@param body? string|fun(): string?|runloop.net.Stream
 ---@param options? runloop.http.RequestOptions
 ---@return runloop.http.Answer? answer
@@ -113,7 +113,7 @@ function http.open(request) end
 ---@field status integer
 ---@field reason string
 ---@field headers table<string, string>
----@field url string
+---@field url string|runloop.url.URL
 local OpenAnswer = {}
 
 ---Reads the bytes that have arrived, at least one.
@@ -190,14 +190,14 @@ function http.client(options) end
 ---@class runloop.http.Client
 local Client = {}
 
----@param url string
+---@param url string|runloop.url.URL
 ---@param options? runloop.http.RequestOptions
 ---@return runloop.http.Answer? answer
 ---@return string? message
 ---@return string? code
 function Client:get(url, options) end
 
----@param url string
+---@param url string|runloop.url.URL
 ---@param body? string|fun(): string?|runloop.net.Stream
 ---@param options? runloop.http.RequestOptions
 ---@return runloop.http.Answer? answer
@@ -290,6 +290,13 @@ function WebSocket:is_open() end
 
 -- Server -------------------------------------------------------------------------------------------------------------
 
+---Which answers a server compresses.
+---@class runloop.http.CompressOptions
+---@field level? integer 1 to 9; 1 if absent: the fastest
+---@field least? integer bytes of a body that is compressed; 1024 if absent
+---@field types? string[] of contents, with `*`; texts, JSON, JavaScript, XML, SVG and WebAssembly if absent
+---@field events? boolean true: server-sent events, too; each turn's events are flushed together
+
 ---@class runloop.http.ServerOptions
 ---@field tls? table|boolean as `net.listener` takes it
 ---@field header_timeout? number for the head of a request; 10 if absent; 0: no limit, as for the other two
@@ -300,6 +307,7 @@ function WebSocket:is_open() end
 ---@field max_body? integer bytes; 8 MB if absent
 ---@field max_connections? integer the largest number of open connections; others wait in the kernel
 ---@field max_queue? integer bytes left to send at which `queue` aborts a connection; 16 MB if absent
+---@field compress? boolean|runloop.http.CompressOptions true: gzip for clients that accept it; see docs/http.md
 ---@field access_log? boolean|string|file*|fun(entry: table) true: standard error; or a path, a file, a function
 ---@field backlog? integer
 ---@field reuse_port? boolean
@@ -314,7 +322,7 @@ function WebSocket:is_open() end
 
 ---Serves HTTP. Each request is a task of its own: it may wait, and is cancelled when its client leaves. The handler's
 ---result is the answer: a string; a status; a table with `status`, `headers`, `body` (a string, a function that returns
----pieces, or a stream) or `json`; or a value from `http.json`, `http.file` and the like. An error gives 500 and goes to
+---pieces, or a stream) or `json`, and `compress = false` for one that is never compressed; or a value from `http.json`, `http.file` and the like. An error gives 500 and goes to
 ---`rl.on_error`; without that, it is printed. Requests that two servers could read differently are refused.
 ---@param where integer|string|table an address as for `net.serve`; `"memory"`: no address, for tests
 ---@param options runloop.http.ServerOptions
@@ -421,7 +429,7 @@ function Part:body(options) end
 
 ---Answers piece by piece. An answer with a body gets `Content-Type: text/plain; charset=utf-8` unless the headers
 ---contain one; the value false removes this or another field that would be added.
----@param options? { status?: integer, headers?: table<string, any> }
+---@param options? { status?: integer, headers?: table<string, any>, compress?: boolean } `compress`: false: never
 ---@return runloop.http.Response response
 function Incoming:respond(options) end
 
@@ -543,9 +551,10 @@ function Routes:options(path, fn) end
 function Routes:any(path, fn) end
 
 ---Serves the files in and below a directory, with ranges and ETags. Neither `..` nor a symbolic link leads out of it.
+---With `compressed`, `x.br` or `x.gz` beside `x` is sent in its place to clients that accept it, unless it is older.
 ---@param path string ends in `"/*"`
 ---@param directory string
----@param options? { headers?: table<string, string> }
+---@param options? { headers?: table<string, string>, compressed?: boolean }
 ---@return runloop.http.Routes
 function Routes:files(path, directory, options) end
 
@@ -580,7 +589,7 @@ function http.html(text, status) end
 ---@return table answer
 function http.file(path, options) end
 
----@param url string
+---@param url string|runloop.url.URL
 ---@param status? integer 302 if absent
 ---@return table answer
 function http.redirect(url, status) end

@@ -48,6 +48,8 @@ static const struct {
 #embed "../../Modules/http/Lua/server/admission.lua"
 , '\0'}}, {"runloop.http.client", (const char[]){
 #embed "../../Modules/http/Lua/client/client.lua"
+, '\0'}}, {"runloop.http.compress", (const char[]){
+#embed "../../Modules/http/Lua/server/compress.lua"
 , '\0'}}, {"runloop.http.client.request", (const char[]){
 #embed "../../Modules/http/Lua/client/request.lua"
 , '\0'}}, {"runloop.http.client.response", (const char[]){
@@ -174,6 +176,8 @@ static const struct {
 #embed "../../../docs/lua/runloop-trace.lua"
 ,
 #embed "../../../docs/lua/runloop-url.lua"
+,
+#embed "../../../docs/lua/runloop-zlib.lua"
 , '\0'}}, {"runloop.schedule", (const char[]){
 #embed "../../Modules/schedule/Lua/schedule.lua"
 , '\0'}}, {"runloop.shutdown", (const char[]){
@@ -262,10 +266,14 @@ static const struct {
 #embed "../../Program/Lua/top.lua"
 , '\0'}}, {"runloop.trace", (const char[]){
 #embed "../../Modules/trace/Lua/trace.lua"
-, '\0'}}, {"runloop.waiting_modes", (const char[]){
-#embed "../../Host/Lua/waiting_modes.lua"
 , '\0'}}, {"runloop.url", (const char[]){
 #embed "../../Modules/url/Lua/url.lua"
+, '\0'}}, {"runloop.waiting_modes", (const char[]){
+#embed "../../Host/Lua/waiting_modes.lua"
+, '\0'}}, {"runloop.zlib", (const char[]){
+#embed "../../Modules/zlib/Lua/zlib.lua"
+, '\0'}}, {"runloop.zlib.native", (const char[]){
+#embed "../../Modules/zlib/Lua/native.lua"
 , '\0'}}};
 
 const char *lua_modules_find(const char *name) {

@@ -14,7 +14,7 @@ typedef struct serving {
   int max_fields;
   const void *answered;  // the last request that has left nothing to do
   lua_Integer requests, bytes;
-  int is_stopping, is_logged;
+  int is_stopping, is_logged, is_compressing;
 } serving;
 
 // Lua's functions and values, in the table that is the second upvalue of each function. The first is the serving.
@@ -322,6 +322,7 @@ static int handled(lua_State *L, int status, lua_KContext context) {
   lua_Integer flags = lua_tointeger(L, FLAGS);
   if (flags & (HTTP_IS_HEAD | HTTP_EXPECTS_CONTINUE | HTTP_HAS_BODY)) return conclude(L, 1);
   if (has(L, RESPONSE) || has(L, ENDED) || has(L, KEEPS_ALIVE)) return conclude(L, 1);
+  if (serving_of(L)->is_compressing) return conclude(L, 1);
   const char *type;
   int code = text_of(L, &type);
   if (code <= 0) return conclude(L, code == 0);
@@ -375,10 +376,11 @@ static int run(lua_State *L) {
 
 // Settings ------------------------------------------------------------------------------------------------------------
 
-// note(name, value): sets "stopping", "next_sweep" (a date), or one of Lua's parts.
+// note(name, value): sets "stopping", "compressing", "next_sweep" (a date), or one of Lua's parts.
 static int note(lua_State *L) {
   const char *name = luaL_checkstring(L, 1);
   if (strcmp(name, "stopping") == 0) return serving_of(L)->is_stopping = 1, 0;
+  if (strcmp(name, "compressing") == 0) return serving_of(L)->is_compressing = 1, 0;
   if (strcmp(name, "next_sweep") == 0) return serving_of(L)->next_sweep = luaL_checknumber(L, 2), 0;
   lua_settop(L, 2);
   lua_rawseti(L, lua_upvalueindex(2), luaL_checkoption(L, 1, NULL, part_names) + 1);

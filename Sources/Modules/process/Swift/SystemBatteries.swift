@@ -15,6 +15,7 @@ public enum SystemBatteries {
         Battery("runloop.arguments", functions: Library([])),
         Battery("runloop.encoding", functions: Library([.native("open", encoding_open)])),
         Battery("runloop.url", functions: Library([.native("open", url_open)])),
+        Battery("runloop.zlib", functions: Library([.native("open", zlib_open)])),
         Battery("runloop.crypto", functions: CryptoBinding.functions),
     ]
 }

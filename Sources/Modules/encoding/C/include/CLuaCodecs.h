@@ -8,6 +8,7 @@
 /// Each pushes a table of functions. lua_CFunctions, whose argument is the module runloop.misuse.
 int encoding_open(lua_State *L);
 int crypto_open(lua_State *L);
+int zlib_open(lua_State *L);
 /// Its second argument is the metatable of URLs.
 int url_open(lua_State *L);
 

@@ -109,19 +109,29 @@ function M.make_ascii(settings, field)
   if message then settings.refusal, settings.refusal_code = ("%s: %s"):format(code, message), code end
 end
 
+-- Whether a value is a table of runloop.url, which stands for its text.
+local function is_url(value)
+  local metatable = type(value) == "table" and getmetatable(value)
+  return type(metatable) == "table" and rawget(metatable, "__name") == "url"
+end
+
+function M.text_of(url) return is_url(url) and tostring(url) or url end
+
 -- Turns { url, … } into { url = url, … }.
 local function positional(name, request)
   misuse.argument(request, "table", name, 1)
-  if request[1] == nil then return request end
-  if request.url ~= nil then raise("%s: the URL is there twice: as the first value, and as field 'url'", name) end
+  if is_url(request) then return { url = tostring(request) } end
+  if request[1] == nil and not is_url(request.url) then return request end
+  if request[1] ~= nil and request.url ~= nil then raise("%s: the URL is there twice: as the first value, and as field 'url'", name) end
   local copy = {}
   for field, value in pairs(request) do copy[field] = value end
-  copy.url, copy[1] = copy[1], nil
+  copy.url, copy[1] = M.text_of(copy[1] or copy.url), nil
   return copy
 end
 
 -- Makes one table from the arguments of `get` and `post`.
 local function with_url(name, url, extra, number)
+  url = M.text_of(url)
   misuse.argument(url, "string", name, 1)
   misuse.optional(extra, "table", name, number)
   local request = {}

@@ -147,11 +147,7 @@ local function location(head, from)
   local place = select(2, head:lower():find "\nlocation:[ \t]*")
   local where = place and head:match("^[^\r\n#]*", place + 1)
   if not where or where == "" or where:find "^%a[%w+.-]*:" then return where ~= "" and where or nil end
-  local scheme, authority, path = from:match "^(%a+:)(//[^/?]*)([^?]*)"
-  if where:sub(1, 2) == "//" then return scheme .. where end
-  if where:sub(1, 1) == "?" then return scheme .. authority .. path .. where end
-  if where:sub(1, 1) ~= "/" then where = (path:match "^.*/" or "/") .. where end
-  return scheme .. authority .. where
+  return require("runloop.url").join(from, where) or where
 end
 
 local function begin(self, request, name)
@@ -227,6 +223,7 @@ for name, request_of in pairs(requests.calls) do
 end
 
 function Client:websocket(url, settings)
+  url = requests.text_of(url)
   misuse.argument(url, "string", "client:websocket", 1)
   settings = require("runloop.http.websocket").options(settings, WEBSOCKET, "client:websocket", 2)
   local target = url:gsub("^%a+://[^/]*", "")
@@ -249,6 +246,7 @@ function M.client(server, network)
 end
 
 function M.websocket(url, settings)
+  url = requests.text_of(url)
   misuse.argument(url, "string", "http.websocket", 1)
   settings = require("runloop.http.websocket").options(settings, WEBSOCKET, "http.websocket", 2)
   local named = { url = url }

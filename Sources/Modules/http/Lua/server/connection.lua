@@ -229,6 +229,7 @@ function M.server(self)
   local serving = native.serving(self.max_header, self.patience, silence, access_log ~= nil, self.max_fields)
   local quick, take, note = serving.quick, serving.take, serving.note
   self.note, self.served = note, serving.counts
+  if self.compress then note "compressing" end
 
   -- Checks and stores what a request has beyond method and path. Returns whether it may be answered.
   note("completed", function(connection, request, length, target, query)

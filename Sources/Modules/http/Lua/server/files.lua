@@ -19,11 +19,28 @@ local STATUS = {
   ENOENT = 404, ENOTDIR = 404, EISDIR = 404, ELOOP = 404, EXDEV = 404, ENAMETOOLONG = 404, EACCES = 403, EPERM = 403,
 }
 
-local function open(answer)
-  if not answer.root then return native.open_file(answer.file) end
+-- Opens the file of an answer, or the one whose name has an ending more.
+local function open(answer, ending)
+  if not answer.root then return native.open_file(answer.file .. ending) end
   local path = answer.file:gsub("^/+", "")
   if path == "" or path:sub(-1) == "/" then path = path .. "index.html" end
-  return native.open_file(answer.root, path)
+  return native.open_file(answer.root, path .. ending)
+end
+
+local ENDINGS <const>, CODINGS <const> = { br = ".br", gzip = ".gz" }, { "br", "gzip" }
+
+-- Opens the compressed file beside that of an answer which the client prefers and which is not older. Returns its
+-- coding too.
+local function open_compressed(request, answer, seconds, nanoseconds)
+  if request.headers.range then return nil end
+  local accepted = require("runloop.http.compress").accepted
+  for _, coding in ipairs(accepted(request.headers["accept-encoding"], CODINGS)) do
+    local fd, size, since, part, is_generated = open(answer, ENDINGS[coding])
+    if fd and not is_generated and (since > seconds or since == seconds and part >= nanoseconds) then
+      return coding, fd, size, since, part
+    end
+    if fd then native.close_file(fd) end
+  end
 end
 
 -- Whether a list of tags, as in If-None-Match, has this one. Weak tags match as well.
@@ -121,6 +138,62 @@ local function requested_range(request, headers, size, tag)
   return range_of(range, size)
 end
 
+local LONG <const>, PIECE <const> = 262144, 65536
+
+-- Sends a file through the server's compressor: a long one piece by piece.
+local function send_compressed(request, headers, file, level, flags_of)
+  if request.method == "HEAD" then return send(request, 200, headers, flags_of) end
+  if file.size <= LONG then
+    local bytes = native.read_file(file.fd, 0, file.size)
+    if not bytes or #bytes ~= file.size then
+      error(("the file %s changed while it was read"):format(file.name), 0)
+    end
+    bytes = require("runloop.http.compress").text(bytes, level)
+    request.sent = #bytes
+    return send(request, 200, headers, flags_of, bytes)
+  end
+  request.response = nil
+  -- The response decides for itself.
+  headers["content-encoding"] = nil
+  local response, at = request:respond { status = 200, headers = headers }, 0
+  while at < file.size do
+    local bytes = native.read_file(file.fd, at, math.min(PIECE, file.size - at))
+    if not bytes or bytes == "" then error(("the file %s changed while it was read"):format(file.name), 0) end
+    if not response:write(bytes) then return end
+    at = at + #bytes
+  end
+  return response:finish()
+end
+
+-- Returns the fields of an answer with a file.
+local function fields_of(answer, file)
+  local headers = {
+    etag = file.tag, ["last-modified"] = native.write_date(file.seconds), ["accept-ranges"] = "bytes",
+    ["content-type"] = type_of(answer), ["x-content-type-options"] = "nosniff", ["content-encoding"] = file.coding,
+  }
+  if file.coding then headers["accept-ranges"] = nil end
+  if file.text then headers.etag, headers["last-modified"], headers["accept-ranges"] = nil, nil, nil end
+  for name, value in pairs(answer.headers or {}) do headers[name] = value end
+  return answer.compressed and require("runloop.http.compress").varying(headers) or headers
+end
+
+-- Opens the file of an answer, or a compressed one beside it. Returns a table; or nil and the error's name.
+local function open_best(request, answer)
+  local fd, size, seconds, nanoseconds, is_generated = open(answer, "")
+  if not fd then return nil, size end
+  local coding
+  if answer.compressed and not is_generated then
+    local best = table.pack(open_compressed(request, answer, seconds, nanoseconds))
+    if best[1] then
+      native.close_file(fd)
+      coding, fd, size, seconds, nanoseconds = table.unpack(best)
+    end
+  end
+  local tag = ('"%x-%x%05x%s"'):format(size, seconds, nanoseconds // 1000, coding and "-" .. coding or "")
+  return { fd = fd, size = size, seconds = seconds, tag = tag, coding = coding, name = answer.file,
+    is_generated = is_generated }
+end
+
 -- Answers with a file. `sending` has the functions that all answers share, and the length that the handler has
 -- announced. A range has a length of its own.
 function M.send(request, answer, sending)
@@ -128,24 +201,17 @@ function M.send(request, answer, sending)
   sending.settle(request)
   request.response = true
   local stream = request.connection.stream
-  local fd, size, seconds, nanoseconds
-  local is_generated
-  fd, size, seconds, nanoseconds, is_generated = open(answer)
-  if not fd then return send_error(request, answer, size, flags_of) end
+  local file, problem = open_best(request, answer)
+  if not file then return send_error(request, answer, problem, flags_of) end
   local guard <close> = setmetatable({}, {
     __close = function()
-      if fd then native.close_file(fd) end
+      if file.fd then native.close_file(file.fd) end
     end,
   })
-  local text = is_generated and read_generated(fd, size, answer.file)
-  local tag = ('"%x-%x%05x"'):format(size, seconds, nanoseconds // 1000)
-  local headers = {
-    etag = tag, ["last-modified"] = native.write_date(seconds), ["accept-ranges"] = "bytes",
-    ["content-type"] = type_of(answer), ["x-content-type-options"] = "nosniff",
-  }
-  if text then headers.etag, headers["last-modified"], headers["accept-ranges"] = nil, nil, nil end
-  for name, value in pairs(answer.headers or {}) do headers[name] = value end
-  if text then return send_generated(request, headers, text, sending) end
+  local size, seconds, tag = file.size, file.seconds, file.tag
+  file.text = file.is_generated and read_generated(file.fd, size, answer.file)
+  local headers = fields_of(answer, file)
+  if file.text then return send_generated(request, headers, file.text, sending) end
   local failed = failed_condition(request, tag, seconds)
   if failed == 412 then return send(request, 412, headers, flags_of, 0) end
   if failed then
@@ -162,10 +228,15 @@ function M.send(request, answer, sending)
     headers["content-range"] = ("bytes %d-%d/%d"):format(first, last, size)
   end
   local count = last - first + 1
+  if status == 200 and not announced then
+    local level
+    headers, level = sending.plan(request, 200, headers, nil, count)
+    if level then return send_compressed(request, headers, file, level, flags_of) end
+  end
   local length = status == 200 and announced or count
   if request.method == "HEAD" then return send(request, status, headers, flags_of, length) end
   if count <= 65536 then
-    local bytes = native.read_file(fd, first, count)
+    local bytes = native.read_file(file.fd, first, count)
     if bytes and #bytes == count then
       if length ~= count then return sending.send_part(request, status, headers, bytes, nil, length) end
       request.sent = count
@@ -177,11 +248,12 @@ function M.send(request, answer, sending)
   if length > size then request.keeps_alive = false else count = length end
   request.sent = count
   send(request, status, headers, flags_of, length)
-  native.seek_file(fd, first)
+  native.seek_file(file.fd, first)
   local net = require "runloop.net"
-  local file <close> = assert(net.open(fd, { owns = true }))
-  fd = nil
-  local copied, problem = net.copy(file, stream, { max = count })
+  local source <close> = assert(net.open(file.fd, { owns = true }))
+  file.fd = nil
+  local copied
+  copied, problem = net.copy(source, stream, { max = count })
   if copied ~= count then
     request.keeps_alive = false
     stream:abort()

@@ -7,7 +7,6 @@ local objects = require "runloop.objects"
 local receiver = misuse.receiver
 
 local M = {}
-local unescape = native.unescape
 local flags, own = native.request_flags, native.own
 local KEEPS_ALIVE, IS_UPGRADE, EXPECTS_CONTINUE = flags.KEEPS_ALIVE, flags.IS_UPGRADE, flags.EXPECTS_CONTINUE
 local HAS_SLASHES, IS_OLD = flags.HAS_SLASHES, flags.IS_OLD
@@ -27,14 +26,7 @@ local function add_value(values, lists, name, value)
 end
 
 -- Parses "a=1&b=2". Returns the first value of each name, and the lists of all values.
-local function parse_form(text)
-  local values, lists = {}, {}
-  for part in text:gmatch "[^&]+" do
-    local name, value = part:match "^([^=]*)=?(.*)$"
-    add_value(values, lists, unescape(name, true) or name, unescape(value, true) or value)
-  end
-  return values, lists
-end
+local function parse_form(text) return require("runloop.url").parse_query(text) end
 M.parse_form = parse_form
 
 -- Fields that are computed at first use.

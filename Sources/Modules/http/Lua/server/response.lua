@@ -62,7 +62,7 @@ end
 
 local Response = objects.class("runloop.http.Response", { __name = "http response", __stays = true })
 
-local RESPOND = { status = "count", headers = "table" }
+local RESPOND = { status = "count", headers = "table", compress = "boolean" }
 
 function Request:respond(settings)
   receiver(self, Request, "request:respond")
@@ -76,6 +76,7 @@ function Request:respond(settings)
     raise("request:respond: field 'status' must be from 200 to 599, got " .. status)
   end
   if self.response then raise("request:respond: the request has been answered already") end
+  self.is_plain = self.is_plain or settings.compress == false
   local stream = self.connection.stream
   self.response = setmetatable({ request = self, stream = stream, status = status, headers = headers }, Response)
   return self.response
@@ -83,13 +84,35 @@ end
 
 local function bodiless(status) return status == 204 or status == 304 end
 
+-- Returns the fields for an answer, and the level if its body has to be compressed. Other servers do not load the part.
+local function plan(request, ...)
+  if not request.connection.server.compress then return (select(2, ...)) end
+  return require("runloop.http.compress").plan(request, ...)
+end
+
+-- Makes what a response writes go through a compressor.
+local function compress_pieces(self, level)
+  local server, stream = self.request.connection.server, self.stream
+  self.pieces = require("runloop.http.compress").pieces(level, server.loop, server.modes, function(bytes, waits)
+    self.request.sent = self.request.sent + #bytes
+    local send = waits and stream.write or stream.queue
+    if self.is_chunked then return send(stream, ("%x\r\n"):format(#bytes), bytes, "\r\n") end
+    return send(stream, bytes)
+  end)
+end
+
 local function send_head(self, content_type)
   local request = self.request
   settle(request)
   request.status = self.status
-  local flags = flags_of(request, self.headers)
-  if has_type(self.headers) then content_type = nil end
   local length = length_of(self.headers, "request:respond")
+  local headers, level = plan(request, self.status, self.headers, content_type)
+  local flags = flags_of(request, headers)
+  if has_type(headers) then content_type = nil end
+  if level then
+    self.left, length = length, nil
+    if request.method ~= "HEAD" then compress_pieces(self, level) end
+  end
   if bodiless(self.status) then
     self.takes_nothing, content_type = true, nil
     if self.status == 204 then length = nil end
@@ -103,7 +126,7 @@ local function send_head(self, content_type)
     flags = flags & ~KEEPS_ALIVE
   end
   if request.method == "HEAD" then self.takes_nothing = true end
-  local head = write_response(self.status, self.headers, flags, length, content_type)
+  local head = write_response(self.status, headers, flags, length, content_type)
   self.has_head = true
   return self.stream:write(head)
 end
@@ -133,11 +156,15 @@ end
 local function send_text(request, status, headers, body, content_type, name)
   settle(request)
   local length = length_of(headers, "the handler's answer")
-  local is_head, size = request.method == "HEAD", #body
+  local is_head, size, level = request.method == "HEAD", #body, nil
+  if not length or length == size then headers, level = plan(request, status, headers, content_type, size) end
   if bodiless(status) then
     body, content_type, size = status == 304 and length or nil, nil, 0
   elseif is_head then
-    body, size = length or #body, 0
+    body, size = not level and (length or #body) or nil, 0
+  elseif level then
+    body = require("runloop.http.compress").text(body, level)
+    size = #body
   elseif length and length ~= size then
     return send_part(request, status, headers, body, content_type, length, name)
   end
@@ -153,7 +180,7 @@ function Response:flush()
   receiver(self, Response, "response:flush")
   if self.request.is_gone then return gone() end
   if not self.has_head then return send_head(self) end
-  return true
+  return not self.pieces or self.pieces:flush(true)
 end
 
 local function write(self, name, ...)
@@ -170,12 +197,26 @@ local function write(self, name, ...)
   local left = self.left
   if left and #bytes > left then
     -- The client gets the body that was announced, and nothing after it.
-    self.left, self.is_over, self.request.sent = 0, true, self.request.sent + left
-    self.stream:write(bytes:sub(1, left))
+    local rest = bytes:sub(1, left)
+    self.left, self.is_over = 0, true
+    if self.pieces then
+      self.pieces:add(rest)
+      self.pieces:finish()
+      if self.is_chunked then self.stream:write "0\r\n\r\n" end
+    else
+      self.request.sent = self.request.sent + left
+      self.stream:write(rest)
+    end
     raise("%s: the body is longer than its Content-Length", name)
   end
-  self.request.sent = self.request.sent + #bytes
   if left then self.left = left - #bytes end
+  if self.pieces then
+    local done, problem, code = self.pieces:add(bytes)
+    if not done then return nil, problem, code end
+    -- Waits while the client is slow.
+    return self.stream:write ""
+  end
+  self.request.sent = self.request.sent + #bytes
   if self.is_chunked then return self.stream:write(("%x\r\n"):format(#bytes), bytes, "\r\n") end
   return self.stream:write(bytes)
 end
@@ -197,7 +238,12 @@ function Response:finish(...)
     self.has_head = true
     return send_text(self.request, self.status, self.headers, "", nil, "response:finish")
   end
-  if self.is_chunked and not self.takes_nothing then return self.stream:write "0\r\n\r\n" end
+  local is_short = self.left and self.left > 0 and not self.takes_nothing
+  if self.pieces and not is_short then
+    local done, problem, code = self.pieces:finish()
+    if not done then return nil, problem, code end
+  end
+  if self.is_chunked and not self.takes_nothing and not is_short then return self.stream:write "0\r\n\r\n" end
   if self.left and self.left > 0 and not self.takes_nothing then
     self.request.keeps_alive = false
     self.stream:abort()
@@ -279,6 +325,11 @@ function Events:queue(event)
   if request.is_gone or response.is_over then return gone() end
   self.has_sent = true
   if response.takes_nothing then return 0 end
+  if response.pieces then
+    local done, problem, code = response.pieces:add(text, true)
+    if not done then return nil, problem, code end
+    return response.stream:queue()
+  end
   request.sent = request.sent + #text
   if response.is_chunked then return response.stream:queue(("%x\r\n"):format(#text), text, "\r\n") end
   return response.stream:queue(text)
@@ -305,7 +356,10 @@ end
 
 local File = require "runloop.http.files"
 
-local ANSWER = { status = true, headers = true, body = true, json = true, file = true, root = true, type = true }
+local ANSWER = {
+  status = true, headers = true, body = true, json = true, file = true, root = true, type = true, compress = true,
+  compressed = true,
+}
 
 local function send_table(request, answer)
   for field in pairs(answer) do
@@ -313,8 +367,9 @@ local function send_table(request, answer)
       error(("the handler's answer has an unknown field '%s'%s"):format(tostring(field), misuse.hint(field, ANSWER)), 0)
     end
   end
+  if answer.compress == false then request.is_plain = true end
   if answer.file then
-    return File.send(request, answer, { flags_of = flags_of, settle = settle, send_part = send_part,
+    return File.send(request, answer, { plan = plan, flags_of = flags_of, settle = settle, send_part = send_part,
       report_length = report_length, length = length_of(answer.headers, "the handler's answer") })
   end
   local body, content_type = answer.body, TEXT

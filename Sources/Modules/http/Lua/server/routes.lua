@@ -72,10 +72,13 @@ function Routes:files(path, directory, extra)
     local given = type(path) == "string" and ("%q"):format(path) or misuse.describe(path)
     raise("routes:files: argument #1 must be a path that ends in '/*', got " .. given)
   end
-  local headers = misuse.options(extra, { headers = "table" }, "routes:files", 3).headers
+  extra = misuse.options(extra, { headers = "table", compressed = "boolean" }, "routes:files", 3)
+  local headers, compressed = extra.headers, extra.compressed
   local rest = path:match "/%*(%w*)$"
   if rest == "" then rest = "rest" end
-  local function file_of(request) return { file = request.params[rest], root = directory, headers = headers } end
+  local function file_of(request)
+    return { file = request.params[rest], root = directory, headers = headers, compressed = compressed }
+  end
   add(self, "GET", path, file_of, "routes:files")
   return self
 end

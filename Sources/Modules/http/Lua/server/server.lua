@@ -15,7 +15,7 @@ local KNOWN = {
   tls = { "table", "boolean" }, header_timeout = "seconds", request_timeout = "seconds", idle_timeout = "seconds",
   max_header = "count", max_fields = "count", max_body = "count",
   max_connections = "count", max_queue = "count", access_log = { "any" }, backlog = "count",
-  reuse_port = "boolean", mode = "count", name = "string", order = "any", modes = { "string", "table" },
+  compress = { "table", "boolean" }, reuse_port = "boolean", mode = "count", name = "string", order = "any", modes = { "string", "table" },
 }
 local PASSED_ON = { "tls", "backlog", "max_connections", "max_queue", "reuse_port", "mode", "name", "order" }
 
@@ -139,6 +139,10 @@ function M.serve(where, settings, handler)
   local patience = self.request_timeout > 0 and self.request_timeout or self.idle_timeout
   self.patience = patience > 0 and patience or math.huge
   local problem, code
+  if settings.compress then
+    self.compress, problem, code = require("runloop.http.compress").settings(settings.compress, "http.serve")
+    if problem then return nil, problem, code end
+  end
   self.log, problem, code = log.open(settings.access_log, "http.serve")
   if problem then return nil, problem, code end
   self.serve = connections.server(self)

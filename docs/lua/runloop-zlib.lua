@@ -1,0 +1,56 @@
+---@meta runloop.zlib
+
+-- Every call of the module `runloop.zlib`: gzip and its relatives, by the system's libz. None of them waits. Without libz
+-- they give nil, `"ENOENT: libz.so.1 is not installed (apt install zlib1g)"`, `"ENOENT"`. Every thread may use the module;
+-- a stage stays on its own.
+
+---@class runloop.zlib
+local zlib = {}
+
+---@class runloop.zlib.CompressOptions
+---@field format? "gzip"|"zlib"|"raw" "gzip" if absent
+---@field level? integer 0 (stored) and 1 (fast) to 9 (small); 6 if absent
+
+---Compresses a text.
+---@param data string
+---@param options? runloop.zlib.CompressOptions
+---@return string? bytes
+---@return string? problem
+---@return string? code
+function zlib.compress(data, options) end
+
+---@class runloop.zlib.DecompressOptions
+---@field format? "any"|"gzip"|"zlib"|"raw" "any" if absent: gzip or zlib, by the first bytes
+---@field max? integer the most bytes that may come out; of `decompress` 16 MB if absent, of stages no limit
+
+---Decompresses a text. Several gzip members, as from `cat a.gz b.gz`, are read on.
+---
+---Other data gives nil, a problem with the place, and a code: "EBADMSG" if it is damaged or something is behind its end,
+---"EOF" if it is cut off, "EMSGSIZE" if more than `max` bytes come out.
+---@param data string
+---@param options? runloop.zlib.DecompressOptions
+---@return string? bytes
+---@return string? problem
+---@return string? code
+function zlib.decompress(data, options) end
+
+---A stage for `net.copy { through = stage }`, or to be called by hand: with bytes it returns those that it has made of
+---them so far; without, at the end, the rest. nil, problem, code as from `decompress`. The second result of a
+---decompressor is true while it can return more for `""`: so a few bytes that become many do not fill the memory.
+---@alias runloop.zlib.Stage fun(bytes?: string): string?, (boolean|string)?, string?
+
+---Makes a stage that compresses.
+---@param options? runloop.zlib.CompressOptions
+---@return runloop.zlib.Stage? stage
+---@return string? problem
+---@return string? code
+function zlib.compressor(options) end
+
+---Makes a stage that decompresses.
+---@param options? runloop.zlib.DecompressOptions
+---@return runloop.zlib.Stage? stage
+---@return string? problem
+---@return string? code
+function zlib.decompressor(options) end
+
+return zlib

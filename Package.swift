@@ -64,7 +64,8 @@ let package = Package(
             exclude: [
                 "net", "http", "json", "trace", "test", "schedule", "arguments", "process", "fs", "terminal", "log",
                 "crypto/Lua", "crypto/Swift", "encoding/Lua", "url/Lua", "zlib/Lua",
-            ], sources: ["encoding/C", "crypto/C", "url/C", "zlib/C"], publicHeadersPath: "encoding/C/include", cSettings: c),
+            ], sources: ["encoding/C", "crypto/C", "url/C", "zlib/C"],
+            publicHeadersPath: "encoding/C/include", cSettings: c),
         // Run loops as Lua sees them, and the program.
         .target(
             name: "LuaRunLoops", dependencies: ["RunLoops", "Lua", "Linux", "CJSON", "CLuaHTTP"],

@@ -38,7 +38,8 @@ end
 -- By the name of a class: the annotated methods, and the tables that have them.
 local function all_classes()
   local classes = {}
-  for _, name in ipairs { "process", "fs", "arguments", "log", "terminal", "schedule", "net", "http", "json", "crypto" } do
+  local modules = { "process", "fs", "arguments", "log", "terminal", "schedule", "net", "http", "json", "crypto" }
+  for _, name in ipairs(modules) do
     annotated_methods(os.getenv "DOCUMENTS" .. "/runloop-" .. name .. ".lua", classes)
     require("runloop." .. name)
   end

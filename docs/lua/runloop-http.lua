@@ -322,8 +322,9 @@ function WebSocket:is_open() end
 
 ---Serves HTTP. Each request is a task of its own: it may wait, and is cancelled when its client leaves. The handler's
 ---result is the answer: a string; a status; a table with `status`, `headers`, `body` (a string, a function that returns
----pieces, or a stream) or `json`, and `compress = false` for one that is never compressed; or a value from `http.json`, `http.file` and the like. An error gives 500 and goes to
----`rl.on_error`; without that, it is printed. Requests that two servers could read differently are refused.
+---pieces, or a stream) or `json`, and `compress = false` for one that is never compressed; or a value from `http.json`,
+---`http.file` and the like. An error gives 500 and goes to `rl.on_error`; without that, it is printed. Requests that
+---two servers could read differently are refused.
 ---@param where integer|string|table an address as for `net.serve`; `"memory"`: no address, for tests
 ---@param options runloop.http.ServerOptions
 ---@param handler fun(request: runloop.http.Incoming): runloop.http.Result

@@ -1,8 +1,8 @@
 ---@meta runloop.zlib
 
--- Every call of the module `runloop.zlib`: gzip and its relatives, by the system's libz. None of them waits. Without libz
--- they give nil, `"ENOENT: libz.so.1 is not installed (apt install zlib1g)"`, `"ENOENT"`. Every thread may use the module;
--- a stage stays on its own.
+-- Every call of the module `runloop.zlib`: gzip and its relatives, by the system's libz. None of them waits. Without
+-- libz they give nil, `"ENOENT: libz.so.1 is not installed (apt install zlib1g)"`, `"ENOENT"`. Every thread may use the
+-- module; a stage stays on its own.
 
 ---@class runloop.zlib
 local zlib = {}
@@ -25,8 +25,8 @@ function zlib.compress(data, options) end
 
 ---Decompresses a text. Several gzip members, as from `cat a.gz b.gz`, are read on.
 ---
----Other data gives nil, a problem with the place, and a code: "EBADMSG" if it is damaged or something is behind its end,
----"EOF" if it is cut off, "EMSGSIZE" if more than `max` bytes come out.
+---Other data gives nil, a problem with the place, and a code: "EBADMSG" if it is damaged or something is behind its
+---end, "EOF" if it is cut off, "EMSGSIZE" if more than `max` bytes come out.
 ---@param data string
 ---@param options? runloop.zlib.DecompressOptions
 ---@return string? bytes

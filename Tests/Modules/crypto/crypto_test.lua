@@ -233,7 +233,7 @@ t.it("makes the digests of openssl dgst for random texts, whole and in pieces", 
       command[#command + 1] = path
     end
     local result = assert(process.run(command))
-    t.equal(result.status, 0, result.errors)
+    t.equal(result.code, 0, result.errors)
     local digests = {}
     for digest in result.output:gmatch "(%x+) %*" do digests[#digests + 1] = digest end
     t.equal(#digests, #texts)

@@ -51,7 +51,8 @@ end)
 
 -- An Accept-Encoding, and whether gzip is sent for it.
 local ACCEPTS <const> = {
-  ["gzip"] = true, ["x-gzip"] = true, ["GZIP"] = true, ["deflate, gzip;q=0.5"] = true, ["*"] = true, ["br, *;q=0.1"] = true,
+  ["gzip"] = true, ["x-gzip"] = true, ["GZIP"] = true, ["deflate, gzip;q=0.5"] = true, ["*"] = true,
+  ["br, *;q=0.1"] = true,
   ["gzip;q=0"] = false, ["gzip;q=0.0, *"] = false, ["*;q=0"] = false, ["*;q=0, gzip"] = true, [""] = false,
   ["identity"] = false, ["identity;q=0"] = false, ["identity;q=0, *"] = true, ["gzip;q=0.5, identity;q=0.6"] = false,
   ["gzip;q=0.5, identity;q=0.5"] = true, ["gzip;q=x"] = false, ["gzip;q=x, *;q=1"] = true, ["br"] = false,
@@ -123,7 +124,9 @@ end)
 t.it("compresses a long text in turns of the loop", function()
   local text = LONG:rep(100)
   local own, turns = client(function() return text end), 0
-  local observer = rl.observer { activities = "before_timers", repeats = true, callback = function() turns = turns + 1 end }
+  local observer = rl.observer {
+    activities = "before_timers", repeats = true, callback = function() turns = turns + 1 end,
+  }
   rl.current():add(observer, "common")
   local answer = get(own)
   observer:invalidate()
@@ -157,7 +160,7 @@ end)
 t.it("compresses the pieces of functions and random texts", function()
   for _ = 1, 20 do
     local parts = {}
-    for i = 1, math.random(0, 30) do
+    for i = 1, math.random(1, 30) do
       parts[i] = (math.random(2) == 1 and "abc" or tostring(math.random())):rep(math.random(0, 20000))
     end
     local waits, place = math.random(2) == 1, 0
@@ -193,7 +196,7 @@ t.it("sends events plain, unless they are asked for", function()
   check_plain(answer, "data: one\n\ndata: two\n\ndata: three\n\n")
   answer = get(client(handler, { events = true }))
   check_compressed(answer, "data: one\n\ndata: two\n\ndata: three\n\n")
-  t.equal(select(2, answer.body:gsub("\0\0\xff\xff", "")), 2)
+  t.equal(select(2, answer.body:gsub("\0\0\xff\xff", "")), 1)
 end)
 
 t.it("stops when the client goes", function()
@@ -226,7 +229,8 @@ t.it("compresses files", REAL, function()
   local answer = get(own, nil, { [1] = "/a.txt" })
   check_compressed(answer, LONG)
   t.equal(answer.headers.etag, "W/" .. plain.headers.etag)
-  t.equal(get(own, { ["accept-encoding"] = "gzip", ["if-none-match"] = answer.headers.etag }, { [1] = "/a.txt" }).status, 304)
+  local asked = { ["accept-encoding"] = "gzip", ["if-none-match"] = answer.headers.etag }
+  t.equal(get(own, asked, { [1] = "/a.txt" }).status, 304)
   check_compressed(get(own, nil, { [1] = "/b.txt" }), long)
   check_plain(get(own, nil, { [1] = "/c.png" }), LONG)
   answer = get(own, { ["accept-encoding"] = "gzip", range = "bytes=0-3" }, { [1] = "/a.txt" })

@@ -179,7 +179,7 @@ t.describe("a redirect", function()
     t.equal(select(3, client:fetch { "/to/307", body = once "body", follow = 1 }), "ESPIPE")
     t.equal(select(2, client:get("/to/302?where=" .. http.escape "/to/302", { follow = 1 })),
       "ELOOP: more than 1 redirects (http://test/to/302)")
-    for where, url in pairs { ["../here"] = "http://test/to/../here", ["//other/here?a=1"] = "http://other/here?a=1",
+    for where, url in pairs { ["../here"] = "http://test/here", ["//other/here?a=1"] = "http://other/here?a=1",
       ["http://x/here#y"] = "http://x/here" } do
       local answer = client:get("/to/302?where=" .. http.escape(where), { follow = 1, user = "u", password = "p" })
       t.equal({ answer.status, answer.url, answer:json().authorization },

@@ -13,54 +13,80 @@ local COUNT <const> = tonumber(os.getenv "COUNT") or os.getenv "RLHOST_SOAK" and
 local function any(list) return list[math.random(#list)] end
 local function maybe(text, chance) return math.random() < (chance or 0.5) and text or "" end
 
-local SCHEMES <const> = { "http:", "https:", "HTTP:", "ws:", "wss:", "ftp:", "file:", "foo:", "javascript:", "data:",
-  "mailto:", "a+b.1-c:",
-  "1x:", "" }
+local SPECIAL <const> = { "http:", "https:", "HTTP:", "ws:", "wss:", "ftp:", "file:" }
+local OTHERS <const> = { "foo:", "javascript:", "data:", "mailto:", "a+b.1-c:", "1x:", "" }
 local SLASHES <const> = { "//", "//", "//", "//", "//", "/", "", "///", "\\\\", "/\\", "////" }
-local HOSTS <const> = { "example.com", "EXAMPLE.Com", "a", "a.b.c", "127.0.0.1", "0x7f.1", "0300.1", "256", "1.2.3",
-  "1.2.3.4.5", "1..2",
+local HOSTS <const> = {
+  "example.com", "EXAMPLE.Com", "a", "a.b.c", "127.0.0.1", "0x7f.1", "0300.1", "256", "1.2.3", "1.2.3.4.5", "1..2",
   "09.1", "0x", "4294967295", "4294967296", "a.0x1", "1.2.3.4.", "a..", ".", "..", "[::1]", "[1:2:3:4:5:6:7:8]",
-  "[1::8]", "[::]",
-  "[::ffff:1.2.3.4]", "[1:2:3:4:5:6:7::]", "[1::2::3]", "[12345::]", "[::1", "[0:0:0:1:0:0:0:1]", "[::1.2.3]",
-  "[1:2]", "[]", "",
-  "bücher.example", "BÜCHER.de", "faß.de", "日本語.jp", "пример.рф", "☃.net", "a。b", "１２７.1", "%41b", "%C3%A9.fr",
-  "a%20b", "a b",
-  "a_b", "a--b", "xn--bcher-kva.de", "xn--a", "XN--E1AFMKFD.com", "a!b", "a^b", "a|b", "a<b", "a%b", "a%00",
-  "localhost", "C:", "C|", "é",
-  "a\u{AD}b", "a\127b", "ab\u{1F600}", "-a-", "xn--", "ａｂ", "a*b", "~$&'()+,;=a" }
-local PORTS <const> = { ":80", ":443", ":8080", ":", ":0", ":65535", ":65536", ":00080", ":8a", ":21", ":-1", ": 80" }
-local SEGMENTS <const> = { "a", "b c", ".", "..", "%2e", "%2E%2e", ".%2e", "", "C:", "C|", "é", "a;p=1", "x@y",
-  "a:b", "%41", "%zz", "%", "~",
-  "{x}", "[x]", "^", "`", "|", "\"", "<>", "'", "...", "\1", "\127", "日", "a\tb", "\\", "*", "+", "!$&()", "a.b" }
-local TEXTS <const> = { "", "a=b", "a b", "'\"", "<>", "é", "a#b", "?", "`{}|^", "%zz%41", "\1\127", "a\nb", "/..",
-  "\\" }
+  "[1::8]", "[::]", "[::ffff:1.2.3.4]", "[1:2:3:4:5:6:7::]", "[1::2::3]", "[12345::]", "[::1", "[0:0:0:1:0:0:0:1]",
+  "[::1.2.3]", "[1:2]", "[]", "", "bücher.example", "BÜCHER.de", "faß.de", "日本語.jp", "пример.рф", "☃.net", "a。b",
+  "１２７.1", "%41b", "%C3%A9.fr", "a%20b", "a b", "a_b", "a--b", "xn--bcher-kva.de", "xn--a", "XN--E1AFMKFD.com", "a!b",
+  "a^b", "a|b", "a<b", "a%b", "a%00", "localhost", "C:", "C|", "é", "a\u{AD}b", "a\127b", "ab\u{1F600}", "-a-", "xn--",
+  "ａｂ", "a*b", "~$&'()+,;=a",
+}
+local PORTS <const> = {
+  ":80", ":443", ":8080", ":", ":0", ":65535", ":65536", ":00080", ":8a", ":21", ":-1", ": 80",
+}
+local SEGMENTS <const> = {
+  "a", "b c", "", "C:", "C|", "é", "a;p=1", "x@y", "a:b", "%41", "%zz", "%", "~", "{x}", "[x]", "^", "`", "|", "\"",
+  "<>", "'", "...", "\1", "\127", "日", "a\tb", "\\", "*", "+", "!$&()", "a.b",
+}
+local DOTS <const> = { ".", "..", "%2e", "%2E%2e", ".%2e" }
+local TEXTS <const> = { "a=b", "a b", "'\"", "<>", "é", "?", "`{}|^", "%zz%41", "\1\127", "a\nb", "/..", "\\" }
+
+-- Node 20 differs from the standard in four points, which the texts avoid: an empty query of a base is dropped; dots at
+-- the end of a path without a special scheme leave no slash; a segment such as "a:b" counts as a drive; and a link with
+-- a '#' may be relative to a base without a path. International labels with symbols such as '+' are not in any DNS.
+local function segment(is_special, is_file)
+  local made
+  repeat
+    made = is_special and math.random(5) == 1 and any(DOTS) or any(SEGMENTS)
+  until not (is_file and made:find "^%a[:|].")
+  return made
+end
+
+local function path(is_special, is_file)
+  local parts = {}
+  for i = 1, math.random(0, 4) do parts[i] = segment(is_special, is_file) end
+  return table.concat(parts, math.random(20) == 1 and "\\" or "/")
+end
+
+local function host() return any(HOSTS) .. maybe(any(PORTS), 0.3) end
 
 local function authority()
   local user = math.random(6) == 1
     and any { "u", "u:p", ":p", "u:", ":", "a@b", "é:%41", "a b:c|d", "", "u;=:[^]" } .. "@" or ""
-  return user .. any(HOSTS) .. maybe(any(PORTS), 0.3)
+  return user .. host()
 end
 
-local function path()
-  local parts = {}
-  for i = 1, math.random(0, 4) do parts[i] = any(SEGMENTS) end
-  return table.concat(parts, math.random(20) == 1 and "\\" or "/")
+local function rest(is_special, is_file)
+  return path(is_special, is_file) .. maybe("?" .. any(TEXTS), 0.3) .. maybe("#" .. any(TEXTS), 0.3)
 end
 
-local function rest() return path() .. maybe("?" .. any(TEXTS), 0.3) .. maybe("#" .. any(TEXTS), 0.3) end
-
-local function text()
-  local slashes = any(SLASHES)
-  local middle = #slashes > 1 and authority() or ""
-  local made = any(SCHEMES) .. slashes .. middle .. maybe("/", 0.8) .. rest()
+local function text(is_special)
+  local scheme, slashes = any(is_special and SPECIAL or OTHERS), any(SLASHES)
+  local separator = slashes ~= "" and "/" or maybe("/", 0.8)
+  local middle = #slashes > 1 and not (scheme == "file:" and #slashes > 2) and authority() or ""
+  -- A path without a host that begins like one would be one.
+  local made = scheme .. slashes .. middle .. separator .. rest(is_special, scheme == "file:" or middle == "")
   return maybe(any { " ", "\t", "\0 " }, 0.05) .. made .. maybe(any { " ", "\n", " \1" }, 0.05)
 end
 
-local function link()
+local function link(is_file)
   local kind = math.random(6)
-  if kind == 1 then return text() elseif kind == 2 then return any { "//", "\\\\", "/\\",
-    "///" } .. authority() .. "/" .. rest() end
-  return maybe("/", 0.3) .. rest()
+  if kind == 1 then return text(true) end
+  if kind == 2 then return any { "//", "\\\\", "/\\", "///" } .. authority() .. "/" .. rest(true, is_file) end
+  local made
+  -- "C:" in front would be a scheme.
+  repeat made = maybe("/", 0.3) .. rest(true, is_file) until not made:find "^%a:"
+  return made
+end
+
+local function case(number)
+  if number % 2 == 0 then return { text(math.random(3) > 1) } end
+  local base = text(true)
+  return { base, link(base:lower():find "^%s*file:" ~= nil) }
 end
 
 local SCRIPT <const> = [[
@@ -81,7 +107,7 @@ local function compared(cases)
   assert(fs.write(directory .. "/cases", table.concat(lines, "\n")))
   assert(fs.write(directory .. "/script.js", SCRIPT))
   local result = assert(process.run { "node", directory .. "/script.js", directory .. "/cases" })
-  t.equal(result.status, 0, result.errors)
+  t.equal(result.code, 0, result.errors)
   return json.decode(result.output)
 end
 
@@ -98,7 +124,7 @@ local it = has_node and t.it or function(name, _, body) t.skip(name .. ": node i
 
 it("parses random URLs as Node does, and follows links", { real_time = true, timeout = 300 }, function()
   local cases = {}
-  for i = 1, COUNT do cases[i] = i % 2 == 0 and { text() } or { text(), link() } end
+  for i = 1, COUNT do cases[i] = case(i) end
   local answers, odd = compared(cases), {}
   for i, case in ipairs(cases) do
     local expected, got = answers[i], nil

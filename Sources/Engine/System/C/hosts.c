@@ -32,21 +32,8 @@ static int refuse(char code[32], char text[512], const char *name, const char *r
 
 static struct linux_library library = {"libidn2.so.0", "libidn2-0", find_functions, 0};
 
-int linux_check_punycode(const char *label, char out[256], char code[32], char text[512]) {
-  char problem[200];
-  if (strlen(label) > 255) return refuse(code, text, label, "a host name has at most 255 bytes", "EINVAL");
-  if (linux_use_library(&library, problem, sizeof problem)) {
-    memcpy(out, label, strlen(label) + 1);
-    return 1;
-  }
-  char *name = NULL;
-  int result = idn.to_unicode(label, &name, 0);
-  int is_good = result == IDN2_OK && linux_ascii_host(name, out, code, text) && strcmp(out, label) == 0;
-  if (name) idn.release(name);
-  return is_good ? 1 : refuse(code, text, label, "not a host name: Punycode does not read like this", "EINVAL");
-}
-
-int linux_ascii_host(const char *name, char out[256], char code[32], char text[512]) {
+// `allowed`: the characters that the result may have; NULL: any.
+static int convert(const char *name, const char *allowed, char out[256], char code[32], char text[512]) {
   size_t ascii = 0;
   while (name[ascii] > 0) ascii++;
   if (!name[ascii]) {
@@ -67,9 +54,31 @@ int linux_ascii_host(const char *name, char out[256], char code[32], char text[5
   }
   // A name with a slash, for example, would change the meaning of an address.
   const size_t length = strlen(found);
-  const int is_name = length > 0 && length < 256 && strspn(found, "abcdefghijklmnopqrstuvwxyz0123456789.-_") == length;
+  const int is_name = length > 0 && length < 256 && (!allowed || strspn(found, allowed) == length);
   if (is_name) memcpy(out, found, length + 1);
   idn.release(found);
   if (is_name) return 1;
   return refuse(code, text, name, "not a host name: it maps to characters that host names cannot have", "EINVAL");
+}
+
+int linux_ascii_host(const char *name, char out[256], char code[32], char text[512]) {
+  return convert(name, "abcdefghijklmnopqrstuvwxyz0123456789.-_", out, code, text);
+}
+
+int linux_ascii_label(const char *name, char out[256], char code[32], char text[512]) {
+  return convert(name, NULL, out, code, text);
+}
+
+int linux_check_punycode(const char *label, char out[256], char code[32], char text[512]) {
+  char problem[200];
+  if (strlen(label) > 255) return refuse(code, text, label, "a host name has at most 255 bytes", "EINVAL");
+  if (linux_use_library(&library, problem, sizeof problem)) {
+    memcpy(out, label, strlen(label) + 1);
+    return 1;
+  }
+  char *name = NULL;
+  int result = idn.to_unicode(label, &name, 0);
+  int is_good = result == IDN2_OK && linux_ascii_label(name, out, code, text) && strcmp(out, label) == 0;
+  if (name) idn.release(name);
+  return is_good ? 1 : refuse(code, text, label, "not a host name: Punycode does not read like this", "EINVAL");
 }

@@ -1,6 +1,6 @@
 -- runloop.crypto: digests, HMAC, keys from passwords, random bytes and signatures, by the system's libcrypto.
 
-local native = ...
+local native, internals = ...
 local misuse = require "runloop.misuse"
 local library = native.open(misuse)
 require("runloop.objects").classes[library.class] = { name = "runloop.crypto.Hasher", methods = library.class.__index }
@@ -24,7 +24,7 @@ end
 
 -- In a test that does not run in real time, the bytes are those of the test's seed.
 function crypto.random(n, as)
-  local test = package.loaded["runloop.test.core"]
+  local test = internals.loaded["runloop.test.core"]
   local is_real = test and test.current and test.current.real_time
   return library.random(n, as, not is_real and native.seeded(n) or nil)
 end

@@ -156,7 +156,7 @@ static int write_label(url *to, char *label, size_t length) {
   char ascii[256], code[32], text[512], after = label[length];
   label[length] = 0;
   int is_good =
-      strlen(label) == length && (is_ascii ? linux_check_punycode : linux_ascii_host)(label, ascii, code, text);
+      strlen(label) == length && (is_ascii ? linux_check_punycode : linux_ascii_label)(label, ascii, code, text);
   label[length] = after;
   if (is_good) return url_append(to, ascii, strlen(ascii)), 1;
   if (strlen(label) < length) return url_fail(to, "the host has the byte 0x00");

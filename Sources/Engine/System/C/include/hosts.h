@@ -7,6 +7,9 @@
 /// libidn2, which the first name that is not ASCII loads. Thread-safe.
 int linux_ascii_host(const char *name, char out[256], char code[32], char text[512]);
 
+/// Does the same for a label of a URL's host, and leaves it to the caller to refuse characters of the result.
+int linux_ascii_label(const char *label, char out[256], char code[32], char text[512]);
+
 /// Checks a label in lower case that begins with "xn--": whether it is the ASCII form of an international one. Returns
 /// as linux_ascii_host does; without libidn2 it accepts the label.
 int linux_check_punycode(const char *label, char out[256], char code[32], char text[512]);

@@ -122,7 +122,9 @@ local function positional(name, request)
   misuse.argument(request, "table", name, 1)
   if is_url(request) then return { url = tostring(request) } end
   if request[1] == nil and not is_url(request.url) then return request end
-  if request[1] ~= nil and request.url ~= nil then raise("%s: the URL is there twice: as the first value, and as field 'url'", name) end
+  if request[1] ~= nil and request.url ~= nil then
+    raise("%s: the URL is there twice: as the first value, and as field 'url'", name)
+  end
   local copy = {}
   for field, value in pairs(request) do copy[field] = value end
   copy.url, copy[1] = M.text_of(copy[1] or copy.url), nil

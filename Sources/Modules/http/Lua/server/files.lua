@@ -19,27 +19,36 @@ local STATUS = {
   ENOENT = 404, ENOTDIR = 404, EISDIR = 404, ELOOP = 404, EXDEV = 404, ENAMETOOLONG = 404, EACCES = 403, EPERM = 403,
 }
 
+-- Returns a table of an open file; nil and the error's name.
+local function opened(answer, fd, size, seconds, ...)
+  if not fd then return nil, size end
+  local nanoseconds, is_generated = ...
+  return { fd = fd, size = size, seconds = seconds, nanoseconds = nanoseconds, is_generated = is_generated,
+    name = answer.file }
+end
+
 -- Opens the file of an answer, or the one whose name has an ending more.
 local function open(answer, ending)
-  if not answer.root then return native.open_file(answer.file .. ending) end
+  if not answer.root then return opened(answer, native.open_file(answer.file .. ending)) end
   local path = answer.file:gsub("^/+", "")
   if path == "" or path:sub(-1) == "/" then path = path .. "index.html" end
-  return native.open_file(answer.root, path .. ending)
+  return opened(answer, native.open_file(answer.root, path .. ending))
 end
 
 local ENDINGS <const>, CODINGS <const> = { br = ".br", gzip = ".gz" }, { "br", "gzip" }
 
--- Opens the compressed file beside that of an answer which the client prefers and which is not older. Returns its
--- coding too.
-local function open_compressed(request, answer, seconds, nanoseconds)
+-- Opens the compressed file beside that of an answer which the client prefers and which is not older.
+local function open_compressed(request, answer, file)
   if request.headers.range then return nil end
   local accepted = require("runloop.http.compress").accepted
   for _, coding in ipairs(accepted(request.headers["accept-encoding"], CODINGS)) do
-    local fd, size, since, part, is_generated = open(answer, ENDINGS[coding])
-    if fd and not is_generated and (since > seconds or since == seconds and part >= nanoseconds) then
-      return coding, fd, size, since, part
+    local found = open(answer, ENDINGS[coding])
+    if found and not found.is_generated and (found.seconds > file.seconds
+      or found.seconds == file.seconds and found.nanoseconds >= file.nanoseconds) then
+      found.coding = coding
+      return found
     end
-    if fd then native.close_file(fd) end
+    if found then native.close_file(found.fd) end
   end
 end
 
@@ -179,19 +188,16 @@ end
 
 -- Opens the file of an answer, or a compressed one beside it. Returns a table; or nil and the error's name.
 local function open_best(request, answer)
-  local fd, size, seconds, nanoseconds, is_generated = open(answer, "")
-  if not fd then return nil, size end
-  local coding
-  if answer.compressed and not is_generated then
-    local best = table.pack(open_compressed(request, answer, seconds, nanoseconds))
-    if best[1] then
-      native.close_file(fd)
-      coding, fd, size, seconds, nanoseconds = table.unpack(best)
-    end
+  local file, problem = open(answer, "")
+  if not file then return nil, problem end
+  local best = answer.compressed and not file.is_generated and open_compressed(request, answer, file)
+  if best then
+    native.close_file(file.fd)
+    file = best
   end
-  local tag = ('"%x-%x%05x%s"'):format(size, seconds, nanoseconds // 1000, coding and "-" .. coding or "")
-  return { fd = fd, size = size, seconds = seconds, tag = tag, coding = coding, name = answer.file,
-    is_generated = is_generated }
+  local ending = file.coding and "-" .. file.coding or ""
+  file.tag = ('"%x-%x%05x%s"'):format(file.size, file.seconds, file.nanoseconds // 1000, ending)
+  return file
 end
 
 -- Answers with a file. `sending` has the functions that all answers share, and the length that the handler has

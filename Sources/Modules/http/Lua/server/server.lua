@@ -15,7 +15,8 @@ local KNOWN = {
   tls = { "table", "boolean" }, header_timeout = "seconds", request_timeout = "seconds", idle_timeout = "seconds",
   max_header = "count", max_fields = "count", max_body = "count",
   max_connections = "count", max_queue = "count", access_log = { "any" }, backlog = "count",
-  compress = { "table", "boolean" }, reuse_port = "boolean", mode = "count", name = "string", order = "any", modes = { "string", "table" },
+  compress = { "table", "boolean" }, reuse_port = "boolean", mode = "count", name = "string",
+  order = "any", modes = { "string", "table" },
 }
 local PASSED_ON = { "tls", "backlog", "max_connections", "max_queue", "reuse_port", "mode", "name", "order" }
 

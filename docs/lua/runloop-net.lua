@@ -223,17 +223,24 @@ function net.datagram(options) end
 ---@return string? code
 function net.resolve(name, options) end
 
+---Gets at most 16 kB and returns bytes; `""`: none yet. At the end it gets nil, and returns what is left. It may wait.
+---A value that can be called may stand for it. To end the copy, it returns nil, a message and a code.
+---@alias runloop.net.Stage fun(bytes?: string): string?, string?, string?
+
 ---@class runloop.net.CopyOptions
----@field max? integer how many bytes at most
+---@field max? integer how many bytes to read at most
+---@field through? runloop.net.Stage|runloop.net.Stage[] what the bytes go through, in this order
 
 ---Copies everything from one stream to another, until the end of input, as fast as the slower one. Waits. Both streams
----stay open. Between descriptors, without TLS, the bytes stay in the kernel.
+---stay open. Between descriptors, without TLS and stages, the bytes stay in the kernel. The count is that of the bytes
+---read and passed on.
 ---@param from runloop.net.Stream
 ---@param to runloop.net.Stream
 ---@param options? runloop.net.CopyOptions
 ---@return integer? bytes
 ---@return string? problem
 ---@return string? code
+---@return integer? count how many bytes were copied before the problem
 function net.copy(from, to, options) end
 
 -- Streams ------------------------------------------------------------------------------------------------------------
@@ -259,28 +266,67 @@ local Stream = {}
 ---@overload fun(self: runloop.net.Stream, options: runloop.net.ReadOptions): string?, string?, string?
 function Stream:read(max, options) end
 
+---@class runloop.net.ExactOptions: runloop.net.ReadOptions
+---@field skip? string|integer takes what follows the bytes as well: this text, or this number of bytes
+
 ---Reads `count` bytes. If the input ends too early: nil, "end of input after 3 of 10 bytes", "EOF"; you can still read
----those 3.
+---those 3. If another text follows than `skip`, the read takes nothing and returns nil, `"\r\n" expected after 16
+---bytes, found "xy"`, "EBADMSG".
 ---@param count integer
----@param options? runloop.net.ReadOptions
+---@param options? runloop.net.ExactOptions
 ---@return string? bytes
 ---@return string? problem
 ---@return string? code
 function Stream:read_exactly(count, options) end
 
+---@class runloop.net.LineOptions: runloop.net.ReadOptions
+---@field words? boolean returns the words between blanks and tabs; without any: one empty string; word 64 is the rest
+
 ---Reads a line, without its `\n` or `\r\n`. The last line may lack it.
----@param options? runloop.net.ReadOptions
----@return string? line
----@return string? problem
----@return string? code
+---@param options? runloop.net.LineOptions
+---@return string? line or the first word
+---@return string? problem or the second word
+---@return string? code or the third word
+---@return string? ... further words
 function Stream:read_line(options) end
 
----Reads the bytes before a text, and takes the text as well.
----@param text string
----@param options? runloop.net.ReadOptions
+---@class runloop.net.FrameOptions
+---@field adjust? integer is added to the length that was read: -4 if that counts its own four bytes (0)
+---@field max? integer the longest body (1048576)
+---@field timeout? number replaces that of `set_timeout`
+
+---Reads a head, and the body whose length the head's last value is. `format` is one of `string.pack`, of a fixed size:
+---at most 32 values, of 1 to 8 bytes for integers, in 1024 bytes. It returns the values without the length, and the
+---body, which may be empty. A body above `max`: nil, "frame of 70000000 bytes, longer than 1048576", "EMSGSIZE"; a
+---length below zero: "EBADMSG"; an end inside: "EOF". Then nothing was taken.
+---
+---```lua
+---local net = require "runloop.net"
+---local a, b = net.memory()
+---a:write("D", string.pack(">I4", 9), "hello")
+---print(b:read_frame(">c1 I4", { adjust = -4 }))
+---```
+---```text
+---D	hello
+---```
+---@param format string
+---@param options? runloop.net.FrameOptions
+---@return any ... the values of the head and the body; or nil, the problem, and the code
+function Stream:read_frame(format, options) end
+
+---@class runloop.net.UntilOptions: runloop.net.ReadOptions
+---@field pattern? boolean the texts are Lua patterns; `max` is 65536 then
+
+---Reads the bytes before a text, and takes the text as well. Of a list of 1 to 64 texts, the one counts that is
+---complete first; of several, the first in the list; its number follows. With `pattern`, the number and the captures of
+---the match follow, or all of it if it has none. Patterns are tried on everything unread when something has come, up to
+---`max` bytes; an empty match counts as none.
+---@param text string|string[]
+---@param options? runloop.net.UntilOptions
 ---@return string? bytes
----@return string? problem
----@return string? code
+---@return string|integer|nil which or the problem
+---@return string? capture or the code
+---@return string? ... further captures
 function Stream:read_until(text, options) end
 
 ---Reads everything to the end of input, which may be nothing.

@@ -56,6 +56,12 @@ kind("task that is cancelled", 50000, function(n)
     rl.task(function() local c <close> = setmetatable({}, { __close = function() end }) rl.sleep(60) end):cancel()
   end
 end)
+kind("task in the background", 50000, function(n)
+  for i = 1, n do
+    local task = rl.task { function(number) rl.sleep(0) return number end, i, name = "worker", keeps_alive = false }
+    if i % 2 == 0 then assert(task:await() == i) else task:cancel() end
+  end
+end)
 kind("tasks, many at once", 100000, function(n)
   for _ = 1, n / 500 do
     local tasks = {}
@@ -247,6 +253,26 @@ kind("stream", 10000, function(n)
     b:close()
   end
 end, "net.Stream")
+kind("stream in the background", 10000, function(n)
+  for _ = 1, n do
+    local a <close>, b = require "runloop.net".pair()
+    b:set_keeps_alive(false)
+    local reader = rl.task { b.read_line, b, { timeout = 60 }, keeps_alive = false }
+    a:write "text\n"
+    assert(reader:await() == "text")
+    b:close()
+  end
+end)
+kind("frame", 100000, function(n)
+  local a <close>, b = require "runloop.net".memory()
+  for i = 1, n do
+    a:write(">", i, "; ", string.pack("<I2", 6), "value ", "three\r\nsome words here\r\nkey=")
+    assert(select(2, b:read_until { ",", "; " }) == 2 and b:read_frame "<I2" == "value ")
+    assert(b:read_exactly(5, { skip = "\r\n" }) == "three" and select("#", b:read_line { words = true }) == 3)
+    if i % 10 == 0 then assert(select(2, b:read_until("k(e)y=", { pattern = true })) == 1) else b:read_until "=" end
+  end
+  b:close()
+end)
 kind("connection", 4000, function(n)
   local net = require "runloop.net"
   local server = assert(net.serve("127.0.0.1:0", function(stream) stream:write(stream:read_line(), "\n") end))

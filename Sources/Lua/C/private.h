@@ -35,6 +35,9 @@ int cl_set_subject(lua_State *L);
 /// Number of calls by cl_call_protected that are under way in this thread.
 extern _Thread_local int cl_own_calls;
 
+/// Pushes the pieces of the host's bytes, and returns their number.
+int cl_answer_pieces(lua_State *L);
+
 /// A resumption of one of the script's own coroutines.
 struct cl_resumption {
   lua_State *coroutine, *from;

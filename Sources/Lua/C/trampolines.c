@@ -3,9 +3,10 @@
 
 #include <stdio.h>
 
-static const char raise_mark = 0, bytes_mark = 0;
+static const char raise_mark = 0, bytes_mark = 0, pieces_mark = 0;
 void *cl_raise_mark(void) { return (void *)&raise_mark; }
 void *cl_bytes_mark(void) { return (void *)&bytes_mark; }
+void *cl_pieces_mark(void) { return (void *)&pieces_mark; }
 
 // Pushes the bytes from where they lie, which saves a copy.
 static int answer_bytes(lua_State *L) {
@@ -17,11 +18,13 @@ static int answer_bytes(lua_State *L) {
 static int after_yield(lua_State *L, int status, lua_KContext top) {
   (void)status;
   int first = (int)top + 1;
-  if (lua_touserdata(L, first) == &raise_mark) {
+  const void *mark = lua_touserdata(L, first);
+  if (mark == &bytes_mark) return answer_bytes(L);
+  if (mark == &raise_mark) {
     lua_settop(L, first + 1);
     return lua_error(L);
   }
-  if (lua_touserdata(L, first) == &bytes_mark) return answer_bytes(L);
+  if (mark == &pieces_mark) return cl_answer_pieces(L);
   return lua_gettop(L) - (int)top;
 }
 
@@ -60,6 +63,7 @@ static int conclude(lua_State *L, int verdict) {
       cl_decode_scratch(L);
       return lua_gettop(L) - base;
     case CL_BYTES: return answer_bytes(L);
+    case CL_PIECES: return cl_answer_pieces(L);
     case CL_STRING: lua_pushlstring(L, state->scratch, state->length); return 1;
     default: return luaL_error(L, "not enough memory");
   }

@@ -108,6 +108,8 @@ static const struct {
 #embed "../../Modules/net/Lua/net.lua"
 , '\0'}}, {"runloop.net.copy", (const char[]){
 #embed "../../Modules/net/Lua/copy.lua"
+, '\0'}}, {"runloop.net.patterns", (const char[]){
+#embed "../../Modules/net/Lua/patterns.lua"
 , '\0'}}, {"runloop.net.tls", (const char[]){
 #embed "../../Modules/net/Lua/tls.lua"
 , '\0'}}, {"runloop.new", (const char[]){

@@ -189,6 +189,23 @@ t.describe("an answer is waited for", REAL, function()
     far:close()
   end)
 
+  t.it("by tasks in future:await, also among several", function()
+    local future = CLIENT:gsub("local answered.*", "") .. [[
+      local futures = {}
+      rl.task { function()
+        for line in near:lines() do table.remove(futures, 1):complete(line) end
+      end, keeps_alive = false }
+      local function ask(text)
+        futures[#futures + 1] = rl.future()
+        near:write(text, "\n")
+        return futures[#futures]
+      end ]]
+    ends(future .. [[rl.task(function() print(ask "one":await()) end)]], "ONE\n")
+    ends(future .. [[rl.task(function() print(rl.first_of(ask "one", ask "two")) end)]], "1\tONE\n")
+    ends(future .. [[rl.task(function() print(rl.all_of(ask "one", ask "two")) end)]], "ONE\tTWO\n")
+    ends(future .. [[rl.task { function() print(ask "one":await()) end, keeps_alive = false }]])
+  end)
+
   t.it("but not by a task that waits for something else", function()
     ends(CLIENT .. [[rl.task(function() print(ask "never") end)]])
   end)

@@ -141,7 +141,7 @@ t.it("wants two streams and a number of bytes", function()
     { { 1, b }, "net.copy: argument #1 must be a stream, got 1" },
     { { a }, "net.copy: argument #2 must be a stream, got nothing" },
     { { a, b, { max = 1.5 } }, "net.copy: field 'max' must be a number of bytes, 0 or more, got 1.5" },
-    { { a, b, { maximum = 1 } }, "net.copy: unknown field 'maximum' (there is: max)" },
+    { { a, b, { maximum = 1 } }, "net.copy: unknown field 'maximum' (there are: max, through)" },
   } do
     local _, message = pcall(function() net.copy(table.unpack(case[1], 1, 3)) end)
     t.truthy(message:find(case[2], 1, true), message)

@@ -9,14 +9,8 @@ extension LuaHost {
     var awaitsAnswer: Bool {
         for fiber in mains where fiber.state == .waiting { return true }
         return hasFiber(near: &awaiterPlace) {
-            $0.state == .waiting && !$0.isBackground && Self.isFuture($0.waitsIn)
+            $0.state == .waiting && !$0.isBackground && Waiter.awaitsFuture($0)
         }
-    }
-
-    private static func isFuture(_ name: StaticString) -> Bool {
-        let text: StaticString = "future:await"
-        guard name.utf8CodeUnitCount == text.utf8CodeUnitCount else { return false }
-        return (0..<text.utf8CodeUnitCount).allSatisfy { name.utf8Start[$0] == text.utf8Start[$0] }
     }
 
     /// Cancels the waiting tasks of the background, newest first. A task that waits again is left alone.

@@ -175,6 +175,11 @@ package final class Waiter: RunLoop.ItemOwner {
         existing(fiber)?._withUnsafeGuaranteedRef { $0.given >= 0 } ?? false
     }
 
+    /// Whether a waiting fiber waits for the answer of a future, perhaps for that of one among several.
+    static func awaitsFuture(_ fiber: Fiber) -> Bool {
+        existing(fiber)?._withUnsafeGuaranteedRef { $0.purpose == .future || !$0.links.isEmpty } ?? false
+    }
+
     /// Whether a waiting fiber waits for what another task does.
     static func isForTasks(_ fiber: Fiber) -> Bool {
         existing(fiber)?._withUnsafeGuaranteedRef { [.future, .mutex].contains($0.purpose) } ?? false

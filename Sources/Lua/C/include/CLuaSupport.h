@@ -26,10 +26,18 @@ enum cl_verdict {
   CL_RESULTS = -4,             ///< return the values that the scratch buffer describes; see cl_tag
   CL_STRING = -5,              ///< return the scratch text as a string
   CL_BYTES = -8,               ///< return the host's bytes_start and bytes_length as a string
+  CL_PIECES = -9,              ///< return pieces of those bytes; see cl_form
   CL_NO_MEMORY = -6,           ///< raise Lua's "not enough memory"
   CL_RAISE_INTERRUPTION = -7,  ///< raise "interrupted!", with the position of the call
   /// CL_CALL - n: call the function below the n topmost values with these, and return its results
   CL_CALL = -100,
+};
+
+/// The pieces in which bytes are returned.
+enum cl_form {
+  CL_WORDS = 1,  ///< the words between blanks and tabs: at least one, which may be empty, and at most 64
+  CL_FRAME = 2,  ///< the values of a head except the last, and the body; argument 1 of the method is the head's format
+  CL_WHICH = 3,  ///< all bytes, and bytes_number
 };
 
 /// The tags of values in a buffer. The buffer is a program for a stack machine.
@@ -130,6 +138,8 @@ struct cl_state {
   size_t length, capacity;
   const char *bytes_start;  ///< for CL_BYTES and cl_bytes_mark
   size_t bytes_length;
+  int bytes_form;  ///< for CL_PIECES and cl_pieces_mark: a cl_form
+  int bytes_number;
   int anchors;           ///< registry reference of the table of anchored objects
   uint32_t *free_slots;  ///< anchor slots that are free again; each holds `false`, so filling one allocates nothing
   uint32_t free_count;
@@ -315,6 +325,41 @@ void cl_shrink_anchors(cl_state *state);
 void *cl_raise_mark(void);
 /// Stands for a single value to return: a string of the host's bytes_start and bytes_length.
 void *cl_bytes_mark(void);
+/// Stands for pieces of those bytes.
+void *cl_pieces_mark(void);
+
+enum cl_option_kind { CL_IS_ABSENT, CL_IS_INTEGER, CL_IS_FLOAT, CL_IS_BOOLEAN, CL_IS_TEXT };
+typedef struct {
+  unsigned kind;  ///< a cl_option_kind
+  lua_Integer integer;
+  lua_Number number;
+  const char *text;
+  size_t length;
+} cl_option;
+/// The options of a read: two that all have, and one more.
+typedef struct {
+  cl_option timeout, max, third;
+} cl_options;
+/// Reads a table of these options. Returns 0 if it is not one, or has anything else. Raises nothing.
+int cl_read_options(lua_State *L, int table, const char *third, cl_options *found);
+enum { CL_FEW_PIECES = 8 };
+/// Measures the arguments from `first` on, at most CL_FEW_PIECES strings and numbers, as text. Returns the index of
+/// another argument, or 0. Raises nothing.
+int cl_measure_pieces(lua_State *L, int first, size_t *total);
+/// Copies those arguments. No other call may be between.
+void cl_copy_pieces(lua_State *L, int first, char *place);
+
+#define CL_LARGEST_HEAD 1024
+/// The head of a frame, whose last value is the length of the body.
+typedef struct {
+  int place;          ///< its place in the cache, from 1 on, until another format is read
+  int size;           ///< of the whole head
+  int offset, width;  ///< of the length
+  int is_big, is_signed;
+} cl_frame;
+/// Reads a format as string.pack has it. Returns NULL, or what is wrong with it.
+const char *cl_find_frame(const char *format, size_t length, cl_frame *found);
+
 /// Pushes a new, empty object of a kind. Returns a Lua status.
 int cl_push_new(lua_State *L, const cl_kind *kind);
 /// Writes the number at an index as tostring does, and returns the text's length. Raises nothing.

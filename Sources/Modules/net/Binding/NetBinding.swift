@@ -21,6 +21,12 @@ enum NetBinding {
             .init("datagram", constructs: DatagramBinding.kind) { Call.run($0, DatagramBinding.make) },
             .init("inherited") { Call($0).answer(InheritedSockets.all) },
             .init("resolve") { Call.run($0, resolve) },
+            // (function): sets what `stream:read_until` calls for patterns.
+            .init("set_pattern_reader") {
+                let call = Call($0)
+                call.luaHost.part(NetPart.self).patternReader = call.stack.anchor(1)
+                return call.nothing()
+            },
         ])
 
     // MARK: Arguments

@@ -14,6 +14,8 @@ final class NetPart: HostPart {
     private(set) lazy var memory: LuaMemory = host.part()
     /// Clients' settings that need no file: later connections are likely to use them again.
     var contexts: [TLSContext.Settings: TLSContext] = [:]
+    /// The function of `runloop.net.patterns`.
+    var patternReader: UInt32 = 0
     /// Items that are in a mode only because a task waits for them there.
     var borrowed: [ObjectIdentifier: RunLoop.Mode] = [:]
 
@@ -113,7 +115,12 @@ final class LuaStreamOwner: StreamOwner {
         guard stack.reserve(6) else { return }
         switch outcome {
         case .bytes(let bytes):
-            stack.pushBytesMark(bytes)
+            if let pieces = Pieces(rawValue: Int32(fiber.waitsFor >> 1 & 3)), pieces != .whole {
+                // The place of a frame's format is not known any more.
+                stack.pushMark(of: bytes, as: pieces, number: pieces == .which ? part.network.which : 0)
+            } else {
+                stack.pushBytesMark(bytes)
+            }
             host.resume(fiber, arguments: 1)
         case .end, .timedOut:
             stack.pushNil()

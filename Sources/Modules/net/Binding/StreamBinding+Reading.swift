@@ -12,14 +12,18 @@ extension StreamBinding {
         .init("read_exactly") {
             stream($0).run { (stream, call) throws(Misuse) in
                 let count = try call.argument(2, Count.self)
-                return try begin(stream, call, .exactly(count), "stream:read_exactly", 3, limit: .max)
+                if call.count > 2 { return try readExactly(stream, call, count) }
+                if count == 0 { return try readNothing(stream, call) }
+                return try start(stream, call, .exactly(count), "stream:read_exactly", .max, stream.timeout)
             }
         },
         .init("read_line") {
             stream($0).run { (stream, call) throws(Misuse) in
-                try begin(stream, call, .line, "stream:read_line", 2, limit: maxLine)
+                if call.count > 1 { return try readLine(stream, call) }
+                return try start(stream, call, .line, "stream:read_line", maxLine, stream.timeout)
             }
         },
+        .init("read_frame") { stream($0).run { (stream, call) throws(Misuse) in try readFrame(stream, call) } },
         // Steps of `stream:lines()` and `stream:chunks()`, with their options.
         .init("next_line", saidAs: "stream:lines") {
             stream($0).run { (stream, call) throws(Misuse) in
@@ -39,10 +43,24 @@ extension StreamBinding {
         },
         .init("read_until") {
             stream($0).run { (stream, call) throws(Misuse) in
-                let end = try call.argument(2, NotEmpty.self)
-                return try begin(stream, call, .until(end), "stream:read_until", 3, limit: maxLine)
+                guard call.count == 2, let end = NotEmpty.read(call.stack, 2) else {
+                    return try readUntil(stream, call)
+                }
+                return try start(stream, call, .until(end), "stream:read_until", maxLine, stream.timeout)
             }
         },
+        // (count, timeout): all bytes that are there, which stay, once they are more than `count`.
+        .init("read_more", saidAs: "stream:read_until") {
+            stream($0).run { (stream, call) throws(Misuse) in
+                let timeout = try call.optional(3, Seconds.self) ?? -1
+                return try start(
+                    stream, call, .more(try call.argument(2, Count.self)), "stream:read_until", .max, timeout)
+            }
+        },
+        .init("drop") { stream($0).run { (stream, call) throws(Misuse) in
+            stream.drop(try call.argument(2, Count.self))
+            return 0
+        } },
         .init("read_all") {
             stream($0).run { (stream, call) throws(Misuse) in
                 try begin(stream, call, .all, "stream:read_all", 2, limit: maxAll)
@@ -107,20 +125,22 @@ extension StreamBinding {
             if let max = try fields[.max, Positive.self] { limit = max }
             if let seconds = try fields[.timeout, Seconds.self] { timeout = seconds }
         }
+        return try start(stream, call, unit, name, limit, timeout, raises: raises)
+    }
+
+    /// Does the same without an options table.
+    static func start(
+        _ stream: Streams.Stream, _ call: Call, _ unit: Streams.Stream.Unit, _ name: StaticString, _ limit: Int,
+        _ timeout: Int64, as pieces: Pieces = .whole, raises: Bool = false
+    ) throws(Misuse) -> Int32 {
         try checkIsFree(stream, call)
-        if case .exactly(let count) = unit, count > limit {
-            return call.fail(
-                StreamFailure(
-                    "EMSGSIZE", "\(count) bytes are more than the \(limit) that are allowed (\(stream.subject))"))
-        }
-        if case .exactly(0) = unit { return call.answer("") }
         // A reader that always finds data would starve the others: after 16 reads it waits for its next turn.
         let isTired = stream.spree >= 16 && stream.buffered == 0 && stream.isOpen && call.mayWait
         if !isTired, let outcome = stream.attempt(unit, limit: limit) {
             stream.spree &+= 1
-            return answer(outcome, stream, call, raises: raises)
+            return answer(outcome, stream, call, as: pieces, raises: raises)
         }
-        return wait(stream, call, unit, name, limit, timeout, raises: raises, isTired: isTired)
+        return wait(stream, call, unit, name, limit, timeout, as: pieces, raises: raises, isTired: isTired)
     }
 
     static func checkIsFree(_ stream: Streams.Stream, _ call: Call) throws(Misuse) {
@@ -139,10 +159,12 @@ extension StreamBinding {
     }
 
     private static func answer(
-        _ outcome: Streams.Stream.Outcome, _ stream: Streams.Stream, _ call: Call, raises: Bool
+        _ outcome: Streams.Stream.Outcome, _ stream: Streams.Stream, _ call: Call, as pieces: Pieces, raises: Bool
     ) -> Int32 {
         switch outcome {
-        case .bytes(let bytes): return call.answer(bytes)
+        case .bytes(let bytes):
+            return pieces == .whole
+                ? call.answer(bytes) : call.answer(bytes, as: pieces, number: stream.network.which)
         case .end, .timedOut: return call.answerNil()
         case .failed(let failure):
             stream.refusal = failure
@@ -152,7 +174,7 @@ extension StreamBinding {
 
     private static func wait(
         _ stream: Streams.Stream, _ call: Call, _ unit: Streams.Stream.Unit, _ name: StaticString, _ limit: Int,
-        _ timeout: Int64, raises: Bool, isTired: Bool
+        _ timeout: Int64, as pieces: Pieces = .whole, raises: Bool, isTired: Bool
     ) -> Int32 {
         if timeout == 0, !isTired {
             stream.refusal = .timedOut
@@ -164,6 +186,7 @@ extension StreamBinding {
             call.withHost { host in
                 fiber.waitsFor =
                     Int(bitPattern: Unmanaged.passUnretained(stream).toOpaque()) | (raises ? 1 : 0)
+                    | Int(pieces.rawValue) << 1
                 stream.wait(unit, limit: limit, waiter: fiber.context, keepsAlive: !fiber.isBackground)
                 if timeout >= 0 {
                     Waiter.of(fiber, host).limit(
@@ -201,7 +224,7 @@ extension StreamBinding {
         let timeout = try call.optionalFields(3, PeekOption.self)?[.timeout, Seconds.self] ?? stream.timeout
         try checkIsFree(stream, call)
         if let outcome = stream.attempt(.peek(count), limit: .max) {
-            return answer(outcome, stream, call, raises: false)
+            return answer(outcome, stream, call, as: .whole, raises: false)
         }
         return wait(stream, call, .peek(count), "stream:peek", .max, timeout, raises: false, isTired: false)
     }

@@ -34,25 +34,40 @@ extension StreamBinding {
         let stack = call.stack
         let top = call.count
         if top == 2, let bytes = stack.bytes(2) { return stream.enqueue(bytes) }
-        var pieces: [UnsafeRawBufferPointer] = []
-        pieces.reserveCapacity(Int(top))
-        // Numbers become text in local memory: as Lua strings they would need memory from Lua.
-        return try withUnsafeTemporaryAllocation(byteCount: Int(max(1, top)) * 64, alignment: 8) {
-            (numbers) throws(Misuse) -> StreamFailure? in
-            if top > 1 {
-                for index in 2...top {
-                    if let bytes = stack.bytes(index) {
-                        pieces.append(bytes)
-                    } else if let start = numbers.baseAddress, stack.type(index) == .number {
-                        let place = start + Int(index - 1) * 64
-                        pieces.append(UnsafeRawBufferPointer(start: place, count: stack.text(ofNumber: index, place)))
-                    } else {
-                        throw call.wrong(index, "a string or a number")
-                    }
-                }
-            }
-            return stream.enqueue(pieces)
+        if top <= Call.fewPieces + 1 {
+            let count = try call.measurePieces()
+            return stream.enqueue(count: count) { call.copyPieces(to: $0) }
         }
+        // Numbers become text in local memory: as Lua strings they would need memory from Lua.
+        let count = Int(top)
+        return try withUnsafeTemporaryAllocation(of: UnsafeRawBufferPointer.self, capacity: count) {
+            (pieces) throws(Misuse) -> StreamFailure? in
+            try withUnsafeTemporaryAllocation(byteCount: count * 64, alignment: 8) {
+                (numbers) throws(Misuse) -> StreamFailure? in
+                stream.enqueue(try read(call, top, pieces, numbers))
+            }
+        }
+    }
+
+    /// Reads the arguments into `pieces`, and the texts of numbers into `numbers`, 64 bytes for each argument.
+    private static func read(
+        _ call: Call, _ top: Int32, _ pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>,
+        _ numbers: UnsafeMutableRawBufferPointer
+    ) throws(Misuse) -> UnsafeBufferPointer<UnsafeRawBufferPointer> {
+        let stack = call.stack
+        var count = 0
+        for index in 2..<max(2, top + 1) {
+            if let bytes = stack.bytes(index) {
+                pieces[count] = bytes
+            } else if let start = numbers.baseAddress, stack.type(index) == .number {
+                let place = start + count * 64
+                pieces[count] = UnsafeRawBufferPointer(start: place, count: stack.text(ofNumber: index, place))
+            } else {
+                throw call.wrong(index, "a string or a number")
+            }
+            count += 1
+        }
+        return UnsafeBufferPointer(rebasing: pieces[..<count])
     }
 
     private static func closed(_ stream: Streams.Stream) -> StreamFailure {

@@ -101,9 +101,16 @@ local function hide(methods, names)
 end
 hide(methods, { "next_line", "next_chunk", "was_accepted", "begin_tls", "handshake", "requested_name", "continue_tls",
   "refuse_tls", "give_up_tls", "leave_tls", "end_choice", "deliver", "await_input", "deliver_all", "write_draft",
-  "available", "share" })
+  "available", "share", "read_more", "drop" })
 internals.deliver, internals.available = hidden.deliver_all, hidden.available
 internals.write_draft, internals.share = hidden.write_draft, hidden.share
+
+local read_patterns
+
+native.set_pattern_reader(function(...)
+  read_patterns = read_patterns or require "runloop.net.patterns" (hidden)
+  return read_patterns(...)
+end)
 
 local made
 
@@ -328,20 +335,42 @@ function net.resolve(name, options)
 end
 
 -- Copying ------------------------------------------------------------------------------------------------------------
-local COPY = { max = true }
+local COPY = { max = true, through = true }
 local copy
+
+local function is_stage(value)
+  local metatable = type(value) ~= "function" and debug.getmetatable(value)
+  return type(value) == "function" or metatable and metatable.__call ~= nil
+end
+
+-- Returns the list of stages that field 'through' stands for.
+local function stages_of(value)
+  if is_stage(value) then return { value } end
+  if type(value) ~= "table" then wrong("net.copy", "field 'through'", "a function, or a list of functions", value) end
+  local stages = {}
+  for i = 1, #value do
+    if not is_stage(value[i]) then
+      wrong("net.copy", "element " .. i .. " of field 'through'", "a function", value[i])
+    end
+    stages[i] = value[i]
+  end
+  if #stages == 0 then
+    raise "net.copy: field 'through' must be a function, or a list of functions, got an empty list"
+  end
+  return stages
+end
 
 function net.copy(from, to, options)
   if internals.kind(from) ~= "stream" then wrong("net.copy", "argument #1", "a stream", from) end
   if internals.kind(to) ~= "stream" then wrong("net.copy", "argument #2", "a stream", to) end
   options = check_options("net.copy", 3, options)
-  only("net.copy", options, COPY, "there is: max")
+  only("net.copy", options, COPY, "there are: max, through")
   local left = options.max or math.huge
   if left ~= math.huge and (not integer_of(left) or left < 0) then
     wrong("net.copy", "field 'max'", "a number of bytes, 0 or more", left)
   end
   copy = copy or require "runloop.net.copy" (hidden)
-  return copy(from, to, left)
+  return copy(from, to, left, options.through ~= nil and stages_of(options.through) or nil)
 end
 
 return net

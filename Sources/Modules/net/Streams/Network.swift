@@ -28,6 +28,11 @@ public final class Network {
     /// A spare descriptor: when descriptors have run out, it is given up so that one connection can be accepted and
     /// closed.
     var reserve: Int32 = -1
+    /// The number, from 1, of the delimiter that the latest `Unit.untilOneOf` has found. Else for the owner's use.
+    public var which = 0
+    /// For the owner: descriptions of units that it has used last.
+    public var lastEnding = Stream.Ending(count: 0)
+    public var lastEnds = Stream.Ends([])
     /// Resolves names.
     public let resolver: Resolver
     /// Brings results from the threads that work on files.

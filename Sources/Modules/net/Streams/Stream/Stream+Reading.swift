@@ -9,13 +9,22 @@ extension Stream {
         case any
         /// Exactly this number of bytes.
         case exactly(Int)
+        /// The same, and what follows them, which is not returned.
+        case exactlyAnd(Int, Ending)
         /// The same bytes, which stay in the buffer.
         case peek(Int)
+        /// All bytes that are there, which stay in the buffer, once they are more than this number.
+        case more(Int)
+        /// A head, and as many bytes as it says. The limit is for the latter.
+        case frame(FrameHead)
         /// Up to a line feed, without it and a carriage return before it; the last line may lack the line feed. The
         /// limit is for the line's length.
         case line
         /// Up to a delimiter, without it. The limit is for the bytes before it.
         case until([UInt8])
+        /// Up to one of several delimiters, the one that is complete first; `Network.which` is its number. The limit is
+        /// for the bytes before it.
+        case untilOneOf(Ends)
         /// Everything to the end, perhaps nothing; at most the limit.
         case all
         /// TLS's handshake: returns no bytes when it is done.
@@ -101,7 +110,7 @@ extension Stream {
     }
 
     private func roomWanted(_ unit: Unit) -> Int {
-        if case .exactly(let n) = unit, n > input.count { return min(max(n - input.count, 16384), 1 << 20) }
+        if let n = whole(unit), n > input.count { return min(max(n - input.count, 16384), 1 << 20) }
         return Network.scratchSize
     }
 
@@ -174,6 +183,10 @@ extension Stream {
         switch unit {
         case .any: (taken, used) = (min(bytes.count, limit), min(bytes.count, limit))
         case .exactly(let n) where bytes.count >= n: (taken, used) = (n, n)
+        case .frame(let head):
+            if let n = matchFrame(head, bytes, limit).0 { (taken, used) = (n, n) }
+        case .exactlyAnd(let n, let ending) where bytes.count >= n && bytes.count - n >= ending.count:
+            if Self.isFollowed(bytes, n, by: ending) { (taken, used) = (n, n + ending.count) }
         case .line:
             if let start = bytes.baseAddress, let found = memchr(start, 10, bytes.count) {
                 let length = UnsafeRawPointer(found) - start
@@ -202,6 +215,16 @@ extension Stream {
         case .any: return take(min(bytes.count, limit))
         case .handshake, .readiness: return nil
         case .exactly(let n): return bytes.count >= n ? take(n) : nil
+        case .exactlyAnd(let n, let ending):
+            guard bytes.count >= n, bytes.count - n >= ending.count else { return nil }
+            guard Self.isFollowed(bytes, n, by: ending) else {
+                return .failed(Self.notFollowed(bytes, n, by: ending))
+            }
+            return take(n, and: ending.count)
+        case .frame(let head):
+            let (count, failure) = matchFrame(head, bytes, limit)
+            return failure.map { .failed($0) } ?? count.map { take($0) }
+        case .more(let n): return bytes.count > n ? .bytes(bytes) : nil
         case .peek(let n): return bytes.count >= n ? .bytes(UnsafeRawBufferPointer(rebasing: bytes[..<n])) : nil
         case .all:
             return bytes.count > limit ? .failed(tooMuch("more than \(limit) bytes before the end of input")) : nil
@@ -230,7 +253,19 @@ extension Stream {
             let length = found - start
             guard length <= limit else { return .failed(tooMuch("the end is not within \(limit) bytes")) }
             return take(length, and: end.count)
+        case .untilOneOf(let ends): return match(ends, bytes, limit)
         }
+    }
+
+    private func match(_ ends: Ends, _ bytes: UnsafeRawBufferPointer, _ limit: Int) -> Outcome? {
+        guard let (length, which) = Self.find(ends, in: bytes, from: searched) else {
+            searched = bytes.count
+            return ends.texts.contains { Self.mayBegin($0, in: bytes, limit) }
+                ? nil : .failed(tooMuch("the end is not within \(limit) bytes"))
+        }
+        guard length <= limit else { return .failed(tooMuch("the end is not within \(limit) bytes")) }
+        network.which = which + 1
+        return take(length, and: ends.texts[which].count)
     }
 
     /// Whether a delimiter that is not in the bytes may still begin within the limit: after them, or in their end.
@@ -239,6 +274,9 @@ extension Stream {
         let first = max(0, bytes.count - (end.count - 1))
         return first <= limit && (first...limit).contains { end.starts(with: bytes[$0...]) }
     }
+
+    /// Takes bytes that a read has left in the buffer.
+    public func drop(_ n: Int) { _ = take(min(max(0, n), input.count)) }
 
     private func take(_ n: Int, and more: Int = 0) -> Outcome {
         let bytes = UnsafeRawBufferPointer(rebasing: input.bytes[..<n])
@@ -256,9 +294,10 @@ extension Stream {
         case _ where count == 0: return .end
         case .any, .handshake, .readiness: return take(min(count, limit))
         case .line: return take(count)
-        case .exactly(let n), .peek(let n):
-            return .failed(StreamFailure(plain: "EOF", "end of input after \(count) of \(n) bytes"))
-        case .until:
+        case .exactly, .exactlyAnd, .peek, .frame:
+            let whole = whole(unit) ?? count
+            return .failed(StreamFailure(plain: "EOF", "end of input after \(count) of \(whole) bytes"))
+        case .until, .untilOneOf, .more:
             return .failed(StreamFailure(plain: "EOF", "end of input after \(count) bytes, before the end was found"))
         }
     }

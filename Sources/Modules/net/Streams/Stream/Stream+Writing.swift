@@ -42,17 +42,46 @@ extension Stream {
 
     /// Does the same with several pieces as one write. They are copied once, into the queue.
     @discardableResult
-    public func enqueue(_ pieces: [UnsafeRawBufferPointer]) -> StreamFailure? {
+    public func enqueue(_ pieces: UnsafeBufferPointer<UnsafeRawBufferPointer>) -> StreamFailure? {
         if pieces.count == 1 { return enqueue(pieces[0]) }
         if let refusal = refusalToWrite { return refusal }
-        guard output.reserve(pieces.reduce(0) { $0 + $1.count }) != nil else {
-            return StreamFailure(errno: ENOMEM, subject)
+        var count = 0
+        for piece in pieces { count += piece.count }
+        guard var place = output.reserve(count) else { return StreamFailure(errno: ENOMEM, subject) }
+        for piece in pieces {
+            guard let start = piece.baseAddress, piece.count > 0 else { continue }
+            memcpy(place, start, piece.count)
+            place += piece.count
         }
-        for piece in pieces { _ = output.append(piece) }
+        output.grow(count)
         guard state == .open else { return nil }
         if output.count >= Self.enough, writable { send() } else { becomeDirty() }
         if !isActive { updateActivity() }
         return nil
+    }
+
+    /// Does the same with this number of bytes, which `fill` writes into the queue.
+    @inline(__always)
+    public func enqueue(count: Int, _ fill: (UnsafeMutableRawPointer) -> Void) -> StreamFailure? {
+        guard let place = room(for: count) else { return refusalToWrite ?? shortOfMemory }
+        fill(place)
+        filled(count)
+        return nil
+    }
+
+    public var shortOfMemory: StreamFailure { StreamFailure(errno: ENOMEM, subject) }
+
+    /// Returns the place for more bytes; nil if writing is not allowed, or if there is no memory.
+    public func room(for count: Int) -> UnsafeMutableRawPointer? {
+        refusalToWrite == nil ? output.reserve(count) : nil
+    }
+
+    /// Notes that the bytes were written there.
+    public func filled(_ count: Int) {
+        output.grow(count)
+        guard state == .open else { return }
+        if output.count >= Self.enough, writable { send() } else { becomeDirty() }
+        if !isActive { updateActivity() }
     }
 
     /// Aborts the stream if more is left to send than a stream may queue. Returns the failure.

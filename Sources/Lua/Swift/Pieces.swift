@@ -1,0 +1,110 @@
+internal import CLua
+internal import CLuaSupport
+
+/// The form in which bytes become values of Lua.
+public enum Pieces: Int32, Sendable {
+    /// One string.
+    case whole
+    /// The words between blanks and tabs. A line without words is one empty string; word 64 is the rest.
+    case words
+    /// The values of a head, except the last one, and the body: see `FrameFormat`.
+    case frame
+    /// One string, and a number.
+    case which
+}
+
+/// The head of a frame, as a format of `string.pack` describes it. Its last value is the length of the body.
+public struct FrameFormat {
+    /// Bytes of the head.
+    public let size: Int
+    /// The place and the bytes of the length.
+    public let offset: Int
+    public let width: Int
+    public let isBigEndian: Bool
+    public let isSigned: Bool
+    /// The number to answer with, if the frame is there already.
+    public let place: Int
+
+    /// Reads a format. It has to be argument 1 of the method that answers with the frame.
+    public init(_ text: UnsafeRawBufferPointer) throws(Misuse) {
+        var found = cl_frame()
+        let start = text.assumingMemoryBound(to: CChar.self).baseAddress
+        if let problem = cl_find_frame(start, text.count, &found) {
+            throw Misuse("argument #1, the format of the head, \(String(cString: problem))")
+        }
+        place = Int(found.place)
+        size = Int(found.size)
+        offset = Int(found.offset)
+        width = Int(found.width)
+        isBigEndian = found.is_big != 0
+        isSigned = found.is_signed != 0
+    }
+}
+
+/// The options of a read that clients make for every message.
+public struct QuickOptions {
+    let found: cl_options
+
+    public var timeout: Double? { found.timeout.kind == 0 ? nil : found.timeout.number }
+    public var max: Int? { found.max.kind == 0 ? nil : Int(found.max.integer) }
+    /// The third option, as what it is.
+    public var integer: Int? { found.third.kind == CL_IS_INTEGER.rawValue ? Int(found.third.integer) : nil }
+    public var boolean: Bool { found.third.integer != 0 }
+    public var text: UnsafeRawBufferPointer { .init(start: found.third.text, count: found.third.length) }
+    public var isAbsent: Bool { found.third.kind == CL_IS_ABSENT.rawValue }
+    public var isBoolean: Bool { found.third.kind == CL_IS_BOOLEAN.rawValue }
+    public var isText: Bool { found.third.kind == CL_IS_TEXT.rawValue }
+}
+
+extension Call {
+    /// Reads the options "timeout" and "max" and a third one; nil if the table has anything else, or numbers of another
+    /// kind: `fields` then says what.
+    public func quickOptions(_ index: Int32, third: StaticString) -> QuickOptions? {
+        var found = cl_options()
+        let name = UnsafeRawPointer(third.utf8Start).assumingMemoryBound(to: CChar.self)
+        guard cl_read_options(thread, index, name, &found) != 0,
+            found.max.kind == 0 || found.max.kind == CL_IS_INTEGER.rawValue && found.max.integer > 0,
+            found.timeout.kind == 0 || found.timeout.kind <= CL_IS_FLOAT.rawValue && found.timeout.number >= 0
+        else { return nil }
+        return QuickOptions(found: found)
+    }
+
+    /// The number of arguments that the following functions take at most.
+    public static var fewPieces: Int32 { Int32(CL_FEW_PIECES) }
+
+    /// Returns the number of bytes of the arguments from index 2 on, which are strings and numbers.
+    public func measurePieces() throws(Misuse) -> Int {
+        var total = 0
+        let wrong = cl_measure_pieces(thread, 2, &total)
+        if wrong != 0 { throw self.wrong(wrong, "a string or a number") }
+        return total
+    }
+
+    /// Copies those arguments, right after they were measured.
+    public func copyPieces(to place: UnsafeMutableRawPointer) {
+        cl_copy_pieces(thread, 2, place.assumingMemoryBound(to: CChar.self))
+    }
+
+    /// Returns pieces of these bytes, which must exist until this function has returned. `number` is for
+    /// `Pieces.which`.
+    public func answer(_ bytes: UnsafeRawBufferPointer, as pieces: Pieces, number: Int = 0) -> Int32 {
+        guard pieces != .whole else { return answer(bytes) }
+        state.pointee.bytes_start = bytes.assumingMemoryBound(to: CChar.self).baseAddress
+        state.pointee.bytes_length = bytes.count
+        state.pointee.bytes_form = pieces.rawValue
+        state.pointee.bytes_number = Int32(truncatingIfNeeded: number)
+        return CL_PIECES.rawValue
+    }
+}
+
+extension Stack {
+    /// Pushes a mark as `pushBytesMark` does, for pieces of these bytes.
+    public func pushMark(of bytes: UnsafeRawBufferPointer, as pieces: Pieces, number: Int = 0) {
+        let state = cl_state_of(thread)
+        state?.pointee.bytes_start = bytes.assumingMemoryBound(to: CChar.self).baseAddress
+        state?.pointee.bytes_length = bytes.count
+        state?.pointee.bytes_form = pieces.rawValue
+        state?.pointee.bytes_number = Int32(truncatingIfNeeded: number)
+        lua_pushlightuserdata(thread, cl_pieces_mark())
+    }
+}

@@ -1,0 +1,76 @@
+-- Frames, words and pieces: streams' own calls beside the ones that they stand for. See clients.py.
+
+local rl, net = require "runloop", require "runloop.net"
+local share = tonumber(arg[1]) or 1
+local OPTIONS <const> = { words = true }
+local ADJUST <const> = { adjust = -4 }
+
+-- Prints what a call costs in both ways, which take turns: the best of several times, in seconds.
+local function row(label, goal, count, ours, theirs)
+  count = math.max(1000, count * share // 1)
+  local best = { math.huge, math.huge }
+  for _ = 1, 7 do
+    for i, way in ipairs { ours, theirs } do
+      collectgarbage()
+      best[i] = math.min(best[i], way(count) / count)
+    end
+  end
+  print(("%s\t%.9f\t%.9f\t%g"):format(label, best[1], best[2], goal))
+end
+
+-- Returns a stream whose buffer gets `count` times these bytes from time to time, and a function that says how long the
+-- reads take.
+local function reading(bytes, read)
+  return function(count)
+    local near, far = net.memory { high_water = 1 << 30 }
+    local seconds, at_once = 0, 500
+    for _ = 1, count // at_once do
+      near:write(bytes:rep(at_once))
+      near:flush()
+      local start = os.clock()
+      for _ = 1, at_once do read(far) end
+      seconds = seconds + os.clock() - start
+    end
+    near:close()
+    far:close()
+    return seconds
+  end
+end
+
+local message = string.pack(">c1 I4", "D", 4 + 60) .. ("x"):rep(60)
+row("head and body by read_frame", 0.6, 50000,
+  reading(message, function(s) local _, body = s:read_frame(">c1 I4", ADJUST) return body end),
+  reading(message, function(s)
+    local _, length = string.unpack(">c1 I4", s:read_exactly(5))
+    return s:read_exactly(length - 4)
+  end))
+
+local line = "MSG orders.created 42 1024\r\n"
+row("words of a line", 0.5, 50000,
+  reading(line, function(s) local a, b, c, d = s:read_line(OPTIONS) return a, b, c, d end),
+  reading(line, function(s)
+    local a, b, c, d = s:read_line():match "^(%S+)%s+(%S+)%s+(%S+)%s+(%S+)$"
+    return a, b, c, d
+  end))
+
+local function writing(write)
+  return function(count)
+    local near, far = net.memory { high_water = 1 << 30 }
+    local seconds, at_once = 0, 500
+    for _ = 1, count // at_once do
+      local start = os.clock()
+      for _ = 1, at_once do write(near) end
+      seconds = seconds + os.clock() - start
+      near:flush()
+      far:read(1 << 30)
+    end
+    near:close()
+    far:close()
+    return seconds
+  end
+end
+
+local whole = "PUB orders.created reply.to 42\r\nhello, this is the body"
+row("write of seven pieces", 1.5, 100000,
+  writing(function(s) s:write("PUB ", "orders.created", " ", "reply.to", " 42\r\n", "hello, this is", " the body") end),
+  writing(function(s) s:write(whole) end))

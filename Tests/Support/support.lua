@@ -71,13 +71,14 @@ function support.write(path, text, mode)
   file:write(text)
 end
 
--- What a watcher tells within a second of quiet, as "created a; changed b".
+-- Returns what a watcher reports until it is quiet, as "created a; changed b". Quiet is twice its latency; the second
+-- look, in a further pass, sees events that arrived while a busy machine did not let this process run.
 function support.told(watcher, directory)
-  local parts = {}
-  while true do
-    local changes = watcher:next(0.4)
-    if not changes then break end
-    for _, change in ipairs(changes) do
+  local parts, quiet = {}, 0
+  while quiet < 2 do
+    local changes = watcher:next(quiet == 0 and 0.1 or 0.03)
+    quiet = changes and 0 or quiet + 1
+    for _, change in ipairs(changes or {}) do
       parts[#parts + 1] = change.kind .. " " .. change.path:sub(#directory + 2)
         .. (change.from and " from " .. change.from:sub(#directory + 2) or "") .. (change.is_directory and "/" or "")
     end

@@ -3,10 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Swift's library has a constructor that looks for the program's arguments in /proc before `main`. That takes an eighth
-// of the start of a short script, and nothing here uses the result: `Arguments` has the arguments from the C library.
-// With these two functions defined here, the linker leaves that part of Swift's library out. They are weak: if it is
-// linked nevertheless, as in a build with shared libraries, either definition works.
+// Swift's library has a constructor that looks for the program's arguments in /proc before `main`. Nothing here uses
+// the result: `Arguments` has the arguments from the C library. With these two functions defined here, the linker
+// leaves that part of Swift's library out. They are weak: if it is linked nevertheless, as in a build with shared
+// libraries, either definition works.
+//
+// Costs if removed: 11 % more instructions (110,000) and 7 system calls for an empty script.
 
 /// Returns a copy of the arguments, which the caller owns.
 __attribute__((weak)) char **_swift_stdlib_getUnsafeArgvArgc(int *count);

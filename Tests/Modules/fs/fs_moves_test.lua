@@ -3,6 +3,8 @@
 local rl, fs, t = require "runloop", require "runloop.fs", require "runloop.test"
 local support = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../../Support/support.lua")
 local write, told = support.write, support.told
+-- Rounds of random changes: few, and many in scripts/soak.
+local ROUNDS = os.getenv "RLHOST_SOAK" and 40 or 5
 
 t.describe("fs.watch and moves", function()
   local directory, watcher
@@ -108,7 +110,7 @@ t.describe("fs.watch and moves", function()
   -- Applies the reported changes to the tree before, until no more arrive.
   local function listen(paths)
     while true do
-      local changes = watcher:next(0.15)
+      local changes = watcher:next(0.1)
       if not changes then return paths end
       for _, change in ipairs(changes) do
         if change.kind == "rescan" then paths = real() else follow(paths, change) end
@@ -158,7 +160,7 @@ t.describe("fs.watch and moves", function()
       table.sort(list)
       return list[1] and list[math.random(#list)]
     end
-    for _ = 1, 20 do
+    for _ = 1, ROUNDS do
       local log, count = {}, 0
       for _ in pairs(real()) do count = count + 1 end
       for number = 1, math.random(12) + math.max(0, 12 - count) do
@@ -188,7 +190,7 @@ t.describe("fs.watch and moves", function()
   t.it("tells the difference between before and after, whatever happens", { real_time = true, timeout = 60 }, function()
     watch { recursive = true, latency = 0.02 }
     local model = real()
-    for _ = 1, 15 do
+    for _ = 1, ROUNDS do
       local log = {}
       for _ = 1, math.random(1, 12) do
         local function name()

@@ -147,7 +147,7 @@ t.describe("fs.watch", function()
       watcher:invalidate()
       return os.clock() - before
     end
-    scales(cost, 300, 3000, 40)
+    scales(cost, 48, 480, 40)
   end)
 
   t.it("watches a file for the same, however many lie beside it", { real_time = true, timeout = 60 }, function()
@@ -161,7 +161,7 @@ t.describe("fs.watch", function()
       t.equal(told(watchers[2], directory), "changed f2")
       for _, each in ipairs(watchers) do each:invalidate() end
       return cost
-    end, 200, 8000, 6)
+    end, 200, 2500, 6)
   end)
 
   t.it("watches a single file through its directory, also when it is replaced", { real_time = true }, function()
@@ -180,14 +180,14 @@ t.describe("fs.watch", function()
       inside = inside + 1
       t.equal(inside, 1)
       calls[#calls + 1] = #changes
-      rl.sleep(0.3)
+      rl.sleep(0.1)
       inside = inside - 1
     end))
     write(directory .. "/a", "")
-    rl.sleep(0.1)
+    t.eventually(function() return inside == 1 end)
     write(directory .. "/b", "")
     write(directory .. "/c", "")
-    rl.sleep(0.9)
+    t.eventually(function() return #calls == 2 and inside == 0 end)
     t.equal(calls, { 1, 2 })
   end)
 

@@ -62,7 +62,9 @@ struct SmallTree {
     init() throws {
         folder = FileManager.default.temporaryDirectory.path + "/small-\(UUID().uuidString)"
         for (path, text) in Self.files { try write(text, to: path) }
-        try write(String(contentsOfFile: Binary.repository + "/scripts/tidy", encoding: .utf8), to: "scripts/tidy")
+        for script in ["scripts/tidy", "scripts/links"] {
+            try write(String(contentsOfFile: "\(Binary.repository)/\(script)", encoding: .utf8), to: script)
+        }
     }
 
     func remove() { try? FileManager.default.removeItem(atPath: folder) }
@@ -94,6 +96,6 @@ struct SmallTree {
     func findings() throws -> [String] {
         let run = try tidy([])
         return (run.output + run.errors).split(separator: "\n").map(String.init)
-            .filter { !$0.hasPrefix("scripts/tidy:") }
+            .filter { !$0.hasPrefix("scripts/tidy:") && !$0.hasPrefix("scripts/links:") }
     }
 }

@@ -53,7 +53,7 @@ function Hasher:update(...) end
 ---@return string digest
 function Hasher:digest(as) end
 
----Returns a key that is made from a password by PBKDF2 (RFC 8018). It always waits: a thread of its own calculates for
+---Returns a key that is made from a password by PBKDF2 (RFC 8018). Waits: a thread of its own calculates for
 ---as long as `rounds` says. 600,000 rounds of "sha256" take about a third of a second.
 ---@param name string the digest
 ---@param password string

@@ -46,7 +46,7 @@ function fs.watch(path, options, fn) end
 function fs.watcher(options) end
 
 ---Reads a whole file. A file of more than `max` bytes (1 GB) gives "EFBIG". A named pipe gives everything that is
----written until all its writers have closed it; the call waits for the first writer.
+---written until all its writers have closed it; the call waits for the first writer. Waits.
 ---@param path string
 ---@param max? integer
 ---@return string? data
@@ -56,7 +56,7 @@ function fs.read(path, max) end
 
 ---Writes a whole file. It replaces an old one in one step: a reader gets the whole old content or the whole new one.
 ---The permissions stay. `append` writes to the end of the existing file, `mode` sets permissions, and `sync` waits
----until the data is on the disk.
+---until the data is on the disk. Waits.
 ---@param path string
 ---@param data string
 ---@param options? { append: boolean?, mode: integer?, sync: boolean? }
@@ -65,7 +65,7 @@ function fs.read(path, max) end
 ---@return string? code
 function fs.write(path, data, options) end
 
----Returns the entries of a directory in the order of their names. A link has the kind "link", wherever it leads.
+---Returns the entries of a directory in the order of their names. A link has the kind "link", wherever it leads. Waits.
 ---@param path string
 ---@return { name: string, kind: "file"|"directory"|"link"|"other" }[]? entries
 ---@return string? problem
@@ -73,12 +73,13 @@ function fs.write(path, data, options) end
 function fs.list(path) end
 
 ---Iterates over everything below a directory: path and kind. It does not follow links. It raises errors of the system.
+---Waits.
 ---@param path string
 ---@return fun(): string?, string?
 function fs.walk(path) end
 
 ---Returns information about a file: `kind`, `size` in bytes, `mode`, `modified`, `accessed` and `changed` in seconds
----since 1970, `uid`, `gid`, `links`, `device`, `inode`.
+---since 1970, `uid`, `gid`, `links`, `device`, `inode`. Waits.
 ---@param path string
 ---@param options? { follow: boolean? } false: of a link itself
 ---@return table? information
@@ -86,7 +87,7 @@ function fs.walk(path) end
 ---@return string? code
 function fs.stat(path, options) end
 
----Makes a directory. With `parents`, makes missing parents as well, and accepts a directory that exists.
+---Makes a directory. With `parents`, makes missing parents as well, and accepts a directory that exists. Waits.
 ---@param path string
 ---@param options? { parents: boolean?, mode: integer? }
 ---@return true? done
@@ -94,7 +95,7 @@ function fs.stat(path, options) end
 ---@return string? code
 function fs.make_directory(path, options) end
 
----Removes a file, a link or an empty directory.
+---Removes a file, a link or an empty directory. Waits.
 ---@param path string
 ---@param options? { recursive: boolean? } true: a directory with its contents; links are not followed
 ---@return true? done
@@ -102,7 +103,7 @@ function fs.make_directory(path, options) end
 ---@return string? code
 function fs.remove(path, options) end
 
----Renames a file, and replaces a file that has the new name.
+---Renames a file, and replaces a file that has the new name. Waits.
 ---@param from string
 ---@param to string
 ---@return true? done
@@ -110,7 +111,7 @@ function fs.remove(path, options) end
 ---@return string? code
 function fs.rename(from, to) end
 
----Copies a file and its permissions, within the kernel.
+---Copies a file and its permissions, within the kernel. Waits.
 ---@param from string
 ---@param to string
 ---@return integer? bytes
@@ -118,7 +119,7 @@ function fs.rename(from, to) end
 ---@return string? code
 function fs.copy(from, to) end
 
----Gives a file a second name.
+---Gives a file a second name. Waits.
 ---@param from string
 ---@param to string
 ---@return true? done
@@ -126,7 +127,7 @@ function fs.copy(from, to) end
 ---@return string? code
 function fs.link(from, to) end
 
----Makes a symbolic link at `path` that leads to `target`.
+---Makes a symbolic link at `path` that leads to `target`. Waits.
 ---@param target string
 ---@param path string
 ---@return true? done
@@ -134,21 +135,21 @@ function fs.link(from, to) end
 ---@return string? code
 function fs.symbolic_link(target, path) end
 
----Returns the target of a symbolic link.
+---Returns the target of a symbolic link. Waits.
 ---@param path string
 ---@return string? target
 ---@return string? problem
 ---@return string? code
 function fs.read_link(path) end
 
----Returns the path without links and dots.
+---Returns the path without links and dots. Waits.
 ---@param path string
 ---@return string? path
 ---@return string? problem
 ---@return string? code
 function fs.real_path(path) end
 
----Makes a directory that only you can look into, in $TMPDIR or /tmp. You have to remove it.
+---Makes a directory that only you can look into, in $TMPDIR or /tmp. You have to remove it. Waits.
 ---@param prefix? string of its name ("rlhost")
 ---@return string? path
 ---@return string? problem

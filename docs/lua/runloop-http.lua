@@ -72,7 +72,7 @@ function Answer:json() end
 
 ---Gets a URL, and waits for the whole answer. Every status is an answer, also 500. The program's first request loads
 ---libcurl.so.4; without that library the result is nil, `"module 'runloop.http': libcurl.so.4 is not installed (apt
----install libcurl4)"`.
+---install libcurl4)"`. Waits.
 ---
 ---Codes are "ECONNREFUSED", "ENOTFOUND" (the name does not exist), "EAI_AGAIN" (no name server answers),
 ---"TLS_CERTIFICATE", "EMSGSIZE", "EOF" (an end too early), "EBADMSG" (an invalid answer, such as one with two lengths),
@@ -84,7 +84,7 @@ function Answer:json() end
 ---@return string? code
 function http.get(url, options) end
 
----Posts a body.
+---Posts a body. Waits.
 ---@param url string|runloop.url.URL
 ---@param body? string|fun(): string?|runloop.net.Stream
 ---@param options? runloop.http.RequestOptions
@@ -93,7 +93,7 @@ function http.get(url, options) end
 ---@return string? code
 function http.post(url, body, options) end
 
----Makes any request. `http.fetch { url, … }` is the same as `http.fetch { url = url, … }`.
+---Makes any request. `http.fetch { url, … }` is the same as `http.fetch { url = url, … }`. Waits.
 ---@param request runloop.http.Request
 ---@return runloop.http.Answer? answer
 ---@return string? message
@@ -102,7 +102,7 @@ function http.fetch(request) end
 
 ---Makes a request, and waits for the head of its answer. You read the body as it comes, with one task at a time; while
 ---nobody reads, the sender is held back. A read that is cancelled, as by `rl.timeout`, takes nothing. Until the answer
----has ended or is closed, it counts among the connections of its client.
+---has ended or is closed, it counts among the connections of its client. Waits.
 ---@param request runloop.http.Request
 ---@return runloop.http.OpenAnswer? answer
 ---@return string? message
@@ -116,7 +116,7 @@ function http.open(request) end
 ---@field url string|runloop.url.URL
 local OpenAnswer = {}
 
----Reads the bytes that have arrived, at least one.
+---Reads the bytes that have arrived, at least one. Waits.
 ---@param max? integer bytes
 ---@return string? bytes nil at the end
 ---@return string? message
@@ -124,29 +124,30 @@ local OpenAnswer = {}
 function OpenAnswer:read(max) end
 
 ---Reads everything up to the end. If that is more than the limit, or is cut off, the next read gets the bytes that have
----come.
+---come. Waits.
 ---@param max? integer bytes; 16 MB if absent; more is "EMSGSIZE"
 ---@return string? bytes
 ---@return string? message
 ---@return string? code
 function OpenAnswer:read_all(max) end
 
+---Waits.
 ---@param max? integer
 ---@return any value
 ---@return string? problem
 ---@return string? code
 function OpenAnswer:json(max) end
 
----Iterates over pieces of the body. The iterators raise errors.
+---Iterates over pieces of the body. The iterators raise errors. Waits.
 ---@return fun(): string?
 function OpenAnswer:chunks() end
 
----Iterates over lines, without their ends.
+---Iterates over lines, without their ends. Waits.
 ---@param options? { max?: integer } bytes of a line; 1 MB if absent
 ---@return fun(): string?
 function OpenAnswer:lines(options) end
 
----Iterates over server-sent events.
+---Iterates over server-sent events. Waits.
 ---@param options? { max?: integer } bytes of an event; 1 MB if absent
 ---@return fun(): runloop.http.Event?
 function OpenAnswer:events(options) end
@@ -190,6 +191,7 @@ function http.client(options) end
 ---@class runloop.http.Client
 local Client = {}
 
+---Waits.
 ---@param url string|runloop.url.URL
 ---@param options? runloop.http.RequestOptions
 ---@return runloop.http.Answer? answer
@@ -197,6 +199,7 @@ local Client = {}
 ---@return string? code
 function Client:get(url, options) end
 
+---Waits.
 ---@param url string|runloop.url.URL
 ---@param body? string|fun(): string?|runloop.net.Stream
 ---@param options? runloop.http.RequestOptions
@@ -205,12 +208,14 @@ function Client:get(url, options) end
 ---@return string? code
 function Client:post(url, body, options) end
 
+---Waits.
 ---@param request runloop.http.Request
 ---@return runloop.http.Answer? answer
 ---@return string? message
 ---@return string? code
 function Client:fetch(request) end
 
+---Waits.
 ---@param request runloop.http.Request
 ---@return runloop.http.OpenAnswer? answer
 ---@return string? message
@@ -230,7 +235,7 @@ function Client:close() end
 ---@field tls? table|boolean as `net.connect` takes it; `wss://` implies it
 ---@field unix? string the path of a Unix socket
 
----Opens a WebSocket. It answers pings by itself.
+---Opens a WebSocket. It answers pings by itself. Waits.
 ---@param url string `"ws://…"` or `"wss://…"`; `"http://…"` and `"https://…"` mean the same
 ---@param options? runloop.http.WebSocketOptions
 ---@return runloop.http.WebSocket? socket
@@ -244,14 +249,14 @@ function http.websocket(url, options) end
 ---@field close_reason? string
 local WebSocket = {}
 
----Returns the next message, or nil alone if the other side has closed the connection properly.
+---Returns the next message, or nil alone if the other side has closed the connection properly. Waits.
 ---@param timeout? number
 ---@return string? message
 ---@return "text"|"binary"|string? kind
 ---@return string? code
 function WebSocket:receive(timeout) end
 
----Iterates over messages and their kinds until the connection ends in any way.
+---Iterates over messages and their kinds until the connection ends in any way. Waits.
 ---@param options? { max?: integer } bytes of a message
 ---@return fun(): string?, string?
 function WebSocket:messages(options) end
@@ -280,6 +285,7 @@ function WebSocket:queue(text, kind) end
 function WebSocket:ping(text) end
 
 ---Closes the connection properly, and waits a few seconds for the other side to do the same. `<close>` does not wait.
+---Waits.
 ---@param code? integer 1000 if absent
 ---@param reason? string at most 123 bytes
 ---@return true
@@ -353,7 +359,7 @@ function Server:statistics() end
 ---Accepts no more connections, and closes connections when they are idle.
 function Server:close() end
 
----Accepts no more connections, waits until all requests are finished, and cuts off the rest after some seconds.
+---Accepts no more connections, waits until all requests are finished, and cuts off the rest after some seconds. Waits.
 ---@param seconds? number no limit if absent
 ---@return true? finished nil if something was cut off
 ---@return string? message
@@ -372,7 +378,7 @@ function Server:stop(seconds) end
 ---@field peer string the client's address; `"unix:"` for a Unix socket
 local Incoming = {}
 
----Reads the next bytes of the body, as they come.
+---Reads the next bytes of the body, as they come. Waits.
 ---@param max? integer bytes; 65536 if absent
 ---@return string? bytes nil at the end
 ---@return string? message
@@ -380,20 +386,21 @@ local Incoming = {}
 function Incoming:read(max) end
 
 ---Reads the whole body. If the call is cancelled, as by `rl.timeout`, it takes nothing: the next call gets everything.
+---Waits.
 ---@param options? { max?: integer }
 ---@return string? body
 ---@return string? message
 ---@return string? code "EMSGSIZE": it is too long
 function Incoming:body(options) end
 
----Reads the body as JSON.
+---Reads the body as JSON. Waits.
 ---@param options? { max?: integer }
 ---@return any value
 ---@return string? message
 ---@return string? code
 function Incoming:json(options) end
 
----Reads the body as an HTML form: the first value of each name, and the lists of all values.
+---Reads the body as an HTML form: the first value of each name, and the lists of all values. Waits.
 ---@param options? { max?: integer }
 ---@return table<string, string>? values
 ---@return table<string, string[]>|string lists
@@ -401,12 +408,12 @@ function Incoming:json(options) end
 function Incoming:form(options) end
 
 ---Iterates over the parts of a form with files. Read a part before the next one comes. A second call continues with the
----same iterator.
+---same iterator. Waits.
 ---@param options? { max?: integer, max_parts?: integer } bytes of a part's body (8 MB); parts (1,000)
 ---@return fun(): runloop.http.Part?
 function Incoming:parts(options) end
 
----Iterates over pieces of the body.
+---Iterates over pieces of the body. Waits.
 ---@return fun(): string?
 function Incoming:chunks() end
 
@@ -417,13 +424,15 @@ function Incoming:chunks() end
 ---@field headers table<string, string>
 local Part = {}
 
+---Waits.
 ---@return string? bytes
 function Part:read() end
 
+---Waits.
 ---@return fun(): string?
 function Part:chunks() end
 
----Reads the whole part. A part that was skipped is empty.
+---Reads the whole part. A part that was skipped is empty. Waits.
 ---@param options? { max?: integer } bytes; the limit of `request:parts` if absent
 ---@return string
 function Part:body(options) end
@@ -457,13 +466,13 @@ local Response = {}
 ---@return string? code
 function Response:write(...) end
 
----Sends the head if it has not been sent yet.
+---Sends the head if it has not been sent yet. Waits.
 ---@return true? sent
 ---@return string? message
 ---@return string? code
 function Response:flush() end
 
----Ends the body. The return of the handler does the same.
+---Ends the body. The return of the handler does the same. Waits.
 ---@param ... string|number
 ---@return true? finished
 ---@return string? message
@@ -479,6 +488,7 @@ function Response:events(options) end
 ---@field last_id? string the last event that a returning client has seen
 local Events = {}
 
+---Waits.
 ---@param event runloop.http.Event|string
 ---@return true? sent
 ---@return string? message "EPIPE: the client has gone"

@@ -257,7 +257,7 @@ local Stream = {}
 ---@field timeout? number replaces that of `set_timeout`
 ---@field max? integer the largest number of bytes
 
----Reads the bytes that have arrived: at least one, at most `max` (65536).
+---Reads the bytes that have arrived: at least one, at most `max` (65536). Waits.
 ---@param max? integer
 ---@param options? runloop.net.ReadOptions
 ---@return string? bytes
@@ -271,7 +271,7 @@ function Stream:read(max, options) end
 
 ---Reads `count` bytes. If the input ends too early: nil, "end of input after 3 of 10 bytes", "EOF"; you can still read
 ---those 3. If another text follows than `skip`, the read takes nothing and returns nil, `"\r\n" expected after 16
----bytes, found "xy"`, "EBADMSG".
+---bytes, found "xy"`, "EBADMSG". Waits.
 ---@param count integer
 ---@param options? runloop.net.ExactOptions
 ---@return string? bytes
@@ -282,7 +282,7 @@ function Stream:read_exactly(count, options) end
 ---@class runloop.net.LineOptions: runloop.net.ReadOptions
 ---@field words? boolean returns the words between blanks and tabs; without any: one empty string; word 64 is the rest
 
----Reads a line, without its `\n` or `\r\n`. The last line may lack it.
+---Reads a line, without its `\n` or `\r\n`. The last line may lack it. Waits.
 ---@param options? runloop.net.LineOptions
 ---@return string? line or the first word
 ---@return string? problem or the second word
@@ -298,7 +298,7 @@ function Stream:read_line(options) end
 ---Reads a head, and the body whose length the head's last value is. `format` is one of `string.pack`, of a fixed size:
 ---at most 32 values, of 1 to 8 bytes for integers, in 1024 bytes. It returns the values without the length, and the
 ---body, which may be empty. A body above `max`: nil, "frame of 70000000 bytes, longer than 1048576", "EMSGSIZE"; a
----length below zero: "EBADMSG"; an end inside: "EOF". Then nothing was taken.
+---length below zero: "EBADMSG"; an end inside: "EOF". Then nothing was taken. Waits.
 ---
 ---```lua
 ---local net = require "runloop.net"
@@ -320,7 +320,7 @@ function Stream:read_frame(format, options) end
 ---Reads the bytes before a text, and takes the text as well. Of a list of 1 to 64 texts, the one counts that is
 ---complete first; of several, the first in the list; its number follows. With `pattern`, the number and the captures of
 ---the match follow, or all of it if it has none. Patterns are tried on everything unread when something has come, up to
----`max` bytes; an empty match counts as none.
+---`max` bytes; an empty match counts as none. Waits.
 ---@param text string|string[]
 ---@param options? runloop.net.UntilOptions
 ---@return string? bytes
@@ -329,19 +329,19 @@ function Stream:read_frame(format, options) end
 ---@return string? ... further captures
 function Stream:read_until(text, options) end
 
----Reads everything to the end of input, which may be nothing.
+---Reads everything to the end of input, which may be nothing. Waits.
 ---@param options? runloop.net.ReadOptions
 ---@return string? bytes
 ---@return string? problem
 ---@return string? code
 function Stream:read_all(options) end
 
----Iterates over the lines to the end of input. It raises errors.
+---Iterates over the lines to the end of input. It raises errors. Waits.
 ---@param options? runloop.net.ReadOptions for each line
 ---@return fun(): string?
 function Stream:lines(options) end
 
----Iterates over pieces as `read` returns them.
+---Iterates over pieces as `read` returns them. Waits.
 ---@param options? runloop.net.ReadOptions
 ---@return fun(): string?
 function Stream:chunks(options) end
@@ -432,7 +432,7 @@ function Stream:set_nodelay(on) end
 function Stream:set_keepalive(on) end
 
 ---Begins TLS on the open stream, and waits for the handshake. Buffered bytes count as part of TLS, so that an attacker
----cannot smuggle data in before it. A stream from a listener is the server.
+---cannot smuggle data in before it. A stream from a listener is the server. Waits.
 ---
 ---Codes: `"TLS_CERTIFICATE"`, with the certificate and the reason; `"TLS"`; and later, for an end without TLS's closing
 ---message, `"TLS_TRUNCATED"`. If the handshake fails, times out or is cancelled, the stream refuses everything: close
@@ -584,7 +584,7 @@ function Listener:connections() end
 function Listener:close() end
 
 ---Stops accepting, then waits for its connections and their tasks. After `seconds` the rest is aborted: nil, "timed
----out".
+---out". Waits.
 ---@param seconds? number
 ---@return true?
 ---@return string? problem

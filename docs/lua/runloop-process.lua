@@ -60,7 +60,7 @@ local process = {}
 ---@return string? code
 function process.run(options) end
 
----Runs a text in /bin/sh, as `run` does. Never put text from outside into it.
+---Runs a text in /bin/sh, as `run` does. Never put text from outside into it. Waits.
 ---@param text string
 ---@param options? runloop.process.Options
 ---@return runloop.process.Result? result

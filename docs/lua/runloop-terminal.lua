@@ -114,7 +114,7 @@ function screen:key_handler(fn) end
 ---@return string? problem
 function screen:read_key(timeout) end
 
----Iterates over the keys.
+---Iterates over the keys. Waits.
 ---@return fun(): runloop.terminal.Key?
 function screen:keys() end
 

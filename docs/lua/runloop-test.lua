@@ -135,6 +135,7 @@ function t.error(body, expected, note) end
 ---@field every? number the seconds between two tries (0.01)
 
 ---Calls a function repeatedly until it returns a true value, and returns its results. An error counts as "not yet".
+---Waits.
 ---@param body fun(): ...
 ---@param options? runloop.test.Eventually
 ---@return any ...
@@ -416,7 +417,7 @@ function Server:output() end
 ---@return boolean
 function Server:is_running() end
 
----Kills it and everything that it has started, and waits for their end.
+---Kills it and everything that it has started, and waits for their end. Waits.
 function Server:kill() end
 
 ---Ends it with SIGTERM, and with SIGKILL after some seconds (5). Waits.
@@ -450,13 +451,13 @@ local Clock = {}
 ---Lets some seconds pass, and returns when everything that was due by then has happened, with all its consequences in
 ---any thread: see `settle`. The clock jumps even while it is held, or while something real is outstanding. With
 ---`quiet`, it jumps only when nothing has come from outside for this number of seconds, which are real ones while
----something may come. So a server's answer that takes less comes before a time-out.
+---something may come. So a server's answer that takes less comes before a time-out. Waits.
 ---@param seconds number
 ---@param options? { quiet: number? }
 function Clock:advance(seconds, options) end
 
 ---Lets everything happen that can happen at this moment. Returns when in all threads only the passing of time, or the
----outside world, can bring more.
+---outside world, can bring more. Waits.
 function Clock:settle() end
 
 ---Jumps to the next timer, lets it fire, and settles.

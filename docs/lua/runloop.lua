@@ -761,7 +761,7 @@ function rl.wait_readable(fd, timeout) end
 function rl.wait_writable(fd, timeout) end
 
 ---Calls a function as a task, and waits for it. When the time is over, the task is cancelled where it waits. Raises the
----function's error.
+---function's error. Waits.
 ---
 ---```lua
 ---print(rl.timeout(60, function(a) return a, 2 end, 1))
@@ -932,7 +932,7 @@ function Trace.mark(name, ...) end
 
 ---Runs a function that blocks, such as a database query, on a thread of a small pool (4), and waits for its results.
 ---The function, its upvalues and arguments are copied, as for `rl.thread`. Raises its error. If the task is cancelled
----or times out, the function is interrupted, as by `thread:cancel`.
+---or times out, the function is interrupted, as by `thread:cancel`. Waits.
 ---
 ---```lua
 ---print(rl.blocking(function(n) return n * 2 end, 21))
@@ -983,7 +983,7 @@ function rl.pool(options) end
 function Pool:run(fn, ...) end
 
 ---Calls `fn(value, position)` for each element on all threads, and waits for all. The first error ends it and is
----raised.
+---raised. Waits.
 ---
 ---```lua
 ---local pool <close> = rl.pool { threads = 2 }
@@ -1085,7 +1085,7 @@ local Backoff = {}
 function rl.backoff(options) end
 
 ---Sleeps for `min(most, first * factor ^ (n - 1)) * (1 - jitter * r)` before try n; r is a random number below 1. A
----wait that is cancelled does not count.
+---wait that is cancelled does not count. Waits.
 ---@return integer? try which try this is, counted from 1
 ---@return string? message "gave up after 5 tries", without a wait
 function Backoff:wait() end
@@ -1187,7 +1187,7 @@ function Channel:receive(timeout) end
 ---Closes the channel: nothing more can be sent, and values already sent can still be received. `<close>` does the same.
 function Channel:close() end
 
----Iterates over received values, until the channel is closed and empty.
+---Iterates over received values, until the channel is closed and empty. Waits.
 ---@return fun(): any ...
 function Channel:values() end
 
@@ -1445,7 +1445,7 @@ function rl.remote_port(name) end
 ---@field reply_timeout? number seconds
 ---@field reply_mode? string run this loop in that mode until the answer comes; absent: only this task waits
 
----Sends a request, and waits for the answer.
+---Sends a request, and waits for the answer. Waits.
 ---@param id integer of 32 bits
 ---@param data string
 ---@param options? runloop.RequestOptions

@@ -7,7 +7,7 @@ import Testing
 ///
 /// - A Lua block is run. A ```` ```text ```` block right behind it is its exact output.
 /// - One whose first line is a file's name (`-- door.lua`) is there under that name when the document's commands run.
-/// - One marked ```` ```lua fragment ```` is only compiled.
+/// - One marked ```` ```lua fragment: reason ```` is only compiled.
 /// - In a console block each line behind `$ ` is run, and what follows is its exact output, errors included.
 struct DocumentExample: Sendable, CustomTestStringConvertible {
     enum Kind: Sendable { case script, fragment, transcript }
@@ -71,7 +71,7 @@ struct DocumentExample: Sendable, CustomTestStringConvertible {
             let kind: Kind? =
                 switch mark {
                 case "lua": .script
-                case "lua fragment": .fragment
+                case _ where mark.hasPrefix("lua fragment: "): .fragment
                 case "console": .transcript
                 default: nil
                 }

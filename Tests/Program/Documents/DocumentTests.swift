@@ -87,7 +87,7 @@ struct DocumentTests {
             hello
             ```
 
-            ```lua fragment
+            ```lua fragment: nothing sees it
             x = 1
             ```
             ```sh

@@ -71,6 +71,8 @@ let package = Package(
             name: "LuaRunLoops", dependencies: ["RunLoops", "Lua", "Linux", "CJSON", "CLuaHTTP"],
             path: "Sources/Host/Swift",
             swiftSettings: swift),
+        // SQLite for Lua: requests and replies, and what its threads do with them.
+        .target(name: "CSQLite", dependencies: ["CLua"], path: "Sources/Modules/sqlite/C", cSettings: c),
         // The modules beside runloop: runloop.net.
         .target(
             name: "LuaStreams", dependencies: ["LuaRunLoops", "Lua", "Streams", "RunLoops", "Linux", "CStreams"],
@@ -90,12 +92,16 @@ let package = Package(
         // Programs, signals, files and terminals, as scripts see them.
         .target(
             name: "LuaSystem",
-            dependencies: ["LuaRunLoops", "RunLoops", "Lua", "Linux", "LineEditor", "CLuaCodecs"],
+            dependencies: ["LuaRunLoops", "RunLoops", "Lua", "Linux", "LineEditor", "CLuaCodecs", "CSQLite"],
             path: "Sources/Modules",
             exclude: [
                 "net", "http", "json", "trace", "test", "schedule", "arguments", "process/Lua", "fs/Lua",
                 "terminal/Lua", "log/Lua", "encoding", "url", "zlib", "crypto/C", "crypto/Lua",
-            ], sources: ["process/Swift", "fs/Swift", "terminal/Swift", "log/Swift", "crypto/Swift"],
+                "sqlite/Lua", "sqlite/C", "data",
+            ],
+            sources: [
+                "process/Swift", "fs/Swift", "terminal/Swift", "log/Swift", "crypto/Swift", "sqlite/Swift",
+            ],
             swiftSettings: swift),
         // What records them, for scripts and for the command line.
         .target(

@@ -487,18 +487,6 @@ kind("progress", 1000, function(n)
   local terminal = require "runloop.terminal"
   for _ = 1, n do terminal.progress { total = 10 }:finish() end
 end, "terminal.Progress")
-kind("spy", 20000, function(n)
-  local t = require "runloop.test"
-  for i = 1, n do assert(t.spy()(i) == nil) end
-end, "test.Spy", "test")
-kind("journal", 20000, function(n)
-  local t = require "runloop.test"
-  for _ = 1, n do t.journal() end
-end, "test.Journal", "test")
-kind("generator", 10000, function(n)
-  local t = require "runloop.test"
-  for _ = 1, n do t.gen.list(t.gen.integer(0, 9)) end
-end, "test.Generator", "test")
 kind("spawned program", 200, function(n)
   local t = require "runloop.test"
   for _ = 1, n do
@@ -509,6 +497,7 @@ end, "test.Process test.Screen", "test")
 kind("clock", 20000, function(n)
   for _ = 1, n do rl.clock:settle() end
 end, "test.Clock", "virtual time")
+dofile(debug.getinfo(1, "S").source:match "^@(.*/)" .. "stays_data.lua")(kind, each)
 
 -- Threads
 -- -------------------------------------------------------------------------------------------------------------------

@@ -20,6 +20,10 @@ static const struct {
 #embed "../../Host/Lua/channels.lua"
 , '\0'}}, {"runloop.crypto", (const char[]){
 #embed "../../Modules/crypto/Lua/crypto.lua"
+, '\0'}}, {"runloop.data.places", (const char[]){
+#embed "../../Modules/data/Lua/places.lua"
+, '\0'}}, {"runloop.data.shape", (const char[]){
+#embed "../../Modules/data/Lua/shape.lua"
 , '\0'}}, {"runloop.encoding", (const char[]){
 #embed "../../Modules/encoding/Lua/encoding.lua"
 , '\0'}}, {"runloop.errors", (const char[]){
@@ -48,14 +52,14 @@ static const struct {
 #embed "../../Modules/http/Lua/server/admission.lua"
 , '\0'}}, {"runloop.http.client", (const char[]){
 #embed "../../Modules/http/Lua/client/client.lua"
-, '\0'}}, {"runloop.http.compress", (const char[]){
-#embed "../../Modules/http/Lua/server/compress.lua"
 , '\0'}}, {"runloop.http.client.request", (const char[]){
 #embed "../../Modules/http/Lua/client/request.lua"
 , '\0'}}, {"runloop.http.client.response", (const char[]){
 #embed "../../Modules/http/Lua/client/response.lua"
 , '\0'}}, {"runloop.http.client.wire", (const char[]){
 #embed "../../Modules/http/Lua/client/wire.lua"
+, '\0'}}, {"runloop.http.compress", (const char[]){
+#embed "../../Modules/http/Lua/server/compress.lua"
 , '\0'}}, {"runloop.http.events", (const char[]){
 #embed "../../Modules/http/Lua/events.lua"
 , '\0'}}, {"runloop.http.failures", (const char[]){
@@ -171,6 +175,8 @@ static const struct {
 ,
 #embed "../../../docs/lua/runloop-schedule.lua"
 ,
+#embed "../../../docs/lua/runloop-sqlite.lua"
+,
 #embed "../../../docs/lua/runloop-terminal.lua"
 ,
 #embed "../../../docs/lua/runloop-test.lua"
@@ -184,6 +190,10 @@ static const struct {
 #embed "../../Modules/schedule/Lua/schedule.lua"
 , '\0'}}, {"runloop.shutdown", (const char[]){
 #embed "../../Host/Lua/shutdown.lua"
+, '\0'}}, {"runloop.sqlite", (const char[]){
+#embed "../../Modules/sqlite/Lua/sqlite.lua"
+, '\0'}}, {"runloop.sqlite.connections", (const char[]){
+#embed "../../Modules/sqlite/Lua/connections.lua"
 , '\0'}}, {"runloop.terminal", (const char[]){
 #embed "../../Modules/terminal/Lua/terminal.lua"
 , '\0'}}, {"runloop.test", (const char[]){
@@ -240,10 +250,10 @@ static const struct {
 #embed "../../Modules/test/Lua/run.lua"
 , '\0'}}, {"runloop.test.screen", (const char[]){
 #embed "../../Modules/test/Lua/screen.lua"
-, '\0'}}, {"runloop.test.snapshot", (const char[]){
-#embed "../../Modules/test/Lua/snapshot.lua"
 , '\0'}}, {"runloop.test.server", (const char[]){
 #embed "../../Modules/test/Lua/server.lua"
+, '\0'}}, {"runloop.test.snapshot", (const char[]){
+#embed "../../Modules/test/Lua/snapshot.lua"
 , '\0'}}, {"runloop.test.spawn", (const char[]){
 #embed "../../Modules/test/Lua/spawn.lua"
 , '\0'}}, {"runloop.test.state", (const char[]){

@@ -8,6 +8,11 @@ public enum WaitName {
         "socket:receive", "events:wait_closed", "server:stop", "fs.read", "fs.write", "fs.list", "fs.stat",
         "fs.make_directory", "fs.remove", "fs.rename", "fs.link", "fs.symbolic_link", "fs.read_link", "fs.real_path",
         "fs.temporary_directory", "fs.copy", "rl.blocking", "pool:run", "pool:map", "crypto.pbkdf2",
+        "sqlite.open", "postgres.open", "redis.open", "db:query", "db:row", "db:value", "db:execute", "db:rows",
+        "db:batch", "db:script", "db:begin", "db:connection", "db:close", "db:call", "tx:query", "tx:row", "tx:value",
+        "tx:execute", "tx:rows", "tx:batch", "tx:script", "tx:begin", "tx:commit", "tx:rollback", "tx:call",
+        "connection:query", "connection:row", "connection:value", "connection:execute", "connection:rows",
+        "connection:batch", "connection:script", "connection:begin", "connection:call",
     ]
 
     private static let byText = Dictionary(uniqueKeysWithValues: names.map { ("\($0)", $0) })

@@ -17,6 +17,8 @@ public enum SystemBatteries {
         Battery("runloop.url", functions: Library([.native("open", url_open)])),
         Battery("runloop.zlib", functions: Library([.native("open", zlib_open)])),
         Battery("runloop.crypto", functions: CryptoBinding.functions),
+        SQLiteBinding.battery,
+        Battery(part: "runloop.data"),
     ]
 }
 

@@ -1,0 +1,196 @@
+-- runloop.data.shape: what the databases have in common: options of a call, parameters, rows, and the calls themselves.
+
+local rl = require "runloop"
+local misuse = require "runloop.misuse"
+
+local type, select, pairs, setmetatable = type, select, pairs, setmetatable
+local rawlen, error, utf8 = rawlen, error, utf8
+local format, math_type, running = string.format, math.type, coroutine.running
+local raise, describe = misuse.raise, misuse.describe
+
+local shape = {}
+
+-- Requests ------------------------------------------------------------------------------------------------------------
+
+local CALL = { timeout = "seconds", nulls = "boolean", lists = "boolean", max = "positive" }
+
+--- The limit for the bytes of a call's rows.
+shape.MAX = 64 << 20
+
+-- A request is a table: `kind`, `text`, the parameters at 1 to `count`, and the options of the call.
+
+-- Reads the table form: the text, then the parameters, with options as named fields. The largest index says how many
+-- parameters there are, so that nil may lie between.
+local function from_table(what, kind, given)
+  local request, most, named = { kind = kind }, 1, {}
+  for key, value in pairs(given) do
+    if math_type(key) == "integer" and key >= 1 then
+      if key > most then most = key end
+      if key > 1 then request[key - 1] = value end
+    else
+      named[key] = value
+    end
+  end
+  misuse.fields(named, CALL, what)
+  request.text, request.count = given[1], most - 1
+  for name, value in pairs(named) do request[name] = value end
+  return request
+end
+
+--- Makes the request of a call such as `db:query(sql, …)` or `db:query { sql, …, timeout = 2 }`.
+function shape.request(what, kind, text, ...)
+  local request
+  if type(text) == "table" then
+    if select("#", ...) > 0 then raise("%s: parameters after the table of the call: put them into it", what) end
+    request = from_table(what, kind, text)
+  else
+    request = { kind = kind, count = select("#", ...), text = text, ... }
+  end
+  if type(request.text) ~= "string" then
+    raise("%s: argument #1 must be a text, or a table that begins with one, got %s", what, describe(request.text))
+  end
+  return request
+end
+
+--- Makes the requests of `db:batch { { sql, … }, … }`.
+function shape.requests(what, list)
+  misuse.argument(list, "table", what, 1)
+  local requests = {}
+  for index = 1, rawlen(list) do
+    local one = list[index]
+    if type(one) == "string" then one = { one } end
+    if type(one) ~= "table" or type(one[1]) ~= "string" then
+      raise("%s: entry %d must be a list that begins with a text, got %s", what, index, describe(one))
+    end
+    requests[index] = from_table(what, "batch", one)
+  end
+  if #requests == 0 then raise("%s: argument #1 must have an entry, got an empty list", what) end
+  return requests
+end
+
+-- Parameters ----------------------------------------------------------------------------------------------------------
+
+--- The class of binary parameters; their bytes are at 1.
+shape.Bytes = { __name = "bytes" }
+
+--- Returns a function `module.bytes`, which marks a string as binary.
+function shape.bytes_function(what)
+  return function(text)
+    misuse.argument(text, "string", what, 1)
+    return setmetatable({ text }, shape.Bytes)
+  end
+end
+
+--- Returns a function `module.json`, which makes the JSON text of a value.
+function shape.json_function(what)
+  return function(value)
+    local text, message = require "runloop.json".encode(value)
+    if not text then raise("%s: %s", what, message) end
+    return text
+  end
+end
+
+--- Raises for a parameter that no database can hold.
+function shape.wrong_parameter(what, index, value)
+  local remedy = type(value) == "table" and ": json() makes a text of a table"
+    or value ~= value and ": NaN cannot be stored" or ""
+  raise("%s: parameter %d must be a string, a number, a boolean or nil, got %s%s", what, index, describe(value), remedy)
+end
+
+--- Raises for a wrong number of parameters.
+function shape.wrong_count(what, wanted, got)
+  raise("%s: the statement has %d parameter%s, got %d", what, wanted, wanted == 1 and "" or "s", got)
+end
+
+--- Raises for two columns of one name.
+function shape.two_columns(what, name)
+  raise("%s: two columns are called '%s': name them with 'as', or ask for lists = true", what, name)
+end
+
+-- Sessions ------------------------------------------------------------------------------------------------------------
+
+-- The iterator of `rows`. `calls.open_rows(self, what, request)` and `calls.next_rows(self, what, state)` return the
+-- state and the next rows; without a state, these are the last ones. Or nil, nil, and the reason.
+local function iterate(self, what, request, calls)
+  local state, lot, place = nil, nil, 0
+  local is_last = false
+  local function stop()
+    is_last = true
+    if state then calls.close_rows(self, state) end
+    state = nil
+  end
+  local function step()
+    while not lot or lot[place + 1] == nil do
+      if is_last then return nil end
+      local before, message = state, nil
+      -- The call cleans up by itself if it fails.
+      state = nil
+      if before then
+        state, lot, message = calls.next_rows(self, what, before)
+      else
+        state, lot, message = calls.open_rows(self, what, request)
+      end
+      is_last, place = not state, 0
+      if not lot then error(message, 0) end
+    end
+    place = place + 1
+    return lot[place]
+  end
+  return step, nil, nil, setmetatable({}, { __close = stop })
+end
+
+-- Returns results without the nils at their end: a call without a result returns nil alone.
+local function trim(first, second, third, fourth)
+  if fourth ~= nil then return first, second, third, fourth end
+  if third ~= nil then return first, second, third end
+  if second ~= nil then return first, second end
+  return first
+end
+
+--- Gives a class the calls that ask the database. `noun` is "db", "tx" or "connection" in messages. `calls` has
+--- `perform(self, what, request)`, which waits and returns the results, and the functions of `iterate`. A request with
+--- a time limit runs in a task of its own, which is cancelled when the time is over.
+function shape.session(class, noun, calls)
+  local perform = calls.perform
+  local function run(self, what, request)
+    local limit = request.timeout or self._timeout
+    if not limit then return trim(perform(self, what, request)) end
+    request.task = running()
+    return trim(rl.timeout(limit, perform, self, what, request))
+  end
+  for _, kind in pairs { "query", "row", "value", "execute" } do
+    local what = noun .. ":" .. kind
+    class[kind] = function(self, text, ...)
+      misuse.receiver(self, class, what)
+      return run(self, what, shape.request(what, kind, text, ...))
+    end
+  end
+  local rows, batch, script = noun .. ":rows", noun .. ":batch", noun .. ":script"
+  function class:rows(text, ...)
+    misuse.receiver(self, class, rows)
+    return iterate(self, rows, shape.request(rows, "rows", text, ...), calls)
+  end
+  function class:batch(list)
+    misuse.receiver(self, class, batch)
+    return run(self, batch, { kind = "batch", requests = shape.requests(batch, list), count = 0 })
+  end
+  function class:script(text)
+    misuse.receiver(self, class, script)
+    misuse.argument(text, "string", script, 1)
+    return run(self, script, { kind = "script", text = text, count = 0 })
+  end
+end
+
+--- Returns the refusal of a transaction that is over: `how` is "committed at app.lua:12" and the like.
+function shape.over(how) return nil, format("ENOTCONN: the transaction is over (%s)", how), "ENOTCONN" end
+
+--- Runs a function in the background: nobody waits for it, and it keeps nothing alive.
+function shape.background(fn, ...) return rl.task { fn, ..., keeps_alive = false } end
+
+--- Returns the first 80 characters of a statement, on one line.
+function shape.short(text)
+  text = text:gsub("%s+", " ")
+  return #text > 80 and text:sub(1, (utf8.offset(text, 0, 80) or 80) - 1) .. "…" or text
+end
+
+return shape

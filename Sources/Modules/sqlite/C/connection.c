@@ -1,0 +1,477 @@
+// A connection on its thread: statements that are kept prepared, cursors, and the requests.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "private.h"
+
+enum { LOT_ROWS = 256, LOT_BYTES = 64 * 1024 };
+
+csqlite *csqlite_make(void) { return calloc(1, sizeof(csqlite)); }
+
+static void forget(prepared *it) {
+  if (it->statement) sqlite.finalize(it->statement);
+  free(it->text);
+  *it = (prepared){0};
+}
+
+static void close_database(csqlite *it) {
+  for (int i = 0; i < STATEMENTS; i++) forget(&it->statements[i]);
+  memset(it->cursors, 0, sizeof it->cursors);
+  if (it->db) sqlite.close_v2(it->db);
+  it->db = NULL;
+}
+
+void csqlite_free(csqlite *it) {
+  if (!it) return;
+  close_database(it);
+  free(it);
+}
+
+void csqlite_cancel(csqlite *it, uint64_t job) { it->cancelled = job; }
+
+// Statements ----------------------------------------------------------------------------------------------------------
+
+static int is_word(char c) { return (c | 32) >= 'a' && (c | 32) <= 'z'; }
+
+// Skips blanks, comments and semicolons. Returns where the rest begins.
+static const char *skip_blanks(const char *at, const char *end) {
+  while (at < end) {
+    if (strchr(" \t\r\n\f;", *at) && *at) {
+      at++;
+    } else if (end - at >= 2 && at[0] == '-' && at[1] == '-') {
+      while (at < end && *at != '\n') at++;
+    } else if (end - at >= 2 && at[0] == '/' && at[1] == '*') {
+      const char *close = memmem(at + 2, (size_t)(end - at - 2), "*/", 2);
+      at = close ? close + 2 : end;
+    } else {
+      break;
+    }
+  }
+  return at;
+}
+
+static int begins_with(const char *text, size_t length, const char *const *words) {
+  const char *at = skip_blanks(text, text + length), *end = at;
+  while (end < text + length && is_word(*end)) end++;
+  for (; *words; words++)
+    if (strlen(*words) == (size_t)(end - at) && strncasecmp(*words, at, (size_t)(end - at)) == 0) return 1;
+  return 0;
+}
+
+static const char *const QUERIES[] = {"select", "values", "with", "explain", NULL};
+static const char *const CONTROL[] = {"begin", "commit", "end", "rollback", "savepoint", "release", NULL};
+
+static prepared *find_statement(csqlite *it, const char *text, size_t length) {
+  for (int i = 0; i < STATEMENTS; i++) {
+    prepared *one = &it->statements[i];
+    if (one->statement && !one->is_taken && one->length == length && memcmp(one->text, text, length) == 0) return one;
+  }
+  return NULL;
+}
+
+static prepared *place_for_statement(csqlite *it) {
+  prepared *oldest = NULL;
+  for (int i = 0; i < STATEMENTS; i++) {
+    prepared *one = &it->statements[i];
+    if (!one->is_taken && (!oldest || !one->statement || (oldest->statement && one->used < oldest->used))) oldest = one;
+  }
+  return oldest;
+}
+
+// Returns a prepared statement, or NULL after it has written the failure.
+static prepared *prepare(csqlite *it, const char *text, size_t length, block *reply) {
+  prepared *found = find_statement(it, text, length);
+  if (found) return found;
+  if (memchr(text, 0, length)) {
+    csqlite_put_failure(reply, "EINVAL", "SQLITE_ERROR", "the statement has a zero byte");
+    return NULL;
+  }
+  const char *end = text + length, *rest = NULL;
+  sqlite3_stmt *statement = NULL, *second = NULL;
+  int code = sqlite.prepare_v3(it->db, text, (int)length, SQLITE_PREPARE_PERSISTENT, &statement, &rest);
+  if (code != SQLITE_OK) {
+    csqlite_put_error(it, reply, code);
+    return NULL;
+  }
+  if (!statement) {
+    csqlite_put_failure(reply, "EINVAL", "SQLITE_ERROR", "the statement is empty");
+    return NULL;
+  }
+  rest = skip_blanks(rest, end);
+  if (rest < end) {
+    int is_more = sqlite.prepare_v3(it->db, rest, (int)(end - rest), 0, &second, NULL) != SQLITE_OK || second;
+    if (second) sqlite.finalize(second);
+    if (is_more) {
+      sqlite.finalize(statement);
+      csqlite_put_failure(reply, "EINVAL", "SQLITE_ERROR", "more than one statement: use script()");
+      return NULL;
+    }
+  }
+  found = place_for_statement(it);
+  char *copy = malloc(length + 1);
+  if (!found || !copy) {
+    sqlite.finalize(statement);
+    free(copy);
+    csqlite_put_failure(reply, "ENOSPC", "SQLITE_NOMEM", "out of memory");
+    return NULL;
+  }
+  forget(found);
+  memcpy(copy, text, length);
+  *found = (prepared){.text = copy, .length = length, .statement = statement};
+  return found;
+}
+
+// Returns the number of the parameter at an index of SQLite: "$2" is number 2 wherever it stands. -1: it has a name.
+static int number_of_parameter(sqlite3_stmt *statement, int index) {
+  const char *name = sqlite.bind_parameter_name(statement, index);
+  if (!name || name[0] == '?') return index;
+  char *end;
+  long number = strtol(name + 1, &end, 10);
+  return name[0] == '$' && name[1] >= '1' && name[1] <= '9' && !*end && number < 100000 ? (int)number : -1;
+}
+
+static int bind(sqlite3_stmt *statement, int index, const block_reader *value) {
+  block_reader from = *value;
+  size_t length;
+  int kind = read_byte(&from);
+  double number;
+  uint64_t bits;
+  switch (kind) {
+    case VALUE_INTEGER: return sqlite.bind_int64(statement, index, (sqlite3_int64)read_number(&from));
+    case VALUE_FLOAT:
+      bits = read_number(&from);
+      memcpy(&number, &bits, sizeof number);
+      return sqlite.bind_double(statement, index, number);
+    case VALUE_TEXT: {
+      const char *text = read_text(&from, &length);
+      return sqlite.bind_text64(statement, index, text, length, SQLITE_STATIC, SQLITE_UTF8);
+    }
+    case VALUE_BYTES: {
+      const char *bytes = read_text(&from, &length);
+      return sqlite.bind_blob64(statement, index, bytes, length, SQLITE_STATIC);
+    }
+    default: return sqlite.bind_null(statement, index);
+  }
+}
+
+static void skip_value(block_reader *from) {
+  size_t length;
+  int kind = read_byte(from);
+  if (kind == VALUE_INTEGER || kind == VALUE_FLOAT) read_number(from);
+  else if (kind != VALUE_NIL) read_text(from, &length);
+}
+
+// Binds the parameters. Returns 0 after it has written what is wrong.
+static int bind_all(csqlite *it, sqlite3_stmt *statement, block_reader *from, uint64_t count, block *reply) {
+  int indexes = sqlite.bind_parameter_count(statement), most = 0;
+  for (int i = 1; i <= indexes; i++) {
+    int number = number_of_parameter(statement, i);
+    if (number < 0) {
+      const char *name = sqlite.bind_parameter_name(statement, i);
+      block_byte(reply, REPLY_NAMED);
+      block_text(reply, name, strlen(name));
+      return 0;
+    }
+    if (number > most) most = number;
+  }
+  if ((uint64_t)most != count) {
+    block_byte(reply, REPLY_PARAMETERS);
+    block_number(reply, (uint64_t)most);
+    return 0;
+  }
+  for (uint64_t k = 1; k <= count; k++) {
+    block_reader value = *from;
+    skip_value(from);
+    for (int i = 1; i <= indexes; i++) {
+      if (number_of_parameter(statement, i) != (int)k) continue;
+      int code = bind(statement, i, &value);
+      if (code == SQLITE_OK) continue;
+      csqlite_put_error(it, reply, code);
+      return 0;
+    }
+  }
+  return 1;
+}
+
+static void release(prepared *it) {
+  sqlite.reset(it->statement);
+  // Bound texts lie in the request, which goes.
+  sqlite.clear_bindings(it->statement);
+  it->is_taken = 0;
+}
+
+// Rows ----------------------------------------------------------------------------------------------------------------
+
+static size_t put_row(sqlite3_stmt *statement, int columns, block *reply) {
+  size_t before = reply->length;
+  double number;
+  uint64_t bits;
+  for (int i = 0; i < columns; i++) {
+    switch (sqlite.column_type(statement, i)) {
+      case SQLITE_INTEGER:
+        block_byte(reply, VALUE_INTEGER);
+        block_number(reply, (uint64_t)sqlite.column_int64(statement, i));
+        break;
+      case SQLITE_FLOAT:
+        block_byte(reply, VALUE_FLOAT);
+        number = sqlite.column_double(statement, i);
+        memcpy(&bits, &number, sizeof bits);
+        block_number(reply, bits);
+        break;
+      case SQLITE_TEXT:
+      case SQLITE_BLOB: {
+        block_byte(reply, VALUE_TEXT);
+        const char *bytes = sqlite.column_type(statement, i) == SQLITE_TEXT
+                                ? (const char *)sqlite.column_text(statement, i)
+                                : sqlite.column_blob(statement, i);
+        block_text(reply, bytes ? bytes : "", (size_t)sqlite.column_bytes(statement, i));
+        break;
+      }
+      default: block_byte(reply, VALUE_NIL);
+    }
+  }
+  return reply->length - before;
+}
+
+// Returns whether the columns may be read by name; else it has written which name two of them have.
+static int check_columns(sqlite3_stmt *statement, block *reply) {
+  int columns = sqlite.column_count(statement);
+  for (int i = 0; i < columns; i++)
+    for (int k = 0; k < i; k++)
+      if (strcmp(sqlite.column_name(statement, i), sqlite.column_name(statement, k)) == 0) {
+        const char *name = sqlite.column_name(statement, i);
+        block_byte(reply, REPLY_COLUMN);
+        block_text(reply, name, strlen(name));
+        return 0;
+      }
+  return 1;
+}
+
+static cursor *free_cursor(csqlite *it) {
+  for (int i = 0; i < CURSORS; i++)
+    if (!it->cursors[i].statement) return &it->cursors[i];
+  return NULL;
+}
+
+// What a run of a statement needs besides the statement.
+typedef struct {
+  int flags;
+  uint64_t most_bytes, most_rows;
+  int before;  // all changes of the connection before it
+} run;
+
+// Steps through the statement. A lot ends after some rows; the statement then stays in `place`.
+static void step_all(csqlite *it, prepared *statement, cursor *place, const run *how, block *reply) {
+  sqlite3_stmt *stmt = statement->statement;
+  int columns = sqlite.column_count(stmt), code;
+  size_t start = reply->length, bytes = 0;
+  block_byte(reply, REPLY_ROWS);
+  block_number(reply, 0);
+  block_number(reply, 0);
+  block_number(reply, (uint64_t)columns);
+  for (int i = 0; i < columns; i++) {
+    const char *name = sqlite.column_name(stmt, i);
+    block_text(reply, name ? name : "", name ? strlen(name) : 0);
+  }
+  uint64_t rows = 0, open = 0;
+  while ((code = sqlite.step(stmt)) == SQLITE_ROW) {
+    if (how->flags & COUNTS) continue;
+    rows++;
+    size_t size = put_row(stmt, columns, reply);
+    bytes += size;
+    if (size > how->most_bytes || (!(how->flags & IN_LOTS) && bytes > how->most_bytes)) {
+      char text[120];
+      snprintf(text, sizeof text, "the rows have more than %llu bytes: %s", (unsigned long long)how->most_bytes,
+               how->flags & IN_LOTS ? "give a larger max" : "use rows()");
+      reply->length = start;
+      release(statement);
+      if (place) *place = (cursor){0};
+      csqlite_put_failure(reply, "EMSGSIZE", "SQLITE_TOOBIG", text);
+      return;
+    }
+    if (reply->failed || (how->most_rows && rows == how->most_rows)) break;
+    if (how->flags & IN_LOTS && (rows >= LOT_ROWS || bytes >= LOT_BYTES)) {
+      open = 1;
+      break;
+    }
+  }
+  if (code != SQLITE_ROW && code != SQLITE_DONE) {
+    reply->length = start;
+    csqlite_put_error(it, reply, code);
+    release(statement);
+    if (place) *place = (cursor){0};
+    return;
+  }
+  if (open && !place) place = free_cursor(it);
+  if (open && place) {
+    statement->is_taken = 1;
+    if (!place->number) *place = (cursor){.number = ++it->last_cursor, .statement = statement};
+    memcpy(reply->bytes + start + 1, &place->number, sizeof place->number);
+  } else {
+    release(statement);
+    if (place) *place = (cursor){0};
+  }
+  uint64_t changes = sqlite.total_changes(it->db) == how->before ? 0 : (uint64_t)sqlite.changes(it->db);
+  if (!reply->failed) memcpy(reply->bytes + start + 9, &changes, sizeof changes);
+}
+
+static void run_statement(csqlite *it, int flags, block_reader *from, block *reply) {
+  size_t length;
+  run how = {.flags = flags, .before = sqlite.total_changes(it->db)};
+  how.most_bytes = read_number(from);
+  how.most_rows = read_number(from);
+  uint64_t count = read_number(from);
+  const char *text = read_text(from, &length);
+  if (!(flags & CONTROLS) && begins_with(text, length, CONTROL)) {
+    csqlite_put_failure(reply, "EINVAL", "SQLITE_ERROR", "transactions belong to one task: use begin()");
+    return;
+  }
+  if (flags & READS_ONLY && !begins_with(text, length, QUERIES)) {
+    block_byte(reply, REPLY_WRITES);
+    return;
+  }
+  prepared *statement = prepare(it, text, length, reply);
+  if (!statement) return;
+  statement->used = ++it->uses;
+  if (flags & READS_ONLY && !sqlite.stmt_readonly(statement->statement)) {
+    block_byte(reply, REPLY_WRITES);
+    return;
+  }
+  if (!(flags & (LISTS | COUNTS)) && !check_columns(statement->statement, reply)) return;
+  if (!bind_all(it, statement->statement, from, count, reply)) {
+    release(statement);
+    return;
+  }
+  step_all(it, statement, NULL, &how, reply);
+}
+
+static cursor *find_cursor(csqlite *it, uint64_t number) {
+  for (int i = 0; i < CURSORS; i++)
+    if (it->cursors[i].statement && it->cursors[i].number == number) return &it->cursors[i];
+  return NULL;
+}
+
+static void next_lot(csqlite *it, block_reader *from, block *reply) {
+  cursor *found = find_cursor(it, read_number(from));
+  if (!found) {
+    csqlite_put_failure(reply, "EINVAL", "SQLITE_MISUSE", "the rows are closed");
+    return;
+  }
+  run how = {.flags = IN_LOTS, .most_bytes = read_number(from), .before = sqlite.total_changes(it->db)};
+  step_all(it, found->statement, found, &how, reply);
+}
+
+static void drop_cursor(csqlite *it, block_reader *from, block *reply) {
+  cursor *found = find_cursor(it, read_number(from));
+  if (found) {
+    release(found->statement);
+    *found = (cursor){0};
+  }
+  csqlite_put_done(reply);
+}
+
+// Several statements --------------------------------------------------------------------------------------------------
+
+// Begins a transaction, or a savepoint inside one. Returns 0 after it has written the failure.
+static int begin(csqlite *it, int *is_inside, block *reply) {
+  *is_inside = !sqlite.get_autocommit(it->db);
+  int code = sqlite.exec(it->db, *is_inside ? "savepoint rl_batch" : "begin immediate", NULL, NULL, NULL);
+  if (code != SQLITE_OK) csqlite_put_error(it, reply, code);
+  return code == SQLITE_OK;
+}
+
+static int finish(csqlite *it, int is_inside, int is_good, block *reply) {
+  // A failure may have rolled the transaction back already.
+  if (!is_good && !is_inside && sqlite.get_autocommit(it->db)) return 0;
+  const char *good = is_inside ? "release rl_batch" : "commit";
+  const char *bad = is_inside ? "rollback to rl_batch; release rl_batch" : "rollback";
+  int code = sqlite.exec(it->db, is_good ? good : bad, NULL, NULL, NULL);
+  if (is_good && code != SQLITE_OK) {
+    csqlite_put_error(it, reply, code);
+    sqlite.exec(it->db, bad, NULL, NULL, NULL);
+    return 0;
+  }
+  return is_good;
+}
+
+static void run_script(csqlite *it, block_reader *from, block *reply) {
+  size_t length;
+  const char *text = read_text(from, &length);
+  char *copy = strndup(text, length);
+  int is_inside;
+  if (!copy || memchr(text, 0, length)) {
+    free(copy);
+    csqlite_put_failure(reply, "EINVAL", "SQLITE_ERROR", "the script has a zero byte");
+    return;
+  }
+  if (begin(it, &is_inside, reply)) {
+    int code = sqlite.exec(it->db, copy, NULL, NULL, NULL);
+    if (code != SQLITE_OK) csqlite_put_error(it, reply, code);
+    else if (!is_inside && sqlite.get_autocommit(it->db))
+      csqlite_put_failure(reply, "EINVAL", "SQLITE_ERROR",
+                          "the script has ended the transaction: statements without commit and rollback");
+    if (finish(it, is_inside, reply->length == 0, reply)) csqlite_put_done(reply);
+  }
+  free(copy);
+}
+
+static void run_batch(csqlite *it, block_reader *from, block *reply) {
+  int is_inside;
+  uint64_t index = 0;
+  if (!begin(it, &is_inside, reply)) return;
+  block all = {0};
+  block_byte(&all, REPLY_BATCH);
+  while (from->at < from->end && !from->failed) {
+    size_t length;
+    const char *request = read_text(from, &length);
+    block_reader one = {request, request + length, 0};
+    block answer = {0};
+    index++;
+    read_byte(&one);
+    int flags = read_byte(&one);
+    run_statement(it, flags, &one, &answer);
+    if (answer.failed || !answer.bytes || answer.bytes[0] != REPLY_ROWS) {
+      *reply = answer;
+      if (answer.bytes && answer.bytes[0] == REPLY_FAILURE)
+        memcpy(reply->bytes + reply->length - sizeof index, &index, sizeof index);
+      break;
+    }
+    block_text(&all, answer.bytes, answer.length);
+    free(answer.bytes);
+  }
+  if (finish(it, is_inside, reply->length == 0, reply)) *reply = all;
+  else free(all.bytes);
+}
+
+// Requests ------------------------------------------------------------------------------------------------------------
+
+char *csqlite_run(csqlite *it, uint64_t job, const char *request, size_t length, size_t *reply_length) {
+  block_reader from = {request, request + length, 0};
+  block reply = {0};
+  int operation = read_byte(&from), flags = 0;
+  it->job = job;
+  if (operation == REQUEST_RUN || operation == REQUEST_BATCH) flags = read_byte(&from);
+  if (it->cancelled == it->job) csqlite_put_failure(&reply, "ECANCELED", "SQLITE_INTERRUPT", "interrupted");
+  else if (operation == REQUEST_OPEN) csqlite_open(it, &from, &reply);
+  else if (!it->db) csqlite_put_failure(&reply, "ENOTCONN", "SQLITE_MISUSE", "the connection is closed");
+  else if (operation == REQUEST_RUN) run_statement(it, flags, &from, &reply);
+  else if (operation == REQUEST_LOT) next_lot(it, &from, &reply);
+  else if (operation == REQUEST_DROP) drop_cursor(it, &from, &reply);
+  else if (operation == REQUEST_CLOSE) close_database(it), csqlite_put_done(&reply);
+  else if (operation == REQUEST_SCRIPT) run_script(it, &from, &reply);
+  else run_batch(it, &from, &reply);
+  it->job = 0;
+  if (reply.failed) {
+    free(reply.bytes);
+    return NULL;
+  }
+  *reply_length = reply.length;
+  return reply.bytes;
+}

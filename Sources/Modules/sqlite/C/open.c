@@ -1,0 +1,156 @@
+// Opening a database, waiting for its locks, and the errors of SQLite.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <string.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "private.h"
+
+enum { INSTRUCTIONS_BETWEEN_LOOKS = 1000 };
+
+static int64_t now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * 1000 + time.tv_nsec / 1000000;
+}
+
+static int is_cancelled(csqlite *it) { return it->cancelled == it->job; }
+
+static int on_progress(void *data) { return is_cancelled(data); }
+
+// Called while another process has the lock.
+static int on_busy(void *data, int count) {
+  csqlite *it = data;
+  if (count == 0) it->waits_until = now() + it->wait;
+  if (is_cancelled(it) || now() >= it->waits_until) return 0;
+  struct timespec pause = {.tv_nsec = count < 10 ? 1000000 : 5000000};
+  nanosleep(&pause, NULL);
+  return 1;
+}
+
+// Failures ------------------------------------------------------------------------------------------------------------
+
+typedef struct {
+  int code;
+  const char *name, *kind;
+} meaning;
+
+#define NAMED(code, kind) \
+  { code, #code, kind }
+// Extended codes come before the codes that they extend.
+static const meaning meanings[] = {
+    NAMED(SQLITE_CONSTRAINT_UNIQUE, "EEXIST"),
+    NAMED(SQLITE_CONSTRAINT_PRIMARYKEY, "EEXIST"),
+    NAMED(SQLITE_CONSTRAINT_ROWID, "EEXIST"),
+    NAMED(SQLITE_CONSTRAINT_FOREIGNKEY, "CONSTRAINT"),
+    NAMED(SQLITE_CONSTRAINT_NOTNULL, "CONSTRAINT"),
+    NAMED(SQLITE_CONSTRAINT_CHECK, "CONSTRAINT"),
+    NAMED(SQLITE_CONSTRAINT_TRIGGER, "CONSTRAINT"),
+    NAMED(SQLITE_CONSTRAINT_COMMITHOOK, "CONSTRAINT"),
+    NAMED(SQLITE_CONSTRAINT_DATATYPE, "CONSTRAINT"),
+    NAMED(SQLITE_CONSTRAINT, "CONSTRAINT"),
+    NAMED(SQLITE_BUSY_SNAPSHOT, "EAGAIN"),
+    NAMED(SQLITE_BUSY_TIMEOUT, "EAGAIN"),
+    NAMED(SQLITE_BUSY, "EAGAIN"),
+    NAMED(SQLITE_LOCKED, "EAGAIN"),
+    NAMED(SQLITE_PERM, "EACCES"),
+    NAMED(SQLITE_AUTH, "EACCES"),
+    NAMED(SQLITE_MISMATCH, "EINVAL"),
+    NAMED(SQLITE_RANGE, "EINVAL"),
+    NAMED(SQLITE_TOOBIG, "EINVAL"),
+    NAMED(SQLITE_ERROR, "EINVAL"),
+    NAMED(SQLITE_FULL, "ENOSPC"),
+    NAMED(SQLITE_NOMEM, "ENOSPC"),
+    NAMED(SQLITE_READONLY, "EROFS"),
+    NAMED(SQLITE_IOERR, "EIO"),
+    NAMED(SQLITE_CORRUPT, "EIO"),
+    NAMED(SQLITE_NOTADB, "EIO"),
+    NAMED(SQLITE_INTERRUPT, "ECANCELED"),
+    NAMED(SQLITE_CANTOPEN, "EIO"),
+};
+
+void csqlite_put_failure(block *reply, const char *kind, const char *name, const char *message) {
+  block_byte(reply, REPLY_FAILURE);
+  block_text(reply, kind, strlen(kind));
+  block_text(reply, name, strlen(name));
+  block_text(reply, message, strlen(message));
+  block_number(reply, 0);
+}
+
+void csqlite_put_error(csqlite *it, block *reply, int code) {
+  int extended = it->db ? sqlite.extended_errcode(it->db) : code;
+  if ((extended & 0xff) != (code & 0xff)) extended = code;
+  const meaning *found = NULL;
+  for (size_t i = 0; !found && i < sizeof meanings / sizeof *meanings; i++)
+    if (meanings[i].code == extended || meanings[i].code == (extended & 0xff)) found = &meanings[i];
+  csqlite_put_failure(reply, found ? found->kind : "EPROTO", found ? found->name : "SQLITE_ERROR",
+                      it->db ? sqlite.errmsg(it->db) : "out of memory");
+}
+
+void csqlite_put_done(block *reply) {
+  block_byte(reply, REPLY_ROWS);
+  for (int i = 0; i < 3; i++) block_number(reply, 0);
+}
+
+// Opening -------------------------------------------------------------------------------------------------------------
+
+static int configure(csqlite *it, int flags) {
+  sqlite.extended_result_codes(it->db, 1);
+  sqlite.busy_handler(it->db, on_busy, it);
+  sqlite.progress_handler(it->db, INSTRUCTIONS_BETWEEN_LOOKS, on_progress, it);
+  int ignored;
+  const int on[] = {SQLITE_DBCONFIG_ENABLE_FKEY, SQLITE_DBCONFIG_DEFENSIVE};
+  const int off[] = {SQLITE_DBCONFIG_TRUSTED_SCHEMA, SQLITE_DBCONFIG_DQS_DDL, SQLITE_DBCONFIG_DQS_DML,
+                     SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION};
+  for (size_t i = 0; i < sizeof on / sizeof *on; i++) sqlite.db_config(it->db, on[i], 1, &ignored);
+  for (size_t i = 0; i < sizeof off / sizeof *off; i++) sqlite.db_config(it->db, off[i], 0, &ignored);
+  int code = SQLITE_OK;
+  if (!(flags & (OPEN_READ_ONLY | OPEN_MEMORY | OPEN_READER)))
+    code = sqlite.exec(it->db, "pragma journal_mode = wal", NULL, NULL, NULL);
+  if (code == SQLITE_OK)
+    code = sqlite.exec(it->db, flags & OPEN_FULL ? "pragma synchronous = full" : "pragma synchronous = normal", NULL,
+                       NULL, NULL);
+  // The first look at the file: another program's file is found out here.
+  if (code == SQLITE_OK) code = sqlite.exec(it->db, "select 1 from sqlite_schema limit 1", NULL, NULL, NULL);
+  if (code == SQLITE_OK && flags & OPEN_READER) code = sqlite.exec(it->db, "pragma query_only = on", NULL, NULL, NULL);
+  return code;
+}
+
+static void put_open_failure(csqlite *it, int code, block *reply) {
+  char text[700];
+  struct stat status;
+  int number = it->db ? sqlite.system_errno(it->db) : 0;
+  if ((code & 0xff) != SQLITE_CANTOPEN) {
+    csqlite_put_error(it, reply, code);
+    return;
+  }
+  if (stat(it->path, &status) == 0 && S_ISDIR(status.st_mode)) number = EISDIR;
+  else if (number == 0) number = ENOENT;
+  snprintf(text, sizeof text, "%s (%s)", strerror(number), it->path);
+  csqlite_put_failure(reply, strerrorname_np(number) ? strerrorname_np(number) : "EIO", "SQLITE_CANTOPEN", text);
+}
+
+void csqlite_open(csqlite *it, block_reader *from, block *reply) {
+  int flags = read_byte(from);
+  size_t length;
+  it->wait = (int64_t)read_number(from);
+  const char *path = read_text(from, &length);
+  if (length >= sizeof it->path || memchr(path, 0, length)) {
+    csqlite_put_failure(reply, "ENAMETOOLONG", "SQLITE_CANTOPEN", "the path is too long or has a zero byte");
+    return;
+  }
+  memcpy(it->path, path, length);
+  int mode = flags & OPEN_READ_ONLY ? SQLITE_OPEN_READONLY
+                                    : SQLITE_OPEN_READWRITE | (flags & OPEN_CREATE ? SQLITE_OPEN_CREATE : 0);
+  int code = sqlite.open_v2(it->path, &it->db, mode | SQLITE_OPEN_NOMUTEX, NULL);
+  if (code == SQLITE_OK) code = configure(it, flags);
+  if (code == SQLITE_OK) {
+    csqlite_put_done(reply);
+    return;
+  }
+  put_open_failure(it, code, reply);
+  sqlite.close_v2(it->db);
+  it->db = NULL;
+}

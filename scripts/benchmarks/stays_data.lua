@@ -1,0 +1,52 @@
+-- The rows of stays.lua for databases, servers, and values of tests.
+
+return function(kind, each)
+  local function sqlite() return require "runloop.sqlite".open ":memory:" end
+  kind("sqlite database", 500, each(function()
+    local db = assert(sqlite())
+    db:close()
+  end), "sqlite.Database")
+  kind("sqlite statements", 20000, function(n)
+    local db = assert(sqlite())
+    db:execute "create table t (i integer primary key, text)"
+    for i = 1, n do
+      assert(db:execute("insert or replace into t values ($1, $2)", i % 10, "text"))
+      db:row("select * from t where i = $1 and " .. i % 500 .. " > -1", i % 10)
+    end
+    db:close()
+  end, "")
+  kind("sqlite transactions", 10000, function(n)
+    local db = assert(sqlite())
+    for i = 1, n do
+      local tx = assert(db:begin())
+      tx:value("select $1", i)
+      tx:rollback()
+    end
+    db:close()
+  end, "sqlite.Transaction")
+  kind("sqlite connections", 500, function(n)
+    local db = assert(sqlite())
+    for _ = 1, n do
+      local own = assert(db:connection())
+      own:value "select 1"
+      own:close()
+    end
+    db:close()
+  end, "sqlite.Connection")
+  kind("server of tests", 20, function(n)
+    local t = require "runloop.test"
+    for _ = 1, n do t.server { "sh", "-c", "echo up; exec sleep 60", ready = "up" }:close() end
+  end, "test.Server", "test")
+  kind("spy", 20000, function(n)
+    local t = require "runloop.test"
+    for i = 1, n do assert(t.spy()(i) == nil) end
+  end, "test.Spy", "test")
+  kind("journal", 20000, function(n)
+    local t = require "runloop.test"
+    for _ = 1, n do t.journal() end
+  end, "test.Journal", "test")
+  kind("generator", 10000, function(n)
+    local t = require "runloop.test"
+    for _ = 1, n do t.gen.list(t.gen.integer(0, 9)) end
+  end, "test.Generator", "test")
+end

@@ -192,8 +192,10 @@ import Testing
             end)
             """
         let spins = try TestRunnerFixture.run(["x_test.lua": test]).output
-        #expect(spins.contains("something is due again and again, and the clock stands still at 0 s:\n"), "\(spins)")
-        #expect(spins.contains("timer made at x_test.lua:2\n") && !spins.contains(reads), "\(spins)")
+        // The time-out may come while the timer's function runs, and names that.
+        let isDue = spins.contains("something is due again and again, and the clock stands still at 0 s:\n")
+        #expect(isDue || spins.contains("it was running at\n"), "\(spins)")
+        #expect(spins.contains("timer made at x_test.lua:2") && !spins.contains(reads), "\(spins)")
         let loop = "t.it('looks', { timeout = 0.2 }, function() repeat until rl.now() >= 5 end)"
         let looks = try TestRunnerFixture.run(["x_test.lua": loop]).output
         #expect(looks.contains(reads) && !looks.contains("something is due"), "\(looks)")

@@ -21,7 +21,7 @@ function zlib.compress(data, options) end
 
 ---@class runloop.zlib.DecompressOptions
 ---@field format? "any"|"gzip"|"zlib"|"raw" "any" if absent: gzip or zlib, by the first bytes
----@field max? integer the most bytes that may come out; of `decompress` 16 MB if absent, of stages no limit
+---@field max? integer the largest number of bytes that may come out; 16 MB if absent, for stages no limit
 
 ---Decompresses a text. Several gzip members, as from `cat a.gz b.gz`, are read on.
 ---

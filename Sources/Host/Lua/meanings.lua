@@ -2,7 +2,7 @@
 
 local meanings = {}
 
--- Modules by the names of others, and by other names of ours.
+-- Our modules by the names that other libraries use for the same, and by misspelt names of our own.
 meanings.modules = {
   rl = "runloop", rlhost = "runloop", ["runloop.rl"] = "runloop", ["runloop.runloop"] = "runloop",
   ["socket.http"] = "runloop.http", ["ssl.https"] = "runloop.http", ["socket.url"] = "runloop.http",

@@ -84,11 +84,12 @@ enum ConditionBinding {
         return call.answer(true)
     }
 
-    /// (condition) -> the values that the first waiting task offers, which goes on with true; nothing if no task waits.
+    /// (condition) -> the values that the first waiting task offers; nothing if no task waits. The wait of
+    /// that task returns true.
     private static func take(_ call: Call) throws(Misuse) -> Int32 {
         guard let waiter = try call.argument(1, Queue.self).next else { return call.nothing() }
         let source = waiter.fiber.stack
-        // They follow the condition and the timeout.
+        // The values follow the condition and the timeout.
         let count = source.top - 2
         guard count > 0 else { return call.nothing() }
         guard call.stack.reserve(count + 4), source.reserve(count + 4) else { throw .noMemory }

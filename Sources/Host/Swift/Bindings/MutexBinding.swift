@@ -134,7 +134,7 @@ extension LuaHost {
         return "locked " + texts.joined(separator: ", ") + (others > 0 ? ", and \(others) more" : "")
     }
 
-    /// The number of holders that a text names.
+    /// A description names at most this number of holders.
     private static let mostHolders = 4
 
     private func holder(_ box: Box) -> String {

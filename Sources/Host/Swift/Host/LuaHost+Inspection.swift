@@ -72,10 +72,10 @@ extension LuaHost {
         placeOfWait(fiber) + (origin(ofWait: fiber).map { ", \($0)" } ?? "")
     }
 
-    /// Returns a line for each task that only another task can let go on, if it says for which object it waits.
+    /// Returns a line for each task that waits for another task at an object with a creation site.
     func waitsForTasks() -> [String] { waitsForOthers(besides: nil) }
 
-    /// Returns these lines without that of a chunk.
+    /// Returns these lines without the line of `chunk`.
     public func waitsForOthers(besides chunk: MainTask?) -> [String] {
         fibersThatWait().filter { Waiter.isForTasks($0) && $0.objectSite != 0 && (chunk == nil || $0.owner !== chunk) }
             .map { "\(title(of: $0)): \(waitText($0))".shownInLine }

@@ -263,7 +263,7 @@ enum VirtualTimeBinding {
 
     /// reset(seed, date): resets the loop, the clock, the random numbers, and the state of features. `date` is in
     /// seconds since 1970; without it, the usual date is set; with false, the real one. The objects of groups stay; if
-    /// there are any, time goes on.
+    /// there are any, the clock goes on.
     private static func reset(_ world: TestWorld, _ call: Call) {
         let host = call.luaHost
         if world.keeps.isEmpty {

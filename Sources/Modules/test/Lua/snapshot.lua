@@ -145,7 +145,7 @@ function snapshot.add(t, library)
       return value
     end
     if stored[title] == text then
-      core.fail(format("it is not what the snapshot '%s' has: that is a %s, this a %s", title, kinds[title], kind),
+      core.fail(format("the snapshot '%s' is a %s, and this value is a %s", title, kinds[title], kind),
         { "if that is right: rlhost test --update" })
     end
     if not stored[title] then

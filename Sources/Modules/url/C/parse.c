@@ -200,7 +200,7 @@ static void copy_authority(url *to, const url *base) {
 
 // References ----------------------------------------------------------------------------------------------------------
 
-// Resolves what has no slash in front against the path of `base`. The authority has been written.
+// Resolves a relative path, without a slash in front, against the path of `base`. The authority has been written.
 static int resolve(url *to, const url *base, const char *p, const char *last, int keeps_path) {
   copy(to, &to->path, base, keeps_path ? base->path : (url_part){0});
   if (p == last || *p == '#' || *p == '?') return finish_with_query(to, base, p, last);

@@ -5,7 +5,7 @@ import Testing
 @testable import Tracing
 import RunLoops
 
-/// Read by another program, which has nothing of ours.
+/// An independent program reads the files. It uses no code of this project.
 @Suite(
     "Perfetto's format", .timed, .enabled(if: Reader.isThere, "there is no python3-protobuf: scripts/test installs it"))
 struct PerfettoTests {

@@ -138,7 +138,7 @@ local function allowed(others)
   return table.concat(list, ", ")
 end
 
--- Returns the methods for the path of a request with a method that routes cannot have. `handler` may be routes.
+-- Returns the allowed methods for the path of a request whose method no route can have, if `handler` is routes.
 function M.allow(handler, request)
   local others = {}
   if getmetatable(handler) == Routes and request.method ~= "CONNECT" then

@@ -15,7 +15,7 @@ extension Stream {
         StandardStreams.noteLoss(standard, errno: failure.flatMap { SystemError.number(of: $0.code) } ?? EIO)
     }
 
-    /// Sends what is left and waits for room, as C's streams do: for the end of the process.
+    /// Sends the unsent bytes at the end of the process, and waits until the kernel accepts them, as C's streams do.
     func settle() {
         guard state == .open || state == .flushing, outputFailure == nil, unsent > 0 else { return }
         var error = backing?.finishWriting() ?? 0

@@ -139,7 +139,7 @@ class Page:
             time.sleep(0.05)
 
     def frame(self):
-        """Until the page has drawn what it was asked to."""
+        """Waits until the page has drawn everything that it was asked to draw."""
         self.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))")
 
     def key(self, key, shift=False):

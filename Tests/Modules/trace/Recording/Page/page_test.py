@@ -25,7 +25,7 @@ def equal(found, wanted, what=""):
 
 
 class Shown:
-    """Where things are, computed here from times, and from nothing of the page but what it says it shows."""
+    """Computes where things are, from times and from the range of time that the page says it shows."""
 
     def __init__(self, page):
         self.page = page

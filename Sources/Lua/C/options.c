@@ -1,42 +1,64 @@
 // Arguments of calls that clients of protocols make for every message: read in one go, since each crossing costs.
 #include "private.h"
 
-static int read_value(lua_State *L, cl_option *option) {
+static int is_third(int third, int option, const char *key, const char *name, size_t length) {
+  return third == option && memcmp(key, name, length) == 0;
+}
+
+static int read_third(lua_State *L, cl_options *found) {
   switch (lua_type(L, -1)) {
     case LUA_TNUMBER:
-      option->kind = lua_isinteger(L, -1) ? CL_IS_INTEGER : CL_IS_FLOAT;
-      if (option->kind == CL_IS_INTEGER) option->integer = lua_tointeger(L, -1);
-      option->number = lua_tonumber(L, -1);
+      if (!lua_isinteger(L, -1)) return 0;
+      found->kind = CL_IS_INTEGER;
+      found->integer = lua_tointeger(L, -1);
       return 1;
     case LUA_TBOOLEAN:
-      option->kind = CL_IS_BOOLEAN;
-      option->integer = lua_toboolean(L, -1);
+      found->kind = CL_IS_BOOLEAN;
+      found->integer = lua_toboolean(L, -1);
       return 1;
     case LUA_TSTRING:
-      option->kind = CL_IS_TEXT;
-      option->text = lua_tolstring(L, -1, &option->length);
+      found->kind = CL_IS_TEXT;
+      found->text = lua_tolstring(L, -1, &found->length);
       return 1;
     default: return 0;
   }
 }
 
-static int is_name(const char *key, size_t length, const char *name) {
-  return length == strlen(name) && memcmp(key, name, length) == 0;
+static int read_max(lua_State *L, cl_options *found) {
+  if (!lua_isinteger(L, -1)) return 0;
+  found->max = lua_tointeger(L, -1);
+  return found->max > 0;
 }
 
-int cl_read_options(lua_State *L, int table, const char *third, cl_options *found) {
-  found->timeout.kind = found->max.kind = found->third.kind = CL_IS_ABSENT;
+static int read_timeout(lua_State *L, cl_options *found) {
+  if (lua_type(L, -1) != LUA_TNUMBER) return 0;
+  found->timeout = lua_tonumber(L, -1);
+  return found->timeout >= 0;
+}
+
+// Reads the value on top, whose key is below.
+static int read_option(lua_State *L, int third, cl_options *found) {
+  if (lua_type(L, -2) != LUA_TSTRING) return 0;
+  size_t length;
+  const char *key = lua_tolstring(L, -2, &length);
+  switch (length) {
+    case 3: return memcmp(key, "max", 3) == 0 && read_max(L, found);
+    case 4: return is_third(third, CL_SKIP, key, "skip", 4) && read_third(L, found);
+    case 5: return is_third(third, CL_WORDS_OPTION, key, "words", 5) && read_third(L, found);
+    case 6: return is_third(third, CL_ADJUST, key, "adjust", 6) && read_third(L, found);
+    case 7: return memcmp(key, "timeout", 7) == 0 && read_timeout(L, found);
+    default: return 0;
+  }
+}
+
+int cl_read_options(lua_State *L, int table, int third, cl_options *found) {
+  found->timeout = -1;
+  found->max = 0;
+  found->kind = CL_IS_ABSENT;
   if (lua_type(L, table) != LUA_TTABLE) return 0;
   lua_pushnil(L);
   while (lua_next(L, table)) {
-    size_t length;
-    const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tolstring(L, -2, &length) : NULL;
-    cl_option *option = NULL;
-    if (!key) option = NULL;
-    else if (is_name(key, length, third)) option = &found->third;
-    else if (is_name(key, length, "timeout")) option = &found->timeout;
-    else if (is_name(key, length, "max")) option = &found->max;
-    if (!option || !read_value(L, option)) {
+    if (!read_option(L, third, found)) {
       lua_pop(L, 2);
       return 0;
     }
@@ -45,33 +67,37 @@ int cl_read_options(lua_State *L, int table, const char *third, cl_options *foun
   return 1;
 }
 
-// The texts of the numbers among the arguments, between the two functions below.
+// The pieces that were measured last, and the texts of the numbers among them.
+static _Thread_local struct {
+  const char *start;
+  size_t length;
+} pieces[CL_FEW_PIECES];
 static _Thread_local char numbers[CL_FEW_PIECES][64];
-static _Thread_local size_t lengths[CL_FEW_PIECES];
+static _Thread_local int piece_count;
 
 int cl_measure_pieces(lua_State *L, int first, size_t *total) {
-  int last = lua_gettop(L);
-  *total = 0;
-  for (int i = first; i <= last; i++) {
-    switch (lua_type(L, i)) {
-      case LUA_TSTRING: *total += lua_rawlen(L, i); break;
-      case LUA_TNUMBER:
-        lengths[i - first] = cl_number_text(L, i, numbers[i - first]);
-        *total += lengths[i - first];
-        break;
-      default: return i;
+  int count = lua_gettop(L) - first + 1;
+  size_t sum = 0;
+  for (int i = 0; i < count; i++) {
+    int type = lua_type(L, first + i);
+    if (type == LUA_TSTRING) {
+      pieces[i].start = lua_tolstring(L, first + i, &pieces[i].length);
+    } else if (type == LUA_TNUMBER) {
+      pieces[i].start = numbers[i];
+      pieces[i].length = cl_number_text(L, first + i, numbers[i]);
+    } else {
+      return first + i;
     }
+    sum += pieces[i].length;
   }
+  piece_count = count;
+  *total = sum;
   return 0;
 }
 
-void cl_copy_pieces(lua_State *L, int first, char *place) {
-  int last = lua_gettop(L);
-  for (int i = first; i <= last; i++) {
-    size_t length = lengths[i - first];
-    const char *piece = numbers[i - first];
-    if (lua_type(L, i) == LUA_TSTRING) piece = lua_tolstring(L, i, &length);
-    memcpy(place, piece, length);
-    place += length;
+void cl_copy_pieces(char *place) {
+  for (int i = 0; i < piece_count; i++) {
+    memcpy(place, pieces[i].start, pieces[i].length);
+    place += pieces[i].length;
   }
 }

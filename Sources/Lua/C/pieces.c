@@ -152,7 +152,12 @@ static _Thread_local frame formats[FORMATS];
 static _Thread_local int latest;
 
 static int is_of(const frame *frame, const char *text, size_t length) {
-  return frame->length == length && memcmp(frame->text, text, length) == 0;
+  if (frame->length != length) return 0;
+  // A loop, since most formats have a few bytes.
+  for (size_t i = 0; i < length; i++) {
+    if (frame->text[i] != text[i]) return 0;
+  }
+  return 1;
 }
 
 static const frame *find(const char *text, size_t length, const char **problem) {

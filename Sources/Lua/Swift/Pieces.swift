@@ -45,28 +45,26 @@ public struct FrameFormat {
 public struct QuickOptions {
     let found: cl_options
 
-    public var timeout: Double? { found.timeout.kind == 0 ? nil : found.timeout.number }
-    public var max: Int? { found.max.kind == 0 ? nil : Int(found.max.integer) }
+    public var timeout: Double? { found.timeout < 0 ? nil : found.timeout }
+    public var max: Int? { found.max == 0 ? nil : Int(found.max) }
     /// The third option, as what it is.
-    public var integer: Int? { found.third.kind == CL_IS_INTEGER.rawValue ? Int(found.third.integer) : nil }
-    public var boolean: Bool { found.third.integer != 0 }
-    public var text: UnsafeRawBufferPointer { .init(start: found.third.text, count: found.third.length) }
-    public var isAbsent: Bool { found.third.kind == CL_IS_ABSENT.rawValue }
-    public var isBoolean: Bool { found.third.kind == CL_IS_BOOLEAN.rawValue }
-    public var isText: Bool { found.third.kind == CL_IS_TEXT.rawValue }
+    public var integer: Int? { found.kind == CL_IS_INTEGER.rawValue ? Int(found.integer) : nil }
+    public var boolean: Bool { found.integer != 0 }
+    public var text: UnsafeRawBufferPointer { .init(start: found.text, count: found.length) }
+    public var isAbsent: Bool { found.kind == CL_IS_ABSENT.rawValue }
+    public var isBoolean: Bool { found.kind == CL_IS_BOOLEAN.rawValue }
+    public var isText: Bool { found.kind == CL_IS_TEXT.rawValue }
+
+    /// The third option.
+    public enum Third: Int32 { case skip = 1, words, adjust }
 }
 
 extension Call {
-    /// Reads the options "timeout" and "max" and a third one; nil if the table has anything else, or numbers of another
+    /// Reads the options "timeout" and "max" and a third one; nil if the table has anything else, or values of another
     /// kind: `fields` then says what.
-    public func quickOptions(_ index: Int32, third: StaticString) -> QuickOptions? {
+    public func quickOptions(_ index: Int32, third: QuickOptions.Third) -> QuickOptions? {
         var found = cl_options()
-        let name = UnsafeRawPointer(third.utf8Start).assumingMemoryBound(to: CChar.self)
-        guard cl_read_options(thread, index, name, &found) != 0,
-            found.max.kind == 0 || found.max.kind == CL_IS_INTEGER.rawValue && found.max.integer > 0,
-            found.timeout.kind == 0 || found.timeout.kind <= CL_IS_FLOAT.rawValue && found.timeout.number >= 0
-        else { return nil }
-        return QuickOptions(found: found)
+        return cl_read_options(thread, index, third.rawValue, &found) != 0 ? QuickOptions(found: found) : nil
     }
 
     /// The number of arguments that the following functions take at most.
@@ -82,7 +80,7 @@ extension Call {
 
     /// Copies those arguments, right after they were measured.
     public func copyPieces(to place: UnsafeMutableRawPointer) {
-        cl_copy_pieces(thread, 2, place.assumingMemoryBound(to: CChar.self))
+        cl_copy_pieces(place.assumingMemoryBound(to: CChar.self))
     }
 
     /// Returns pieces of these bytes, which must exist until this function has returned. `number` is for

@@ -93,7 +93,7 @@ typedef struct cl_kind {
   /// Returns whether the object was never used, which is worth a warning; NULL if the kind has no such check. Writes
   /// the object's name, unless that is a user value, and a terminating 0.
   int (*is_unused)(void *box, char *name, size_t most);
-  int inherits;         ///< whether its callbacks have the values of rl.locals with which the object was made
+  int inherits;  ///< whether its callbacks have the values of rl.locals with which the object was made
 } cl_kind;
 
 /// The head of every userdata of this host.
@@ -328,26 +328,26 @@ void *cl_bytes_mark(void);
 /// Stands for pieces of those bytes.
 void *cl_pieces_mark(void);
 
-enum cl_option_kind { CL_IS_ABSENT, CL_IS_INTEGER, CL_IS_FLOAT, CL_IS_BOOLEAN, CL_IS_TEXT };
-typedef struct {
-  unsigned kind;  ///< a cl_option_kind
-  lua_Integer integer;
-  lua_Number number;
-  const char *text;
-  size_t length;
-} cl_option;
+enum cl_option_kind { CL_IS_ABSENT, CL_IS_INTEGER, CL_IS_BOOLEAN, CL_IS_TEXT };
+enum { CL_SKIP = 1, CL_WORDS_OPTION = 2, CL_ADJUST = 3 };
 /// The options of a read: two that all have, and one more.
 typedef struct {
-  cl_option timeout, max, third;
+  lua_Number timeout;  ///< negative: absent
+  lua_Integer max;     ///< 0: absent
+  unsigned kind;       ///< of the third one: a cl_option_kind
+  lua_Integer integer;
+  const char *text;
+  size_t length;
 } cl_options;
-/// Reads a table of these options. Returns 0 if it is not one, or has anything else. Raises nothing.
-int cl_read_options(lua_State *L, int table, const char *third, cl_options *found);
+/// Reads a table of the options "timeout", "max" and a third one. Returns 0 if it is not such a table, or has anything
+/// else or values of other kinds. Raises nothing.
+int cl_read_options(lua_State *L, int table, int third, cl_options *found);
 enum { CL_FEW_PIECES = 8 };
 /// Measures the arguments from `first` on, at most CL_FEW_PIECES strings and numbers, as text. Returns the index of
 /// another argument, or 0. Raises nothing.
 int cl_measure_pieces(lua_State *L, int first, size_t *total);
 /// Copies those arguments. No other call may be between.
-void cl_copy_pieces(lua_State *L, int first, char *place);
+void cl_copy_pieces(char *place);
 
 #define CL_LARGEST_HEAD 1024
 /// The head of a frame, whose last value is the length of the body.

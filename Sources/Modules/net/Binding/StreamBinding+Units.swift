@@ -17,7 +17,7 @@ extension StreamBinding {
         var limit = Int.max
         var timeout = stream.timeout
         var ending: Streams.Stream.Ending?
-        if let quick = call.quickOptions(3, third: "skip"), quick.isAbsent || quick.isText {
+        if let quick = call.quickOptions(3, third: .skip), quick.isAbsent || quick.isText {
             if let max = quick.max { limit = max }
             timeout = quick.timeout.flatMap(Time.nanoseconds) ?? timeout
             if quick.isText { ending = self.ending(quick.text, stream.network) }
@@ -78,7 +78,7 @@ extension StreamBinding {
         var limit = maxLine
         var timeout = stream.timeout
         var pieces = Pieces.whole
-        if let quick = call.quickOptions(2, third: "words"), quick.isAbsent || quick.isBoolean {
+        if let quick = call.quickOptions(2, third: .words), quick.isAbsent || quick.isBoolean {
             if let max = quick.max { limit = max }
             timeout = quick.timeout.flatMap(Time.nanoseconds) ?? timeout
             if quick.isBoolean, quick.boolean { pieces = .words }
@@ -113,7 +113,7 @@ extension StreamBinding {
         var adjust: Int32 = 0
         if call.count == 2 {
             // Without options.
-        } else if let quick = call.quickOptions(3, third: "adjust"), quick.isAbsent || quick.integer != nil,
+        } else if let quick = call.quickOptions(3, third: .adjust), quick.isAbsent || quick.integer != nil,
             let given = Int32(exactly: quick.integer ?? 0)
         {
             if let max = quick.max { limit = max }

@@ -344,13 +344,6 @@ kind("pool", 60, function(n)
     assert(pool:run(function() return 1 end) == 1)
   end
 end, "Pool")
-kind("pool with setup", 60, function(n)
-  for i = 1, n do
-    local pool <close> = rl.pool { setup = function() return { 1 } end, on_close = function(state) state[1] = nil end }
-    assert(pool:run(function(state, number) return number + state[1] end, i) == i + 1)
-    rl.task(pool.run, pool, function() end):cancel()
-  end
-end)
 kind("call of a pool with setup", 500, function(n)
   local pool <close> = rl.pool { setup = function() return { 0 } end }
   for _ = 1, n do pool:run(function(state) state[1] = state[1] + 1 end) end

@@ -100,6 +100,25 @@ static void fill_values(unsigned char values[256], const codecs_form *form, int 
   }
 }
 
+// Reads whole groups, up to the first that has another character. Returns the number of letters.
+static inline __attribute__((always_inline)) size_t read_groups(char *to, const unsigned char *text, size_t length,
+                                                                const unsigned char values[256],
+                                                                const codecs_form form) {
+  size_t at = 0;
+  for (; length - at >= (size_t)form.letter_count; at += (size_t)form.letter_count, to += form.byte_count) {
+    uint64_t word = 0;
+    unsigned found = 0;
+    for (int i = 0; i < form.letter_count; i++) {
+      unsigned value = values[text[at + (size_t)i]];
+      found |= value;
+      word = word << form.width | value;
+    }
+    if (found & 128) break;
+    for (int i = form.byte_count; i-- > 0; word >>= 8) to[i] = (char)word;
+  }
+  return at;
+}
+
 // Returns nil, "base64: " and the text on top, "EBADMSG" to Lua.
 static int refuse(lua_State *L, const codecs_form *form) {
   lua_pushnil(L);
@@ -129,7 +148,12 @@ static int decode(lua_State *L) {
   luaL_Buffer buffer;
   size_t most = length / (size_t)form->letter_count * (size_t)form->byte_count + 8;
   char *start = luaL_buffinitsize(L, &buffer, most), *to = start;
-  size_t at = 0, letters = 0, padding = 0, last = 0;
+  size_t at = form == &forms[0]   ? read_groups(to, text, length, values, forms[0])
+              : form == &forms[1] ? read_groups(to, text, length, values, forms[1])
+              : form == &forms[2] ? read_groups(to, text, length, values, forms[2])
+                                  : read_groups(to, text, length, values, forms[3]);
+  size_t letters = at, padding = 0, last = at;
+  to += at / (size_t)form->letter_count * (size_t)form->byte_count;
   uint32_t word = 0;
   int bits = 0;
   for (; at < length; at++) {

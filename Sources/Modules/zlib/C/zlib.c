@@ -10,6 +10,7 @@
 
 enum { GZIP = 31, ZLIB = 15, RAW = -15, ANY = 47 };  // zlib's codes for the form of a window of 32 kB
 enum { PIECE = 1 << 20 };                            // output that a stage returns at once
+enum { SHORT_RAW = -12, SHORT = 1 << 12 };           // for texts that fit into a window of 4 kB
 enum { MOST_IN = 1 << 30 };                          // zlib counts input with 32 bits
 
 typedef struct stage {
@@ -73,9 +74,9 @@ static stage *push_stage(lua_State *L, int compresses, int format, int level, si
   }
   lua_setmetatable(L, -2);
   const int size = (int)sizeof self->z;
-  int status = compresses
-                   ? libz.deflateInit2_(&self->z, level, Z_DEFLATED, format, 8, Z_DEFAULT_STRATEGY, ZLIB_VERSION, size)
-                   : libz.inflateInit2_(&self->z, format, ZLIB_VERSION, size);
+  int status = compresses ? libz.deflateInit2_(&self->z, level, Z_DEFLATED, format, format == SHORT_RAW ? 5 : 8,
+                                               Z_DEFAULT_STRATEGY, ZLIB_VERSION, size)
+                          : libz.inflateInit2_(&self->z, format, ZLIB_VERSION, size);
   if (status != Z_OK) out_of_memory(L);
   self->is_open = 1;
   return self;
@@ -262,13 +263,15 @@ typedef struct pieces {
   char tail[4096];
 } pieces;
 
-// Pushes the shared compressor of a level. The second upvalue has those that were used, by their levels.
-static stage *push_shared(lua_State *L, lua_Integer level) {
-  if (lua_rawgeti(L, lua_upvalueindex(2), level + 1) != LUA_TNIL) return lua_touserdata(L, -1);
+// Pushes the shared compressor of a level. The second upvalue has those that were used, by their levels; those for short
+// texts, which are in the processor's cache, come behind them.
+static stage *push_shared(lua_State *L, lua_Integer level, int is_short) {
+  lua_Integer key = level + (is_short ? 11 : 1);
+  if (lua_rawgeti(L, lua_upvalueindex(2), key) != LUA_TNIL) return lua_touserdata(L, -1);
   lua_pop(L, 1);
-  stage *made = push_stage(L, 1, RAW, (int)level, 0);
+  stage *made = push_stage(L, 1, is_short ? SHORT_RAW : RAW, (int)level, 0);
   lua_pushvalue(L, -1);
-  lua_rawseti(L, lua_upvalueindex(2), level + 1);
+  lua_rawseti(L, lua_upvalueindex(2), key);
   return made;
 }
 
@@ -319,7 +322,7 @@ static int push_piece(lua_State *L, pieces *self, stage *work, int is_last) {
 static int gzip(lua_State *L) {
   pieces self;
   self.has_begun = 0, self.tail_length = 0, self.total = 0;
-  return push_piece(L, &self, push_shared(L, lua_tointeger(L, 2)), 1);
+  return push_piece(L, &self, push_shared(L, lua_tointeger(L, 2), lua_rawlen(L, 1) <= SHORT), 1);
 }
 
 // (text, is_last) -> bytes that a client can decompress up to the end of the text
@@ -334,7 +337,7 @@ static int make_pieces(lua_State *L) {
   lua_pushvalue(L, lua_upvalueindex(1));
   pieces *self = lua_newuserdatauv(L, sizeof *self, 0);
   self->has_begun = 0, self->tail_length = 0, self->total = 0;
-  push_shared(L, level);
+  push_shared(L, level, 0);
   lua_pushcclosure(L, write_piece, 3);
   return 1;
 }

@@ -2,7 +2,7 @@
 
 local pieces = require "runloop.zlib.native"
 local misuse = require "runloop.misuse"
-local type, tonumber, ipairs = type, tonumber, ipairs
+local type, tonumber, pairs, ipairs = type, tonumber, pairs, ipairs
 local concat, min = table.concat, math.min
 
 local M = {}
@@ -40,15 +40,15 @@ end
 
 -- Whether a Content-Type is one of the settings'.
 local function has_type(settings, content_type)
-  local name = content_type:match "^%s*([^;%s]*)"
-  local found = settings.known[name]
+  local found = settings.known[content_type]
   if found == nil then
+    local name = content_type:match "^%s*([^;%s]*)"
     found = false
     for _, pattern in ipairs(settings.patterns) do found = found or name:lower():find(pattern) ~= nil end
     -- A handler could make names without end.
     settings.count = (settings.count or 0) + 1
     if settings.count > 100 then settings.known, settings.count = {}, 1 end
-    settings.known[name] = found
+    settings.known[content_type] = found
   end
   return found
 end
@@ -73,14 +73,10 @@ local function weights_of(text)
   return weights
 end
 
-local latest, weights
-
 -- Returns those of `names` that the client prefers to the plain form, the best first. Equal ones stay in their order.
 function M.accepted(accept, names)
   if not accept or accept == "" then return {} end
-  -- The next request is often of the same client.
-  if accept ~= latest then latest, weights = accept, weights_of(accept) end
-  local list = {}
+  local list, weights = {}, weights_of(accept)
   for _, name in ipairs(names) do
     local weight = weights[name] or weights["*"] or 0
     if weight > 0 and weight >= (weights.identity or 0) then list[#list + 1] = { name = name, weight = weight } end
@@ -97,36 +93,53 @@ function M.accepted(accept, names)
 end
 
 local GZIP <const> = { "gzip" }
+local asked_latest, answer_latest
+
+-- Whether a client accepts gzip and does not prefer the plain form. The next request is often of the same client.
+function M.accepts_gzip(accept)
+  if accept == asked_latest then return answer_latest end
+  asked_latest, answer_latest = accept, M.accepted(accept, GZIP)[1] ~= nil
+  return answer_latest
+end
 
 -- What is sent --------------------------------------------------------------------------------------------------------
 
--- Returns key and value of a field in any spelling; false suppresses a field.
-local function find(headers, name)
-  if headers[name] then return name, headers[name] end
-  for spelled, value in pairs(headers) do
-    if type(spelled) == "string" and value and spelled:lower() == name then return spelled, value end
+local SEEN <const> = {
+  vary = true, etag = true, ["content-length"] = true, ["content-type"] = true, ["content-encoding"] = true,
+  ["content-range"] = true, ["cache-control"] = true,
+}
+
+-- Returns a copy of an answer's fields, and the spellings of those that matter here. false suppresses a field.
+local function copied(headers)
+  local copy, names = {}, {}
+  for name, value in pairs(headers) do
+    copy[name] = value
+    if value and type(name) == "string" then
+      local lower = SEEN[name] and name or name:lower()
+      if SEEN[lower] then names[lower] = name end
+    end
   end
+  return copy, names
 end
 
-local function value_of(headers, name)
-  local _, value = find(headers, name)
-  return type(value) == "table" and concat(value, ", ") or value
-end
+local function text_of(value) return type(value) == "table" and concat(value, ", ") or value end
 
--- Adds Accept-Encoding to the field Vary of a copy of the fields, and returns it.
-local function varying(headers)
-  local copy = {}
-  for name, value in pairs(headers) do copy[name] = value end
-  local name, value = find(copy, "vary")
-  value = type(value) == "table" and concat(value, ", ") or value
+-- Adds Accept-Encoding to the field Vary, whose spelling is `name`.
+local function add_vary(headers, name)
+  local value = name and text_of(headers[name])
   if not value then
-    copy[name or "vary"] = "Accept-Encoding"
-  elseif not ("," .. value:lower():gsub("%s", "") .. ","):find "[,][*,]?accept%-encoding," and value ~= "*" then
-    copy[name] = value .. ", Accept-Encoding"
+    headers.vary = "Accept-Encoding"
+  elseif value ~= "*" and not ("," .. value:lower():gsub("%s", "") .. ","):find(",accept-encoding,", 1, true) then
+    headers[name] = value .. ", Accept-Encoding"
   end
-  return copy
+  return headers
 end
-M.varying = varying
+
+-- Returns a copy of the fields with Accept-Encoding in Vary.
+function M.varying(headers)
+  local copy, names = copied(headers)
+  return add_vary(copy, names.vary)
+end
 
 local NONE <const> = {}
 local BARE <const> = { [204] = true, [206] = true, [304] = true }
@@ -135,24 +148,24 @@ local BARE <const> = { [204] = true, [206] = true, [304] = true }
 -- `size`: of the body, if it is known.
 function M.plan(request, status, headers, content_type, size)
   local settings = request.connection.server.compress
-  if not settings or request.is_plain or BARE[status] or status < 200 then return headers end
-  local fields = headers or NONE
-  content_type = value_of(fields, "content-type") or content_type
-  if not content_type or find(fields, "content-encoding") or find(fields, "content-range") then return headers end
-  if content_type:find "^text/event%-stream" then
+  if not settings or request.is_plain or BARE[status] then return headers end
+  local fields, names = copied(headers or NONE)
+  if names["content-encoding"] or names["content-range"] then return headers end
+  if names["content-type"] then content_type = text_of(fields[names["content-type"]]) end
+  if not content_type then return headers end
+  if content_type:find("text/event-stream", 1, true) == 1 then
     if not settings.events then return headers end
   elseif not has_type(settings, content_type) then
     return headers
   end
-  local asked, control = request.headers, value_of(fields, "cache-control")
-  if asked.range or control and control:lower():find("no-transform", 1, true) then return headers end
-  fields = varying(fields)
-  if size and size < settings.least or not M.accepted(asked["accept-encoding"], GZIP)[1] then return fields end
-  local name, tag = find(fields, "etag")
-  if type(tag) == "string" and not tag:find "^W/" then fields[name] = "W/" .. tag end
+  local asked, control = request.headers, names["cache-control"]
+  if asked.range or control and text_of(fields[control]):lower():find("no-transform", 1, true) then return headers end
+  add_vary(fields, names.vary)
+  if size and size < settings.least or not M.accepts_gzip(asked["accept-encoding"]) then return fields end
+  local tag = names.etag and fields[names.etag]
+  if type(tag) == "string" and tag:sub(1, 2) ~= "W/" then fields[names.etag] = "W/" .. tag end
   fields["content-encoding"] = "gzip"
-  local length = find(fields, "content-length")
-  if length then fields[length] = nil end
+  if names["content-length"] then fields[names["content-length"]] = nil end
   return fields, settings.level
 end
 

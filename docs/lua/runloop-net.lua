@@ -224,8 +224,9 @@ function net.datagram(options) end
 function net.resolve(name, options) end
 
 ---Gets at most 16 kB and returns bytes; `""`: none yet. At the end it gets nil, and returns what is left. It may wait.
----A value that can be called may stand for it. To end the copy, it returns nil, a message and a code.
----@alias runloop.net.Stage fun(bytes?: string): string?, string?, string?
+---A value that can be called may stand for it. To end the copy, it returns nil, a message and a code. If the second
+---result is true, there is more, and the stage is called with `""` for it.
+---@alias runloop.net.Stage fun(bytes?: string): string?, (string|boolean)?, string?
 
 ---@class runloop.net.CopyOptions
 ---@field max? integer how many bytes to read at most

@@ -299,8 +299,6 @@ kind("compression, also of stages that are dropped", 5000, each(function(i)
   local stage = i % 2 == 0 and zlib.compressor { level = 1 } or zlib.decompressor()
   stage(i % 2 == 0 and "x" or zlib.compress "some text")
   if i % 3 == 0 and i % 2 == 0 then stage() end
-  -- The collector does not see the memory of libz.
-  if i % 20 == 0 then collectgarbage() end
 end))
 kind("digests, URLs and base64", 100000, each(function(i)
   local crypto, url, encoding = require "runloop.crypto", require "runloop.url", require "runloop.encoding"

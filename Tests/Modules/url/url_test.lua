@@ -162,6 +162,19 @@ t.it("makes and reads queries", function()
   t.equal(url.unescape "%2", nil)
 end)
 
+t.it("is taken by runloop.http where it takes a text", function()
+  local client = t.http(function(request) return request.target end)
+  local u = url.parse "http://test/a b?c"
+  t.equal(client:get(u).body, "/a%20b?c")
+  t.equal(client:fetch({ u }).body, "/a%20b?c")
+  t.equal(client:fetch({ url = u, method = "PUT" }).body, "/a%20b?c")
+  t.equal(client:fetch(u).body, "/a%20b?c")
+  u.query, u.path = nil, "/d"
+  t.equal(client:post(u, "x").body, "/d")
+  local answer <close> = assert(client:open { u })
+  t.equal(answer:read_all(), "/d")
+end)
+
 t.it("raises for wrong arguments", function()
   t.equal(problem_of(url.parse, 5), "url.parse: argument #1 must be a string, got 5")
   t.equal(problem_of(url.join, "http://x"), "url.join: argument #2 must be a string, got nothing")

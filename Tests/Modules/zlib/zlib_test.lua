@@ -1,6 +1,8 @@
 -- runloop.zlib: whole texts and stages, beside gzip and Python's zlib, and what damaged data gives.
 
 local t = require "runloop.test"
+local rl = require "runloop"
+local net = require "runloop.net"
 local process = require "runloop.process"
 local zlib = require "runloop.zlib"
 local support = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../../Support/support.lua")
@@ -125,6 +127,47 @@ t.it("ends once", function()
     t.equal(stage(), nil)
     t.truthy(problem_of(stage, "x"):find "it has ended %(make another one%)$")
   end
+end)
+
+local function memory()
+  for line in io.lines "/proc/self/status" do
+    local size = line:match "^VmRSS:%s*(%d+) kB"
+    if size then return tonumber(size) end
+  end
+end
+
+-- In normal runs a bomb of 64 MB, with RLHOST_SOAK=1 of 1 GB.
+local BOMB <const> = os.getenv "RLHOST_SOAK" and 1024 or 64
+
+t.it("keeps its memory small while a bomb is copied", REAL, function()
+  local gz, parts = zlib.compressor { level = 9 }, {}
+  local piece = ("\0"):rep(1 << 20)
+  for i = 1, BOMB do parts[i] = gz(piece) end
+  parts[#parts + 1] = gz()
+  local bomb = table.concat(parts)
+  local from, feeder = net.pair()
+  local sink, drain = net.pair()
+  rl.task(function()
+    feeder:write(bomb)
+    feeder:finish()
+  end)
+  local received = 0
+  local reader = rl.task(function()
+    while true do
+      local bytes = drain:read(65536)
+      if not bytes then return end
+      received = received + #bytes
+    end
+  end)
+  collectgarbage()
+  local before = memory()
+  assert(net.copy(from, sink, { through = zlib.decompressor() }))
+  local after = memory()
+  sink:finish()
+  reader:await()
+  t.equal(received, BOMB << 20)
+  t.truthy(after - before < 32 << 10, ("%d kB"):format(after - before))
+  for _, stream in ipairs { from, feeder, sink, drain } do stream:abort() end
 end)
 
 t.it("raises for wrong arguments", function()

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <errors.h>
 #include <stdarg.h>
+#include <string.h>
 
 int codecs_wrong(lua_State *L, int index, const char *function, const char *expected) {
   int is_there = index <= lua_gettop(L);
@@ -64,7 +65,9 @@ int codecs_use(lua_State *L, struct linux_library *library) {
   char problem[512];
   int error = linux_use_library(library, problem, sizeof problem);
   if (!error) return 0;
-  return codecs_refuse(L, error == ENOPKG ? "ENOENT" : linux_error_name(error), "%s", problem);
+  if (error != ENOPKG) return codecs_refuse(L, linux_error_name(error), "%s", problem);
+  if (strstr(problem, "apt install")) return codecs_refuse(L, "ENOENT", "%s", problem);
+  return codecs_refuse(L, "ENOENT", "%s (apt install %s)", problem, library->package);
 }
 
 void codecs_push_library(lua_State *L, const luaL_Reg *functions) {

@@ -53,10 +53,11 @@ return function(hidden)
     return count, true
   end
 
-  -- Returns the bytes that a stage makes of others, or of the end: nil. Without any: "". Or nil, message, code.
+  -- Returns the bytes that a stage makes of others, or of the end: nil; and whether it has more. Without any: "". Or
+  -- nil, message, code.
   local function made_by(stages, number, bytes)
     local made, message, code = stages[number](bytes)
-    if type(made) == "string" then return made end
+    if type(made) == "string" then return made, message == true end
     if made == nil and message ~= nil then return nil, message, code end
     if made == nil and bytes == nil then return "" end
     misuse.raise("net.copy: stage %d must return a string, or nil and a reason, got %s", number, misuse.describe(made))
@@ -64,13 +65,21 @@ return function(hidden)
 
   -- Hands bytes to the stages from `number` on, and what the last one makes to the output.
   local function pass(stages, number, to, bytes)
-    for i = number, #stages do
-      local message, code
-      bytes, message, code = made_by(stages, i, bytes)
-      if not bytes then return nil, message, code end
-      if bytes == "" then return true end
-    end
-    return to:write(bytes)
+    if number > #stages then return to:write(bytes) end
+    local more
+    repeat
+      local made, message, code = made_by(stages, number, bytes)
+      if not made then return nil, message, code end
+      more = message
+      if made ~= "" then
+        local done
+        done, message, code = pass(stages, number + 1, to, made)
+        if not done then return nil, message, code end
+      end
+      -- A stage that makes much of few bytes gives it in parts.
+      bytes = ""
+    until not more
+    return true
   end
 
   -- Says to each stage that this is the end, and hands what it has left to the others.

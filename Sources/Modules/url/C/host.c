@@ -160,8 +160,13 @@ static int write_label(url *to, char *label, size_t length) {
   label[length] = after;
   if (is_good) return url_append(to, ascii, strlen(ascii)), 1;
   if (strlen(label) < length) return url_fail(to, "the host has the byte 0x00");
-  if (strcmp(code, "EINVAL") != 0) to->code = "ENOENT";
-  return url_fail(to, text);
+  url_fail(to, text);
+  if (strcmp(code, "EINVAL") == 0) return 0;
+  to->code = "ENOENT";
+  size_t count = strlen(to->problem);
+  if (!strstr(text, "apt install"))
+    snprintf(to->problem + count, sizeof to->problem - count, " (apt install libidn2-0)");
+  return 0;
 }
 
 // Appends a domain with percent-encoded or international characters.

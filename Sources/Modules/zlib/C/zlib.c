@@ -246,6 +246,8 @@ static int make_stage(lua_State *L) {
   int refused = use_zlib(L);
   if (refused) return refused;
   lua_Integer most = luaL_optinteger(L, 4, LUA_MAXINTEGER);
+  // The collector does not see libz's memory: dropped stages would pile up.
+  lua_gc(L, LUA_GCSTEP, lua_toboolean(L, 1) ? 260 : 44);
   lua_pushvalue(L, lua_upvalueindex(1));
   push_stage(L, lua_toboolean(L, 1), (int)lua_tointeger(L, 2), (int)lua_tointeger(L, 3), (size_t)most);
   lua_pushcclosure(L, step, 2);
@@ -263,8 +265,8 @@ typedef struct pieces {
   char tail[4096];
 } pieces;
 
-// Pushes the shared compressor of a level. The second upvalue has those that were used, by their levels; those for short
-// texts, which are in the processor's cache, come behind them.
+// Pushes the shared compressor of a level. The second upvalue has those that were used, by their levels; those for
+// short texts, which stay in the processor's cache, come behind them.
 static stage *push_shared(lua_State *L, lua_Integer level, int is_short) {
   lua_Integer key = level + (is_short ? 11 : 1);
   if (lua_rawgeti(L, lua_upvalueindex(2), key) != LUA_TNIL) return lua_touserdata(L, -1);

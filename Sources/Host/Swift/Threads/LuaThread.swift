@@ -28,6 +28,7 @@ package final class LuaThread: Sendable {
         var outcome: Outcome?
         var isObserved = false
         var isCancelled = false
+        var isShielded = false
         /// The number by which its running code is cancelled, while it can be.
         var code: UInt = 0
         var waiters: [@Sendable () -> Void] = []
@@ -134,9 +135,15 @@ package final class LuaThread: Sendable {
 
     /// Keeps the code of the thread from being interrupted from now on, for its last work. On the thread itself.
     func shield() {
-        state.withLock { $0.code = 0 }
+        state.withLock { state in
+            state.code = 0
+            state.isShielded = true
+        }
         Interpreter.endCancelling()
     }
+
+    /// Whether it does its last work, which nothing interrupts.
+    var isShielded: Bool { state.withLock { $0.isShielded } }
 
     /// Makes a cancelled thread return from a blocking system call. See `Interpreter.letCallsFail`.
     func wakeFromCall() {

@@ -261,7 +261,7 @@ extension LuaHost {
     /// Asks the living threads to stop, and waits for them. Returns the names of those that have not stopped in time.
     ///
     /// - Parameters:
-    ///   - seconds: real seconds for threads that a C function keeps from ending.
+    ///   - seconds: real seconds for threads that a C function keeps from ending, or that do their last work.
     ///   - longest: real seconds for others: they are about to end, but a busy machine may leave them no processor.
     public static func stopThreads(within seconds: Double, or longest: Double) -> [String] {
         for thread in LuaThread.all { thread.cancel() }
@@ -272,7 +272,7 @@ extension LuaHost {
             let now = RunLoop.Instant.now
             if now >= next {
                 if now >= start + .seconds(longest) { break }
-                if LuaThread.all.allSatisfy({ $0.whereItIsStuck != nil }) { break }
+                if LuaThread.all.allSatisfy({ $0.isShielded || $0.whereItIsStuck != nil }) { break }
                 next = now + .milliseconds(100)
             }
             Linux.Thread.pause(milliseconds: 1)

@@ -37,13 +37,18 @@ local function reading(bytes, read)
   end
 end
 
-local message = string.pack(">c1 I4", "D", 4 + 60) .. ("x"):rep(60)
-row("head and body by read_frame", 0.6, 50000,
-  reading(message, function(s) local _, body = s:read_frame(">c1 I4", ADJUST) return body end),
-  reading(message, function(s)
-    local _, length = string.unpack(">c1 I4", s:read_exactly(5))
-    return s:read_exactly(length - 4)
-  end))
+-- Returns the two ways to read a head and a body whose length is `more` less than what the head says.
+local function framing(more, options)
+  local message = string.pack(">c1 I4", "D", more + 60) .. ("x"):rep(60)
+  return reading(message, function(s) local _, body = s:read_frame(">c1 I4", options) return body end),
+    reading(message, function(s)
+      local _, length = string.unpack(">c1 I4", s:read_exactly(5))
+      return s:read_exactly(length - more)
+    end)
+end
+
+row("head and body by read_frame", 0.6, 50000, framing(0))
+row("the same with an options table", 0.8, 50000, framing(4, ADJUST))
 
 local line = "MSG orders.created 42 1024\r\n"
 row("words of a line", 0.5, 50000,

@@ -69,19 +69,33 @@ end
 
 -- Connections ---------------------------------------------------------------------------------------------------------
 
--- The answer is sent even if the client is still sending.
-local function refuse(connection, status, problem)
+-- Returns, for the log, what can be read of a head that is not complete or not well-formed; nil if nothing can.
+local function readable(bytes)
+  local line = bytes:match "^[\r\n]*([^\r\n]+)"
+  local method, target = (line or ""):match "^(%S+)%s*(.-)%s*$"
+  if not method then return nil end
+  local rest, version = target:match "^(.-)%s*HTTP/(%d%.%d)$"
+  target = rest or target
+  return { method = method, target = target ~= "" and target or nil, version = version, headers = {} }
+end
+
+-- The answer is sent even if the client is still sending. `request` is absent if its head could not be read.
+local function refuse(connection, status, problem, request)
   local server = connection.server
   server.counts.refused = server.counts.refused + 1
   connection.is_over = true
   connection.stream:queue(write_response(status, nil, 0, problem .. "\n", "text/plain; charset=utf-8"))
-  if server.log then server.log(connection, nil, status, #problem + 1, 0) end
+  if server.log then
+    request = request or readable(connection.buffer:sub(connection.position))
+    server.log(connection, request, status, #problem + 1, now() - connection.began)
+  end
   connection.stream:close()
 end
 
 -- Serves a client that speaks HTTP without TLS on a port with TLS: the answer names the URL to use.
 function M.on_text(self)
   return function(stream)
+    local began = now()
     local seconds = self.header_timeout > 0 and self.header_timeout or nil
     local head, _, code = stream:read_until("\r\n\r\n", { timeout = seconds, max = self.max_header })
     if not head and code ~= "EMSGSIZE" then return end
@@ -90,7 +104,7 @@ function M.on_text(self)
     if host:find "^[%w.:_%[%]-]+$" then
       text = ("%s: https://%s%s"):format(text, host, head:match "^%u+ (/%g*) HTTP/1" or "/")
     end
-    refuse({ server = self, stream = stream }, 400, text)
+    refuse({ server = self, stream = stream, buffer = head or "", position = 1, began = began }, 400, text)
   end
 end
 
@@ -122,8 +136,9 @@ function expire(connection)
     log.ended(connection, 503)
     if not request.response then
       request.response = true
-      refuse(connection, request.is_reading and 408 or 503, "the request took too long")
+      refuse(connection, request.is_reading and 408 or 503, "the request took too long", request)
     else
+      log.write(connection, request, request.status or 503)
       connection.stream:abort()
     end
     cancel(connection)
@@ -170,6 +185,7 @@ local function gone(connection)
   if not request then return end
   request.is_gone = true
   if request.ended ~= "done" then
+    local is_logged = request.ended == "late"
     request.ended = "gone"
     local server, socket = connection.server, connection.socket
     -- Every WebSocket ends like this, and it has its answer.
@@ -177,7 +193,7 @@ local function gone(connection)
     if not (socket and socket.close_sent) then server.counts.cancelled = server.counts.cancelled + 1 end
     server.counts.bytes = server.counts.bytes + request.sent
     if request.close_body then request.close_body() end
-    log.done(connection, request, socket and 101 or 499)
+    if not is_logged then log.done(connection, request, socket and 101 or request.status or 499) end
     cancel(connection)
     if request.arrived then request.arrived:broadcast() end
   end
@@ -233,14 +249,21 @@ function M.server(self)
 
   -- Checks and stores what a request has beyond method and path. Returns whether it may be answered.
   note("completed", function(connection, request, length, target, query)
+    local status, problem
     if not request.path then
-      refuse(connection, 400, "a path that leaves its root, or with a bad escape")
-      return false
-    elseif length and length > max_body then
-      refuse(connection, 413, ("the body is longer than %d bytes"):format(max_body))
+      status, problem = 400, "a path that leaves its root, or with a bad escape"
+      request.target = target
+    else
+      incoming.complete(request, length, target, query)
+      if length and length > max_body then
+        status, problem = 413, ("the body is longer than %d bytes"):format(max_body)
+      end
+    end
+    if status then
+      if not connection.has_begun then connection.began = now() end
+      refuse(connection, status, problem, request)
       return false
     end
-    incoming.complete(request, length, target, query)
     if length then is_stalled(connection, request) end
     return true
   end)
@@ -317,6 +340,7 @@ function M.server(self)
     while not connection.request and not connection.is_over and connection.buffer ~= "" do
       local is_taken, status, problem = take(connection)
       if not is_taken then
+        if not connection.has_begun then connection.began = now() end
         if is_taken == false then
           refuse(connection, status, problem)
         elseif not connection.has_begun then

@@ -16,8 +16,11 @@ end
 
 local function line_of(entry)
   local client = entry.peer and entry.peer:gsub(":%d+$", "") or "-"
-  local request = entry.method and clean(entry.method .. " " .. entry.target .. " HTTP/" .. entry.version) or "-"
-  return ('%s - - [%s] "%s" %d %d "%s" "%s" %.6f\n'):format(client, os.date("%d/%b/%Y:%H:%M:%S %z"), request,
+  -- A head that could not be read lacks some parts.
+  local request = entry.method
+  if request and entry.target then request = request .. " " .. entry.target end
+  if request and entry.version then request = request .. " HTTP/" .. entry.version end
+  return ('%s - - [%s] "%s" %d %d "%s" "%s" %.6f\n'):format(client, os.date("%d/%b/%Y:%H:%M:%S %z"), clean(request),
     entry.status, entry.bytes, clean(entry.referer), clean(entry.agent), entry.seconds)
 end
 
@@ -76,11 +79,16 @@ local function ended(connection, status)
 end
 M.ended = ended
 
--- Records the end of a request, and writes its line if there is a log.
-function M.done(connection, request, status)
-  ended(connection, status)
+-- Writes the line of a request if there is a log.
+function M.write(connection, request, status)
   local log = connection.server.log
   if log then log(connection, request, status, request.sent, now() - connection.began) end
+end
+
+-- Records the end of a request, and writes its line.
+function M.done(connection, request, status)
+  ended(connection, status)
+  M.write(connection, request, status)
 end
 
 -- The traceback of each task's last error, by its coroutine.

@@ -1,0 +1,80 @@
+-- The access log has one line for each request: what was asked, what was sent, and how long it took.
+
+local rl = require "runloop"
+local http = require "runloop.http"
+local net = require "runloop.net"
+local t = require "runloop.test"
+
+local function handler(request)
+  if request.path == "/slow" then rl.sleep(60) end
+  if request.path == "/stream" then
+    local response = request:respond {}
+    response:write "part"
+    rl.sleep(60)
+  elseif request.path == "/sent" then
+    local response = request:respond { status = 201 }
+    response:finish "whole"
+    rl.sleep(60)
+  end
+  return "ok"
+end
+
+-- Sends bytes, waits, and returns the entries of the log, after the client has gone.
+local function entries_for(bytes, seconds)
+  local entries, lines = {}, {}
+  local options = { request_timeout = 5, header_timeout = 5, max_body = 10 }
+  options.access_log = function(entry) entries[#entries + 1] = entry end
+  local server = assert(http.serve("memory", options, handler))
+  local written = { request_timeout = 5, header_timeout = 5, max_body = 10 }
+  written.access_log = { write = function(_, line) lines[#lines + 1] = line end }
+  local other = assert(http.serve("memory", written, handler))
+  for _, one in ipairs { server, other } do
+    local near, far = net.memory()
+    one:accept(far)
+    near:write(bytes)
+    rl.sleep(seconds)
+    near:abort()
+    rl.sleep(1)
+    one:stop(0)
+  end
+  t.equal(#lines, #entries)
+  return entries, lines
+end
+
+local CASES = {
+  { "an answer", "GET /a?b=1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 0.5, 200, 0, "GET /a?b=1 HTTP/1.1" },
+  { "a time-out", "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n", 10, 503, 5, "GET /slow HTTP/1.1" },
+  { "a time-out during the answer", "GET /stream HTTP/1.1\r\nHost: x\r\n\r\n", 10, 200, 5, "GET /stream HTTP/1.1" },
+  { "a body that is too long", "POST /p?q HTTP/1.1\r\nHost: x\r\nContent-Length: 11\r\n\r\n", 0.5, 413, 0,
+    "POST /p?q HTTP/1.1" },
+  { "a path out of its root", "GET /../x HTTP/1.1\r\nHost: x\r\n\r\n", 0.5, 400, 0, "GET /../x HTTP/1.1" },
+  { "a bad line", "GET /a b HTTP/1.1\r\nHost: x\r\n\r\n", 0.5, 400, 0, "GET /a b HTTP/1.1" },
+  { "a bad field", "GET /a HTTP/1.1\r\nHost : x\r\n\r\n", 0.5, 400, 0, "GET /a HTTP/1.1" },
+  { "a method alone", "FROB\r\n\r\n", 0.5, 400, 0, "FROB" },
+  { "nothing that can be read", "\r\n \r\n\r\n", 0.5, 400, 0, "-" },
+  { "half a head", "GET /half HTTP/1.1\r\nHo", 10, 408, 5, "GET /half HTTP/1.1" },
+  { "a client that goes", "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n", 2, 499, 2, "GET /slow HTTP/1.1" },
+  { "a client that goes during the answer", "GET /stream HTTP/1.1\r\nHost: x\r\n\r\n", 2, 200, 2,
+    "GET /stream HTTP/1.1" },
+  { "a client that goes after the answer", "GET /sent HTTP/1.1\r\nHost: x\r\n\r\n", 2, 201, 2, "GET /sent HTTP/1.1" },
+}
+
+for _, case in ipairs(CASES) do
+  t.it("has one line for " .. case[1], function()
+    local entries, lines = entries_for(case[2], case[3])
+    local status, took, line = case[4], case[5], case[6]
+    t.equal(#entries, 1)
+    t.equal(entries[1].status, status)
+    t.truthy(entries[1].seconds >= took and entries[1].seconds < took + 0.1, entries[1].seconds)
+    t.truthy(lines[1]:find(('"%s" %d '):format(line, status), 1, true), lines[1])
+  end)
+end
+
+t.it("has no line for a client that sends nothing", function() t.equal(#entries_for("", 1), 0) end)
+
+t.it("has one line for each request of a connection", function()
+  local entries = entries_for(("GET /a HTTP/1.1\r\nHost: x\r\n\r\n"):rep(3) .. "BAD\r\n\r\n", 1)
+  local statuses = {}
+  for i, entry in ipairs(entries) do statuses[i] = entry.status end
+  t.equal(statuses, { 200, 200, 200, 400 })
+end)

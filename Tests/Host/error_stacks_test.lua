@@ -303,6 +303,42 @@ t.it("rl.on_error gets the whole way, and rl.traceback gives it there", function
   t.equal(text, told.traceback)
 end)
 
+t.describe("a future", function()
+  t.it("passes on its error with the stack of the failing call, to each waiter", function()
+    local future = rl.future()
+    local texts, here = {}, line_of()
+    local function refuse() future:fail { code = 9 } end
+    for i = 1, 2 do rl.task(function() texts[i] = select(2, xpcall(future.await, rl.traceback, future)) end) end
+    rl.task(function()
+      rl.sleep(0.01)
+      refuse()
+    end)
+    rl.sleep(0.02)
+    texts[3] = select(2, xpcall(function() future:await() end, rl.traceback))
+    for i = 1, 3 do
+      local parts = parts_of(texts[i])
+      t.equal(parts[1][1], "{ code = 9 }")
+      t.equal(parts[2][2], here + 1 .. " refuse")
+      t.equal(parts[3][1], ("in task made at q.lua:%d"):format(here + 3))
+      t.equal(parts[4][1], ("awaited at q.lua:%d"):format(i < 3 and here + 2 or here + 8))
+      t.equal(#parts, 4)
+    end
+  end)
+
+  t.it("that fails has no stack of another with the same text", function()
+    local function failed(text)
+      local future = rl.future()
+      future:fail(text)
+      return future
+    end
+    local first, second = failed "same", rl.task(function() error("same", 0) end)
+    pcall(second.await, second)
+    local _, text = xpcall(first.await, rl.traceback, first)
+    t.truthy(text:find "in upvalue 'failed'" or text:find "in local 'failed'", text)
+    t.equal(select(2, text:gsub("\nawaited at ", "")), 1)
+  end)
+end)
+
 t.it("memory does not grow", function()
   local function round(count)
     for _ = 1, count do

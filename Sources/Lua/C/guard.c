@@ -63,6 +63,7 @@ static time_t now(void) {
 }
 
 void cl_guard(lua_State *L, lua_CFunction raise) {
+  cl_state_of(L)->raised_in_hook = 1;
   int found = find_guard(L, 1, &guard.source, &guard.line);
   cl_is_guarding = found != 0;
   guard.is_open = found < 0;

@@ -19,6 +19,7 @@ typedef struct {
 struct cl_stack {
   int count, skipped;  // `skipped` levels are missing after the first INNER frames
   int is_served, has_place;
+  int64_t others;  // further references
   uint64_t frames[];
 };
 
@@ -85,7 +86,10 @@ cl_stack *cl_take_stack(lua_State *L) {
   return stack ? memcpy(stack, taken, sizeof *stack + size * 8) : NULL;
 }
 
-void cl_free_stack(cl_stack *stack) { free(stack); }
+void cl_keep_stack(cl_stack *stack) { stack->others++; }
+void cl_drop_stack(cl_stack *stack) {
+  if (stack->others-- == 0) free(stack);
+}
 
 const char *cl_place_of_stack(const cl_stack *stack, int *line) {
   const frame *frame = first(stack);

@@ -31,6 +31,7 @@ static int cancel(lua_State *L) {
 static void on_time_over(lua_State *L, lua_Debug *debug) {
   if (only_cancels && cl_is_own_call(L, debug)) return;
   cl_set_usual_hook(L);
+  cl_state_of(L)->raised_in_hook = 1;
   if (only_cancels && watched) cancel(L);
   else luaL_error(L, "the test takes too long");
 }
@@ -38,6 +39,7 @@ static void on_time_over(lua_State *L, lua_Debug *debug) {
 static void on_stuck(lua_State *L, lua_Debug *debug) {
   (void)debug;
   cl_set_usual_hook(L);
+  cl_state_of(L)->raised_in_hook = 1;
   luaL_error(L, "nothing is left that could end this run");
 }
 

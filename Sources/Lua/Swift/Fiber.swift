@@ -38,6 +38,7 @@ public struct Fiber: Hashable {
         var below: Int32 = 1
         @usableFromInline var label: UInt32 = 0
         var isToBeCancelled = false
+        var carriesError = false
         @usableFromInline var isBackground = false
         /// Whether it has had an owner or a way to stop waiting, which must be cleared before the next use.
         var isUsed = false
@@ -141,6 +142,11 @@ public struct Fiber: Hashable {
     @inlinable public var isBackground: Bool {
         get { memory.pointee.now.isBackground }
         nonmutating set { memory.pointee.now.isBackground = newValue }
+    }
+    /// Whether a wait has raised the error of another task or thread in it. For the host's use.
+    public var carriesError: Bool {
+        get { memory.pointee.now.carriesError }
+        nonmutating set { memory.pointee.now.carriesError = newValue }
     }
     /// For the host's use; kept between uses as long as the interpreter lives. Reading it counts no reference.
     public var sleeper: Unmanaged<AnyObject>? { memory.pointee.sleeper.map { .passUnretained($0) } }
@@ -320,7 +326,7 @@ extension Interpreter {
         } else {
             uncaught(fiber)
         }
-        discard(fiber)
+        discard(fiber, wasInHook: status == LUA_YIELD || state.pointee.has_hooks | state.pointee.raised_in_hook != 0)
     }
 
     /// Closes the pending to-be-closed variables of a fiber that ended with an error, or will never go on. Leaves only
@@ -348,17 +354,20 @@ extension Interpreter {
 
     /// Returns a fiber that ended with an error to the pool, after the last use of its error value. Closes pending
     /// to-be-closed variables.
-    public final func discard(_ fiber: Fiber) {
+    ///
+    /// - Parameter wasInHook: whether it may have ended in a hook, or in the middle of a protected call.
+    public final func discard(_ fiber: Fiber, wasInHook: Bool = true) {
         guard !isClosed else { return }
         unwind(fiber)
-        renew(fiber)
+        if wasInHook { renew(fiber) }
         lua_settop(fiber.thread, 0)
         lua_rawgeti(fiber.thread, cl_registry, lua_Integer(state.pointee.anchors))
         recycle(fiber)
     }
 
     /// Gives the fiber another coroutine. A coroutine that died in a hook, as by Control-C, would never call hooks
-    /// again: Lua resets nearly everything for the next use, but not that.
+    /// again, and one that waited inside xpcall would call that handler again: Lua resets nearly everything for the
+    /// next use, but not that.
     private func renew(_ fiber: Fiber) {
         guard cl_new_thread(main) == LUA_OK, let thread = lua_tothread(main, -1) else { return cl_pop(main, 1) }
         lua_rawgeti(main, cl_registry, lua_Integer(state.pointee.anchors))

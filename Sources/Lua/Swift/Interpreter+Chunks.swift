@@ -60,6 +60,21 @@ extension Interpreter {
 
     public final func setWarnings(on: Bool) { lua_warning(main, on ? "@on" : "@off", 0) }
 
+    /// Notes from now on which functions of Lua's own libraries block the thread.
+    public final func noteBlocking() { if cl_note_blocking(main) != LUA_OK { stack.pop() } }
+
+    /// Returns the function that has blocked the thread for most of an interval, as in "os.execute at app.lua:2"; nil
+    /// if none has. In nanoseconds of the monotonic clock.
+    public final func whatBlocked(since began: Int64, for took: Int64) -> String? {
+        let held = state.pointee.held
+        guard let name = held.name, held.began >= began, held.took >= took / 2 else { return nil }
+        var source = held.source
+        let file = withUnsafeBytes(of: &source) {
+            String(anyBytes: UnsafeRawBufferPointer(rebasing: $0.prefix { $0 != 0 }))
+        }
+        return String(cString: name) + (held.line > 0 ? " at \(file):\(held.line)" : "")
+    }
+
     /// The version of this program: "0.1.0".
     public static let programVersion = String(cString: cl_version())
     /// The version of Lua: "Lua 5.4.4".

@@ -1,31 +1,39 @@
 internal import CLuaSupport
 
-/// A copy of a coroutine's stack, which becomes text when somebody asks for it.
-public final class TakenStack {
-    private let copy: OpaquePointer
+/// A copy of a coroutine's stack, which becomes text when somebody asks for it. The objects that have it count their
+/// references by `keep` and `drop`, all on one thread: a class of its own would double the cost of a copy.
+public struct TakenStack {
+    private let copy: OpaquePointer?
 
-    /// Returns nil if there is no memory.
-    public init?(_ stack: Stack) {
-        guard let copy = cl_take_stack(stack.thread) else { return nil }
-        self.copy = copy
+    /// Copies a stack; the copy is empty if there is no memory.
+    public init(_ stack: Stack) { copy = cl_take_stack(stack.thread) }
+
+    public static var none: TakenStack { TakenStack() }
+    private init() { copy = nil }
+
+    public func keep() -> TakenStack {
+        if let copy { cl_keep_stack(copy) }
+        return self
     }
 
-    deinit { cl_free_stack(copy) }
+    public func drop() { if let copy { cl_drop_stack(copy) } }
 
     /// The script's innermost line: "app.lua:9".
     public var place: String? {
+        guard let copy else { return nil }
         var line: Int32 = 0
         return cl_place_of_stack(copy, &line).map { "\(String(anyBytes: $0)):\(line)" }
     }
 
     /// Whether it has a line of the script's.
-    public var hasPlace: Bool { cl_has_place(copy) != 0 }
+    public var hasPlace: Bool { copy.map { cl_has_place($0) != 0 } ?? false }
 
     /// Whether the outermost function is the host's own.
-    public var isServed: Bool { cl_is_served(copy) != 0 }
+    public var isServed: Bool { copy.map { cl_is_served($0) != 0 } ?? false }
 
     /// The lines of the traceback, innermost first.
     public func frames(_ interpreter: Interpreter) -> [String] {
+        guard let copy else { return [] }
         cl_show_stack(interpreter.main, copy)
         return interpreter.scratch.split(separator: "\n").map(String.init)
     }

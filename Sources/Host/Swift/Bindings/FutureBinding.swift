@@ -47,7 +47,9 @@ enum FutureBinding {
         let count = state == .completed ? call.count - 1 : 1
         if state == .failed { call.stack.top = 2 }
         return call.withHost { host in
-            Future.end(future, state, call.stack, count: count, host) ? call.answer(true) : call.raiseOutOfMemory()
+            if state == .failed { host.trails.failed(future, call.stack) }
+            let isEnded = Future.end(future, state, call.stack, count: count, host)
+            return isEnded ? call.answer(true) : call.raiseOutOfMemory()
         }
     }
 
@@ -57,7 +59,9 @@ enum FutureBinding {
         let future = future(call)
         if future.pointee.state != .open {
             guard let count = Future.push(future, onto: call.stack) else { throw .noMemory }
-            return future.pointee.state == .failed ? call.raiseValue() : call.values(count)
+            guard future.pointee.state == .failed else { return call.values(count) }
+            call.withHost { $0.trails.pass(errorOf: future, to: $0.current, call.stack) }
+            return call.raiseValue()
         }
         return call.withHost { host in
             switch call.beginWait(in: "future:await", host, cancel: Waiter.cancel) {

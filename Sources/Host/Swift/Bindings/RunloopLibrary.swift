@@ -75,8 +75,6 @@ enum RunloopLibrary {
         .init("is_idle") { Call($0).answer(Call($0).luaHost.loop.hasNothingToDo) },
         .init("passed") { passed(Call($0)) },
         .init("message") { message(Call($0)) },
-        .init("raised") { raised(Call($0)) },
-        .init("passes") { passes(Call($0)) },
         .init("open_conditions") { ConditionBinding.open(Call($0)) },
         .init("open_futures") { FutureBinding.open(Call($0)) },
         .init("open_mutexes") { MutexBinding.open(Call($0)) },
@@ -136,22 +134,6 @@ enum RunloopLibrary {
         call.stack.move(1, to: host.stack)
         defer { host.stack.pop() }
         return call.answer(host.explanation(of: host.stack).message)
-    }
-
-    /// (error): Notes that somebody who awaits it will get this error, and that it is raised here.
-    private static func raised(_ call: Call) -> Int32 {
-        call.stack.top = 1
-        call.luaHost.trails.raised(on: call.stack)
-        return call.nothing()
-    }
-
-    /// (error): Notes that a wait passes this error on to the running task.
-    private static func passes(_ call: Call) -> Int32 {
-        let host = call.luaHost
-        if let trail = host.trails.trail(of: call.stack, 1, in: nil) {
-            host.trails.pass(trail, to: host.current, call.stack)
-        }
-        return call.nothing()
     }
 
     private static func now(_ call: Call) -> Int32 {

@@ -6,11 +6,11 @@ package import Lua
 /// A trail never changes: each wait that passes an error on makes a longer one, since several tasks may await one.
 final class ErrorTrail {
     let error: RaisedError
-    /// The trail before the last wait; nil if no wait has passed the error on.
-    let before: ErrorTrail?
-    /// The stack of the code that waited; nil if only the host's own code did.
-    private let stack: TakenStack?
-    private let runner: Runner
+    /// The trail before the last wait.
+    private let before: ErrorTrail?
+    /// The stack of the code that waited; empty if only the host's own code did.
+    private let stack: TakenStack
+    private let runner: ErrorRunner
     /// The number of waits, and how many more were left out after the first half of these.
     private let count: Int
     private let leftOut: Int
@@ -20,7 +20,7 @@ final class ErrorTrail {
     private static let mostWaits = 10
 
     private init(
-        _ error: RaisedError, _ before: ErrorTrail?, _ stack: TakenStack?, _ runner: Runner, leftOut: Int,
+        _ error: RaisedError, _ before: ErrorTrail?, _ stack: TakenStack, _ runner: ErrorRunner, leftOut: Int,
         _ carrier: Int
     ) {
         self.error = error
@@ -29,37 +29,37 @@ final class ErrorTrail {
         self.runner = runner
         self.leftOut = leftOut
         self.carrier = carrier
-        count = (before?.count ?? 0) + (stack == nil ? 0 : 1)
+        count = (before?.count ?? 0) + (stack.hasPlace ? 1 : 0)
     }
 
-    /// Makes the trail of an error that no wait has passed on.
-    convenience init(_ error: RaisedError, in carrier: Int) {
-        self.init(error, nil, nil, Runner(), leftOut: 0, carrier)
+    deinit { stack.drop() }
+
+    /// Makes the trail of an error after its first wait.
+    convenience init(_ error: RaisedError, _ stack: TakenStack, _ runner: ErrorRunner, to carrier: Int) {
+        self.init(error, nil, stack, runner, leftOut: 0, carrier)
     }
 
     /// Returns the trail of the same error after a further wait.
-    func passed(_ stack: TakenStack?, _ runner: Runner, to carrier: Int) -> ErrorTrail {
+    func passed(_ stack: TakenStack, _ runner: ErrorRunner, to carrier: Int) -> ErrorTrail {
         let last = ErrorTrail(error, self, stack, runner, leftOut: leftOut, carrier)
         guard last.count > Self.mostWaits else { return last }
         var waits = last.waits
         waits.remove(at: Self.mostWaits / 2)
-        return waits.reduce(ErrorTrail(error, in: carrier)) {
-            ErrorTrail(error, $0, $1.stack, $1.runner, leftOut: leftOut + 1, carrier)
-        }
+        return Self.chain(waits, error, leftOut: leftOut + 1) ?? last
     }
 
     /// Returns the same trail for the error that has replaced this one when a variable was closed.
-    func replaced(by value: HeldValue) -> ErrorTrail {
-        waits.reduce(ErrorTrail(error.replaced(by: value), in: carrier)) {
-            ErrorTrail($0.error, $0, $1.stack, $1.runner, leftOut: leftOut, carrier)
-        }
+    func replaced(by error: RaisedError) -> ErrorTrail { Self.chain(waits, error, leftOut: leftOut) ?? self }
+
+    private static func chain(_ waits: [ErrorTrail], _ error: RaisedError, leftOut: Int) -> ErrorTrail? {
+        waits.reduce(nil) { ErrorTrail(error, $0, $1.stack.keep(), $1.runner, leftOut: leftOut, $1.carrier) }
     }
 
     private var waits: [ErrorTrail] {
         var waits: [ErrorTrail] = []
         var next: ErrorTrail? = self
         while let trail = next {
-            if trail.stack != nil { waits.append(trail) }
+            if trail.stack.hasPlace { waits.append(trail) }
             next = trail.before
         }
         return waits.reversed()
@@ -68,107 +68,116 @@ final class ErrorTrail {
     /// Returns the error as text, for a task or callback in which nobody has handled it.
     func failure(_ host: LuaHost) -> Failure {
         let waits = waits
-        var failure = error.failure(host, hasFrames: !waits.isEmpty)
+        var failure = error.failure(hasFrames: !waits.isEmpty)
         for (index, wait) in waits.enumerated() {
-            guard let stack = wait.stack, let place = stack.place else { continue }
-            let skipped = index == Self.mostWaits / 2 ? leftOut : 0
-            failure.pass(at: place, stack.frames(host), wait.runner.subject(host), skipped: skipped)
+            let (place, skipped) = (wait.stack.place ?? "?", index == Self.mostWaits / 2 ? leftOut : 0)
+            failure.pass(at: place, wait.stack.frames(host), wait.runner.subject(host), skipped: skipped)
         }
         return failure
     }
+}
 
-    /// The task or callback to which a stack belongs.
-    struct Runner {
-        private var origin: Fiber.Origin?
-        private var name = ""
-        /// The subject, if it could not be made later: names and objects are gone then.
-        private var known: Known?
-        private final class Known {
-            let subject: Failure.Subject?
-            init(_ subject: Failure.Subject?) { self.subject = subject }
+/// The task or callback to which a stack belongs.
+struct ErrorRunner {
+    private var origin: Fiber.Origin?
+    /// The subject, if it could not be made later: names and objects are gone then.
+    private var known: Known?
+
+    private final class Known {
+        let subject: Failure.Subject?
+        init(_ subject: Failure.Subject?) { self.subject = subject }
+    }
+
+    static var none: ErrorRunner { ErrorRunner() }
+    private init() {}
+
+    init(_ fiber: Fiber?, of task: LuaTask?, _ host: LuaHost, isServed: Bool) {
+        guard let fiber else { return }
+        if let task, !task.name.isEmpty {
+            known = Known(host.subject(kind: fiber.subjectKind ?? "task", name: task.name, site: fiber.subjectSite))
+        } else if isServed || fiber.subject != 0 {
+            known = Known(host.subject(of: fiber))
+        } else {
+            origin = fiber.origin
         }
+    }
 
-        init() {}
-
-        init(_ fiber: Fiber?, of task: LuaTask?, _ host: LuaHost, isServed: Bool) {
-            guard let fiber else { return }
-            name = task?.name ?? ""
-            if isServed || fiber.subject != 0 { known = Known(host.subject(of: fiber)) } else { origin = fiber.origin }
-        }
-
-        func subject(_ host: LuaHost) -> Failure.Subject? {
-            if let known { return known.subject }
-            guard let origin, let kind = origin.kindName else { return nil }
-            return host.subject(kind: kind, name: name, site: origin.site)
-        }
+    func subject(_ host: LuaHost) -> Failure.Subject? {
+        if let known { return known.subject }
+        guard let origin, let kind = origin.kindName else { return nil }
+        return host.subject(kind: kind, name: "", site: origin.site)
     }
 }
 
 /// An error as it was raised.
 final class RaisedError {
-    let value: HeldValue
-    /// The error that was raised first, if another one was raised when a variable was closed because of it.
-    private let first: HeldValue?
-    private let place: Place
-    let cause: Failure.Cause
-
-    enum Place {
-        case here(TakenStack?, ErrorTrail.Runner)
-        /// In another thread.
-        case elsewhere(Failure)
-    }
-
-    init(_ value: HeldValue, first: HeldValue? = nil, _ place: Place, _ cause: Failure.Cause) {
-        self.value = value
-        self.first = first
-        self.place = place
-        self.cause = cause
-    }
-
-    func replaced(by value: HeldValue) -> RaisedError { RaisedError(value, first: first ?? self.value, place, cause) }
-
-    /// - Parameter hasFrames: whether it has a traceback although its value describes itself.
-    fileprivate func failure(_ host: LuaHost, hasFrames: Bool) -> Failure {
-        var (message, isDescribed) = host.text(of: value)
-        if let first { message += ", in closing a variable after: \(host.text(of: first).message)" }
-        switch place {
-        case .here(let stack, let runner):
-            let frames = isDescribed && !hasFrames ? nil : stack?.frames(host) ?? []
-            return Failure(message, frames: frames, subject: runner.subject(host), cause: cause)
-        case .elsewhere(var failure):
-            failure.message = message
-            failure.frames = failure.frames ?? []
-            return failure
-        }
-    }
-}
-
-/// An error value that is kept alive.
-final class HeldValue {
+    /// The error value.
     let slot: UInt32
+    /// The error that was raised first, if this one was raised when a variable was closed because of it.
+    private let first: RaisedError?
+    private let stack: TakenStack
+    private let runner: ErrorRunner
+    /// The error of another thread.
+    private let foreign: Foreign?
+    let cause: Failure.Cause
     // The state tells its end by `life`.
     private unowned(unsafe) let host: LuaHost
     private let life: Life
 
-    /// Says whether a state is still open.
+    /// Says whether a state is still there.
     final class Life { fileprivate(set) var isOver = false }
 
-    /// Holds the value on top of a stack; returns nil if there is no memory.
-    init?(_ host: LuaHost, _ life: Life, _ stack: Stack) {
-        slot = stack.reserve(2) ? stack.anchor(-1) : 0
+    fileprivate final class Foreign {
+        let failure: Failure
+        init(_ failure: Failure) { self.failure = failure }
+    }
+
+    /// Keeps the value on top of a stack; returns nil if there is no memory.
+    fileprivate init?(
+        _ host: LuaHost, _ life: Life, _ value: Stack, after first: RaisedError? = nil, _ stack: TakenStack,
+        _ runner: ErrorRunner, from foreign: Foreign? = nil, _ cause: Failure.Cause
+    ) {
+        slot = value.reserve(2) ? value.anchor(-1) : 0
+        self.first = first
+        self.stack = stack
+        self.runner = runner
+        self.foreign = foreign
+        self.cause = cause
         self.host = host
         self.life = life
         if slot == 0 { return nil }
     }
 
-    deinit { if !life.isOver { host.release(slot) } }
+    deinit {
+        stack.drop()
+        if !life.isOver { host.release(slot) }
+    }
 
-    /// Whether it is the value at an index of a stack, which has room for two more.
+    /// Whether its value is the one at an index of a stack, which has room for two more.
     func isSame(_ stack: Stack, _ index: Int32) -> Bool {
         let index = stack.absolute(index)
         host.push(stack, slot: slot)
         defer { stack.pop() }
         return stack.isSame(-1, index)
+    }
+
+    /// Returns the error that is now on top of the stack of a failed fiber whose variables have been closed.
+    func afterClosing(_ value: Stack) -> RaisedError {
+        if isSame(value, -1) { return self }
+        return RaisedError(host, life, value, after: first ?? self, stack.keep(), runner, from: foreign, cause) ?? self
+    }
+
+    /// - Parameter hasFrames: whether it has a traceback although its value describes itself.
+    func failure(hasFrames: Bool = false) -> Failure {
+        var (message, isDescribed) = host.text(ofError: slot)
+        if let first { message += ", in closing a variable after: \(host.text(ofError: first.slot).message)" }
+        guard var failure = foreign?.failure else {
+            let frames = isDescribed && !hasFrames ? nil : stack.frames(host)
+            return Failure(message, frames: frames, subject: runner.subject(host), cause: cause)
+        }
+        failure.message = message
+        failure.frames = failure.frames ?? []
+        return failure
     }
 }
 
@@ -179,9 +188,7 @@ final class ErrorTrails: HostPart {
     private var carriers = [Int](repeating: -1, count: most)
     private var next = 0
     private static let most = 32
-    private let life = HeldValue.Life()
-
-    func hold(_ stack: Stack) -> HeldValue? { HeldValue(host, life, stack) }
+    private let life = RaisedError.Life()
 
     private func keep(_ trail: ErrorTrail) {
         trails[next] = trail
@@ -203,52 +210,61 @@ final class ErrorTrails: HostPart {
         for age in 1...Self.most {
             let place = (next - age + Self.most) % Self.most
             if carriers[place] < 0 || carrier != nil && carriers[place] != carrier { continue }
-            guard let trail = trails[place], stack.reserve(3), trail.error.value.isSame(stack, index) else { continue }
+            guard let trail = trails[place], stack.reserve(3), trail.error.isSame(stack, index) else { continue }
             return trail
         }
         return nil
     }
 
-    /// Returns the trail of the error on top of the stack of a fiber that has just failed; nil if there is no memory.
-    func failed(_ fiber: Fiber, of task: LuaTask) -> ErrorTrail? {
-        if let trail = trail(of: fiber.stack, -1, in: fiber.number) { return trail }
-        return raised(on: fiber.stack, in: fiber, of: task, host.cause(of: fiber.stack))
+    /// Returns the trail of the error on top of the stack of a fiber that has just failed; nil if it was raised there.
+    func carried(by fiber: Fiber) -> ErrorTrail? {
+        fiber.carriesError ? trail(of: fiber.stack, -1, in: fiber.number) : nil
     }
 
-    /// Notes the error on top of a stack as one that is raised there, for someone who will wait for it.
-    func raised(on stack: Stack) {
-        let fiber = host.current
-        if let trail = raised(on: stack, in: fiber, of: fiber.flatMap(LuaTask.running), .raised) { keep(trail) }
-    }
-
-    private func raised(
-        on stack: Stack, in fiber: Fiber?, of task: LuaTask?, _ cause: Failure.Cause
-    ) -> ErrorTrail? {
+    /// Returns the error on top of a stack, which is raised there; nil if there is no memory.
+    func raised(on stack: Stack, in fiber: Fiber?, of task: LuaTask?, _ cause: Failure.Cause) -> RaisedError? {
         let copy = TakenStack(stack)
-        guard let value = hold(stack) else { return nil }
-        let runner = ErrorTrail.Runner(fiber, of: task, host, isServed: copy?.isServed ?? false)
-        return ErrorTrail(RaisedError(value, .here(copy, runner), cause), in: fiber?.number ?? 0)
+        let runner = ErrorRunner(fiber, of: task, host, isServed: copy.isServed)
+        return RaisedError(host, life, stack, copy, runner, cause)
     }
 
     /// Notes that a wait is about to raise an error where a fiber waits.
-    func pass(_ trail: ErrorTrail, to fiber: Fiber?, _ stack: Stack) {
-        guard trail.error.cause != .cancelled else { return }
-        let copy = TakenStack(stack).flatMap { $0.hasPlace ? $0 : nil }
-        let task = fiber.flatMap(LuaTask.running)
-        let runner = ErrorTrail.Runner(fiber, of: task, host, isServed: copy?.isServed ?? false)
-        keep(trail.passed(copy, runner, to: fiber?.number ?? 0))
+    ///
+    /// - Parameter trail: its waits before.
+    func pass(_ error: RaisedError, _ trail: ErrorTrail?, to fiber: Fiber?, _ stack: Stack) {
+        guard error.cause != .cancelled else { return }
+        let copy = TakenStack(stack)
+        let runner = ErrorRunner(fiber, of: fiber.flatMap(LuaTask.running), host, isServed: copy.isServed)
+        let carrier = fiber?.number ?? 0
+        fiber?.carriesError = true
+        keep(trail?.passed(copy, runner, to: carrier) ?? ErrorTrail(error, copy, runner, to: carrier))
     }
 
     /// Notes that an error of another thread, on top of a stack, is about to reach a fiber that waits there.
     func arrived(_ failure: Failure, on stack: Stack, to fiber: Fiber?) {
-        guard failure.cause != .cancelled, let value = hold(stack) else { return }
-        pass(ErrorTrail(RaisedError(value, .elsewhere(failure), failure.cause), in: 0), to: fiber, stack)
+        let foreign = RaisedError.Foreign(failure)
+        guard let error = RaisedError(host, life, stack, .none, .none, from: foreign, failure.cause) else { return }
+        pass(error, nil, to: fiber, stack)
     }
+
+    /// Notes the error on top of a stack, with which a future fails there.
+    func failed(_ future: Future.Pointer, _ stack: Stack) {
+        let (fiber, cause) = (host.current, host.cause(of: stack))
+        guard let error = raised(on: stack, in: fiber, of: fiber.flatMap(LuaTask.running), cause) else { return }
+        keep(ErrorTrail(error, .none, .none, to: Self.carrier(future)))
+    }
+
+    /// Notes that a future's error, on top of a stack, is about to be raised where a fiber waits.
+    func pass(errorOf future: Future.Pointer, to fiber: Fiber?, _ stack: Stack) {
+        guard let trail = trail(of: stack, -1, in: Self.carrier(future)) else { return }
+        pass(trail.error, trail, to: fiber, stack)
+    }
+
+    /// The number of a future among those of fibers, which are small.
+    private static func carrier(_ future: Future.Pointer) -> Int { Int(bitPattern: future) }
 }
 
 extension LuaHost {
-    var trails: ErrorTrails { part(ErrorTrails.self) }
-
     /// Why the error value on top of a stack was raised.
     func cause(of stack: Stack) -> Failure.Cause {
         if isCancelled(stack) { return .cancelled }
@@ -268,9 +284,9 @@ extension LuaHost {
     }
 
     /// Returns the message of an error value, and whether it describes itself.
-    fileprivate func text(of value: HeldValue) -> (message: String, isDescribed: Bool) {
+    fileprivate func text(ofError slot: UInt32) -> (message: String, isDescribed: Bool) {
         guard stack.reserve(4) else { return ("not enough memory", true) }
-        push(stack, slot: value.slot)
+        push(stack, slot: slot)
         defer { stack.pop() }
         let explanation = explanation(of: stack)
         return (explanation.message, explanation.frames == nil)

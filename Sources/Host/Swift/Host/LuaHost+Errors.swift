@@ -26,9 +26,7 @@ extension LuaHost {
     private func failure(of fiber: Fiber, _ explanation: Explanation) -> Failure {
         let cause: Failure.Cause =
             explanation.isInterruption ? .interrupted : isCancelled(fiber.stack) ? .cancelled : .raised
-        if let trail = existingPart(ErrorTrails.self)?.trail(of: fiber.stack, -1, in: fiber.number) {
-            return trail.failure(self)
-        }
+        if fiber.carriesError, let trail = trails.carried(by: fiber) { return trail.failure(self) }
         return Failure(explanation.message, frames: explanation.frames, subject: subject(of: fiber), cause: cause)
     }
 

@@ -9,6 +9,9 @@ public final class LuaHost: Interpreter {
     let batteries: @Sendable () -> [Battery]
     /// The data of features for this state, in the order in which they were first used.
     package var parts: [HostPart] = []
+    /// Parts that each task needs.
+    private(set) package lazy var tasks = part(LuaTasks.self)
+    private(set) lazy var trails = part(ErrorTrails.self)
     /// Called with an error that nobody handles. The default writes it to standard error.
     public var onUncaught: (LuaHost, Failure) -> Void = { _, failure in write(failure.text + "\n", to: 2) }
     /// During that call: a coroutine with the error value on top of its stack, if the value is in this state.

@@ -28,12 +28,11 @@ final class LuaTask: FiberOwner {
     let isLast: Bool
     /// Whether somebody has seen the error, or will.
     private(set) var isObserved = false
-    /// The error and its way, unless the task was cancelled.
+    /// The error, and the waits that have passed it on to this task.
+    private(set) var error: RaisedError?
     private(set) var trail: ErrorTrail?
     /// The object that other threads have for it, if any has one.
     private(set) lazy var shared = SharedTask(site: isEnded ? nil : host.site(fiber.subjectSite))
-    /// The error value.
-    private var error: HeldValue?
 
     init(_ host: LuaHost, _ fiber: Fiber, isLast: Bool = false) {
         self.host = host
@@ -46,7 +45,8 @@ final class LuaTask: FiberOwner {
     // The userdata is gone and the task has ended, so no script can ask for the error any more. A finalizer may be
     // running, so the failure is reported later.
     deinit {
-        if let trail, !isObserved, !host.isClosed { host.retire(trail, isLast: isLast, origin) }
+        guard let error, !isObserved, !isCancelled, !host.isClosed else { return }
+        host.retire(error, trail, isLast: isLast, origin)
     }
 
     /// Returns the task of a userdata; nil if the userdata stands for a task of another thread.
@@ -67,7 +67,7 @@ final class LuaTask: FiberOwner {
     func observe() { isObserved = true }
 
     /// Returns the failure of a task that has failed and was not cancelled.
-    var failure: Failure? { trail.map { host.failure(of: $0, isLast: isLast) } }
+    var failure: Failure? { isCancelled ? nil : error.map { host.failure(of: $0, trail, isLast: isLast) } }
 
     var hasFailed: Bool { isEnded && results < 0 }
 
@@ -92,7 +92,7 @@ final class LuaTask: FiberOwner {
         guard results > 0 else { return }
         if results > 1, !stack.collect(results) {
             self.results = -1
-            error = host.trails.hold(stack)
+            error = host.trails.raised(on: stack, in: fiber, of: self, .raised)
         } else {
             stack.setUserValue(TaskBinding.Value.results.number, of: 2)
         }
@@ -100,23 +100,21 @@ final class LuaTask: FiberOwner {
 
     private func hasFailed(_ fiber: Fiber) {
         results = -1
-        isObserved = awaiters.all.contains { $0.purpose == .results }
+        isObserved = awaiters.wantResults
         // Copies the stack before closing to-be-closed variables changes it.
-        var trail = host.trails.failed(fiber, of: self)
+        let trails = host.trails
+        trail = trails.carried(by: fiber)
+        error = trail?.error ?? trails.raised(on: fiber.stack, in: fiber, of: self, host.cause(of: fiber.stack))
         host.unwind(fiber)
-        isCancelled = wasAskedToEnd && host.isCancelled(fiber.stack)
-        if let value = trail?.error.value, value.isSame(fiber.stack, -1) {
-            error = value
-        } else {
-            error = host.trails.hold(fiber.stack)
-            trail = error.flatMap { trail?.replaced(by: $0) }
+        if let raised = error {
+            let last = raised.afterClosing(fiber.stack)
+            if last !== raised { (error, trail) = (last, trail?.replaced(by: last)) }
         }
+        isCancelled = wasAskedToEnd && host.isCancelled(fiber.stack)
         // A task may have begun to await this one while its variables were being closed.
-        isObserved = isObserved || awaiters.all.contains { $0.purpose == .results }
-        guard let trail, !isCancelled else { return }
-        self.trail = trail
+        isObserved = isObserved || awaiters.wantResults
         // If the script has dropped the task, nobody will ask for the error: a collection of garbage finds out.
-        if !isObserved { host.tasks.haveFailed(self) }
+        if !isCancelled, !isObserved { host.tasks.haveFailed(self) }
     }
 
     private var wasAskedToEnd = false
@@ -159,29 +157,27 @@ extension LuaHost {
     }
 
     /// Reports the failure of a task whose userdata is gone, in the next pass.
-    func retire(_ trail: ErrorTrail, isLast: Bool, _ guardian: FiberOwner?) {
+    func retire(_ error: RaisedError, _ trail: ErrorTrail?, isLast: Bool, _ guardian: FiberOwner?) {
         loop.perform { [weak self] in
             guard let self, !isClosed else { return }
-            report(trail, isLast: isLast, guardian)
+            report(error, trail, isLast: isLast, guardian)
         }
     }
 
-    func report(_ trail: ErrorTrail, isLast: Bool, _ guardian: FiberOwner?) {
-        let failure = failure(of: trail, isLast: isLast)
+    func report(_ error: RaisedError, _ trail: ErrorTrail?, isLast: Bool, _ guardian: FiberOwner?) {
+        let failure = failure(of: error, trail, isLast: isLast)
         guard stack.reserve(4) else { return }
-        push(stack, slot: trail.error.value.slot)
+        push(stack, slot: error.slot)
         if guardian?.takes(stack.string(-1) ?? "") != true { report(failure, of: stack) }
         stack.pop()
     }
 
     /// - Parameter isLast: whether the error is that of a function of `rl.on_shutdown`.
-    func failure(of trail: ErrorTrail, isLast: Bool) -> Failure {
-        var failure = trail.failure(self)
+    func failure(of error: RaisedError, _ trail: ErrorTrail?, isLast: Bool) -> Failure {
+        var failure = trail?.failure(self) ?? error.failure()
         if isLast { failure.subject?.kind = "shutdown function" }
         return failure
     }
-
-    package var tasks: LuaTasks { part(LuaTasks.self) }
 
     /// Reports tasks that have failed when the loop is done: nobody will await them any more.
     public func reportFailures() {

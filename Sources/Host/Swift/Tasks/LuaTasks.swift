@@ -49,9 +49,9 @@ package final class LuaTasks: HostPart {
         let left = failed.compactMap(\.task).filter { !$0.isObserved }
         failed = []
         for task in left {
-            guard let trail = task.trail else { continue }
+            guard let error = task.error else { continue }
             task.observe()
-            host.report(trail, isLast: task.isLast, task.guardian)
+            host.report(error, task.trail, isLast: task.isLast, task.guardian)
         }
     }
 

@@ -128,7 +128,7 @@ package enum TaskBinding {
             }
         }
         task.observe()
-        if let trail = task.trail { call.withHost { $0.trails.pass(trail, to: $0.current, call.stack) } }
+        if let error = task.error { call.withHost { $0.trails.pass(error, task.trail, to: $0.current, call.stack) } }
         guard let count = task.push(onto: call.stack, 1) else { throw .noMemory }
         return task.results < 0 ? call.raiseValue() : call.values(count)
     }

@@ -321,7 +321,7 @@ package final class Waiter: RunLoop.ItemOwner {
             guard stack.reserve(8) else { return }
             // Index 1 is the task's userdata, on which `await` was called.
             let isTheTask = stack.object(1, Kinds.task, as: LuaTask.self) === task
-            if let trail = task.trail { host.trails.pass(trail, to: fiber, stack) }
+            if let error = task.error { host.trails.pass(error, task.trail, to: fiber, stack) }
             if task.hasFailed { stack.pushRaiseMark() }
             guard let count = isTheTask ? task.push(onto: stack, 1) : 0 else { return }
             host.resume(fiber, arguments: task.hasFailed ? count + 1 : count)
@@ -344,7 +344,10 @@ package final class Waiter: RunLoop.ItemOwner {
         let hasFailed = future.pointee.state == .failed
         if hasFailed { stack.pushRaiseMark() }
         guard let count = Future.push(future, onto: stack) else { return }
-        sleepers.owner._withUnsafeGuaranteedRef { $0.resume(fiber, arguments: hasFailed ? count + 1 : count) }
+        sleepers.owner._withUnsafeGuaranteedRef { host in
+            if hasFailed { host.trails.pass(errorOf: future, to: fiber, stack) }
+            host.resume(fiber, arguments: hasFailed ? count + 1 : count)
+        }
     }
 
     /// Returns the position, from 1, of the one that ends a wait for several; 0 if all have ended well, nil if the wait

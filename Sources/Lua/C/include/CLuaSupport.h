@@ -110,6 +110,14 @@ typedef struct cl_box {
 #define CL_POOL_CLASSES 16
 #define CL_MAX_KINDS 64
 
+/// A call of a C function that has blocked its thread.
+typedef struct cl_held {
+  const char *name;  ///< as scripts write it; NULL if there was none
+  char source[LUA_IDSIZE];
+  int line;  ///< 0 if no line of the script's has called it
+  int64_t began, took;  ///< nanoseconds, by the monotonic clock
+} cl_held;
+
 /// Everything that belongs to one Lua state. The extra space of each of its coroutines holds a pointer to it.
 typedef struct cl_state cl_state;
 struct cl_state {
@@ -175,13 +183,18 @@ struct cl_state {
   void *returned;
   uint32_t cancelled;         ///< anchor slot of the error value that cancels Lua code, or 0
   int has_hooks;              ///< a script has set a hook: see cl_hook_task
+  int raised_in_hook;         ///< a hook of the host's has raised an error
   int hook_mask, hook_count;  ///< of the hook that holds for all tasks; 0 means that there is none
   lua_CFunction sethook_function, gethook_function;  ///< Lua's own
+  cl_held held;               ///< the call that has blocked the thread last
   int closing;  ///< finalizers run for the last time, and every call of the API raises
   int warns;    ///< Lua's warnings are on
   /// whether a call of a missing method can be distinguished from a read of the field: 1, -1, or 0 if not tried yet
   int tells_calls;
 };
+
+/// Notes from now on which calls of io.read, file:read, file:close and os.execute block the thread. Returns a status.
+int cl_note_blocking(lua_State *L);
 
 // Hosts.
 cl_state *cl_open(void *swift);
@@ -291,9 +304,10 @@ void cl_trace(lua_State *L, lua_State *from);
 /// A copy of a coroutine's stack: places and names, without values.
 typedef struct cl_stack cl_stack;
 /// Copies the stack of a coroutine that runs, waits or has just failed. Calls no Lua code, raises nothing; returns NULL
-/// if there is no memory. cl_free_stack frees the copy, on any thread.
+/// if there is no memory. The copy is counted: cl_drop_stack frees it when cl_keep_stack was called as often.
 cl_stack *cl_take_stack(lua_State *L);
-void cl_free_stack(cl_stack *stack);
+void cl_keep_stack(cl_stack *stack);
+void cl_drop_stack(cl_stack *stack);
 /// Writes the lines of the traceback into the scratch buffer, each with a line end.
 void cl_show_stack(lua_State *L, const cl_stack *stack);
 /// Returns the script's innermost line, or NULL.

@@ -11,6 +11,11 @@ extension RunLoop {
     /// The modes for which `.common` stands.
     public var commonModeNames: [Mode] { commonModes }
 
+    /// Whether the loop has ever run in a mode.
+    public func hasRun(in mode: Mode) -> Bool {
+        existingState(of: mode)?.hasRun ?? false || modesThatRan.contains(mode)
+    }
+
     /// Makes a mode common, permanently. All items that were added to the common modes are added to it.
     /// CFRunLoopAddCommonMode.
     public func addCommonMode(_ mode: Mode) {
@@ -101,6 +106,7 @@ extension RunLoop {
             mode.alone = []  // break the mode's cycle with itself
             modesByName[mode.name] = nil
             if mode.isSpare { modesToSpare.removeAll { $0 === mode } }
+            if mode.hasRun { modesThatRan.insert(mode.name) }
             return true
         }
         if modes.count <= Self.fewModes { modesByName = [:] }

@@ -32,6 +32,7 @@ extension RunLoop {
         if runs.isEmpty { handle.clearWakeUp() }
         spillBatch()
         runs.append(run)
+        run.mode.hasRun = true
         innermostRun = .passUnretained(run)
         if handle.beginRun(run.number, heedsEarlyStop: run.heedsEarlyStop) { run.isStopped = true }
         if isRecording { recorder.pointee.beginRun(label(of: run.mode)) }

@@ -12,6 +12,8 @@ extension RunLoop {
         let birth: Int
         /// Its label in recordings; 0 until it is first recorded.
         var label: UInt32 = 0
+        /// Whether the loop has run in it.
+        var hasRun = false
         /// Whether it is in the loop's `modesToSpare`.
         var isSpare = false
         /// An array of this mode alone, shared by all items that are in no other mode, as nearly all are.

@@ -63,6 +63,8 @@ public final class RunLoop {
     var modeLimit = RunLoop.usualModes
     /// Modes that have lost their last port and still own a descriptor set; the most recent last.
     var modesToSpare: [ModeState] = []
+    /// Modes that have been forgotten since, and in which the loop had run.
+    var modesThatRan: Set<Mode> = []
     var commonModes: [Mode] = [.default]
     /// The sources and observers that were added to the common modes, with their order of addition. Common ports are in
     /// `ports`.

@@ -96,8 +96,8 @@ local function take(self)
     if not thread and self.count < self.limit then
       local message
       local call = self.setup and { worker.serve, self.setup, self.on_close } or { serve, self.pool_name }
-      call.name, call.keeps_alive = self.pool_name, false
-      thread, message = rl.thread(call)
+      -- "pool" in the place of keeps_alive: such a thread holds nobody, and is there to be held.
+      thread, message = crossing["rl.thread"](self.pool_name, "pool", package.path, package.cpath, unpack(call))
       if thread then
         self.count = self.count + 1
         threads_of[self.number][thread] = true

@@ -33,6 +33,7 @@ final class Session {
     func run() -> Int32 {
         var status = perform()
         hasEnded = true
+        if status == nil, host.endingStatus == nil { host.warnOfUnseen() }
         // All tasks are cancelled, the newest first. The main chunk is the oldest of them.
         if host.endingStatus != nil { host.cancelAllTasks() }
         if status == nil {

@@ -41,5 +41,6 @@ extension RunLoop.Recorder {
     mutating func attend(_ now: UInt64) {
         if now >= checkBy { checkDelay() }
         if now >= readBy { beSeen() }
+        if now >= lookBy { lookAround() }
     }
 }

@@ -64,6 +64,7 @@ extension RunLoop.Recorder {
     mutating func endWriting() {
         turnOff()
         slowHandler = nil
+        lookHandler = nil
     }
 
     /// Sets a function that the recorder calls on the loop's thread before it overwrites records that the function has

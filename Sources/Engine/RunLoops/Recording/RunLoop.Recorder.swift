@@ -49,10 +49,14 @@ extension RunLoop {
         /// The last reading of the clock before the loop last asked the kernel what is ready.
         var beforeLook: UInt64 = 0
         /// The time at which `reader` is called next even if no record is about to be overwritten, as a stamp.
-        var readBy = UInt64.max { didSet { attendBy = min(readBy, checkBy) } }
+        var readBy = UInt64.max { didSet { attendBy = min(readBy, checkBy, lookBy) } }
         /// The time at which the thread's delay is read next, as a stamp; `max` if delays are unknown.
-        var checkBy = UInt64.max { didSet { attendBy = min(readBy, checkBy) } }
-        /// The earlier of `readBy` and `checkBy`.
+        var checkBy = UInt64.max { didSet { attendBy = min(readBy, checkBy, lookBy) } }
+        /// The time at which `lookHandler` is called next, as a stamp.
+        var lookBy = UInt64.max { didSet { attendBy = min(readBy, checkBy, lookBy) } }
+        var look = Look()
+        var lookHandler: ((_ share: Double, _ nanoseconds: Int64) -> Void)?
+        /// The earliest of `readBy`, `checkBy` and `lookBy`.
         private(set) var attendBy = UInt64.max
         /// The thread's delay at the last reading, in nanoseconds.
         var delayBefore: Int64 = 0

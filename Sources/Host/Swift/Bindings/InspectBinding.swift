@@ -19,6 +19,8 @@ public enum InspectBinding {
         public var detail: String?
         /// Whether it keeps the loop running.
         public var keepsAlive = true
+        /// Whether it is a timer whose callback is in progress.
+        public var isFiring = false
         /// Whether it serves something that is listed elsewhere: a stream, a task's wait.
         public var isHosts = false
     }
@@ -53,7 +55,7 @@ public enum InspectBinding {
                     next: node.pointee.fireDate,
                     interval: node.pointee.repeats ? node.pointee.interval : nil,
                     detail: host.momentText(node),
-                    keepsAlive: node.pointee.keepsAlive))
+                    keepsAlive: node.pointee.keepsAlive, isFiring: node.pointee.isFiring))
         }
         entries.sort { ($0.next ?? 0) < ($1.next ?? 0) }
         for item in host.loop.items(in: mode) {
@@ -165,7 +167,8 @@ public enum InspectBinding {
             parts.append(left > 0 ? "next in \(Time.short(left)) s" : "due")
         }
         if let detail = entry.detail { parts.append(detail) }
-        return String(entry.kind, name: entry.name, parts, site: entry.site)
+        let text = String(entry.kind, name: entry.name, parts, site: entry.site)
+        return entry.isFiring ? "\(text) (its callback runs now)" : text
     }
 
     /// rl.why(): Returns what keeps this thread's loop alive, as text.

@@ -28,7 +28,10 @@ enum ThreadRequestBinding {
         guard let handle = call.stack.object(2, Kinds.loop, as: RunLoop.Handle.self) else { throw .noMemory }
         let modes = wishes.modes ?? [.common]
         let (later, order) = (wishes.delay, wishes.order)
-        let request = ThreadRequest(label: call.luaHost.labelForOthers(box, at: call.site))
+        let host = call.luaHost
+        let request = ThreadRequest(
+            label: host.labelForOthers(box, at: call.site),
+            site: wishes.waitsIn != nil && host.loop.isRecording ? host.site(call.site) : nil)
         box.hold(request)
         guard !modes.isEmpty else {
             request.cancel()
@@ -47,7 +50,6 @@ enum ThreadRequestBinding {
         }
         if let refusal = call.refusalToWait(in: name) { return refusal }
         guard handle.isAlive else { throw ended }
-        let host = call.luaHost
         guard
             let (number, replyModes) = host.beginExternalWait(in: name, timedOut: { request.cancel() })
         else { throw .noMemory }

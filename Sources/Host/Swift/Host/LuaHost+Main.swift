@@ -113,7 +113,10 @@ extension LuaHost {
     public static var luaCopyright: String { copyright }
 
     /// Turns Lua's warnings on.
-    public func turnWarningsOn() { setWarnings(on: true) }
+    public func turnWarningsOn() {
+        setWarnings(on: true)
+        noteBlocking()
+    }
 
     /// Notes signals, and calls `handler` with them on the loop's thread, between two callbacks.
     public func handleSignals(_ handler: @escaping ([Int32]) -> Void) {

@@ -30,6 +30,20 @@ extension LuaHost {
 
     private static let mainChunk = "main chunk"
 
+    /// Whether a label stands for the script, or the function of a thread.
+    package func isMainChunk(_ label: UInt32) -> Bool {
+        RunLoop.Recorder.title(label).map { $0.kind == "task" && $0.text == Self.mainChunk } ?? false
+    }
+
+    /// Returns what that is in this state: "the main chunk", "the function made at app.lua:3".
+    package var mainChunkText: String {
+        guard let thread else { return "the main chunk" }
+        return "the function" + (thread.site.map { " made at \($0)" } ?? "")
+    }
+
+    /// Whether the loop is that of a thread of a pool, which is there to be held.
+    package var isThereToBeHeld: Bool { thread?.isOfPool ?? false }
+
     /// Returns the label of an item; 0 if `goesOn` reports it when a task goes on.
     private func label(of item: RunLoop.Item) -> UInt32 {
         if item.owner === items, let box = item.box {

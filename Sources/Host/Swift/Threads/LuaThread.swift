@@ -11,6 +11,8 @@ package final class LuaThread: Sendable {
     package let site: String?
     /// Whether the program waits for its end.
     let keepsAlive: Bool
+    /// Whether it runs the functions of a pool, which may block.
+    let isOfPool: Bool
     /// The handle of its loop, which exists before the thread begins.
     let handle: RunLoop.Handle
     private let state = Lock(State())
@@ -51,11 +53,12 @@ package final class LuaThread: Sendable {
         let world: ThreadWorld
     }
 
-    init(name: String, site: String?, keepsAlive: Bool = true) throws(SystemError) {
+    init(name: String, site: String?, keepsAlive: Bool = true, isOfPool: Bool = false) throws(SystemError) {
         handle = try RunLoop.Handle()
         self.name = name
         self.site = site
         self.keepsAlive = keepsAlive
+        self.isOfPool = isOfPool
     }
 
     var outcome: Outcome? { state.withLock { $0.outcome } }
@@ -214,6 +217,7 @@ package final class LuaThread: Sendable {
             state.withLock { $0.code = code }
             outcome = run(start, host)
             host.reportFailures()
+            if !outcome.isFailure, !isCancelled { host.warnOfUnseen() }
             state.withLock { $0.code = 0 }
             Interpreter.endCancelling()
             host.close()

@@ -33,16 +33,19 @@ enum ThreadBinding {
         return Receiver(call, call.receiver.object(as: LuaThread.Reference.self).thread)
     }
 
-    /// (name, keeps_alive, package.path, package.cpath, fn, …): rl.thread. The arguments from fn on are in the parcel.
+    /// (name, keeps_alive or "pool", package.path, package.cpath, fn, …): rl.thread. The arguments from fn on are in
+    /// the parcel.
     static func start(_ call: Call) throws(Misuse) -> Int32 {
         let host = call.luaHost
         let threads = host.threads
         guard let function = call.takeParcel() else { throw .noMemory }
         let thread: LuaThread
+        let isOfPool = call.string(2) == "pool"
         do throws(SystemError) {
             thread = try LuaThread(
                 name: call.string(1) ?? "thread \(threads.count + 1)",
-                site: host.site(call.site), keepsAlive: call.isMissing(2) || call.boolean(2))
+                site: host.site(call.site), keepsAlive: call.isMissing(2) || !isOfPool && call.boolean(2),
+                isOfPool: isOfPool)
             try thread.begin(
                 .init(
                     function: function, path: call.string(3) ?? "", nativePath: call.string(4) ?? "",

@@ -7,8 +7,13 @@ final class ThreadRequest: Sendable {
     private let state = Lock(State())
     /// The number of its name in recordings; 0 for the general name.
     let label: UInt32
+    /// The place of the call that has made it, if somebody waits for its results.
+    let site: String?
 
-    init(label: UInt32) { self.label = label }
+    init(label: UInt32, site: String? = nil) {
+        self.label = label
+        self.site = site
+    }
 
     private struct State: Sendable {
         var isQueued = true
@@ -103,6 +108,7 @@ extension LuaHost {
         }
         if request.label != 0, loop.isRecording { loop.recorder.pointee.name(request.label, fiber: 0) }
         _ = startPrepared(arguments: count - 1) { task in
+            task.recordedAs = ("request", request.site ?? "")
             task.onResults = { stack, results in
                 if let parcel = Parcel.pack(stack, from: stack.top - results + 1) {
                     reply.give(.values(parcel))

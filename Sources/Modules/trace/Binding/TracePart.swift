@@ -10,6 +10,15 @@ final class TracePart: HostPart {
     // Set before there is a second thread.
     nonisolated(unsafe) static var settings = TraceSettings()
     private var isWatching = false
+    private var busy = BusyTime()
+
+    /// How long the loop has been busy without a pause, and when the last warning about that came.
+    private struct BusyTime {
+        var length = 0.0
+        var sinceTold = Double.infinity
+        /// Whether a callback was slow in this second, which has its own warning.
+        var hasSlow = false
+    }
     /// The number of automatic dumps.
     private static let dumps = Lock(0)
     private static let mostDumps = 10
@@ -40,22 +49,76 @@ final class TracePart: HostPart {
         host.loop.watchSlowCallbacks(.seconds(limit)) { [unowned(unsafe) self] label, began, took, delay in
             wasSlow(label, began, took, delay)
         }
+        guard settings.warningAfter != nil, !host.isThereToBeHeld else { return }
+        host.loop.watchBusiness { [unowned(unsafe) self] share, length in wasAwake(share, length / .seconds(1)) }
+    }
+
+    /// Warns of a loop that is busy with callbacks none of which is slow, at most every ten seconds.
+    ///
+    /// - Parameter share: how much of the last seconds it was awake.
+    private func wasAwake(_ share: Double, _ seconds: Double) {
+        let hasSlow = busy.hasSlow
+        busy.hasSlow = false
+        guard share >= Self.muchBusy, !hasSlow else { return busy = BusyTime() }
+        busy.length += seconds
+        busy.sinceTold += seconds
+        guard busy.sinceTold >= Self.pauseOfWarnings, let text = busyText(share) else { return }
+        busy.sinceTold = 0
+        let place = host.threads.ownName.map { " of thread \"\($0.shownInLine)\"" } ?? ""
+        host.onWarning(host, "warning: the loop\(place) was \(text)")
+    }
+
+    private static let muchBusy = 0.9
+    private static let pauseOfWarnings = 10.0
+    private static let mostPlaces = 3
+
+    /// Returns a text such as `98 % busy for 1 s; most of it: timer made at app.lua:7 (90 %)`; nil if it was not in
+    /// callbacks.
+    private func busyText(_ share: Double) -> String? {
+        let (records, lost) = RunLoop.Recorder.copy(recorder.recorder)
+        let now = UInt64(max(0, RunLoop.Instant.now.nanoseconds))
+        let start = max(now - min(now, 1_000_000_000), UInt64(max(0, recorder.recorder.pointee.recordsSince)))
+        let activity = records.withUnsafeBytes { Recording.Activity($0, dropped: lost > 0, from: start, to: now) }
+        guard activity.window > 0, activity.awake > 0 else { return nil }
+        let places = activity.places.sorted { ($0.value.total, $1.key) > ($1.value.total, $0.key) }
+        let total = min(activity.awake, places.reduce(0) { $0 + $1.value.total })
+        let inCallbacks = share * Double(total) / Double(activity.awake)
+        guard inCallbacks >= Self.muchBusy else { return nil }
+        func percent(_ share: Double) -> Int { Int((share * 100).rounded()) }
+        let most = places.prefix(Self.mostPlaces).compactMap { label, place -> String? in
+            let own = percent(Double(place.total) / Double(activity.window))
+            return own < 5 ? nil : "\(name(label)) (\(own) %)"
+        }
+        return "\(percent(inCallbacks)) % busy for \(max(1, Int(busy.length.rounded()))) s"
+            + (most.isEmpty ? "" : "; most of it: \(most.joined(separator: ", "))")
     }
 
     /// - Parameter delay: for how much of it the thread waited for a processor.
     private func wasSlow(_ label: UInt32, _ began: RunLoop.Instant, _ took: Duration, _ delay: Duration) {
         let (seconds, waited) = (took / .seconds(1), delay / .seconds(1))
-        if let limit = Self.settings.warningAfter, seconds >= limit {
+        busy.hasSlow = true
+        if let limit = Self.settings.warningAfter, seconds >= limit, !host.isThereToBeHeld {
             let late = host.loop.timersLate(since: began)
             let timers = late == 0 ? "" : "; \(late) \(late == 1 ? "timer was" : "timers were") late"
             let scheduling = waited == 0 ? "" : ", but was not scheduled for \(Self.text(waited)) of it"
+            let blocked = host.whatBlocked(since: began.nanoseconds, for: took.wholeNanoseconds).map { ", in \($0)" }
             host.onWarning(
                 host,
-                "warning: \(TraceNames.text(label)) held the loop for \(Self.text(seconds))\(scheduling)\(timers)")
+                "warning: \(accused(label)) held the loop for \(Self.text(seconds))"
+                    + "\(blocked ?? "")\(scheduling)\(timers)")
         }
         if let limit = Self.settings.slow, seconds - waited >= limit {
             dump(to: Self.settings.errorDirectory, for: "slow")
         }
+    }
+
+    /// Returns what a label stands for, with its thread: `timer made at app.lua:12 in thread "worker"`.
+    private func accused(_ label: UInt32) -> String {
+        name(label) + (host.threads.ownName.map { " in thread \"\($0.shownInLine)\"" } ?? "")
+    }
+
+    private func name(_ label: UInt32) -> String {
+        host.isMainChunk(label) ? host.mainChunkText : TraceNames.text(label)
     }
 
     private static func text(_ seconds: Double) -> String {

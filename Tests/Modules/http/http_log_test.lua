@@ -78,3 +78,24 @@ t.it("has one line for each request of a connection", function()
   for i, entry in ipairs(entries) do statuses[i] = entry.status end
   t.equal(statuses, { 200, 200, 200, 400 })
 end)
+
+t.it("does not say where a route was made, but the error of a wrong answer does", function()
+  local told
+  rl.on_error(function(err) told = err end)
+  local routes = http.routes()
+  routes:get("/exact", function() end)
+  local line = debug.getinfo(1, "l").currentline - 1
+  routes:get("/with/:id", function() return 5.5 end)
+  local server = assert(http.serve("memory", {}, routes))
+  for path, route in pairs { ["/exact"] = '"/exact"', ["/with/7"] = '"/with/:id"' } do
+    local near, far = net.memory()
+    server:accept(far)
+    near:write("GET " .. path .. " HTTP/1.1\r\nHost: x\r\n\r\n")
+    rl.sleep(0.1)
+    near:abort()
+    t.truthy(tostring(told):find("request:respond (route " .. route .. " made at ", 1, true), told)
+    t.truthy(tostring(told):find(":" .. (route == '"/exact"' and line or line + 2) .. ")", 1, true), told)
+  end
+  server:stop(0)
+  rl.on_error(nil)
+end)

@@ -10,6 +10,7 @@ local events = require "runloop.http.events"
 
 local M = {}
 local Request = incoming.Request
+local ROUTE = native.own.ROUTE
 local write_response = native.write_response
 local made, asked = native.answer_flags, native.request_flags
 local KEEPS_ALIVE, WITHOUT_BODY = made.KEEPS_ALIVE, made.WITHOUT_BODY
@@ -440,7 +441,9 @@ function M.send(request, answer)
   if answer == nil then given = "nothing" end
   if kind == "number" then given = ("%s, which is not a status from 200 to 599"):format(answer) end
   local text = "the handler answered %s: it has to return a string, a table or a status, or to call request:respond"
-  error(text:format(given), 0)
+  local route = request[ROUTE]
+  local made = route and (" (route %q %s)"):format(route.path, route.made) or ""
+  error(text:format(given) .. made, 0)
 end
 
 -- Answers after an error in the handler, or when the end of the program has cancelled it. Returns whether the

@@ -2,7 +2,10 @@
 
 local misuse = require "runloop.misuse"
 local objects = require "runloop.objects"
-local belongs, label = require("runloop.http.native").belongs, require("runloop.http.recording").label
+local native = require "runloop.http.native"
+local belongs, label = native.belongs, require("runloop.http.recording").label
+-- The index of the route among the values of a request.
+local ROUTE = native.own.ROUTE
 local raise = misuse.raise
 
 local Routes = objects.class("runloop.http.Routes", { __name = "http routes" })
@@ -42,7 +45,7 @@ local function add(self, method, path, fn, name)
   end
   place.methods = place.methods or {}
   if place.methods[method] then raise("%s: there is a route for %s %s already", name, method, path) end
-  place.methods[method] = { fn = fn, names = names, path = path, has_rest = has_rest }
+  place.methods[method] = { fn = fn, names = names, path = path, has_rest = has_rest, made = objects.made_at() }
   -- A path without parameters is found with one look-up.
   if #names == 0 then self.exact[path] = place.methods end
 end
@@ -183,7 +186,7 @@ local function answer(self, request)
     -- In recordings, the requests of a route are counted together.
     belongs(label(method, found.path))
   end
-  request.route = found.path
+  request[ROUTE] = found
   return found.fn(request)
 end
 

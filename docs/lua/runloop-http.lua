@@ -84,13 +84,14 @@ function Answer:json() end
 ---@return string? code
 function http.get(url, options) end
 
----Posts a body. Waits.
+---Posts a body. A table with `json`, `form` or `body` as second argument is the options. Waits.
 ---@param url string|runloop.url.URL
 ---@param body? string|fun(): string?|runloop.net.Stream
 ---@param options? runloop.http.RequestOptions
 ---@return runloop.http.Answer? answer
 ---@return string? message
 ---@return string? code
+---@overload fun(url: string, options: runloop.http.RequestOptions): runloop.http.Answer?, string?, string?
 function http.post(url, body, options) end
 
 ---Makes any request. `http.fetch { url, … }` is the same as `http.fetch { url = url, … }`. Waits.
@@ -199,13 +200,14 @@ local Client = {}
 ---@return string? code
 function Client:get(url, options) end
 
----Waits.
+---A table with `json`, `form` or `body` as second argument is the options. Waits.
 ---@param url string|runloop.url.URL
 ---@param body? string|fun(): string?|runloop.net.Stream
 ---@param options? runloop.http.RequestOptions
 ---@return runloop.http.Answer? answer
 ---@return string? message
 ---@return string? code
+---@overload fun(self, url: string, options: runloop.http.RequestOptions): runloop.http.Answer?, string?, string?
 function Client:post(url, body, options) end
 
 ---Waits.

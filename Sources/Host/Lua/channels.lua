@@ -30,7 +30,6 @@ end
 -- Channels -----------------------------------------------------------------------------------------------------------
 
 local Channel = objects.class("runloop.Channel", { __name = "channel", __stays = true })
-internals.on_missing(Channel, "channel")
 
 -- Stores one value as it is. Of several values, the others are in `further`, at the same place.
 local function store(self, first, ...)
@@ -131,7 +130,6 @@ Channel.__close = Channel.close
 -- Groups -------------------------------------------------------------------------------------------------------------
 
 local Group = objects.class("runloop.Group", { __name = "group", __stays = true })
-internals.on_missing(Group, "group")
 
 local function group(...)
   if select("#", ...) > 0 then raise "rl.group: no arguments are expected" end

@@ -1,12 +1,34 @@
 -- runloop.hints: texts that lead from a name that does not exist to the one that is meant. It is loaded at the first
--- mistake.
+-- mistake. Meaning comes first, then spelling, then a list of the names that there are.
 
 local native = ...
 local meanings = require "runloop.meanings"
-local nearest = require "runloop.misuse".nearest
-local ipairs, match = ipairs, string.match
+local misuse = require "runloop.misuse"
+local nearest, raise, describe = misuse.nearest, misuse.raise, misuse.describe
+local ipairs, next, pcall = ipairs, next, pcall
+local tostring, type, package = tostring, type, package
+local find, format, gsub = string.find, string.format, string.gsub
+local lower, match = string.lower, string.match
+local sort, concat = table.sort, table.concat
 
 local hints = {}
+
+-- A list with more names than these ends with their number.
+local MOST = 12
+
+local function enumerate(names, ending)
+  sort(names)
+  local count = #names
+  local list = concat(names, ending .. ", ", 1, count > MOST and MOST or count) .. (count > 0 and ending or "")
+  return count > MOST and format("%s and %d more", list, count - MOST) or list
+end
+
+local function there_are(names)
+  if #names == 0 then return "" end
+  return format(" (there %s: %s)", #names == 1 and "is" or "are", enumerate(names, ""))
+end
+
+-- Modules ------------------------------------------------------------------------------------------------------------
 
 --- Returns the line that `require` adds to the error for an unknown module, or nil if no public module is meant.
 function hints.module(name)
@@ -23,6 +45,133 @@ function hints.module(name)
     meant = nearest(name, modules)
   end
   return modules[meant] and "there is " .. meant or nil
+end
+
+-- Fields of options --------------------------------------------------------------------------------------------------
+
+-- Returns the function `name` of a module that is loaded.
+local function function_of(name)
+  local module, key = match(name, "^(%w+)%.([%w_]+)$")
+  local loaded = module and package.loaded["runloop." .. module]
+  return type(loaded) == "table" and loaded[key]
+end
+
+-- Returns what a row of the table says about a field, for a function with the fields `known`.
+local function meant_field(row, known)
+  if type(row) == "string" then row = { row } end
+  for _, word in ipairs(row or {}) do
+    local unit, field = match(word, "^(%a+): ([%w_]+)$")
+    local first, second = match(word, "^([%w_]+) and ([%w_]+)$")
+    if known[word] then return format("did you mean '%s'?", word) end
+    if unit and known[field] then return format("%s: '%s'", unit, field) end
+    if first and known[first] and known[second] then return format("did you mean '%s' and '%s'?", first, second) end
+    if find(word, "^%w+%.[%w_]+$") and function_of(word) then return format("did you mean %s?", word) end
+    if find(word, "^the ") then return word end
+  end
+end
+
+--- Returns the end of the message about an unknown field of the options of the function `what`.
+function hints.field(what, field, names)
+  local known = {}
+  for _, name in ipairs(names) do known[name] = true end
+  local own = meanings.fields[match(what, "^%w+")]
+  local said = meant_field(own and own[field], known) or meant_field(meanings.fields.anywhere[field], known)
+  local near = not said and nearest(field, known)
+  if near then said = format("did you mean '%s'?", near) end
+  return said and format(" (%s)", said) or there_are(names)
+end
+
+--- The same for Swift, which passes the names one by one.
+function hints.field_among(what, field, ...) return hints.field(what, field, { ... }) end
+
+local function names_of(known)
+  local names = {}
+  for name in next, known do
+    if type(name) == "string" and name ~= "..." then names[#names + 1] = name end
+  end
+  return names
+end
+
+--- Raises the error for an unknown field; `known` has the known ones as keys.
+function hints.unknown(what, field, known)
+  if type(field) ~= "string" then raise("%s: %s is not the name of a field", what, describe(field)) end
+  raise("%s: unknown field '%s'%s", what, field, hints.field(what, field, names_of(known)))
+end
+
+-- Raises the first finding: an unknown field, a missing one, one of a wrong kind. The checker in C has found that there
+-- is one.
+function hints.refuse(options, known, what, number)
+  if type(options) ~= "table" then misuse.argument(options, "table", what, number or 1) end
+  local unknown
+  for field in next, options do
+    local is_own = math.type(field) == "integer" and known["..."]
+    if not is_own and (type(field) ~= "string" or not known[field] or field == "...") then
+      if not unknown or tostring(field) < tostring(unknown) then unknown = field end
+    end
+  end
+  if unknown ~= nil then hints.unknown(what, unknown, known) end
+  local names = names_of(known)
+  sort(names)
+  for _, name in ipairs(names) do
+    if options[name] == nil and type(known[name]) == "table" and known[name].required then
+      raise("%s: field '%s' is missing (%s)", what, name, misuse.kinds(known[name]))
+    end
+  end
+  for _, name in ipairs(names) do
+    if options[name] ~= nil and not misuse.is_of(options[name], known[name]) then
+      misuse.wrong(what, format("field '%s'", name), misuse.kinds(known[name]), options[name])
+    end
+  end
+end
+
+-- Methods and functions ----------------------------------------------------------------------------------------------
+
+local function simple(name) return (gsub(lower(name), "_", "")) end
+
+-- Returns the name among `there` that is meant, or a text that says what to do; nil if neither is known.
+local function meant_name(rows, name, there)
+  local row = rows[name]
+  if type(row) == "string" then row = { row } end
+  for _, word in ipairs(row or {}) do
+    if word == "arg" or not find(word, "^[%w_]+$") then return nil, word end
+    if there[word] then return word end
+  end
+end
+
+local function spelt(name, there)
+  for other in next, there do
+    if simple(other) == simple(name) then return other end
+  end
+  return not meanings.words[name] and nearest(name, there) or nil
+end
+
+local function functions_in(holder)
+  local there, names = {}, {}
+  for name, value in next, holder do
+    if type(name) == "string" and type(value) == "function" and not find(name, "^_") then
+      there[name] = true
+      names[#names + 1] = name
+    end
+  end
+  return there, names
+end
+
+--- Returns the message for a function that a module, or a method that objects of a kind, do not have.
+function hints.missing(owner, name, holder)
+  local there, names = functions_in(holder)
+  local own = meanings.names[owner] or {}
+  local meant, remedy = meant_name(own, name, there)
+  local is_module = find(owner, "^runloop") ~= nil
+  if not meant and not remedy and not is_module then meant, remedy = meant_name(meanings.methods, name, there) end
+  if not meant and not remedy then meant = spelt(name, there) end
+  local has = is_module or owner == "rl.notifications"
+  has = has and owner .. " has" or owner .. "s have"
+  if remedy or is_module then
+    remedy = remedy or meant
+    return format("%s no %s%s%s", has, name, is_module and "" or "()",
+      remedy and format(" (did you mean %s?)", remedy) or there_are(names))
+  end
+  return format("%s %s, not %s()", has, meant and meant .. "()" or enumerate(names, "()"), name)
 end
 
 return hints

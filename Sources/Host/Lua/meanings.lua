@@ -1,6 +1,9 @@
--- runloop.meanings: names that other libraries and languages use, with the names that mean the same here.
+-- runloop.meanings: names that other libraries and languages use, with what means the same here. A row has a name of
+-- ours, or a list of names, of which the first that exists is meant. Any other text says what to do instead.
 
 local meanings = {}
+
+-- Modules ------------------------------------------------------------------------------------------------------------
 
 -- Our modules by the names that other libraries use for the same, and by misspelt names of our own.
 meanings.modules = {
@@ -10,6 +13,105 @@ meanings.modules = {
   cjson = "runloop.json", ["cjson.safe"] = "runloop.json", dkjson = "runloop.json", lunajson = "runloop.json",
   rapidjson = "runloop.json", lfs = "runloop.fs", logging = "runloop.log", argparse = "runloop.arguments",
   luv = "runloop", uv = "runloop", copas = "runloop", cqueues = "runloop",
+}
+
+-- Functions of modules, and methods of one kind of objects -----------------------------------------------------------
+
+local TIMER_END = "invalidate"
+
+meanings.names = {
+  runloop = {
+    setTimeout = "after", set_timeout = "after", defer = "after", setInterval = "every", set_interval = "every",
+    interval = "every", spawn = "task", go = "task", async = "task", create = "task", coroutine = "task",
+    clearTimeout = "timer:invalidate()", clearInterval = "timer:invalidate()", clear = "timer:invalidate()",
+    wait = "sleep", delay = "sleep", all = "all_of", race = "first_of", any = "first_of", loop = "run",
+    start = "run", quit = "stop", exit = "os.exit", nextTick = "perform", next_tick = "perform",
+    setImmediate = "perform", queue = "channel", promise = "future",
+  },
+  ["runloop.json"] = {
+    parse = "decode", loads = "decode", load = "decode", stringify = "encode", dumps = "encode", dump = "encode",
+  },
+  ["runloop.log"] = { warn = "warning", err = "error", fatal = "error", critical = "error", trace = "debug" },
+  ["runloop.fs"] = {
+    readFile = "read", read_file = "read", readfile = "read", writeFile = "write", write_file = "write",
+    writefile = "write", exists = "stat", mtime = "stat", size = "stat", attributes = "stat",
+    mkdir = "make_directory", readdir = "list", dir = "list", ls = "list", unlink = "remove", delete = "remove",
+    rm = "remove", rmdir = "remove", move = "rename", lines = "net.open(path):lines()", open = "io.open",
+    append = "write", symlink = "symbolic_link", readlink = "read_link", realpath = "real_path",
+    mkdtemp = "temporary_directory",
+  },
+  ["runloop.process"] = {
+    exec = "run", system = "shell", popen = "start", spawn = "start", getpid = "id", pid = "id",
+    cwd = "directory", getcwd = "directory", chdir = "set_directory", exit = "os.exit",
+    kill = "program:signal()", argv = "arg", env = "environment", getenv = "os.getenv",
+  },
+  ["runloop.net"] = {
+    listen = "serve", createServer = "serve", bind = "serve", server = "serve", dial = "connect",
+    createConnection = "connect", socket = "connect", tcp = "connect", dns = "resolve", lookup = "resolve",
+    udp = "datagram", pipe = "copy",
+  },
+  ["runloop.http"] = { createServer = "serve", listen = "serve", server = "serve", request = "fetch" },
+  ["runloop.schedule"] = { every = "rl.every", at = "rl.at" },
+  stream = {
+    send = "write", receive = "read_line() or read()", recv = "read", pipe = "net.copy()", end_ = "finish",
+    shutdown = "finish", settimeout = "set_timeout", setTimeout = "set_timeout", readline = "read_line",
+    destroy = "abort", flushed = "flush",
+  },
+  timer = {
+    unref = "keeps_alive = false", ref = "keeps_alive = true", start = "loop:add(timer)", again = "loop:add(timer)",
+    reset = "set_fire_date", restart = "set_fire_date", stop = TIMER_END, cancel = TIMER_END, clear = TIMER_END,
+    close = TIMER_END,
+  },
+  program = {
+    kill = "signal", terminate = "stop", communicate = "process.run", poll = "is_running", returncode = "wait",
+    write = "program.input:write()", read = "program.output:read()",
+  },
+  logger = { warn = "warning", err = "error", fatal = "error", critical = "error", trace = "debug" },
+  ["http client"] = { request = "fetch", put = "fetch", delete = "fetch", patch = "fetch", head = "fetch" },
+  listener = { listen = "loop:add(listener)" },
+}
+
+-- Methods of all objects ---------------------------------------------------------------------------------------------
+
+local END = { "invalidate", "close", "cancel" }
+local KILL = { "cancel", "invalidate", "close" }
+local START = { "fire", "task", "run" }
+local RESULT = { "await", "join", "wait", "receive" }
+local SEND = { "post", "send", "signal" }
+meanings.methods = {
+  cancel = END, stop = END, close = END, destroy = END, remove = END, clear = END, invalidate = END, dispose = END,
+  kill = KILL, abort = KILL, start = START, again = START, spawn = START, wait = RESULT, get = RESULT,
+  result = RESULT, recv = RESULT, send = SEND, write = SEND, put = SEND, push = SEND, notify = SEND,
+  isvalid = "is_valid",
+}
+
+-- Words with a meaning of their own: no other word is suggested for them because it is spelt alike.
+meanings.words = {}
+for word in ([[get set put push pop start stop send end begin open close read write add remove reset ref unref poll wait
+  lock unlock bind find kill exec fork join list load save parse print reload resume pause sort seek tell time date
+  trace]]):gmatch "%a+" do
+  meanings.words[word] = true
+end
+
+-- Fields of options --------------------------------------------------------------------------------------------------
+
+local CALLBACK = { "callback", "perform", "on_data", "on_connection" }
+local SECONDS = { "seconds: timeout", "seconds: interval", "seconds: delay", "seconds: limit", "seconds: idle" }
+meanings.fields = {
+  anywhere = {
+    timeout_ms = SECONDS, ms = SECONDS, milliseconds = SECONDS, cwd = "directory", env = "environment",
+    stdin = "input", stdout = "output", stderr = "errors", callback = CALLBACK, cb = CALLBACK,
+    func = CALLBACK, handler = CALLBACK, ["function"] = CALLBACK, filename = "path", file = "path",
+    hostname = "host",
+  },
+  process = {
+    shell = "process.shell", tty = "terminal", uid = "process.set_user", user = "process.set_user",
+    args = "the words follow the program", argv = "the words follow the program",
+  },
+  http = {
+    data = "body", params = "query", auth = "user and password", verify = "tls", allow_redirects = "follow",
+    redirect = "follow", max_redirects = "follow", username = "user", ssl = "tls", uri = "url",
+  },
 }
 
 return meanings

@@ -63,18 +63,6 @@ end
 -- Returns the key of `known` that a misspelt name may mean, or nil.
 function misuse.nearest(name, known) return type(name) == "string" and native.nearest(name, names_of(known)) or nil end
 
--- Returns the end of a message about an unknown name.
-function misuse.hint(name, known) return native.hint(tostring(name), names_of(known)) end
-
-function misuse.unknown_field(what, field, known)
-  raise("%s: unknown field '%s'%s", what, tostring(field), misuse.hint(field, known))
-end
-
--- Raises an error for an unknown name of a kind, with the nearest of `known`'s keys.
-function misuse.unknown_name(what, kind, name, known)
-  raise("%s: unknown %s '%s'%s", what, kind, name, misuse.hint(name, known))
-end
-
 local function is_a(expected) return function(value) return type(value) == expected end end
 local CHECKS = {
   string = is_a "string", boolean = is_a "boolean", table = is_a "table", ["function"] = is_a "function",
@@ -101,28 +89,49 @@ function misuse.optional(value, kind, what, number)
   if value ~= nil then misuse.argument(value, kind, what, number) end
 end
 
--- Raises unless a table's fields are known and of their kinds: { name = "seconds", other = { "string", "function" } }.
-function misuse.fields(options, known, what)
-  for field, value in pairs(options) do
-    local kinds = known[field]
-    if not kinds then misuse.unknown_field(what, field, known) end
-    if type(kinds) == "string" then kinds = { kinds } end
-    local is_right, names = false, {}
-    for i, kind in ipairs(kinds) do
-      is_right = is_right or CHECKS[kind](value)
-      names[i] = NAMES[kind]
-    end
-    if not is_right then wrong(what, format("field '%s'", field), concat(names, " or "), value) end
-  end
+-- Returns the end of a message about an unknown name.
+function misuse.hint(name, known)
+  local names = { names_of(known) }
+  return require "runloop.hints".field("", tostring(name), names)
 end
+
+-- Raises an error for an unknown name of a kind, with the nearest of `known`'s keys.
+function misuse.unknown_name(what, kind, name, known)
+  raise("%s: unknown %s '%s'%s", what, kind, name, misuse.hint(name, known))
+end
+
+-- Raises the error for an unknown field; `known` has the known ones as keys.
+function misuse.unknown_field(what, field, known) require "runloop.hints".unknown(what, field, known) end
+
+-- Returns the kinds of a declared field as a message names them.
+function misuse.kinds(kinds)
+  if type(kinds) ~= "table" then return NAMES[kinds] or "a value" end
+  local names = {}
+  for i, kind in ipairs(kinds) do names[i] = NAMES[kind] or "a value" end
+  return concat(names, " or ")
+end
+
+-- Whether a value is of one of the kinds of a declared field.
+function misuse.is_of(value, kinds)
+  if kinds == true then return true end
+  if type(kinds) == "string" then return CHECKS[kinds](value) end
+  for _, kind in ipairs(kinds) do if CHECKS[kind](value) then return true end end
+  return false
+end
+
+-- Raises unless a table's fields are known and of their kinds. A declaration must not change after its first use. It
+-- has a kind for each field, or a list of kinds: { name = "seconds", other = { "string", "any", required = true } }.
+-- ["..."] = true permits elements under integer keys. An unknown field is reported first, then a missing one, then one
+-- of a wrong kind.
+local check = native.check
+function misuse.fields(options, known, what) check(options, known, what) end
 
 local NONE = {}
 
 -- Returns a table of options after checking its fields; for nil, an empty table, which must not be changed.
 function misuse.options(options, known, what, number)
   if options == nil then return NONE end
-  misuse.argument(options, "table", what, number)
-  misuse.fields(options, known, what)
+  check(options, known, what, number)
   return options
 end
 

@@ -1,6 +1,7 @@
 -- runloop.objects: what the objects of modules written in Lua have in common: classes with checked methods, conditions,
 -- modes, and the creation site.
 
+local _, internals = ...
 local misuse = require "runloop.misuse"
 local type, next, ipairs, pcall = type, next, ipairs, pcall
 local find = string.find
@@ -60,10 +61,12 @@ end
 -- its methods.
 objects.classes = {}
 
--- Makes a metatable the class of such objects. Its methods are its own fields, unless `methods` is given.
+-- Makes a metatable the class of such objects. Its methods are its own fields, unless `methods` is given. A call of
+-- another method raises an error that leads to the right one.
 function objects.class(name, metatable, methods)
   objects.classes[metatable] = { name = name, methods = methods or metatable }
   metatable.__index = metatable
+  internals.on_missing(methods or metatable, metatable.__name)
   return metatable
 end
 

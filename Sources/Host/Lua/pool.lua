@@ -10,7 +10,6 @@ local match = string.match
 local pack, unpack, integer_of = table.pack, table.unpack, math.tointeger
 
 local Pool = objects.class("runloop.Pool", { __name = "pool", __stays = true })
-internals.on_missing(Pool, "pool")
 
 -- Runs in the thread: this port keeps the thread's loop alive until the pool is closed. Everything it uses crosses by
 -- name.
@@ -43,7 +42,7 @@ local function new(threads, name, made_at, setup, on_close)
   }, Pool)
 end
 
-local OPTIONS = { threads = true, name = true, setup = true, on_close = true }
+local OPTIONS = { threads = "any", name = "string", setup = "any", on_close = "any" }
 
 -- Raises unless a field is a function that a thread can have.
 local function expect_copied(field, fn)
@@ -63,25 +62,17 @@ local function pool(options)
   if options ~= nil and type(options) ~= "table" then
     raise("rl.pool: an options table is expected, got %s", describe(options))
   end
-  local setup = options and options.setup
-  local threads, name = setup and 1 or 4, "pool"
-  for field, value in next, options or {} do
-    if field == "threads" then
-      threads = type(value) == "number" and integer_of(value)
-      if not threads or threads < 1 then
-        raise("rl.pool: field 'threads' must be an integer, 1 or more, got %s", describe(value))
-      end
-    elseif field == "name" then
-      if type(value) ~= "string" then raise("rl.pool: field 'name' must be a string, got %s", describe(value)) end
-      name = value
-    elseif field == "setup" or field == "on_close" then
-      expect_copied(field, value)
-    else
-      misuse.unknown_field("rl.pool", field, OPTIONS)
-    end
+  options = misuse.options(options, OPTIONS, "rl.pool", 1)
+  local setup, on_close, threads = options.setup, options.on_close, options.threads
+  if threads == nil then threads = setup and 1 or 4 end
+  threads = type(threads) == "number" and integer_of(threads)
+  if not threads or threads < 1 then
+    raise("rl.pool: field 'threads' must be an integer, 1 or more, got %s", describe(options.threads))
   end
-  if options and options.on_close and not setup then raise "rl.pool: field 'on_close' needs field 'setup'" end
-  return new(threads, name, objects.made_at(), setup, options and options.on_close)
+  if setup ~= nil then expect_copied("setup", setup) end
+  if on_close ~= nil then expect_copied("on_close", on_close) end
+  if on_close and not setup then raise "rl.pool: field 'on_close' needs field 'setup'" end
+  return new(threads, options.name or "pool", objects.made_at(), setup, on_close)
 end
 
 -- Returns a free thread. If all are busy and no more are allowed, it waits for one; the task that has waited longest

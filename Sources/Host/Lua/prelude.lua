@@ -341,17 +341,11 @@ rl.trace = {
   mark = of_trace "mark",
 }
 
-internals.on_missing(later("missing", "message"))
-
 -- Threads ------------------------------------------------------------------------------------------------------------
 
 local function check_fields(name, options, known)
   for field in next, options do
-    if integer_of(field) == nil and not known[field] then
-      local names = {}
-      for other in next, known do names[#names + 1] = other end
-      raise(name .. ": " .. crossing.unknown_field(tostring(field), unpack(names)))
-    end
+    if integer_of(field) == nil and not known[field] then require "runloop.hints".unknown(name, field, known) end
   end
 end
 

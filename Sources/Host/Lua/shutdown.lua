@@ -36,18 +36,14 @@ local function begin(reason)
   rl.task(run_all, reason)
 end
 
+local OPTIONS = { limit = "seconds" }
+
 local function on_shutdown(fn, options)
   misuse.argument(fn, "function", "rl.on_shutdown", 1)
   if options ~= nil and type(options) ~= "table" then
     raise("rl.on_shutdown: argument #2 must be an options table, got %s", describe(options))
   end
-  for name in next, options or {} do
-    if name ~= "limit" then raise("rl.on_shutdown: unknown field '%s' (there is: limit)", tostring(name)) end
-  end
-  local limit = options and options.limit or LIMIT
-  if type(limit) ~= "number" or not (limit >= 0) then
-    raise("rl.on_shutdown: field 'limit' must be a number of seconds, 0 or more, got %s", describe(limit))
-  end
+  local limit = misuse.options(options, OPTIONS, "rl.on_shutdown", 2).limit or LIMIT
   if rl.this_thread() then raise("rl.on_shutdown: only the main thread shuts the program down") end
   if #last_tasks == 0 and not has_begun then crossing.on_shutdown(begin) end
   last_tasks[#last_tasks + 1] = { fn = fn, limit = limit, site = crossing.site(), place = crossing.place() or "?" }

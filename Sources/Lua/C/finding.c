@@ -26,6 +26,26 @@ static void prepare_to_suggest(lua_State *L) {
   lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
 }
 
+// Makes a public module: (name, where it was found). Its upvalue is the opener. The functions that the module does not
+// have are watched.
+static int open_public(lua_State *L) {
+  lua_settop(L, 2);
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_pushvalue(L, 1);
+  lua_pushvalue(L, 2);
+  lua_call(L, 2, 1);
+  if (lua_istable(L, -1) && lua_type(L, 1) == LUA_TSTRING) {
+    if (lua_getmetatable(L, -1)) lua_pop(L, 1);
+    else cl_watch_missing(L, lua_tostring(L, 1));
+  }
+  return 1;
+}
+
+static void push_opener(lua_State *L, const cl_entry *entry) {
+  cl_push_function(L, entry);
+  lua_pushcclosure(L, open_public, 1);
+}
+
 // (package.preload, name) -> the function that makes the module, or nothing, so that `require` goes on looking.
 static int find_module(lua_State *L) {
   static const char prefix[] = "runloop.";
@@ -35,7 +55,7 @@ static int find_module(lua_State *L) {
   int is_known = strncmp(lua_tostring(L, 2), prefix, sizeof prefix - 1) == 0 &&
                  ((cl_function)lua_touserdata(L, lua_upvalueindex(1)))(L);
   if (!is_known) return prepare_to_suggest(L), 0;
-  cl_push_function(L, &state->openers[CL_OPEN_OTHER]);
+  push_opener(L, &state->openers[CL_OPEN_OTHER]);
   return 1;
 }
 
@@ -50,7 +70,7 @@ static int open_part(lua_State *L) {
 // Registers modules lazily: Lua asks package.preload first, and honours its __index.
 static int p_open_modules(lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
-  cl_push_function(L, &cl_state_of(L)->openers[CL_OPEN_RUNLOOP]);
+  push_opener(L, &cl_state_of(L)->openers[CL_OPEN_RUNLOOP]);
   lua_setfield(L, -2, "runloop");
   lua_createtable(L, 0, 1);
   lua_pushvalue(L, 1);

@@ -1,22 +1,77 @@
-// Methods that objects do not have. A call of one raises an error that lists the methods there are; a read of the
-// field, by which a script may find out whether it exists, returns nil as for any table.
+// Methods of objects and functions of modules that do not exist. A call of one raises an error that names the one that
+// is meant. A read of the field, by which a script may find out whether it exists, returns nil as for any table.
 //
-// Costs if removed: the 20 kinds of objects would lose the list of methods in the error of a misspelt one.
+// Costs if removed: a misspelt method or function raises "attempt to call a nil value", without the right name.
 #include "private.h"
 
-// The beginning of Lua 5.4's private record of a call. Nothing public distinguishes `t:read()` from `t.read`.
+// Lua 5.4's private record of a call. Nothing public distinguishes `t:read()` from `t.read`, and lua_getinfo would cost
+// more than the rest of a read.
 typedef struct {
   void *function, *top, *previous, *next;
   const uint32_t *next_instruction;
+  void *more[2];
+  int number;
+  short results;
+  unsigned short status;
 } lua_frame;
-enum { OP_SELF = 20, OPCODE_BITS = 0x7f };
+enum { IS_C = 2 };
 
-// Whether the code that called the running C function says `object:name`.
-static int is_self_call(lua_State *L) {
+// Instructions of Lua 5.4, as far as they matter here. The number is in the lowest 7 bits, the first register in the 8
+// bits after it.
+enum {
+  OP_GETTABUP = 11,
+  OP_GETTABLE = 12,
+  OP_GETFIELD = 14,
+  OP_SELF = 20,
+  OP_JMP = 56,
+  OP_CALL = 68,
+  OP_TAILCALL = 69,
+  OP_RETURN = 70,
+  OP_RETURN1 = 72,
+  OP_EXTRAARG = 82,
+  MOST_INSTRUCTIONS = 1000
+};
+static int operation_of(uint32_t instruction) { return instruction & 0x7f; }
+static int register_of(uint32_t instruction) { return instruction >> 7 & 0xff; }
+
+// Whether a value that the instruction before `next` reads into a register is called: nothing else uses the register
+// before a call does. The arguments are in the registers after it.
+static int is_called(const uint32_t *next) {
+  int wanted = register_of(next[-1]);
+  for (int i = 0; i < MOST_INSTRUCTIONS; i++) {
+    int operation = operation_of(next[i]);
+    if (operation >= OP_RETURN && operation <= OP_RETURN1) return 0;
+    if (operation == OP_JMP || operation == OP_EXTRAARG) continue;
+    int is_call = operation == OP_CALL || operation == OP_TAILCALL;
+    if (register_of(next[i]) == wanted) return is_call;
+    if (is_call && register_of(next[i]) < wanted) return 0;
+  }
+  return 0;
+}
+
+// Returns the instruction after the one that runs in the Lua function at a level; NULL for a C function.
+static const uint32_t *next_at(lua_State *L, int level, lua_Debug *debug) {
+  if (!lua_getstack(L, level, debug)) return NULL;
+  const lua_frame *frame = (const lua_frame *)debug->i_ci;
+  return frame->status & IS_C ? NULL : frame->next_instruction;
+}
+
+static int is_call_before(const uint32_t *next) {
+  int operation = operation_of(next[-1]);
+  return operation == OP_SELF || (operation >= OP_GETTABUP && operation <= OP_GETFIELD && is_called(next));
+}
+
+// Whether the code that called the running C function says `object:name`, or `module.name(…)`. An `__index` of the
+// host's own, which ends with `return methods[name]`, may lie between.
+static int is_call(lua_State *L) {
   lua_Debug debug;
-  if (!lua_getstack(L, 1, &debug) || !lua_getinfo(L, "S", &debug) || *debug.what == 'C') return 0;
-  const lua_frame *frame = (const lua_frame *)debug.i_ci;
-  return (frame->next_instruction[-1] & OPCODE_BITS) == OP_SELF;
+  const uint32_t *next = next_at(L, 1, &debug);
+  if (!next) return 0;
+  if (is_call_before(next)) return lua_getinfo(L, "S", &debug) && !cl_is_hosts(&debug);
+  int following = operation_of(*next);
+  if (operation_of(next[-1]) != OP_GETTABLE || following < OP_RETURN || following > OP_RETURN1) return 0;
+  if (!lua_getinfo(L, "S", &debug) || !cl_is_hosts(&debug)) return 0;
+  return (next = next_at(L, 2, &debug)) && is_call_before(next);
 }
 
 static int yes(lua_State *L) {
@@ -25,17 +80,18 @@ static int yes(lua_State *L) {
 }
 
 static int probe(lua_State *L) {
-  if (is_self_call(L)) lua_pushcfunction(L, yes);
+  if (is_call(L)) lua_pushcfunction(L, yes);
   else lua_pushboolean(L, 0);
   return 1;
 }
 
-// Tries out whether `is_self_call` works in the Lua that is loaded here.
+// Tries out whether `is_call` works in the Lua that is loaded here.
 static int tells_calls(lua_State *L) {
-  static const char text[] = "local o = ... local read = o.x return o:x() and not read and not o.y";
-  if (lua_version(L) != 504) return 0;
+  static const char text[] =
+      "local o = ... local read = o.x local t = {o.x, y = o.x} "
+      "return o:x() and o.x() and o.x(o, o.x, {o.x}) and not read and not o.y and not t[1] and not t.y";
   int top = lua_gettop(L);
-  int tells = luaL_loadbuffer(L, text, sizeof text - 1, CL_SOURCE) == LUA_OK;
+  int tells = luaL_loadbuffer(L, text, sizeof text - 1, "=calls") == LUA_OK;
   if (tells) {
     lua_newtable(L);
     lua_createtable(L, 0, 1);
@@ -48,55 +104,48 @@ static int tells_calls(lua_State *L) {
   return tells;
 }
 
-// The registry keeps the function that makes the message under this address.
-static const char message = 0;
+// Pushes the message about a name that a module does not have. Expects the table with the names on top of the stack,
+// and replaces it.
+static void push_message(lua_State *L, const char *owner, const char *name) {
+  cl_push_require(L);
+  lua_pushliteral(L, "runloop.hints");
+  lua_call(L, 1, 1);
+  lua_getfield(L, -1, "missing");
+  lua_replace(L, -2);
+  lua_pushstring(L, owner);
+  lua_pushstring(L, name);
+  lua_rotate(L, -4, -1);
+  lua_call(L, 3, 1);
+}
 
-// The __index of a kind's methods: (methods, name). Its upvalue is the kind's name.
+// The __index of methods, and of modules: (methods, name). Its upvalue is the name of the kind or the module.
 static int missing(lua_State *L) {
   cl_state *state = cl_state_of(L);
-  if (lua_type(L, 2) != LUA_TSTRING) return 0;
+  if (lua_type(L, 2) != LUA_TSTRING || !lua_istable(L, 1) || !state->openers || state->closing) return 0;
+  if (state->tells_calls < 0 || lua_version(L) != 504 || !is_call(L)) return 0;
   if (!state->tells_calls) state->tells_calls = tells_calls(L) ? 1 : -1;
-  if (state->tells_calls < 0 || !is_self_call(L)) return 0;
-  luaL_where(L, 1);
-  lua_rawgetp(L, LUA_REGISTRYINDEX, &message);
-  lua_pushvalue(L, lua_upvalueindex(1));
-  lua_pushvalue(L, 2);
+  if (state->tells_calls < 0) return 0;
+  luaL_checkstack(L, 10, NULL);
+  cl_push_position(L);
   lua_pushvalue(L, 1);
-  lua_call(L, 3, 1);
+  push_message(L, lua_tostring(L, lua_upvalueindex(1)), lua_tostring(L, 2));
   lua_concat(L, 2);
   return lua_error(L);
 }
 
-// Expects the methods on top of the stack.
-static void set_missing(lua_State *L, const char *kind) {
+void cl_watch_missing(lua_State *L, const char *name) {
   lua_createtable(L, 0, 1);
-  lua_pushstring(L, kind);
+  lua_pushstring(L, name);
   lua_pushcclosure(L, missing, 1);
   lua_setfield(L, -2, "__index");
   lua_setmetatable(L, -2);
 }
 
-void cl_watch_missing(lua_State *L, const char *kind) {
-  int is_wanted = lua_rawgetp(L, LUA_REGISTRYINDEX, &message) == LUA_TFUNCTION;
-  lua_pop(L, 1);
-  if (is_wanted) set_missing(L, kind);
-}
-
 int cl_on_missing(lua_State *L) {
-  if (lua_istable(L, 1)) {
-    lua_pushvalue(L, 1);
-    cl_watch_missing(L, luaL_checkstring(L, 2));
-    return 0;
-  }
-  lua_settop(L, 1);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, &message);
-  cl_state *state = cl_state_of(L);
-  for (int i = 0; i < CL_MAX_KINDS; i++) {
-    if (!state->kinds[i]) continue;
-    lua_rawgeti(L, LUA_REGISTRYINDEX, state->metatables[i]);
-    lua_getfield(L, -1, "__index");
-    set_missing(L, state->kinds[i]->name);
-    lua_settop(L, 0);
-  }
+  luaL_checktype(L, 1, LUA_TTABLE);
+  const char *name = luaL_checkstring(L, 2);
+  if (lua_getmetatable(L, 1)) return 0;
+  lua_pushvalue(L, 1);
+  cl_watch_missing(L, name);
   return 0;
 }

@@ -178,6 +178,8 @@ static void pack_table(packer *p, int index, const step *way) {
   if (luaL_getmetafield(L, index, "__stays") != LUA_TNIL) {
     if (luaL_getmetafield(L, index, "__name") != LUA_TSTRING)
       lua_pushliteral(L, "an object that belongs to its thread");
+    else if (way->what == ARGUMENT && strcmp(lua_tostring(L, -1), "channel") == 0)
+      lua_pushliteral(L, "channel (a port can be sent: rl.port makes one)");
     refuse(p, way, lua_tostring(L, -1));
   }
   if (pack_reference(p, index)) return;

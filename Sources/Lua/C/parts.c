@@ -15,7 +15,7 @@ static const char surroundings = 0, loaded_parts = 0;
 static int require_part(lua_State *L) {
   lua_settop(L, 1);
   lua_pushvalue(L, 1);
-  if (lua_rawget(L, lua_upvalueindex(1)) == LUA_TNIL && lua_type(L, 1) == LUA_TSTRING) {
+  if (lua_rawget(L, lua_upvalueindex(1)) == LUA_TNIL && lua_type(L, 1) == LUA_TSTRING && cl_state_of(L)->open_part) {
     lua_settop(L, 1);
     lua_pushcfunction(L, cl_state_of(L)->open_part);
     lua_pushvalue(L, 1);
@@ -103,6 +103,18 @@ int cl_load_own(lua_State *L, const char *start, size_t length) {
   text text = {start, length};
   lua_pushlightuserdata(L, &text);
   return cl_call_protected(L, p_load_own, 1, 1);
+}
+
+static int p_push_part(lua_State *L) {
+  cl_push_require(L);
+  lua_pushstring(L, lua_touserdata(L, 1));
+  lua_call(L, 1, 1);
+  return 1;
+}
+
+int cl_push_part(lua_State *L, const char *name) {
+  lua_pushlightuserdata(L, (void *)name);
+  return cl_call_protected(L, p_push_part, 1, 1);
 }
 
 // Tries the module's bytecode first; a Lua that refuses it (another version, other sizes) compiles the text.

@@ -144,11 +144,11 @@ int cl_new_locals(lua_State *L);
 void cl_bequeath_locals(lua_State *L, int object);
 
 // missing.c
-/// For the Lua-written part. (function): from now on a call of a method that does not exist raises the message that the
-/// function makes of the kind's name, the method's name, and the kind's methods; this holds for objects of all kinds,
-/// also of kinds defined later. (methods, name): the same for a kind that is made of tables.
+/// For the Lua-written part. (methods, name): from now on a call of a method that does not exist raises an error that
+/// leads to the one that is meant. `name` is that of the kind of objects, or "runloop.net" and the like for a module.
+/// Does nothing if the table has a metatable.
 int cl_on_missing(lua_State *L);
-/// Applies the message of `cl_on_missing` to a kind's methods, on top of the stack.
+/// Does the same for the table on top of the stack, which has no metatable.
 void cl_watch_missing(lua_State *L, const char *kind);
 
 // guard.c

@@ -104,8 +104,6 @@ static const struct {
 #embed "../../Modules/log/Lua/log.lua"
 , '\0'}}, {"runloop.meanings", (const char[]){
 #embed "../../Host/Lua/meanings.lua"
-, '\0'}}, {"runloop.missing", (const char[]){
-#embed "../../Host/Lua/missing.lua"
 , '\0'}}, {"runloop.misuse", (const char[]){
 #embed "../../Host/Lua/misuse.lua"
 , '\0'}}, {"runloop.net", (const char[]){

@@ -105,13 +105,25 @@ extension Call {
                 throw Misuse("\(stack.describe(-2)) is not the name of a field")
             }
             guard let field = names.firstIndex(where: { $0.matches(key) }) else {
-                throw Misuse(unknown: String(decoding: key, as: UTF8.self), known: names.map(\.description))
+                throw unknownField(String(decoding: key, as: UTF8.self), names)
             }
             lua_copy(thread, -1, base + Int32(field))
             cl_pop(thread, 1)
         }
         guard last <= 250 else { throw Misuse("too many arguments (at most 250)") }
         return Int32(last)
+    }
+
+    /// Returns the error for a field that the options do not have. A part in Lua finds the one that is meant.
+    private func unknownField(_ field: String, _ names: [StaticString]) -> Misuse {
+        let top = stack.top
+        defer { stack.top = top }
+        guard stack.reserve(Int32(names.count) + 8), cl_push_part(thread, "runloop.hints") == LUA_OK,
+            stack.replaceTop(withField: "field_among"), stack.push(function), stack.push(field),
+            names.allSatisfy({ stack.push($0.description) }),
+            stack.call(arguments: Int32(names.count) + 2, results: 1), let hint = stack.string(-1)
+        else { return Misuse("unknown field '\(field)'") }
+        return Misuse("unknown field '\(field)'\(hint)")
     }
 
     @usableFromInline
@@ -135,7 +147,8 @@ public func nearest(to name: String, _ names: [String]) -> String? {
     guard name.utf8.count > 2 else { return nil }
     let scored = names.sorted().map { (name: $0, distance: distance(Array(name.utf8), Array($0.utf8))) }
     guard let best = scored.min(by: { $0.distance < $1.distance }) else { return nil }
-    return best.distance <= max(1, min(3, best.name.utf8.count / 2)) ? best.name : nil
+    let length = best.name.utf8.count
+    return best.distance <= (length <= 3 ? 1 : max(2, length / 3)) ? best.name : nil
 }
 
 // Computes Levenshtein's distance, a row at a time. Two exchanged letters count as one mistake, the most frequent one.

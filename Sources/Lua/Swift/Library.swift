@@ -47,6 +47,10 @@ public struct Library: @unchecked Sendable {
             entry.isNative = true
             return entry
         }
+
+        /// The checker of options that modules written in Lua share: (options, declaration, name of the function,
+        /// number of the argument) returns the options, or raises the first finding.
+        public static let checkFields = native("check") { cl_check_fields($0) }
     }
 
     /// - Parameter prefix: the text before the names in scripts: "rl.". Errors begin with both.

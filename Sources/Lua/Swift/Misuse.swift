@@ -9,11 +9,6 @@ public struct Misuse: Error {
         isForMemory = false
     }
 
-    /// The error for a field that does not exist.
-    public init(unknown field: String, known: [String]) {
-        self.init("unknown field '\(field)'\(Self.hint(for: field, known))")
-    }
-
     /// Returns the end of a message about an unknown name: the name that is probably meant, or all names there are.
     public static func hint(for name: String, _ known: [String]) -> String {
         if let meant = nearest(to: name, known) { return " (did you mean '\(meant)'?)" }

@@ -171,7 +171,7 @@ struct ShutdownTests {
                 "script:1: rl.on_shutdown: argument #1 must be a function, got 1",
                 "script:1: rl.on_shutdown: argument #2 must be an options table, got 1",
                 "script:1: rl.on_shutdown: field 'limit' must be a number of seconds, 0 or more, got -1",
-                "script:1: rl.on_shutdown: unknown field 'limits' (there is: limit)",
+                "script:1: rl.on_shutdown: unknown field 'limits' (did you mean 'limit'?)",
             ])
     }
 }

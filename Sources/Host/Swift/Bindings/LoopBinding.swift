@@ -92,6 +92,9 @@ enum LoopBinding {
 
     /// loop:run(), loop:run{…}
     private static func run(_ loop: RunLoop, _ call: Call, argument: Int32) throws(Misuse) -> Int32 {
+        if let mode = call.string(argument), call.stack.type(argument) == .string {
+            throw Misuse("an options table is expected, got \"\(mode)\" (did you mean { mode = \"\(mode)\" }?)")
+        }
         let options = try call.optionalFields(argument, RunOption.self)
         let mode = try options?[.mode, ModeName.self] ?? .default
         let limit = try options?[.timeout, Limit.self]

@@ -13,8 +13,8 @@ enum MisuseBinding {
             let call = Call(call)
             return nearest(to: call.string(1) ?? "", known(call)).map { call.answer($0) } ?? call.answerNil()
         },
-        // (name, known names …): Returns the end of a message about an unknown name.
-        .init("hint") { Call($0).answer(Misuse.hint(for: Call($0).string(1) ?? "", known(Call($0)))) },
+        // (options, declaration, function, number of the argument): Raises unless the options are right.
+        .checkFields,
     ])
 
     private static func known(_ call: Call) -> [String] {

@@ -48,7 +48,6 @@ enum RunloopLibrary {
         .init("prompt_has_keys") { Call($0).answer(Terminal.isPrompts) },
         .init("is_foreign") { SourceBinding.isForeign(Call($0)) },
         .init("take_command") { SourceBinding.takeCommand(Call($0)) },
-        .init("unknown_field") { unknownField(Call($0)) },
         .init("rl.wait_readable") { Call.run($0, WaitBinding.waitReadable) },
         .init("rl.wait_writable") { Call.run($0, WaitBinding.waitWritable) },
         .init("rl.timeout") { Call.run($0, WaitBinding.timeout) },
@@ -110,12 +109,6 @@ enum RunloopLibrary {
         guard slot != 0 else { throw .noMemory }
         call.luaHost.cancelled = slot
         return call.nothing()
-    }
-
-    /// (name, known names…): Returns the message about an unknown field.
-    private static func unknownField(_ call: Call) -> Int32 {
-        let known = call.count < 2 ? [] : (2...call.count).compactMap { call.string($0) }
-        return call.answer(Misuse(unknown: call.string(1) ?? "", known: known.sorted()).message)
     }
 
     /// (error, in_this_task): Returns the error's message, stack, and the waits that have passed it on; or nil.

@@ -415,6 +415,11 @@ int cl_load_prelude(lua_State *L);
 /// Pushes the function that adds `rl.notifications` to the library, its last argument, or an error value.
 int cl_load_notifications(lua_State *L);
 
+/// A function for Lua: (options, declaration, name of the function, number of the argument) -> the options. Raises the
+/// first finding; see misuse.fields in Lua.
+int cl_check_fields(lua_State *L);
+/// Pushes a private part of a module, or an error.
+int cl_push_part(lua_State *L, const char *name);
 /// Loads code of the host's own, which sees Lua's functions and the `require` of the Lua-written parts as globals.
 int cl_load_own(lua_State *L, const char *text, size_t length);
 /// Whether the product has a module of its own with this name.

@@ -48,7 +48,7 @@ static void close_multi(lua_multi *multi) {
 }
 
 static int collect_multi(lua_State *L) {
-  close_multi(lua_touserdata(L, 1));
+  close_multi(luaL_checkudata(L, 1, MULTI));
   return 0;
 }
 

@@ -12,6 +12,7 @@ int lua_http_read_frame(lua_State *L) {
   size_t length;
   const char *bytes = luaL_checklstring(L, 1, &length);
   size_t position = (size_t)luaL_checkinteger(L, 2) - 1;
+  if (position > length) position = length;
   http_frame frame;
   const char *problem = NULL;
   int found = http_read_frame(&frame, bytes + position, length - position, &problem);
@@ -102,6 +103,8 @@ int lua_http_random_key(lua_State *L) {
 
 // zlib ----------------------------------------------------------------------------------------------------------------
 
+static const char STREAM[] = "runloop.http.deflate";
+
 typedef struct stream {
   linux_deflate *deflate;
   linux_bytes output;
@@ -110,6 +113,7 @@ typedef struct stream {
 // stream(bytes, is last, max) -> bytes; or nil, problem
 static int step(lua_State *L) {
   stream *s = lua_touserdata(L, lua_upvalueindex(1));
+  if (!s->deflate) return luaL_error(L, "http: the compression is over");
   size_t length;
   const char *bytes = luaL_checklstring(L, 1, &length);
   s->output.length = 0;
@@ -128,13 +132,14 @@ static int step(lua_State *L) {
 }
 
 static int reset(lua_State *L) {
-  linux_reset_deflate(((stream *)lua_touserdata(L, lua_upvalueindex(1)))->deflate);
+  stream *s = lua_touserdata(L, lua_upvalueindex(1));
+  if (s->deflate) linux_reset_deflate(s->deflate);
   return 0;
 }
 
 static int collect(lua_State *L) {
-  stream *s = lua_touserdata(L, 1);
-  linux_close_deflate(s->deflate);
+  stream *s = luaL_checkudata(L, 1, STREAM);
+  if (s->deflate) linux_close_deflate(s->deflate);
   free(s->output.bytes);
   *s = (stream){0};
   return 0;
@@ -145,7 +150,7 @@ int lua_http_deflate(lua_State *L) {
   if (!linux_has_zlib()) return lua_pushnil(L), 1;
   stream *s = lua_newuserdatauv(L, sizeof *s, 0);
   *s = (stream){0};
-  if (luaL_newmetatable(L, "runloop.http.deflate")) {
+  if (luaL_newmetatable(L, STREAM)) {
     lua_pushcfunction(L, collect);
     lua_setfield(L, -2, "__gc");
   }

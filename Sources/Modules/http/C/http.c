@@ -107,8 +107,11 @@ static int ascii_host(lua_State *L) {
   return 3;
 }
 
+// Debug functions find the finalizers: each looks at its argument.
+static const char OUTPUT[] = "runloop.http.output";
+
 static int free_output(lua_State *L) {
-  linux_bytes *output = lua_touserdata(L, 1);
+  linux_bytes *output = luaL_checkudata(L, 1, OUTPUT);
   free(output->bytes);
   *output = (linux_bytes){0};
   return 0;
@@ -185,7 +188,7 @@ int http_open_native(lua_State *L) {
   lua_setfield(L, -2, "read_response");
   linux_bytes *output = lua_newuserdatauv(L, sizeof *output, 0);
   *output = (linux_bytes){0};
-  lua_createtable(L, 0, 1);
+  luaL_newmetatable(L, OUTPUT);
   lua_pushcfunction(L, free_output);
   lua_setfield(L, -2, "__gc");
   lua_setmetatable(L, -2);

@@ -364,6 +364,9 @@ static int push_route(lua_State *L, int method) {
 // run(connection, request, flags, method, path), in the request's task. Returns the status of its answer.
 static int run(lua_State *L) {
   enum { METHOD = FLAGS + 1 };
+  lua_settop(L, METHOD + 1);
+  luaL_checktype(L, REQUEST_TABLE, LUA_TTABLE);
+  luaL_checktype(L, METHOD, LUA_TSTRING);
   push_part(L, EXPLAIN);
   lua_insert(L, HANDLER_OF_ERRORS);
   if (lua_tointeger(L, FLAGS) & HTTP_IS_REFUSED) push_part(L, NOT_ALLOWED);
@@ -383,7 +386,9 @@ static int note(lua_State *L) {
   if (strcmp(name, "compressing") == 0) return serving_of(L)->is_compressing = 1, 0;
   if (strcmp(name, "next_sweep") == 0) return serving_of(L)->next_sweep = luaL_checknumber(L, 2), 0;
   lua_settop(L, 2);
-  lua_rawseti(L, lua_upvalueindex(2), luaL_checkoption(L, 1, NULL, part_names) + 1);
+  int part = luaL_checkoption(L, 1, NULL, part_names) + 1;
+  if (part == REQUEST || part == LABELS) luaL_checktype(L, 2, LUA_TTABLE);
+  lua_rawseti(L, lua_upvalueindex(2), part);
   return 0;
 }
 

@@ -420,7 +420,7 @@ static int end(lua_State *L) {
 }
 
 int lua_curl_collect_transfer(lua_State *L) {
-  lua_transfer *transfer = lua_touserdata(L, 1);
+  lua_transfer *transfer = check_transfer(L);
   // The multi may have been collected before, and has ended this transfer then.
   lua_curl_end(transfer);
   free(transfer->head.bytes);

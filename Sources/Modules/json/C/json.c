@@ -3,8 +3,11 @@
 
 #include "private.h"
 
+static const char BUFFER[] = "runloop.json.buffer";
+
+// Debug functions find it, and may call it with anything.
 static int collect_buffer(lua_State *L) {
-  json_buffer *buffer = lua_touserdata(L, 1);
+  json_buffer *buffer = luaL_checkudata(L, 1, BUFFER);
   free(buffer->bytes);
   *buffer = (json_buffer){0};
   return 0;
@@ -46,7 +49,7 @@ int json_open(lua_State *L) {
   push_mark(L, "json.object");
   json_buffer *buffer = lua_newuserdatauv(L, sizeof *buffer, 0);
   *buffer = (json_buffer){0};
-  lua_createtable(L, 0, 1);
+  luaL_newmetatable(L, BUFFER);
   lua_pushcfunction(L, collect_buffer);
   lua_setfield(L, -2, "__gc");
   lua_setmetatable(L, -2);

@@ -62,8 +62,8 @@ enum ListenerBinding {
     /// net.listener{…} and net.serve(…), with the arguments (where, options, functions). The functions are a table as
     /// in `Handlers`, or missing.
     static func make(_ call: Call) throws(Misuse) -> Int32 {
-        let place = try NetBinding.place(call, 2)
         let fields = try call.fields(3, Option.self)
+        let place = try NetBinding.place(call, 2)
         var options = Listener.Options()
         options.backlog = try fields[.backlog, StreamBinding.Positive.self] ?? 4096
         options.maxConnections = try fields[.maxConnections, StreamBinding.Positive.self] ?? .max

@@ -33,6 +33,7 @@ enum NetBinding {
 
     /// Reads a place from text. The Lua half has converted numbers and tables.
     static func place(_ call: Call, _ index: Int32) throws(Misuse) -> Place {
+        if call.stack.isMissing(index) { throw Misuse("field 'port' is missing, or field 'path'") }
         let text = try call.argument(index, Text.self)
         do throws(Place.Mistake) {
             let place = try Place(parsing: text, bytes: text.anyBytes)
@@ -59,8 +60,8 @@ enum NetBinding {
 
     /// Makes a stream that is to connect from (where, options), in the userdata that is argument 1.
     private static func unconnected(_ call: Call) throws(Misuse) -> Streams.Stream {
-        let place = try place(call, 2)
         let fields = try call.fields(3, Option.self)
+        let place = try place(call, 2)
         var options = Streams.Stream.ConnectOptions()
         options.timeout = .nanoseconds(try fields[.timeout, Seconds.self] ?? 30_000_000_000)
         options.noDelay = try fields[.nodelay, Boolean.self] ?? true

@@ -106,6 +106,11 @@ extension StreamBinding {
         var limit = 65536
         var options: Int32 = 2
         if call.count > 1 {
+            if call.stack.type(2) == .string {
+                let format = call.string(2) ?? ""
+                let meant = format.hasSuffix("a") ? "read_all()" : "read_line()"
+                throw call.wrong(2, "an integer, 1 or more (did you mean \(meant)?)")
+            }
             if call.stack.type(2) != .table {
                 if let max = try call.optional(2, Positive.self) { limit = max }
                 options = 3

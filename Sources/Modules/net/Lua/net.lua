@@ -18,8 +18,9 @@ local function port_text(name, what, port)
   return tostring(number)
 end
 
--- Returns the host and port, or the path, of a table as one text.
-local function place_of_table(name, where)
+-- Returns the host and port, or the path, of a table as one text. With `is_checked`, the function in Swift reports that
+-- there is neither, after it has looked for unknown fields.
+local function place_of_table(name, where, is_checked)
   local host, port, path, fd = where.host, where.port, where.path, where.fd
   if fd ~= nil then
     if math.type(fd) == "integer" and fd >= 0 and fd < 2 ^ 31 then return "descriptor " .. fd end
@@ -30,6 +31,7 @@ local function place_of_table(name, where)
     if host ~= nil or port ~= nil then raise(name .. ": field 'path' excludes 'host' and 'port'") end
     return "unix:" .. path
   end
+  if port == nil and is_checked then return nil end
   if port == nil then raise(name .. ": field 'port' is missing, or field 'path'") end
   local text = port_text(name, "field 'port'", port)
   if host == nil then return text end
@@ -49,7 +51,7 @@ local function place_of(name, where)
   if type(where) ~= "table" then wrong(name, "argument #1", PLACE, where) end
   for field in next, where do
     if not OF_PLACES[field] and not (where.fd and INHERITED_FIELDS[field]) then
-      raise("%s: unknown field '%s' of argument #1 (there are: fd, host, path, port)", name, tostring(field))
+      raise("%s: unknown field '%s' of argument #1%s", name, tostring(field), misuse.hint(field, OF_PLACES))
     end
   end
   return place_of_table(name, where)
@@ -57,20 +59,18 @@ end
 
 local function check_options(name, number, options)
   if options == nil then return {} end
-  if type(options) ~= "table" then wrong(name, "argument #" .. number, "an options table", options) end
-  return options
+  if type(options) == "table" then return options end
+  if number == 2 and integer_of(options) then
+    raise('%s: argument #2 must be an options table, got %d (a port belongs to argument #1: "localhost:%d")', name,
+      options, options)
+  end
+  wrong(name, "argument #" .. number, "an options table", options)
 end
 
 -- Raises `text` with the field's name if the options have one of these fields.
 local function refuse(name, options, fields, text)
   for _, field in next, fields do
     if options[field] ~= nil then raise(name .. ": " .. text, field) end
-  end
-end
-
-local function only(name, options, known, there)
-  for field in next, options do
-    if not known[field] then raise("%s: unknown field '%s' (%s)", name, tostring(field), there) end
   end
 end
 
@@ -174,7 +174,7 @@ end
 
 function net.listener(options)
   if type(options) ~= "table" then raise("net.listener: an options table is expected, got " .. describe(options)) end
-  local where = place_of_table("net.listener", options)
+  local where = place_of_table("net.listener", options, true)
   local functions = functions_of("net.listener", options)
   if functions and functions[PLACES.on_connection] then
     if functions[PLACES.on_data] or functions[PLACES.on_end] or functions[PLACES.on_error] then
@@ -230,14 +230,14 @@ end
 
 function net.stream(options)
   if type(options) ~= "table" then raise("net.stream: an options table is expected, got " .. describe(options)) end
-  local where = place_of_table("net.stream", options)
+  local where = place_of_table("net.stream", options, true)
   if options.on_connection ~= nil then raise("net.stream: field 'on_connection' is for net.listener") end
   local settings, name
   if options.tls then
     local message, code
     settings, message, code = tls().settings(options.tls, false, "net.stream")
     if not settings then return nil, message, code end
-    name = options.tls ~= true and options.tls.server_name or tls().host_of(where)
+    name = options.tls ~= true and options.tls.server_name or where and tls().host_of(where)
   end
   return native.stream(where, options, functions_of("net.stream", options), settings, name)
 end
@@ -265,16 +265,15 @@ function datagram_methods.send(self, data, where)
   return send(self, data, where)
 end
 
-local OPEN = { owns = true, name = true, keeps_alive = true, on_data = true, on_end = true, on_error = true }
+local OPEN = {
+  owns = "boolean", name = "any", keeps_alive = "any", on_data = "function", on_end = "function", on_error = "function",
+}
 function net.open(object, options)
   local fd = internals.find_descriptor(object, 0)
   if not fd then wrong("net.open", "argument #1", "a descriptor, an open file, or an object that has one", object) end
   internals.refuse_keys("net.open", fd)
   options = check_options("net.open", 2, options)
-  only("net.open", options, OPEN, "there are: keeps_alive, name, on_data, on_end, on_error, owns")
-  if options.owns ~= nil and type(options.owns) ~= "boolean" then
-    wrong("net.open", "field 'owns'", "a boolean", options.owns)
-  end
+  misuse.fields(options, OPEN, "net.open")
   local keeps_alive = options.keeps_alive
   if keeps_alive ~= nil and type(keeps_alive) ~= "boolean" then
     wrong("net.open", "field 'keeps_alive'", "a boolean", keeps_alive)
@@ -320,7 +319,7 @@ for name, step in next, { lines = hidden.next_line, chunks = hidden.next_chunk }
 end
 
 -- Names --------------------------------------------------------------------------------------------------------------
-local RESOLVE = { family = true, timeout = true }
+local RESOLVE = { family = "any", timeout = "any" }
 local FAMILIES = { any = 0, ipv4 = 1, ipv6 = 2 }
 
 function net.resolve(name, options)
@@ -328,14 +327,14 @@ function net.resolve(name, options)
     wrong("net.resolve", "argument #1", "a host's name", name)
   end
   options = check_options("net.resolve", 2, options)
-  only("net.resolve", options, RESOLVE, "there are: family, timeout")
+  misuse.fields(options, RESOLVE, "net.resolve")
   local family = FAMILIES[options.family or "any"]
   if not family then wrong("net.resolve", "field 'family'", '"any", "ipv4" or "ipv6"', options.family) end
   return native.resolve(name, family, options.timeout)
 end
 
 -- Copying ------------------------------------------------------------------------------------------------------------
-local COPY = { max = true, through = true }
+local COPY = { max = "any", through = "any" }
 local copy
 
 local function is_stage(value)
@@ -364,7 +363,7 @@ function net.copy(from, to, options)
   if internals.kind(from) ~= "stream" then wrong("net.copy", "argument #1", "a stream", from) end
   if internals.kind(to) ~= "stream" then wrong("net.copy", "argument #2", "a stream", to) end
   options = check_options("net.copy", 3, options)
-  only("net.copy", options, COPY, "there are: max, through")
+  misuse.fields(options, COPY, "net.copy")
   local left = options.max or math.huge
   if left ~= math.huge and (not integer_of(left) or left < 0) then
     wrong("net.copy", "field 'max'", "a number of bytes, 0 or more", left)

@@ -26,8 +26,9 @@ programs.options = {
   environment = "table", clean_environment = "boolean", directory = "string", terminal = "table",
   detached = "boolean", dies_with_host = "boolean", foreground = "boolean", name = "string",
   on_exit = "function", on_output = "function", on_errors = "function",
-  input = "any", output = "any", errors = "any", modes = { "string", "table" },
+  input = "any", output = "any", errors = "any", modes = { "string", "table" }, ["..."] = "any",
 }
+local TERMINAL = { columns = "any", rows = "any" }
 
 local function wrong(what, text, ...) raise(what .. ": " .. format(text, ...)) end
 programs.wrong = wrong
@@ -37,9 +38,7 @@ function programs.check(what, options, known)
   if type(options) ~= "table" then
     wrong(what, "argument #1 must be a table such as { \"ls\", \"-l\" }, got %s", describe(options))
   end
-  local named = {}
-  for field, value in pairs(options) do if type(field) == "string" then named[field] = value end end
-  misuse.fields(named, known, what)
+  misuse.fields(options, known, what)
   local words = {}
   for index = 1, rawlen(options) do
     local word = options[index]
@@ -293,10 +292,8 @@ local function check_channels(what, options)
   if options.foreground and (terminal or options.detached) then
     wrong(what, "foreground: a program that is detached, or has a terminal of its own, cannot have this one")
   end
+  if terminal then misuse.fields(terminal, TERMINAL, what .. ": terminal") end
   for field, value in pairs(terminal or {}) do
-    if field ~= "rows" and field ~= "columns" then
-      wrong(what, "terminal: unknown field '%s' (there are: columns, rows)", tostring(field))
-    end
     if math.type(value) ~= "integer" or value < 1 or value > 65535 then
       wrong(what, "terminal: %s must be an integer from 1 to 65535, got %s", field, tostring(value))
     end

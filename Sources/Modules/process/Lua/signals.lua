@@ -39,7 +39,7 @@ end
 
 -- When a handler of these returns, the faulting instruction runs again, and would fault forever.
 local FAULTS = { [NUMBERS.SEGV] = true, [NUMBERS.BUS] = true, [NUMBERS.ILL] = true, [NUMBERS.FPE] = true }
-local SIGNAL_FIELDS = { name = "any", callback = "function", order = "any" }
+local SIGNAL_FIELDS = { name = "any", callback = { "function", required = true }, order = "any" }
 
 local function make_signal(what, name, callback, order)
   local number = signal_number(what, name, 1)
@@ -56,7 +56,6 @@ end
 function process.signal(options)
   misuse.argument(options, "table", "process.signal", 1)
   misuse.fields(options, SIGNAL_FIELDS, "process.signal")
-  if not options.callback then misuse.wrong("process.signal", "field 'callback'", "a function") end
   return make_signal("process.signal", options.name, options.callback, options.order)
 end
 

@@ -125,6 +125,7 @@ enum ProcessBinding {
     /// abandon(number): ends a program that has just started, and waits for its end.
     private static func abandon(_ call: Call) throws(Misuse) {
         let number = try process(call)
+        guard number > 1 else { throw Misuse("a process is expected, got \(number)") }
         Program.abandon(number)
         Program.disown(number)
         call.luaHost.part(Part.self).ended(number, status: 128 + SIGKILL)

@@ -358,20 +358,12 @@ end
 -- A line ending or a tabulator would break the bar's line.
 local function one_line(text) return (gsub(text, "[\n\r\t\v\f]", " ")) end
 
+local PROGRESS = { total = "number", text = "string" }
+
 -- If standard error is not a terminal, the bar writes just one line, at its end.
 function terminal.progress(options)
   misuse.argument(options, "table", "terminal.progress", 1)
-  for field, value in pairs(options) do
-    if field ~= "total" and field ~= "text" then
-      raise("terminal.progress: unknown field '%s' (there are: text, total)", tostring(field))
-    end
-    if field == "total" and (type(value) ~= "number" or not (value >= 0)) then
-      raise("terminal.progress: total must be a number, 0 or more, got %s", describe(value))
-    end
-    if field == "text" and type(value) ~= "string" then
-      raise("terminal.progress: text must be a string, got %s", describe(value))
-    end
-  end
+  misuse.fields(options, PROGRESS, "terminal.progress")
   local self = setmetatable({
     _total = options.total, _text = one_line(options.text or ""), _done = 0, _turn = 0, _began = rl.now(),
     _shows = native.is_terminal(2) and os.getenv "TERM" ~= "dumb",

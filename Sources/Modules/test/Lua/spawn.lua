@@ -19,6 +19,7 @@ local io = io
 -- The name of the variable is part of every build of rlhost, so is_rlhost searches for it.
 local CLOCK_VARIABLE = "RLHOST_TEST_CLOCK"
 
+local wrongs = require "runloop.misuse"
 local function misuse(text) core.misuse(text) end
 local function fail(message, details) core.fail(message, details) end
 
@@ -137,8 +138,7 @@ function spawn.start(options, library)
   for key, value in pairs(options) do
     if math.type(key) ~= "integer" then
       if not FIELDS[key] then
-        misuse(format("t.spawn: unknown field '%s' (there are: directory, env, name, terminal, virtual_time)",
-          tostring(key)))
+        misuse(format("t.spawn: unknown field '%s'%s", tostring(key), wrongs.hint(key, FIELDS)))
       elseif not find(FIELDS[key], type(value), 1, true) then
         misuse(format("t.spawn: field '%s' must be a %s, got a %s", key, FIELDS[key], type(value)))
       end

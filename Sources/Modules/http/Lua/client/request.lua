@@ -134,6 +134,10 @@ end
 -- Makes one table from the arguments of `get` and `post`.
 local function with_url(name, url, extra, number)
   url = M.text_of(url)
+  if type(url) == "table" then
+    local fetch = name:gsub("%a+$", "fetch")
+    raise("%s: argument #1 must be a string, got a table (did you mean %s { url = … }?)", name, fetch)
+  end
   misuse.argument(url, "string", name, 1)
   misuse.optional(extra, "table", name, number)
   local request = {}
@@ -142,10 +146,17 @@ local function with_url(name, url, extra, number)
   return request
 end
 
+-- Whether the second argument of `post` is its options: a plain table that has the body.
+local function are_options(value)
+  return type(value) == "table" and getmetatable(value) == nil
+    and (value.json ~= nil or value.form ~= nil or value.body ~= nil)
+end
+
 -- The calls of clients. Each makes a request from the call's name and arguments.
 M.calls = {
   get = function(name, url, extra) return with_url(name, url, extra, 2) end,
   post = function(name, url, body, extra)
+    if extra == nil and are_options(body) then body, extra = nil, body end
     local request = with_url(name, url, extra, 3)
     request.method = request.method or "POST"
     if body ~= nil then request.body = body end

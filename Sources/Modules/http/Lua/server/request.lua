@@ -64,10 +64,8 @@ local LAZY = {
 }
 
 function Request.__index(self, name)
-  local method = Request[name]
-  if method then return method end
   local lazy = LAZY[name]
-  if not lazy then return nil end
+  if not lazy then return Request[name] end
   local value = lazy(self)
   self[name] = value
   return value

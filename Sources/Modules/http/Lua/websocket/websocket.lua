@@ -367,7 +367,12 @@ function methods:messages(settings)
   return function() return keep(self, following()) end
 end
 
-function Handle:__index(name) return methods[name] or rawget(self, "core")[name] end
+function Handle:__index(name)
+  local value = rawget(methods, name)
+  if value == nil then value = rawget(self, "core")[name] end
+  if value ~= nil then return value end
+  return methods[name]
+end
 function Handle:__close() Socket.__close(self.core) end
 -- When the Lua state is closed, the socket has ended already.
 function Handle:__gc() pcall(Socket.__close, self.core) end

@@ -1,0 +1,242 @@
+-- Errors that lead: a name that does not exist gets a hint by meaning, then by letters, else a list. Reading stays nil.
+
+local t = require "runloop.test"
+local rl = require "runloop"
+local net = require "runloop.net"
+local http = require "runloop.http"
+local json = require "runloop.json"
+local log = require "runloop.log"
+local fs = require "runloop.fs"
+local process = require "runloop.process"
+local schedule = require "runloop.schedule"
+local folder = debug.getinfo(1, "S").source:match "^@(.*/)" or ""
+local part = dofile(folder .. "../Support/part.lua")
+local meanings = part "runloop.meanings"
+
+local MODULES = { rl = rl, net = net, http = http, json = json, log = log, fs = fs, process = process,
+  schedule = schedule, os = os, io = io, trace = rl.trace }
+
+local function message(fn, ...)
+  local good, problem = pcall(fn, ...)
+  t.falsy(good, "it raises no error")
+  return (tostring(problem):gsub("^[^:]+:%d+: ", ""))
+end
+
+-- Objects of each kind that has rows in the table.
+local function objects()
+  local near, far = net.memory()
+  local listener, client = assert(net.serve("127.0.0.1:0", print)), http.client()
+  local program = process.start { "true" }
+  return {
+    stream = near, timer = rl.timer { delay = 1, callback = print }, logger = log.with {}, listener = listener,
+    program = program, ["http client"] = client,
+  }, function()
+    near:close()
+    far:close()
+    listener:close()
+    client:close()
+    program:wait()
+  end
+end
+
+local function has_method(object, name)
+  local found, value = pcall(function() return object[name] end)
+  return found and type(value) == "function"
+end
+
+-- Whether the names in a remedy exist: "net.copy()", "loop:add(timer)", "keeps_alive = false".
+local function check_remedy(text, all)
+  local found = false
+  for holder, name in text:gmatch "(%a+)%.([%w_]+)" do
+    if not all[holder] then
+      t.truthy(MODULES[holder] and MODULES[holder][name], text)
+      found = true
+    end
+  end
+  for holder, name in text:gmatch "(%a+):([%w_]+)%(" do
+    local object = holder == "loop" and rl.current() or all[holder] or all.stream
+    t.truthy(has_method(object, name), text)
+    found = true
+  end
+  if text == "arg" then found = arg ~= nil end
+  if text:find "^keeps_alive = " then
+    rl.timer { delay = 1, callback = print, keeps_alive = text == "keeps_alive = true" }
+    found = true
+  end
+  if not found then
+    for name in text:gmatch "([%w_]+)%(%)" do
+      t.truthy(has_method(all.stream, name), text)
+      found = true
+    end
+  end
+  t.truthy(found, "nothing in '" .. text .. "' can be looked up")
+end
+
+local function is_text(word) return not word:find "^[%w_]+$" end
+
+t.it("every row about modules leads to one that there is", function()
+  for name, module in pairs(meanings.modules) do
+    t.truthy(require(module), name)
+  end
+end)
+
+t.it("every row about a function of a module leads to one that it has", function()
+  local all, close = objects()
+  for owner, rows in pairs(meanings.names) do
+    local module = owner == "runloop" and rl or owner:find "^runloop%." and require(owner)
+    for name, row in pairs(module and rows or {}) do
+      t.equal(rawget(module, name), nil, owner .. "." .. name .. " exists")
+      local text = message(load("local module = ... return module." .. name .. "(1)", "=script"), module)
+      local remedy = type(row) == "table" and row[1] or row
+      t.equal(text, owner .. " has no " .. name .. " (did you mean " .. remedy .. "?)")
+      if is_text(remedy) or remedy == "arg" then check_remedy(remedy, all)
+      else t.equal(type(module[remedy]), "function", owner .. "." .. remedy) end
+    end
+  end
+  close()
+end)
+
+t.it("every row about a method leads to one that there is", function()
+  local all, close = objects()
+  for owner, rows in pairs(meanings.names) do
+    local object = all[owner]
+    if not owner:find "^runloop" then t.truthy(object, owner) end
+    for name, row in pairs(object and rows or {}) do
+      local text = message(load("local object = ... return object:" .. name .. "(1)", "=script"), object)
+      local remedy = type(row) == "table" and row[1] or row
+      if is_text(remedy) then
+        t.equal(text, owner .. "s have no " .. name .. "() (did you mean " .. remedy .. "?)")
+        check_remedy(remedy, all)
+      else
+        t.equal(text, owner .. "s have " .. remedy .. "(), not " .. name .. "()")
+        t.truthy(has_method(object, remedy), owner .. ":" .. remedy)
+      end
+    end
+  end
+  close()
+end)
+
+t.it("every row about a field leads to one that a call has, or to a function", function()
+  local CALLS = {
+    anywhere = { function(field) process.run { "true", [field] = 1 } end,
+      function(field) http.fetch { [field] = 1 } end,
+      function(field) rl.timer { [field] = 1 } end, function(field) rl.source { [field] = 1 } end,
+      function(field) net.listener { [field] = 1 } end, function(field) rl.perform { print, [field] = 1 } end,
+      function(field) log.open { [field] = 1 } end, function(field) net.connect("x:1", { [field] = 1 }) end,
+      function(field) rl.message_port { [field] = 1 } end },
+    process = { function(field) process.run { "true", [field] = 1 } end },
+    http = { function(field) http.get("http://x/", { [field] = 1 }) end },
+  }
+  for owner, rows in pairs(meanings.fields) do
+    for field, row in pairs(rows) do
+      local led = false
+      local texts = {}
+      for _, call in ipairs(CALLS[owner]) do
+        local good, text = pcall(call, field)
+        texts[#texts + 1] = tostring(text)
+        for _, word in ipairs(type(row) == "table" and row or { row }) do
+          local first, second = word:match "^([%w_]+) and ([%w_]+)$"
+          local unit, name = word:match "^(%a+): ([%w_]+)$"
+          local expected = first and ("'%s' and '%s'"):format(first, second) or unit and ("%s: '%s'"):format(unit, name)
+            or word
+          led = led or not good and text:find("unknown field '" .. field .. "' (", 1, true)
+            and text:find(expected, 1, true) and not text:find("there are", 1, true)
+        end
+      end
+      local is_missing = type(row) == "string" and row:find "^process%." and not process[row:match "%.(.*)"]
+      t.truthy(led or is_missing, owner .. ": " .. field .. ": " .. table.concat(texts, "\n"))
+    end
+  end
+end)
+
+t.it("reading a name that does not exist gives nil", function()
+  t.equal(json.parse, nil)
+  t.equal(rawget(json, "parse"), nil)
+  local parse = json.parse
+  t.falsy(parse)
+  if json.parse then t.fail "json.parse" end
+  local found = json.parse and json.parse "1"
+  t.falsy(found)
+  local list = { json.parse, key = json.parse, json["parse"] }
+  t.equal(next(list), nil)
+  t.equal((function() return json.parse end)(), nil)
+  t.equal(select("#", json.parse, rl.setTimeout), 2)
+  t.falsy(pcall(json.parse, "1"))
+  local name = "par" .. "se"
+  t.equal(json[name], nil)
+  t.truthy(json.parse == nil and not json.parse)
+  for key in pairs(json) do t.truthy(key ~= "parse") end
+  local timer = rl.timer { delay = 1, callback = print }
+  t.equal(timer.unref, nil)
+  t.equal(timer.unref and timer:unref(), nil)
+  local near, far = net.memory()
+  t.equal(near.send, nil)
+  near:close() far:close()
+end)
+
+t.it("a call is recognized in each of its forms", function()
+  local expected = "runloop.json has no parse (did you mean decode?)"
+  t.equal(message(function() json.parse("1") end), expected)
+  t.equal(message(function() json.parse "1" end), expected)
+  t.equal(message(function() return json.parse({ json.null, function() return 1 end }, rl.now() > 0 and 1 or 2) end),
+    expected)
+  t.equal(message(function() local x = 1 + json.parse(2) return x end), expected)
+  t.equal(message(function() json:parse() end), expected)
+  t.equal(message(function() print(json.decode "1", json.parse(1)) end), expected)
+  local name = "parse"
+  t.equal(message(function() json[name](1) end), expected)
+  t.equal(message(function() for _ in json.parse(1) do break end end), expected)
+end)
+
+t.it("spelling comes after meaning, and a list after that", function()
+  t.equal(message(function() json.decod "1" end), "runloop.json has no decod (did you mean decode?)")
+  t.equal(message(function() json.frobnicate "1" end),
+    "runloop.json has no frobnicate (there are: array, decode, encode, lines, object)")
+  local text = message(function() rl.frobnicate() end)
+  t.truthy(text:find "^runloop has no frobnicate %(there are: after, all_of, .* and %d+ more%)$", text)
+  local near, far = net.memory()
+  t.equal(message(function() near:readLine() end), "streams have read_line(), not readLine()")
+  local all = message(function() near:frobnicate() end)
+  t.truthy(all:find "^streams have abort%(%), .* and %d+ more, not frobnicate%(%)$")
+  near:close() far:close()
+end)
+
+t.it("objects that are written in Lua lead, too", function()
+  local program = process.start { "true" }
+  t.equal(message(function() program:kill() end), "programs have signal(), not kill()")
+  program:wait()
+  local client = http.client()
+  t.equal(message(function() client:request() end), "http clients have fetch(), not request()")
+  client:close()
+  t.equal(message(function() log.with {} :warn "x" end), "loggers have warning(), not warn()")
+end)
+
+t.it("the same word is not suggested with another meaning", function()
+  local timer = rl.timer { delay = 1, callback = print }
+  local text = message(function() timer:unref() end)
+  t.equal(text, "timers have no unref() (did you mean keeps_alive = false?)")
+  t.falsy(text:find "invalidate")
+end)
+
+t.it("the right form is named for a wrong one", function()
+  t.truthy(message(http.get, { url = "http://x/" }):find "http%.get: .*http%.fetch")
+  t.truthy(message(net.connect, "localhost", 80):find('"localhost:80"', 1, true))
+  t.truthy(message(rl.run, "modal"):find('{ mode = "modal" }', 1, true))
+  local near, far = net.memory()
+  for _, format in ipairs { "l", "*l", "L", "n" } do t.truthy(message(near.read, near, format):find "read_line%(%)") end
+  t.truthy(message(near.read, near, "*a"):find "read_all%(%)")
+  near:close() far:close()
+  local text = message(rl.thread, function() end, rl.channel())
+  t.truthy(text:find "^rl%.thread: cannot send argument #2: channel" and text:find "rl%.port", text)
+end)
+
+t.it("http.post takes its options as the second argument, if they have a body", function()
+  local client = t.http(function(request)
+    return { json = { type = request.headers["content-type"], body = request:body() } }
+  end)
+  t.equal(client:post("/", { json = { a = 1 } }):json(), { type = "application/json", body = '{"a":1}' })
+  t.equal(client:post("/", { form = { a = 1 } }):json().body, "a=1")
+  t.equal(client:post("/", { body = "x", headers = { ["content-type"] = "text/x" } }):json(), { type = "text/x",
+    body = "x" })
+  t.equal(client:post("/", "y"):json().body, "y")
+end)

@@ -324,7 +324,7 @@ t.describe("watching", function()
     local rescans = 0
     local limit_date = rl.now() + 10
     repeat
-      local changes = watcher:next(rescans == 0 and 8 or 1)
+      local changes = watcher:next(rescans == 0 and 8 or 0.3)
       for _, change in ipairs(changes or {}) do if change.kind == "rescan" then rescans = rescans + 1 end end
     until not changes or rl.now() > limit_date
     t.equal(rescans, 1)
@@ -391,7 +391,7 @@ t.describe("watching", function()
     for _, watcher in ipairs { one, other } do
       local rescans = 0
       repeat
-        local changes = watcher:next(rescans == 0 and 8 or 1)
+        local changes = watcher:next(rescans == 0 and 8 or 0.3)
         for _, change in ipairs(changes or {}) do if change.kind == "rescan" then rescans = rescans + 1 end end
       until not changes
       t.equal(rescans, 1)

@@ -216,7 +216,7 @@ end
 local SOAK <const> = { real_time = true, timeout = 900 }
 
 t.it("makes the digests of openssl dgst for random texts, whole and in pieces", SOAK, function()
-  local fs, process = require "runloop.fs", require "runloop.process"
+  local process = require "runloop.process"
   local directory, place <close> = support.directory()
   for first = 1, COUNT, 20 do
     local name, key = NAMES[first // 20 % #NAMES + 1], first % 40 > 20 and crypto.random(math.random(1, 200)) or nil
@@ -229,7 +229,7 @@ t.it("makes the digests of openssl dgst for random texts, whole and in pieces", 
     for i = 1, math.min(20, COUNT - first + 1) do
       texts[i] = crypto.random(math.random(0, 1) == 0 and math.random(0, 300) or math.random(0, 300000))
       local path = ("%s/%d"):format(directory, i)
-      assert(fs.write(path, texts[i]))
+      support.write(path, texts[i])
       command[#command + 1] = path
     end
     local result = assert(process.run(command))

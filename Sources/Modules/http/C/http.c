@@ -159,6 +159,7 @@ int http_open_native(lua_State *L) {
                                        {"is_token", is_token},
                                        {"is_value", is_value},
                                        {"chunks", make_chunks},
+                                       {"find_accepted", lua_http_find_accepted},
                                        {"read_frame", lua_http_read_frame},
                                        {"write_frame", lua_http_write_frame},
                                        {"check_utf8", lua_http_check_utf8},

@@ -73,6 +73,29 @@ int lua_http_read_fields(lua_State *L) {
   return 1;
 }
 
+// find_accepted(bytes, position) -> Accept-Encoding and Range of the request that was read there, or nil
+int lua_http_find_accepted(lua_State *L) {
+  size_t length;
+  const char *bytes = luaL_checklstring(L, 1, &length);
+  size_t position = (size_t)luaL_checkinteger(L, 2) - 1;
+  if (position > length) position = length;
+  lua_settop(L, 1);
+  lua_pushnil(L);
+  lua_pushnil(L);
+  http_span rest = http_fields(bytes + position, length - position);
+  for (http_field field; http_next_field(&rest, &field);) {
+    int place = field.name.length == 15 && strncasecmp(field.name.start, "accept-encoding", 15) == 0 ? 2
+                : field.name.length == 5 && strncasecmp(field.name.start, "range", 5) == 0           ? 3
+                                                                                                     : 0;
+    if (!place) continue;
+    lua_pushlstring(L, field.value.start, field.value.length);
+    if (lua_isstring(L, place)) lua_pushfstring(L, "%s, %s", lua_tostring(L, place), lua_tostring(L, -1));
+    lua_replace(L, place);
+    lua_settop(L, 3);
+  }
+  return 2;
+}
+
 // read_response(bytes, position, max) -> next position, status, reason, minor, fields, length. The length is -1 if the
 // body ends with the connection, -2 if it is chunked. Returns nil if the head is incomplete; false, status, problem if
 // it is bad.

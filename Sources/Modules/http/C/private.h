@@ -52,6 +52,7 @@ static inline int lua_http_refuse(lua_State *L, int code, const char *problem) {
   return 3;
 }
 int lua_http_read_fields(lua_State *L);
+int lua_http_find_accepted(lua_State *L);
 int lua_http_read_response(lua_State *L);
 int lua_http_write_response(lua_State *L);
 int lua_http_write_request(lua_State *L);

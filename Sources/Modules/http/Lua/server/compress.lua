@@ -1,5 +1,6 @@
 -- runloop.http.compress: which answers of a server are compressed, and how (RFC 9110, 12.5.3).
 
+local native = require "runloop.http.native"
 local pieces = require "runloop.zlib.native"
 local misuse = require "runloop.misuse"
 local type, tonumber, pairs, ipairs = type, tonumber, pairs, ipairs
@@ -35,7 +36,9 @@ function M.settings(option, what)
   end
   local is_there, problem, code = pieces.is_there()
   if not is_there then return nil, problem, code end
-  return { level = level, least = option.least or 1024, patterns = patterns, known = {}, events = option.events }
+  -- The functions are those that each answer needs.
+  return { level = level, least = option.least or 1024, patterns = patterns, known = {}, events = option.events,
+    plan = M.plan, compress = M.text, make_pieces = M.pieces }
 end
 
 -- Whether a Content-Type is one of the settings'.
@@ -141,14 +144,13 @@ function M.varying(headers)
   return add_vary(copy, names.vary)
 end
 
-local NONE <const> = {}
+local NONE <const>, HEAD <const> = {}, native.own.HEAD
 local BARE <const> = { [204] = true, [206] = true, [304] = true }
 
 -- Returns the fields of an answer, and the level with which its body has to be compressed; nil: it is sent as it is.
 -- `size`: of the body, if it is known.
-function M.plan(request, status, headers, content_type, size)
-  local settings = request.connection.server.compress
-  if not settings or request.is_plain or BARE[status] then return headers end
+function M.plan(settings, request, status, headers, content_type, size)
+  if request.is_plain or BARE[status] then return headers end
   local fields, names = copied(headers or NONE)
   if names["content-encoding"] or names["content-range"] then return headers end
   if names["content-type"] then content_type = text_of(fields[names["content-type"]]) end
@@ -158,10 +160,16 @@ function M.plan(request, status, headers, content_type, size)
   elseif not has_type(settings, content_type) then
     return headers
   end
-  local asked, control = request.headers, names["cache-control"]
-  if asked.range or control and text_of(fields[control]):lower():find("no-transform", 1, true) then return headers end
+  local control, accept, range = names["cache-control"], nil, nil
+  local head = request[HEAD]
+  if head then
+    accept, range = native.find_accepted(head, rawget(request, "position") or 1)
+  else
+    accept, range = request.headers["accept-encoding"], request.headers.range
+  end
+  if range or control and text_of(fields[control]):lower():find("no-transform", 1, true) then return headers end
   add_vary(fields, names.vary)
-  if size and size < settings.least or not M.accepts_gzip(asked["accept-encoding"]) then return fields end
+  if size and size < settings.least or not M.accepts_gzip(accept) then return fields end
   local tag = names.etag and fields[names.etag]
   if type(tag) == "string" and tag:sub(1, 2) ~= "W/" then fields[names.etag] = "W/" .. tag end
   fields["content-encoding"] = "gzip"

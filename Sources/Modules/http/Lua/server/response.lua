@@ -85,16 +85,17 @@ end
 
 local function bodiless(status) return status == 204 or status == 304 end
 
--- Returns the fields for an answer, and the level if its body has to be compressed. Other servers do not load the part.
-local function plan(request, ...)
-  if not request.connection.server.compress then return (select(2, ...)) end
-  return require("runloop.http.compress").plan(request, ...)
+-- Returns the fields for an answer, and the level if its body has to be compressed.
+local function plan(request, status, headers, content_type, size)
+  local settings = request.connection.server.compress
+  if not settings then return headers end
+  return settings:plan(request, status, headers, content_type, size)
 end
 
 -- Makes what a response writes go through a compressor.
 local function compress_pieces(self, level)
   local server, stream = self.request.connection.server, self.stream
-  self.pieces = require("runloop.http.compress").pieces(level, server.loop, server.modes, function(bytes, waits)
+  self.pieces = server.compress.make_pieces(level, server.loop, server.modes, function(bytes, waits)
     self.request.sent = self.request.sent + #bytes
     local send = waits and stream.write or stream.queue
     if self.is_chunked then return send(stream, ("%x\r\n"):format(#bytes), bytes, "\r\n") end
@@ -164,7 +165,7 @@ local function send_text(request, status, headers, body, content_type, name)
   elseif is_head then
     body, size = not level and (length or #body) or nil, 0
   elseif level then
-    body = require("runloop.http.compress").text(body, level)
+    body = request.connection.server.compress.compress(body, level)
     size = #body
   elseif length and length ~= size then
     return send_part(request, status, headers, body, content_type, length, name)

@@ -5,9 +5,7 @@
 // value makes another one. So inheriting is one assignment. Neither table exists before the first value is set.
 #include "private.h"
 
-static void push_tables(lua_State *L, cl_state *state) {
-  lua_rawgeti(L, LUA_REGISTRYINDEX, state->locals);
-}
+static void push_tables(lua_State *L, cl_state *state) { lua_rawgeti(L, LUA_REGISTRYINDEX, state->locals); }
 
 // Pushes the values of a slot. Returns whether there are any; if not, pushes nothing.
 static int push_values(lua_State *L, cl_state *state, uint32_t slot) {

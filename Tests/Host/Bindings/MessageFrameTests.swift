@@ -93,8 +93,7 @@ struct MessageFrameTests {
             "\(name): \(server.errors)")
     }
 
-    @Test("if many peers break rules, the first is printed, and the others as a count") func manyOffences() throws
-    {
+    @Test("if many peers break rules, the first is printed, and the others as a count") func manyOffences() throws {
         let (_, server) = try talk(
             """
             for _ in range(50):

@@ -40,7 +40,7 @@ enum LoopBinding {
 
     static let deepest = 40
 
-// MARK: Receivers
+    // MARK: Receivers
 
     /// The receiver of a method that works on any thread's loop.
     @inline(__always)
@@ -185,7 +185,7 @@ enum LoopBinding {
         return call.answer(Time.seconds(date.nanoseconds))
     }
 
-// MARK: Contents
+    // MARK: Contents
 
     /// An object that `add`, `remove` and `contains` accept.
     private enum Thing {
@@ -254,7 +254,7 @@ enum LoopBinding {
         return call.answer(isInAll)
     }
 
-// MARK: Descriptions
+    // MARK: Descriptions
 
     private static func name(_ handle: RunLoop.Handle) -> String { handle === RunLoop.main ? "main" : "thread" }
 

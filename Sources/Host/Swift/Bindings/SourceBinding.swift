@@ -69,7 +69,7 @@ enum SourceBinding {
         return call.nothing()
     }
 
-// MARK: For the command buffer, which checks its arguments
+    // MARK: For the command buffer, which checks its arguments
 
     private static func shared(_ call: Call) -> SharedItem? {
         call.stack.object(1, Kinds.source, as: SharedItem.self)

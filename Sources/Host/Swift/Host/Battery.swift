@@ -125,7 +125,8 @@ extension LuaHost {
     /// Parts that others written in Lua share. Each state has them.
     private static let shared =
         [MisuseBinding.battery, HintsBinding.battery, ThreadBinding.worker]
-        + ["runloop.keywords", "runloop.inspect", "runloop.meanings", "runloop.objects", "runloop.text",
+        + [
+            "runloop.keywords", "runloop.inspect", "runloop.meanings", "runloop.objects", "runloop.text",
             "runloop.waiting_modes",
         ].map { Battery(part: $0) }
 

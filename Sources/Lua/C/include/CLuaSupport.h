@@ -114,7 +114,7 @@ typedef struct cl_box {
 typedef struct cl_held {
   const char *name;  ///< as scripts write it; NULL if there was none
   char source[LUA_IDSIZE];
-  int line;  ///< 0 if no line of the script's has called it
+  int line;             ///< 0 if no line of the script's has called it
   int64_t began, took;  ///< nanoseconds, by the monotonic clock
 } cl_held;
 
@@ -186,7 +186,7 @@ struct cl_state {
   int raised_in_hook;         ///< a hook of the host's has raised an error
   int hook_mask, hook_count;  ///< of the hook that holds for all tasks; 0 means that there is none
   lua_CFunction sethook_function, gethook_function;  ///< Lua's own
-  cl_held held;               ///< the call that has blocked the thread last
+  cl_held held;                                      ///< the call that has blocked the thread last
   int closing;  ///< finalizers run for the last time, and every call of the API raises
   int warns;    ///< Lua's warnings are on
   /// whether a call of a missing method can be distinguished from a read of the field: 1, -1, or 0 if not tried yet

@@ -5,15 +5,14 @@
 
 #include "../../encoding/C/codecs.h"
 
-#define CRYPTO_FUNCTIONS(F)                                                                                         \
-  F(EVP_MD_fetch)                                                                                                   \
-  F(EVP_MD_free)                                                                                                    \
-  F(EVP_MD_get_size)                                                                                                \
-  F(EVP_MD_get_block_size) F(EVP_MD_get_flags) F(EVP_MD_get0_name) F(EVP_MD_do_all_provided) F(EVP_MD_names_do_all) \
-      F(EVP_MD_CTX_new) F(EVP_MD_CTX_free) F(EVP_DigestInit_ex2) F(EVP_DigestUpdate) F(EVP_DigestFinal_ex)          \
-          F(EVP_MD_CTX_reset) F(PKCS5_PBKDF2_HMAC) F(EVP_PKEY_new_raw_private_key) F(EVP_PKEY_new_raw_public_key)   \
-              F(EVP_PKEY_get_raw_public_key) F(EVP_PKEY_free) F(EVP_DigestSignInit) F(EVP_DigestSign)               \
-                  F(EVP_DigestVerifyInit) F(EVP_DigestVerify) F(ERR_clear_error)
+// clang-format off
+#define CRYPTO_FUNCTIONS(F) \
+  F(EVP_MD_fetch) F(EVP_MD_free) F(EVP_MD_get_size) F(EVP_MD_get_block_size) F(EVP_MD_get_flags) F(EVP_MD_get0_name) \
+  F(EVP_MD_do_all_provided) F(EVP_MD_names_do_all) F(EVP_MD_CTX_new) F(EVP_MD_CTX_free) F(EVP_DigestInit_ex2) \
+  F(EVP_DigestUpdate) F(EVP_DigestFinal_ex) F(EVP_MD_CTX_reset) F(PKCS5_PBKDF2_HMAC) F(EVP_PKEY_new_raw_private_key) \
+  F(EVP_PKEY_new_raw_public_key) F(EVP_PKEY_get_raw_public_key) F(EVP_PKEY_free) F(EVP_DigestSignInit) \
+  F(EVP_DigestSign) F(EVP_DigestVerifyInit) F(EVP_DigestVerify) F(ERR_clear_error)
+// clang-format on
 
 void ERR_clear_error(void);
 

@@ -57,10 +57,12 @@ extension StreamBinding {
                     stream, call, .more(try call.argument(2, Count.self)), "stream:read_until", .max, timeout)
             }
         },
-        .init("drop") { stream($0).run { (stream, call) throws(Misuse) in
-            stream.drop(try call.argument(2, Count.self))
-            return 0
-        } },
+        .init("drop") {
+            stream($0).run { (stream, call) throws(Misuse) in
+                stream.drop(try call.argument(2, Count.self))
+                return 0
+            }
+        },
         .init("read_all") {
             stream($0).run { (stream, call) throws(Misuse) in
                 try begin(stream, call, .all, "stream:read_all", 2, limit: maxAll)

@@ -230,7 +230,7 @@ function log.open(options)
     if not fd then return nil, message, code end
     sink.fd, sink.path, sink.format = fd, to, options.format or "text"
   end
-  return setmetatable({ _sink = sink, _name = options.name, _fields = options.fields }, Logger)
+  return setmetatable({ _sink = sink, _name = options.name or false, _fields = options.fields or false }, Logger)
 end
 
 -- The program's default logger, created at first use.

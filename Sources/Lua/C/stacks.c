@@ -171,7 +171,7 @@ static int p_show_stack(lua_State *L) {
     push_line(L, frame);
     cl_write(state, lua_tostring(L, -1), strlen(lua_tostring(L, -1)));
     cl_write(state, "\n", 1);
-    if (frame->is_tail) cl_write(state, "(...tail calls...)\n", 19);
+    if (frame->is_tail && !frame->is_hosts) cl_write(state, "(...tail calls...)\n", 19);
     lua_settop(L, 1);
   }
   return 0;

@@ -1239,6 +1239,8 @@ local Thread = {}
 ---@field [1] function the function; its arguments follow
 ---@field name? string for messages
 ---@field keeps_alive? boolean false: the program does not wait for its end; true if absent
+---@field memory? integer bytes that Lua's memory may have there, 524288 or more; above it code gets "not enough memory"
+---@field cpu? number seconds of processor time, 0.01 or more; afterwards the thread ends as by `cancel`, and `join` returns false and "limit: 2 s of processor time"
 
 ---Starts a thread. The function, its upvalues and arguments are copied: tables with cycles and shared parts, but
 ---without metatables. Values reachable from `package.loaded` are passed by name; loops, threads, sources, ports and
@@ -1570,6 +1572,22 @@ function NotificationObserver:name() end
 ---@param fn? fun(err: any, info: runloop.ErrorInfo) nil: restores the default
 ---@return function? before the previous function
 function rl.on_error(fn) end
+
+---Limits the time for which a callback of this thread's loop may hold the loop. A callback that takes longer gets the
+---error "limit: held the loop for 2 s", up to a quarter later than that, and again each time that it goes on for as
+---long. Code that calls the loop's functions and waits holds nothing. A C function cannot be interrupted: the error
+---comes when it has returned.
+---
+---```lua
+---rl.limit_callbacks(0.1)
+---rl.on_error(function(err) print((err:gsub("^[^:]*:%d+: ", ""))) end)
+---rl.after(0, function() while true do end end)
+---```
+---```text
+---limit: held the loop for 0.1 s
+---```
+---@param seconds? number 0.01 or more; nil: no limit
+function rl.limit_callbacks(seconds) end
 
 ---Returns an error as text: the message, the stack where it was raised, the task or thread in which that was, and for
 ---each wait that has passed the error on (as `task:await`, `rl.timeout` and `pool:run` do) the stack of the waiter. Of

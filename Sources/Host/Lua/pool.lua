@@ -88,7 +88,8 @@ local function take(self)
       local message
       local call = self.setup and { worker.serve, self.setup, self.on_close } or { serve, self.pool_name }
       -- "pool" in the place of keeps_alive: such a thread holds nobody, and is there to be held.
-      thread, message = crossing["rl.thread"](self.pool_name, "pool", package.path, package.cpath, unpack(call))
+      thread, message = crossing["rl.thread"](self.pool_name, "pool", package.path, package.cpath, nil, nil,
+        unpack(call))
       if thread then
         self.count = self.count + 1
         threads_of[self.number][thread] = true

@@ -357,7 +357,7 @@ local function positional(options)
   return last
 end
 
-local THREAD = { name = true, keeps_alive = true }
+local THREAD = { name = true, keeps_alive = true, memory = true, cpu = true }
 
 rl.thread = framed(function(fn, ...)
   local name
@@ -372,10 +372,11 @@ rl.thread = framed(function(fn, ...)
       wrong("rl.thread", "field 'keeps_alive'", "a boolean", keeps_alive)
     end
     local arguments = positional(options)
-    return crossing["rl.thread"](name, keeps_alive, package.path, package.cpath, unpack(options, 1, arguments))
+    return crossing["rl.thread"](name, keeps_alive, package.path, package.cpath, options.memory, options.cpu,
+      unpack(options, 1, arguments))
   end
   expect_function("rl.thread", 1, fn)
-  return crossing["rl.thread"](name, true, package.path, package.cpath, fn, ...)
+  return crossing["rl.thread"](name, true, package.path, package.cpath, nil, nil, fn, ...)
 end)
 
 -- Ports --------------------------------------------------------------------------------------------------------------

@@ -277,7 +277,11 @@ static void *allocate_elsewhere(cl_state *state, void *old, size_t new_size) {
 // RLHOST_MALLOC=1 selects this allocator, for valgrind or to rule out an error in the slabs.
 void *cl_allocate_plainly(void *data, void *old, size_t old_size, size_t new_size) {
   cl_state *state = data;
-  if (state->thread == cl_this_thread()) state->bytes += new_size - (old ? old_size : 0);
+  if (state->thread == cl_this_thread()) {
+    size_t bytes = state->bytes + new_size - (old ? old_size : 0);
+    if (bytes > state->bytes_mark && bytes > state->bytes && !cl_pass_mark(state, bytes)) return NULL;
+    state->bytes = bytes;
+  }
   if (new_size > 0) return realloc(old, new_size);
   free(old);
   return NULL;
@@ -296,6 +300,8 @@ void *cl_allocate(void *data, void *old, size_t old_size, size_t new_size) {
   if (!old || new_size > old_size) {  // shrinking never fails, as Lua requires
     uint64_t number = ++state->allocations;
     if (state->fail_at && (number == state->fail_at || (state->fail_on && number > state->fail_at))) return NULL;
+    size_t bytes = state->bytes + new_size - (old ? old_size : 0);
+    if (bytes > state->bytes_mark && !cl_pass_mark(state, bytes)) return NULL;
   }
   void *block = old ? resize(state, old, new_size) : take(state, new_size);
   if (!block) return NULL;

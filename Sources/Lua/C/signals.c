@@ -234,6 +234,7 @@ static _Atomic int is_urgent_needed;  // set on each thread that begins
 static int allows_wishes;
 
 static void heed_urgent(int number, const siginfo_t *info) {
+  if (cl_heed_limit(info)) return;
   // SIGUSR2, which programs may use freely, asks for a dump of the last moments.
   if (number == SIGUSR2) cl_note_wish(CL_WISH_DUMP);
   // From another process of the same user, with the agreed value.
@@ -290,6 +291,14 @@ static void handle_urgent(void) {
   handle(SIGURG, only_wakes ? 0 : SA_RESTART);
 }
 
+void cl_expect_urgent(void) {
+  sigset_t urgent;
+  sigemptyset(&urgent);
+  sigaddset(&urgent, SIGURG);
+  handle_urgent();
+  pthread_sigmask(SIG_UNBLOCK, &urgent, NULL);
+}
+
 void cl_watch_entries(cl_state *state, int (*is_in)(cl_state *state)) {
   if (state != signal_host) return;
   is_in_entry = is_in;
@@ -306,12 +315,8 @@ void cl_watch_wishes(cl_state *state, int watches) {
 }
 
 uintptr_t cl_accept_cancelling(cl_state *state) {
-  sigset_t urgent;
-  sigemptyset(&urgent);
-  sigaddset(&urgent, SIGURG);
-  handle_urgent();
   cancelled_host = state;
-  pthread_sigmask(SIG_UNBLOCK, &urgent, NULL);
+  cl_expect_urgent();
   return (uintptr_t)pthread_self();
 }
 

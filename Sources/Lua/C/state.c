@@ -77,6 +77,7 @@ cl_state *cl_open(void *swift) {
   if (state->sites) {
     state->swift = swift;
     state->thread = cl_this_thread();
+    state->bytes_limit = state->bytes_mark = SIZE_MAX;
     const char *plain = getenv("RLHOST_MALLOC");
     state->main = cl_new_state(state, plain && *plain && strcmp(plain, "0") != 0 ? cl_allocate_plainly : cl_allocate);
     if (state->main) {

@@ -277,6 +277,7 @@ extension Interpreter {
         let outerResumption = state.pointee.resumption
         if state.pointee.has_hooks != 0 { cl_hook_task(fiber.thread, fiber.state == .waiting ? 1 : 0) }
         running = fiber
+        cl_note_turn(state)
         state.pointee.running = fiber.thread
         state.pointee.running_slot = fiber.slot
         state.pointee.resumption = nil
@@ -336,6 +337,7 @@ extension Interpreter {
         let outerThread = state.pointee.running
         let outerSlot = state.pointee.running_slot
         running = fiber
+        cl_note_turn(state)
         state.pointee.running = fiber.thread
         state.pointee.running_slot = fiber.slot
         fiber.state = .ended

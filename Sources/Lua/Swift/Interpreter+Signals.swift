@@ -79,6 +79,33 @@ extension Interpreter {
 
     public final var entries: Entries { Entries(state) }
 
+    // MARK: Limits
+
+    /// Limits the number of bytes of Lua's memory.
+    public final func limitMemory(to bytes: Int) { cl_limit_memory(state, bytes) }
+
+    /// Interrupts the running code when this thread has used this processor time, and again after each further second:
+    /// by the error that cancels code, or by a text. Returns 0 or an errno.
+    public final func limitProcessor(to seconds: Double, cancels: Bool) -> Int32 {
+        cl_limit_processor(state, seconds, cancels ? 1 : 0) { state, times in
+            Interpreter.of(state)?.reachedProcessorLimit(Int(times))
+        }
+    }
+
+    /// What `reportHeld` needs: the number of the thread, and a function that any thread may call as long as the state
+    /// exists, and whose result differs for each callback.
+    public final func limitCallbacks(to seconds: Double) -> (thread: UInt, turn: @Sendable () -> UInt64) {
+        let thread = cl_limit_callbacks(state, seconds) { Interpreter.of($0)?.isInRun ?? false ? 1 : 0 }
+        nonisolated(unsafe) let state = UnsafePointer(state)
+        return (thread, { cl_turns(state) })
+    }
+
+    /// Raises "limit: held the loop for 2 s" in the running callback of a thread.
+    public static func reportHeld(_ thread: UInt) { cl_report_held(thread) }
+
+    /// Ends the limits of this thread, except that of memory.
+    public final func endLimits() { cl_end_limits(state) }
+
     // MARK: Time limits of tests
 
     /// After this many real seconds, raises "the test takes too long" in the running code, again every second, and

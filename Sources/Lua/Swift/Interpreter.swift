@@ -99,6 +99,12 @@ open class Interpreter {
     /// Called when the pool of fibers has grown beyond its usual size: call `shrinkPool` soon.
     open func poolIsLarge() {}
 
+    /// Called when the code is about to be interrupted because its processor time is over, with the number of times.
+    open func reachedProcessorLimit(_ times: Int) {}
+
+    /// Whether the code is called by a run of the loop.
+    open var isInRun: Bool { false }
+
     /// Called at the last moment at which Lua can be called.
     open func willClose() {}
 

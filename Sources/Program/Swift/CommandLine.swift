@@ -29,6 +29,10 @@ struct Options {
     var trace = TraceSettings()
     /// `--slow`: the threshold, in seconds, of the warnings that `-W` turns on.
     private var slow = 0.1
+    /// `--memory`, `--cpu` and `--callback-limit`
+    var memory: Int?
+    var processorTime: Double?
+    var callbackLimit: Double?
     /// The index of the script in the arguments; nil if there is none.
     var script: Int?
     /// Whether the script is standard input: "-", without "--" before it.
@@ -124,6 +128,13 @@ struct Options {
             trace.errorDirectory = value
         case "--trace-slow": trace.slow = try Self.seconds(argument, name, value)
         case "--slow": slow = try Self.seconds(argument, name, value)
+        case "--memory":
+            guard let bytes = Self.bytes(value), bytes >= LuaLimits.leastMemory else {
+                throw .own("--memory=SIZE needs a size, \(LuaLimits.leastMemory >> 10)k or more, such as 64M, not '\(value)'")
+            }
+            memory = bytes
+        case "--cpu": processorTime = try Self.limit(name, value)
+        case "--callback-limit": callbackLimit = try Self.limit(name, value)
         default: throw .own(OptionTable.unknown(argument))
         }
     }
@@ -131,6 +142,13 @@ struct Options {
     private static func seconds(_ argument: String, _ name: String, _ text: String) throws(Failure) -> Double {
         guard let seconds = Double(text), seconds > 0, seconds < 1e9 else {
             throw .own("\(name)=SECONDS needs a number of seconds, more than 0, not '\(text)'")
+        }
+        return seconds
+    }
+
+    private static func limit(_ name: String, _ text: String) throws(Failure) -> Double {
+        guard let seconds = Double(text), seconds >= LuaLimits.leastTime, seconds < 1e9 else {
+            throw .own("\(name)=SECONDS needs a number of seconds, \(LuaLimits.leastTime) or more, not '\(text)'")
         }
         return seconds
     }

@@ -70,6 +70,7 @@ final class Session {
         LuaHost.setEnds(lastWords: Ending.doLastActs, end: { Ending.end($0) })
         guard host.setArguments(arguments, script: options.script ?? 0) else { return fail("not enough memory") }
         if let failure = beAttachable() ?? beRecorded() { return failure }
+        if let failure = beLimited() { return failure }
         if !options.ignoresEnvironment, let chunk = Initialization()?.chunk, let status = complete(chunk) {
             return status
         }
@@ -96,6 +97,26 @@ final class Session {
         guard let name = options.attachName else { return nil }
         return host.beAttachable(name: name.isEmpty ? nil : name).map {
             fail("--attach: \($0.message)")
+        }
+    }
+
+    private func beLimited() -> Int32? {
+        guard options.memory != nil || options.processorTime != nil || options.callbackLimit != nil else { return nil }
+        let limits = host.part(LuaLimits.self)
+        if let bytes = options.memory { limits.limitMemory(to: bytes) }
+        limits.onProcessorTime = { [unowned host] text in
+            if host.endingStatus == nil {
+                Program.report(text)
+                host.endingStatus = 1
+            }
+            host.loop.stopAll()
+        }
+        do throws(SystemError) {
+            if let seconds = options.processorTime { try limits.limitProcessorTime(to: seconds) }
+            if let seconds = options.callbackLimit { try limits.limitCallbacks(to: seconds) }
+            return nil
+        } catch {
+            return fail("\(error)")
         }
     }
 

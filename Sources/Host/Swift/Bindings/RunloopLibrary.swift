@@ -26,6 +26,7 @@ enum RunloopLibrary {
             .init("task", constructs: Kinds.task) { Call.run($0, TaskBinding.make) },
             .init("sleep") { Call.run($0, WaitBinding.sleep) },
             .init("on_error") { Call.run($0, onError) },
+            .init("limit_callbacks") { Call.run($0, ThreadBinding.limitCallbacks) },
             .init("this_thread") { ThreadBinding.current(Call($0)) },
             .init("port", constructs: Kinds.port) { Call.run($0, PortBinding.make) },
             .init("message_port", constructs: Kinds.messagePort) { Call.run($0, MessagePortBinding.make) },
@@ -35,7 +36,7 @@ enum RunloopLibrary {
 
     /// For the Lua-written part, under the names that the script's errors have.
     static let internals = Library([
-        .init("rl.thread", packs: 5) { Call.run($0, ThreadBinding.start) },
+        .init("rl.thread", packs: 7) { Call.run($0, ThreadBinding.start) },
         .init("rl.pool", packs: 1) { call in
             _ = Call(call).takeParcel()
             return 0

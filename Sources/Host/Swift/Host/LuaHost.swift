@@ -154,6 +154,9 @@ public final class LuaHost: Interpreter {
 
     public override func poolIsLarge() { part(LuaMemory.self).shrinkSoon() }
 
+    public override func reachedProcessorLimit(_ times: Int) { part(LuaLimits.self).reachedProcessorLimit(times) }
+    public override var isInRun: Bool { loop.currentMode != nil }
+
     func fiber(of node: UnsafeMutablePointer<RunLoop.TimerNode>) -> Fiber? {
         // Called with a sleeper's node only.
         Fiber(context: node.pointee.context)

@@ -31,6 +31,8 @@ package final class LuaThread: Sendable {
         var isObserved = false
         var isCancelled = false
         var isShielded = false
+        /// The text of the limit that has ended it.
+        var limit: String?
         /// The number by which its running code is cancelled, while it can be.
         var code: UInt = 0
         var waiters: [@Sendable () -> Void] = []
@@ -51,6 +53,13 @@ package final class LuaThread: Sendable {
         /// Receives errors that nobody in the thread handles.
         let report: @Sendable (Failure, Parcel?) -> Void
         let world: ThreadWorld
+        let limits: Limits
+    }
+
+    /// nil: without limit.
+    struct Limits: Sendable {
+        var memory: Int?
+        var processorTime: Double?
     }
 
     init(name: String, site: String?, keepsAlive: Bool = true, isOfPool: Bool = false) throws(SystemError) {
@@ -75,7 +84,8 @@ package final class LuaThread: Sendable {
     /// A failure that nobody has seen, and the error value, if that can be sent.
     var unobserved: (failure: Failure, value: Parcel?)? {
         state.withLock { state in
-            guard case .failure(let value, var failure)? = state.outcome, !state.isObserved, !state.isCancelled else {
+            guard case .failure(let value, var failure)? = state.outcome, !state.isObserved, !state.isCancelled || state.limit != nil
+            else {
                 return nil
             }
             failure.threadSite = site
@@ -148,6 +158,15 @@ package final class LuaThread: Sendable {
     /// Whether it does its last work, which nothing interrupts.
     var isShielded: Bool { state.withLock { $0.isShielded } }
 
+    /// Ends the thread because it has reached a limit. Called by its own code, which is about to be interrupted.
+    func reachesLimit(_ text: String) {
+        let isFirst = state.withLock { state in
+            defer { state.limit = text }
+            return state.limit == nil
+        }
+        if isFirst { cancel() }
+    }
+
     /// Makes a cancelled thread return from a blocking system call. See `Interpreter.letCallsFail`.
     func wakeFromCall() {
         guard !handle.isWaiting else { return }
@@ -199,7 +218,7 @@ package final class LuaThread: Sendable {
     private func run(_ start: Start, _ makePoller: @Sendable () -> Poller) {
         let loop = RunLoop(poller: makePoller(), handle: handle)
         loop.becomeCurrent()
-        let outcome: Outcome
+        var outcome: Outcome
         if let host = LuaHost(loop: loop, batteries: start.batteries) {
             host.threads.own = self
             host.threads.world = start.world
@@ -221,6 +240,8 @@ package final class LuaThread: Sendable {
             state.withLock { $0.code = 0 }
             Interpreter.endCancelling()
             host.close()
+            host.endLimits()
+            if let limit = state.withLock({ $0.limit }) { outcome = .failure(nil, Failure(limit)) }
         } else {
             outcome = .failure(nil, Failure("cannot create state: not enough memory"))
         }
@@ -235,6 +256,17 @@ package final class LuaThread: Sendable {
         for waiter in waiters { waiter() }
     }
 
+    private func begin(_ limits: Limits, in host: LuaHost) -> String? {
+        if let memory = limits.memory { host.part(LuaLimits.self).limitMemory(to: memory) }
+        guard let seconds = limits.processorTime else { return nil }
+        do throws(SystemError) {
+            try host.part(LuaLimits.self).limitProcessorTime(to: seconds)
+            return nil
+        } catch {
+            return "\(error)"
+        }
+    }
+
     private func run(_ start: Start, _ host: LuaHost) -> Outcome {
         // One collection of the objects that stay costs less than one at each growth by a fifth.
         host.stopCollector()
@@ -247,6 +279,7 @@ package final class LuaThread: Sendable {
             return .failure(nil, Failure(message))
         }
         guard host.startCollector() else { return .failure(nil, Failure(host.popMessage())) }
+        if let message = begin(start.limits, in: host) { return .failure(nil, Failure(message)) }
         guard let count = start.function.unpack(onto: host.stack) else {
             return .failure(nil, Failure(host.popMessage()))
         }

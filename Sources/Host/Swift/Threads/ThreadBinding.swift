@@ -33,12 +33,14 @@ enum ThreadBinding {
         return Receiver(call, call.receiver.object(as: LuaThread.Reference.self).thread)
     }
 
-    /// (name, keeps_alive or "pool", package.path, package.cpath, fn, …): rl.thread. The arguments from fn on are in
-    /// the parcel.
+    /// (name, keeps_alive or "pool", package.path, package.cpath, memory, cpu, fn, …): rl.thread. The arguments from fn on
+    /// are in the parcel.
     static func start(_ call: Call) throws(Misuse) -> Int32 {
         let host = call.luaHost
         let threads = host.threads
         guard let function = call.takeParcel() else { throw .noMemory }
+        let limits = LuaThread.Limits(
+            memory: try call.isMissing(5) ? nil : memory(call), processorTime: try call.seconds(6, "field 'cpu'"))
         let thread: LuaThread
         let isOfPool = call.string(2) == "pool"
         do throws(SystemError) {
@@ -50,7 +52,7 @@ enum ThreadBinding {
                 .init(
                     function: function, path: call.string(3) ?? "", nativePath: call.string(4) ?? "",
                     ignoresEnvironment: host.ignoresEnvironment, warns: host.warns, batteries: host.batteries,
-                    report: host.reportFromThreads(), world: threads.world))
+                    report: host.reportFromThreads(), world: threads.world, limits: limits))
         } catch {
             return call.fail(error)
         }
@@ -64,6 +66,23 @@ enum ThreadBinding {
             if !isTaken { thread.reportIfForgotten(report) }
         }
         return call.answer(thread, Kinds.thread)
+    }
+
+    private static func memory(_ call: Call) throws(Misuse) -> Int {
+        let least = LuaLimits.leastMemory
+        if let bytes = call.integer(5), bytes >= least { return bytes }
+        throw Misuse("field 'memory' must be a whole number of bytes, \(least) or more, got \(call.describe(5))")
+    }
+
+    /// rl.limit_callbacks(seconds)
+    static func limitCallbacks(_ call: Call) throws(Misuse) -> Int32 {
+        let seconds = try call.seconds(1, "argument #1")
+        do throws(SystemError) {
+            try call.luaHost.part(LuaLimits.self).limitCallbacks(to: seconds)
+            return 0
+        } catch {
+            throw Misuse("\(error)")
+        }
     }
 
     /// rl.this_thread(): nil on the main thread.
@@ -104,6 +123,16 @@ enum ThreadBinding {
 
     private static func text(_ thread: LuaThread) -> String {
         String("thread \"\(thread.name)\"", [thread.isAlive ? "alive" : "ended"], site: thread.site)
+    }
+}
+
+extension Call {
+    /// A limit, or nil without one.
+    fileprivate func seconds(_ index: Int32, _ what: String) throws(Misuse) -> Double? {
+        if isMissing(index) { return nil }
+        let least = LuaLimits.leastTime
+        if let seconds = number(index), seconds >= least, seconds < 1e9 { return seconds }
+        throw Misuse("\(what) must be a number of seconds, \(least) or more, got \(describe(index))")
     }
 }
 
@@ -280,6 +309,8 @@ extension LuaHost {
             }
             Linux.Thread.pause(milliseconds: 1)
             pauses += 1
+            // Another thread may have started it meanwhile.
+            for thread in LuaThread.all where !thread.isCancelled { thread.cancel() }
             // A thread that does not react is in a system call, or about to enter one. This waits first, since a call
             // that returns by itself does no harm.
             guard pauses % 20 == 0 else { continue }

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "streams.h"
+#include "limit.h"
 #include "watch.h"
 #include "where.h"
 
@@ -135,6 +136,7 @@ struct cl_state {
   lua_State *volatile running;  ///< the coroutine of the running task, which a signal handler interrupts
   /// the innermost of the script's own coroutines that run in the task, or NULL
   struct cl_resumption *volatile resumption;
+  uint64_t turns;  ///< the number of resumptions by the host; written with cl_note_turn
   void (*exit)(cl_state *state, int status, int close);  ///< os.exit; must not return
   /// Lua's own functions from its coroutine library
   lua_CFunction resume_function, close_function, status_function;
@@ -170,6 +172,8 @@ struct cl_state {
   int suggests_modules;            ///< the searcher that suggests names of modules is in place
   // Memory.
   size_t bytes, blocks;
+  size_t bytes_limit;              ///< no allocation may exceed it
+  size_t bytes_mark;               ///< at most the limit: an allocation that exceeds it calls cl_pass_mark
   lua_CFunction collect_function;  ///< Lua's own collectgarbage
   int is_generational;             ///< the mode that the script has chosen
   int is_collecting;               ///< true between cl_begin_collection and cl_end_collection
@@ -203,6 +207,11 @@ cl_state *cl_open(void *swift);
 void cl_fix_seed(unsigned seed);
 void cl_close(cl_state *state);
 void cl_free(cl_state *state);
+/// Notes that the host resumes a coroutine. Other threads may read the number at any time.
+static inline void cl_note_turn(cl_state *state) {
+  __atomic_store_n(&state->turns, state->turns + 1, __ATOMIC_RELAXED);
+}
+static inline uint64_t cl_turns(const cl_state *state) { return __atomic_load_n(&state->turns, __ATOMIC_RELAXED); }
 // The lowest bit marks the host's own coroutines; the next bit marks those of them that run a chunk.
 static inline cl_state *cl_state_of(lua_State *L) {
   return (cl_state *)(*(uintptr_t *)lua_getextraspace(L) & ~(uintptr_t)3);

@@ -1,0 +1,204 @@
+-- Limits of memory, processor time, and of callbacks that hold the loop.
+
+local rl, process, fs = require "runloop", require "runloop.process", require "runloop.fs"
+local t = require "runloop.test"
+
+local REAL <const> = { real_time = true, timeout = 30 }
+local RLHOST <const> = fs.real_path "/proc/self/exe"
+
+local function raises(text, fn, ...)
+  local failed, message = pcall(fn, ...)
+  t.falsy(failed, "no error")
+  t.truthy(tostring(message):find(text, 1, true), tostring(message))
+end
+
+local function run(options, code)
+  local words = { RLHOST }
+  for option in options:gmatch "%S+" do words[#words + 1] = option end
+  words[#words + 1] = "-"
+  words.input = code
+  local answer = assert(process.run(words))
+  answer.errors = answer.errors:gsub(RLHOST, "rlhost")
+  return answer
+end
+
+local function use_processor(seconds)
+  local deadline = os.clock() + seconds
+  repeat until os.clock() > deadline
+end
+
+t.describe("a thread's memory", function()
+  t.it("ends what exceeds it, and nothing else", REAL, function()
+    local thread = rl.thread { function()
+      local bytes = 0
+      local fine, message = pcall(function()
+        local kept = {}
+        while true do
+          kept[#kept + 1] = ("x"):rep(10000) .. #kept
+          bytes = math.max(bytes, collectgarbage "count")
+        end
+      end)
+      return fine, message, bytes, #("y"):rep(100000)
+    end, memory = 4 << 20 }
+    local fine, inner, message, bytes, length = thread:join()
+    t.equal({ fine, inner, message, length }, { true, false, "not enough memory", 100000 })
+    t.truthy(bytes <= 4096 and bytes > 3000, bytes)
+  end)
+
+  t.it("counts no garbage", REAL, function()
+    local thread = rl.thread { function()
+      local length = 0
+      for i = 1, 3000 do
+        local parts = {}
+        for k = 1, 100 do parts[k] = ("%d %d"):format(i, k):rep(10) end
+        length = length + #table.concat(parts):rep(100)
+      end
+      return length > 0
+    end, memory = 4 << 20 }
+    t.equal({ thread:join() }, { true, true })
+  end)
+
+  t.it("is the reason for its end if nobody catches the error", REAL, function()
+    local fine, message = rl.thread { function() return ("x"):rep(1 << 24) end, memory = 1 << 20 }:join()
+    t.equal(fine, false)
+    t.truthy(tostring(message):find "not enough memory", message)
+  end)
+end)
+
+t.describe("a thread's processor time", function()
+  t.it("ends a thread that computes", REAL, function()
+    local start = os.clock()
+    local thread = rl.thread { function() while true do end end, cpu = 0.1 }
+    t.equal({ thread:join(20) }, { false, "limit: 0.1 s of processor time" })
+    t.equal(thread:is_alive(), false)
+    t.truthy(os.clock() - start < 5)
+  end)
+
+  t.it("ends a thread that catches the error", REAL, function()
+    local thread = rl.thread { function() while true do pcall(function() while true do end end) end end, cpu = 0.1 }
+    t.equal({ thread:join(20) }, { false, "limit: 0.1 s of processor time" })
+  end)
+
+  t.it("counts the callbacks, too", REAL, function()
+    local thread = rl.thread { function()
+      local rl = require "runloop"
+      rl.every(0.001, function() for _ = 1, 100000 do end end)
+      rl.sleep(60)
+    end, cpu = 0.1 }
+    t.equal({ thread:join(20) }, { false, "limit: 0.1 s of processor time" })
+  end)
+
+  t.it("does not count waiting", REAL, function()
+    t.equal({ rl.thread { function() require "runloop".sleep(0.3) return 5 end, cpu = 0.2 }:join(20) }, { true, 5 })
+  end)
+end)
+
+t.describe("a callback that holds the loop", function()
+  t.it("gets an error with its place, and the loop goes on", REAL, function()
+    local answer = run("--callback-limit=0.1", [[
+      local rl = require "runloop"
+      rl.on_error(function(err, info) print(err, (info.traceback:find "stack traceback")) end)
+      rl.after(0.01, function()
+        while true do end
+      end)
+      rl.after(0.02, function() print "later" end)
+    ]])
+    t.equal(answer.code, 0, answer.errors)
+    t.truthy(answer.output:find "^stdin:4: limit: held the loop for 0.1 s\t%d+\nlater\n$", answer.output)
+  end)
+
+  t.it("gets it again if it catches it in a loop", REAL, function()
+    local answer = run("--callback-limit=0.05", [[
+      local rl = require "runloop"
+      rl.after(0.01, function() while true do pcall(function() while true do end end) end end)
+    ]])
+    t.equal(answer.code, 1)
+    t.truthy(answer.errors:find "limit: held the loop for 0.05 s", answer.errors)
+  end)
+
+  t.it("is not the main chunk, and not many short callbacks", REAL, function()
+    local answer = run("--callback-limit=0.1", [[
+      local rl = require "runloop"
+      local done = rl.now() + 0.3
+      repeat until rl.now() > done
+      local function again() if rl.now() < done + 0.3 then rl.after(0, again) end end
+      again()
+      rl.sleep(0.4)
+      print "fine"
+    ]])
+    t.equal({ answer.code, answer.output, answer.errors }, { 0, "fine\n", "" })
+  end)
+
+  t.it("can be limited by the script, in each thread", REAL, function()
+    local fine, message = rl.thread(function()
+      local rl = require "runloop"
+      rl.limit_callbacks(0.05)
+      rl.sleep(0)
+      while true do end
+    end):join(20)
+    t.equal(fine, false)
+    t.truthy(tostring(message):find "limits_test.lua:%d+: limit: held the loop for 0.05 s", message)
+  end)
+
+  t.it("is not limited any more after nil", REAL, function()
+    t.equal({ rl.thread(function()
+      local rl = require "runloop"
+      rl.limit_callbacks(0.05)
+      rl.limit_callbacks(nil)
+      rl.sleep(0)
+      local done = rl.now() + 0.2
+      repeat until rl.now() > done
+      return 3
+    end):join(20) }, { true, 3 })
+  end)
+end)
+
+t.describe("the main state", function()
+  t.it("has a limit of memory, and its threads do not", REAL, function()
+    local answer = run("--memory=2M", [[
+      local rl = require "runloop"
+      print(pcall(string.rep, "x", 1 << 22))
+      print(rl.thread(function() return #("x"):rep(1 << 23) end):join())
+    ]])
+    t.equal({ answer.code, answer.output }, { 0, "false\tnot enough memory\ntrue\t8388608\n" }, answer.errors)
+  end)
+
+  t.it("ends when its processor time is over", REAL, function()
+    local answer = run("--cpu=0.1", "while true do end")
+    t.equal(answer.code, 1)
+    t.truthy(answer.errors:find "stdin:1: limit: 0.1 s of processor time\nstack traceback:", answer.errors)
+  end)
+
+  t.it("ends even if it goes on after the error", REAL, function()
+    local answer = run("--cpu=0.1", [[
+      require "runloop".on_error(function() end)
+      local n = 0
+      local function go_on() n = n + 1 pcall(function() while true do end end) go_on() end
+      go_on()
+    ]])
+    t.equal(answer.code, 1)
+    t.truthy(answer.errors:find "limit: 0.1 s of processor time", answer.errors)
+  end)
+end)
+
+t.it("bad limits are refused with what would do", REAL, function()
+  for _, bad in ipairs { 0, -1, 5, 0 / 0, 1.5, "1M" } do
+    raises("rl.thread: field 'memory' must be a whole number of bytes, 524288 or more, got", rl.thread,
+      { print, memory = bad })
+  end
+  for _, bad in ipairs { 0, -1, 0 / 0, math.huge, "1" } do
+    raises("rl.thread: field 'cpu' must be a number of seconds, 0.01 or more, got", rl.thread, { print, cpu = bad })
+    raises("rl.limit_callbacks: argument #1 must be a number of seconds, 0.01 or more, got", rl.limit_callbacks, bad)
+  end
+  for option, text in pairs {
+    ["--memory=0"] = "--memory=SIZE needs a size, 512k or more, such as 64M, not '0'",
+    ["--memory=-1"] = "--memory=SIZE needs a size, 512k or more, such as 64M, not '-1'",
+    ["--memory=100k"] = "--memory=SIZE needs a size, 512k or more, such as 64M, not '100k'",
+    ["--cpu=0"] = "--cpu=SECONDS needs a number of seconds, 0.01 or more, not '0'",
+    ["--cpu=nan"] = "--cpu=SECONDS needs a number of seconds, 0.01 or more, not 'nan'",
+    ["--callback-limit=-2"] = "--callback-limit=SECONDS needs a number of seconds, 0.01 or more, not '-2'",
+  } do
+    local answer = run(option, "")
+    t.equal({ answer.code, answer.errors }, { 64, "rlhost: " .. text .. "\n" })
+  end
+end)

@@ -1239,8 +1239,8 @@ local Thread = {}
 ---@field [1] function the function; its arguments follow
 ---@field name? string for messages
 ---@field keeps_alive? boolean false: the program does not wait for its end; true if absent
----@field memory? integer bytes that Lua's memory may have there, 524288 or more; above it code gets "not enough memory"
----@field cpu? number seconds of processor time, 0.01 or more; afterwards the thread ends as by `cancel`, and `join` returns false and "limit: 2 s of processor time"
+---@field memory? integer limit of Lua's memory there, in bytes: 524288 or more; code above it gets "not enough memory"
+---@field cpu? number limit of its processor time, in seconds: 0.01 or more. It ends as by `cancel`
 
 ---Starts a thread. The function, its upvalues and arguments are copied: tables with cycles and shared parts, but
 ---without metatables. Values reachable from `package.loaded` are passed by name; loops, threads, sources, ports and
@@ -1251,6 +1251,7 @@ local Thread = {}
 ---or until it is stopped. Stopping a run that the function has begun stops the thread. If a function still waits when
 ---its loop is stopped, it goes on, and the thread ends with it. The program ends when the main loop is done and all
 ---threads have ended. If nobody joins a thread, its error goes to `rl.on_error`, or ends the program with status 1.
+---`join` of a thread whose processor time was over returns false and "limit: 2 s of processor time".
 ---
 ---```lua
 ---local sum = 0

@@ -84,7 +84,7 @@ static void on_limit(lua_State *L, lua_Debug *debug) {
   if (over & HELD && own.turn == state->turns && own.is_in_run && own.is_in_run(state)) raise_held(L);
 }
 
-int cl_heed_limit(const siginfo_t *info) {
+static int heed(const siginfo_t *info) {
   int what = 0;
   if (info->si_code == SI_TIMER && info->si_value.sival_ptr == &own) what = PROCESSOR;
   else if (info->si_code == SI_QUEUE && info->si_value.sival_ptr == &watchers_word && info->si_pid == getpid())
@@ -124,7 +124,7 @@ static void on_mark(lua_State *L, lua_Debug *debug) {
 // Lua collects its garbage when an allocation fails, and tries again. The buffers of its library, in which functions
 // make long strings, do not: they would fail for want of memory that is only garbage. So the garbage is collected
 // before, at the next instruction, when half of what was free is used.
-int cl_pass_mark(cl_state *state, size_t bytes) {
+static int pass_mark(cl_state *state, size_t bytes) {
   int is_within = bytes <= state->bytes_limit;
   if (is_within) state->bytes_mark = bytes + (state->bytes_limit - bytes) / 2;
   lua_State *L = state->main ? cl_innermost(state) : NULL;
@@ -134,6 +134,7 @@ int cl_pass_mark(cl_state *state, size_t bytes) {
 
 void cl_limit_memory(cl_state *state, size_t bytes) {
   state->bytes_limit = bytes;
+  state->pass_mark = pass_mark;
   set_mark(state);
 }
 
@@ -141,6 +142,7 @@ void cl_limit_memory(cl_state *state, size_t bytes) {
 
 static void begin(cl_state *state) {
   own.state = state;
+  cl_heed_first(heed);
   cl_expect_urgent();
 }
 

@@ -279,7 +279,7 @@ void *cl_allocate_plainly(void *data, void *old, size_t old_size, size_t new_siz
   cl_state *state = data;
   if (state->thread == cl_this_thread()) {
     size_t bytes = state->bytes + new_size - (old ? old_size : 0);
-    if (bytes > state->bytes_mark && bytes > state->bytes && !cl_pass_mark(state, bytes)) return NULL;
+    if (bytes > state->bytes_mark && bytes > state->bytes && !state->pass_mark(state, bytes)) return NULL;
     state->bytes = bytes;
   }
   if (new_size > 0) return realloc(old, new_size);
@@ -301,7 +301,7 @@ void *cl_allocate(void *data, void *old, size_t old_size, size_t new_size) {
     uint64_t number = ++state->allocations;
     if (state->fail_at && (number == state->fail_at || (state->fail_on && number > state->fail_at))) return NULL;
     size_t bytes = state->bytes + new_size - (old ? old_size : 0);
-    if (bytes > state->bytes_mark && !cl_pass_mark(state, bytes)) return NULL;
+    if (bytes > state->bytes_mark && !state->pass_mark(state, bytes)) return NULL;
   }
   void *block = old ? resize(state, old, new_size) : take(state, new_size);
   if (!block) return NULL;

@@ -190,11 +190,8 @@ void cl_note_call(lua_State *L, int is_new);
 int cl_answer_where(cl_state *state, const siginfo_t *info, int is_pending);
 /// Lets SIGURG reach this thread.
 void cl_expect_urgent(void);
-// limits.c
-/// Called when the state's memory exceeds its mark. Returns whether it may have this number of bytes.
-int cl_pass_mark(cl_state *state, size_t bytes);
-/// Heeds the signal in its handler if it is that of a limit. Returns whether it is.
-int cl_heed_limit(const siginfo_t *info);
+/// Sets a function that is called in the handler of SIGURG, and returns whether the signal is for it.
+void cl_heed_first(int (*heed)(const siginfo_t *info));
 /// Safe in a signal handler.
 void cl_note_wish(unsigned wish);
 /// Ends the process if its standard output has failed because the reader has gone.

@@ -233,8 +233,11 @@ void cl_interrupt_once(cl_state *state) { interrupt_for(state, &is_to_interrupt)
 static _Atomic int is_urgent_needed;  // set on each thread that begins
 static int allows_wishes;
 
+static int (*heed_first)(const siginfo_t *info);
+void cl_heed_first(int (*heed)(const siginfo_t *info)) { heed_first = heed; }
+
 static void heed_urgent(int number, const siginfo_t *info) {
-  if (cl_heed_limit(info)) return;
+  if (heed_first && heed_first(info)) return;
   // SIGUSR2, which programs may use freely, asks for a dump of the last moments.
   if (number == SIGUSR2) cl_note_wish(CL_WISH_DUMP);
   // From another process of the same user, with the agreed value.

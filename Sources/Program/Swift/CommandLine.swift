@@ -130,7 +130,8 @@ struct Options {
         case "--slow": slow = try Self.seconds(argument, name, value)
         case "--memory":
             guard let bytes = Self.bytes(value), bytes >= LuaLimits.leastMemory else {
-                throw .own("--memory=SIZE needs a size, \(LuaLimits.leastMemory >> 10)k or more, such as 64M, not '\(value)'")
+                let least = "\(LuaLimits.leastMemory >> 10)k"
+                throw .own("--memory=SIZE needs a size, \(least) or more, such as 64M, not '\(value)'")
             }
             memory = bytes
         case "--cpu": processorTime = try Self.limit(name, value)

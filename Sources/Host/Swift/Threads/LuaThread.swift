@@ -84,8 +84,8 @@ package final class LuaThread: Sendable {
     /// A failure that nobody has seen, and the error value, if that can be sent.
     var unobserved: (failure: Failure, value: Parcel?)? {
         state.withLock { state in
-            guard case .failure(let value, var failure)? = state.outcome, !state.isObserved, !state.isCancelled || state.limit != nil
-            else {
+            let wasAskedToEnd = state.isCancelled && state.limit == nil
+            guard case .failure(let value, var failure)? = state.outcome, !state.isObserved, !wasAskedToEnd else {
                 return nil
             }
             failure.threadSite = site

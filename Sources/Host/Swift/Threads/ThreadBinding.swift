@@ -33,8 +33,8 @@ enum ThreadBinding {
         return Receiver(call, call.receiver.object(as: LuaThread.Reference.self).thread)
     }
 
-    /// (name, keeps_alive or "pool", package.path, package.cpath, memory, cpu, fn, …): rl.thread. The arguments from fn on
-    /// are in the parcel.
+    /// (name, keeps_alive or "pool", package.path, package.cpath, memory, cpu, fn, …): rl.thread. The arguments from fn
+    /// on are in the parcel.
     static func start(_ call: Call) throws(Misuse) -> Int32 {
         let host = call.luaHost
         let threads = host.threads

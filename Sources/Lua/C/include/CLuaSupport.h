@@ -173,7 +173,8 @@ struct cl_state {
   // Memory.
   size_t bytes, blocks;
   size_t bytes_limit;              ///< no allocation may exceed it
-  size_t bytes_mark;               ///< at most the limit: an allocation that exceeds it calls cl_pass_mark
+  size_t bytes_mark;               ///< at most the limit: an allocation that exceeds it calls `pass_mark`
+  int (*pass_mark)(cl_state *state, size_t bytes);  ///< whether Lua's memory may have this number of bytes
   lua_CFunction collect_function;  ///< Lua's own collectgarbage
   int is_generational;             ///< the mode that the script has chosen
   int is_collecting;               ///< true between cl_begin_collection and cl_end_collection

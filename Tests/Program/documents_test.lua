@@ -132,8 +132,14 @@ end
 
 t.it("docs/waiting.md has the calls whose annotations say that they wait", function()
   local list = read(ROOT .. "/docs/waiting.md"):match "\n| module | calls |\n|[-|]+|\n(.-)\n\n"
-  -- If this fails, the table has to become what was got.
-  t.equal(list, waiting())
+  -- With UPDATE_DOCUMENTS in the environment, the table becomes what it has to be.
+  if os.getenv "UPDATE_DOCUMENTS" then
+    local text = read(ROOT .. "/docs/waiting.md")
+    local first, last = text:find(list, 1, true)
+    fs.write(ROOT .. "/docs/waiting.md", text:sub(1, first - 1) .. waiting() .. text:sub(last + 1))
+  else
+    t.equal(list, waiting(), "UPDATE_DOCUMENTS=1 rlhost test Tests/Program/documents_test.lua writes it")
+  end
 end)
 
 t.it("calls that are said to wait do, and the others of their modules do not", REAL, function()

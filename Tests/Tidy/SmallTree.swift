@@ -62,7 +62,7 @@ struct SmallTree {
     init() throws {
         folder = FileManager.default.temporaryDirectory.path + "/small-\(UUID().uuidString)"
         for (path, text) in Self.files { try write(text, to: path) }
-        for script in ["scripts/tidy", "scripts/links"] {
+        for script in ["scripts/tidy", "scripts/links", "scripts/tidy.d/deprecated"] {
             try write(String(contentsOfFile: "\(Binary.repository)/\(script)", encoding: .utf8), to: script)
         }
     }
@@ -96,6 +96,6 @@ struct SmallTree {
     func findings() throws -> [String] {
         let run = try tidy([])
         return (run.output + run.errors).split(separator: "\n").map(String.init)
-            .filter { !$0.hasPrefix("scripts/tidy:") && !$0.hasPrefix("scripts/links:") }
+            .filter { !$0.hasPrefix("scripts/tidy") && !$0.hasPrefix("scripts/links:") }
     }
 }

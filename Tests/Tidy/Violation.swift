@@ -36,6 +36,7 @@ struct Violation {
         Violation("titles", "docs/architecture.md", "\n# Second\n"),
         Violation("reachable", "docs/ghost.md", "# Ghost\n"),
         Violation("reachable", "README.md", String(repeating: "\nA line.\n", count: 60)),
+        Violation("deprecated", "docs/lua/part.lua", "---@deprecated part.more\nfunction part.one() end\n", line: 2),
         Violation("fences", "docs/architecture.md", "\n```lua fragment\nx = 1\n```\n", line: 12),
         Violation("versions", "Sources/Engine/C/include/CBase.h", "#define RLHOST_VERSION \"9.9.9\"\n", line: 4),
         Violation("changelog", "CHANGELOG.md", "- Add a feature.\n", line: 8),

@@ -296,8 +296,8 @@ final class AttachServerPort: @unchecked Sendable {
             return message.fail(
                 isEnding
                     ? "the process ends"
-                    : "it speaks version \(Attach.version) of this, and the client another: use the same rlhost for "
-                        + "both"
+                    : "attach format \(lines.first ?? ""); this rlhost reads \(Attach.version): "
+                        + "use the same rlhost for both"
             )
         }
         let number = message.sender

@@ -63,6 +63,17 @@ end
 -- Returns the key of `known` that a misspelt name may mean, or nil.
 function misuse.nearest(name, known) return type(name) == "string" and native.nearest(name, names_of(known)) or nil end
 
+-- The places that have been warned of.
+local warned = {}
+
+-- Warns, under -W, that a function is deprecated: once for each place in a script that calls it.
+function misuse.deprecated(name, successor)
+  local text = format("%s: %s is deprecated: use %s", place() or "?", name, successor)
+  if warned[text] then return end
+  warned[text] = true
+  _G.warn(text)
+end
+
 local function is_a(expected) return function(value) return type(value) == expected end end
 local CHECKS = {
   string = is_a "string", boolean = is_a "boolean", table = is_a "table", ["function"] = is_a "function",

@@ -58,7 +58,7 @@ struct MessageFrameTests {
 
     private static let broken: [(name: String, script: String, reason: String)] = [
         ("magic", "send(head(magic=b'XY'))", "a frame does not begin with \"RL\""),
-        ("version", "send(head(version=2))", "version 2 is not known here, only 1"),
+        ("version", "send(head(version=2))", "message format 2; this rlhost reads 1"),
         ("kind", "send(head(kind=77))", "there is no frame of kind 77"),
         ("reserved", "send(head(zero=1))", "the last four bytes of a head are not 0"),
         (

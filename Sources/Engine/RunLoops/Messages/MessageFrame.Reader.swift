@@ -54,7 +54,7 @@ extension MessageFrame {
                 throw Malformed(reason: "a frame does not begin with \"RL\"")
             }
             guard buffer[start + 2] == version else {
-                throw Malformed(reason: "version \(buffer[start + 2]) is not known here, only \(version)")
+                throw Malformed(reason: "message format \(buffer[start + 2]); this rlhost reads \(version)")
             }
             guard let kind = Kind(rawValue: buffer[start + 3]) else {
                 throw Malformed(reason: "there is no frame of kind \(buffer[start + 3])")

@@ -10,6 +10,8 @@ enum Perfetto {
         static let internedData: UInt64 = 12
         static let sequenceFlags: UInt64 = 13
         static let trackDescriptor: UInt64 = 60
+        /// Our own: the number of a recording's format, in its first packet. Other readers skip it.
+        static let format: UInt64 = 15000
     }
 
     enum Track {

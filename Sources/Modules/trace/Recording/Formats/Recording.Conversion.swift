@@ -9,6 +9,16 @@ extension Recording {
             case refused(SystemError)
             /// The bytes are not a recording; says where, and what is wrong.
             case malformed(String)
+            /// The recording has a format of this number, which this program does not know.
+            case unknown(format: Int64)
+        }
+
+        /// The number of the format that recordings begin with: see docs/versions.md.
+        static let format: Int64 = 1
+
+        /// - Parameter format: nil for files of other programs, and of releases before there were numbers.
+        static func check(format: Int64?) throws(Failure) {
+            if let format, format != Self.format { throw .unknown(format: format) }
         }
 
         /// A problem with a file; its path comes first.
@@ -53,6 +63,8 @@ extension Recording {
                     switch error {
                     case .refused(let error): throw Problem(description: "\(error)")
                     case .malformed(let problem): throw Problem(description: "\(path) is not a recording: \(problem)")
+                    case .unknown(let number):
+                        throw Problem(description: "\(path): recording format \(number); this rlhost reads \(format)")
                     }
                 }
             }

@@ -16,7 +16,12 @@ extension Recording {
         func begin(_ about: About) {
             process = about.process
             bytes.append(
-                contentsOf: "[\n{\"ph\":\"M\",\"pid\":\(process),\"name\":\"process_name\",\"args\":{\"name\":")
+                contentsOf:
+                    "[\n{\"ph\":\"M\",\"pid\":\(process),\"name\":\"rlhost_format\","
+                    + "\"args\":{\"format\":\(Conversion.format)}},"
+            )
+            bytes.append(
+                contentsOf: "\n{\"ph\":\"M\",\"pid\":\(process),\"name\":\"process_name\",\"args\":{\"name\":")
             bytes.append(quoted: about.title)
             bytes.append(contentsOf: "}}")
         }

@@ -68,6 +68,9 @@ extension Recording {
             let track = Event.Track(process: process, number: field("tid")?.count ?? 0)
             let name = field("name")?.text ?? ""
             if phase == "M" {
+                if name == "rlhost_format" {
+                    try Conversion.check(format: Int64(clamping: argument("format")?.count ?? 0))
+                }
                 do throws(SystemError) {
                     switch name {
                     case "process_name": try retelling.process(process, argument("name")?.text ?? "")

@@ -15,6 +15,7 @@ extension Recording {
 
         func begin(_ about: About) {
             process = about.process
+            packet { $0.append(Perfetto.Packet.format, UInt64(Conversion.format)) }
             packet { [process] packet in
                 packet.append(Perfetto.Packet.trackDescriptor) { track in
                     track.append(Perfetto.Track.uuid, Perfetto.track(process))

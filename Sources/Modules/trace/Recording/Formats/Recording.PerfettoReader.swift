@@ -10,6 +10,8 @@ extension Recording {
         private var tracks: [UInt64: Event.Track] = [:]
         /// The numbers of lasting items, by track.
         private var lasting: [UInt64: UInt64] = [:]
+        /// The number of the recording's format; nil in files of other programs.
+        private var format: Int64?
         /// The number of ends to skip, by track: their slices were reported as a whole.
         private var told: [Event.Track: Int] = [:]
 
@@ -35,6 +37,7 @@ extension Recording {
                     throw .malformed("byte \(packets.position): a packet was expected")
                 }
                 do throws(SystemError) { try packet(value.fields) } catch { throw .refused(error) }
+                try Conversion.check(format: format)
                 count += 1
             }
             // The last packet of a killed program is incomplete.
@@ -55,6 +58,7 @@ extension Recording {
                 case Perfetto.Packet.timestamp: time = value.number
                 case Perfetto.Packet.sequenceFlags: isCleared = value.number & 1 != 0
                 case Perfetto.Packet.trackDescriptor: descriptor = value.fields
+                case Perfetto.Packet.format: format = Int64(clamping: value.number)
                 case Perfetto.Packet.trackEvent: event = value.fields
                 case Perfetto.Packet.internedData: interned.append(value.fields)
                 default: break

@@ -1,5 +1,5 @@
--- The mixed server of scripts/soak: serves itself over HTTP, TLS, WebSockets and raw streams, and uses the other modules
--- meanwhile. RATE operations per second; each second it prints how many it has done.
+-- The mixed server of scripts/soak: serves itself over HTTP, TLS, WebSockets and raw streams, and meanwhile uses the
+-- other modules. RATE operations per second; each second it prints how many it has done.
 
 local rl, net, http, fs = require "runloop", require "runloop.net", require "runloop.http", require "runloop.fs"
 local process, json, schedule = require "runloop.process", require "runloop.json", require "runloop.schedule"

@@ -119,7 +119,7 @@ t.it("a deprecated call warns once for each place that calls it", function()
   t.equal(said, { "x.lua:1: http.old is deprecated: use http.new", "x.lua:1: http.old is deprecated: use http.new" })
 end)
 
-local has_git = process.run { "sh", "-c", "command -v git" }.code == 0
+local has_git = os.execute "command -v git >/dev/null"
 
 (has_git and t.it or t.skip)("a call that is gone without having been deprecated is found", REAL, function()
   local path = place .. "/project"

@@ -63,8 +63,8 @@ let package = Package(
             name: "CLuaCodecs", dependencies: ["CLua", "HTTP", "CLinux"], path: "Sources/Modules",
             exclude: [
                 "net", "http", "json", "trace", "test", "schedule", "arguments", "process", "fs", "terminal", "log",
-                "crypto/Lua", "crypto/Swift", "encoding/Lua", "url/Lua", "zlib/Lua",
-            ], sources: ["encoding/C", "crypto/C", "url/C", "zlib/C"],
+                "crypto/Lua", "crypto/Swift", "encoding/Lua", "url/Lua", "zlib/Lua", "sqlite", "data", "redis/Lua",
+            ], sources: ["encoding/C", "crypto/C", "url/C", "zlib/C", "redis/C"],
             publicHeadersPath: "encoding/C/include", cSettings: c),
         // Run loops as Lua sees them, and the program.
         .target(
@@ -97,7 +97,7 @@ let package = Package(
             exclude: [
                 "net", "http", "json", "trace", "test", "schedule", "arguments", "process/Lua", "fs/Lua",
                 "terminal/Lua", "log/Lua", "encoding", "url", "zlib", "crypto/C", "crypto/Lua",
-                "sqlite/Lua", "sqlite/C", "data",
+                "sqlite/Lua", "sqlite/C", "data", "redis",
             ],
             sources: [
                 "process/Swift", "fs/Swift", "terminal/Swift", "log/Swift", "crypto/Swift", "sqlite/Swift",

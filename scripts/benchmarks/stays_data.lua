@@ -33,6 +33,39 @@ return function(kind, each)
     end
     db:close()
   end, "sqlite.Connection")
+  -- Answers OK to each command, as a Redis without data might.
+  local net, server = require "runloop.net", nil
+  local function redis()
+    server = server or assert(net.serve("127.0.0.1:0", { keeps_alive = false }, function(stream)
+      for bytes in function() return stream:read() end do
+        local _, count = bytes:gsub("%*%d+\r\n%$", "")
+        stream:write(("+OK\r\n"):rep(count))
+      end
+    end))
+    return assert(require "runloop.redis".open("127.0.0.1:" .. server:port()))
+  end
+  kind("redis database", 500, each(function() redis():close() end), "redis.Database")
+  kind("redis calls", 20000, function(n)
+    local db = redis()
+    for i = 1, n do assert(db:call("SET", "key" .. i % 100, i)) end
+    db:close()
+  end, "")
+  kind("redis transactions", 5000, function(n)
+    local db = redis()
+    for i = 1, n do
+      local tx <close> = assert(db:begin { watch = "key" .. i % 10 })
+      tx:queue("SET", "key", i)
+    end
+    db:close()
+  end, "redis.Transaction")
+  kind("redis connections", 500, function(n)
+    local db = redis()
+    for _ = 1, n do
+      local own <close> = assert(db:connection())
+      own:call "PING"
+    end
+    db:close()
+  end, "redis.Connection")
   kind("server of tests", 20, function(n)
     local t = require "runloop.test"
     for _ = 1, n do t.server { "sh", "-c", "echo up; exec sleep 60", ready = "up" }:close() end

@@ -150,6 +150,14 @@ static const struct {
 #embed "../../Prompt/Lua/stdlib.lua"
 , '\0'}}, {"runloop.prompt.tokens", (const char[]){
 #embed "../../Prompt/Lua/tokens.lua"
+, '\0'}}, {"runloop.redis", (const char[]){
+#embed "../../Modules/redis/Lua/redis.lua"
+, '\0'}}, {"runloop.redis.calls", (const char[]){
+#embed "../../Modules/redis/Lua/calls.lua"
+, '\0'}}, {"runloop.redis.line", (const char[]){
+#embed "../../Modules/redis/Lua/line.lua"
+, '\0'}}, {"runloop.redis.where", (const char[]){
+#embed "../../Modules/redis/Lua/where.lua"
 , '\0'}}, {"runloop.reference", (const char[]){
 #embed "../../../docs/lua/runloop.lua"
 ,
@@ -170,6 +178,8 @@ static const struct {
 #embed "../../../docs/lua/runloop-net.lua"
 ,
 #embed "../../../docs/lua/runloop-process.lua"
+,
+#embed "../../../docs/lua/runloop-redis.lua"
 ,
 #embed "../../../docs/lua/runloop-schedule.lua"
 ,

@@ -123,6 +123,17 @@ function Lease:drop()
   refill(places)
 end
 
+--- Forgets a connection that has ended while it was idle.
+function Places:forget(connection)
+  for index, idle in ipairs(self.idle) do
+    if idle == connection then
+      remove(self.idle, index)
+      self.count = self.count - 1
+      return refill(self)
+    end
+  end
+end
+
 --- Returns whether no connection is in use.
 function Places:is_idle() return next(self.taken) == nil end
 

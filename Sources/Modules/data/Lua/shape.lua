@@ -139,13 +139,15 @@ local function iterate(self, what, request, calls)
   return step, nil, nil, setmetatable({}, { __close = stop })
 end
 
--- Returns results without the nils at their end: a call without a result returns nil alone.
-local function trim(first, second, third, fourth)
+--- Returns results without the nils at their end: a call without a result returns nil alone.
+function shape.trim(first, second, third, fourth)
   if fourth ~= nil then return first, second, third, fourth end
   if third ~= nil then return first, second, third end
   if second ~= nil then return first, second end
   return first
 end
+
+local trim = shape.trim
 
 --- Gives a class the calls that ask the database. `noun` is "db", "tx" or "connection" in messages. `calls` has
 --- `perform(self, what, request)`, which waits and returns the results, and the functions of `iterate`. A request with

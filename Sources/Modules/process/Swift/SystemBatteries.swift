@@ -19,6 +19,7 @@ public enum SystemBatteries {
         Battery("runloop.crypto", functions: CryptoBinding.functions),
         SQLiteBinding.battery,
         Battery(part: "runloop.data"),
+        Battery("runloop.redis", functions: Library([.native("open", redis_open)])),
     ]
 }
 

@@ -1,5 +1,5 @@
-// CLuaCodecs: the native halves of runloop.encoding, .crypto, .url and .zlib: C functions for Lua. They raise errors,
-// so that only Lua may call them, not Swift, unless a comment says otherwise.
+// CLuaCodecs: the native halves of runloop.encoding, .crypto, .url, .zlib and .redis: C functions for Lua. They raise
+// errors, so that only Lua may call them, not Swift, unless a comment says otherwise.
 #pragma once
 
 #include <lua.h>
@@ -11,6 +11,8 @@ int crypto_open(lua_State *L);
 int zlib_open(lua_State *L);
 /// Its second argument is the metatable of URLs.
 int url_open(lua_State *L);
+/// Its argument is the metatable of errors inside answers.
+int redis_open(lua_State *L);
 
 /// escape(text, is_form) -> text: all but letters, digits and -._~ as %XX. A lua_CFunction.
 int url_escape_text(lua_State *L);

@@ -1,0 +1,199 @@
+-- runloop.redis.calls: commands: their bytes, what is refused, how long they may block, and the calls that databases,
+-- transactions and connections have in common.
+
+local rl = require "runloop"
+local misuse = require "runloop.misuse"
+local shape = require "runloop.data.shape"
+local Line = require "runloop.redis.line"
+
+local type, select, ipairs, error = type, select, ipairs, error
+local upper, format, tonumber = string.upper, string.format, tonumber
+local concat, insert, max = table.concat, table.insert, math.max
+local raise, describe, encode, trim = misuse.raise, misuse.describe, Line.encode, shape.trim
+
+local calls = {}
+
+-- Commands that may wait in the server.
+local BLOCKS = {
+  BLPOP = true, BRPOP = true, BLMOVE = true, BLMPOP = true, BRPOPLPUSH = true, BZPOPMIN = true, BZPOPMAX = true,
+  BZMPOP = true, WAIT = true,
+}
+-- Commands that change the connection, and the call that serves instead.
+local INSTEAD = {
+  SELECT = "connection", WATCH = "begin", UNWATCH = "begin", MULTI = "begin", EXEC = "begin", DISCARD = "begin",
+  AUTH = "connection", HELLO = "connection", SUBSCRIBE = "subscribe", PSUBSCRIBE = "subscribe",
+  UNSUBSCRIBE = "subscribe", PUNSUBSCRIBE = "subscribe", SSUBSCRIBE = "subscribe", SUNSUBSCRIBE = "subscribe",
+  QUIT = "close", RESET = "connection", MONITOR = false, ["CLIENT REPLY"] = false,
+}
+
+local function wrong_word(what, index, value)
+  raise("%s: argument #%d must be a string or a number, got %s", what, index, describe(value))
+end
+
+-- Returns the bytes of a command; raises for a word that cannot be sent.
+local function command(what, words, count)
+  if count == 0 then raise("%s: argument #1 must be a command, got nothing", what) end
+  if type(words[1]) ~= "string" then wrong_word(what, 1, words[1]) end
+  local bytes, bad = encode(words, 1, count)
+  if not bytes then wrong_word(what, bad, words[bad]) end
+  return bytes
+end
+calls.command = command
+
+-- Raises for a command that changes the connection. `is_own` allows what a connection of one's own can serve.
+local function refuse(what, words, is_own)
+  local name = upper(words[1])
+  if name == "CLIENT" and words[2] and upper(words[2]) == "REPLY" then name = "CLIENT REPLY" end
+  local instead = INSTEAD[name]
+  if instead == nil or is_own and instead and instead ~= "subscribe" and instead ~= "close" then return name end
+  if not instead then raise("%s: %s takes a whole connection, and is not offered", what, name) end
+  raise("%s: %s belongs to one connection: use %s()", what, name, instead)
+end
+
+-- Returns the seconds for which the server may wait with its answer, or nil if the command does not block.
+local function blocking_time(name, words, count)
+  if name == "XREAD" or name == "XREADGROUP" then
+    for i = 2, count - 1 do
+      if upper(words[i]) == "BLOCK" then return (tonumber(words[i + 1]) or 0) / 1000 end
+    end
+    return nil
+  end
+  if not BLOCKS[name] then return nil end
+  if name == "WAIT" then return (tonumber(words[count]) or 0) / 1000 end
+  return tonumber(words[(name == "BLMPOP" or name == "BZMPOP") and 2 or count]) or 0
+end
+
+-- Returns the bytes of a list of commands, and their number.
+local function commands(what, list, is_own)
+  misuse.argument(list, "table", what, 1)
+  local pieces = {}
+  for index, words in ipairs(list) do
+    local here = format("%s: entry %d", what, index)
+    if type(words) ~= "table" then raise("%s must be a list of words, got %s", here, describe(words)) end
+    local count = 0
+    -- The largest index: a nil between two words is an error, not the end.
+    for key in next, words do if math.type(key) == "integer" and key > count then count = key end end
+    pieces[index] = command(here, words, count)
+    local name = refuse(here, words, is_own)
+    if blocking_time(name, words, count) then raise("%s: %s blocks: use call()", here, words[1]) end
+  end
+  if #pieces == 0 then raise("%s: argument #1 must have an entry, got an empty list", what) end
+  return concat(pieces), #pieces
+end
+
+-- Returns the answers of futures, and the problems of those that have failed.
+local function gather(futures, seconds)
+  local answers, problems = {}, nil
+  local limit = rl.now() + seconds
+  for i, future in ipairs(futures) do
+    local value, message, code, details = future:await(max(0, limit - rl.now()))
+    answers[i] = value
+    if value == nil and message then
+      if message == "timed out" or code == "ECONNRESET" then return nil, message, code end
+      problems = problems or {}
+      problems[i] = { message = message, code = code, details = details }
+    end
+  end
+  return answers, problems
+end
+
+-- The digests of scripts, for all databases of the thread.
+local digests = setmetatable({}, { __mode = "k" })
+
+local function script_words(what, keys, ...)
+  local words = { "EVALSHA", "", #keys }
+  for index, key in ipairs(keys) do
+    if type(key) ~= "string" and type(key) ~= "number" then
+      raise("%s: key %d must be a string or a number, got %s", what, index, describe(key))
+    end
+    words[#words + 1] = key
+  end
+  for i = 1, select("#", ...) do
+    local argument = select(i, ...)
+    if type(argument) ~= "string" and type(argument) ~= "number" then wrong_word(what, i + 2, argument) end
+    words[#words + 1] = argument
+  end
+  return words
+end
+
+-- Where the cursor stands in commands whose answers come in lots.
+local SCANS = { SCAN = 2, SSCAN = 3, HSCAN = 3, ZSCAN = 3 }
+
+local function scan(self, what, ask, ...)
+  local words, count = { ... }, select("#", ...)
+  misuse.argument(words[1], "string", what, 1)
+  local name = upper(words[1])
+  local place = SCANS[name]
+  if not place then raise("%s: argument #1 must be SCAN, SSCAN, HSCAN or ZSCAN, got %s", what, describe(words[1])) end
+  command(what, words, max(count, place - 1))
+  insert(words, place, "0")
+  local list, at, is_last = {}, 0, false
+  local step = (name == "HSCAN" or name == "ZSCAN") and 2 or 1
+  return function()
+    while at >= #list do
+      if is_last then return nil end
+      local answer, message = ask(self, encode(words, 1, count + 1))
+      if not answer then error(message, 0) end
+      words[place], list, at = answer[1], answer[2], 0
+      is_last = answer[1] == "0"
+    end
+    at = at + step
+    if step == 1 then return list[at] end
+    return list[at - 1], list[at]
+  end
+end
+
+--- Gives a class the calls that send commands. `noun` is "db", "tx" or "connection" in messages. `ask(self, bytes,
+--- seconds)` returns an answer; `send(self, bytes, count)` the futures of answers, and a time limit for them.
+function calls.give(class, noun, ask, send, is_own)
+  local call, batch, script, rows = noun .. ":call", noun .. ":batch", noun .. ":script", noun .. ":rows"
+  function class:call(...)
+    misuse.receiver(self, class, call)
+    local words, count = { ... }, select("#", ...)
+    local bytes = command(call, words, count)
+    return trim(ask(self, bytes, blocking_time(refuse(call, words, is_own), words, count)))
+  end
+  function class:batch(list)
+    misuse.receiver(self, class, batch)
+    local bytes, count = commands(batch, list, is_own)
+    local futures, message, code, details = send(self, bytes, count)
+    if not futures then return trim(nil, message, code, details) end
+    return trim(gather(futures, message))
+  end
+  --- Runs a script in Lua: by its digest, and by its text if the server does not know it yet.
+  function class:script(text, keys, ...)
+    misuse.receiver(self, class, script)
+    misuse.argument(text, "string", script, 1)
+    misuse.optional(keys, "table", script, 2)
+    local words = script_words(script, keys or {}, ...)
+    local digest = digests[text] or require "runloop.crypto".hash("sha1", text, "hex")
+    if digest then
+      digests[text], words[2] = digest, digest
+      local value, message, code, details = ask(self, encode(words, 1, #words))
+      if not (details and details.code == "NOSCRIPT") then return trim(value, message, code, details) end
+    end
+    words[1], words[2] = "EVAL", text
+    return trim(ask(self, encode(words, 1, #words)))
+  end
+  --- Iterates over what SCAN and its kin find; HSCAN and ZSCAN give two values.
+  function class:rows(...)
+    misuse.receiver(self, class, rows)
+    return scan(self, rows, ask, ...)
+  end
+  for _, name in ipairs { "query", "row", "value", "execute" } do
+    class[name] = function() raise("%s:%s: redis databases have call(), not %s()", noun, name, name) end
+  end
+end
+
+--- Returns the bytes of a command that is kept for later.
+function calls.kept(what, ...)
+  local words, count = { ... }, select("#", ...)
+  local bytes = command(what, words, count)
+  refuse(what, words)
+  return bytes
+end
+
+--- Returns the bytes of words that are known to be right.
+function calls.bytes(...) return encode({ ... }, 1, select("#", ...)) end
+
+return calls

@@ -1,0 +1,237 @@
+-- runloop.redis.line: one connection to Redis. Commands of any number of tasks go out in the order of the calls, and
+-- answers belong to them in the same order, whatever becomes of the tasks.
+
+local native = ...
+local rl = require "runloop"
+local net = require "runloop.net"
+
+local setmetatable, getmetatable, type, ipairs = setmetatable, getmetatable, type, ipairs
+local format, match, unpack, max = string.format, string.match, table.unpack, math.max
+
+-- The class of errors inside lists: the message is at 1.
+local Problem = { __name = "redis error" }
+local codec = native.open(Problem)
+
+local Line = {}
+Line.__index = Line
+
+-- Errors --------------------------------------------------------------------------------------------------------------
+
+-- The common code of an error, by its first word.
+local CODES = {
+  WRONGPASS = "EAUTH", NOAUTH = "EAUTH", NOPERM = "EACCES", BUSYKEY = "EEXIST", BUSYGROUP = "EEXIST",
+  LOADING = "EAGAIN", BUSY = "EAGAIN", TRYAGAIN = "EAGAIN", ERR = "EINVAL", WRONGTYPE = "EINVAL",
+  NOSCRIPT = "EINVAL", OOM = "ENOSPC", READONLY = "EROFS", MISCONF = "EIO", UNBLOCKED = "ECANCELED",
+  MOVED = "ENOTSUP", ASK = "ENOTSUP", EXECABORT = "EINVAL", NOPROTO = "ENOTSUP",
+}
+
+-- Returns the message, the code and the details of an error of the server.
+local function meaning(text)
+  local word, rest = match(text, "^(%u+) (.*)$")
+  local code = CODES[word] or "EPROTO"
+  return format("%s: %s (%s)", code, rest or text, word or "ERR"), code, { code = word or "ERR" }
+end
+
+-- Answers -------------------------------------------------------------------------------------------------------------
+
+-- Gives an answer to the call that is first in the queue.
+local function answer(self, value)
+  local first = self.first
+  local waiter = self.waiters[first]
+  if not waiter then return self:fail("EPROTO: an answer that nobody has asked for", "EPROTO") end
+  self.waiters[first], self.first = nil, first + 1
+  if getmetatable(value) == Problem then
+    local message, code, details = meaning(value[1])
+    waiter:complete(nil, message, code, details)
+    -- The name may lead to another server by now.
+    if code == "EROFS" then self:fail("ECONNRESET: the server only reads now", "ECONNRESET") end
+  elseif type(value) == "userdata" then
+    waiter:complete(nil)
+  else
+    waiter:complete(value)
+  end
+end
+
+-- Reads answers out of bytes that have come.
+local function take(self, bytes)
+  local parser = self.parser
+  if parser:feed(bytes) == false then return self:fail("ENOMEM: no memory for an answer", "ENOMEM") end
+  while not self.problem do
+    local shape, value = parser:next()
+    if shape == nil then return end
+    if shape == false then return self:fail(value, match(value, "^%u+")) end
+    if shape == ">" then
+      if self.on_push then self.on_push(value) end
+    else
+      answer(self, value)
+    end
+  end
+end
+
+--- Ends the connection: every call that waits gets the reason. What is wrong with an answer belongs to the first.
+function Line:fail(message, code)
+  if self.problem then return end
+  self.problem, self.code = message, code
+  if self.stream then self.stream:abort() end
+  local first = self.waiters[self.first]
+  if first and (code == "EMSGSIZE" or code == "EPROTO") then
+    self.waiters[self.first], self.first = nil, self.first + 1
+    first:complete(nil, message, code)
+  end
+  for i = self.first, self.last do
+    local waiter = self.waiters[i]
+    self.waiters[i] = nil
+    waiter:complete(nil, "ECONNRESET: the connection was lost, it may have happened (" .. message .. ")", "ECONNRESET")
+  end
+  self.first = self.last + 1
+  if self.on_lost then self.on_lost(self) end
+end
+
+--- Closes it.
+function Line:close()
+  self.on_lost = nil
+  self:fail("ENOTCONN: the connection is closed", "ENOTCONN")
+end
+
+-- Commands ------------------------------------------------------------------------------------------------------------
+
+-- Serves the connection in the mode that runs, too, if that is not a common one.
+local function serve_here(self)
+  local loop = self.loop
+  local mode = loop:mode()
+  if mode and not self.modes[mode] then
+    self.modes[mode] = true
+    if not loop:contains(self.stream, mode) then loop:add(self.stream, mode) end
+  end
+end
+
+--- Sends bytes with some commands, and returns the futures of their answers.
+function Line:send(bytes, count)
+  if self.problem then return nil, self.problem, self.code end
+  local futures = {}
+  serve_here(self)
+  local done, message, code = self.stream:queue(bytes)
+  if not done then
+    self:fail(message, code)
+    return nil, message, code
+  end
+  for i = 1, count do
+    local future = rl.future()
+    futures[i] = future
+    self.last = self.last + 1
+    self.waiters[self.last] = future
+  end
+  return futures
+end
+
+--- Sends a command, and returns the future of its answer.
+function Line:ask(bytes)
+  if self.problem then return nil, self.problem, self.code end
+  serve_here(self)
+  local done, message, code = self.stream:queue(bytes)
+  if not done then
+    self:fail(message, code)
+    return nil, message, code
+  end
+  local future, last = rl.future(), self.last + 1
+  self.last, self.waiters[last] = last, future
+  return future
+end
+
+--- Sends a command given by its words, and waits for the answer.
+function Line:call(seconds, ...)
+  local words = { ... }
+  local future, message, code = self:ask(codec.encode(words, 1, #words))
+  if not future then return nil, message, code end
+  return future:await(seconds)
+end
+
+--- Returns whether no call waits for an answer.
+function Line:is_idle() return self.first > self.last end
+
+-- Opening -------------------------------------------------------------------------------------------------------------
+
+-- Logs in, and does what belongs to each new connection, before any other byte is sent.
+local function greet(self, options, limit)
+  local function left() return max(0, limit - rl.now()) end
+  local words = { "HELLO", "3" }
+  if options.password then
+    words[3], words[4], words[5] = "AUTH", options.user or "default", options.password
+  end
+  local done, message, code, details = self:call(left(), unpack(words))
+  if not done and code == "EINVAL" and message:find "unknown command" then
+    return nil, "ENOTSUP: Redis 6 or later is needed: the server does not know HELLO", "ENOTSUP"
+  end
+  if done and options.client_name then
+    done, message, code, details = self:call(left(), "CLIENT", "SETNAME", options.client_name)
+  end
+  if done and options.database and options.database ~= 0 then
+    done, message, code, details = self:call(left(), "SELECT", options.database)
+  end
+  for _, command in ipairs(done and options.setup or {}) do
+    done, message, code, details = self:call(left(), unpack(command))
+    -- A null is an answer, too.
+    done = done or not message
+    if not done then break end
+  end
+  if done then return true end
+  if message == "timed out" then message, code = "ETIMEDOUT: the server does not answer", "ETIMEDOUT" end
+  return nil, message, code, details
+end
+
+-- Makes the stream of a connection. Its functions get what comes, so that any mode can serve it.
+local function connect(self, options)
+  local where = options.where
+  if where.connect then
+    -- A fake, whose streams are read by a task.
+    local stream, message, code = where:connect()
+    if not stream then return nil, message, code end
+    stream:set_keeps_alive(false)
+    self.stream = stream
+    rl.task { function()
+      while not self.problem do
+        local bytes, problem, kind = stream:read()
+        if not bytes then return self:fail(problem or "the server has closed it", kind or "ECONNRESET") end
+        take(self, bytes)
+      end
+    end, keeps_alive = false }
+    return true
+  end
+  local opened = rl.future()
+  local stream = net.stream {
+    host = where.host, port = where.port, path = where.path, timeout = options.connect_timeout, tls = options.tls,
+    keeps_alive = false,
+    on_open = function() opened:complete(true) end,
+    on_data = function(_, bytes) take(self, bytes) end,
+    on_end = function() self:fail("the server has closed it", "ECONNRESET") end,
+    on_error = function(_, message, code)
+      opened:complete(nil, message, code)
+      self:fail(message, code)
+    end,
+  }
+  self.stream = stream
+  self.loop:add(stream, "common")
+  serve_here(self)
+  return opened:await()
+end
+
+--- Opens a connection and logs in. Waits.
+function Line.open(options)
+  local self = setmetatable({
+    waiters = {}, first = 1, last = 0, parser = codec.parser(options.max), loop = rl.current(),
+    modes = { default = true, common = true },
+  }, Line)
+  local is_open
+  local _ <close> = setmetatable({}, { __close = function()
+    if not is_open and self.stream then self:close() end
+  end })
+  local limit = rl.now() + options.connect_timeout
+  local done, message, code, details = connect(self, options)
+  if done then done, message, code, details = greet(self, options, limit) end
+  if not done then return nil, message, code, details end
+  is_open = true
+  return self
+end
+
+Line.encode, Line.meaning, Line.Problem = codec.encode, meaning, Problem
+return Line

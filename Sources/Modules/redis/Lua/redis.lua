@@ -1,0 +1,405 @@
+-- runloop.redis: Redis databases. One connection carries the commands of all tasks; commands that block, transactions
+-- and connections of one's own have others.
+
+local rl = require "runloop"
+local misuse = require "runloop.misuse"
+local objects = require "runloop.objects"
+local shape = require "runloop.data.shape"
+local Places = require "runloop.data.places"
+local Line = require "runloop.redis.line"
+local calls = require "runloop.redis.calls"
+local where_of = require "runloop.redis.where"
+
+local setmetatable, getmetatable, type = setmetatable, getmetatable, type
+local pairs, ipairs, format, unpack = pairs, ipairs, string.format, table.unpack
+local min, max, huge, now = math.min, math.max, math.huge, rl.now
+local made_at, trim = objects.made_at, shape.trim
+
+local redis = { null = require "runloop.json".null }
+
+local Database = objects.class("runloop.redis.Database", { __name = "database", __stays = true })
+local Transaction = objects.class("runloop.redis.Transaction", { __name = "transaction", __stays = true })
+local Own = objects.class("runloop.redis.Connection", { __name = "connection", __stays = true })
+
+local function closed(self) return nil, format("ENOTCONN: the database is closed (%s)", self._name), "ENOTCONN" end
+
+-- Connecting ----------------------------------------------------------------------------------------------------------
+
+-- A connection was lost. Those that idle may have been lost with it: they are asked before their next use.
+local function lost(self, line)
+  self._lost = self._lost + 1
+  self._places:forget(line)
+  for _, idle in ipairs(self._places.idle) do idle.is_suspect = true end
+end
+
+-- Opens a connection. After a failure, calls get the same refusal until the next attempt is due.
+local function connect(self)
+  if self._is_closed then return closed(self) end
+  local refusal = self._refusal
+  if refusal and now() < self._next_try then return nil, unpack(refusal, 1, 3) end
+  local line, message, code, details = Line.open(self._options)
+  if not line then
+    self._pause = min((self._pause or 0.025) * 2, 1)
+    self._refusal, self._next_try = { message, code, details }, now() + self._pause
+    return nil, message, code, details
+  end
+  self._refusal, self._pause = nil, nil
+  -- The stream of an idle connection belongs to the loop: it must not keep the database.
+  local weak = setmetatable({ self }, { __mode = "v" })
+  line.on_lost = function() if weak[1] then lost(weak[1], line) end end
+  return line
+end
+
+-- Returns the connection for all tasks. One attempt serves all that need it.
+local function line_of(self)
+  if self._is_closed then return closed(self) end
+  local line = self._line
+  if line and not line.problem then return line end
+  local pending = self._pending
+  if pending then return pending:await() end
+  pending = rl.future()
+  self._pending = pending
+  shape.background(function()
+    local opened, message, code, details = connect(self)
+    self._pending, self._line = nil, opened
+    if opened and self._is_closed then opened:close() end
+    pending:complete(opened, message, code, details)
+  end)
+  return pending:await()
+end
+
+-- Gives the connection of a lease back at the end of a block. One with an answer under way is closed instead: its task
+-- was cancelled, or gave up.
+local Hold = { __close = function(hold)
+  local lease = hold.lease
+  if hold.is_kept then return end
+  local line = lease.connection
+  if line.problem or not line:is_idle() then
+    if not line.problem then hold.database._cancelled = hold.database._cancelled + 1 end
+    lease:drop()
+  else
+    line.idle_since = now()
+    lease:give()
+  end
+end }
+
+local function hold(self, lease) return setmetatable({ lease = lease, database = self }, Hold) end
+
+-- Seconds within which a connection that may be lost must answer.
+local ANSWERS = 2
+
+-- Takes a connection out of the places; only one that works.
+local function take(self, wait)
+  while true do
+    if self._is_closed then return closed(self) end
+    local lease, message, code, details = self._places:take(wait or self._wait, misuse.place())
+    if not lease then return nil, message, code, details end
+    local line = lease.connection
+    if not line.problem and not line.is_suspect then return lease end
+    do
+      local held <close> = hold(self, lease)
+      if not line.problem and line:call(min(ANSWERS, self._timeout), "PING") then
+        line.is_suspect, held.is_kept = nil, true
+        return lease
+      end
+    end
+  end
+end
+
+-- Calls ---------------------------------------------------------------------------------------------------------------
+
+local function ask_other(self, bytes, seconds)
+  local lease, message, code, details = take(self)
+  if not lease then return nil, message, code, details end
+  local _ <close> = hold(self, lease)
+  local future
+  future, message, code = lease.connection:ask(bytes)
+  if not future then return nil, message, code end
+  return future:await(seconds > 0 and seconds + self._timeout or nil)
+end
+
+-- Counts a call that has ended. Those that have not, and whose answers have come, were cancelled.
+local function ended(self, value, message, code, details)
+  self._ended = self._ended + 1
+  return value, message, code, details
+end
+
+-- Sends by the connection for all tasks. Bytes that were not sent at all go to the next one.
+local function send_shared(self, method, bytes, count)
+  local result, message, code, details
+  for _ = 1, 2 do
+    local line = self._line
+    if not line or line.problem then
+      line, message, code, details = line_of(self)
+      if not line then return nil, message, code, details end
+    end
+    result, message, code = line[method](line, bytes, count)
+    if result then return result end
+  end
+  return nil, message, code
+end
+
+local function ask(self, bytes, seconds)
+  self._calls = self._calls + 1
+  if seconds then return ask_other(self, bytes, seconds) end
+  local future, message, code, details = send_shared(self, "ask", bytes)
+  if not future then return nil, message, code, details end
+  self._asked = self._asked + 1
+  return ended(self, future:await(self._timeout))
+end
+
+local function send(self, bytes, count)
+  self._calls = self._calls + 1
+  local futures, message, code, details = send_shared(self, "send", bytes, count)
+  if not futures then return nil, message, code, details end
+  return futures, self._timeout
+end
+
+calls.give(Database, "db", ask, send)
+
+-- Transactions --------------------------------------------------------------------------------------------------------
+
+local BEGIN = { watch = { "table", "string" }, timeout = "seconds" }
+
+local function finish(self, how)
+  local site = misuse.place()
+  self._how = site and how .. " at " .. site or how
+  local line = self._lease.connection
+  -- Nobody waits for this answer; the connection answers later commands after it.
+  if self._watches and line:is_idle() and line:ask(calls.bytes "UNWATCH") then
+    self._lease:give()
+    return
+  end
+  local _ <close> = hold(self._db, self._lease)
+end
+
+-- Begins a transaction on a lease, which is dropped if that fails.
+local function begin(self, lease, options)
+  local keys = type(options.watch) == "string" and { options.watch } or options.watch
+  local tx
+  local _ <close> = setmetatable({}, { __close = function() if not tx then lease:drop() end end })
+  if keys and #keys > 0 then
+    local future, message, code, details = lease.connection:ask(calls.command("db:begin", { "WATCH", unpack(keys) },
+      #keys + 1))
+    if not future then return nil, message, code end
+    future, message, code, details = future:await(self._timeout)
+    if not future then return nil, message, code, details end
+  end
+  tx = setmetatable({ _db = self, _lease = lease, _queue = {}, _site = misuse.place(), _watches = keys ~= nil },
+    Transaction)
+  return tx
+end
+
+function Database:begin(options)
+  misuse.receiver(self, Database, "db:begin")
+  options = misuse.options(options, BEGIN, "db:begin", 1)
+  local lease, message, code, details = take(self, options.timeout)
+  if not lease then return trim(nil, message, code, details) end
+  return trim(begin(self, lease, options))
+end
+
+local function ask_tx(self, bytes, seconds)
+  if self._how then return shape.over(self._how) end
+  local future, message, code = self._lease.connection:ask(bytes)
+  if not future then return nil, message, code end
+  return future:await(seconds == 0 and huge or (seconds or 0) + self._db._timeout)
+end
+
+local function send_tx(self, bytes, count)
+  if self._how then return shape.over(self._how) end
+  local futures, message, code = self._lease.connection:send(bytes, count)
+  return futures, futures and self._db._timeout or message, code
+end
+
+calls.give(Transaction, "tx", ask_tx, send_tx)
+
+function Transaction:queue(...)
+  misuse.receiver(self, Transaction, "tx:queue")
+  local bytes = calls.kept("tx:queue", ...)
+  if self._how then return shape.over(self._how) end
+  self._queue[#self._queue + 1] = bytes
+  return true
+end
+
+-- Returns the answer of EXEC; or nil, and why the commands were not run.
+local function executed(futures, seconds)
+  local limit, problem, code, details = now() + seconds, nil, nil, nil
+  for i = 1, #futures do
+    local value, message, kind, more = futures[i]:await(max(0, limit - now()))
+    if i == #futures and value then return value end
+    if i == #futures and not message then return nil, "EAGAIN: a watched key has changed", "EAGAIN" end
+    if kind == "ECONNRESET" then return nil, message .. " during EXEC", kind end
+    if message == "timed out" then return nil, message end
+    if message and not problem then problem, code, details = message, kind, more end
+  end
+  return nil, problem, code, details
+end
+
+local function commit(self)
+  if self._how then return shape.over(self._how) end
+  local queue = self._queue
+  local bytes = calls.bytes "MULTI" .. table.concat(queue) .. calls.bytes "EXEC"
+  local futures, message, code, details = self._lease.connection:send(bytes, #queue + 2)
+  if not futures then
+    finish(self, "lost")
+    return nil, message, code
+  end
+  local list
+  list, message, code, details = executed(futures, self._db._timeout)
+  self._watches = false
+  finish(self, list and "committed" or "not committed")
+  if not list then return nil, message, code, details end
+  local answers, problems = {}, nil
+  for i = 1, #queue do
+    if getmetatable(list[i]) == Line.Problem then
+      problems = problems or {}
+      local text, name, more = Line.meaning(list[i][1])
+      problems[i] = { message = text, code = name, details = more }
+    elseif list[i] ~= redis.null then
+      answers[i] = list[i]
+    end
+  end
+  return answers, problems
+end
+
+function Transaction:commit()
+  misuse.receiver(self, Transaction, "tx:commit")
+  return trim(commit(self))
+end
+
+function Transaction:rollback()
+  misuse.receiver(self, Transaction, "tx:rollback")
+  if self._how then return shape.over(self._how) end
+  finish(self, "rolled back")
+  return true
+end
+
+local function abandon(self) if not self._how then finish(self, "rolled back") end end
+Transaction.__close, Transaction.__gc = abandon, abandon
+function Transaction:__tostring()
+  return format("transaction (%s, begun at %s)", self._how or "open", self._site or "?")
+end
+
+-- Connections of one's own --------------------------------------------------------------------------------------------
+
+function Database:connection()
+  misuse.receiver(self, Database, "db:connection")
+  local lease, message, code, details = take(self)
+  if not lease then return trim(nil, message, code, details) end
+  return setmetatable({ _db = self, _lease = lease, _site = misuse.place() }, Own)
+end
+
+local function over() return nil, "ENOTCONN: the connection is closed", "ENOTCONN" end
+local function ask_own(self, bytes, seconds)
+  if self._how then return over() end
+  return ask_tx(self, bytes, seconds)
+end
+local function send_own(self, bytes, count)
+  if self._how then return over() end
+  return send_tx(self, bytes, count)
+end
+calls.give(Own, "connection", ask_own, send_own, true)
+
+function Own:begin(options)
+  misuse.receiver(self, Own, "connection:begin")
+  options = misuse.options(options, BEGIN, "connection:begin", 1)
+  if self._how then return over() end
+  local line = self._lease.connection
+  -- The transaction gives back what the connection keeps.
+  local lease = { connection = line, give = function() end, drop = function() line:close() end }
+  return trim(begin(self._db, lease, options))
+end
+
+local function close_own(self)
+  if self._how then return end
+  self._how = "closed"
+  self._lease:drop()
+end
+function Own:close() close_own(misuse.receiver(self, Own, "connection:close")) end
+Own.__close, Own.__gc = close_own, close_own
+function Own:__tostring()
+  return format("connection (%s, %s, taken at %s)", self._db._name, self._how or "open", self._site or "?")
+end
+
+-- The database itself -------------------------------------------------------------------------------------------------
+
+local function is_idle(self)
+  return self._places:is_idle() and (not self._line or self._line.problem or self._line:is_idle())
+end
+
+local function close(self, timeout)
+  if self._is_closed then return true end
+  self._is_closed = true
+  local limit = now() + timeout
+  self._places:close((select(2, closed(self))))
+  while not is_idle(self) and now() < limit do rl.sleep(0.005) end
+  if self._line then self._line:close() end
+  for lease in pairs(self._places.taken) do lease.connection:close() end
+  return true
+end
+
+function Database:close(timeout)
+  misuse.receiver(self, Database, "db:close")
+  misuse.optional(timeout, "seconds", "db:close", 1)
+  return close(self, timeout or 5)
+end
+
+local function close_later(self)
+  if self._is_closed then return end
+  if is_idle(self) then close(self, 0) else shape.background(close, self, 5) end
+end
+Database.__close, Database.__gc = close_later, close_later
+
+function Database:stats()
+  misuse.receiver(self, Database, "db:stats")
+  local count, idle, waiting = self._places:numbers()
+  local line = self._line
+  local pending = 0
+  if line and not line.problem then
+    pending = line.last - line.first + 1
+    count = count + 1
+    if pending == 0 then idle = idle + 1 end
+  end
+  return {
+    connections = count, idle = idle, in_use = count - idle, waiting = waiting, calls = self._calls,
+    lost = self._lost, cancelled = self._cancelled + max(0, self._asked - self._ended - pending),
+  }
+end
+
+function Database:is_open() return not misuse.receiver(self, Database, "db:is_open")._is_closed end
+function Database:name() return misuse.receiver(self, Database, "db:name")._name end
+function Database:__tostring()
+  return format("redis database %q (%s, %s)", self._name, self._is_closed and "closed" or "open", self._made_at)
+end
+
+-- Opening -------------------------------------------------------------------------------------------------------------
+
+local OPTIONS = {
+  timeout = "seconds", connect_timeout = "seconds", size = "positive", idle = "seconds", wait = "seconds",
+  user = "string", password = "string", database = "count", tls = { "table", "boolean" }, max = "positive",
+  setup = "table", name = "string",
+}
+
+--- Opens a database, when its first connection works. Waits.
+function redis.open(where, options)
+  options = misuse.options(options, OPTIONS, "redis.open", 2)
+  local settings, shown = where_of(where, options)
+  settings.connect_timeout, settings.max = options.connect_timeout or 5, options.max or shape.MAX
+  settings.setup, settings.client_name = options.setup, options.name
+  for index, words in ipairs(settings.setup or {}) do
+    local here = "redis.open: setup: entry " .. index
+    if type(words) ~= "table" then misuse.raise("%s must be a list of words, got %s", here, misuse.describe(words)) end
+    calls.command(here, words, #words)
+  end
+  local self = setmetatable({
+    _options = settings, _name = options.name or shown, _timeout = options.timeout or 5, _wait = options.wait or 30,
+    _made_at = made_at(), _calls = 0, _lost = 0, _asked = 0, _ended = 0, _cancelled = 0,
+  }, Database)
+  self._places = Places.new { size = options.size or 10, open = function() return connect(self) end }
+  local line, message, code, details = line_of(self)
+  if line then return self end
+  self._is_closed = true
+  return trim(nil, message, code, details)
+end
+
+return redis

@@ -1,0 +1,265 @@
+---@meta runloop.redis
+
+-- Every call of the module `runloop.redis`: Redis databases whose calls wait in tasks. One connection carries the
+-- commands of all tasks. Every thread may use the module; a database belongs to the thread that has opened it.
+-- docs/data.md explains how the databases work.
+
+---@class runloop.redis
+---@field null lightuserdata what a null is inside a list: `json.null`
+local redis = {}
+
+---@class runloop.redis.Options
+---@field timeout? number seconds for each answer (5)
+---@field connect_timeout? number seconds until a new connection is logged in (5)
+---@field size? integer connections at most, beside the one for all tasks: for commands that block and the like (10)
+---@field idle? number seconds after which an idle one of them is closed (300)
+---@field wait? number seconds for a free one (30)
+---@field user? string
+---@field password? string
+---@field database? integer the number for SELECT
+---@field tls? boolean|runloop.net.TLSOptions
+---@field max? integer bytes of an answer (64 MB)
+---@field setup? (string|number)[][] commands for each new connection
+---@field name? string for messages, and for CLIENT SETNAME
+
+---What went wrong with one command of several.
+---@class runloop.redis.Problem
+---@field message string
+---@field code string
+---@field details table?
+
+---Opens a database, when its first connection works. Waits. `where` is `"redis://user:password@host:6379/0"`,
+---`"rediss://…"` with TLS, `"unix:/path"`, or an address. Redis 6 or later.
+---@param where string|integer|table
+---@param options? runloop.redis.Options
+---@return runloop.redis.Database? database
+---@return string? problem
+---@return string? code "EAUTH" for a wrong password, "ENOTSUP" for an old server, or a code of `net.connect`
+---@return table? details
+function redis.open(where, options) end
+
+---A database. Its calls return nil, a message, one of the common codes, and details with Redis's own code:
+---`{ code = "WRONGTYPE" }`. `<close>` closes it in the background.
+---@class runloop.redis.Database
+local db = {}
+
+---Sends a command, and returns its answer. Strings and numbers are words, sent by their lengths. A null is nil alone,
+---a map is a table, lists hold `redis.null`. An error inside a list is a table with its message at 1. Waits.
+---@param command string
+---@param ... string|number
+---@return any answer
+---@return string? problem
+---@return string? code
+---@return table? details
+function db:call(command, ...) end
+
+---Sends several commands at once; each has its own answer, or its own problem. Waits.
+---@param list (string|number)[][]
+---@return any[]? answers
+---@return table<integer, runloop.redis.Problem>|string|nil problems by number, or why there are no answers
+---@return string? code
+---@return table? details
+function db:batch(list) end
+
+---Runs a script in Lua in the server: by its digest, and by its text if the server does not know it. Waits.
+---@param text string
+---@param keys? (string|number)[]
+---@param ... string|number
+---@return any answer
+---@return string? problem
+---@return string? code
+---@return table? details
+function db:script(text, keys, ...) end
+
+---Iterates over what SCAN, SSCAN, HSCAN or ZSCAN find, without the cursor; the last two give two values. An entry may
+---come twice, as SCAN has it. Waits. Raises what the server refuses.
+---@param command string
+---@param ... string|number
+---@return fun(): string?, string?
+function db:rows(command, ...) end
+
+---Raises: `call` is for commands.
+function db:query() end
+
+---Raises: `call` is for commands.
+function db:row() end
+
+---Raises: `call` is for commands.
+function db:value() end
+
+---Raises: `call` is for commands.
+function db:execute() end
+
+---Begins a transaction, on a connection that watches some keys. Waits.
+---@param options? { watch: string|string[]?, timeout: number? }
+---@return runloop.redis.Transaction? transaction
+---@return string? problem
+---@return string? code
+---@return table? details
+function db:begin(options) end
+
+---Takes one connection for oneself, for SELECT and the like. Waits.
+---@return runloop.redis.Connection? connection
+---@return string? problem
+---@return string? code
+---@return table? details
+function db:connection() end
+
+---Refuses new calls, waits for those under way, and ends them after some seconds (5). Waits.
+---@param timeout? number
+---@return true
+function db:close(timeout) end
+
+---@class runloop.redis.Stats
+---@field connections integer
+---@field idle integer
+---@field in_use integer
+---@field waiting integer calls that wait for a connection
+---@field calls integer
+---@field lost integer connections that ended by themselves
+---@field cancelled integer calls whose tasks gave up
+
+---@return runloop.redis.Stats
+function db:stats() end
+
+---@return boolean
+function db:is_open() end
+
+---@return string
+function db:name() end
+
+---A transaction: commands that run as one. `<close>` forgets them, unless it was committed.
+---@class runloop.redis.Transaction
+local tx = {}
+
+---Sends a command, and returns its answer. Strings and numbers are words, sent by their lengths. A null is nil alone,
+---a map is a table, lists hold `redis.null`. An error inside a list is a table with its message at 1. Waits.
+---@param command string
+---@param ... string|number
+---@return any answer
+---@return string? problem
+---@return string? code
+---@return table? details
+function tx:call(command, ...) end
+
+---Sends several commands at once; each has its own answer, or its own problem. Waits.
+---@param list (string|number)[][]
+---@return any[]? answers
+---@return table<integer, runloop.redis.Problem>|string|nil problems by number, or why there are no answers
+---@return string? code
+---@return table? details
+function tx:batch(list) end
+
+---Runs a script in Lua in the server: by its digest, and by its text if the server does not know it. Waits.
+---@param text string
+---@param keys? (string|number)[]
+---@param ... string|number
+---@return any answer
+---@return string? problem
+---@return string? code
+---@return table? details
+function tx:script(text, keys, ...) end
+
+---Iterates over what SCAN, SSCAN, HSCAN or ZSCAN find, without the cursor; the last two give two values. An entry may
+---come twice, as SCAN has it. Waits. Raises what the server refuses.
+---@param command string
+---@param ... string|number
+---@return fun(): string?, string?
+function tx:rows(command, ...) end
+
+---Raises: `call` is for commands.
+function tx:query() end
+
+---Raises: `call` is for commands.
+function tx:row() end
+
+---Raises: `call` is for commands.
+function tx:value() end
+
+---Raises: `call` is for commands.
+function tx:execute() end
+
+---Keeps a command until `commit`.
+---@param command string
+---@param ... string|number
+---@return true? kept
+---@return string? problem
+---@return string? code
+function tx:queue(command, ...) end
+
+---Runs the commands that were kept, as one. Waits.
+---@return any[]? answers
+---@return table<integer, runloop.redis.Problem>|string|nil problems by the command's number, or why nothing was done
+---@return string? code "EAGAIN": a watched key has changed
+---@return table? details
+function tx:commit() end
+
+---Forgets the commands that were kept.
+---@return true? done
+---@return string? problem
+---@return string? code
+function tx:rollback() end
+
+---A connection of one's own. `<close>` gives it back; the next task gets a new one.
+---@class runloop.redis.Connection
+local connection = {}
+
+---Sends a command, and returns its answer. Strings and numbers are words, sent by their lengths. A null is nil alone,
+---a map is a table, lists hold `redis.null`. An error inside a list is a table with its message at 1. Waits.
+---@param command string
+---@param ... string|number
+---@return any answer
+---@return string? problem
+---@return string? code
+---@return table? details
+function connection:call(command, ...) end
+
+---Sends several commands at once; each has its own answer, or its own problem. Waits.
+---@param list (string|number)[][]
+---@return any[]? answers
+---@return table<integer, runloop.redis.Problem>|string|nil problems by number, or why there are no answers
+---@return string? code
+---@return table? details
+function connection:batch(list) end
+
+---Runs a script in Lua in the server: by its digest, and by its text if the server does not know it. Waits.
+---@param text string
+---@param keys? (string|number)[]
+---@param ... string|number
+---@return any answer
+---@return string? problem
+---@return string? code
+---@return table? details
+function connection:script(text, keys, ...) end
+
+---Iterates over what SCAN, SSCAN, HSCAN or ZSCAN find, without the cursor; the last two give two values. An entry may
+---come twice, as SCAN has it. Waits. Raises what the server refuses.
+---@param command string
+---@param ... string|number
+---@return fun(): string?, string?
+function connection:rows(command, ...) end
+
+---Raises: `call` is for commands.
+function connection:query() end
+
+---Raises: `call` is for commands.
+function connection:row() end
+
+---Raises: `call` is for commands.
+function connection:value() end
+
+---Raises: `call` is for commands.
+function connection:execute() end
+
+---Begins a transaction on this connection. Waits.
+---@param options? { watch: string|string[]?, timeout: number? }
+---@return runloop.redis.Transaction? transaction
+---@return string? problem
+---@return string? code
+---@return table? details
+function connection:begin(options) end
+
+---Gives it back.
+function connection:close() end
+
+return redis

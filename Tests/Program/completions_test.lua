@@ -173,7 +173,7 @@ local function check(shell, offered)
   end
 end
 
-local function has(program) return process.run { "sh", "-c", "command -v " .. program }.code == 0 end
+local function has(program) return os.execute("command -v " .. program .. " >/dev/null") end
 local function with(program)
   return has(program) and t.it or function(name, _, body) t.skip(name .. ": needs " .. program, body) end
 end

@@ -61,7 +61,7 @@ t.it("links that lead nowhere are found", REAL, function()
     "1 a.html:1: //example.org/x.css: it is loaded from another host\n")
 end)
 
-local has_mkdocs = sh("dpkg -s mkdocs mkdocs-material >/dev/null").code == 0
+local has_mkdocs = os.execute "dpkg -s mkdocs mkdocs-material >/dev/null 2>&1"
 local it = has_mkdocs and t.it or function(name, _, body) t.skip(name .. ": needs mkdocs-material", body) end
 
 -- Makes the site once.

@@ -144,6 +144,7 @@ local takers = {
   SendOptions = function(options) return port:send(options) end,
   AtOptions = function(options) return rl.at(1e9, print, options) end,
   TraceOptions = function(options) return rl.trace.start("reference.html", options) end,
+  TaskOptions = rl.task, InspectOptions = function(options) return rl.inspect(1, options) end,
   PoolOptions = rl.pool, ShutdownOptions = function(options) rl.on_shutdown(print, options) end,
   EnqueueOptions = function(options) return rl.notifications:enqueue("name", nil, options) end,
 }
@@ -156,7 +157,7 @@ takers.RequestOptions = function(options) return remote:request(1, "", options) 
 takers.RemoteSendOptions = function(options) return remote:send(1, "", options) end
 
 -- Without these a call does not get as far as the fields.
-local needed = { FDPortOptions = { fd = 0 } }
+local needed = { FDPortOptions = { fd = 0 }, TaskOptions = { print } }
 local function with(class, field, value)
   local options = {}
   for name, needed in pairs(needed[class] or {}) do options[name] = needed end

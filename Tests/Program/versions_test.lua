@@ -119,9 +119,9 @@ t.it("a deprecated call warns once for each place that calls it", function()
   t.equal(said, { "x.lua:1: http.old is deprecated: use http.new", "x.lua:1: http.old is deprecated: use http.new" })
 end)
 
-local has_git = process.run { "sh", "-c", "command -v git" }.code == 0
+local with_git = os.execute "command -v git >/dev/null" and t.it or t.skip
 
-(has_git and t.it or t.skip)("a call that is gone without having been deprecated is found", REAL, function()
+with_git("a call that is gone without having been deprecated is found", REAL, function()
   local path = place .. "/project"
   local git = "git -c user.name=x -c user.email=x@example.org -c init.defaultBranch=main "
   local function annotations(...) return "---@meta x\n" .. table.concat({ ... }, "\n") .. "\n" end

@@ -547,6 +547,8 @@ local function grow(act, count)
   rl.sleep(0.01)
   collectgarbage()
   collectgarbage()
+  -- The loop gives back what malloc keeps, once a second before a long sleep.
+  if resident() - before >= 8 * count then rl.sleep(1.2) end
   return resident() - before
 end
 

@@ -173,7 +173,7 @@ functions of modules:		float | true
 a module that only this thread has:		false | module 'a.module' not found:
 a file that every thread has:		file
 handles:		true | true | true
-a task:		true | 42 | task (of another thread, made at 99) | task:status: this task belongs to another thread; only that thread can use it | rl.first_of: only a task's own thread can wait for it
+a task:		true | 42 | task (of another thread, made at 104) | task:status: this task belongs to another thread; only that thread can use it | rl.first_of: only a task's own thread can wait for it
 the thread itself:		true
 a thread's loop, port and source after its end:		loop "thread" (gone) | nil | false | false | false
 a file:	raises	rl.thread: cannot send upvalue 'file': FILE*

@@ -135,7 +135,7 @@ cancelled while it waits for an answer:		false | cancelled
 cancelled while it sends to a full port:		false | cancelled | 1
 a cancelled sleep is forgotten:		cancelled, it goes on
 two wait for each other:		20 | 20
-the host's part in thread 1:		true | 2 | 121
-the host's part in thread 2:		true | 2 | 121
-the host's part in thread 3:		true | 2 | 121
+the host's part in thread 1:		true | 2 | 123
+the host's part in thread 2:		true | 2 | 123
+the host's part in thread 3:		true | 2 | 123
 ]]

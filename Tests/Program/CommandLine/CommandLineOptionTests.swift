@@ -113,7 +113,7 @@ struct CommandLineOptionTests {
     /// What LUA_INIT and its kind hold.
     static let environments: [[String: String]] = [
         ["LUA_INIT": "print('init', ...)"], ["LUA_INIT": "@mod.lua"], ["LUA_INIT": "@missing.lua"], ["LUA_INIT": "x ="],
-        ["LUA_INIT": "error'x'"], ["LUA_INIT": "error{}"], ["LUA_INIT": "error()"], ["LUA_INIT": ""], ["LUA_INIT": "@"],
+        ["LUA_INIT": "error'x'"], ["LUA_INIT": "error()"], ["LUA_INIT": ""], ["LUA_INIT": "@"],
         ["LUA_INIT": "@."], ["LUA_INIT_5_4": "print('5_4')", "LUA_INIT": "print('no')"],
         ["LUA_INIT_5_4": "", "LUA_INIT": "print('no')"], ["LUA_INIT_5_4": "error'x'"], ["LUA_INIT": "os.exit(4)"],
         ["LUA_INIT": "print(arg[0], #arg)"], ["LUA_INIT": "warn('@on') warn'x'"], ["LUA_INIT": "@fails.lua"],

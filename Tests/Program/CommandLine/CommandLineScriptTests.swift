@@ -101,7 +101,7 @@ struct CommandLineScriptTests {
 
     @Test("a script on standard input sees the rest of it, and its arguments after \"-\"")
     func input() throws {
-        for text in ["print(1)\n", "#!x\nprint(2)", "print(...)", "io.write'x'", "error'stdin'", "error{}", "x x", ""] {
+        for text in ["print(1)\n", "#!x\nprint(2)", "print(...)", "io.write'x'", "error'stdin'", "x x", ""] {
             try Sample.compare(["-", "p"], input: text)
         }
         let result = try Binary.run([], input: "error 'x'")

@@ -9,7 +9,7 @@ struct EndingTests {
     @Test("random programs end as they are meant to, at random moments, and by no other signal")
     func programs() throws {
         let run = try Binary.shell(
-            "exec python3 \(Binary.repository)/scripts/endings 30", timeout: 300)
+            "exec python3 \(Binary.repository)/scripts/soak endings 30", timeout: 300)
         #expect(run.status == 0 && run.output.contains("endings: 0 of 30 "), "\(run.output) \(run.errors)")
     }
 

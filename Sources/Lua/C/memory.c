@@ -158,7 +158,7 @@ static cl_slab *new_slab(cl_state *state, size_t size) {
   return s;
 }
 
-static void free_slab(cl_state *state, cl_slab *s) {
+__attribute__((noinline)) static void free_slab(cl_state *state, cl_slab *s) {
   UNLINK(list_of(state, s->size), s);
   cl_chunk *c = s->chunk;
   if (!has_slabs(c)) {
@@ -173,14 +173,9 @@ static void free_slab(cl_state *state, cl_slab *s) {
 // Takes back the blocks that other threads have freed: only the owner of a slab may change it.
 static void take_back(cl_state *state);
 
-static void *take(cl_state *state, size_t size) {
-  if (!POOLS || size > LARGEST) return malloc(size);
-  cl_slab **list = list_of(state, size);
+// Takes a block of the first slab of a list.
+static inline void *take_from(cl_slab **list) {
   cl_slab *s = *list;
-  if (!s) {
-    if (__atomic_load_n(&state->returned, __ATOMIC_RELAXED)) take_back(state);
-    if (!(s = *list) && !(s = new_slab(state, size))) return NULL;
-  }
   void *block = s->free;
   if (block) {
     s->free = *(void **)block;
@@ -191,6 +186,16 @@ static void *take(cl_state *state, size_t size) {
   s->used++;
   if (!has_room(s)) UNLINK(list, s);
   return block;
+}
+
+static void *take(cl_state *state, size_t size) {
+  if (!POOLS || size > LARGEST) return malloc(size);
+  cl_slab **list = list_of(state, size);
+  if (!*list) {
+    if (__atomic_load_n(&state->returned, __ATOMIC_RELAXED)) take_back(state);
+    if (!*list && !new_slab(state, size)) return NULL;
+  }
+  return take_from(list);
 }
 
 // Blocks at fixed addresses, for seed.c.
@@ -256,7 +261,7 @@ static void take_back(cl_state *state) {
 // C modules may use a state's allocator for their own purposes, in threads of their own: Lanes makes whole states with
 // it. Such a thread gets blocks from malloc, and leaves freed blocks of slabs for the owner to take back. These blocks
 // are not counted, since the counts belong to the owner's thread.
-static void *allocate_elsewhere(cl_state *state, void *old, size_t new_size) {
+__attribute__((noinline)) static void *allocate_elsewhere(cl_state *state, void *old, size_t new_size) {
   const cl_slab *s = old ? slab_of(state, old) : NULL;
   if (!s) {
     if (new_size > 0) return realloc(old, new_size);
@@ -287,31 +292,56 @@ void *cl_allocate_plainly(void *data, void *old, size_t old_size, size_t new_siz
   return NULL;
 }
 
+// Whether the next allocation, after which Lua's memory has this number of bytes, may succeed.
+static int may_grow(cl_state *state, size_t bytes) {
+  uint64_t number = ++state->allocations;
+  if (state->fail_at && (number == state->fail_at || (state->fail_on && number > state->fail_at))) return 0;
+  return bytes <= state->bytes_mark || state->pass_mark(state, bytes);
+}
+
+// The allocator runs some thousand times in a start. Each of its cases is a function, so that the usual ones save and
+// restore no registers for the others.
+#define APART __attribute__((noinline))
+
+APART static void *allocate_new(cl_state *state, size_t size) {
+  size_t bytes = state->bytes + size;
+  if (!may_grow(state, bytes)) return NULL;
+  void *block = take(state, size);
+  if (!block) return NULL;
+  state->bytes = bytes;
+  state->blocks++;
+  return block;
+}
+
+APART static void *allocate_again(cl_state *state, void *old, size_t old_size, size_t new_size) {
+  size_t bytes = state->bytes + new_size - old_size;
+  // Shrinking never fails, as Lua requires.
+  if (new_size > old_size && !may_grow(state, bytes)) return NULL;
+  void *block = resize(state, old, new_size);
+  if (block) state->bytes = bytes;
+  return block;
+}
+
+APART static void *free_old(cl_state *state, void *old, size_t old_size) {
+  state->bytes -= old_size;
+  state->blocks--;
+  give_back(state, old);
+  return NULL;
+}
+
 void *cl_allocate(void *data, void *old, size_t old_size, size_t new_size) {
   cl_state *state = data;
   if (state->thread != cl_this_thread()) return allocate_elsewhere(state, old, new_size);
-  if (new_size == 0) {
-    if (!old) return NULL;
-    state->bytes -= old_size;
-    state->blocks--;
-    give_back(state, old);
-    return NULL;
-  }
-  if (!old || new_size > old_size) {  // shrinking never fails, as Lua requires
-    uint64_t number = ++state->allocations;
-    if (state->fail_at && (number == state->fail_at || (state->fail_on && number > state->fail_at))) return NULL;
-    size_t bytes = state->bytes + new_size - (old ? old_size : 0);
-    if (bytes > state->bytes_mark && !state->pass_mark(state, bytes)) return NULL;
-  }
-  void *block = old ? resize(state, old, new_size) : take(state, new_size);
-  if (!block) return NULL;
-  if (old) {
-    state->bytes += new_size - old_size;
-  } else {
-    state->bytes += new_size;
-    state->blocks++;
-  }
-  return block;
+  if (new_size == 0) return old ? free_old(state, old, old_size) : NULL;
+  if (old) return allocate_again(state, old, old_size, new_size);
+  size_t bytes = state->bytes + new_size;
+  cl_slab **list = list_of(state, new_size);
+  if (!POOLS || new_size > LARGEST || !*list || state->fail_at || bytes > state->bytes_mark)
+    return allocate_new(state, new_size);
+  state->allocations++;
+  state->bytes = bytes;
+  state->blocks++;
+  return take_from(list);
 }
 
 void cl_free_slabs(cl_state *state) {

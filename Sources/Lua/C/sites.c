@@ -50,10 +50,10 @@ int cl_is_scripts(lua_State *L, lua_Debug *debug) {
 uint32_t cl_site_of_caller(lua_State *L) {
   lua_Debug debug;
   for (int level = 1; level < 12 && lua_getstack(L, level, &debug); level++) {
-    // As cl_is_scripts, but finding the names of C functions takes time.
-    lua_getinfo(L, "l", &debug);
+    // As cl_is_scripts, but finding the names of C functions takes time. The first level is seldom one.
+    lua_getinfo(L, level == 1 ? "Sl" : "l", &debug);
     if (debug.currentline <= 0) continue;
-    lua_getinfo(L, "S", &debug);
+    if (level > 1) lua_getinfo(L, "S", &debug);
     if (cl_is_hosts(&debug)) continue;
     cl_sites *s = cl_state_of(L)->sites;
     if (s->count == s->capacity && !grow_sites(s)) return 0;

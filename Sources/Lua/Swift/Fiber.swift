@@ -201,6 +201,7 @@ public struct Fiber: Hashable {
         memory.pointee.now.subjectSite = site
     }
 
+    @inline(__always)
     func clear() {
         if memory.pointee.now.isUsed {
             memory.pointee.owner = nil

@@ -29,10 +29,16 @@ extension RunLoop {
         }
 
         /// Whether it keeps the loop running, unless it is in the background. Initially false.
-        public final var isAwaited = false { didSet { noteAwaited() } }
+        public final var isAwaited = false {
+            didSet {
+                // This happens twice in each wait of a stream.
+                if isBackground { noteAwaited() } else if keepsAlive != isAwaited { keepsAlive = isAwaited }
+            }
+        }
         /// Whether the loop serves it and does not stay for it. It may bring an answer while it is awaited.
         public final var isBackground = false { didSet { noteAwaited() } }
 
+        @inline(never)
         private func noteAwaited() {
             let keeps = isAwaited && !isBackground
             if keeps != keepsAlive { keepsAlive = keeps }

@@ -194,7 +194,7 @@ func openRunloop(_ call: Call) throws(Misuse) -> Int32 {
     }
     var arguments: Int32 = 4
     for battery in host.batteries() where battery.module == Battery.runloop {
-        guard call.stack.reserve(8), call.push(battery.functions()) else { throw .noMemory }
+        guard call.stack.reserve(8), call.push(battery.functions) else { throw .noMemory }
         arguments += 1
     }
     host.hasOpenedRunloop = true

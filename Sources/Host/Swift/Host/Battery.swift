@@ -1,3 +1,4 @@
+internal import Linux
 public import Lua
 
 /// A module besides `runloop`, which costs nothing until a script requires it. It has functions and kinds of objects in
@@ -40,7 +41,8 @@ public struct Battery: Sendable {
     /// Whether scripts can require the module.
     let isPublic: Bool
     let kinds: @Sendable () -> [Kind]
-    let functions: @Sendable () -> Library
+    private let library: LibraryOnce
+    var functions: Library { library.library }
     let prepare: @Sendable (LuaHost) throws(Misuse) -> Void
 
     /// - Parameters:
@@ -55,7 +57,7 @@ public struct Battery: Sendable {
         self.module = module
         isPublic = true
         self.kinds = kinds
-        self.functions = functions
+        library = LibraryOnce(functions)
         self.prepare = prepare
     }
 
@@ -64,7 +66,7 @@ public struct Battery: Sendable {
         module = part
         isPublic = false
         kinds = { [] }
-        self.functions = functions
+        library = LibraryOnce(functions)
         prepare = { _ throws(Misuse) in }
     }
 
@@ -87,6 +89,25 @@ public struct Battery: Sendable {
     func makes(part name: String) -> Bool {
         if name == module { return !isPublic }
         return module != Self.runloop && name.utf8.starts(with: (module + ".").utf8) && Stack.hasModule(name)
+    }
+}
+
+/// A library that is made at the first use, and then serves all states: its storage is never freed.
+private final class LibraryOnce: @unchecked Sendable {
+    // Sendable: `made` is used only under the lock. There is one for all, since each would be an allocation at start.
+    private static let lock = Lock(false)
+    private let make: @Sendable () -> Library
+    private var made: Library?
+
+    init(_ make: @escaping @Sendable () -> Library) { self.make = make }
+
+    var library: Library {
+        Self.lock.withLock { _ in
+            if let made { return made }
+            let new = make()
+            made = new
+            return new
+        }
     }
 }
 
@@ -146,7 +167,7 @@ extension LuaHost {
             // Every module uses the kinds and texts of `runloop`.
             if battery.isPublic, let message = host.requireRunloop() { return call.raise(message) }
             for kind in battery.kinds() where !call.define(kind) { return call.raiseValue() }
-            guard call.push(battery.functions()) else { return call.raiseValue() }
+            guard call.push(battery.functions) else { return call.raiseValue() }
             let slot = stack.anchor(-1)
             guard slot != 0 else { throw .noMemory }
             opened.functions[battery.module] = slot

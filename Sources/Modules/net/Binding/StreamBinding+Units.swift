@@ -3,7 +3,7 @@ internal import LuaRunLoops
 internal import RunLoops
 internal import Streams
 
-/// Reads of units that have options of their own.
+/// Reads of units that have options of their own: out of line, so that the calls without options stay small.
 extension StreamBinding {
     // MARK: Bytes and lines
 
@@ -13,6 +13,7 @@ extension StreamBinding {
     }
 
     /// stream:read_exactly(count, options)
+    @inline(never)
     static func readExactly(_ stream: Streams.Stream, _ call: Call, _ count: Int) throws(Misuse) -> Int32 {
         var limit = Int.max
         var timeout = stream.timeout
@@ -39,6 +40,7 @@ extension StreamBinding {
         return try start(stream, call, .exactly(count), "stream:read_exactly", limit, timeout)
     }
 
+    @inline(never)
     static func readNothing(_ stream: Streams.Stream, _ call: Call) throws(Misuse) -> Int32 {
         try checkIsFree(stream, call)
         return call.answer("")
@@ -74,6 +76,7 @@ extension StreamBinding {
     }
 
     /// stream:read_line(options)
+    @inline(never)
     static func readLine(_ stream: Streams.Stream, _ call: Call) throws(Misuse) -> Int32 {
         var limit = maxLine
         var timeout = stream.timeout
@@ -141,6 +144,7 @@ extension StreamBinding {
     private static let mostEnds = 64
 
     /// stream:read_until(text or list, [options])
+    @inline(never)
     static func readUntil(_ stream: Streams.Stream, _ call: Call) throws(Misuse) -> Int32 {
         var limit: Int?
         var timeout = stream.timeout

@@ -36,7 +36,10 @@ extension StreamBinding {
         if top == 2, let bytes = stack.bytes(2) { return stream.enqueue(bytes) }
         if top <= Call.fewPieces + 1 {
             let count = try call.measurePieces()
-            return stream.enqueue(count: count) { call.copyPieces(to: $0) }
+            guard let place = stream.room(for: count) else { return stream.refusalToWrite ?? stream.shortOfMemory }
+            call.copyPieces(to: place)
+            stream.filled(count)
+            return nil
         }
         // Numbers become text in local memory: as Lua strings they would need memory from Lua.
         let count = Int(top)

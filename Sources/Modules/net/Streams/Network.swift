@@ -20,6 +20,8 @@ public final class Network {
     /// back to the system, and each page of the next one costs a fault.
     private var spare = ByteQueue()
     private var spareDate = Int64.min
+    /// Whether it ever had one: until then the loop sleeps without asking.
+    private var hasSpare = false
     /// Items that nothing refers to any more.
     private var abandoned: [RunLoop.EdgePort] = []
     /// Streams that are closed and wait for the peer to close as well, or for their time limit.
@@ -50,6 +52,11 @@ public final class Network {
             before?()
             self?.endTurn()
         }
+    }
+
+    /// Has the loop call `freeSpare` before it sleeps.
+    private func watchSpare() {
+        hasSpare = true
         let rest = loop.restHandler
         loop.restHandler = { [weak self] loop in
             let pause = rest?(loop) ?? .max
@@ -93,7 +100,9 @@ public final class Network {
     /// Frees the memory of an empty queue, or keeps it for the next one.
     func release(_ queue: inout ByteQueue) {
         queue.freeIfEmpty(leaving: &spare)
-        if !spare.isFreed { spareDate = .max }
+        guard !spare.isFreed else { return }
+        spareDate = .max
+        if !hasSpare { watchSpare() }
     }
 
     func prepare(_ queue: inout ByteQueue, _ more: Int) { queue.prepare(more, from: &spare) }

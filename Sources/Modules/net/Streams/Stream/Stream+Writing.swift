@@ -60,14 +60,7 @@ extension Stream {
         return nil
     }
 
-    /// Does the same with this number of bytes, which `fill` writes into the queue.
-    @inline(__always)
-    public func enqueue(count: Int, _ fill: (UnsafeMutableRawPointer) -> Void) -> StreamFailure? {
-        guard let place = room(for: count) else { return refusalToWrite ?? shortOfMemory }
-        fill(place)
-        filled(count)
-        return nil
-    }
+    // The same in two steps, for an owner that copies the bytes itself: `room`, and then `filled`.
 
     public var shortOfMemory: StreamFailure { StreamFailure(errno: ENOMEM, subject) }
 

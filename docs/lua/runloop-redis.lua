@@ -105,6 +105,32 @@ function db:begin(options) end
 ---@return table? details
 function db:connection() end
 
+---Options of a subscription.
+---@class runloop.redis.SubscriptionOptions
+---@field modes? runloop.Modes in which the function is called ("common")
+---@field order? integer lower ones first (0)
+---@field name? string for messages; the channels if absent
+---@field keeps_alive? boolean false: the loop serves it, but does not run on for it (true)
+---@field max_pending? integer messages that may wait; further ones are dropped, and counted (65536)
+---@field on_gap? fun(seconds: number) called after a reconnect: messages may be missing
+---@field pattern? boolean true: the channels are patterns, as PSUBSCRIBE has them
+
+---Subscribes to a channel or several, and returns when the server has confirmed it. All subscriptions of a database
+---share a connection of their own, which is made again when it is lost. `fn` may wait; it gets one message at a time.
+---The options may be left out. Waits.
+---
+---```lua fragment: it needs a server
+---local s <close> = assert(db:subscribe("jobs", function(text, channel) print(channel, text) end))
+---```
+---@param channel string|string[]
+---@param options? runloop.redis.SubscriptionOptions|fun(text: string, channel: string)
+---@param fn? fun(text: string, channel: string) absent: `receive` and `messages` return what comes
+---@return runloop.redis.Subscription? subscription
+---@return string? problem
+---@return string? code
+---@return table? details
+function db:subscribe(channel, options, fn) end
+
 ---Refuses new calls, waits for those under way, and ends them after some seconds (5). Waits.
 ---@param timeout? number
 ---@return true
@@ -199,6 +225,27 @@ function tx:commit() end
 ---@return string? problem
 ---@return string? code
 function tx:rollback() end
+
+---What comes on some channels. `<close>` ends it.
+---@class runloop.redis.Subscription
+local subscription = {}
+
+---Returns the next message and its channel. Only without a function. Waits.
+---@param timeout? number seconds
+---@return string? text
+---@return string channel or "timed out", or the problem
+---@return string? code "ENOTCONN": the subscription is over
+function subscription:receive(timeout) end
+
+---Iterates over the messages and their channels, until the subscription is over. Waits.
+---@return fun(): string?, string?
+function subscription:messages() end
+
+---Ends it: no further message comes.
+function subscription:invalidate() end
+
+---@return { received: integer, dropped: integer, pending: integer }
+function subscription:stats() end
 
 ---A connection of one's own. `<close>` gives it back; the next task gets a new one.
 ---@class runloop.redis.Connection

@@ -38,8 +38,12 @@ return function(kind, each)
   local function redis()
     server = server or assert(net.serve("127.0.0.1:0", { keeps_alive = false }, function(stream)
       for bytes in function() return stream:read() end do
-        local _, count = bytes:gsub("%*%d+\r\n%$", "")
-        stream:write(("+OK\r\n"):rep(count))
+        local answers = {}
+        for word in bytes:gmatch "%*%d+\r\n%$%d+\r\n(%u+)" do
+          local is_push = word:find "SUBSCRIBE"
+          answers[#answers + 1] = is_push and ">3\r\n+subscribe\r\n+x\r\n:1\r\n" or "+OK\r\n"
+        end
+        stream:write(table.concat(answers))
       end
     end))
     return assert(require "runloop.redis".open("127.0.0.1:" .. server:port()))
@@ -66,6 +70,12 @@ return function(kind, each)
     end
     db:close()
   end, "redis.Connection")
+  kind("redis subscriptions", 2000, function(n)
+    local db = redis()
+    local kept <close> = assert(db:subscribe "kept")
+    for _ = 1, n do assert(db:subscribe("x", { keeps_alive = false }, function() end)):invalidate() end
+    db:close()
+  end, "redis.Subscription")
   kind("server of tests", 20, function(n)
     local t = require "runloop.test"
     for _ = 1, n do t.server { "sh", "-c", "echo up; exec sleep 60", ready = "up" }:close() end

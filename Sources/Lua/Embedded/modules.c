@@ -156,6 +156,8 @@ static const struct {
 #embed "../../Modules/redis/Lua/calls.lua"
 , '\0'}}, {"runloop.redis.line", (const char[]){
 #embed "../../Modules/redis/Lua/line.lua"
+, '\0'}}, {"runloop.redis.subscriptions", (const char[]){
+#embed "../../Modules/redis/Lua/subscriptions.lua"
 , '\0'}}, {"runloop.redis.where", (const char[]){
 #embed "../../Modules/redis/Lua/where.lua"
 , '\0'}}, {"runloop.reference", (const char[]){

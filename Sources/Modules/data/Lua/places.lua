@@ -134,6 +134,19 @@ function Places:forget(connection)
   end
 end
 
+--- Closes the connections that have been idle since a moment. Returns whether others are idle.
+function Places:reap(since)
+  for index = #self.idle, 1, -1 do
+    local connection = self.idle[index]
+    if connection.idle_since and connection.idle_since <= since then
+      remove(self.idle, index)
+      self.count = self.count - 1
+      connection:close()
+    end
+  end
+  return #self.idle > 0
+end
+
 --- Returns whether no connection is in use.
 function Places:is_idle() return next(self.taken) == nil end
 

@@ -187,7 +187,11 @@ end
 function shape.over(how) return nil, format("ENOTCONN: the transaction is over (%s)", how), "ENOTCONN" end
 
 --- Runs a function in the background: nobody waits for it, and it keeps nothing alive.
-function shape.background(fn, ...) return rl.task { fn, ..., keeps_alive = false } end
+function shape.background(...)
+  local task = { ... }
+  task.keeps_alive = false
+  return rl.task(task)
+end
 
 --- Returns the first 80 characters of a statement, on one line.
 function shape.short(text)

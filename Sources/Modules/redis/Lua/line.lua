@@ -34,8 +34,8 @@ end
 
 -- Answers -------------------------------------------------------------------------------------------------------------
 
--- Gives an answer to the call that is first in the queue.
-local function answer(self, value)
+--- Gives an answer to the call that is first in the queue.
+function Line:answer(value)
   local first = self.first
   local waiter = self.waiters[first]
   if not waiter then return self:fail("EPROTO: an answer that nobody has asked for", "EPROTO") end
@@ -63,7 +63,7 @@ local function take(self, bytes)
     if shape == ">" then
       if self.on_push then self.on_push(value) end
     else
-      answer(self, value)
+      self:answer(value)
     end
   end
 end
@@ -95,14 +95,18 @@ end
 
 -- Commands ------------------------------------------------------------------------------------------------------------
 
--- Serves the connection in the mode that runs, too, if that is not a common one.
+--- Serves the connection in a mode, too.
+function Line:serve(mode)
+  -- The stream of a fake is read by a task.
+  if self.modes[mode] or self.is_fake then return end
+  self.modes[mode] = true
+  if not self.loop:contains(self.stream, mode) then self.loop:add(self.stream, mode) end
+end
+
+-- Serves it in the mode that runs, if that is not a common one.
 local function serve_here(self)
-  local loop = self.loop
-  local mode = loop:mode()
-  if mode and not self.modes[mode] then
-    self.modes[mode] = true
-    if not loop:contains(self.stream, mode) then loop:add(self.stream, mode) end
-  end
+  local mode = self.loop:mode()
+  if mode and not self.modes[mode] then self:serve(mode) end
 end
 
 --- Sends bytes with some commands, and returns the futures of their answers.
@@ -187,7 +191,7 @@ local function connect(self, options)
     local stream, message, code = where:connect()
     if not stream then return nil, message, code end
     stream:set_keeps_alive(false)
-    self.stream = stream
+    self.stream, self.is_fake = stream, true
     rl.task { function()
       while not self.problem do
         local bytes, problem, kind = stream:read()

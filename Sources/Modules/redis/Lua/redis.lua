@@ -8,6 +8,7 @@ local shape = require "runloop.data.shape"
 local Places = require "runloop.data.places"
 local Line = require "runloop.redis.line"
 local calls = require "runloop.redis.calls"
+local subscriptions = require "runloop.redis.subscriptions"
 local where_of = require "runloop.redis.where"
 
 local setmetatable, getmetatable, type = setmetatable, getmetatable, type
@@ -68,6 +69,26 @@ local function line_of(self)
   return pending:await()
 end
 
+-- Closes connections that have been idle for long, while there are idle ones. The task must not keep the database.
+local function sweep(weak, idle)
+  while true do
+    rl.sleep(idle)
+    local self = weak[1]
+    if not self then return end
+    local left = self._places:reap(now() - idle)
+    if not left then
+      self._sweeper = nil
+      return
+    end
+  end
+end
+
+local function note_idle(self, line)
+  line.idle_since = now()
+  if self._sweeper or self._idle == huge then return end
+  self._sweeper = shape.background(sweep, setmetatable({ self }, { __mode = "v" }), self._idle)
+end
+
 -- Gives the connection of a lease back at the end of a block. One with an answer under way is closed instead: its task
 -- was cancelled, or gave up.
 local Hold = { __close = function(hold)
@@ -78,7 +99,7 @@ local Hold = { __close = function(hold)
     if not line.problem then hold.database._cancelled = hold.database._cancelled + 1 end
     lease:drop()
   else
-    line.idle_since = now()
+    note_idle(hold.database, line)
     lease:give()
   end
 end }
@@ -167,6 +188,7 @@ local function finish(self, how)
   local line = self._lease.connection
   -- Nobody waits for this answer; the connection answers later commands after it.
   if self._watches and line:is_idle() and line:ask(calls.bytes "UNWATCH") then
+    note_idle(self._db, line)
     self._lease:give()
     return
   end
@@ -321,6 +343,13 @@ function Own:__tostring()
   return format("connection (%s, %s, taken at %s)", self._db._name, self._how or "open", self._site or "?")
 end
 
+--- Subscribes to channels: `db:subscribe(channel or list, [options,] [fn])`. Waits.
+function Database:subscribe(channel, options, fn)
+  misuse.receiver(self, Database, "db:subscribe")
+  if self._is_closed then return closed(self) end
+  return subscriptions.subscribe(self, channel, options, fn)
+end
+
 -- The database itself -------------------------------------------------------------------------------------------------
 
 local function is_idle(self)
@@ -330,6 +359,8 @@ end
 local function close(self, timeout)
   if self._is_closed then return true end
   self._is_closed = true
+  subscriptions.close(self)
+  if self._sweeper then self._sweeper:cancel() end
   local limit = now() + timeout
   self._places:close((select(2, closed(self))))
   while not is_idle(self) and now() < limit do rl.sleep(0.005) end
@@ -360,6 +391,7 @@ function Database:stats()
     count = count + 1
     if pending == 0 then idle = idle + 1 end
   end
+  if self._hub and self._hub.line then count = count + 1 end
   return {
     connections = count, idle = idle, in_use = count - idle, waiting = waiting, calls = self._calls,
     lost = self._lost, cancelled = self._cancelled + max(0, self._asked - self._ended - pending),
@@ -393,7 +425,7 @@ function redis.open(where, options)
   end
   local self = setmetatable({
     _options = settings, _name = options.name or shown, _timeout = options.timeout or 5, _wait = options.wait or 30,
-    _made_at = made_at(), _calls = 0, _lost = 0, _asked = 0, _ended = 0, _cancelled = 0,
+    _idle = options.idle or 300, _made_at = made_at(), _calls = 0, _lost = 0, _asked = 0, _ended = 0, _cancelled = 0,
   }, Database)
   self._places = Places.new { size = options.size or 10, open = function() return connect(self) end }
   local line, message, code, details = line_of(self)

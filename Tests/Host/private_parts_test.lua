@@ -86,7 +86,7 @@ end)
 t.each({
   { "runloop.htpp", "runloop.http" }, { "runloop.proces", "runloop.process" }, { "rl.http", "runloop.http" },
   { "rl.jsn", "runloop.json" }, { "rlhost", "runloop" }, { "rl", "runloop" }, { "runlop", "runloop" },
-  { "socket.http", "runloop.http" }, { "rlhost.net", "runloop.net" }, { "runloop.socket", "runloop.net" },
+  { "socket.http", "runloop.http" }, { "rlhost.net", "runloop.net" }, { "runloop.sockets", "runloop.socket" },
 }, "require %q ends with: there is %s", function(name, meant)
   local output, errors = run([[
     package.path, package.cpath = "./?.none", "./?.nothing"

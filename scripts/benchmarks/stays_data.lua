@@ -76,6 +76,27 @@ return function(kind, each)
     for _ = 1, n do assert(db:subscribe("x", { keeps_alive = false }, function() end)):invalidate() end
     db:close()
   end, "redis.Subscription")
+  kind("connections of runloop.socket", 2000, function(n)
+    local socket = require "runloop.socket"
+    local master = assert(socket.bind("127.0.0.1", 0))
+    local host, port = master:getsockname()
+    for i = 1, n do
+      local client = assert(socket.connect(host, port))
+      local server = assert(master:accept())
+      client:send "line\n"
+      assert(server:receive() == "line")
+      if i % 2 == 0 then client:close() end
+      server:close()
+    end
+    master:close()
+  end, "")
+  kind("datagram sockets of runloop.socket", 10000, function(n)
+    local socket = require "runloop.socket"
+    for i = 1, n do
+      local made = socket.udp4()
+      if i % 2 == 0 then made:close() end
+    end
+  end, "")
   kind("server of tests", 20, function(n)
     local t = require "runloop.test"
     for _ = 1, n do t.server { "sh", "-c", "echo up; exec sleep 60", ready = "up" }:close() end

@@ -185,6 +185,8 @@ static const struct {
 ,
 #embed "../../../docs/lua/runloop-schedule.lua"
 ,
+#embed "../../../docs/lua/runloop-socket.lua"
+,
 #embed "../../../docs/lua/runloop-sqlite.lua"
 ,
 #embed "../../../docs/lua/runloop-terminal.lua"
@@ -200,6 +202,24 @@ static const struct {
 #embed "../../Modules/schedule/Lua/schedule.lua"
 , '\0'}}, {"runloop.shutdown", (const char[]){
 #embed "../../Host/Lua/shutdown.lua"
+, '\0'}}, {"runloop.socket", (const char[]){
+#embed "../../Modules/socket/Lua/socket.lua"
+, '\0'}}, {"runloop.socket.common", (const char[]){
+#embed "../../Modules/socket/Lua/common.lua"
+, '\0'}}, {"runloop.socket.datagram", (const char[]){
+#embed "../../Modules/socket/Lua/datagram.lua"
+, '\0'}}, {"runloop.socket.dns", (const char[]){
+#embed "../../Modules/socket/Lua/dns.lua"
+, '\0'}}, {"runloop.socket.filters", (const char[]){
+#embed "../../Modules/socket/Lua/filters.lua"
+, '\0'}}, {"runloop.socket.select", (const char[]){
+#embed "../../Modules/socket/Lua/select.lua"
+, '\0'}}, {"runloop.socket.ssl", (const char[]){
+#embed "../../Modules/socket/Lua/ssl.lua"
+, '\0'}}, {"runloop.socket.tcp", (const char[]){
+#embed "../../Modules/socket/Lua/tcp.lua"
+, '\0'}}, {"runloop.socket.unix", (const char[]){
+#embed "../../Modules/socket/Lua/unix.lua"
 , '\0'}}, {"runloop.sqlite", (const char[]){
 #embed "../../Modules/sqlite/Lua/sqlite.lua"
 , '\0'}}, {"runloop.sqlite.connections", (const char[]){

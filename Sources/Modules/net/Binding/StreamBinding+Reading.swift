@@ -71,6 +71,7 @@ extension StreamBinding {
         .init("peek") { stream($0).run { (stream, call) throws(Misuse) in try peek(stream, call) } },
         .init("buffered") { stream($0).answer { $0.buffered } },
         .init("available") { stream($0).answer { $0.available } },
+        .init("look") { stream($0).act { $0.look() } },
         .init("share") { stream($0).act { $0.share() } },
         .init("deliver_all") { stream($0).act { $0.deliverAll() } },
     ]

@@ -18,6 +18,7 @@ public enum SystemBatteries {
         Battery("runloop.zlib", functions: Library([.native("open", zlib_open)])),
         Battery("runloop.crypto", functions: CryptoBinding.functions),
         SQLiteBinding.battery,
+        Battery("runloop.socket", functions: Library([.native("open", socket_open)])),
         Battery(part: "runloop.data"),
         Battery("runloop.redis", functions: Library([.native("open", redis_open)])),
     ]

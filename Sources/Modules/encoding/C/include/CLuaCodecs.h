@@ -1,5 +1,5 @@
-// CLuaCodecs: the native halves of runloop.encoding, .crypto, .url, .zlib and .redis: C functions for Lua. They raise
-// errors, so that only Lua may call them, not Swift, unless a comment says otherwise.
+// CLuaCodecs: the native halves of runloop.encoding, .crypto, .url, .zlib, .redis and .socket: C functions for Lua.
+// They raise errors, so that only Lua may call them, not Swift, unless a comment says otherwise.
 #pragma once
 
 #include <lua.h>
@@ -9,6 +9,7 @@
 int encoding_open(lua_State *L);
 int crypto_open(lua_State *L);
 int zlib_open(lua_State *L);
+int socket_open(lua_State *L);
 /// Its second argument is the metatable of URLs.
 int url_open(lua_State *L);
 /// Its argument is the metatable of errors inside answers.

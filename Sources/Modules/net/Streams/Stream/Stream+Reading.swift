@@ -352,6 +352,13 @@ extension Stream {
         if state == .open, delivers, !endWasDelivered, readable || !input.isEmpty || inputEnded { signal() }
     }
 
+    /// Lets the next read and the next write ask the kernel, whatever the last ones have found: for readers that do not
+    /// let the loop wait in between.
+    public func look() {
+        guard state == .open else { return }
+        (readable, writable, socketIsReadable) = (true, true, true)
+    }
+
     /// Delivers at once what is there by now: at most as much as a pipe can hold.
     public func deliverAll() {
         readable = readable || state == .open

@@ -12,8 +12,7 @@ extension StreamBinding {
         .init("read_exactly") {
             stream($0).run { (stream, call) throws(Misuse) in
                 let count = try call.argument(2, Count.self)
-                if call.count > 2 { return try readExactly(stream, call, count) }
-                if count == 0 { return try readNothing(stream, call) }
+                guard call.count == 2, count > 0 else { return try readExactly(stream, call, count) }
                 return try start(stream, call, .exactly(count), "stream:read_exactly", .max, stream.timeout)
             }
         },

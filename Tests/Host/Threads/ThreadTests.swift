@@ -15,7 +15,10 @@ struct ThreadTests {
     func allAreRun() throws {
         let folder = URL(filePath: Binary.repository + "/Tests")
         let files = try #require(FileManager.default.enumerator(at: folder, includingPropertiesForKeys: nil))
-        let text = try files.compactMap { $0 as? URL }.filter { $0.pathExtension == "swift" }.map {
+        let runners = files.compactMap { $0 as? URL }.filter {
+            $0.pathExtension == "swift" || $0.lastPathComponent.hasSuffix("_test.lua")
+        }
+        let text = try runners.map {
             try String(contentsOf: $0, encoding: .utf8)
         }.joined()
         for script in ToldScript.all(in: Self.folder) {

@@ -181,7 +181,11 @@ function calls.give(class, noun, ask, send, is_own)
     return scan(self, rows, ask, ...)
   end
   for _, name in ipairs { "query", "row", "value", "execute" } do
-    class[name] = function() raise("%s:%s: redis databases have call(), not %s()", noun, name, name) end
+    local what = noun .. ":" .. name
+    class[name] = function(self)
+      misuse.receiver(self, class, what)
+      raise("%s: redis databases have call(), not %s()", what, name)
+    end
   end
 end
 

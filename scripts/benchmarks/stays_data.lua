@@ -97,6 +97,23 @@ return function(kind, each)
       if i % 2 == 0 then made:close() end
     end
   end, "")
+  kind("timers of luv", 10000, function(n)
+    local rl = require "runloop"
+    require "runloop.luv"
+    local uv = require "luv"
+    for i = 1, n do
+      local timer = uv.new_timer()
+      timer:start(0, 0, function() timer:close() end)
+      if i % 100 == 0 then rl.sleep(0.002) end
+    end
+  end, "luv.Bridge")
+  kind("coroutines of cqueues", 10000, function(n)
+    local rl, bridge = require "runloop", require "runloop.cqueues"
+    for i = 1, n do
+      bridge:wrap(rl.now)
+      if i % 100 == 0 then assert(bridge:call(function() return i end) == i) end
+    end
+  end, "cqueues.Bridge")
   kind("server of tests", 20, function(n)
     local t = require "runloop.test"
     for _ = 1, n do t.server { "sh", "-c", "echo up; exec sleep 60", ready = "up" }:close() end

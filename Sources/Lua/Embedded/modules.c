@@ -20,6 +20,8 @@ static const struct {
 #embed "../../Host/Lua/channels.lua"
 , '\0'}}, {"runloop.crypto", (const char[]){
 #embed "../../Modules/crypto/Lua/crypto.lua"
+, '\0'}}, {"runloop.cqueues", (const char[]){
+#embed "../../Modules/cqueues/Lua/cqueues.lua"
 , '\0'}}, {"runloop.data.places", (const char[]){
 #embed "../../Modules/data/Lua/places.lua"
 , '\0'}}, {"runloop.data.shape", (const char[]){
@@ -102,6 +104,10 @@ static const struct {
 #embed "../../Host/Lua/keywords.lua"
 , '\0'}}, {"runloop.log", (const char[]){
 #embed "../../Modules/log/Lua/log.lua"
+, '\0'}}, {"runloop.luv", (const char[]){
+#embed "../../Modules/luv/Lua/luv.lua"
+, '\0'}}, {"runloop.luv.items", (const char[]){
+#embed "../../Modules/luv/Lua/items.lua"
 , '\0'}}, {"runloop.meanings", (const char[]){
 #embed "../../Host/Lua/meanings.lua"
 , '\0'}}, {"runloop.misuse", (const char[]){
@@ -165,6 +171,8 @@ static const struct {
 ,
 #embed "../../../docs/lua/runloop-arguments.lua"
 ,
+#embed "../../../docs/lua/runloop-cqueues.lua"
+,
 #embed "../../../docs/lua/runloop-crypto.lua"
 ,
 #embed "../../../docs/lua/runloop-encoding.lua"
@@ -176,6 +184,8 @@ static const struct {
 #embed "../../../docs/lua/runloop-json.lua"
 ,
 #embed "../../../docs/lua/runloop-log.lua"
+,
+#embed "../../../docs/lua/runloop-luv.lua"
 ,
 #embed "../../../docs/lua/runloop-net.lua"
 ,

@@ -385,7 +385,7 @@ t.it("serves copas", REAL, installed(function()
       local client = copas.wrap(raw)
       client:send(i .. "\n")
       answers[i] = client:receive()
-      client:close()
+      raw:close()
     end)
   end
   local ticks = 0

@@ -70,6 +70,19 @@ extension StreamBinding {
         .init("peek") { stream($0).run { (stream, call) throws(Misuse) in try peek(stream, call) } },
         .init("buffered") { stream($0).answer { $0.buffered } },
         .init("available") { stream($0).answer { $0.available } },
+        // (): a whole line that is there; with "rest" what is left without a line's end. Nothing if one has to wait, or
+        // if the input has ended before.
+        .init("take_line", saidAs: "socket:receive") {
+            stream($0).run { (stream, call) throws(Misuse) in
+                try checkIsFree(stream, call)
+                if stream.inputHasEnded || stream.spree >= 16 && stream.buffered == 0 { return 0 }
+                guard case .bytes(let bytes)? = stream.attempt(.line, limit: maxLine) else { return 0 }
+                stream.spree &+= 1
+                guard stream.inputHasEnded else { return call.answer(bytes) }
+                guard call.stack.push(bytes), call.stack.push("rest") else { return call.raiseValue() }
+                return call.values(2)
+            }
+        },
         .init("look") { stream($0).act { $0.look() } },
         .init("share") { stream($0).act { $0.share() } },
         .init("deliver_all") { stream($0).act { $0.deliverAll() } },

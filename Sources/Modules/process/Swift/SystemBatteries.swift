@@ -19,6 +19,8 @@ public enum SystemBatteries {
         Battery("runloop.crypto", functions: CryptoBinding.functions),
         SQLiteBinding.battery,
         Battery("runloop.socket", functions: Library([.native("open", socket_open)])),
+        Battery("runloop.luv", functions: Library([.native("open", luv_open)])),
+        Battery("runloop.cqueues", functions: Library([])),
         Battery(part: "runloop.data"),
         Battery("runloop.redis", functions: Library([.native("open", redis_open)])),
     ]

@@ -10,7 +10,7 @@ local stream_methods = internals.methods "stream"
 local read_until, read, buffered = stream_methods.read_until, stream_methods.read, stream_methods.buffered
 local queue, flush, peek = stream_methods.queue, stream_methods.flush, stream_methods.peek
 local bytes_read = stream_methods.bytes_read
-local look, await_input = internals.look, internals.await_input
+local look, await_input, take_line = internals.look, internals.await_input, internals.take_line
 local type, tonumber, ipairs = type, tonumber, ipairs
 local find, gsub, byte, sub = string.find, string.gsub, string.byte, string.sub
 local concat, min, now = table.concat, math.min, rl.now
@@ -202,12 +202,17 @@ local function receive_slowly(self, pattern, prefix)
 end
 
 function methods.receive(self, pattern, prefix)
-  check(self, "receive", "tcp{client}")
+  -- The frequent case comes first: a line that is there.
   local stream = self.stream
-  if stream and not self.rest and (pattern == nil or pattern == "*l") and prefix == nil then
-    local line = read_until(stream, "\n")
-    if line then return without_returns(line), nil, nil end
+  if stream and not self.rest and prefix == nil and (pattern == nil or pattern == "*l") then
+    local line, is_rest = take_line(stream)
+    if line then
+      if find(line, "\r", 1, true) then line = gsub(line, "\r", "") end
+      if not is_rest then return line, nil, nil end
+      return nil, "closed", line
+    end
   end
+  check(self, "receive", "tcp{client}")
   return receive_slowly(self, pattern, prefix)
 end
 

@@ -10,6 +10,7 @@ int encoding_open(lua_State *L);
 int crypto_open(lua_State *L);
 int zlib_open(lua_State *L);
 int socket_open(lua_State *L);
+int luv_open(lua_State *L);
 /// Its second argument is the metatable of URLs.
 int url_open(lua_State *L);
 /// Its argument is the metatable of errors inside answers.

@@ -352,6 +352,9 @@ extension Stream {
         if state == .open, delivers, !endWasDelivered, readable || !input.isEmpty || inputEnded { signal() }
     }
 
+    /// The end of the input was seen; bytes before it may be left.
+    public var inputHasEnded: Bool { inputEnded }
+
     /// Lets the next read and the next write ask the kernel, whatever the last ones have found: for readers that do not
     /// let the loop wait in between.
     public func look() {

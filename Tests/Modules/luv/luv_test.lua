@@ -1,0 +1,141 @@
+-- runloop.luv: luv's loop on ours.
+
+local rl = require "runloop"
+local t = require "runloop.test"
+local process, fs = require "runloop.process", require "runloop.fs"
+local rlhost = fs.real_path "/proc/self/exe"
+
+-- What a script prints, and its errors and status.
+local function run(script)
+  local result = process.run { rlhost, "-", input = script }
+  if result.errors:find "luv is not installed" then return t.skip "lua-luv is not installed" end
+  return result.output, result.errors, result.code
+end
+
+local REAL = { real_time = true }
+
+t.it("serves timers of luv beside ours, and lets the program end", REAL, function()
+  t.equal(run [[
+    local rl, bridge, uv = require "runloop", require "runloop.luv", require "luv"
+    local timer = uv.new_timer()
+    timer:start(30, 0, function() print "theirs" timer:close() end)
+    rl.after(0.005, function() print "ours" end)
+  ]], "ours\ntheirs\n")
+end)
+
+t.it("notices handles that are made later", REAL, function()
+  t.equal(run [[
+    local rl, bridge, uv = require "runloop", require "runloop.luv", require "luv"
+    rl.after(0.01, function()
+      local timer = uv.new_timer()
+      timer:start(10, 0, function()
+        timer:close()
+        rl.after(0.01, function()
+          local later = uv.new_timer()
+          later:start(10, 0, function() print "later" later:close() end)
+        end)
+      end)
+    end)
+  ]], "later\n")
+end)
+
+t.it("lets callbacks wait, and keeps the order of calls of one function", REAL, function()
+  t.equal(run [[
+    local rl, bridge, uv = require "runloop", require "runloop.luv", require "luv"
+    local timer, count = uv.new_timer(), 0
+    timer:start(5, 5, function()
+      count = count + 1
+      local mine = count
+      if mine == 3 then timer:close() end
+      print("begin", mine)
+      rl.sleep(0.03)
+      print("end", mine)
+    end)
+    rl.sleep(0.3)
+  ]]:gsub("\t", " "):gsub("begin 3\nend 3\n.*", "begin 3\nend 3\n"), "begin 1\nend 1\nbegin 2\nend 2\nbegin 3\nend 3\n")
+end)
+
+t.it("reports errors of callbacks, and goes on", REAL, function()
+  local output, errors = run [[
+    local rl, bridge, uv = require "runloop", require "runloop.luv", require "luv"
+    rl.on_error(function(message, info) print(message, info.kind) end)
+    local timer = uv.new_timer()
+    timer:start(5, 0, function() timer:close() error "mine" end)
+    local other = uv.new_timer()
+    other:start(30, 0, function() other:close() print "goes on" end)
+  ]]
+  t.truthy(output:find "mine", output .. errors)
+  t.truthy(output:find "goes on", output .. errors)
+end)
+
+t.it("waits in uv.run in a task", REAL, function()
+  t.equal(run [[
+    local rl, bridge, uv = require "runloop", require "runloop.luv", require "luv"
+    local timer = uv.new_timer()
+    timer:start(20, 0, function() print "fired" timer:close() end)
+    rl.after(0.005, function() print "ours" end)
+    print(uv.run())
+    print(uv.run "nowait", uv.run "once")
+    print(pcall(uv.run, "often"))
+  ]]:gsub("stdin:%d+: ", ""), "ours\nfired\nfalse\nfalse\tfalse\nfalse\t"
+    .. 'uv.run: argument #1 must be "default", "once" or "nowait", got "often"\n')
+end)
+
+t.it("serves connections", REAL, function()
+  t.equal(run [[
+    local rl, bridge, uv = require "runloop", require "runloop.luv", require "luv"
+    local net = require "runloop.net"
+    local server = uv.new_tcp()
+    server:bind("127.0.0.1", 0)
+    server:listen(16, function()
+      local client = uv.new_tcp()
+      server:accept(client)
+      client:read_start(function(problem, bytes)
+        if bytes then client:write(bytes:upper()) else client:close() end
+      end)
+    end)
+    local port = server:getsockname().port
+    local tasks = {}
+    for i = 1, 20 do
+      tasks[i] = rl.task(function()
+        local stream <close> = assert(net.connect("127.0.0.1:" .. port))
+        for _ = 1, 20 do
+          stream:write "hello"
+          assert(stream:read_exactly(5) == "HELLO")
+        end
+      end)
+    end
+    rl.all_of(tasks)
+    server:close()
+    print "done"
+  ]], "done\n")
+end)
+
+t.it("is an item of the loop", REAL, function()
+  t.equal(run [[
+    local rl, bridge, uv = require "runloop", require "runloop.luv", require "luv"
+    print(bridge == require "runloop.luv", bridge:is_valid(), bridge:name())
+    print(rl.current():contains(bridge, "common"))
+    local timer = uv.new_timer()
+    timer:start(5, 0, function() print "fired" timer:close() end)
+    rl.current():remove(bridge, "common")
+    rl.sleep(0.03)
+    print "not yet"
+    rl.current():add(bridge, "common")
+    rl.sleep(0.03)
+    local last = uv.new_timer()
+    last:start(5, 0, function() print "by hand" last:close() end)
+    bridge:invalidate()
+    print(bridge:is_valid())
+    rl.sleep(0.02)
+    uv.run()
+  ]], "true\ttrue\tluv\ntrue\nnot yet\nfired\nfalse\nby hand\n")
+end)
+
+t.it("says which package is missing", function()
+  local errors = process.run { rlhost, "-", input = [[
+    package.cpath = ""
+    require "runloop.luv"
+  ]] }.errors
+  t.truthy(errors:find("module 'runloop.luv': luv is not installed (apt install lua-luv)", 1, true), errors)
+end)

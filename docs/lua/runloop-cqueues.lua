@@ -1,0 +1,37 @@
+---@meta runloop.cqueues
+
+-- The module `runloop.cqueues`: a bridge that serves a controller of cqueues on the run loop of this thread. `require`
+-- makes it and adds it to the common modes. In a task of runloop's, `cqueues.sleep` and `cqueues.poll` raise an error
+-- from then on, which leads to `call`.
+
+---@class runloop.cqueues.Bridge
+local bridge = {}
+
+---Starts a coroutine of cqueues.
+---@param fn function
+---@param ... any its arguments
+function bridge:wrap(fn, ...) end
+
+---Waits in a task for a function that runs in a coroutine of cqueues: its results, or its error. If the task is
+---cancelled, the coroutine goes on.
+---@param fn function
+---@param ... any its arguments
+---@return any ...
+function bridge:call(fn, ...) end
+
+---Waits in a coroutine of cqueues for a function that runs in a task of runloop's: its results, or its error.
+---@param fn function
+---@param ... any its arguments
+---@return any ...
+function bridge:await(fn, ...) end
+
+---Stops serving the controller; `cqueues.sleep` and `cqueues.poll` are cqueues' own again.
+function bridge:invalidate() end
+
+---@return boolean
+function bridge:is_valid() end
+
+---@return string
+function bridge:name() end
+
+return bridge

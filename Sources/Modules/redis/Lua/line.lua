@@ -216,7 +216,10 @@ local function connect(self, options)
   self.stream = stream
   self.loop:add(stream, "common")
   serve_here(self)
-  return opened:await()
+  local done, message, code = opened:await()
+  -- A silent network is noticed after 30 seconds.
+  if done and where.host then stream:set_keepalive { idle = 15, interval = 5, count = 3 } end
+  return done, message, code
 end
 
 --- Opens a connection and logs in. Waits.

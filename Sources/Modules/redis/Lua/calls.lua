@@ -1,14 +1,14 @@
 -- runloop.redis.calls: commands: their bytes, what is refused, how long they may block, and the calls that databases,
 -- transactions and connections have in common.
 
-local rl = require "runloop"
 local misuse = require "runloop.misuse"
 local shape = require "runloop.data.shape"
 local Line = require "runloop.redis.line"
 
 local type, select, ipairs, error = type, select, ipairs, error
-local upper, format, tonumber = string.upper, string.format, tonumber
+local upper, format, find, tonumber = string.upper, string.format, string.find, tonumber
 local concat, insert, max = table.concat, table.insert, math.max
+local next, math_type = next, math.type
 local raise, describe, encode, trim = misuse.raise, misuse.describe, Line.encode, shape.trim
 
 local calls = {}
@@ -63,38 +63,36 @@ local function blocking_time(name, words, count)
   return tonumber(words[(name == "BLMPOP" or name == "BZMPOP") and 2 or count]) or 0
 end
 
+-- Returns how many words a list has: a nil between two words is an error, not the end.
+local function length(words)
+  local count = #words
+  for key in next, words do if math_type(key) == "integer" and key > count then count = key end end
+  return count
+end
+
 -- Returns the bytes of a list of commands, and their number.
 local function commands(what, list, is_own)
   misuse.argument(list, "table", what, 1)
   local pieces = {}
   for index, words in ipairs(list) do
-    local here = format("%s: entry %d", what, index)
-    if type(words) ~= "table" then raise("%s must be a list of words, got %s", here, describe(words)) end
-    local count = 0
-    -- The largest index: a nil between two words is an error, not the end.
-    for key in next, words do if math.type(key) == "integer" and key > count then count = key end end
-    pieces[index] = command(here, words, count)
-    local name = refuse(here, words, is_own)
-    if blocking_time(name, words, count) then raise("%s: %s blocks: use call()", here, words[1]) end
+    if type(words) ~= "table" then
+      raise("%s: entry %d must be a list of words, got %s", what, index, describe(words))
+    end
+    local count = length(words)
+    local first = words[1]
+    local bytes = type(first) == "string" and encode(words, 1, count)
+    local name = bytes and upper(first)
+    if not bytes or INSTEAD[name] ~= nil or name == "CLIENT" or BLOCKS[name] or find(name, "^XREAD") then
+      -- The text is made only where something may be wrong.
+      local here = format("%s: entry %d", what, index)
+      bytes = command(here, words, count)
+      local seconds = blocking_time(refuse(here, words, is_own), words, count)
+      if seconds then raise("%s: %s blocks: use call()", here, first) end
+    end
+    pieces[index] = bytes
   end
   if #pieces == 0 then raise("%s: argument #1 must have an entry, got an empty list", what) end
   return concat(pieces), #pieces
-end
-
--- Returns the answers of futures, and the problems of those that have failed.
-local function gather(futures, seconds)
-  local answers, problems = {}, nil
-  local limit = rl.now() + seconds
-  for i, future in ipairs(futures) do
-    local value, message, code, details = future:await(max(0, limit - rl.now()))
-    answers[i] = value
-    if value == nil and message then
-      if message == "timed out" or code == "ECONNRESET" then return nil, message, code end
-      problems = problems or {}
-      problems[i] = { message = message, code = code, details = details }
-    end
-  end
-  return answers, problems
 end
 
 -- The digests of scripts, for all databases of the thread.
@@ -144,7 +142,7 @@ local function scan(self, what, ask, ...)
 end
 
 --- Gives a class the calls that send commands. `noun` is "db", "tx" or "connection" in messages. `ask(self, bytes,
---- seconds)` returns an answer; `send(self, bytes, count)` the futures of answers, and a time limit for them.
+--- seconds)` returns an answer; `send(self, bytes, count)` the answers of several commands, and the problems.
 function calls.give(class, noun, ask, send, is_own)
   local call, batch, script, rows = noun .. ":call", noun .. ":batch", noun .. ":script", noun .. ":rows"
   function class:call(...)
@@ -156,9 +154,7 @@ function calls.give(class, noun, ask, send, is_own)
   function class:batch(list)
     misuse.receiver(self, class, batch)
     local bytes, count = commands(batch, list, is_own)
-    local futures, message, code, details = send(self, bytes, count)
-    if not futures then return trim(nil, message, code, details) end
-    return trim(gather(futures, message))
+    return trim(send(self, bytes, count))
   end
   --- Runs a script in Lua: by its digest, and by its text if the server does not know it yet.
   function class:script(text, keys, ...)

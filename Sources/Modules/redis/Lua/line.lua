@@ -128,6 +128,41 @@ function Line:send(bytes, count)
   return futures
 end
 
+-- Collects the answers of several commands, in the place of their futures.
+local Group = {}
+Group.__index = Group
+
+function Group:complete(value, message, code, details)
+  if self.is_over then return end
+  if code == "ECONNRESET" then
+    self.is_over = true
+    return self.future:complete(nil, message, code)
+  end
+  local index = self.index + 1
+  self.index, self.answers[index] = index, value
+  if message then
+    self.problems = self.problems or {}
+    self.problems[index] = { message = message, code = code, details = details }
+  end
+  if index == self.count then self.future:complete(self.answers, self.problems) end
+end
+
+--- Sends bytes with some commands, and returns the future of all answers, and of the problems by number.
+function Line:send_all(bytes, count)
+  if self.problem then return nil, self.problem, self.code end
+  serve_here(self)
+  local done, message, code = self.stream:queue(bytes)
+  if not done then
+    self:fail(message, code)
+    return nil, message, code
+  end
+  local future, last = rl.future(), self.last
+  local group = setmetatable({ future = future, answers = {}, index = 0, count = count }, Group)
+  for i = last + 1, last + count do self.waiters[i] = group end
+  self.last = last + count
+  return future
+end
+
 --- Sends a command, and returns the future of its answer.
 function Line:ask(bytes)
   if self.problem then return nil, self.problem, self.code end

@@ -140,8 +140,8 @@ local function ask_other(self, bytes, seconds)
 end
 
 -- Counts a call that has ended. Those that have not, and whose answers have come, were cancelled.
-local function ended(self, value, message, code, details)
-  self._ended = self._ended + 1
+local function ended(self, count, value, message, code, details)
+  self._ended = self._ended + count
   return value, message, code, details
 end
 
@@ -166,14 +166,15 @@ local function ask(self, bytes, seconds)
   local future, message, code, details = send_shared(self, "ask", bytes)
   if not future then return nil, message, code, details end
   self._asked = self._asked + 1
-  return ended(self, future:await(self._timeout))
+  return ended(self, 1, future:await(self._timeout))
 end
 
 local function send(self, bytes, count)
   self._calls = self._calls + 1
-  local futures, message, code, details = send_shared(self, "send", bytes, count)
-  if not futures then return nil, message, code, details end
-  return futures, self._timeout
+  local future, message, code, details = send_shared(self, "send_all", bytes, count)
+  if not future then return nil, message, code, details end
+  self._asked = self._asked + count
+  return ended(self, count, future:await(self._timeout))
 end
 
 calls.give(Database, "db", ask, send)
@@ -229,8 +230,9 @@ end
 
 local function send_tx(self, bytes, count)
   if self._how then return shape.over(self._how) end
-  local futures, message, code = self._lease.connection:send(bytes, count)
-  return futures, futures and self._db._timeout or message, code
+  local future, message, code = self._lease.connection:send_all(bytes, count)
+  if not future then return nil, message, code end
+  return future:await(self._db._timeout)
 end
 
 calls.give(Transaction, "tx", ask_tx, send_tx)

@@ -64,8 +64,10 @@ let package = Package(
             exclude: [
                 "net", "http", "json", "trace", "test", "schedule", "arguments", "process", "fs", "terminal", "log",
                 "crypto/Lua", "crypto/Swift", "encoding/Lua", "url/Lua", "zlib/Lua", "sqlite", "data", "redis/Lua",
-                "socket/Lua", "luv/Lua", "cqueues",
-            ], sources: ["encoding/C", "crypto/C", "url/C", "zlib/C", "redis/C", "socket/C", "luv/C"],
+                "socket/Lua", "luv/Lua", "cqueues", "metrics/Lua", "metrics/Swift",
+            ], sources: ["encoding/C", "crypto/C", "url/C", "zlib/C", "redis/C", "socket/C", "luv/C",
+                "metrics/C",
+            ],
             publicHeadersPath: "encoding/C/include", cSettings: c),
         // Run loops as Lua sees them, and the program.
         .target(
@@ -98,10 +100,11 @@ let package = Package(
             exclude: [
                 "net", "http", "json", "trace", "test", "schedule", "arguments", "process/Lua", "fs/Lua",
                 "terminal/Lua", "log/Lua", "encoding", "url", "zlib", "crypto/C", "crypto/Lua",
-                "sqlite/Lua", "sqlite/C", "data", "redis", "socket", "luv", "cqueues",
+                "sqlite/Lua", "sqlite/C", "data", "redis", "socket", "luv", "cqueues", "metrics/C", "metrics/Lua",
             ],
             sources: [
                 "process/Swift", "fs/Swift", "terminal/Swift", "log/Swift", "crypto/Swift", "sqlite/Swift",
+                "metrics/Swift",
             ],
             swiftSettings: swift),
         // What records them, for scripts and for the command line.

@@ -3,7 +3,9 @@
 local t = require "runloop.test"
 local require_part = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../Support/part.lua")
 
-local MODULES = { "process", "fs", "arguments", "log", "terminal", "schedule", "encoding", "crypto", "url", "zlib" }
+local MODULES = {
+  "process", "fs", "arguments", "log", "metrics", "terminal", "schedule", "encoding", "crypto", "url", "zlib",
+}
 
 for _, name in ipairs(MODULES) do
   t.it("docs/lua/runloop-" .. name .. ".lua has every function, and no other", function()

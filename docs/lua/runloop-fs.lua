@@ -156,6 +156,33 @@ function fs.real_path(path) end
 ---@return string? code
 function fs.temporary_directory(prefix) end
 
+---A lock of a file. It is free again when the object is closed or collected, and when the process ends in any way.
+---@class runloop.fs.Lock
+local Lock = {}
+
+---Frees the lock. A to-be-closed variable does so at the end of its block. Further calls do nothing.
+function Lock:close() end
+
+---@class runloop.fs.LockOptions
+---@field timeout? number seconds to wait; 0: not at all; no limit if absent
+---@field shared? boolean several may have it at once, but nobody beside them who wants it alone
+
+---Waits for the lock of a file, flock(2): other tasks, threads and processes, such as `flock(1)`, exclude each other by
+---it. The file is made with mode 0600 if it is missing, and never removed. If the file is replaced meanwhile, the new
+---one counts. Programs that are started do not inherit the lock. If others keep it, the answer is nil, `"EBUSY: held by
+---process 4711 (/run/x.lock)"`, `"EBUSY"`. Waits.
+---
+---```lua
+---local fs = require "runloop.fs"
+---local lock <close> = assert(fs.lock("/tmp/rlhost-example.lock", { timeout = 5 }))
+---```
+---@param path string
+---@param options? runloop.fs.LockOptions
+---@return runloop.fs.Lock? lock
+---@return string? problem
+---@return string? code
+function fs.lock(path, options) end
+
 ---@class runloop.fs.Watcher
 local watcher = {}
 

@@ -114,6 +114,18 @@ return function(kind, each)
       if i % 100 == 0 then assert(bridge:call(function() return i end) == i) end
     end
   end, "cqueues.Bridge")
+  kind("file lock", 20000, each(function()
+    assert(require "runloop.fs".lock("/tmp/rlhost-stays.lock", { timeout = 0 })):close()
+  end), "fs.Lock")
+  kind("counter", 50000, each(function(i)
+    require "runloop.metrics".counter("stays_total", "A counter.", { "n" }):add(1, i % 100)
+  end), "metrics.Counter")
+  kind("gauge", 50000, each(function(i)
+    require "runloop.metrics".gauge("stays", "A gauge."):set(i)
+  end), "metrics.Gauge")
+  kind("histogram", 50000, each(function(i)
+    require "runloop.metrics".histogram("stays_seconds", "A histogram."):observe(i)
+  end), "metrics.Histogram")
   kind("server of tests", 20, function(n)
     local t = require "runloop.test"
     for _ = 1, n do t.server { "sh", "-c", "echo up; exec sleep 60", ready = "up" }:close() end

@@ -22,11 +22,20 @@ public final class RunLoop {
     /// Counts and times since the loop was made.
     public var statistics: Statistics {
         var statistics = counters.pointee
-        statistics.longest = max(statistics.longest, recorder.pointee.longestTime)
+        statistics.longest = max(statistics.longest, recorder.pointee.longestTime, longestBefore)
         statistics.asleep += recorder.pointee.asleepTime
         return statistics
     }
     let counters: UnsafeMutablePointer<Statistics>
+    /// The longest callback until `takeLongest` was last called, in nanoseconds.
+    private var longestBefore: Int64 = 0
+    /// Returns the longest callback since the last call, in nanoseconds.
+    package func takeLongest() -> Int64 {
+        let longest = max(counters.pointee.longest, recorder.pointee.takeLongest())
+        counters.pointee.longest = 0
+        longestBefore = max(longestBefore, longest)
+        return longest
+    }
     /// The coarse-clock time, in nanoseconds, at which the last callback ended. No foreign code has run since then, so
     /// the next callback can take it as its start without reading the clock. 0 if unknown.
     var quietSince: Int64 = 0

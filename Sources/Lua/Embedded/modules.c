@@ -16,6 +16,8 @@ static const struct {
 #embed "../../Host/Lua/backoff.lua"
 , '\0'}}, {"runloop.buffered_files", (const char[]){
 #embed "../../Host/Lua/buffered_files.lua"
+, '\0'}}, {"runloop.bundle", (const char[]){
+#embed "../../Program/Lua/bundle.lua"
 , '\0'}}, {"runloop.channels", (const char[]){
 #embed "../../Host/Lua/channels.lua"
 , '\0'}}, {"runloop.crypto", (const char[]){
@@ -40,6 +42,8 @@ static const struct {
 #embed "../../Modules/fs/Lua/instance.lua"
 , '\0'}}, {"runloop.fs.links", (const char[]){
 #embed "../../Modules/fs/Lua/links.lua"
+, '\0'}}, {"runloop.fs.lock", (const char[]){
+#embed "../../Modules/fs/Lua/lock.lua"
 , '\0'}}, {"runloop.fs.scan", (const char[]){
 #embed "../../Modules/fs/Lua/scan.lua"
 , '\0'}}, {"runloop.fs.tree", (const char[]){
@@ -110,6 +114,8 @@ static const struct {
 #embed "../../Modules/luv/Lua/items.lua"
 , '\0'}}, {"runloop.meanings", (const char[]){
 #embed "../../Host/Lua/meanings.lua"
+, '\0'}}, {"runloop.metrics", (const char[]){
+#embed "../../Modules/metrics/Lua/metrics.lua"
 , '\0'}}, {"runloop.misuse", (const char[]){
 #embed "../../Host/Lua/misuse.lua"
 , '\0'}}, {"runloop.net", (const char[]){
@@ -122,6 +128,8 @@ static const struct {
 #embed "../../Modules/net/Lua/tls.lua"
 , '\0'}}, {"runloop.new", (const char[]){
 #embed "../../Program/Lua/new.lua"
+, '\0'}}, {"runloop.new.templates", (const char[]){
+#embed "../../Program/Lua/new/templates.lua"
 , '\0'}}, {"runloop.objects", (const char[]){
 #embed "../../Host/Lua/objects.lua"
 , '\0'}}, {"runloop.pool", (const char[]){
@@ -186,6 +194,8 @@ static const struct {
 #embed "../../../docs/lua/runloop-log.lua"
 ,
 #embed "../../../docs/lua/runloop-luv.lua"
+,
+#embed "../../../docs/lua/runloop-metrics.lua"
 ,
 #embed "../../../docs/lua/runloop-net.lua"
 ,
@@ -322,6 +332,10 @@ static const struct {
 #embed "../../Modules/url/Lua/url.lua"
 , '\0'}}, {"runloop.waiting_modes", (const char[]){
 #embed "../../Host/Lua/waiting_modes.lua"
+, '\0'}}, {"runloop.watch", (const char[]){
+#embed "../../Program/Lua/watch.lua"
+, '\0'}}, {"runloop.watched", (const char[]){
+#embed "../../Program/Lua/watched.lua"
 , '\0'}}, {"runloop.zlib", (const char[]){
 #embed "../../Modules/zlib/Lua/zlib.lua"
 , '\0'}}, {"runloop.zlib.native", (const char[]){

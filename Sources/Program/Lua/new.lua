@@ -7,10 +7,12 @@ local json = require "runloop.json"
 local misuse = require "runloop.misuse"
 
 local USAGE = [[
-usage: rlhost new editor [DIR]    set up a Lua editor: writes DIR/.luarc.json, which names the annotations
+usage: rlhost new tool|service|web|test NAME    begin a project: a directory NAME with a script, its tests and more
+       rlhost new editor [DIR]                  set up a Lua editor: writes DIR/.luarc.json, which names the annotations
+NAME has small letters, digits, '_' and '-', and begins with a letter. What is there already is not touched.
 Without DIR, the file is in the current directory. If it is there already, only what is missing is added, and the
 rest stays as it is; a file that cannot be completed so is left alone, and the lines to add are printed.
-exit status: 0 the file is complete, 1 it cannot be read, written or completed, 64 wrong use
+exit status: 0 all went well, 1 NAME exists, or a file cannot be read, written or completed, 64 wrong use
 ]]
 
 local new = {}
@@ -99,6 +101,37 @@ function kinds.editor(directory, ...)
   print(path)
 end
 
+-- Projects ------------------------------------------------------------------------------------------------------------
+
+local function make_project(kind, name, ...)
+  if not name then fail(64, "%s needs a name: rlhost new %s NAME", kind, kind) end
+  if ... then fail(64, "%s takes one name, not '%s' too", kind, (...)) end
+  if not name:find "^%l[%l%d_-]*$" then
+    fail(64, "a name has small letters, digits, '_' and '-', and begins with a letter, not as '%s'", name)
+  end
+  local library = find_library()
+  local made, problem = fs.make_directory(name)
+  if not made then fail(1, "%s", problem) end
+  assert(fs.make_directory(name .. "/tests"))
+  local words = { NAME = name, IDENT = name:gsub("-", "_") }
+  local files = { [".luarc.json"] = ('{\n  "runtime.version": "Lua 5.4",\n  "workspace.library": [%s]\n}\n'):format(
+    json.encode(library)) }
+  for path, text in pairs(require "runloop.new.templates"[kind]) do
+    files[path:gsub("NAME", words)] = text:gsub("%u+", words)
+  end
+  local paths = {}
+  for path in pairs(files) do paths[#paths + 1] = path end
+  table.sort(paths)
+  for _, path in ipairs(paths) do
+    write(name .. "/" .. path, files[path])
+    print(name .. "/" .. path)
+  end
+end
+
+for _, kind in ipairs { "tool", "service", "web", "test" } do
+  kinds[kind] = function(...) make_project(kind, ...) end
+end
+
 -- The command ---------------------------------------------------------------------------------------------------------
 
 function new.run(kind, ...)
@@ -106,7 +139,7 @@ function new.run(kind, ...)
     io.write(USAGE)
     os.exit(0)
   end
-  if not kind then fail(64, "it needs a word: rlhost new editor [DIR]") end
+  if not kind then fail(64, "it needs a word: rlhost new tool|service|web|test NAME, or rlhost new editor [DIR]") end
   if not kinds[kind] then fail(64, "there is nothing called '%s'%s", kind, misuse.hint(kind, kinds)) end
   kinds[kind](...)
   os.exit(0)

@@ -23,6 +23,8 @@ struct Options {
     var checksSyntax = false
     /// `--attach`: the given name, or "" without one.
     var attachName: String?
+    /// `--watch`
+    var watches = false
     /// `--no-attach`
     var forbidsAttaching = false
     /// The settings of the recording.
@@ -91,6 +93,7 @@ struct Options {
         case "--version": shownText = Program.banner + "\n"
         case "--attach": attachName = ""
         case "--no-attach": forbidsAttaching = true
+        case "--watch": watches = true
         case _ where argument.hasPrefix("--attach="):
             let name = String(argument.unicodeScalars.dropFirst("--attach=".count))
             if let fault = Attach.fault(inName: name) { throw .own("--attach=NAME: the name \(fault)") }

@@ -52,6 +52,7 @@ enum Program {
         case "trace"?: return command("trace") { () throws(Refusal) in try TraceCommand.run(words) }
         case "top"?: return command("top") { () throws(Refusal) in try TopCommand.run(words) }
         case "new"?: return NewCommand.run(words)
+        case "bundle"?: return BundleCommand.run(words)
         default: break
         }
         let options: Options
@@ -75,6 +76,7 @@ enum Program {
         if let script = options.script, arguments[script] == "test", arguments[script - 1] != "--" {
             return TestCommand.run(options, arguments)
         }
+        if options.watches { return WatchCommand.run(options, arguments) }
         guard let host = makeHost() else { return 1 }
         return Session(host, options, arguments).run()
     }

@@ -63,7 +63,7 @@ final class Session {
         if let message = host.openLibraries(ignoringEnvironment: options.ignoresEnvironment) { return fail(message) }
         if options.checksSyntax { return checkSyntax() }
         if let message = SharedTime.adopt(host) { return fail(message) }
-        if let message = ProgramSeed.adopt(host) { return fail(message) }
+        if let message = ProgramSeed.adopt(host) ?? WatchedProgram.begin(host) { return fail(message) }
         SharedCoverage.begin(host)
         host.onUncaught = { [unowned self] _, failure in uncaught(failure) }
         host.handleSignals { [unowned self] in handle($0) }

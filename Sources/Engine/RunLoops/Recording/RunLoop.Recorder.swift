@@ -136,6 +136,13 @@ extension RunLoop {
         mutating func setNotable() { notable = usesTicks ? min(longest, slow, Self.longestWhole, delayable) : 0 }
         /// The longest callback, in nanoseconds.
         var longestTime: Int64 { time(longest) }
+        /// Returns the longest callback since the last call, in nanoseconds.
+        mutating func takeLongest() -> Int64 {
+            let time = longestTime
+            longest = 0
+            setNotable()
+            return time
+        }
         /// Nanoseconds spent asleep while the recorder was on.
         var asleepTime: Int64 { time(asleep) }
         private func time(_ length: UInt64) -> Int64 {

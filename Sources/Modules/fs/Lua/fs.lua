@@ -45,6 +45,11 @@ function fs.stat(path, options)
   return file(options.follow == false and "link_stat" or "stat", path_of("fs.stat", path))
 end
 
+function fs.lock(path, options)
+  path_of("fs.lock", path)
+  return require "runloop.fs.lock"(path, options)
+end
+
 -- Walks a tree depth first; a directory comes before its contents. Links are not followed, so the walk ends. A
 -- directory that cannot be read raises.
 function fs.walk(path)

@@ -14,7 +14,7 @@ enum FileBinding {
             .init("link_target") { Call.run($0) { call throws(Misuse) in try linkTarget(call) } },
             .init("limit") { Call.run($0) { call throws(Misuse) in try limit(call) } },
             .init("file") { Call.run($0) { call throws(Misuse) in try Files.run(call) } },
-        ])
+        ] + LockBinding.entries)
 
     private static func list(_ call: Call) throws(Misuse) -> Int32 {
         let listed = Files.list(try call.argument(1, Text.self))

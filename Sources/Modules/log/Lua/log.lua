@@ -19,7 +19,9 @@ local PRIORITIES = { debug = 7, info = 6, warning = 4, error = 3 }
 local COLORS = { debug = "2", info = "36", warning = "33", error = "31" }
 local OPTIONS = {
   level = "any", to = "any", format = "any", name = "any", fields = "any", time = "any", locals = "table",
+  max_size = "count", keep = "count",
 }
+local LEAST_SIZE, USUAL_KEEP, MOST_KEEP, PATIENCE = 4096, 5, 10000, 60
 local FORMATS = { text = true, json = true, journal = true }
 
 local Logger = objects.class("runloop.log.Logger", { __name = "logger" })
@@ -113,6 +115,21 @@ local function compose(self, level, message, fields)
   return concat(parts, " ") .. "\n"
 end
 
+local function complain(text, ...) native.write(2, format("%s: " .. text .. "\n", log.program(), ...)) end
+
+-- Writes a line to a file of limited size. Files that could not be renamed are tried again after a minute.
+local function write_limited(sink, text)
+  local now = native.wall_clock()
+  local is_early = sink.retry and now < sink.retry and now > sink.retry - PATIENCE
+  local fd, problem, refusal = native.rotate(sink.fd or -1, sink.path, text, sink.max_size, sink.keep, not is_early)
+  sink.fd = fd >= 0 and fd or nil
+  if refusal then
+    sink.retry = now + PATIENCE
+    complain("cannot rename the full log %s: %s (writing goes on in it)", sink.path, refusal)
+  end
+  return not problem, problem
+end
+
 local function write(self, level, what, message, fields)
   if LEVELS[level] < self._sink.level then return end
   if type(message) ~= "string" then message = tostring(message) end
@@ -123,11 +140,16 @@ local function write(self, level, what, message, fields)
   local text = compose(self, level, message, fields)
   -- A finalizer may still log after the sink's own finalizer has closed the file.
   if sink.path and not sink.fd then sink.fd = native.append(sink.path) end
-  local fine, why = native.write(sink.fd or -1, text)
+  local fine, why
+  if sink.max_size then
+    fine, why = write_limited(sink, text)
+  else
+    fine, why = native.write(sink.fd or -1, text)
+  end
   if not fine and not sink.failed then
     -- Reports the first failure on standard error: a log that is lost silently is worse than none.
     sink.failed = true
-    native.write(2, format("%s: cannot write the log to %s: %s\n", log.program(), sink.path or "standard error", why))
+    complain("cannot write the log to %s: %s", sink.path or "standard error", why)
   elseif fine then
     sink.failed = false
   end
@@ -210,6 +232,21 @@ local function names_of_locals(list)
   return names
 end
 
+-- Raises if the options of a limited size make no sense.
+local function check_size(options, has_path)
+  if not options.max_size then
+    if options.keep then raise "log.open: 'keep' needs 'max_size'" end
+    return
+  end
+  if not has_path then raise "log.open: 'max_size' needs a path in 'to'" end
+  if options.max_size < LEAST_SIZE then
+    raise("log.open: max_size must be at least %d bytes, got %d", LEAST_SIZE, options.max_size)
+  end
+  if options.keep and options.keep > MOST_KEEP then
+    raise("log.open: keep must be at most %d, got %d", MOST_KEEP, options.keep)
+  end
+end
+
 function log.open(options)
   options = misuse.options(options, OPTIONS, "log.open", 1)
   local to = options.to or "stderr"
@@ -217,6 +254,7 @@ function log.open(options)
   if options.format ~= nil and not FORMATS[options.format] then
     raise("log.open: format must be \"text\", \"json\" or \"journal\", got %s", describe(options.format))
   end
+  check_size(options, to ~= "stderr" and to ~= "journal")
   local level = options.level and level_of("log.open", options.level)
   local sink = setmetatable({
     level = level or level_from_environment(), time = options.time, fd = 2, locals = names_of_locals(options.locals),
@@ -229,6 +267,7 @@ function log.open(options)
     local fd, message, code = native.append(to)
     if not fd then return nil, message, code end
     sink.fd, sink.path, sink.format = fd, to, options.format or "text"
+    sink.max_size, sink.keep = options.max_size, options.keep or USUAL_KEEP
   end
   return setmetatable({ _sink = sink, _name = options.name or false, _fields = options.fields or false }, Logger)
 end

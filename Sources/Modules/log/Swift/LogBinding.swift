@@ -9,6 +9,7 @@ enum LogBinding {
         "runloop.log.",
         [
             .init("write") { Call.run($0) { call throws(Misuse) in try write(call) } },
+            .init("rotate") { Call.run($0) { call throws(Misuse) in try LogRotation.write(call) } },
             .init("append") { Call.run($0) { call throws(Misuse) in try append(call) } },
             .close,
             .init("is_journal") { Call.run($0) { call throws(Misuse) in try isJournal(call) } },

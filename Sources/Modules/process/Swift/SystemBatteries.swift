@@ -21,6 +21,7 @@ public enum SystemBatteries {
         Battery("runloop.socket", functions: Library([.native("open", socket_open)])),
         Battery("runloop.luv", functions: Library([.native("open", luv_open)])),
         Battery("runloop.cqueues", functions: Library([])),
+        Battery("runloop.metrics", functions: MetricsBinding.functions),
         Battery(part: "runloop.data"),
         Battery("runloop.redis", functions: Library([.native("open", redis_open)])),
     ]

@@ -21,3 +21,16 @@ enum NewCommand {
         return hasBegun ? 0 : 1
     }
 }
+
+/// `rlhost bundle`: puts a script and its modules into one file. The command is a script, `runloop.bundle`.
+enum BundleCommand {
+    private static let batteries: @Sendable () -> [Battery] = {
+        [Battery(part: "runloop.bundle"), Battery(part: "runloop.prompt.tokens")] + Program.batteries()
+    }
+
+    static func run(_ words: ArraySlice<String>) -> Int32 {
+        let hasBegun = Program.run(
+            "runloop.bundle", Array(words), title: "bundle: ", batteries: batteries, ignoringEnvironment: false)
+        return hasBegun ? 0 : 1
+    }
+}

@@ -1,5 +1,5 @@
-// CLuaCodecs: the native halves of runloop.encoding, .crypto, .url, .zlib, .redis and .socket: C functions for Lua.
-// They raise errors, so that only Lua may call them, not Swift, unless a comment says otherwise.
+// CLuaCodecs: the native halves of runloop.encoding, .crypto, .url, .zlib, .redis, .socket and .metrics: C functions for
+// Lua. They raise errors, so that only Lua may call them, not Swift, unless a comment says otherwise.
 #pragma once
 
 #include <lua.h>
@@ -15,6 +15,11 @@ int luv_open(lua_State *L);
 int url_open(lua_State *L);
 /// Its argument is the metatable of errors inside answers.
 int redis_open(lua_State *L);
+
+/// Its second argument is a table whose element 1 is called with the name of a metric that has too many series.
+int metrics_open(lua_State *L);
+/// Makes the process forget its metrics, between two tests. For Swift; any thread.
+void metrics_reset(void);
 
 /// escape(text, is_form) -> text: all but letters, digits and -._~ as %XX. A lua_CFunction.
 int url_escape_text(lua_State *L);

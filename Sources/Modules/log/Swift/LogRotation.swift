@@ -1,0 +1,114 @@
+internal import Glibc
+internal import Linux
+internal import Lua
+internal import LuaRunLoops
+
+/// Lines into a file of limited size, which any number of processes and threads write to.
+///
+/// A writer holds the file's own lock, flock(2), and has checked that the name still leads to the file. So no line goes
+/// into a file that somebody is about to rename, and only the holder renames.
+enum LogRotation {
+    /// How long a lock is waited for, in steps of a millisecond. Its holder only writes a line, but may be stopped.
+    private static let patience = 200
+
+    struct Outcome {
+        /// That of the file under the name, which is the given one or a new one.
+        var descriptor: Int32
+        /// Why the line was not written.
+        var failure: SystemError?
+        /// Why the files were not renamed.
+        var refusal: SystemError?
+    }
+
+    /// rotate(descriptor, path, line, size, number of old files, whether files may be renamed now): writes a line.
+    /// Returns the descriptor to use from now on, what has kept the line from being written or nil, and what has kept
+    /// the files from being renamed or nil.
+    static func write(_ call: Call) throws(Misuse) -> Int32 {
+        let descriptor = try call.number32()
+        let path = try call.argument(2, Text.self)
+        guard let line = call.bytes(3).map({ Array($0) }) else { return call.nothing() }
+        let limit = try call.argument(4, Integer.self)
+        let keep = try call.argument(5, Integer.self)
+        let outcome = write(line, descriptor, path, limit: limit, keep: keep, mayRename: call.stack.boolean(6))
+        var program = ValueProgram()
+        program.append(Int(outcome.descriptor))
+        program.append(outcome.failure?.description)
+        program.append(outcome.refusal?.description)
+        return call.answer(program)
+    }
+
+    private static func write(
+        _ line: [UInt8], _ descriptor: Int32, _ path: String, limit: Int, keep: Int, mayRename: Bool
+    ) -> Outcome {
+        var outcome = Outcome(descriptor: descriptor)
+        var information = stat()
+        // Another writer has renamed the file meanwhile: the line belongs into the new one.
+        repeat {
+            if outcome.descriptor >= 0 {
+                lock(outcome.descriptor)
+                if fstat(outcome.descriptor, &information) == 0, leads(path, to: information) { break }
+            }
+            guard let fresh = open(path, &outcome) else { return outcome }
+            leave(outcome.descriptor)
+            outcome.descriptor = fresh
+        } while true
+        if information.st_size > 0, Int(information.st_size) + line.count > limit, mayRename {
+            outcome.refusal = rename(path, keep)
+            if outcome.refusal == nil, let fresh = open(path, &outcome) {
+                // It is locked before the old one is free, so that the first line in it is ours.
+                lock(fresh)
+                leave(outcome.descriptor)
+                outcome.descriptor = fresh
+            }
+        }
+        let failure = line.withUnsafeBytes { Descriptor.write($0, to: outcome.descriptor) }
+        outcome.failure = failure == 0 ? nil : SystemError("write", "", errno: failure)
+        _ = flock(outcome.descriptor, LOCK_UN)
+        return outcome
+    }
+
+    private static func open(_ path: String, _ outcome: inout Outcome) -> Int32? {
+        do throws(SystemError) {
+            return try OutputFile.appending(to: path.cBytes, named: path, mode: 0o640).release()
+        } catch {
+            outcome.failure = error
+            return nil
+        }
+    }
+
+    private static func lock(_ descriptor: Int32) {
+        for _ in 0..<patience {
+            if flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK { return }
+            usleep(1000)
+        }
+    }
+
+    private static func leave(_ descriptor: Int32) {
+        guard descriptor >= 0 else { return }
+        _ = flock(descriptor, LOCK_UN)
+        Descriptor.close(descriptor)
+    }
+
+    private static func leads(_ path: String, to information: stat) -> Bool {
+        var named = stat()
+        return path.withAnyCString { stat($0, &named) } == 0 && named.st_ino == information.st_ino
+            && named.st_dev == information.st_dev
+    }
+
+    /// Makes the file `path.1`, that one `path.2`, and so on up to the first number that is free: after a rename that
+    /// failed, the older files stay where they are.
+    private static func rename(_ path: String, _ keep: Int) -> SystemError? {
+        guard keep > 0 else {
+            return path.withAnyCString { unlink($0) } == 0 ? nil : SystemError("unlink", path)
+        }
+        func name(_ number: Int) -> String { number == 0 ? path : "\(path).\(number)" }
+        var last = 1
+        while last < keep, name(last).withAnyCString({ access($0, F_OK) }) == 0 { last += 1 }
+        for number in (0..<last).reversed() {
+            let (from, to) = (name(number), name(number + 1))
+            let isDone = from.withAnyCString { from in to.withAnyCString { Glibc.rename(from, $0) } } == 0
+            if !isDone { return SystemError("rename", from) }
+        }
+        return nil
+    }
+}

@@ -1,0 +1,51 @@
+// The metrics of a process, for the C files that change and show them.
+#pragma once
+
+#include <lua.h>
+#include <pthread.h>
+#include <stdint.h>
+
+enum { MOST_SERIES = 1000, CHAINS = 256, SHORT_KEY = 512 };
+enum { COUNTER, GAUGE, HISTOGRAM };
+
+/// The numbers for one set of label values. Its key has the values, each after its length.
+typedef struct series {
+  struct series *next, *later;  // in its chain, and in the order of making
+  double value;                 // a histogram's sum
+  uint64_t *counts;             // a histogram's, by bucket; the last one is that without a limit
+  size_t length;
+  char key[];
+} series;
+
+typedef struct metric {
+  char *name, *help, *site, **labels;
+  double *buckets;
+  int kind, label_count, bucket_count, series_count;
+  int is_asked;            // a function gives its number, which belongs to the state `owner` while that lives
+  const void *owner;
+  int64_t put_at;          // when the function has answered last; 0 if never
+  int is_hidden;           // between two tests: no page has it, until somebody names or uses it
+  int has_warned;
+  uint64_t dropped;
+  series *chains[CHAINS], *first, **last;
+  pthread_mutex_t lock;    // for everything that changes
+} metric;
+
+struct metrics_list {
+  pthread_mutex_t lock;
+  metric **metrics;  // in the order of the page
+  size_t count, room;
+};
+extern struct metrics_list metrics_all;
+
+/// The names of the kinds.
+extern const char *const metrics_kinds[];
+
+/// text(since) -> the part of the page that scripts have made. A function's number is there if it is not older, or if
+/// its state has ended. The second upvalue is a metatable whose __gc is metrics_free_page.
+int metrics_text(lua_State *L);
+int metrics_free_page(lua_State *L);
+/// number(n) -> the shortest text that reads back the same
+int metrics_show_number(lua_State *L);
+/// process() -> seconds of the processor, bytes in memory, descriptors, their limit, seconds since 1970 at the start
+int metrics_process(lua_State *L);

@@ -1,0 +1,134 @@
+-- runloop.watch: `rlhost --watch` runs a script as a program, and again when a file that it has read changes.
+
+local native = ...
+local rl = require "runloop"
+local fs = require "runloop.fs"
+local process = require "runloop.process"
+
+local QUIET, GRACE = 0.1, 5
+local watch = {}
+
+local function say(text, ...) io.stderr:write("rlhost: watch: ", text:format(...), "\n") end
+
+local function fail(problem)
+  say("%s", problem)
+  os.exit(1)
+end
+
+-- The files that the script has read: absolute paths. The program writes them into a file, one a line, as it reads.
+local files, directories, place, taken = {}, {}, nil, 0
+local soon, shown
+
+local function absolute(path)
+  if path:sub(1, 1) ~= "/" then path = process.directory() .. "/" .. path end
+  return (path:gsub("/%./", "/"):gsub("//+", "/"))
+end
+
+local function note(changes)
+  for _, change in ipairs(changes) do
+    for _, path in pairs { change.path, change.from } do
+      local name = files[absolute(path)]
+      if name or change.kind == "rescan" then
+        shown = shown or name or "an unknown file"
+        soon()
+      end
+    end
+  end
+end
+
+local function add(name)
+  local path = absolute(name)
+  if files[path] then return end
+  files[path] = name:gsub("^%./", "")
+  local directory = path:match "^(.*)/" .. "/"
+  if directories[directory] then return end
+  -- A directory that is missing may appear with the module that is missing now.
+  directories[directory] = fs.watch(directory, { latency = 0 }, note) or nil
+end
+
+local function take_files()
+  local text = fs.read(place .. "/files") or ""
+  local whole = text:match "^.*\n" or ""
+  for name in whole:sub(taken + 1):gmatch "[^\n]+" do add(name) end
+  taken = #whole
+end
+
+-- The running program; nil while it has ended.
+local program, is_over
+local words
+
+local function ended(own, how, value)
+  if own ~= program then return end
+  program = nil
+  -- Control-C goes to the program, which has the terminal.
+  if how == "signal" and value == "INT" then return watch.finish "INT" end
+  if is_over then return end
+  say(how == "signal" and "ended by SIG%s; waiting for a change" or "ended with status %s; waiting for a change", value)
+end
+
+local function start()
+  assert(fs.write(place .. "/files", ""))
+  taken = 0
+  local options = {
+    foreground = true, environment = { RLHOST_WATCHED = place .. "/files" }, on_exit = ended, input = "inherit",
+    output = "inherit", errors = "inherit", table.unpack(words),
+  }
+  local problem
+  program, problem = process.start(options)
+  if not program and problem:find "^EBUSY" then
+    options.foreground = nil
+    program, problem = process.start(options)
+  end
+  if not program then say("%s; waiting for a change", problem) end
+end
+
+local function stop()
+  local own = program
+  program = nil
+  if own then own:stop(GRACE) end
+end
+
+local is_restarting = false
+local function restart()
+  if is_restarting or is_over then return end
+  is_restarting = true
+  repeat
+    say("%s changed", shown)
+    shown = nil
+    stop()
+    take_files()
+    if not is_over then start() end
+  until not shown
+  is_restarting = false
+end
+
+function watch.finish(signal)
+  if is_over then return end
+  is_over = true
+  local own = program
+  if own then
+    own:signal(signal)
+    rl.timeout(GRACE, own.wait, own)
+    own:stop(0)
+  end
+  fs.remove(place, { recursive = true })
+  native.die(signal)
+end
+
+-- The program, and its arguments: those of this process without --watch. `script` is one of them.
+function watch.run(script, ...)
+  words = { ... }
+  local problem
+  place, problem = fs.temporary_directory "rlhost-watch"
+  if not place then fail(problem) end
+  soon = rl.debounce(QUIET, function() rl.task(restart) end)
+  for _, name in ipairs { "INT", "TERM", "HUP" } do
+    process.on_signal(name, function() rl.task(watch.finish, name) end)
+  end
+  add(script)
+  assert(fs.write(place .. "/files", ""))
+  assert(fs.watch(place .. "/", { latency = 0, while_writing = true }, take_files))
+  start()
+end
+
+return watch

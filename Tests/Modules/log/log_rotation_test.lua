@@ -1,0 +1,127 @@
+-- log.open { max_size = …, keep = … }: files of limited size, several processes and threads, renames that fail.
+
+local t = require "runloop.test"
+local rl = require "runloop"
+local fs = require "runloop.fs"
+local log = require "runloop.log"
+local process = require "runloop.process"
+local support = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../../Support/support.lua")
+
+local REAL = { real_time = true, timeout = 60 }
+
+local function place()
+  local directory = assert(fs.temporary_directory())
+  return directory, setmetatable({}, { __close = function() fs.remove(directory, { recursive = true }) end })
+end
+
+local function names(directory)
+  local list = {}
+  for _, entry in ipairs(assert(fs.list(directory))) do list[#list + 1] = entry.name end
+  table.sort(list)
+  return table.concat(list, " ")
+end
+
+local LINE <const> = ("x"):rep(983)  -- 1,000 bytes with "info    " and the line end
+
+t.it("renames before a line would make the file larger, and keeps as many as asked for", function()
+  local directory <const>, gone <close> = place()
+  local logger <close> = assert(log.open { to = directory .. "/l", time = false, max_size = 4096, keep = 2 })
+  for i = 1, 4 do logger:info(i .. LINE) end
+  t.equal(names(directory), "l")
+  logger:info(5 .. LINE)
+  t.equal(names(directory), "l l.1")
+  t.truthy(fs.read(directory .. "/l"):find "^info    5x")
+  t.truthy(fs.stat(directory .. "/l.1").size <= 4096)
+  for i = 6, 16 do logger:info(i .. LINE) end
+  t.equal(names(directory), "l l.1 l.2")
+  t.truthy(fs.read(directory .. "/l.2"):find "^info    5x", fs.read(directory .. "/l.2"):sub(1, 12))
+  logger:info(("y"):rep(9000))
+  t.equal(fs.stat(directory .. "/l").size, 9009)
+end)
+
+t.it("keep = 0 leaves no old file, and 5 is usual", function()
+  local directory <const>, gone <close> = place()
+  local logger <close> = assert(log.open { to = directory .. "/l", time = false, max_size = 4096, keep = 0 })
+  for i = 1, 20 do logger:info(i .. LINE) end
+  t.equal(names(directory), "l")
+  local five <close> = assert(log.open { to = directory .. "/five", time = false, max_size = 4096 })
+  for i = 1, 60 do five:info(i .. LINE) end
+  t.equal(names(directory), "five five.1 five.2 five.3 five.4 five.5 l")
+end)
+
+t.it("lines of processes and threads are never torn, lost or in two files", REAL, function()
+  local directory <const>, gone <close> = place()
+  local script = ([[
+    local log, rl = require "runloop.log", require "runloop"
+    local function write(who)
+      local log = require "runloop.log"
+      local logger = assert(log.open { to = %q, time = false, max_size = 8192, keep = 1000 })
+      for i = 1, 400 do logger:info(who .. " " .. i .. " " .. ("z"):rep(i %% 90) .. ".") end
+    end
+    local id = require "runloop.process".id()
+    local thread = rl.thread(write, id .. "b")
+    write(id .. "a")
+    thread:join()]]):format(directory .. "/l")
+  local programs, writers = {}, {}
+  for i = 1, 3 do programs[i] = assert(process.start { t.rlhost, "-e", script }) end
+  for _, program in ipairs(programs) do
+    writers[program:pid() .. "a"], writers[program:pid() .. "b"] = 0, 0
+    t.equal({ program:wait() }, { "exit", 0 })
+  end
+  local files = {}
+  for name in names(directory):gmatch "%S+" do files[#files + 1] = name end
+  table.sort(files, function(a, b) return (tonumber(a:match "%d+") or 0) > (tonumber(b:match "%d+") or 0) end)
+  local count = 0
+  for _, name in ipairs(files) do
+    local text = fs.read(directory .. "/" .. name)
+    t.truthy(#text <= 8192, name)
+    for line in text:gmatch "[^\n]*\n" do
+      local who, number, filler = line:match "^info    (%d+[ab]) (%d+) (z*)%.\n$"
+      t.truthy(who, line)
+      number = tonumber(number)
+      t.equal(number, writers[who] + 1, who)
+      t.equal(#filler, number % 90)
+      writers[who], count = number, count + 1
+    end
+  end
+  t.equal(count, 6 * 400)
+end)
+
+t.it("standard error reports a rename that fails once a minute, and writing goes on", REAL, function()
+  local directory <const>, gone <close> = place()
+  -- A directory that is not empty is in the way.
+  assert(fs.make_directory(directory .. "/l.1/inside", { parents = true }))
+  local script = ([[
+    local log = require "runloop.log"
+    local logger = assert(log.open { to = %q, time = false, max_size = 4096, keep = 1 })
+    for i = 1, 10 do logger:info(i .. %q) end]]):format(directory .. "/l", LINE)
+  local run = process.run { t.rlhost, "-e", script }
+  t.equal(run.code, 0)
+  t.equal(select(2, run.errors:gsub("\n", "")), 1)
+  t.truthy(run.errors:find("cannot rename the full log", 1, true), run.errors)
+  t.equal(select(2, fs.read(directory .. "/l"):gsub("\n", "")), 10)
+end)
+
+t.it("reopen, and a file that somebody else has moved", function()
+  local directory <const>, gone <close> = place()
+  local logger <close> = assert(log.open { to = directory .. "/l", time = false, max_size = 4096 })
+  logger:info "one"
+  assert(fs.rename(directory .. "/l", directory .. "/moved"))
+  logger:info "two"
+  t.equal(fs.read(directory .. "/l"), "info    two\n")
+  t.equal(logger:reopen(), true)
+  logger:info "three"
+  t.equal(fs.read(directory .. "/l"), "info    two\ninfo    three\n")
+end)
+
+t.it("raises at misuse", function()
+  support.raises("log.open: 'max_size' needs a path in 'to'", log.open, { max_size = 5000 })
+  support.raises("log.open: 'max_size' needs a path in 'to'", log.open, { to = "journal", max_size = 5000 })
+  support.raises("log.open: max_size must be at least 4096 bytes, got 4095", log.open,
+    { to = "/tmp/l", max_size = 4095 })
+  support.raises("log.open: 'keep' needs 'max_size'", log.open, { to = "/tmp/l", keep = 3 })
+  support.raises("log.open: keep must be at most 10000", log.open, { to = "/tmp/l", max_size = 4096, keep = 10001 })
+  support.raises("log.open: field 'keep' must be an integer, 0 or more", log.open,
+    { to = "/tmp/l", max_size = 4096, keep = -1 })
+  rl.sleep(0)
+end)

@@ -114,12 +114,34 @@ end)
 t.it("wrong use has status 64, a directory that is not there status 1", REAL, function()
   local path <const>, new <const>, gone <close> = project()
   with_share(path)
-  t.equal({ new "" }, { 64, "", 
+  t.equal({ new "" }, { 64, "",
     "rlhost: new: it needs a word: rlhost new tool|service|web|test NAME, or rlhost new editor [DIR]\n" })
   t.equal({ new "editr" }, { 64, "", "rlhost: new: there is nothing called 'editr' (did you mean 'editor'?)\n" })
   t.equal(new "editor a b", 64)
   t.equal(new "editor --force", 64)
-  t.equal(select(2, new "--help"):match "^usage: rlhost new editor", "usage: rlhost new editor")
+  t.equal(select(2, new "--help"):match "^usage: rlhost new editor", "usage: rlhost new tool")
   local code, _, errors = new "editor nowhere"
   t.equal({ code, errors }, { 1, "rlhost: new: ENOENT: no such file or directory (nowhere/.luarc.json)\n" })
+end)
+
+t.it("projects: their tests pass at once, and what is there stays", REAL, function()
+  local path <const>, new <const>, gone <close> = project()
+  with_share(path)
+  for _, kind in ipairs { "tool", "service", "web", "test" } do
+    local name = "my-" .. kind
+    t.equal(new(kind .. " " .. name), 0)
+    local run = process.run { t.rlhost, "test", directory = path .. "/" .. name }
+    t.equal(run.code, 0, run.output)
+    local script = fs.read(("%s/%s/%s.lua"):format(path, name, name))
+    t.truthy(select(2, script:gsub("\n", "")) <= 40)
+    t.truthy(not script:find "NAME" and not script:find "IDENT")
+    for _, file in ipairs { "README.md", ".luarc.json", "tests/" .. name .. "_test.lua" } do
+      t.truthy(fs.stat(("%s/%s/%s"):format(path, name, file)), file)
+    end
+    fs.write(("%s/%s/%s.lua"):format(path, name, name), "mine")
+    t.equal(new(kind .. " " .. name), 1)
+    t.equal(fs.read(("%s/%s/%s.lua"):format(path, name, name)), "mine")
+  end
+  t.truthy(fs.stat(path .. "/my-service/my-service.service"))
+  for _, name in ipairs { "Shop", "1shop", "a/b", "''", "../x" } do t.equal(new("tool " .. name), 64) end
 end)

@@ -189,7 +189,7 @@ t.it("at most 1,000 sets of label values; one warning", REAL, function()
 end)
 
 t.it("the numbers of the process and its loops are always there", REAL, function()
-  local output = run_warned [[
+  local output, errors = run_warned [[
     local metrics, rl = require "runloop.metrics", require "runloop"
     local function busy(seconds) local ends = rl.now() + seconds while rl.now() < ends do end end
     rl.after(0.01, function() busy(0.3) end)
@@ -205,12 +205,13 @@ t.it("the numbers of the process and its loops are always there", REAL, function
     assert(page:find 'rlhost_info{version="[%d.]+')
     assert(n 'rlhost_loop_passes_total{thread="main"}' > 2)
     local was_busy = n 'rlhost_loop_busy_seconds_total{thread="main"}'
-    assert(was_busy > 0.25 and was_busy < 0.6, was_busy)
+    assert(was_busy > 0.25 and was_busy < 5, was_busy)
     assert(n('rlhost_loop_longest_callback_seconds{thread="main"}', first) > 0.25)
-    assert(n 'rlhost_loop_longest_callback_seconds{thread="main"}' < 0.1)
+    assert(n 'rlhost_loop_longest_callback_seconds{thread="main"}' < 0.25)
     assert(rl.current():stats().longest_callback > 0.25)
     assert(n "rlhost_tasks" >= 0 and n 'rlhost_lua_memory_bytes{thread="main"}' > 10000)
     print "fine"]]
+  t.equal(errors, "")
   t.equal(output, "fine\n")
 end)
 

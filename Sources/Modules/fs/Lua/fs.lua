@@ -3,6 +3,7 @@
 local native = ...
 local misuse = require "runloop.misuse"
 local watching = require "runloop.fs.watch"
+local lock = require "runloop.fs.lock"
 
 local fs = { watch = watching.watch, watcher = watching.watcher }
 local raise, describe = misuse.raise, misuse.describe
@@ -47,7 +48,7 @@ end
 
 function fs.lock(path, options)
   path_of("fs.lock", path)
-  return require "runloop.fs.lock"(path, options)
+  return lock(path, options)
 end
 
 -- Walks a tree depth first; a directory comes before its contents. Links are not followed, so the walk ends. A

@@ -42,24 +42,22 @@ enum LogRotation {
     ) -> Outcome {
         var outcome = Outcome(descriptor: descriptor)
         var information = stat()
-        // Another writer has renamed the file meanwhile: the line belongs into the new one.
-        repeat {
+        var renames = mayRename
+        while true {
             if outcome.descriptor >= 0 {
                 lock(outcome.descriptor)
-                if fstat(outcome.descriptor, &information) == 0, leads(path, to: information) { break }
+                // Otherwise another writer has renamed the file meanwhile: the line belongs into the new one.
+                if fstat(outcome.descriptor, &information) == 0, leads(path, to: information) {
+                    let isFull = information.st_size > 0 && Int(information.st_size) + line.count > limit
+                    guard isFull, renames else { break }
+                    outcome.refusal = rename(path, keep)
+                    renames = outcome.refusal == nil
+                    continue
+                }
             }
             guard let fresh = open(path, &outcome) else { return outcome }
             leave(outcome.descriptor)
             outcome.descriptor = fresh
-        } while true
-        if information.st_size > 0, Int(information.st_size) + line.count > limit, mayRename {
-            outcome.refusal = rename(path, keep)
-            if outcome.refusal == nil, let fresh = open(path, &outcome) {
-                // It is locked before the old one is free, so that the first line in it is ours.
-                lock(fresh)
-                leave(outcome.descriptor)
-                outcome.descriptor = fresh
-            }
         }
         let failure = line.withUnsafeBytes { Descriptor.write($0, to: outcome.descriptor) }
         outcome.failure = failure == 0 ? nil : SystemError("write", "", errno: failure)

@@ -282,7 +282,7 @@ static double number_at(lua_State *L, int index, const char *what) {
   return 0;  // never
 }
 
-// Returns the optional number of `add`, and where the label values begin: the first label's value is a string if the number
+// Returns the optional number of `add`, and where the label values begin: the first of these is a string if the number
 // is left out.
 static double amount(lua_State *L, const metric *m, const char *what, int *first) {
   int given = lua_gettop(L) - 1;

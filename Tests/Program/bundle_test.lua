@@ -1,0 +1,92 @@
+-- rlhost bundle: one file of a script and its modules.
+
+local t = require "runloop.test"
+local fs = require "runloop.fs"
+local process = require "runloop.process"
+
+local REAL = { real_time = true, timeout = 60 }
+
+local function project(files)
+  local path = assert(fs.real_path(assert(fs.temporary_directory())))
+  for name, text in pairs(files) do
+    assert(fs.make_directory((path .. "/" .. name):match "^(.*)/", { parents = true }))
+    assert(fs.write(path .. "/" .. name, text))
+  end
+  local function run(...)
+    local result = assert(process.run { directory = path, environment = { LUA_PATH_5_4 = false }, ... })
+    return result.code, result.output, result.errors
+  end
+  return path, run, setmetatable({}, { __close = function() fs.remove(path, { recursive = true }) end })
+end
+
+local FILES = {
+  ["main.lua"] = [=[
+#!/usr/bin/env rlhost
+local x = require "lib.x"
+local y = require('lib.y')
+-- require "comment"
+local text = [[ require "text" ]] .. "require 'quoted'"
+print(x.name, x.path, y, x.again == nil, arg[0], ...)
+print(package.searchpath("lib.x", package.path))
+if ... == "fail" then x.fail() end
+if ... == "computed" then print(require("lib." .. "z")) end
+return text
+]=],
+  ["lib/x.lua"] = "local name, path = ...\nreturn { name = name, path = path, fail = function()\n  error 'oops' end }\n",
+  ["lib/y.lua"] = "-- ]] ]=]\r\nreturn 'y\\0' .. #require [[lib.x]].name\n",
+  ["lib/z.lua"] = "return 'z'",
+}
+
+t.it("runs as the script does, without its modules", REAL, function()
+  local path <const>, run <const>, gone <close> = project(FILES)
+  local _, before = run(t.rlhost, "main.lua", "a", "b")
+  t.equal({ run(t.rlhost, "bundle", "main.lua", "-o", "out") },
+    { 0, "", "rlhost: bundle: computed require: main.lua:9\n" })
+  t.equal(fs.stat(path .. "/out").mode & 511, 493)
+  t.equal({ run(t.rlhost, "out", "a", "b") }, { 0, (before:gsub("main.lua", "out")), "" })
+  t.equal({ run("lua5.4", "out", "a", "b") }, { 0, (before:gsub("main.lua", "out")), "" })
+  fs.remove(path .. "/lib/x.lua")
+  fs.remove(path .. "/main.lua")
+  local code, _, errors = run(t.rlhost, "out", "fail")
+  t.equal(code, 1)
+  t.truthy(errors:find("./lib/x.lua:3: oops", 1, true), errors)
+  t.truthy(errors:find("main.lua:8: in main chunk", 1, true), errors)
+end)
+
+t.it("is the same each time, on standard output without a file, and --module adds one", REAL, function()
+  local path <const>, run <const>, gone <close> = project(FILES)
+  local _, one = run(t.rlhost, "bundle", "main.lua")
+  local _, two = run(t.rlhost, "bundle", "main.lua", "-o", "-")
+  t.equal(one, two)
+  t.equal(one:match "^[^\n]*", "#!/usr/bin/env rlhost")
+  t.equal(run(t.rlhost, "bundle", "main.lua", "-o", "out", "--module", "lib.z"), 0)
+  fs.remove(path .. "/lib", { recursive = true })
+  local code, output = run(t.rlhost, "out", "computed")
+  t.equal({ code, output:match "[^\n]*\n$" }, { 0, "z\t./lib/z.lua\n" })
+end)
+
+t.it("modules of the host stay outside", REAL, function()
+  local _, run <const>, gone <close> = project {
+    ["a.lua"] = 'local rl = require "runloop"\nlocal fs = require "runloop.fs"\nprint(rl.version ~= nil)\n'
+      .. 'pcall(require, "perhaps") return string.require\n',
+  }
+  local code, text, errors = run(t.rlhost, "bundle", "a.lua")
+  t.equal({ code, errors }, { 0, "rlhost: bundle: not inside: runloop, runloop.fs\n" })
+  t.truthy(text:find("-- Not inside: runloop, runloop.fs", 1, true))
+end)
+
+t.it("answers wrong use and what is missing", REAL, function()
+  local path <const>, run <const>, gone <close> = project {
+    ["a.lua"] = '\n\nrequire "nothing.here"\n', ["b.lua"] = "x =", ["c.lua"] = "return 1",
+  }
+  t.equal({ run(t.rlhost, "bundle", "a.lua", "-o", "out") },
+    { 1, "", "rlhost: bundle: a.lua:3: module 'nothing.here' not found\n" })
+  t.equal(fs.stat(path .. "/out"), nil)
+  t.truthy(select(3, run(t.rlhost, "bundle", "b.lua")):find "b.lua:1: unexpected symbol")
+  t.equal(run(t.rlhost, "bundle", "no.lua"), 1)
+  t.equal(run(t.rlhost, "bundle", "c.lua", "--module", "no"), 1)
+  t.equal(run(t.rlhost, "bundle"), 64)
+  t.equal(run(t.rlhost, "bundle", "c.lua", "--frob"), 64)
+  t.equal(run(t.rlhost, "bundle", "c.lua", "a.lua"), 64)
+  t.equal(run(t.rlhost, "bundle", "c.lua", "-o"), 64)
+end)

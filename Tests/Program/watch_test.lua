@@ -1,0 +1,98 @@
+-- rlhost --watch: a script runs again when a file changes that it has read.
+
+local t = require "runloop.test"
+local rl = require "runloop"
+local fs = require "runloop.fs"
+local process = require "runloop.process"
+
+local REAL = { real_time = true, timeout = 60 }
+
+local function project(files)
+  local path = assert(fs.real_path(assert(fs.temporary_directory())))
+  for name, text in pairs(files) do
+    assert(fs.make_directory((path .. "/" .. name):match "^(.*)/", { parents = true }))
+    assert(fs.write(path .. "/" .. name, text))
+  end
+  return path, setmetatable({}, { __close = function() fs.remove(path, { recursive = true }) end })
+end
+
+local function watch(path, words)
+  return t.spawn { t.rlhost, "--watch", directory = path, table.unpack(words) }
+end
+
+t.it("begins again when the script, a module or a file that is read late changes", REAL, function()
+  local path <const>, gone <close> = project {
+    ["main.lua"] = [[
+      local rl = require "runloop"
+      local x = require "lib.x"
+      print("began", x, ...)
+      rl.after(0.05, function() print("late", dofile "late.lua") end)
+      rl.after(60, print)]],
+    ["lib/x.lua"] = "return 1", ["late.lua"] = "return 'a'",
+  }
+  local program <close> = watch(path, { "main.lua", "one", "two" })
+  program:wait_for "began\t1\tone\ttwo"
+  program:wait_for "late\ta"
+  fs.write(path .. "/lib/x.lua", "return 2")
+  local saved = rl.now()
+  program:wait_for "began\t2\tone\ttwo"
+  t.truthy(rl.now() - saved < 2, rl.now() - saved)
+  program:wait_for("rlhost: watch: lib/x.lua changed", { from = "errors" })
+  program:wait_for "late\ta"
+  fs.write(path .. "/late.lua", "return 'b'")
+  program:wait_for "late\tb"
+  program:wait_for("rlhost: watch: late.lua changed", { from = "errors" })
+  fs.write(path .. "/main.lua", "print 'another'")
+  program:wait_for "another"
+  program:wait_for("rlhost: watch: ended with status 0; waiting for a change", { from = "errors" })
+  fs.write(path .. "/other.lua", "")
+  program:signal "TERM"
+  t.equal(program:wait(), 128 + 15)
+end)
+
+t.it("many saves are one restart", REAL, function()
+  local path <const>, gone <close> = project { ["main.lua"] = "print('run', 0)" }
+  local program <close> = watch(path, { "main.lua" })
+  program:wait_for "run\t0"
+  for i = 1, 20 do
+    fs.write(path .. "/main.lua", ("print('run', %d)"):format(i))
+    rl.sleep(0.01)
+  end
+  program:wait_for "run\t20"
+  rl.sleep(0.3)
+  -- A machine under load may take more than 0.1 s between two saves.
+  t.truthy(select(2, program:output():gsub("run\t%d+", "")) <= 4)
+  program:signal "INT"
+  t.equal(program:wait(), 128 + 2)
+end)
+
+t.it("waits for a change when the script fails, does not compile or lacks a module", REAL, function()
+  local path <const>, gone <close> = project { ["main.lua"] = "error 'no'" }
+  local program <close> = watch(path, { "main.lua" })
+  program:wait_for("ended with status 1; waiting for a change", { from = "errors" })
+  fs.write(path .. "/main.lua", "print(")
+  program:wait_for("ended with status 1; waiting for a change", { from = "errors" })
+  fs.write(path .. "/main.lua", "print(require 'soon')")
+  program:wait_for("ended with status 1; waiting for a change", { from = "errors" })
+  fs.write(path .. "/soon.lua", "return 'there'")
+  program:wait_for "there"
+end)
+
+t.it("ends a program that ignores SIGTERM, with its group, and passes its input on", REAL, function()
+  local path <const>, gone <close> = project {
+    ["main.lua"] = "print(io.read()) require 'runloop.process'.on_signal('TERM', function() end) "
+      .. "require 'runloop'.after(60, print)",
+  }
+  local program <close> = watch(path, { "main.lua" })
+  program:write "typed\n"
+  program:wait_for "typed"
+  fs.write(path .. "/main.lua", "print 'second'")
+  program:wait_for("second", { within = 10 })
+end)
+
+t.it("needs a script", REAL, function()
+  for _, words in ipairs { { "-e", "print(1)" }, { "-" }, { "-i", "x.lua" }, {} } do
+    local run = process.run { t.rlhost, "--watch", table.unpack(words) }
+    t.equal({ run.code, run.output }, { 64, "" })
+  end
+end)

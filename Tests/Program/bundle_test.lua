@@ -32,7 +32,7 @@ if ... == "fail" then x.fail() end
 if ... == "computed" then print(require("lib." .. "z")) end
 return text
 ]=],
-  ["lib/x.lua"] = "local name, path = ...\nreturn { name = name, path = path, fail = function()\n  error 'oops' end }\n",
+  ["lib/x.lua"] = "local name, path = ...\nreturn { name = name, path = path, fail = function()\nerror 'oops' end }\n",
   ["lib/y.lua"] = "-- ]] ]=]\r\nreturn 'y\\0' .. #require [[lib.x]].name\n",
   ["lib/z.lua"] = "return 'z'",
 }

@@ -119,7 +119,7 @@ t.it("wrong use has status 64, a directory that is not there status 1", REAL, fu
   t.equal({ new "editr" }, { 64, "", "rlhost: new: there is nothing called 'editr' (did you mean 'editor'?)\n" })
   t.equal(new "editor a b", 64)
   t.equal(new "editor --force", 64)
-  t.equal(select(2, new "--help"):match "^usage: rlhost new editor", "usage: rlhost new tool")
+  t.truthy(select(2, new "--help"):find("^usage: rlhost new tool"))
   local code, _, errors = new "editor nowhere"
   t.equal({ code, errors }, { 1, "rlhost: new: ENOENT: no such file or directory (nowhere/.luarc.json)\n" })
 end)

@@ -1,5 +1,5 @@
-// CLuaCodecs: the native halves of runloop.encoding, .crypto, .url, .zlib, .redis, .socket and .metrics: C functions for
-// Lua. They raise errors, so that only Lua may call them, not Swift, unless a comment says otherwise.
+// CLuaCodecs: the native halves of runloop.encoding, .crypto, .url, .zlib, .redis, .socket and .metrics: C functions
+// for Lua. They raise errors, so that only Lua may call them, not Swift, unless a comment says otherwise.
 #pragma once
 
 #include <lua.h>

@@ -118,6 +118,20 @@ static const struct {
 #embed "../../Modules/metrics/Lua/metrics.lua"
 , '\0'}}, {"runloop.misuse", (const char[]){
 #embed "../../Host/Lua/misuse.lua"
+, '\0'}}, {"runloop.nats", (const char[]){
+#embed "../../Modules/nats/Lua/nats.lua"
+, '\0'}}, {"runloop.nats.bus", (const char[]){
+#embed "../../Modules/nats/Lua/bus.lua"
+, '\0'}}, {"runloop.nats.check", (const char[]){
+#embed "../../Modules/nats/Lua/check.lua"
+, '\0'}}, {"runloop.nats.fake", (const char[]){
+#embed "../../Modules/nats/Lua/fake.lua"
+, '\0'}}, {"runloop.nats.link", (const char[]){
+#embed "../../Modules/nats/Lua/link.lua"
+, '\0'}}, {"runloop.nats.secrets", (const char[]){
+#embed "../../Modules/nats/Lua/secrets.lua"
+, '\0'}}, {"runloop.nats.subscription", (const char[]){
+#embed "../../Modules/nats/Lua/subscription.lua"
 , '\0'}}, {"runloop.net", (const char[]){
 #embed "../../Modules/net/Lua/net.lua"
 , '\0'}}, {"runloop.net.copy", (const char[]){
@@ -196,6 +210,8 @@ static const struct {
 #embed "../../../docs/lua/runloop-luv.lua"
 ,
 #embed "../../../docs/lua/runloop-metrics.lua"
+,
+#embed "../../../docs/lua/runloop-nats.lua"
 ,
 #embed "../../../docs/lua/runloop-net.lua"
 ,

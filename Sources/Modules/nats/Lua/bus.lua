@@ -1,0 +1,588 @@
+-- runloop.nats.bus: a client of NATS servers: what goes out, who waits for an answer, and what happens when the
+-- connection goes.
+
+local rl = require "runloop"
+local misuse = require "runloop.misuse"
+local objects = require "runloop.objects"
+local check = require "runloop.nats.check"
+local subscription = require "runloop.nats.subscription"
+
+local setmetatable, type, next = setmetatable, type, next
+local ipairs, pairs, pcall = ipairs, pairs, pcall
+local format, concat, now = string.format, table.concat, rl.now
+local receiver = misuse.receiver
+local Message = subscription.Message
+
+local Bus = objects.class("runloop.nats.Bus", { __name = "bus", __stays = true })
+
+-- Above this number of unsent bytes, publishing waits.
+local UNSENT = 1 << 20
+local MOST_REQUESTS = 65536
+-- Seconds between two questions whether the server has what was published.
+local CONFIRM = 0.1
+
+local function refusal(code, text, ...) return nil, code .. ": " .. format(text, ...), code end
+
+-- Events --------------------------------------------------------------------------------------------------------------
+
+local function warn(self, event, details)
+  local subject = details.subject or ""
+  local key = event .. " " .. subject
+  if self._warned[key] then return end
+  self._warned[key] = true
+  local text = event == "slow" and format("the subscription of %s is slow: messages are dropped", subject)
+    or details.message
+  io.stderr:write(format("rlhost: warning: nats: %s\n", text))
+end
+
+--- Calls the script's function for events, as a task that keeps nothing alive.
+function Bus:_tell(event, details)
+  if self._on_event then
+    rl.task { self._on_event, self, event, details, name = "events of NATS", keeps_alive = false }
+  elseif event == "slow" or event == "refused" then
+    warn(self, event, details)
+  end
+end
+
+-- Modes ---------------------------------------------------------------------------------------------------------------
+
+local function add(item, mode) if item then pcall(rl.current().add, rl.current(), item, mode) end end
+local function remove(item, mode) if item then pcall(rl.current().remove, rl.current(), item, mode) end end
+
+local function add_link(self, mode)
+  local link = self._link
+  if not link then return end
+  add(link.stream, mode)
+  add(link.far, mode)
+end
+
+--- Reads the connection in one more mode, until `_leave` was called as often. It is in the common modes anyway.
+function Bus:_join(mode)
+  local count = self._joined[mode] or 0
+  self._joined[mode] = count + 1
+  if count == 0 then add_link(self, mode) end
+end
+
+function Bus:_leave(mode)
+  local count = self._joined[mode]
+  if not count then return end
+  self._joined[mode] = count > 1 and count - 1 or nil
+  local link = self._link
+  if count > 1 or not link or rl.current():contains(self._pinging, mode) then return end
+  remove(link.stream, mode)
+  remove(link.far, mode)
+end
+
+local Borrowed = { __close = function(self) self.bus:_leave(self.mode) end }
+
+--- Reads the connection in the mode that runs, until the returned value is closed.
+function Bus:_borrow()
+  local mode = rl.current():mode()
+  if not mode or mode == "default" then return nil end
+  self:_join(mode)
+  return setmetatable({ bus = self, mode = mode }, Borrowed)
+end
+
+-- Sending -------------------------------------------------------------------------------------------------------------
+
+function Bus:_why_over()
+  return refusal("ENOTCONN", "the connection to NATS is closed%s", self._reason and " (" .. self._reason .. ")" or "")
+end
+
+-- Asks the server now and then whether it has what was published.
+local function confirm_soon(self)
+  if self._confirming then return end
+  self._confirming = rl.timer { delay = CONFIRM, modes = "common", keeps_alive = false, name = "confirmation of NATS",
+    callback = function()
+      self._confirming = nil
+      local link = self._link
+      if not link or link.sent == link.confirmed then return end
+      self:_ping(link)
+      confirm_soon(self)
+    end }
+end
+
+--- Sends a PING. Its PONG confirms all that went out before. `future` is completed then.
+function Bus:_ping(link, future)
+  link.last_ping = link.last_ping + 1
+  link.pings[link.last_ping] = { future = future, sent = link.sent, bytes = link.sent_bytes, at = now() }
+  link:send "PING\r\n"
+end
+
+function Bus:_pong(link)
+  local ping = link.pings[link.first_ping]
+  link.silent = 0
+  if not ping then return end
+  link.pings[link.first_ping], link.first_ping = nil, link.first_ping + 1
+  link.confirmed, link.confirmed_bytes, link.round_trip = ping.sent, ping.bytes, now() - ping.at
+  local kept = self._kept
+  while kept and self._kept_first <= ping.sent do
+    local text = kept[self._kept_first]
+    if text then self._kept_bytes = self._kept_bytes - #text end
+    kept[self._kept_first], self._kept_first = nil, self._kept_first + 1
+  end
+  if ping.future then ping.future:complete(true) end
+end
+
+-- Keeps a text until the server has confirmed it; the oldest ones go when there are too many bytes.
+local function keep(self, link, text)
+  local kept = self._kept
+  kept[link.sent], self._kept_bytes = text, self._kept_bytes + #text
+  while self._kept_bytes > self._max_offline do
+    local oldest = kept[self._kept_first]
+    if oldest then self._kept_bytes = self._kept_bytes - #oldest end
+    kept[self._kept_first], self._kept_first = nil, self._kept_first + 1
+  end
+end
+
+local function count_sent(self, link, text, size)
+  link.sent, link.sent_bytes = link.sent + 1, link.sent_bytes + size
+  self._messages_out, self._bytes_out = self._messages_out + 1, self._bytes_out + size
+  if self._kept then keep(self, link, text) end
+  if not self._confirming then confirm_soon(self) end
+end
+
+-- Keeps a message while there is no connection.
+local function keep_offline(self, text, size, request)
+  if self._max_offline == 0 then return refusal("ENOTCONN", "there is no connection to NATS now") end
+  if self._offline_bytes + #text > self._max_offline then
+    return refusal("ENOBUFS", "%d bytes wait for a connection to NATS; max_offline is %d", self._offline_bytes,
+      self._max_offline)
+  end
+  local entry = { text = text, size = size, request = request }
+  self._offline[#self._offline + 1], self._offline_bytes = entry, self._offline_bytes + #text
+  if request then request.entry = entry end
+  return true
+end
+
+-- Returns the frame of a message; or nil, the reason and its code.
+local function frame(self, what, subject, reply, data, headers)
+  local link = self._link
+  local most, size = link and link.max_payload or self._max_payload, #data
+  local head = headers and next(headers) ~= nil and check.headers(headers, what)
+  if head then size = size + #head end
+  if size > most then
+    return refusal("EMSGSIZE", "a message of %d bytes; the server takes %d", size, most)
+  end
+  if not head then
+    if reply then return "PUB " .. subject .. " " .. reply .. " " .. size .. "\r\n" .. data .. "\r\n" end
+    return "PUB " .. subject .. " " .. size .. "\r\n" .. data .. "\r\n"
+  end
+  if link and link.info.headers ~= true then
+    return refusal("ENOTSUP", "the server %s has no headers (2.2 and later have)", link.address.text)
+  end
+  return concat { "HPUB ", subject, " ", reply and reply .. " " or "", #head, " ", size, "\r\n", head, data, "\r\n" }
+end
+
+-- Waits until less than UNSENT bytes are left to send.
+local function make_room(self, link)
+  while not link.is_over and link.unsent and link.unsent > UNSENT do
+    local _ <close> = self:_borrow()
+    link.stream:write ""
+    link.unsent = link:send ""
+  end
+end
+
+--- Publishes with checked arguments.
+function Bus:_publish(what, subject, data, options)
+  local text, message, code = frame(self, what, subject, options and options.reply, data, options and options.headers)
+  if not text then return nil, message, code end
+  local link = self._link
+  if link and link.unsent and link.unsent > UNSENT then
+    make_room(self, link)
+    link = self._link
+  end
+  if link then
+    link.unsent = link:send(text) or 0
+    count_sent(self, link, text, #data)
+    return true
+  end
+  if self._status == "closed" then return self:_why_over() end
+  return keep_offline(self, text, #data)
+end
+
+local PUBLISH = { reply = "string", headers = "table" }
+
+function Bus:publish(subject, data, options)
+  receiver(self, Bus, "bus:publish")
+  check.subject(subject, "bus:publish")
+  if type(data) ~= "string" then data = check.data(data, "bus:publish") end
+  if options then
+    misuse.options(options, PUBLISH, "bus:publish", 3)
+    if options.reply then check.subject(options.reply, "bus:publish", "field 'reply'") end
+  end
+  return self:_publish("bus:publish", subject, data, options)
+end
+
+-- Requests ------------------------------------------------------------------------------------------------------------
+
+-- A request that waits: `future`; of a gather, the messages that came. Closing it forgets it.
+local Request = {}
+Request.__index = Request
+Request.__close = function(self)
+  local bus = self.bus
+  if bus._waiting[self.reply] == self then
+    bus._waiting[self.reply], bus._requests = nil, bus._requests - 1
+  end
+  local entry = self.entry
+  if entry and entry.text then
+    bus._offline_bytes, entry.text = bus._offline_bytes - #entry.text, false
+  end
+end
+
+-- Sends a request. Returns it; or nil, the reason and its code.
+local function ask(self, what, subject, data, options)
+  if self._status == "closed" then return self:_why_over() end
+  if self._requests >= MOST_REQUESTS then
+    return refusal("ENOBUFS", "%d requests wait for an answer already", MOST_REQUESTS)
+  end
+  local number = self._last_request + 1
+  local reply = self._inbox .. number
+  local text, message, code = frame(self, what, subject, reply, data, options and options.headers)
+  if not text then return nil, message, code end
+  self._last_request = number
+  local request = setmetatable({ bus = self, reply = reply, subject = subject, future = rl.future() }, Request)
+  local link = self._link
+  if link then
+    link:send(text)
+    request.link = link
+    self._messages_out, self._bytes_out = self._messages_out + 1, self._bytes_out + #data
+  else
+    local kept
+    kept, message, code = keep_offline(self, text, #data, request)
+    if not kept then return nil, message, code end
+  end
+  self._waiting[reply], self._requests = request, self._requests + 1
+  return request
+end
+
+local REQUEST = { timeout = "seconds", headers = "table" }
+
+function Bus:request(subject, data, options)
+  receiver(self, Bus, "bus:request")
+  check.subject(subject, "bus:request")
+  data = check.data(data, "bus:request")
+  options = misuse.options(options, REQUEST, "bus:request", 3)
+  local request <close>, message, code = ask(self, "bus:request", subject, data, options)
+  if not request then return nil, message, code end
+  local _ <close> = self:_borrow()
+  return request.future:await(options.timeout or 2)
+end
+
+local GATHER = { timeout = "seconds", headers = "table", most = "positive" }
+
+function Bus:gather(subject, data, options)
+  receiver(self, Bus, "bus:gather")
+  check.subject(subject, "bus:gather")
+  data = check.data(data, "bus:gather")
+  options = misuse.options(options, GATHER, "bus:gather", 3)
+  local request, message = ask(self, "bus:gather", subject, data, options)
+  if not request then error(message, 0) end
+  request.came, request.first, request.last = {}, 1, 0
+  local deadline, left = now() + (options.timeout or 0.3), options.most or math.huge
+  local function step()
+    while left > 0 do
+      local came = request.came[request.first]
+      if came then
+        request.came[request.first], request.first, left = nil, request.first + 1, left - 1
+        return came
+      end
+      local rest = deadline - now()
+      if rest <= 0 or request.is_over then break end
+      local _ <close> = self:_borrow()
+      local _, problem = request.future:await(rest)
+      if problem == "timed out" then break end
+      if not request.is_over then request.future = rl.future() end
+    end
+    Request.__close(request)
+  end
+  return step, nil, nil, request
+end
+
+-- Ends a request with an answer, or with nil, the reason and its code.
+local function finish(self, request, ...)
+  if not request.came then
+    self._waiting[request.reply], self._requests = nil, self._requests - 1
+  else
+    request.is_over = true
+  end
+  request.future:complete(...)
+end
+
+local function answer(self, subject, message, status)
+  local request = self._waiting[subject]
+  if not request then
+    self._late = self._late + 1
+  elseif status == 503 and #message.data == 0 then
+    finish(self, request, refusal("ENOENT", "nobody answers on %s", request.subject))
+  elseif request.came then
+    request.last = request.last + 1
+    request.came[request.last] = message
+    request.future:complete(true)
+  else
+    finish(self, request, message)
+  end
+end
+
+-- Receiving -----------------------------------------------------------------------------------------------------------
+
+function Bus:_received(bytes) self._bytes_in = self._bytes_in + bytes end
+
+function Bus:_message(head, data, headers, status, description)
+  self._messages_in = self._messages_in + 1
+  local message = setmetatable({ subject = head.subject, data = data, reply = head.reply, headers = headers,
+    _bus = self, _status = status, _description = description }, Message)
+  local sid = head.sid
+  if sid == 1 then return answer(self, head.subject, message, status) end
+  local one = self._subscriptions[sid]
+  if not one then return end
+  local left = one._left
+  if left then
+    one._left = left - 1
+    if left == 1 then self:_forget(one) end
+  end
+  one:_push(message)
+  if left == 1 then one:_end() end
+end
+
+local function subscribe_text(one)
+  local text = "SUB " .. one._subject .. " " .. (one._group and one._group .. " " or "") .. one._sid .. "\r\n"
+  if one._left then text = text .. "UNSUB " .. one._sid .. " " .. one._left .. "\r\n" end
+  return text
+end
+
+function Bus:subscribe(subject, options, fn)
+  receiver(self, Bus, "bus:subscribe")
+  if fn == nil and misuse.is_callable(options) then options, fn = nil, options end
+  if fn ~= nil and not misuse.is_callable(fn) then misuse.wrong("bus:subscribe", "argument #3", "a function", fn) end
+  if self._status == "closed" or self._status == "draining" then return self:_why_over() end
+  local one = subscription.new(self, "bus:subscribe", subject, options, fn)
+  self._last_sid = self._last_sid + 1
+  one._sid = self._last_sid
+  self._subscriptions[one._sid], self._subscription_count = one, self._subscription_count + 1
+  if self._link then self._link:send(subscribe_text(one)) end
+  return one
+end
+
+--- Forgets a subscription; what still comes for it is dropped.
+function Bus:_forget(one)
+  if self._subscriptions[one._sid] ~= one then return end
+  self._subscriptions[one._sid], self._subscription_count = nil, self._subscription_count - 1
+end
+
+--- Asks the server for no more messages. With `is_draining` those under way still count.
+function Bus:_unsubscribe(one, is_draining)
+  if self._subscriptions[one._sid] ~= one then return end
+  if self._link then self._link:send("UNSUB " .. one._sid .. "\r\n") end
+  if not is_draining then self:_forget(one) end
+end
+
+-- The connection ------------------------------------------------------------------------------------------------------
+
+--- Learns from INFO: other servers, and one that is about to leave.
+function Bus:_told(link, info)
+  self:_learn_servers(link, info)
+  self._max_payload = link.max_payload
+  if info.ldm == true and link == self._link and not link.is_leaving then
+    link.is_leaving = true
+    self:_tell("lame duck", { server = link.address.text })
+    self:_move(link)
+  end
+end
+
+--- Handles -ERR of the server, which may end the connection afterwards.
+function Bus:_error(link, text)
+  local subject = text:match '^Permissions Violation for .- to "([^"]*)"'
+  if subject then
+    local reason, code = format("EACCES: the server refuses %s: %s", subject, text), "EACCES"
+    for _, request in pairs(self._waiting) do
+      if request.subject == subject then finish(self, request, nil, reason, code) end
+    end
+    return self:_tell("refused", { message = reason, code = code, subject = subject })
+  end
+  link.last_error = text
+  if text:lower():find("auth", 1, true) then
+    self:_tell("refused", { message = "EAUTH: " .. text, code = "EAUTH" })
+  end
+end
+
+-- Ends the requests that went out on a connection; all, also those that wait for one, without it.
+local function end_requests(self, link, message, code)
+  local ended = {}
+  for _, request in pairs(self._waiting) do
+    if not link or request.link == link then ended[#ended + 1] = request end
+  end
+  for _, request in ipairs(ended) do finish(self, request, nil, message, code) end
+end
+
+local function end_pings(link, message, code)
+  for index = link.first_ping, link.last_ping do
+    local future = link.pings[index].future
+    if future then future:complete(nil, message, code) end
+  end
+  link.pings, link.first_ping, link.last_ping = {}, 1, 0
+end
+
+--- The connection was lost.
+function Bus:_lost(link, reason, code)
+  reason = link.last_error or reason
+  local text = format("ECONNRESET: the connection to %s was lost (%s)", link.address.text, reason)
+  end_requests(self, link, text, "ECONNRESET")
+  end_pings(link, text, "ECONNRESET")
+  if link ~= self._link then return end
+  self._link, self._lost_at = nil, now()
+  if self._status == "closed" then return end
+  local messages, bytes = link.sent - link.confirmed, link.sent_bytes - link.confirmed_bytes
+  if self._kept then
+    local first = self._kept_first
+    for index = first, link.sent do self._again[#self._again + 1] = self._kept[index] end
+    self._kept, self._kept_first = {}, 1
+  end
+  if self._status == "connected" then self._status = "reconnecting" end
+  self:_tell("disconnected", { reason = reason, code = code or "ECONNRESET", server = link.address.text,
+    messages = messages, bytes = bytes })
+  if self._reconnect == false then return self:_shut(reason) end
+  self:_reconnect_soon()
+end
+
+local function send_offline(self, link)
+  local offline = self._offline
+  self._offline, self._offline_bytes = {}, 0
+  for _, entry in ipairs(offline) do
+    if entry.text then
+      if not entry.request then
+        link:send(entry.text)
+        count_sent(self, link, entry.text, entry.size)
+      else
+        entry.request.link = link
+        link:send(entry.text)
+      end
+      entry.text = false
+    end
+  end
+end
+
+--- Uses a new connection: subscriptions first, then what was not confirmed, then what waited. Returns how many messages
+--- go out again.
+function Bus:_use(link)
+  self._link, self._max_payload = link, link.max_payload
+  self._had_tls = self._had_tls or link.tls
+  add_link(self, "common")
+  for mode in next, self._joined do add_link(self, mode) end
+  local texts = { "SUB " .. self._inbox .. "* 1\r\n" }
+  for _, one in pairs(self._subscriptions) do texts[#texts + 1] = subscribe_text(one) end
+  link:send(concat(texts))
+  local again = self._again
+  self._again, self._kept_bytes = {}, 0
+  for _, text in ipairs(again) do
+    link:send(text)
+    count_sent(self, link, text, #text)
+  end
+  send_offline(self, link)
+  self:_told(link, link.info)
+  rl.task { link.read, link, name = "connection to NATS at " .. link.address.text, keeps_alive = false }
+  return #again
+end
+
+-- Looking inside, and the end -----------------------------------------------------------------------------------------
+
+function Bus:flush(timeout)
+  receiver(self, Bus, "bus:flush")
+  misuse.optional(timeout, "seconds", "bus:flush", 1)
+  local deadline = now() + (timeout or 10)
+  while not self._link do
+    if self._status == "closed" then return self:_why_over() end
+    local left = deadline - now()
+    if left <= 0 then return nil, "timed out" end
+    self._connected = self._connected or rl.future()
+    self._connected:await(left)
+  end
+  local future = rl.future()
+  self:_ping(self._link, future)
+  local _ <close> = self:_borrow()
+  return future:await(math.max(0, deadline - now()))
+end
+
+function Bus:drain(timeout)
+  receiver(self, Bus, "bus:drain")
+  misuse.optional(timeout, "seconds", "bus:drain", 1)
+  if self._status == "closed" then return self:_why_over() end
+  local deadline = now() + (timeout or 10)
+  self._status = "draining"
+  local list, done, message, code = {}, true, nil, nil
+  for _, one in pairs(self._subscriptions) do list[#list + 1] = one end
+  for _, one in ipairs(list) do
+    local fine, problem, why = one:drain(math.max(0, deadline - now()))
+    if not fine then done, message, code = nil, problem, why end
+  end
+  local fine, problem, why = self:flush(math.max(0, deadline - now()))
+  if not fine then done, message, code = nil, problem, why end
+  self:_shut "drained"
+  if not done then return nil, message, code end
+  return true
+end
+
+--- Ends everything: who waits gets ENOTCONN. What was written is still sent.
+function Bus:_shut(reason)
+  if self._status == "closed" then return end
+  self._status, self._reason = "closed", reason
+  local link = self._link
+  self._link = nil
+  if link then link:close() end
+  local _, text = self:_why_over()
+  end_requests(self, nil, text, "ENOTCONN")
+  if link then end_pings(link, text, "ENOTCONN") end
+  local list = {}
+  for _, one in pairs(self._subscriptions) do list[#list + 1] = one end
+  self._subscriptions, self._subscription_count = {}, 0
+  for _, one in ipairs(list) do one:_end(true) end
+  self._offline, self._offline_bytes, self._again = {}, 0, {}
+  for _, name in ipairs { "_confirming", "_pinging" } do
+    if self[name] then self[name]:invalidate() end
+  end
+  if self._connected then self._connected:complete() end
+  for _, name in ipairs { "_guard", "_reconnecting" } do
+    local task = self[name]
+    self[name] = nil
+    if task then task:cancel() end
+  end
+  self:_tell("closed", { reason = reason })
+end
+
+function Bus:close()
+  receiver(self, Bus, "bus:close")
+  self:_shut "closed by the script"
+end
+Bus.__close = Bus.close
+
+function Bus:is_open() return receiver(self, Bus, "bus:is_open")._status ~= "closed" end
+function Bus:status() return receiver(self, Bus, "bus:status")._status end
+
+function Bus:server()
+  local link = receiver(self, Bus, "bus:server")._link
+  if not link then return nil end
+  local info = link.info
+  return { address = link.address.text, name = info.server_name, version = info.version, cluster = info.cluster,
+    max_payload = link.max_payload, jetstream = info.jetstream == true, tls = link.tls, round_trip = link.round_trip }
+end
+
+function Bus:stats()
+  receiver(self, Bus, "bus:stats")
+  return { messages_in = self._messages_in, messages_out = self._messages_out, bytes_in = self._bytes_in,
+    bytes_out = self._bytes_out, reconnects = self._reconnects, late_answers = self._late,
+    subscriptions = self._subscription_count, requests = self._requests, offline_bytes = self._offline_bytes }
+end
+
+function Bus:unconfirmed()
+  local link = receiver(self, Bus, "bus:unconfirmed")._link
+  local messages, bytes = 0, 0
+  if link then messages, bytes = link.sent - link.confirmed, link.sent_bytes - link.confirmed_bytes end
+  for _, entry in ipairs(self._offline) do
+    if entry.text and not entry.request then messages, bytes = messages + 1, bytes + entry.size end
+  end
+  return messages, bytes
+end
+
+function Bus:__tostring() return format("bus (%s, %s)", self._status, self._made_at) end
+
+return Bus

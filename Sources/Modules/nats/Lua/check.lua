@@ -1,0 +1,116 @@
+-- runloop.nats.check: what may go to a server: subjects, headers, names. Nothing else of a script's reaches the wire.
+
+local misuse = require "runloop.misuse"
+
+local type, next, ipairs, math_type = type, next, ipairs, math.type
+local find, gmatch, concat = string.find, string.gmatch, table.concat
+local raise, describe = misuse.raise, misuse.describe
+
+local check = {}
+
+-- Subjects that were found to be right. Beyond this number all are forgotten.
+local KEPT = 1000
+local known, count = {}, 0
+
+-- Returns what is wrong with a subject; nil if it is right.
+local function fault(subject, is_filter)
+  if subject == "" then return "is empty" end
+  if #subject > 255 then return "has more than 255 bytes" end
+  if find(subject, "[%c \127]") then return "has a blank or a control byte" end
+  if find(subject, "^%.") or find(subject, "%.$") or find(subject, "..", 1, true) then return "has an empty word" end
+  if not find(subject, "[*>]") then return nil end
+  for word, rest in gmatch(subject .. ".", "([^.]*)%.()") do
+    if word == "*" or word == ">" then
+      if not is_filter then return "has a wildcard: these are for subscriptions" end
+      if word == ">" and rest <= #subject then return "has '>' before its end" end
+    end
+  end
+end
+
+--- Raises unless this is a subject to which messages go.
+function check.subject(subject, what, which)
+  if known[subject] then return end
+  if type(subject) ~= "string" then misuse.wrong(what, which or "argument #1", "a subject", subject) end
+  local wrong = fault(subject, false)
+  if wrong then raise("%s: the subject %s %s", what, describe(subject), wrong) end
+  if count >= KEPT then known, count = {}, 0 end
+  known[subject], count = true, count + 1
+end
+
+--- Raises unless this is a subject for a subscription, where wildcards may be.
+function check.filter(subject, what, which)
+  if type(subject) ~= "string" then misuse.wrong(what, which or "argument #1", "a subject", subject) end
+  local wrong = fault(subject, true)
+  if wrong then raise("%s: the subject %s %s", what, describe(subject), wrong) end
+end
+
+--- Raises unless this is a name of a stream, a consumer, a bucket or a lease.
+function check.name(name, what, which)
+  if type(name) ~= "string" or not find(name, "^[%w_-]+$") or #name > 100 then
+    misuse.wrong(what, which or "argument #1", "a name of 1 to 100 letters, digits, '_' and '-'", name)
+  end
+end
+
+--- Returns the bytes of a message, or raises. nil stands for none.
+function check.data(data, what, number)
+  if type(data) == "string" then return data end
+  if data == nil then return "" end
+  misuse.wrong(what, "argument #" .. (number or 2), "a string", data)
+end
+
+--- Returns the text of headers: `name: value` lines behind a line with the version.
+function check.headers(headers, what)
+  local lines, n = { "NATS/1.0\r\n" }, 1
+  local function add(name, value)
+    if type(value) ~= "string" then
+      raise("%s: the header '%s' must be a string or a list of strings, got %s", what, name, describe(value))
+    end
+    if find(value, "[\r\n]") then raise("%s: the header '%s' has a line break in its value", what, name) end
+    n = n + 1
+    lines[n] = name .. ": " .. value .. "\r\n"
+  end
+  for name, value in next, headers do
+    if type(name) ~= "string" or name == "" or find(name, "[: \t\r\n]") then
+      raise("%s: a header's name must be a word without ':', blanks and line breaks, got %s", what, describe(name))
+    end
+    if type(value) == "table" then
+      for _, one in ipairs(value) do add(name, one) end
+    else
+      add(name, value)
+    end
+  end
+  lines[n + 1] = "\r\n"
+  return concat(lines)
+end
+
+--- Reads the text of headers. Returns the headers, the status and its description; nil if the text is none.
+function check.read_headers(text)
+  local status, rest = text:match "^NATS/1%.0([^\r\n]*)\r\n()"
+  if not status then return nil end
+  local headers = {}
+  for name, value in gmatch(text:sub(rest), "([^:\r\n]+):[ \t]*([^\r\n]*)\r\n") do
+    local before = headers[name]
+    if before == nil then
+      headers[name] = value
+    elseif type(before) == "table" then
+      before[#before + 1] = value
+    else
+      headers[name] = { before, value }
+    end
+  end
+  local code, description = status:match "^%s*(%d%d%d)%s*(.-)%s*$"
+  return headers, math.tointeger(code), description
+end
+
+--- Raises unless a number is in its range.
+function check.range(options, what, field, low, high, is_integer)
+  local value = options[field]
+  if value == nil then return end
+  if type(value) ~= "number" or value ~= value or value < low or value > high
+    or is_integer and math_type(value) ~= "integer" then
+    raise("%s: field '%s' must be %s from %g to %g, got %s", what, field, is_integer and "an integer" or "a number",
+      low, high, describe(value))
+  end
+end
+
+return check

@@ -1,0 +1,307 @@
+-- runloop.nats.link: one connection to a server, from its first byte to its last: log-in, and the frames of the
+-- protocol. The bus decides what they mean.
+
+local rl = require "runloop"
+local net = require "runloop.net"
+local json = require "runloop.json"
+local check = require "runloop.nats.check"
+local secrets = require "runloop.nats.secrets"
+
+local setmetatable, type, tonumber = setmetatable, type, tonumber
+local find, sub, match, format = string.find, string.sub, string.match, string.format
+local concat, now = table.concat, rl.now
+local read_headers = check.read_headers
+
+local Link = {}
+Link.__index = Link
+
+-- The longest line. Longer ones, and unknown ones, end the connection.
+local LONGEST = 65536
+-- The number of known heads of messages; beyond it all are forgotten.
+local HEADS = 1000
+-- The largest size that a server may allow: what it says is not trusted beyond it.
+local MOST = 64 << 20
+
+-- Addresses -----------------------------------------------------------------------------------------------------------
+
+--- Reads an address: "nats://user:password@host:4222", "tls://host", "host:4222". Returns nil if it is none.
+function Link.address(text)
+  local scheme, rest = match(text, "^(%a+)://(.*)$")
+  if scheme and scheme ~= "nats" and scheme ~= "tls" then return nil end
+  rest = match(rest or text, "^(.-)/*$")
+  local secret, place = match(rest, "^(.*)@([^@]*)$")
+  place = place or rest
+  local host, port = match(place, "^(%[[%x:.%%]+%]):?(%d*)$")
+  if not host then host, port = match(place, "^([^%s:@/%[%]]+):?(%d*)$") end
+  local number = port == "" and 4222 or port and math.tointeger(tonumber(port))
+  if not host or not number or number > 65535 then return nil end
+  local address = { host = host:gsub("^%[(.*)%]$", "%1"), port = number, text = host .. ":" .. number,
+    tls = scheme == "tls" }
+  if secret then
+    local user, password = match(secret, "^([^:]*):(.*)$")
+    local function plain(word)
+      return word and word:gsub("%%(%x%x)", function(digits) return string.char(tonumber(digits, 16)) end)
+    end
+    address.user, address.password = plain(user), plain(password)
+    if not user then address.token = plain(secret) end
+  end
+  return address
+end
+
+local function is_loopback(address)
+  local host = address.host
+  return address.fake or host == "localhost" or find(host, "^127%.") ~= nil or host == "::1"
+end
+
+-- Frames --------------------------------------------------------------------------------------------------------------
+
+-- Returns the words of "MSG subject sid [reply] size" and "HMSG subject sid [reply] head size"; nil for other lines.
+local function head_of(line)
+  local subject, sid, reply, size = match(line, "^MSG%s+(%S+)%s+(%d+)%s+(%S-)%s*(%d+)%s*$")
+  if subject then
+    return { subject = subject, sid = tonumber(sid), reply = reply ~= "" and reply or nil, size = tonumber(size) }
+  end
+  local rest, head
+  subject, sid, rest = match(line, "^HMSG%s+(%S+)%s+(%d+)%s+(.-)%s*$")
+  if not subject then return nil end
+  reply, head, size = match(rest, "^(%S+)%s+(%d+)%s+(%d+)$")
+  if not reply then head, size = match(rest, "^(%d+)%s+(%d+)$") end
+  if not head or tonumber(head) > tonumber(size) then return nil end
+  return { subject = subject, sid = tonumber(sid), reply = reply, head = tonumber(head), size = tonumber(size) }
+end
+
+-- Ends the connection because of what the server has sent.
+local function refuse(self, line)
+  local shown = sub(line, 1, 40):gsub("[^\32-\126]", "?")
+  return self:lose("protocol error: " .. shown, "EPROTO")
+end
+
+-- Handles a line that is not the head of a message. Returns true if all is well.
+local function control(self, line)
+  local verb = match(line, "^[+%-]?%a+")
+  verb = verb and verb:upper()
+  if verb == "PING" then
+    self:send "PONG\r\n"
+  elseif verb == "PONG" then
+    self.owner:_pong(self)
+  elseif verb == "INFO" then
+    local info = json.decode(match(line, "^%a+%s+(.*)$") or "")
+    if type(info) ~= "table" then return refuse(self, line) end
+    self:learn(info)
+    self.owner:_told(self, info)
+  elseif verb == "-ERR" then
+    self.owner:_error(self, match(line, "'(.*)'") or line)
+  elseif verb ~= "+OK" then
+    return refuse(self, line)
+  end
+  return not self.is_over
+end
+
+local function deliver(self, head, bytes, from)
+  local size, split = head.size, head.head
+  if not split then return self.owner:_message(head, sub(bytes, from, from + size - 1)) end
+  local headers, status, description = read_headers(sub(bytes, from, from + split - 1))
+  if not headers then return refuse(self, "headers " .. sub(bytes, from, from + 30)) end
+  return self.owner:_message(head, sub(bytes, from + split, from + size - 1), headers, status, description)
+end
+
+-- Finds the head for a line; keeps those that may come again. Answers have a subject each.
+local function new_head(self, line)
+  local head = head_of(line)
+  if not head then return nil end
+  if not head.reply and head.sid ~= 1 and #line < 512 then
+    if self.head_count >= HEADS then self.heads, self.head_count = {}, 0 end
+    self.heads[line], self.head_count = head, self.head_count + 1
+  end
+  return head
+end
+
+-- Handles all that has come. A message that is longer than a read is collected first.
+local function feed(self, bytes)
+  if self.need then
+    local pieces = self.pieces
+    pieces[#pieces + 1], self.have = bytes, self.have + #bytes
+    if self.have < self.need then return end
+    bytes, self.need, self.pieces = concat(pieces), nil, nil
+  end
+  local at, last = 1, #bytes
+  while at <= last do
+    local stop = find(bytes, "\r\n", at, true)
+    if not stop then
+      if last - at > LONGEST then return refuse(self, sub(bytes, at, at + 40)) end
+      self.need, self.have, self.pieces = last - at + 2, last - at + 1, { sub(bytes, at) }
+      return
+    end
+    local line = sub(bytes, at, stop - 1)
+    if #line > LONGEST then return refuse(self, line) end
+    local head = self.heads[line] or new_head(self, line)
+    if head then
+      local from, size = stop + 2, head.size
+      if size > self.max_payload then return refuse(self, line) end
+      local stops = from + size
+      if stops + 1 > last then
+        self.need, self.have, self.pieces = stops + 2 - at, last - at + 1, { sub(bytes, at) }
+        return
+      end
+      if sub(bytes, stops, stops + 1) ~= "\r\n" then return refuse(self, line) end
+      deliver(self, head, bytes, from)
+      at = stops + 2
+    else
+      if not control(self, line) then return end
+      at = stop + 2
+    end
+    if self.is_over then return end
+  end
+end
+
+--- Reads until the connection ends. A message may begin in one piece and end in another.
+function Link:read()
+  local stream = self.stream
+  while not self.is_over do
+    local bytes, message, code = stream:read(262144)
+    if not bytes then return self:lose(message or "the server has closed the connection", code or "ECONNRESET") end
+    self.owner:_received(#bytes)
+    feed(self, bytes)
+  end
+end
+
+-- Sending -------------------------------------------------------------------------------------------------------------
+
+--- Sends bytes with the other writes of this turn. Returns how many are unsent.
+function Link:send(bytes) return not self.is_over and self.stream:queue(bytes) or 0 end
+
+--- Ends the connection because of a failure; the owner hears it once.
+function Link:lose(reason, code)
+  if self.is_over then return false end
+  self.is_over, self.reason, self.code = true, reason, code
+  self.stream:abort()
+  self.owner:_lost(self, reason, code)
+  return false
+end
+
+--- Ends the connection; what was written is still sent.
+function Link:close()
+  if self.is_over then return end
+  self.is_over = true
+  self.stream:close()
+end
+
+-- Opening -------------------------------------------------------------------------------------------------------------
+
+function Link:learn(info)
+  if type(info.max_payload) == "number" and info.max_payload > 0 then
+    self.max_payload = math.min(info.max_payload, MOST)
+  end
+  for name, value in next, info do self.info[name] = value end
+end
+
+local function failed(self, message, code)
+  self.is_over = true
+  self.stream:abort()
+  return nil, message, code
+end
+
+local function rest_of(deadline) return math.max(0.001, deadline - now()) end
+
+local function read_line(self, deadline)
+  local line, message, code = self.stream:read_line { timeout = rest_of(deadline), max = LONGEST }
+  if line then return line end
+  return failed(self, message or "ECONNRESET: the server has closed the connection", code or "ECONNRESET")
+end
+
+-- Reads INFO, which is the server's first line.
+local function greet(self, deadline)
+  local line, message, code = read_line(self, deadline)
+  if not line then return nil, message, code end
+  local text = match(line, "^INFO%s+(.*)$")
+  local info = text and json.decode(text)
+  if type(info) ~= "table" then
+    local shown = sub(line, 1, 40):gsub("[^\32-\126]", "?")
+    return failed(self, "EPROTO: protocol error: " .. shown, "EPROTO")
+  end
+  self:learn(info)
+  return true
+end
+
+-- Begins TLS where the script, the server, or an earlier connection wants it.
+local function secure(self, options, deadline, had_tls)
+  local info, address = self.info, self.address
+  local wanted = address.tls or options.tls or had_tls
+  if not wanted and not info.tls_required and not info.tls_available then return true end
+  if not info.tls_required and not info.tls_available then
+    return failed(self, format("TLS: %s offers no TLS", address.text), "TLS")
+  end
+  local settings = {}
+  for name, value in next, type(options.tls) == "table" and options.tls or {} do settings[name] = value end
+  settings.server_name = settings.server_name or address.server_name or address.host
+  settings.timeout = rest_of(deadline)
+  local done, message, code = self.stream:start_tls(settings)
+  if not done then return failed(self, message, code) end
+  self.tls = true
+  return true
+end
+
+-- Logs in, and waits for the first PONG: what is wrong with the log-in comes before it.
+local function log_in(self, options, deadline)
+  local info, address = self.info, self.address
+  local secret = secrets.in_clear(options, address)
+  if secret and not self.tls and not is_loopback(address) and not options.insecure then
+    return failed(self, format("EACCES: the %s would go unencrypted to %s; use tls:// or insecure = true", secret,
+      address.text), "EACCES")
+  end
+  local fields = { verbose = false, pedantic = false, lang = "lua", version = "1", protocol = 1, echo = true,
+    headers = true, no_responders = true, name = options.name, tls_required = self.tls or false }
+  local filled, message, code = secrets.fill(fields, options, address, info.nonce)
+  if not filled then return failed(self, message, code) end
+  if info.headers ~= true then fields.headers, fields.no_responders = nil, nil end
+  local began = now()
+  self.stream:queue("CONNECT " .. json.encode(fields) .. "\r\nPING\r\n")
+  while true do
+    local line
+    line, message, code = read_line(self, deadline)
+    if not line then return nil, message, code end
+    if find(line, "^PONG") then break end
+    local problem = match(line, "^%-ERR%s+'?(.-)'?%s*$")
+    if problem then
+      local is_login = find(problem:lower(), "auth", 1, true)
+      code = is_login and "EAUTH" or "EPROTO"
+      return failed(self, format("%s: %s says: %s", code, address.text, problem), code)
+    end
+    local text = match(line, "^INFO%s+(.*)$")
+    local news = text and json.decode(text)
+    if type(news) == "table" then self:learn(news) elseif find(line, "^PING") then self:send "PONG\r\n" end
+  end
+  self.round_trip = now() - began
+  return true
+end
+
+--- Connects and logs in. Waits. `options`: those of nats.connect. Returns the link; or nil, the reason and its code.
+function Link.open(owner, address, options, deadline, had_tls)
+  local stream, message, code, far
+  if address.fake then
+    stream, far, code = address.fake:_accept()
+    if not stream then return nil, far, code end
+  else
+    stream, message, code = net.connect({ host = address.host, port = address.port }, {
+      timeout = rest_of(deadline), keeps_alive = false, high_water = 1 << 20, max_queue = 1 << 40,
+      name = "connection to NATS at " .. address.text })
+    if not stream then return nil, message, code end
+  end
+  stream:set_keeps_alive(false)
+  local self = setmetatable({
+    owner = owner, stream = stream, far = far, address = address, info = {}, max_payload = 1 << 20,
+    heads = {}, head_count = 0, is_over = false, tls = false, pings = {}, first_ping = 1, last_ping = 0, silent = 0,
+    confirmed = 0, confirmed_bytes = 0, sent = 0, sent_bytes = 0, round_trip = 0,
+  }, Link)
+  local is_done
+  local _ <close> = setmetatable({}, { __close = function() if not is_done then failed(self) end end })
+  local fine
+  fine, message, code = greet(self, deadline)
+  if fine then fine, message, code = secure(self, options, deadline, had_tls) end
+  if fine then fine, message, code = log_in(self, options, deadline) end
+  if not fine then return nil, message, code end
+  is_done = true
+  return self
+end
+
+return Link

@@ -1,0 +1,279 @@
+-- runloop.nats: a client of NATS servers. This part has the options of a connection and chooses servers: at the
+-- beginning, after a loss, and when a server is about to leave.
+
+local rl = require "runloop"
+local misuse = require "runloop.misuse"
+local objects = require "runloop.objects"
+local check = require "runloop.nats.check"
+local Link = require "runloop.nats.link"
+local Bus = require "runloop.nats.bus"
+local fake = require "runloop.nats.fake"
+local subscription = require "runloop.nats.subscription"
+
+local type, ipairs, pairs = type, ipairs, pairs
+local setmetatable, getmetatable = setmetatable, getmetatable
+local format, concat, random, now = string.format, table.concat, math.random, rl.now
+local raise, describe = misuse.raise, misuse.describe
+
+local nats = { fake = fake.new }
+
+local OPTIONS = {
+  name = "string", timeout = "seconds", retry = "boolean", user = "string", password = "string", token = "string",
+  credentials = "string", nkey = "string", tls = { "boolean", "table" }, insecure = "boolean",
+  reconnect = { "boolean", "table" }, ping = "number", max_offline = "count", republish = "boolean", inbox = "string",
+  prefix = "string", modes = "any", order = "any", on_event = "function",
+}
+-- How many servers a bus knows at most: a server tells of others.
+local MOST_SERVERS = 1000
+-- A log-in that was refused is tried so often before it waits long.
+local LOGINS = 2
+-- Seconds for which an old connection stays for the answers to its requests.
+local LEAVING = 5
+
+-- Servers -------------------------------------------------------------------------------------------------------------
+
+local function add_address(list, text, what)
+  local address = Link.address(text)
+  if not address then
+    raise('%s: a server must be "nats://host:4222", "tls://host:4222", "host:4222" or a port, got %s', what,
+      describe((text:gsub("//.*@", "//…@"))))
+  end
+  list[#list + 1] = address
+end
+
+local function addresses_of(servers, what)
+  local list = {}
+  local function add(one)
+    if type(one) == "string" then
+      for text in one:gmatch "[^,%s]+" do add_address(list, text, what) end
+    elseif math.type(one) == "integer" and one >= 1 and one <= 65535 then
+      add_address(list, "127.0.0.1:" .. one, what)
+    elseif getmetatable(one) == fake.class then
+      list[#list + 1] = { fake = one, host = "fake", port = 0, text = "fake" }
+    else
+      misuse.wrong(what, "argument #1", "an address, a port, a fake or a list of these", one)
+    end
+  end
+  if type(servers) == "table" and getmetatable(servers) == nil then
+    for _, one in ipairs(servers) do add(one) end
+  else
+    add(servers)
+  end
+  if #list == 0 then raise("%s: argument #1 names no server", what) end
+  return list
+end
+
+--- Learns the other servers of a cluster, which its servers tell.
+function Bus:_learn_servers(link, info)
+  local urls, from = info.connect_urls, link.address
+  if type(urls) ~= "table" or from.fake then return end
+  local list, seen = {}, {}
+  for _, address in ipairs(self._servers) do
+    if not address.is_told then list[#list + 1], seen[address.text] = address, true end
+  end
+  for _, url in ipairs(urls) do
+    local address = type(url) == "string" and #list < MOST_SERVERS and Link.address(url)
+    if address and not seen[address.text] then
+      seen[address.text] = true
+      list[#list + 1] = { host = address.host, port = address.port, text = address.text, tls = from.tls, is_told = true,
+        server_name = from.server_name or from.host, user = from.user, password = from.password, token = from.token }
+    end
+  end
+  self._servers = list
+end
+
+-- Tries the servers once, in random order, except one. Returns a link; or nil, the reasons, and the last one's code.
+local function open_any(self, deadline, except)
+  local list, reasons, last = {}, {}, nil
+  for _, address in ipairs(self._servers) do
+    if not except or address ~= except and (address.fake or address.text ~= except.text) then
+      list[#list + 1] = address
+    end
+  end
+  for index = #list, 2, -1 do
+    local other = random(index)
+    list[index], list[other] = list[other], list[index]
+  end
+  for index, address in ipairs(list) do
+    local rest = deadline - now()
+    if rest <= 0 then break end
+    local link, message, code = Link.open(self, address, self._options, now() + rest / (#list - index + 1),
+      self._had_tls)
+    if link then return link end
+    reasons[#reasons + 1] = #list > 1 and format("%s: %s", address.text, message) or message
+    last = code or last
+  end
+  if #reasons == 0 then return nil, "timed out" end
+  if #list > 1 and last then return nil, last .. ": no server: " .. concat(reasons, "; "), last end
+  return nil, reasons[1], last
+end
+
+local function is_secret_refused(code) return code == "EAUTH" end
+
+local function come_back(self, link)
+  local seconds = now() - self._lost_at
+  self._reconnecting, self._reconnects = nil, self._reconnects + 1
+  if self._status == "reconnecting" then self._status = "connected" end
+  local republished = self:_use(link)
+  local connected = self._connected
+  self._connected = nil
+  if connected then connected:complete() end
+  self:_tell("reconnected", { server = link.address.text, seconds = seconds, republished = republished })
+end
+
+local function reconnect(self)
+  local options = self._reconnect
+  local backoff = rl.backoff(type(options) == "table" and options or nil)
+  local most, refused = type(options) == "table" and options.most or 10, 0
+  while self._status ~= "closed" do
+    if refused >= LOGINS then
+      rl.sleep(most)
+    else
+      local try, problem = backoff:wait()
+      if not try then
+        self._reconnecting = nil
+        return self:_shut(problem)
+      end
+    end
+    local link, message, code = open_any(self, now() + self._timeout)
+    if link and self._status == "closed" then return link:close() end
+    if link then return come_back(self, link) end
+    if is_secret_refused(code) then
+      refused = refused + 1
+      self:_tell("refused", { message = message, code = code })
+    end
+  end
+end
+
+--- Connects again in the background.
+function Bus:_reconnect_soon()
+  if self._reconnecting then return end
+  self._reconnecting = rl.task { reconnect, self, name = "connecting to NATS again", keeps_alive = false }
+end
+
+-- Moves to another server while the old connection still brings what it owes.
+local function move(self, old)
+  local link = open_any(self, now() + self._timeout, old.address)
+  if not link then return end
+  if self._status == "closed" or self._link ~= old then return link:close() end
+  for index = self._kept and self._kept_first or 1, self._kept and old.sent or 0 do
+    self._again[#self._again + 1] = self._kept[index]
+  end
+  if self._kept then self._kept, self._kept_first = {}, 1 end
+  self:_use(link)
+  local future = rl.future()
+  self:_ping(link, future)
+  future:await(LEAVING)
+  for sid in pairs(self._subscriptions) do old:send("UNSUB " .. sid .. "\r\n") end
+  local deadline = now() + LEAVING
+  local function owes()
+    for _, request in pairs(self._waiting) do if request.link == old then return true end end
+  end
+  self:_ping(old)
+  repeat rl.sleep(0.02) until now() > deadline or old.is_over or not owes() and old.first_ping > old.last_ping
+  old:close()
+end
+
+--- Leaves a server that is about to end, if there is another one.
+function Bus:_move(link)
+  if #self._servers > 1 then
+    rl.task { move, self, link, name = "moving to another server of NATS", keeps_alive = false }
+  end
+end
+
+-- Connecting ----------------------------------------------------------------------------------------------------------
+
+local function keep_asking(self)
+  self._pinging = rl.timer { interval = self._ping_every, modes = "common", keeps_alive = false, name = "pings of NATS",
+    callback = function()
+      local link = self._link
+      if not link then return end
+      if link.silent >= 2 then return link:lose("two pings were not answered", "ETIMEDOUT") end
+      link.silent = link.silent + 1
+      self:_ping(link)
+    end }
+end
+
+-- Waits until the program ends: then the bus is closed, so that what was published goes out.
+local function guard(self)
+  local _ <close> = setmetatable({}, { __close = function()
+    self._guard = nil
+    self:_shut "the program ends"
+  end })
+  rl.channel():receive()
+end
+
+local function check_options(what, options)
+  options = misuse.options(options, OPTIONS, what, 2)
+  check.range(options, what, "ping", 0.01, 86400)
+  check.range(options, what, "timeout", 0.001, 86400)
+  for _, field in ipairs { "inbox", "prefix" } do
+    if options[field] then check.subject(options[field], what, "field '" .. field .. "'") end
+  end
+  if options.order ~= nil and math.type(options.order) ~= "integer" then
+    misuse.wrong(what, "field 'order'", "an integer", options.order)
+  end
+  if options.credentials and options.nkey then raise("%s: give either 'credentials' or 'nkey'", what) end
+  if type(options.reconnect) == "table" then rl.backoff(options.reconnect) end
+  return options
+end
+
+local LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+local function unique()
+  local bytes, letters = require "runloop.crypto".random(22), {}
+  for index = 1, 22 do
+    local place = bytes:byte(index) % 62 + 1
+    letters[index] = LETTERS:sub(place, place)
+  end
+  return concat(letters)
+end
+
+local function script_name()
+  local path = arg and arg[0]
+  return type(path) == "string" and path:match "[^/]+$" or "rlhost"
+end
+
+local function new(what, servers, options)
+  local list = addresses_of(servers, what)
+  options = check_options(what, options)
+  local own = {}
+  for name, value in pairs(options) do own[name] = value end
+  own.name = own.name or script_name()
+  return setmetatable({
+    _servers = list, _options = own, _timeout = options.timeout or 10, _ping_every = options.ping or 10,
+    _max_offline = options.max_offline or 8 << 20, _reconnect = options.reconnect, _on_event = options.on_event,
+    _modes = subscription.modes_of(options.modes, nil, what), _order = options.order or 0,
+    _prefix = options.prefix or "rl", _inbox = (options.inbox or "_INBOX") .. "." .. unique() .. ".",
+    _status = "reconnecting", _joined = {}, _warned = {}, _waiting = {}, _requests = 0, _last_request = 0,
+    _subscriptions = {}, _subscription_count = 0, _last_sid = 1, _offline = {}, _offline_bytes = 0, _again = {},
+    _kept = options.republish and {} or nil, _kept_first = 1, _kept_bytes = 0, _max_payload = 1 << 20,
+    _messages_in = 0, _messages_out = 0, _bytes_in = 0, _bytes_out = 0, _reconnects = 0, _late = 0,
+    _had_tls = false, _made_at = objects.made_at(),
+  }, Bus)
+end
+
+function nats.connect(servers, options)
+  local self = new("nats.connect", servers, options)
+  local deadline, backoff = now() + self._timeout, nil
+  keep_asking(self)
+  local is_done
+  local _ <close> = setmetatable({}, { __close = function() if not is_done then self._pinging:invalidate() end end })
+  while true do
+    local link, message, code = open_any(self, deadline)
+    if link then
+      self._status = "connected"
+      self:_use(link)
+      break
+    end
+    if not self._options.retry then return nil, message, code end
+    backoff = backoff or rl.backoff { first = 0.05, most = 1 }
+    if now() >= deadline then return nil, message, code end
+    backoff:wait()
+  end
+  is_done = true
+  self._guard = rl.task { guard, self, name = "end of NATS", keeps_alive = false }
+  return self
+end
+
+return nats

@@ -1,0 +1,234 @@
+-- runloop.nats.subscription: what a bus receives: messages, and subscriptions with their queues.
+
+local rl = require "runloop"
+local misuse = require "runloop.misuse"
+local objects = require "runloop.objects"
+local waiting_modes = require "runloop.waiting_modes"
+local check = require "runloop.nats.check"
+
+local setmetatable, type, format = setmetatable, type, string.format
+local receiver = misuse.receiver
+
+local Message = objects.class("runloop.nats.Message", { __name = "message", __stays = true })
+local Subscription = objects.class("runloop.nats.Subscription",
+  { __name = "subscription", __stays = true, __item = "_source" })
+
+-- How many messages a task handles before the loop serves others.
+local AT_ONCE = 256
+
+local RESPOND = { headers = "table" }
+
+function Message:respond(data, options)
+  receiver(self, Message, "message:respond")
+  misuse.options(options, RESPOND, "message:respond", 2)
+  if not self.reply then misuse.raise "message:respond: nobody asks for an answer: the message has no reply" end
+  return self._bus:_publish("message:respond", self.reply, check.data(data, "message:respond", 1), options)
+end
+
+local OPTIONS = {
+  queue = "string", concurrency = "positive", max_pending = "positive", max_bytes = "positive", max = "positive",
+  modes = "any", order = "any", name = "string", keeps_alive = "boolean",
+}
+
+-- The end of a call of `fn`: an error or a cancellation leaves the task, and the next messages get another one.
+local function handle(self)
+  self._running = self._running + 1
+  local _ <close> = setmetatable({}, { __close = function()
+    self._running = self._running - 1
+    self:_wake()
+  end })
+  local fn, queue = self._fn, self._queue
+  for _ = 1, AT_ONCE do
+    local message = queue[self._first]
+    if not message then break end
+    queue[self._first], self._first = nil, self._first + 1
+    self._bytes, self._handled = self._bytes - #message.data, self._handled + 1
+    fn(message, self)
+  end
+end
+
+local function pump(self)
+  self._is_woken = false
+  for _ = 1, self._concurrency - self._running do
+    if self._first > self._last then break end
+    rl.task { handle, self, name = self._name, keeps_alive = self._keeps_alive }
+  end
+end
+
+-- Makes the loop handle what waits; or, after the last message, ends what is left.
+function Subscription:_wake()
+  if self._first > self._last then
+    self._is_slow = false
+    if self._running == 0 and self._is_ended then self:_finish() end
+    return
+  end
+  if self._is_woken or not self._source or self._running >= self._concurrency then return end
+  self._is_woken = true
+  self._source:signal()
+  self._source:wake_loops()
+end
+
+-- Leaves the loop. Tasks that wait for messages get nothing more.
+function Subscription:_finish()
+  self._is_over = true
+  if self._source then self._source:invalidate() end
+  local arrived, drained = self._arrived, self._drained
+  self._arrived = nil
+  if arrived then arrived:complete() end
+  if drained then drained:complete(true) end
+end
+
+--- Takes a message of the server. Returns false if there is no room.
+function Subscription:_push(message)
+  local size = #message.data
+  local waiting = self._last - self._first + 1
+  if waiting >= self._max_pending or self._bytes + size > self._max_bytes then
+    self._dropped = self._dropped + 1
+    if not self._is_slow then
+      self._is_slow = true
+      self._bus:_tell("slow", { subscription = self, subject = self._subject, dropped = self._dropped })
+    end
+    return false
+  end
+  self._received, self._bytes = self._received + 1, self._bytes + size
+  self._last = self._last + 1
+  self._queue[self._last] = message
+  if self._source then
+    if not self._is_woken then self:_wake() end
+  elseif self._arrived then
+    local arrived = self._arrived
+    self._arrived = nil
+    arrived:complete()
+  end
+end
+
+--- Ends it without a word to the server: the bus is closed, or the last message has come.
+function Subscription:_end(is_at_once)
+  if self._is_ended and not is_at_once then return end
+  self._is_ended = true
+  if is_at_once then self._queue, self._first, self._last, self._bytes = {}, 1, 0, 0 end
+  if is_at_once or self._first > self._last and self._running == 0 then self:_finish() end
+  local arrived = self._arrived
+  self._arrived = nil
+  if arrived then arrived:complete() end
+end
+
+function Subscription:receive(timeout)
+  receiver(self, Subscription, "subscription:receive")
+  misuse.optional(timeout, "seconds", "subscription:receive", 1)
+  if self._fn then misuse.raise("subscription:receive: its messages go to its function") end
+  local deadline = timeout and rl.now() + timeout
+  while self._first > self._last do
+    if self._is_ended then return self._bus:_why_over() end
+    local left = deadline and deadline - rl.now()
+    if left and left <= 0 then return nil, "timed out" end
+    self._arrived = self._arrived or rl.future()
+    local _ <close> = self._bus:_borrow()
+    self._arrived:await(left)
+  end
+  local message = self._queue[self._first]
+  self._queue[self._first], self._first = nil, self._first + 1
+  self._bytes, self._handled = self._bytes - #message.data, self._handled + 1
+  if self._first > self._last then
+    self._is_slow = false
+    if self._is_ended then self:_finish() end
+  elseif self._arrived then
+    self._arrived:complete()
+    self._arrived = nil
+  end
+  return message
+end
+
+function Subscription:messages()
+  receiver(self, Subscription, "subscription:messages")
+  return function()
+    return (self:receive())
+  end
+end
+
+function Subscription:invalidate()
+  receiver(self, Subscription, "subscription:invalidate")
+  if self._is_over then return end
+  self._bus:_unsubscribe(self)
+  self:_end(true)
+end
+Subscription.__close = function(self) return self:invalidate() end
+
+function Subscription:drain(timeout)
+  receiver(self, Subscription, "subscription:drain")
+  misuse.optional(timeout, "seconds", "subscription:drain", 1)
+  local deadline = rl.now() + (timeout or 10)
+  if not self._is_ended then
+    self._bus:_unsubscribe(self, true)
+    local done, message, code = self._bus:flush(deadline - rl.now())
+    self._bus:_forget(self)
+    self:_end()
+    if not done then return nil, message, code end
+  end
+  if self._is_over or not self._fn then return true end
+  self._drained = self._drained or rl.future()
+  local done, message = self._drained:await(math.max(0, deadline - rl.now()))
+  if not done then return nil, message or "timed out" end
+  return true
+end
+
+function Subscription:is_valid()
+  return not receiver(self, Subscription, "subscription:is_valid")._is_over
+end
+
+function Subscription:stats()
+  receiver(self, Subscription, "subscription:stats")
+  return { received = self._received, handled = self._handled, dropped = self._dropped,
+    pending = self._last - self._first + 1, pending_bytes = self._bytes }
+end
+
+function Subscription:name() return receiver(self, Subscription, "subscription:name")._name end
+
+function Subscription:order()
+  receiver(self, Subscription, "subscription:order")
+  return self._source and self._source:order() or 0
+end
+
+function Subscription:__tostring() return format("subscription of %q (%s)", self._subject, self._made_at) end
+
+local function modes_of(modes, default, what)
+  if type(modes) == "table" and next(modes) == nil then return {} end
+  if modes ~= nil and type(modes) ~= "table" and type(modes) ~= "string" then
+    misuse.wrong(what, "field 'modes'", "a mode or a list of modes", modes)
+  end
+  return objects.modes(modes == nil and default or modes, what)
+end
+
+local subscription = { Message = Message, modes_of = modes_of }
+
+--- Makes a subscription of a bus; it is not known to a server yet.
+function subscription.new(bus, what, subject, options, fn)
+  check.filter(subject, what)
+  options = misuse.options(options, OPTIONS, what, 2)
+  if options.queue then check.subject(options.queue, what, "field 'queue'") end
+  if options.order ~= nil and math.type(options.order) ~= "integer" then
+    misuse.wrong(what, "field 'order'", "an integer", options.order)
+  end
+  local self = setmetatable({
+    _bus = bus, _subject = subject, _group = options.queue, _fn = fn, _queue = {}, _first = 1, _last = 0, _bytes = 0,
+    _received = 0, _handled = 0, _dropped = 0, _running = 0, _concurrency = options.concurrency or 1,
+    _max_pending = options.max_pending or 65536, _max_bytes = options.max_bytes or 64 << 20, _left = options.max,
+    _name = options.name or format("subscription of %q", subject), _made_at = objects.made_at(),
+    _keeps_alive = options.keeps_alive ~= false,
+  }, Subscription)
+  local modes = modes_of(options.modes, bus._modes, what)
+  if fn then
+    self._source = rl.source {
+      name = self._name, order = options.order or bus._order, keeps_alive = self._keeps_alive,
+      perform = function() pump(self) end,
+      schedule = function(_, _, mode) bus:_join(mode) end,
+      cancel = function(_, _, mode) bus:_leave(mode) end,
+    }
+    if #modes > 0 then rl.current():add(self._source, modes) end
+  end
+  return self
+end
+
+subscription.waiting_modes = waiting_modes
+
+return subscription

@@ -1,0 +1,292 @@
+-- runloop.nats when something fails: lost connections, silent servers, rubbish, refused log-ins, misuse.
+
+local rl = require "runloop"
+local t = require "runloop.test"
+local net = require "runloop.net"
+local json = require "runloop.json"
+local nats = require "runloop.nats"
+
+local function connect(where, options)
+  local bus = t.truthy(nats.connect(where, options))
+  t.finally(function() bus:close() end)
+  return bus
+end
+
+-- Returns a list to which the events of a bus go, and the option for it.
+local function listen()
+  local events = {}
+  return events, function(_, event, details)
+    events[#events + 1] = event
+    events[event] = details
+  end
+end
+
+-- Serves each connection by a function, which gets the stream after INFO.
+local function server(info, fn)
+  local listener = t.truthy(net.serve(0, { keeps_alive = false }, function(stream)
+    stream:write("INFO " .. json.encode(info) .. "\r\n")
+    fn(stream)
+  end))
+  t.finally(function() listener:close() end)
+  return listener:port()
+end
+
+t.it("connects again, and keeps subscriptions and what was published meanwhile", function()
+  local fake, events, on_event = nats.fake(), listen()
+  local bus = connect(fake, { on_event = on_event })
+  local s = bus:subscribe("a", { max = 4 })
+  bus:publish("a", "1")
+  t.equal(s:receive(1).data, "1")
+  bus:flush()
+  fake:stop()
+  rl.sleep(1)
+  t.equal(bus:status(), "reconnecting")
+  t.equal(bus:server(), nil)
+  t.equal(bus:publish("a", "2"), true)
+  t.equal(bus:publish("a", "3"), true)
+  t.equal({ bus:unconfirmed() }, { 2, 2 })
+  rl.sleep(3600)
+  fake:start()
+  t.equal(s:receive(20).data, "2")
+  t.equal(s:receive(1).data, "3")
+  t.equal(bus:status(), "connected")
+  bus:publish("a", "4")
+  bus:publish("a", "5")
+  t.equal(s:receive(1).data, "4")
+  t.equal(s:receive(1), nil)
+  t.equal(events, { "disconnected", "reconnected", disconnected = events.disconnected,
+    reconnected = events.reconnected })
+  t.equal({ events.disconnected.messages, events.disconnected.bytes }, { 0, 0 })
+  t.truthy(events.reconnected.seconds > 3600)
+  t.equal(bus:stats().reconnects, 1)
+end)
+
+t.it("says what may be lost, and sends it again if one wants", function()
+  for _, republish in ipairs { false, true } do
+    local fake, events, on_event = nats.fake(), listen()
+    local bus, other = connect(fake, { on_event = on_event, republish = republish }), connect(fake)
+    local s = other:subscribe "a"
+    other:flush()
+    bus:flush()
+    fake:stall(5)
+    for i = 1, 10 do bus:publish("a", "message " .. i) end
+    rl.sleep(1)
+    t.equal({ bus:unconfirmed() }, { 10, 91 })
+    -- The other one, which listens, stays.
+    fake._clients[1].stream:abort()
+    rl.sleep(0.01)
+    t.equal({ events.disconnected.messages, events.disconnected.bytes }, { 10, 91 })
+    rl.sleep(20)
+    t.equal(events.reconnected.republished, republish and 10 or 0)
+    for i = 1, republish and 10 or 0 do t.equal(s:receive(1).data, "message " .. i) end
+    t.equal(select(2, s:receive(1)), "timed out")
+  end
+end)
+
+t.it("ends requests under way with ECONNRESET, and sends none twice", function()
+  local fake = nats.fake()
+  local bus = connect(fake)
+  local s = bus:subscribe "a"
+  local request = rl.task(function() return bus:request("a", "?", { timeout = 60 }) end)
+  t.truthy(s:receive(1))
+  fake:drop()
+  local none, text, code = request:await()
+  t.equal({ none, code }, { nil, "ECONNRESET" })
+  t.truthy(text:find "^ECONNRESET: the connection to fake was lost")
+  t.equal(select(2, s:receive(30)), "timed out")
+  t.equal(bus:stats().requests, 0)
+end)
+
+t.it("keeps at most max_offline bytes", function()
+  local fake = nats.fake()
+  local bus, none = connect(fake, { max_offline = 200 }), connect(fake, { max_offline = 0 })
+  fake:stop()
+  rl.sleep(0.1)
+  t.equal(bus:publish("a", ("x"):rep(100)), true)
+  t.equal(select(3, bus:publish("a", ("x"):rep(100))), "ENOBUFS")
+  t.equal(select(3, none:publish("a", "x")), "ENOTCONN")
+  local before = bus:stats().offline_bytes
+  t.equal(select(2, bus:request("a", "x", { timeout = 0.1 })), "timed out")
+  t.equal(bus:stats().offline_bytes, before)
+end)
+
+t.it("finds a silent server by its pings", function()
+  local fake, events, on_event = nats.fake(), listen()
+  local bus = connect(fake, { on_event = on_event, ping = 1, timeout = 2 })
+  fake:stall(60)
+  rl.sleep(2.9)
+  t.equal(bus:status(), "connected")
+  rl.sleep(0.2)
+  t.equal(bus:status(), "reconnecting")
+  t.equal(events.disconnected.code, "ETIMEDOUT")
+  rl.sleep(90)
+  t.equal(bus:status(), "connected")
+end)
+
+t.it("gives up only if one wants", function()
+  local fake, events, on_event = nats.fake(), listen()
+  local bus = connect(fake, { on_event = on_event, reconnect = { tries = 3 } })
+  local never = connect(fake, { reconnect = false })
+  fake:stop()
+  rl.sleep(10)
+  t.equal(bus:status(), "closed")
+  t.equal(events.closed.reason, "gave up after 3 tries")
+  t.equal(never:status(), "closed")
+end)
+
+t.it("tries a refused log-in twice, then seldom", function()
+  local fake = nats.fake { password = "secret" }
+  local none, text, code = nats.connect(fake, { user = "u", password = "wrong" })
+  t.equal({ none, text, code }, { nil, "EAUTH: fake says: Authorization Violation", "EAUTH" })
+  local count = 0
+  local bus = connect(fake, { password = "secret", on_event = function(_, event)
+    if event == "refused" then count = count + 1 end
+  end })
+  fake._password = "other"
+  fake:drop()
+  rl.sleep(5)
+  t.equal(count, 2)
+  rl.sleep(60)
+  t.truthy(count >= 6 and count <= 9, tostring(count))
+  fake._password = "secret"
+  rl.sleep(20)
+  t.equal(bus:status(), "connected")
+end)
+
+t.each({
+  { "an unknown verb", "HELLO\r\n" }, { "a long line", ("x"):rep(70000) },
+  { "a size above max_payload", "MSG a 2 99999999\r\n" }, { "a message without its end", "MSG a 2 3\r\nabcdef\r\n" },
+  { "a bad INFO", "INFO {]\r\n" }, { "headers without a version", "HMSG a 2 4 4\r\nabcd\r\n" },
+  { "an HMSG with sizes that contradict", "HMSG a 2 9 4\r\nabcd\r\n" },
+}, "drops a connection with %s", function(_, rubbish)
+  local fake, events, on_event = nats.fake(), listen()
+  local bus = connect(fake, { on_event = on_event })
+  bus:subscribe "a"
+  fake._clients[1].stream:queue(rubbish)
+  rl.sleep(1)
+  t.truthy(events.disconnected.reason:find "^protocol error: ", events.disconnected.reason)
+  t.truthy(#events.disconnected.reason <= 60)
+  rl.sleep(20)
+  t.equal(bus:status(), "connected")
+end)
+
+t.it("refuses a server that does not speak NATS", function()
+  local port = t.truthy(net.serve(0, { keeps_alive = false }, function(stream) stream:write "220 hello\r\n" end))
+  t.finally(function() port:close() end)
+  t.equal({ nats.connect(port:port()) }, { nil, "EPROTO: protocol error: 220 hello", "EPROTO" })
+  t.equal(select(3, nats.connect "127.0.0.1:1"), "ECONNREFUSED")
+  local _, text, code = nats.connect "127.0.0.1:1,127.0.0.1:2"
+  t.equal(code, "ECONNREFUSED")
+  t.truthy(text:find("127.0.0.1:1: ECONNREFUSED", 1, true) and text:find("127.0.0.1:2: ECONNREFUSED", 1, true), text)
+end)
+
+t.it("sends no secret in clear to other machines", { real_time = true }, function()
+  local got = {}
+  local info = { server_id = "x", version = "2.9.10", headers = true, max_payload = 1000 }
+  local port = server(info, function(stream)
+    got[#got + 1] = stream:read_line() or "nothing"
+    stream:write "PONG\r\n"
+    stream:read_line()
+  end)
+  -- The unspecified address leads to this machine, and counts as another one.
+  local where = "0.0.0.0:" .. port
+  for option, what in pairs { password = "password", token = "token" } do
+    local none, text, code = nats.connect(where, { [option] = "hidden" })
+    t.equal({ none, text, code }, { nil, "EACCES: the " .. what .. " would go unencrypted to " .. where
+      .. "; use tls:// or insecure = true", "EACCES" })
+  end
+  t.equal(select(3, nats.connect("nats://u:hidden@" .. where)), "EACCES")
+  rl.sleep(0.1)
+  t.equal(got, { "nothing", "nothing", "nothing" })
+  local bus = connect(where, { password = "hidden", insecure = true })
+  t.truthy(got[4]:find '"pass":"hidden"')
+  bus:close()
+  t.equal(select(3, nats.connect("tls://127.0.0.1:" .. port)), "TLS")
+  rl.sleep(0.1)
+end)
+
+t.it("moves away from a server that is about to end", function()
+  local one, two = nats.fake(), nats.fake()
+  local events, on_event = listen()
+  local bus = connect({ one, two }, { on_event = on_event })
+  local first = #one._clients == 1 and one or two
+  local second = first == one and two or one
+  local s = bus:subscribe "a"
+  bus:flush()
+  first._clients[1].stream:queue 'INFO {"ldm":true}\r\n'
+  rl.sleep(1)
+  t.equal(events[1], "lame duck")
+  t.equal({ #first._clients, #second._clients }, { 0, 1 })
+  bus:publish("a", "x")
+  t.equal(s:receive(1).data, "x")
+  t.equal(#events, 1)
+end)
+
+t.it("reports permissions", { real_time = true }, function()
+  local real = t.server { "nats-server", "-c", "{directory}/a.conf", ready = "tcp", files = { ["a.conf"] = [[
+listen: "127.0.0.1:{port}"
+authorization { users = [ { user: u, password: p, permissions: { publish: { deny: "no.>" } } } ] }
+]] } }
+  local where = real:address()
+  t.equal(select(3, nats.connect(where)), "EAUTH")
+  t.equal(select(3, nats.connect(where, { user = "u", password = "q" })), "EAUTH")
+  local events, on_event = listen()
+  local bus = connect("nats://u:p@" .. where, { on_event = on_event })
+  local _, text, code = bus:request("no.way", "x", { timeout = 5 })
+  t.equal(code, "EACCES")
+  t.truthy(text:find("no.way", 1, true))
+  t.equal(events.refused.subject, "no.way")
+  t.equal(bus:status(), "connected")
+end)
+
+t.it("survives kills of a real server", { real_time = true, timeout = 30 }, function()
+  local real = t.server "nats"
+  local bus = connect(real:url(), { max_offline = 1 << 20 })
+  local s = bus:subscribe "a"
+  bus:flush()
+  for i = 1, 3 do
+    real:kill()
+    local tries = 0
+    while bus:status() == "connected" and tries < 500 do rl.sleep(0.01) tries = tries + 1 end
+    bus:publish("a", tostring(i))
+    real:restart()
+    t.equal(t.truthy(s:receive(15)).data, tostring(i))
+  end
+end)
+
+t.it("keeps no program running, and publishes before its end", { real_time = true }, function()
+  local real = t.server "nats"
+  local bus = connect(real:url())
+  local s = bus:subscribe "end"
+  bus:flush()
+  local program <close> = t.spawn { t.rlhost, "-e", ([[
+    local bus = assert(require "runloop.nats".connect %q)
+    bus:subscribe("x", { keeps_alive = false }, print)
+    bus:subscribe "y"
+    for i = 1, 1000 do bus:publish("end", tostring(i)) end]]):format(real:url()) }
+  t.equal(program:wait { within = 5 }, 0, program:errors())
+  for i = 1, 1000 do t.equal(t.truthy(s:receive(5)).data, tostring(i)) end
+end)
+
+t.it("refuses wrong arguments", function()
+  local bus = connect(nats.fake())
+  for _, subject in ipairs { "", ".a", "a.", "a..b", "a b", "a\r\nPUB b", "a.*", "a.>", ("x"):rep(256) } do
+    t.error(function() bus:publish(subject) end, "bus:publish: the subject")
+    t.error(function() bus:request(subject) end, "bus:request: the subject")
+  end
+  t.error(function() bus:subscribe ">.a" end, "before its end")
+  t.error(function() bus:subscribe("a", { queue = "a b" }) end, "bus:subscribe")
+  t.error(function() bus:subscribe("a", { concurrency = 0 }) end, "concurrency")
+  for _, headers in ipairs { { ["a:b"] = "x" }, { ["a b"] = "x" }, { a = "x\r\nb: y" }, { a = 1 }, { "x" } } do
+    t.error(function() bus:publish("a", "x", { headers = headers }) end, "bus:publish: ")
+  end
+  t.error(function() bus:publish("a", 5) end, "argument #2 must be a string")
+  t.error(function() bus:publish("a", "x", { replyto = "b" }) end, "unknown field")
+  t.error(function() nats.connect({}) end, "names no server")
+  t.error(function() nats.connect("http://a") end, "a server must be")
+  t.error(function() nats.connect("nats://u:hidden@a:b") end, "a server must be")
+  t.error(function() nats.connect(1, { ping = -1 }) end, "ping")
+  t.error(function() nats.connect(1, { tiemout = 1 }) end, "timeout")
+  local _, text = pcall(nats.connect, "nats://u:hidden@:x")
+  t.falsy(text:find "hidden")
+end)

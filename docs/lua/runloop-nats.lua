@@ -76,7 +76,7 @@ local Bus = {}
 ---@field headers? table<string, string|string[]>
 
 ---Publishes a message. It goes out with the other writes of the loop's pass, and the server confirms nothing: see
----`unconfirmed` and `flush`. Waits only while more than 1 MB is unsent.
+---`unconfirmed` and `flush`. While more than 1 MB is unsent, it lets other code run. Waits.
 ---@param subject string
 ---@param data? string
 ---@param options? runloop.nats.PublishOptions
@@ -89,8 +89,8 @@ function Bus:publish(subject, data, options) end
 ---@field timeout? number seconds (2)
 ---@field headers? table<string, string|string[]>
 
----Publishes a question and waits for one answer. It is never sent twice. `"ENOENT"`: nobody listens, which the server
----says at once; `"ECONNRESET"`: the connection was lost, and the question may have been handled.
+---Publishes a question, and returns one answer. Waits. It is never sent twice. `"ENOENT"`: nobody listens, which the
+---server says at once; `"ECONNRESET"`: the connection was lost, and the question may have been handled.
 ---@param subject string
 ---@param data? string
 ---@param options? runloop.nats.RequestOptions
@@ -134,7 +134,7 @@ function Bus:gather(subject, data, options) end
 ---@overload fun(self: runloop.nats.Bus, subject: string, fn?: function): runloop.nats.Subscription?, string?, string?
 function Bus:subscribe(subject, options, fn) end
 
----Waits until the server has all that was published.
+---Returns when the server has all that was published. Waits.
 ---@param timeout? number seconds (10)
 ---@return true?
 ---@return string? problem
@@ -142,6 +142,7 @@ function Bus:subscribe(subject, options, fn) end
 function Bus:flush(timeout) end
 
 ---Asks for no more messages, handles those that wait, and closes the bus when the server has all that was published.
+---Waits.
 ---@param timeout? number seconds (10)
 ---@return true?
 ---@return string? problem
@@ -210,7 +211,7 @@ function Message:respond(data, options) end
 ---@class runloop.nats.Subscription
 local Subscription = {}
 
----Waits for the next message. Returns nil, the reason and "ENOTCONN" at the end.
+---Returns the next message. Waits. Returns nil, the reason and "ENOTCONN" at the end.
 ---@param timeout? number seconds; absent: no limit
 ---@return runloop.nats.Message? message
 ---@return string? problem
@@ -224,7 +225,7 @@ function Subscription:messages() end
 ---Ends it at once; messages that wait are dropped. `<close>` does the same.
 function Subscription:invalidate() end
 
----Asks for no more messages, and waits until the function has handled those that wait.
+---Asks for no more messages, and returns when the function has handled those that are here. Waits.
 ---@param timeout? number seconds (10)
 ---@return true?
 ---@return string? problem

@@ -76,6 +76,27 @@ return function(kind, each)
     for _ = 1, n do assert(db:subscribe("x", { keeps_alive = false }, function() end)):invalidate() end
     db:close()
   end, "redis.Subscription")
+  local function nats()
+    local module = require "runloop.nats"
+    return assert(module.connect(module.fake()))
+  end
+  kind("nats bus", 500, each(function() nats():close() end), "nats.Bus nats.Fake")
+  kind("nats requests", 10000, function(n)
+    local bus = nats()
+    bus:subscribe("a", { keeps_alive = false }, function(m) m:respond "b" end)
+    for i = 1, n do
+      if i % 2 == 0 then assert(bus:request "a") else assert(not bus:request "nobody") end
+    end
+    bus:close()
+  end, "nats.Message")
+  kind("nats subscriptions", 5000, function(n)
+    local bus = nats()
+    for i = 1, n do
+      local s <close> = bus:subscribe("a." .. i, { keeps_alive = false }, function() end)
+      bus:publish("a." .. i)
+    end
+    bus:close()
+  end, "nats.Subscription")
   kind("connections of runloop.socket", 2000, function(n)
     local socket = require "runloop.socket"
     local master = assert(socket.bind("127.0.0.1", 0))

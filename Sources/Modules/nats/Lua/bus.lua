@@ -328,6 +328,8 @@ end
 
 function Bus:_received(bytes) self._bytes_in = self._bytes_in + bytes end
 
+function Bus:_relieve() if #self._crowded > 0 then self._crowded = subscription.relieve(self._crowded) end end
+
 function Bus:_message(head, data, headers, status, description)
   self._messages_in = self._messages_in + 1
   local message = setmetatable({ subject = head.subject, data = data, reply = head.reply, headers = headers,

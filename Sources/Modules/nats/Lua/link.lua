@@ -162,6 +162,7 @@ function Link:read()
     if not bytes then return self:lose(message or "the server has closed the connection", code or "ECONNRESET") end
     self.owner:_received(#bytes)
     feed(self, bytes)
+    self.owner:_relieve()
   end
 end
 

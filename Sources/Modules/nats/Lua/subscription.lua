@@ -3,10 +3,10 @@
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
 local objects = require "runloop.objects"
-local waiting_modes = require "runloop.waiting_modes"
 local check = require "runloop.nats.check"
 
-local setmetatable, type, format = setmetatable, type, string.format
+local setmetatable, type, next, ipairs = setmetatable, type, next, ipairs
+local format = string.format
 local receiver = misuse.receiver
 
 local Message = objects.class("runloop.nats.Message", { __name = "message", __stays = true })
@@ -15,6 +15,16 @@ local Subscription = objects.class("runloop.nats.Subscription",
 
 -- How many messages a task handles before the loop serves others.
 local AT_ONCE = 256
+-- With this number of messages in its queue, a subscription handles some before the connection is read again.
+local CROWDED = 1024
+
+-- What a subscription begins with; only what differs costs memory.
+for name, value in next, {
+  _first = 1, _last = 0, _bytes = 0, _received = 0, _handled = 0, _dropped = 0, _running = 0, _concurrency = 1,
+  _max_pending = 65536, _max_bytes = 64 << 20, _keeps_alive = true, _is_woken = false, _is_slow = false,
+  _is_ended = false, _is_over = false, _group = false, _left = false, _arrived = false, _drained = false,
+  _fn = false, _source = false,
+} do Subscription[name] = value end
 
 local RESPOND = { headers = "table" }
 
@@ -47,7 +57,8 @@ local function handle(self)
   end
 end
 
-local function pump(self)
+--- Handles what waits, as far as `concurrency` allows.
+function Subscription:_pump()
   self._is_woken = false
   for _ = 1, self._concurrency - self._running do
     if self._first > self._last then break end
@@ -73,7 +84,7 @@ function Subscription:_finish()
   self._is_over = true
   if self._source then self._source:invalidate() end
   local arrived, drained = self._arrived, self._drained
-  self._arrived = nil
+  self._arrived = false
   if arrived then arrived:complete() end
   if drained then drained:complete(true) end
 end
@@ -93,11 +104,12 @@ function Subscription:_push(message)
   self._received, self._bytes = self._received + 1, self._bytes + size
   self._last = self._last + 1
   self._queue[self._last] = message
+  if waiting == CROWDED and self._source then self._bus._crowded[#self._bus._crowded + 1] = self end
   if self._source then
     if not self._is_woken then self:_wake() end
   elseif self._arrived then
     local arrived = self._arrived
-    self._arrived = nil
+    self._arrived = false
     arrived:complete()
   end
 end
@@ -109,7 +121,7 @@ function Subscription:_end(is_at_once)
   if is_at_once then self._queue, self._first, self._last, self._bytes = {}, 1, 0, 0 end
   if is_at_once or self._first > self._last and self._running == 0 then self:_finish() end
   local arrived = self._arrived
-  self._arrived = nil
+  self._arrived = false
   if arrived then arrived:complete() end
 end
 
@@ -134,7 +146,7 @@ function Subscription:receive(timeout)
     if self._is_ended then self:_finish() end
   elseif self._arrived then
     self._arrived:complete()
-    self._arrived = nil
+    self._arrived = false
   end
   return message
 end
@@ -210,17 +222,16 @@ function subscription.new(bus, what, subject, options, fn)
     misuse.wrong(what, "field 'order'", "an integer", options.order)
   end
   local self = setmetatable({
-    _bus = bus, _subject = subject, _group = options.queue, _fn = fn, _queue = {}, _first = 1, _last = 0, _bytes = 0,
-    _received = 0, _handled = 0, _dropped = 0, _running = 0, _concurrency = options.concurrency or 1,
-    _max_pending = options.max_pending or 65536, _max_bytes = options.max_bytes or 64 << 20, _left = options.max,
+    _bus = bus, _subject = subject, _group = options.queue, _fn = fn, _queue = {}, _concurrency = options.concurrency,
+    _max_pending = options.max_pending, _max_bytes = options.max_bytes, _left = options.max,
     _name = options.name or format("subscription of %q", subject), _made_at = objects.made_at(),
-    _keeps_alive = options.keeps_alive ~= false,
+    _keeps_alive = options.keeps_alive,
   }, Subscription)
   local modes = modes_of(options.modes, bus._modes, what)
   if fn then
     self._source = rl.source {
       name = self._name, order = options.order or bus._order, keeps_alive = self._keeps_alive,
-      perform = function() pump(self) end,
+      perform = function() self:_pump() end,
       schedule = function(_, _, mode) bus:_join(mode) end,
       cancel = function(_, _, mode) bus:_leave(mode) end,
     }
@@ -229,6 +240,21 @@ function subscription.new(bus, what, subject, options, fn)
   return self
 end
 
-subscription.waiting_modes = waiting_modes
+--- Lets subscriptions with long queues handle some messages now: while bytes keep coming, the loop does not get to
+--- them. Returns an empty list.
+function subscription.relieve(crowded)
+  local loop = rl.current()
+  local mode = loop:mode() or "default"
+  for _, one in ipairs(crowded) do
+    if one._source:is_valid() and loop:contains(one._source, mode) then
+      local before
+      repeat
+        before = one._first
+        one:_pump()
+      until one._first == before or one._first > one._last
+    end
+  end
+  return {}
+end
 
 return subscription

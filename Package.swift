@@ -76,6 +76,9 @@ let package = Package(
             swiftSettings: swift),
         // SQLite for Lua: requests and replies, and what its threads do with them.
         .target(name: "CSQLite", dependencies: ["CLua"], path: "Sources/Modules/sqlite/C", cSettings: c),
+        // PostgreSQL for Lua, over libpq: connections, and values.
+        .target(
+            name: "CPostgres", dependencies: ["CLua", "CJSON"], path: "Sources/Modules/postgres/C", cSettings: c),
         // The modules beside runloop: runloop.net.
         .target(
             name: "LuaStreams", dependencies: ["LuaRunLoops", "Lua", "Streams", "RunLoops", "Linux", "CStreams"],
@@ -95,16 +98,19 @@ let package = Package(
         // Programs, signals, files and terminals, as scripts see them.
         .target(
             name: "LuaSystem",
-            dependencies: ["LuaRunLoops", "RunLoops", "Lua", "Linux", "LineEditor", "CLuaCodecs", "CSQLite"],
+            dependencies: [
+                "LuaRunLoops", "RunLoops", "Lua", "Linux", "LineEditor", "CLuaCodecs", "CSQLite", "CPostgres",
+            ],
             path: "Sources/Modules",
             exclude: [
                 "net", "http", "json", "trace", "test", "schedule", "arguments", "process/Lua", "fs/Lua",
                 "terminal/Lua", "log/Lua", "encoding", "url", "zlib", "crypto/C", "crypto/Lua",
-                "sqlite/Lua", "sqlite/C", "data", "redis", "socket", "luv", "cqueues", "metrics/C", "metrics/Lua",
+                "sqlite/Lua", "sqlite/C", "postgres/Lua", "postgres/C", "data", "redis", "socket", "luv", "cqueues",
+                "metrics/C", "metrics/Lua",
             ],
             sources: [
                 "process/Swift", "fs/Swift", "terminal/Swift", "log/Swift", "crypto/Swift", "sqlite/Swift",
-                "metrics/Swift",
+                "metrics/Swift", "postgres/Swift",
             ],
             swiftSettings: swift),
         // What records them, for scripts and for the command line.

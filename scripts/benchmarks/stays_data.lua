@@ -147,6 +147,41 @@ return function(kind, each)
   kind("histogram", 50000, each(function(i)
     require "runloop.metrics".histogram("stays_seconds", "A histogram."):observe(i)
   end), "metrics.Histogram")
+  -- One server for all rows; without PostgreSQL there are none.
+  local t, postgres = require "runloop.test", nil
+  local function database()
+    postgres = postgres or t.server "postgres"
+    return assert(require "runloop.postgres".open(postgres:url()))
+  end
+  kind("postgres database", 100, each(function() database():close() end), "postgres.Database", "test")
+  kind("postgres statements", 5000, function(n)
+    local db = database()
+    for i = 1, n do db:row("select $1::int as i, " .. i % 300 .. " as k", i) end
+    db:close()
+  end, "", "test")
+  kind("postgres cancelled", 300, function(n)
+    local db = database()
+    for _ = 1, n do db:value { "select pg_sleep(1)", timeout = 0.002 } end
+    db:close()
+  end, "", "test")
+  kind("postgres transactions", 2000, function(n)
+    local db = database()
+    for i = 1, n do
+      local tx = assert(db:begin())
+      tx:value("select $1::int", i)
+      tx:rollback()
+    end
+    db:close()
+  end, "postgres.Transaction", "test")
+  kind("postgres connections", 100, function(n)
+    local db = database()
+    for _ = 1, n do
+      local own = assert(db:connection())
+      own:value "select 1"
+      own:close()
+    end
+    db:close()
+  end, "postgres.Connection", "test")
   kind("server of tests", 20, function(n)
     local t = require "runloop.test"
     for _ = 1, n do t.server { "sh", "-c", "echo up; exec sleep 60", ready = "up" }:close() end

@@ -150,6 +150,16 @@ static const struct {
 #embed "../../Host/Lua/pool.lua"
 , '\0'}}, {"runloop.pool_worker", (const char[]){
 #embed "../../Host/Lua/pool_worker.lua"
+, '\0'}}, {"runloop.postgres", (const char[]){
+#embed "../../Modules/postgres/Lua/postgres.lua"
+, '\0'}}, {"runloop.postgres.addresses", (const char[]){
+#embed "../../Modules/postgres/Lua/addresses.lua"
+, '\0'}}, {"runloop.postgres.connections", (const char[]){
+#embed "../../Modules/postgres/Lua/connections.lua"
+, '\0'}}, {"runloop.postgres.failures", (const char[]){
+#embed "../../Modules/postgres/Lua/failures.lua"
+, '\0'}}, {"runloop.postgres.values", (const char[]){
+#embed "../../Modules/postgres/Lua/values.lua"
 , '\0'}}, {"runloop.process", (const char[]){
 #embed "../../Modules/process/Lua/process.lua"
 , '\0'}}, {"runloop.process.channels", (const char[]){
@@ -214,6 +224,8 @@ static const struct {
 #embed "../../../docs/lua/runloop-nats.lua"
 ,
 #embed "../../../docs/lua/runloop-net.lua"
+,
+#embed "../../../docs/lua/runloop-postgres.lua"
 ,
 #embed "../../../docs/lua/runloop-process.lua"
 ,

@@ -149,6 +149,12 @@ end
 
 local trim = shape.trim
 
+-- Returns what a call in a time limit has returned.
+local function in_time(is_done, first, second, third, fourth)
+  if is_done then return trim(first, second, third, fourth) end
+  return nil, first
+end
+
 --- Gives a class the calls that ask the database. `noun` is "db", "tx" or "connection" in messages. `calls` has
 --- `perform(self, what, request)`, which waits and returns the results, and the functions of `iterate`. A request with
 --- a time limit runs in a task of its own, which is cancelled when the time is over.
@@ -158,7 +164,7 @@ function shape.session(class, noun, calls)
     local limit = request.timeout or self._timeout
     if not limit then return trim(perform(self, what, request)) end
     request.task = running()
-    return trim(rl.timeout(limit, perform, self, what, request))
+    return in_time(rl.timeout(limit, perform, self, what, request))
   end
   for _, kind in pairs { "query", "row", "value", "execute" } do
     local what = noun .. ":" .. kind

@@ -23,6 +23,7 @@ public enum SystemBatteries {
         Battery("runloop.cqueues", functions: Library([])),
         Battery("runloop.metrics", functions: MetricsBinding.functions),
         Battery("runloop.nats", functions: Library([])),
+        PostgresBinding.battery,
         Battery(part: "runloop.data"),
         Battery("runloop.redis", functions: Library([.native("open", redis_open)])),
     ]

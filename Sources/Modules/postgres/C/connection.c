@@ -1,0 +1,425 @@
+// Connections for Lua: statements and answers. These functions raise errors in Lua's way, so that only
+// Lua may call them.
+#define _GNU_SOURCE
+#include <lauxlib.h>
+#include <math.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "CJSON.h"
+#include "private.h"
+
+#define CLASS "runloop.postgres.native"
+enum { BYTES_CLASS = 1, DECODE = 2 };  // upvalues
+
+static cpostgres **holder(lua_State *L) { return luaL_checkudata(L, 1, CLASS); }
+
+static cpostgres *self(lua_State *L) {
+  cpostgres *it = *holder(L);
+  if (!it || !it->is_connected) luaL_error(L, "the connection is closed");
+  return it;
+}
+
+// Making and closing --------------------------------------------------------------------------------------------------
+
+// make(list of names, list of values, seconds) -> connection, which is not connected yet
+static int make(lua_State *L) {
+  lua_Integer count = luaL_len(L, 1);
+  double seconds = luaL_checknumber(L, 3);
+  cpostgres **at = lua_newuserdatauv(L, sizeof *at, 0);
+  *at = NULL;
+  luaL_setmetatable(L, CLASS);
+  cpostgres *it = *at = calloc(1, sizeof *it);
+  if (!it) return luaL_error(L, "not enough memory");
+  it->holders = 1;
+  it->seconds = seconds;
+  it->names = calloc((size_t)count + 1, sizeof *it->names);
+  it->values = calloc((size_t)count + 1, sizeof *it->values);
+  for (lua_Integer i = 1; i <= count && it->names && it->values; i++) {
+    lua_rawgeti(L, 1, i);
+    lua_rawgeti(L, 2, i);
+    it->names[i - 1] = strdup(luaL_checkstring(L, -2));
+    it->values[i - 1] = strdup(luaL_checkstring(L, -1));
+    lua_pop(L, 2);
+  }
+  return 1;
+}
+
+static int close_it(lua_State *L) {
+  cpostgres **at = holder(L), *it = *at;
+  *at = NULL;
+  if (!it) return 0;
+  it->is_given_up = 1;
+  if (it->is_connected) {
+    if (it->result) pq.PQclear(it->result);
+    pq.PQfinish(it->connection);
+    it->result = NULL;
+    it->connection = NULL;
+  }
+  cpostgres_release(it);
+  return 0;
+}
+
+// address() -> number for the functions in Swift
+static int address(lua_State *L) {
+  cpostgres *it = *holder(L);
+  if (!it) return luaL_error(L, "the connection is closed");
+  lua_pushinteger(L, (lua_Integer)(intptr_t)it);
+  return 1;
+}
+
+// failure() -> why it could not connect; nil if it did
+static int failure(lua_State *L) {
+  cpostgres *it = *holder(L);
+  if (it && it->is_connected) lua_pushnil(L);
+  else lua_pushstring(L, it && it->failure ? it->failure : "out of memory");
+  return 1;
+}
+
+static int descriptor(lua_State *L) { return lua_pushinteger(L, pq.PQsocket(self(L)->connection)), 1; }
+static int process(lua_State *L) { return lua_pushinteger(L, pq.PQbackendPID(self(L)->connection)), 1; }
+static int message(lua_State *L) { return lua_pushstring(L, pq.PQerrorMessage(self(L)->connection)), 1; }
+static int parameter(lua_State *L) {
+  return lua_pushstring(L, pq.PQparameterStatus(self(L)->connection, luaL_checkstring(L, 2))), 1;
+}
+
+static int push_liveness(lua_State *L, cpostgres *it) {
+  lua_pushboolean(L, !it->is_ending && pq.PQstatus(it->connection) == CONNECTION_OK);
+  return 1;
+}
+
+// is_alive() -> whether the connection, which has nothing under way, still stands
+static int is_alive(lua_State *L) {
+  cpostgres *it = self(L);
+  struct pollfd file = {pq.PQsocket(it->connection), POLLIN, 0};
+  for (int i = 0; i < 20 && !it->is_ending && poll(&file, 1, 0) > 0; i++) {
+    if (!pq.PQconsumeInput(it->connection)) return lua_pushboolean(L, 0), 1;
+    pq.PQisBusy(it->connection);
+  }
+  return push_liveness(L, it);
+}
+
+// stands() -> whether it has not been lost
+static int stands(lua_State *L) { return push_liveness(L, self(L)); }
+
+// shut() ends the connection; a task that waits for it goes on
+static int shut(lua_State *L) { return shutdown(pq.PQsocket(self(L)->connection), SHUT_RDWR), 0; }
+
+// transaction() -> "idle", "active", "inside", "failed" or "unknown"
+static int transaction(lua_State *L) {
+  static const char *const names[] = {"idle", "active", "inside", "failed", "unknown"};
+  lua_pushstring(L, names[pq.PQtransactionStatus(self(L)->connection)]);
+  return 1;
+}
+
+// Sending -------------------------------------------------------------------------------------------------------------
+
+typedef struct {
+  const char *value;
+  Oid type;
+  int length, format;
+  char number[JSON_NUMBER_SIZE + 1];
+} parameter_slot;
+
+// Describes the value at the top of the stack, which the table of values keeps. Returns 0 if no column can hold it.
+static int describe(lua_State *L, parameter_slot *slot) {
+  size_t length = 0;
+  switch (lua_type(L, -1)) {
+    case LUA_TNIL: return 1;
+    case LUA_TLIGHTUSERDATA: return lua_touserdata(L, -1) == NULL;
+    case LUA_TBOOLEAN: slot->value = lua_toboolean(L, -1) ? "true" : "false"; return 1;
+    case LUA_TSTRING:
+      slot->value = lua_tolstring(L, -1, &length);
+      return !memchr(slot->value, 0, length);
+    case LUA_TNUMBER:
+      slot->value = slot->number;
+      if (lua_isinteger(L, -1)) slot->number[json_write_integer(slot->number, lua_tointeger(L, -1))] = 0;
+      else if (isnan(lua_tonumber(L, -1))) slot->value = "NaN";
+      else if (isinf(lua_tonumber(L, -1))) slot->value = lua_tonumber(L, -1) < 0 ? "-Infinity" : "Infinity";
+      else slot->number[json_write_double(slot->number, lua_tonumber(L, -1))] = 0;
+      return 1;
+    case LUA_TTABLE:
+      if (!lua_getmetatable(L, -1)) return 0;
+      int is_bytes = lua_rawequal(L, -1, lua_upvalueindex(BYTES_CLASS));
+      lua_pop(L, 1);
+      if (!is_bytes) return 0;
+      lua_rawgeti(L, -1, 1);
+      slot->value = lua_tolstring(L, -1, &length);
+      lua_pop(L, 1);
+      slot->length = (int)length;
+      slot->format = 1;
+      slot->type = 17;
+      return slot->value != NULL;
+    default: return 0;
+  }
+}
+
+// send(text, values, count, name) sends a statement; with a name, the one that was prepared. -> true; false if the
+// connection is lost; or nil and the number of a parameter that no column can hold
+static int send_query(lua_State *L) {
+  cpostgres *it = self(L);
+  const char *text = luaL_checkstring(L, 2), *name = luaL_optstring(L, 5, NULL);
+  size_t count = (size_t)luaL_checkinteger(L, 4);
+  parameter_slot *slots = lua_newuserdatauv(L, (count + 1) * sizeof *slots, 0);
+  memset(slots, 0, (count + 1) * sizeof *slots);
+  const char **values = lua_newuserdatauv(L, (count + 1) * sizeof *values, 0);
+  int *numbers = lua_newuserdatauv(L, (count + 1) * 2 * sizeof *numbers, 0), *formats = numbers + count + 1;
+  Oid *types = lua_newuserdatauv(L, (count + 1) * sizeof *types, 0);
+  int has_types = 0;
+  for (size_t i = 0; i < count; i++) {
+    lua_rawgeti(L, 3, (lua_Integer)i + 1);
+    if (!describe(L, &slots[i])) {
+      lua_pushnil(L);
+      lua_pushinteger(L, (lua_Integer)i + 1);
+      return 2;
+    }
+    lua_pop(L, 1);
+    values[i] = slots[i].value;
+    numbers[i] = slots[i].length;
+    formats[i] = slots[i].format;
+    types[i] = slots[i].type;
+    if (types[i]) has_types = 1;
+  }
+  int done = name ? pq.PQsendQueryPrepared(it->connection, name, (int)count, values, numbers, formats, 0)
+                  : pq.PQsendQueryParams(it->connection, text, (int)count, has_types ? types : NULL, values, numbers,
+                                         formats, 0);
+  it->rows = it->bytes = 0;
+  lua_pushboolean(L, done);
+  return 1;
+}
+
+// check(values, count) -> nil, or the number of a parameter that no column can hold
+static int check(lua_State *L) {
+  lua_Integer count = luaL_checkinteger(L, 2);
+  for (lua_Integer i = 1; i <= count; i++) {
+    parameter_slot slot = {0};
+    lua_rawgeti(L, 1, i);
+    if (!describe(L, &slot)) return lua_pushinteger(L, i), 1;
+    lua_pop(L, 1);
+  }
+  return 0;
+}
+
+static int answer_to(lua_State *L, cpostgres *it, int done) {
+  it->rows = it->bytes = 0;
+  lua_pushboolean(L, done);
+  return 1;
+}
+
+static int simple(lua_State *L) {
+  cpostgres *it = self(L);
+  return answer_to(L, it, pq.PQsendQuery(it->connection, luaL_checkstring(L, 2)));
+}
+
+static int prepare(lua_State *L) {
+  cpostgres *it = self(L);
+  return answer_to(L, it, pq.PQsendPrepare(it->connection, luaL_checkstring(L, 2), luaL_checkstring(L, 3), 0, NULL));
+}
+
+// rows_singly() makes the rows of the statement that was sent come as they are there
+static int rows_singly(lua_State *L) { return lua_pushboolean(L, pq.PQsetSingleRowMode(self(L)->connection)), 1; }
+
+// pipeline(whether to begin or to end)
+static int pipeline(lua_State *L) {
+  cpostgres *it = self(L);
+  int done = lua_toboolean(L, 2) ? pq.PQenterPipelineMode(it->connection) : pq.PQexitPipelineMode(it->connection);
+  return answer_to(L, it, done);
+}
+
+static int sync_pipeline(lua_State *L) { return lua_pushboolean(L, pq.PQpipelineSync(self(L)->connection)), 1; }
+
+// flush() -> 0 if all was sent, 1 if there is more, -1 if the connection is lost; takes in what came meanwhile
+static int flush(lua_State *L) {
+  cpostgres *it = self(L);
+  int left = pq.PQflush(it->connection);
+  if (left == 1 && !pq.PQconsumeInput(it->connection)) left = -1;
+  lua_pushinteger(L, left);
+  return 1;
+}
+
+// Receiving -----------------------------------------------------------------------------------------------------------
+
+enum { ANSWER = 2, LISTS, NULLS, MOST, KEEP, EACH, ROWS, NAMES };
+
+static void set_text(lua_State *L, const char *name, const char *text) {
+  if (!text) return;
+  lua_pushstring(L, text);
+  lua_setfield(L, -2, name);
+}
+
+// Sets answer.failure to a table of what the server says.
+static void note_failure(lua_State *L, const PGresult *result) {
+  static const struct { const char *name; int field; } fields[] = {
+      {"code", PG_DIAG_SQLSTATE}, {"message", PG_DIAG_MESSAGE_PRIMARY}, {"detail", PG_DIAG_MESSAGE_DETAIL},
+      {"hint", PG_DIAG_MESSAGE_HINT}, {"constraint", PG_DIAG_CONSTRAINT_NAME}, {"table", PG_DIAG_TABLE_NAME},
+      {"column", PG_DIAG_COLUMN_NAME}, {"severity", PG_DIAG_SEVERITY_NONLOCALIZED},
+  };
+  lua_createtable(L, 0, 9);
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+    set_text(L, fields[i].name, pq.PQresultErrorField(result, fields[i].field));
+  const char *position = pq.PQresultErrorField(result, PG_DIAG_STATEMENT_POSITION);
+  if (position) {
+    lua_pushinteger(L, atoi(position));
+    lua_setfield(L, -2, "position");
+  }
+  if (!pq.PQresultErrorField(result, PG_DIAG_SQLSTATE)) set_text(L, "lost", pq.PQresultErrorMessage(result));
+  lua_setfield(L, ANSWER, "failure");
+}
+
+// Fills the list of names. Returns 0, with answer.twice, if two columns have one name.
+static int note_names(lua_State *L, const PGresult *result, int columns) {
+  for (int i = 0; i < columns; i++) {
+    const char *name = pq.PQfname(result, i);
+    for (int k = 0; !lua_toboolean(L, LISTS) && k < i; k++)
+      if (!strcmp(name, pq.PQfname(result, k))) {
+        lua_pushstring(L, name);
+        lua_setfield(L, ANSWER, "twice");
+        return 0;
+      }
+    lua_pushstring(L, name);
+    lua_rawseti(L, NAMES, i + 1);
+  }
+  lua_pushboolean(L, 1);
+  lua_setfield(L, ANSWER, "has_names");
+  return 1;
+}
+
+static void push_row(lua_State *L, const PGresult *result, int row, int columns, const value_options *options) {
+  int is_list = lua_toboolean(L, LISTS);
+  lua_createtable(L, is_list ? columns : 0, is_list ? 0 : columns);
+  for (int i = 0; i < columns; i++) {
+    int is_null = pq.PQgetisnull(result, row, i);
+    if (is_null && !options->has_nulls) continue;
+    if (!is_list) lua_rawgeti(L, NAMES, i + 1);
+    if (is_null) lua_pushlightuserdata(L, NULL);
+    else cpostgres_push(L, options, pq.PQftype(result, i), pq.PQgetvalue(result, row, i),
+                        (size_t)pq.PQgetlength(result, row, i));
+    if (is_list) lua_rawseti(L, -2, i + 1);
+    else lua_rawset(L, -3);
+  }
+}
+
+// Takes the rows of a result. Returns 0 if the answer must not go on: answer.twice or answer.is_too_large says why.
+static int take_rows(lua_State *L, cpostgres *it, const value_options *options) {
+  PGresult *result = it->result;
+  int columns = pq.PQnfields(result), count = pq.PQntuples(result);
+  if (lua_rawlen(L, NAMES) == 0 && columns > 0 && !note_names(L, result, columns)) return 0;
+  int64_t most = luaL_checkinteger(L, MOST), keep = luaL_checkinteger(L, KEEP);
+  for (int row = 0; row < count && it->rows < keep; row++) {
+    if (lua_toboolean(L, EACH)) it->bytes = 0;
+    for (int i = 0; i < columns; i++) it->bytes += pq.PQgetlength(result, row, i);
+    if (it->bytes > most) {
+      lua_pushboolean(L, 1);
+      lua_setfield(L, ANSWER, "is_too_large");
+      return 0;
+    }
+    push_row(L, result, row, columns, options);
+    lua_rawseti(L, ROWS, (lua_Integer)lua_rawlen(L, ROWS) + 1);
+    it->rows++;
+  }
+  return 1;
+}
+
+static void note_count(lua_State *L, PGresult *result) {
+  static const char *const changing[] = {"INSERT", "UPDATE", "DELETE", "MERGE", "COPY"};
+  const char *status = pq.PQcmdStatus(result);
+  for (size_t i = 0; i < sizeof changing / sizeof *changing; i++)
+    if (!strncmp(status, changing[i], strlen(changing[i]))) {
+      lua_pushinteger(L, strtoll(pq.PQcmdTuples(result), NULL, 10));
+      lua_setfield(L, ANSWER, "count");
+    }
+  lua_pushstring(L, status);
+  lua_setfield(L, ANSWER, "status");
+}
+
+static const char *take(lua_State *L, cpostgres *it, const value_options *options) {
+  switch (pq.PQresultStatus(it->result)) {
+    case PGRES_TUPLES_OK: note_count(L, it->result);  // fall through
+    case PGRES_SINGLE_TUPLE: return take_rows(L, it, options) ? NULL : "stopped";
+    case PGRES_COMMAND_OK: note_count(L, it->result); return NULL;
+    case PGRES_PIPELINE_SYNC: return "synced";
+    case PGRES_EMPTY_QUERY:
+    case PGRES_PIPELINE_ABORTED:
+      lua_pushboolean(L, 1);
+      lua_setfield(L, ANSWER, pq.PQresultStatus(it->result) == PGRES_EMPTY_QUERY ? "is_empty" : "is_skipped");
+      return NULL;
+    case PGRES_COPY_IN:
+    case PGRES_COPY_OUT:
+    case PGRES_COPY_BOTH: return "copy";
+    default: note_failure(L, it->result); return NULL;
+  }
+}
+
+// poll(answer, lists, nulls, most bytes, rows to keep, whether `most` is for each row) -> "done" after an answer;
+// "more" if it has to wait for input; "lost"; "stopped"; "copy"; "synced". Rows go to answer.rows.
+static int poll_answer(lua_State *L) {
+  cpostgres *it = self(L);
+  lua_settop(L, EACH);
+  lua_getfield(L, ANSWER, "rows");
+  lua_getfield(L, ANSWER, "names");
+  lua_pushvalue(L, lua_upvalueindex(DECODE));
+  value_options options = {lua_toboolean(L, NULLS), lua_gettop(L)};
+  luaL_checkstack(L, 20, NULL);
+  int is_lost = !pq.PQconsumeInput(it->connection);
+  const char *state = NULL;
+  while (!state && !pq.PQisBusy(it->connection)) {
+    if (it->result) pq.PQclear(it->result);
+    it->result = pq.PQgetResult(it->connection);
+    state = it->result ? take(L, it, &options) : "done";
+  }
+  if (it->result) pq.PQclear(it->result);
+  it->result = NULL;
+  if (!state) state = is_lost || pq.PQstatus(it->connection) != CONNECTION_OK ? "lost" : "more";
+  lua_pushstring(L, state);
+  return 1;
+}
+
+// Places --------------------------------------------------------------------------------------------------------------
+
+static int push_options(lua_State *L, PQconninfoOption *options, int only_set) {
+  lua_newtable(L);
+  for (PQconninfoOption *at = options; at && at->keyword; at++) {
+    if (only_set && !at->val) continue;
+    lua_pushstring(L, only_set ? at->val : "string");
+    lua_setfield(L, -2, at->keyword);
+  }
+  if (options) pq.PQconninfoFree(options);
+  return 1;
+}
+
+// parse(text) -> table of keywords; nil if it is malformed
+static int parse(lua_State *L) {
+  char *problem = NULL;
+  PQconninfoOption *options = pq.PQconninfoParse(luaL_checkstring(L, 1), &problem);
+  // libpq's message shows parts of the text: a password may be in it.
+  if (problem) pq.PQfreemem(problem);
+  return options ? push_options(L, options, 1) : 0;
+}
+
+// keywords() -> table by keyword
+static int keywords(lua_State *L) { return push_options(L, pq.PQconndefaults(), 0); }
+
+int cpostgres_open(lua_State *L) {
+  static const luaL_Reg functions[] = {
+      {"make", make}, {"parse", parse}, {"keywords", keywords}, {"check", check}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {
+      {"close", close_it}, {"__gc", close_it}, {"address", address}, {"failure", failure},
+      {"descriptor", descriptor}, {"process", process}, {"message", message}, {"parameter", parameter},
+      {"is_alive", is_alive}, {"stands", stands}, {"shut", shut}, {"transaction", transaction}, {"send", send_query},
+      {"simple", simple}, {"prepare", prepare}, {"rows_singly", rows_singly}, {"pipeline", pipeline},
+      {"sync", sync_pipeline}, {"flush", flush}, {"poll", poll_answer}, {NULL, NULL}};
+  lua_settop(L, 2);
+  luaL_newmetatable(L, CLASS);
+  lua_pushvalue(L, 1);
+  lua_pushvalue(L, 2);
+  luaL_setfuncs(L, methods, 2);
+  lua_pushvalue(L, -1);
+  lua_setfield(L, -2, "__index");
+  lua_newtable(L);
+  lua_pushvalue(L, 1);
+  lua_pushvalue(L, 2);
+  luaL_setfuncs(L, functions, 2);
+  return 1;
+}

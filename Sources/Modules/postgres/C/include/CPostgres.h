@@ -1,0 +1,25 @@
+// CPostgres: the native half of `runloop.postgres`. libpq is opened at the first use. A connection is made on a thread;
+// afterwards it belongs to the thread of its Lua.
+#pragma once
+
+#include <lua.h>
+#include <stdint.h>
+
+/// A connection, which the Lua object and threads that work for it hold together.
+typedef struct cpostgres cpostgres;
+
+/// Loads libpq. Returns NULL, or the reason for which that is impossible.
+const char *cpostgres_load(void);
+
+/// Returns the connection at the address that Lua has, held once more.
+cpostgres *cpostgres_hold(int64_t address);
+/// Lets go of it; the last one closes and frees it.
+void cpostgres_release(cpostgres *it);
+/// Connects, with all waits. Any thread.
+void cpostgres_connect(cpostgres *it);
+/// Asks the server to end the statement that runs. Any thread. Blocks.
+void cpostgres_cancel(cpostgres *it);
+
+/// Pushes the functions for Lua. A lua_CFunction, whose arguments are the class of binary parameters and a function
+/// that decodes JSON.
+int cpostgres_open(lua_State *L);

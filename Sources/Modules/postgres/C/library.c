@@ -1,0 +1,121 @@
+// libpq, and connecting on a thread.
+#include <dlfcn.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "private.h"
+
+pq_library pq;
+static const char *problem = "it was never loaded";
+static char problem_text[200];
+
+static void load(void) {
+  void *library = dlopen("libpq.so.5", RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    problem = "PostgreSQL needs libpq: apt install libpq5";
+    return;
+  }
+#define EACH(name)                                                                                        \
+  if (!(pq.name = dlsym(library, #name))) {                                                               \
+    snprintf(problem_text, sizeof problem_text, "this libpq is too old: it has no %s (14 or later)", #name); \
+    problem = problem_text;                                                                               \
+    return;                                                                                               \
+  }
+  PQ_FUNCTIONS(EACH)
+#undef EACH
+  problem = NULL;
+}
+
+const char *cpostgres_load(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, load);
+  return problem;
+}
+
+// Holders -------------------------------------------------------------------------------------------------------------
+
+cpostgres *cpostgres_hold(int64_t address) {
+  cpostgres *it = (cpostgres *)(intptr_t)address;
+  it->holders++;
+  return it;
+}
+
+static void free_words(char **words) {
+  for (char **at = words; at && *at; at++) {
+    memset(*at, 0, strlen(*at));
+    free(*at);
+  }
+  free(words);
+}
+
+void cpostgres_release(cpostgres *it) {
+  if (--it->holders > 0) return;
+  if (it->result) pq.PQclear(it->result);
+  if (it->connection) pq.PQfinish(it->connection);
+  if (it->cancel) pq.PQfreeCancel(it->cancel);
+  free_words(it->names);
+  free_words(it->values);
+  free(it->failure);
+  free(it);
+}
+
+// Connecting ----------------------------------------------------------------------------------------------------------
+
+static double now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+// Keeps libpq from writing notices to the error output, and learns from them that the server ends the connection.
+static void on_notice(void *data, const PGresult *result) {
+  cpostgres *it = data;
+  const char *severity = pq.PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
+  if (severity && (!strcmp(severity, "FATAL") || !strcmp(severity, "PANIC"))) it->is_ending = 1;
+}
+
+// Returns whether the connection is made; sets `failure` otherwise.
+static int finish_connecting(cpostgres *it, double limit) {
+  PostgresPollingStatusType next = PGRES_POLLING_WRITING;
+  while (next != PGRES_POLLING_OK) {
+    struct pollfd file = {pq.PQsocket(it->connection), next == PGRES_POLLING_READING ? POLLIN : POLLOUT, 0};
+    // A look now and then at whether anybody still wants it.
+    while (poll(&file, 1, 50) == 0) {
+      if (it->is_given_up) return 0;
+      if (now() > limit) return it->failure = strdup("timed out"), 0;
+    }
+    next = pq.PQconnectPoll(it->connection);
+    if (next == PGRES_POLLING_FAILED) return it->failure = strdup(pq.PQerrorMessage(it->connection)), 0;
+  }
+  return 1;
+}
+
+void cpostgres_connect(cpostgres *it) {
+  double limit = now() + it->seconds;
+  it->connection = pq.PQconnectStartParams((const char *const *)it->names, (const char *const *)it->values, 0);
+  if (!it->connection) {
+    it->failure = strdup("out of memory");
+    return;
+  }
+  // So that a refusal has its code.
+  pq.PQsetErrorVerbosity(it->connection, PQERRORS_VERBOSE);
+  pq.PQsetNoticeReceiver(it->connection, on_notice, it);
+  if (pq.PQstatus(it->connection) == CONNECTION_BAD) {
+    it->failure = strdup(pq.PQerrorMessage(it->connection));
+    return;
+  }
+  if (!finish_connecting(it, limit)) return;
+  pq.PQsetErrorVerbosity(it->connection, PQERRORS_DEFAULT);
+  pq.PQsetnonblocking(it->connection, 1);
+  it->cancel = pq.PQgetCancel(it->connection);
+  it->is_connected = 1;
+}
+
+void cpostgres_cancel(cpostgres *it) {
+  char text[256];
+  if (it->cancel) pq.PQcancel(it->cancel, text, sizeof text);
+}

@@ -1,0 +1,48 @@
+// What the files of CPostgres share: the library's functions, and the connection.
+#pragma once
+
+#include <postgresql/libpq-fe.h>
+#include <stdatomic.h>
+
+#include "CPostgres.h"
+
+#define PQ_FUNCTIONS(each)                                                                                         \
+  each(PQconnectStartParams) each(PQconnectPoll) each(PQfinish) each(PQstatus) each(PQsocket)                      \
+      each(PQerrorMessage) each(PQsetErrorVerbosity) each(PQsetnonblocking) each(PQflush)                          \
+      each(PQconsumeInput) each(PQisBusy) each(PQgetResult) each(PQclear) each(PQresultStatus)                     \
+      each(PQresultErrorField) each(PQntuples) each(PQnfields) each(PQfname) each(PQftype)                         \
+      each(PQgetisnull) each(PQgetvalue) each(PQgetlength) each(PQcmdTuples) each(PQcmdStatus)                     \
+      each(PQsetSingleRowMode) each(PQsendQuery) each(PQsendQueryParams) each(PQsendPrepare)                       \
+      each(PQsendQueryPrepared) each(PQtransactionStatus) each(PQparameterStatus) each(PQbackendPID)               \
+      each(PQgetCancel) each(PQfreeCancel) each(PQcancel) each(PQsetNoticeReceiver)                                \
+      each(PQenterPipelineMode) each(PQexitPipelineMode) each(PQpipelineSync) each(PQconninfoParse)                \
+      each(PQconndefaults) each(PQconninfoFree) each(PQfreemem) each(PQresultErrorMessage)
+
+// The functions of libpq.
+typedef struct {
+#define EACH(name) __typeof__(name) *name;
+  PQ_FUNCTIONS(EACH)
+#undef EACH
+} pq_library;
+extern pq_library pq;
+
+struct cpostgres {
+  _Atomic int holders, is_given_up, is_connected;
+  PGconn *connection;
+  PGcancel *cancel;
+  PGresult *result;      // what is read at the moment
+  char **names, **values;  // what it connects with
+  double seconds;        // for connecting
+  char *failure;         // why it could not connect
+  int is_ending;         // the server has said that it closes the connection
+  int64_t rows, bytes;   // what was read of the answer
+};
+
+// How values become Lua's.
+typedef struct {
+  int has_nulls;
+  int decode;  // the index of the function that decodes JSON
+} value_options;
+
+// Pushes a value that the server has sent as text.
+void cpostgres_push(lua_State *L, const value_options *options, Oid type, const char *text, size_t length);

@@ -1,0 +1,554 @@
+-- runloop.postgres.connections: one connection: what is sent, what comes back, and the end of a statement whose task
+-- was cancelled.
+
+local binding = ...
+local rl = require "runloop"
+local misuse = require "runloop.misuse"
+local shape = require "runloop.data.shape"
+local failures = require "runloop.postgres.failures"
+local native = require "runloop.postgres.addresses".native
+
+local setmetatable, ipairs, pairs, next = setmetatable, ipairs, pairs, next
+local wait_readable, wait_writable = rl.wait_readable, rl.wait_writable
+local raise, format, huge = misuse.raise, string.format, math.maxinteger
+local refusal, lost, own = failures.refusal, failures.lost, failures.own
+
+local connections = {}
+
+-- Seconds for which the end of a cancelled statement is waited for before its connection is closed.
+local PATIENCE = 2
+-- How often, and how long, an answer which nobody wants is read before its statement is cancelled.
+local GENTLE_READS, GENTLE_SECONDS = 3, 0.02
+local KEPT = 100
+
+local Connection = {}
+Connection.__index = Connection
+
+function Connection:close()
+  if self.is_closed then return end
+  self.is_closed = true
+  if self.port then self.port:invalidate() end
+  self.box:close()
+end
+
+-- Receiving -----------------------------------------------------------------------------------------------------------
+
+local function fresh() return { rows = {}, names = {} } end
+
+-- Sends what libpq keeps. Returns false if the connection is lost.
+local function flush(connection)
+  local box = connection.box
+  local left = box:flush()
+  while left == 1 do
+    -- The server may wait for us to read: `flush` takes in what came.
+    wait_writable(connection.fd, 0.02)
+    left = box:flush()
+  end
+  return left == 0
+end
+
+-- Waits for the state of an answer: see `poll` in connection.c.
+local function receive(connection, answer, lists, nulls, most, keep, each)
+  local box, fd = connection.box, connection.fd
+  local state = box:poll(answer, lists, nulls, most, keep, each)
+  while state == "more" do
+    wait_readable(fd)
+    state = box:poll(answer, lists, nulls, most, keep, each)
+  end
+  return state
+end
+
+-- Reads and forgets what comes until nothing more does, or, with `is_gentle`, until that is much or late: then nil.
+-- Returns whether the connection can be used again.
+local function forget(connection, is_gentle)
+  local box, reads = connection.box, 0
+  if not flush(connection) then return false end
+  while true do
+    -- libpq reads some ten kilobytes at a time.
+    if is_gentle and reads > GENTLE_READS then return nil end
+    local state = box:poll(fresh(), true, false, huge, 0)
+    if state == "copy" or state == "lost" then return false end
+    if state == "more" then
+      reads = reads + 1
+      if not wait_readable(connection.fd, is_gentle and GENTLE_SECONDS or nil) then return nil end
+    end
+    if state == "synced" then connection.is_pipeline = not box:pipeline(false) end
+    if state == "done" and not connection.is_pipeline then return box:stands() end
+  end
+end
+
+-- Ends what runs on a connection, and reads its answer, within the time there is. Returns whether it can be used again.
+local function settle(connection, is_gentle)
+  local done, is_good = rl.timeout(PATIENCE, function()
+    if is_gentle then
+      local gentle = forget(connection, true)
+      if gentle ~= nil then return gentle end
+    end
+    binding.cancel(connection.box:address())
+    if not forget(connection) then return false end
+    -- Behind a pooler the request may arrive later than the answer: an exchange of nothing takes it.
+    connection.box:simple ""
+    return forget(connection)
+  end)
+  return done and is_good
+end
+
+-- Leases --------------------------------------------------------------------------------------------------------------
+
+-- Frees a connection of what a task has left there, in the background. The next use of the lease waits for that.
+local function drain(lease, is_gentle)
+  if lease.draining then return end
+  local done = rl.future()
+  lease.draining = done
+  lease.is_busy = false
+  lease.places.cancelled = lease.places.cancelled + 1
+  shape.background(function()
+    local _ <close> = setmetatable({}, { __close = function()
+      lease.draining = nil
+      done:complete(true)
+    end })
+    if not settle(lease.connection, is_gentle) then lease.connection.is_lost = true end
+  end)
+end
+connections.drain = drain
+
+local Guard = { __close = function(self) if self.lease.is_busy then drain(self.lease) end end }
+
+local function guard_of(lease)
+  local guard = lease.guard
+  if guard then return guard end
+  guard = setmetatable({ lease = lease }, Guard)
+  lease.guard = guard
+  return guard
+end
+
+local function wait_until_drained(lease)
+  while lease.draining do lease.draining:await() end
+end
+
+-- Gives the connection back, or closes it if nobody else may have it.
+local function return_it(lease)
+  local connection = lease.connection
+  if connection.is_lost or connection.is_own or connection.box:transaction() ~= "idle" then return lease:drop() end
+  connection.since = rl.now()
+  lease:give()
+  if lease.on_give then lease.on_give() end
+end
+
+--- Gives a lease back, after a last statement if there is one; in the background if it has to wait for that.
+function connections.give(lease, last)
+  if not lease.draining and not last then return return_it(lease) end
+  shape.background(function()
+    local _ <close> = setmetatable({}, { __close = function() return_it(lease) end })
+    wait_until_drained(lease)
+    if last and not lease.connection.is_lost then
+      local is_in_time = rl.timeout(PATIENCE, connections.control, lease, last)
+      if not is_in_time then lease.connection.is_lost = true end
+      wait_until_drained(lease)
+    end
+  end)
+end
+
+local Hold = { __close = function(self) if not self.lease.is_kept then connections.give(self.lease) end end }
+
+--- Returns an object for <close>, which gives a lease back unless it is kept.
+function connections.hold(lease) return setmetatable({ lease = lease }, Hold) end
+
+-- Statements ----------------------------------------------------------------------------------------------------------
+
+local function is_lost_by(failure) return failure.lost or failure.severity == "FATAL" or failure.severity == "PANIC" end
+
+-- Returns the refusal for an answer's failure.
+local function refuse(connection, failure, during, index)
+  if not is_lost_by(failure) then return refusal(failure, index) end
+  connection.is_lost = true
+  if failure.lost then return lost(failure.lost, during) end
+  local code = failures.code(failure.code or "")
+  if code ~= "ECONNRESET" then return refusal(failure, index) end
+  local _, message = lost(format("%s (%s)", failure.message, failure.code), during)
+  return nil, message, code, { code = failure.code, severity = failure.severity, index = index }
+end
+
+local function lose(connection, during)
+  connection.is_lost = true
+  return lost(connection.box:message(), during)
+end
+
+-- Sends a simple query and waits for its end. Returns its answer, or nil and the refusal.
+local function simply(lease, text, during)
+  local connection = lease.connection
+  wait_until_drained(lease)
+  if connection.is_lost then return lose(connection, during) end
+  local answer = fresh()
+  lease.is_busy = true
+  local _ <close> = guard_of(lease)
+  local state = connection.box:simple(text) and flush(connection)
+    and receive(connection, answer, true, false, huge, 1) or "lost"
+  lease.is_busy = false
+  if state == "copy" then
+    connection.is_lost = true
+    return own("EINVAL", "the text begins a copy: statements without copy", "0A000")
+  end
+  if answer.failure then return refuse(connection, answer.failure, during) end
+  if state == "lost" then return lose(connection, during) end
+  return answer
+end
+
+--- Runs a statement that controls a transaction. Returns its answer, or nil and the refusal.
+function connections.control(lease, text) return simply(lease, text, text:match "^%a+":upper()) end
+
+--- Runs the statements of a text.
+function connections.script(lease, request)
+  if request.text:find("\0", 1, true) then return own("EINVAL", "the script has a zero byte", "42601") end
+  local answer, message, code, details = simply(lease, request.text, "the script")
+  if not answer then return nil, message, code, details end
+  return true
+end
+
+-- Names of prepared statements are unlike in all processes, as poolers share connections.
+local prefix = format("rl_%x_", math.random(0, huge) ~ (rl.now() * 1e6 // 1 | 0))
+local names = 0
+
+-- Forgets the prepared statement that was not used for longest.
+local function evict(connection)
+  local oldest
+  for _, one in next, connection.prepared do if not oldest or one.used < oldest.used then oldest = one end end
+  connection.prepared[oldest.text] = nil
+  connection.prepared_count = connection.prepared_count - 1
+  connection.box:simple("deallocate " .. oldest.name)
+  return flush(connection) and receive(connection, fresh(), true, false, huge, 0) == "done"
+end
+
+-- Whether a text was asked for before. Beyond 1000 texts all are forgotten.
+local function is_known(self, text)
+  if self._texts[text] then return true end
+  if self._texts_count >= 1000 then self._texts, self._texts_count = {}, 0 end
+  self._texts[text], self._texts_count = true, self._texts_count + 1
+  return false
+end
+
+local function has_bytes(request)
+  for i = 1, request.count do
+    if getmetatable(request[i]) == shape.Bytes then return true end
+  end
+  return false
+end
+
+-- Returns the name of the statement for a text, which is prepared from its second use on; nil to send the text itself.
+-- Or nil, and the answer with the server's refusal.
+local function statement_for(self, connection, request)
+  local db, text = self._db or self, request.text
+  if not db._prepare or db._is_pooled and connection.box:transaction() ~= "idle" then return nil end
+  local one = connection.prepared[text]
+  if not one then
+    if not is_known(db, text) or has_bytes(request) then return nil end
+    if connection.prepared_count >= KEPT and not evict(connection) then return nil, { state = "lost" } end
+    names = names + 1
+    one = { name = prefix .. names, text = text }
+    local answer = fresh()
+    local state = connection.box:prepare(one.name, text) and flush(connection)
+      and receive(connection, answer, true, false, huge, 0) or "lost"
+    if answer.failure or state ~= "done" then return nil, answer, state end
+    connection.prepared[text] = one
+    connection.prepared_count = connection.prepared_count + 1
+  end
+  connection.uses = connection.uses + 1
+  one.used = connection.uses
+  return one.name
+end
+
+-- Refusals that say that the server does not know a prepared statement as we do.
+local STALE = { ["26000"] = true, ["42P05"] = true, ["08P01"] = true, ["0A000"] = true }
+
+local function note_stale(self, connection, text, state)
+  local db = self._db or self
+  if connection.prepared[text] then
+    connection.prepared[text], connection.prepared_count = nil, connection.prepared_count - 1
+  end
+  if state == "0A000" then return end
+  db._stale = db._stale + 1
+  if db._stale == 3 then
+    db._prepare = false
+    warn(format("postgres %s: prepared statements get lost behind a pooler; from now on texts are sent", db._name))
+  end
+end
+
+local function options_of(self, request)
+  local lists, nulls = request.lists, request.nulls
+  if lists == nil then lists = self._lists end
+  if nulls == nil then nulls = self._nulls end
+  local kind = request.kind
+  local keep = (kind == "row" or kind == "value") and 1 or kind == "execute" and 0 or huge
+  return lists or kind == "value" or kind == "execute", nulls, (request.max or self._max) // 1 | 0, keep
+end
+
+local function check_request(what, request)
+  local bad = native.check(request, request.count)
+  if bad then
+    local value = request[bad]
+    if type(value) == "string" then
+      raise("%s: parameter %d has a zero byte: bytes() makes it binary", what, bad)
+    end
+    shape.wrong_parameter(what, bad, value)
+  end
+  if request.text:find("\0", 1, true) then return own("EINVAL", "the text has a zero byte", "42601") end
+  return true
+end
+
+-- Raises if the server says that the number of parameters is wrong.
+local function check_count(what, request, failure)
+  if failure.code ~= "08P01" then return end
+  local numbers = {}
+  for number in failure.message:gsub('".-"', ""):gmatch "%d+" do numbers[#numbers + 1] = tonumber(number) end
+  local wanted, got = numbers[#numbers], numbers[1]
+  if #numbers == 2 and got == request.count and wanted ~= got then
+    if request.kind == "batch" then
+      raise("%s: an entry has a wrong number of parameters: its statement has %d", what, wanted)
+    end
+    shape.wrong_count(what, wanted, got)
+  end
+end
+
+-- Sends a statement once, and waits for the first part of its answer. Returns the answer and its state.
+local function ask(self, lease, request, is_plain)
+  local connection, answer = lease.connection, nil
+  local box, name, state = connection.box, nil, nil
+  if not is_plain then
+    name, answer, state = statement_for(self, connection, request)
+    if answer then return answer, answer.state or state, true end
+  end
+  answer = fresh()
+  if not box:send(request.text, request, request.count, name) then return answer, "lost" end
+  box:rows_singly()
+  if not flush(connection) then return answer, "lost" end
+  return answer, nil, name ~= nil
+end
+
+-- Returns what is wrong with an answer; nothing if it is good.
+local function problem(what, lease, request, answer, state)
+  local connection = lease.connection
+  if answer.twice then
+    if state == "stopped" then drain(lease) end
+    shape.two_columns(what, answer.twice)
+  end
+  if answer.is_too_large then
+    drain(lease)
+    return own("EMSGSIZE", "the answer has more bytes than max: use rows(), or a greater max")
+  end
+  if state == "copy" then
+    connection.is_lost = true
+    return own("EINVAL", "a copy needs a source or a sink, which a query has not", "0A000")
+  end
+  if answer.failure then
+    check_count(what, request, answer.failure)
+    return refuse(connection, answer.failure, shape.short(request.text))
+  end
+  if state == "lost" then return lose(connection, shape.short(request.text)) end
+  if answer.is_empty then return own("EINVAL", "the text has no statement", "42601") end
+end
+
+-- Sends a statement, and waits for its answer, or for the first rows of it with `each`. What the server has forgotten
+-- or never knew is sent as a text then, once.
+local function exchange(self, lease, what, request, each)
+  local connection, box = lease.connection, lease.connection.box
+  wait_until_drained(lease)
+  if connection.is_lost then return nil, lose(connection, shape.short(request.text)) end
+  local was_idle = box:transaction() == "idle"
+  local lists, nulls, most, keep = options_of(self, request)
+  lease.is_busy = true
+  local _ <close> = guard_of(lease)
+  local answer, state, is_named = ask(self, lease, request)
+  local function read()
+    if each then
+      state = box:poll(answer, lists, nulls, most, keep, true)
+      while state == "more" and #answer.rows == 0 do
+        wait_readable(connection.fd)
+        state = box:poll(answer, lists, nulls, most, keep, true)
+      end
+    else
+      state = receive(connection, answer, lists, nulls, most, keep)
+    end
+  end
+  if not state then read() end
+  local failure = answer.failure
+  if failure and is_named and was_idle and STALE[failure.code] and not is_lost_by(failure) and state == "done" then
+    note_stale(self, connection, request.text, failure.code)
+    answer, state = ask(self, lease, request, true)
+    if not state then read() end
+  end
+  lease.is_busy = false
+  return answer, state
+end
+
+--- Carries out a request on a lease's connection, and returns what it gives.
+function connections.perform(self, lease, what, request)
+  local kind = request.kind
+  if kind == "script" then return connections.script(lease, request) end
+  if request.requests then return connections.batch(self, lease, what, request) end
+  local good, message, code, details = check_request(what, request)
+  if not good then return nil, message, code, details end
+  local answer, state, third, fourth = exchange(self, lease, what, request)
+  if not answer then return nil, third, fourth end
+  if state ~= "done" or answer.failure or answer.twice or answer.is_empty then
+    return problem(what, lease, request, answer, state)
+  end
+  if kind == "query" then return answer.rows, answer.names end
+  if kind == "execute" then return answer.count or 0 end
+  local row = answer.rows[1]
+  if kind == "value" and row then return row[1] end
+  return row
+end
+
+-- Rows as they come ---------------------------------------------------------------------------------------------------
+
+-- Makes what `iterate` of shape expects of the rows that came so far.
+local function lot_of(what, lease, request, answer, state)
+  local rows = answer.rows
+  answer.rows = {}
+  if state == "more" then
+    lease.is_open = true
+    return { lease = lease, request = request, answer = answer }, rows
+  end
+  lease.is_open = nil
+  if state == "done" and not (answer.failure or answer.twice or answer.is_empty) then return nil, rows end
+  return nil, nil, select(2, problem(what, lease, request, answer, state))
+end
+
+--- Sends a statement whose rows come as they are there. Returns a state and rows; or nil, nil and a message.
+function connections.open_rows(self, lease, what, request)
+  local good, message = check_request(what, request)
+  if not good then return nil, nil, message end
+  local answer, state, third = exchange(self, lease, what, request, true)
+  if not answer then return nil, nil, third end
+  return lot_of(what, lease, request, answer, state)
+end
+
+--- Returns the next rows, as `open_rows`.
+function connections.next_rows(self, what, open)
+  local lease, request, answer = open.lease, open.request, open.answer
+  local lists, nulls, most, keep = options_of(self, request)
+  lease.is_busy = true
+  local _ <close> = guard_of(lease)
+  local state
+  repeat
+    wait_readable(lease.connection.fd)
+    state = lease.connection.box:poll(answer, lists, nulls, most, keep, true)
+  until state ~= "more" or #answer.rows > 0
+  lease.is_busy = false
+  return lot_of(what, lease, request, answer, state)
+end
+
+-- Batches -------------------------------------------------------------------------------------------------------------
+
+local function send_batch(connection, requests)
+  local box = connection.box
+  if not box:pipeline(true) then return false end
+  connection.is_pipeline = true
+  for _, one in ipairs(requests) do
+    if not box:send(one.text, one, one.count) then return false end
+    if not flush(connection) then return false end
+  end
+  return box:sync() and flush(connection)
+end
+
+-- Reads the answers of a batch. Returns the results, the number of the statement that failed, and its answer.
+local function read_batch(self, connection, requests)
+  local results, index = {}, 1
+  local bad, state
+  repeat
+    local request, answer = requests[index], fresh()
+    local lists, nulls = options_of(self, request or { kind = "batch" })
+    state = receive(connection, answer, lists, nulls, (self._max) // 1 | 0, huge)
+    if not bad and (answer.failure or answer.twice or answer.is_empty or state ~= "done" and state ~= "synced") then
+      bad = { index = index, answer = answer, state = state }
+    end
+    results[index] = #answer.names > 0 and answer.rows or answer.count or 0
+    index = index + 1
+  until state ~= "done"
+  results[index - 1] = nil
+  return results, state, bad
+end
+
+--- Sends statements in one journey: all of them happen, or none.
+function connections.batch(self, lease, what, request)
+  local connection, requests = lease.connection, request.requests
+  for index, one in ipairs(requests) do
+    local good, message, code, details = check_request(what, one)
+    if not good then
+      if details then details.index = index end
+      return nil, message, code, details
+    end
+  end
+  wait_until_drained(lease)
+  if connection.is_lost then return lose(connection, "the batch") end
+  lease.is_busy = true
+  local _ <close> = guard_of(lease)
+  if not send_batch(connection, requests) then
+    lease.is_busy = false
+    return lose(connection, "the batch")
+  end
+  local results, state, bad = read_batch(self, connection, requests)
+  if state == "synced" then
+    receive(connection, fresh(), true, false, huge, 0)
+    connection.is_pipeline = not connection.box:pipeline(false)
+  end
+  if bad and bad.answer.is_too_large then return problem(what, lease, requests[bad.index], bad.answer, bad.state) end
+  lease.is_busy = false
+  if not bad then return results end
+  local failed = requests[bad.index] or requests[1]
+  local nothing, message, code, details = problem(what, lease, failed, bad.answer, bad.state)
+  details = details or {}
+  details.index = bad.index
+  return nothing, message, code, details
+end
+
+-- Connecting ----------------------------------------------------------------------------------------------------------
+
+-- Makes the connection what this module needs, and what `setup` says.
+local function set_up(self, lease)
+  local box = lease.connection.box
+  if not (box:parameter "DateStyle" or "ISO"):find "^ISO" then
+    local done, message, code, details = connections.control(lease, "set datestyle = 'ISO'")
+    if not done then return nil, message, code, details end
+  end
+  if self._is_pooled == nil then
+    local answer, message, code, details = connections.control(lease, "select pg_backend_pid()")
+    if not answer then return nil, message, code, details end
+    self._is_pooled = answer.rows[1][1] ~= box:process()
+  end
+  if not self._setup then return true end
+  return connections.batch(self, lease, "postgres.open", { requests = self._setup })
+end
+
+-- Connects and sets up, without a look at the time.
+local function make(self, words)
+  local keys, values = {}, {}
+  for key, value in pairs(words) do keys[#keys + 1], values[#values + 1] = key, value end
+  local box = native.make(keys, values, self._connect_timeout)
+  local connection
+  local _ <close> = setmetatable({}, { __close = function() if not connection then box:close() end end })
+  local _, message, code = binding.connect(box:address())
+  if code then return nil, message, code end
+  local failed = box:failure()
+  if failed then return failures.unconnected(failed) end
+  local made = setmetatable({
+    box = box, fd = box:descriptor(), prepared = {}, prepared_count = 0, uses = 0, is_fresh = true, since = rl.now(),
+    expires = rl.now() + 3600 * (0.9 + 0.2 * math.random()),
+  }, Connection)
+  local lease = { connection = made, places = { cancelled = 0 } }
+  local done, problem_text, problem_code, details = set_up(self, lease)
+  if not done then return nil, problem_text, problem_code, details end
+  connection = made
+  return connection
+end
+
+--- Opens a connection of a database, within its time for that.
+function connections.open(self, words)
+  local function in_time(is_done, ...)
+    if is_done then return ... end
+    return nil, "timed out"
+  end
+  return in_time(rl.timeout(self._connect_timeout, make, self, words))
+end
+
+return connections

@@ -1,0 +1,69 @@
+-- runloop.postgres.failures: what PostgreSQL and libpq refuse, in the codes that all databases have.
+
+local format = string.format
+
+local failures = {}
+
+-- Codes of PostgreSQL: five characters, then the classes of two.
+local CODES = {
+  ["42501"] = "EACCES", ["23505"] = "EEXIST", ["42P07"] = "EEXIST", ["25006"] = "EROFS", ["57014"] = "ECANCELED",
+  ["40001"] = "EAGAIN", ["40P01"] = "EAGAIN", ["55P03"] = "EAGAIN", ["53300"] = "EAGAIN", ["25P02"] = "EINVAL",
+  ["57P01"] = "ECONNRESET", ["57P02"] = "ECONNRESET", ["57P03"] = "ECONNRESET", ["57P05"] = "ECONNRESET",
+  ["25P03"] = "ECONNRESET", ["08P01"] = "EPROTO",
+  ["08"] = "ECONNRESET", ["22"] = "EINVAL", ["23"] = "CONSTRAINT", ["28"] = "EAUTH", ["42"] = "EINVAL",
+  ["53"] = "ENOSPC", ["58"] = "EIO", ["XX"] = "EIO",
+}
+local MANY_STATEMENTS = "42601"
+
+--- Returns the common code for one of PostgreSQL's.
+function failures.code(state) return CODES[state] or CODES[state:sub(1, 2)] or "EPROTO" end
+
+--- Returns the refusal that the server has sent. `index` is the statement's in a batch.
+function failures.refusal(failure, index)
+  local state, message = failure.code or "XX000", failure.message or "?"
+  local code = failures.code(state)
+  if state == MANY_STATEMENTS and message:find "multiple commands" then message = message .. ": use script()" end
+  local details = { index = index }
+  for key, value in pairs(failure) do if key ~= "message" then details[key] = value end end
+  return nil, format("%s: %s (%s)", code, message, state), code, details
+end
+
+--- Returns the refusal for a connection that went after something was sent.
+function failures.lost(message, during)
+  local first = (message or ""):match "^%s*([^\n]+)" or "the connection is closed"
+  return nil, format("ECONNRESET: %s; during %s: it may have happened", first, during), "ECONNRESET"
+end
+
+--- Returns a refusal of this module's own, with the code that PostgreSQL has for its like.
+function failures.own(code, message, state)
+  return nil, format("%s: %s%s", code, message, state and format(" (%s)", state) or ""), code,
+    state and { code = state } or nil
+end
+
+-- The texts of libpq and of the system for a failed attempt to connect, most telling first.
+local TEXTS = {
+  { "certificate", "TLS_CERTIFICATE" }, { "does not support SSL", "TLS_PROTOCOL" }, { "SSL error", "TLS_PROTOCOL" },
+  { "no password supplied", "EAUTH" }, { "authentication", "EAUTH" },
+  { "could not translate host name", "ENOTFOUND" }, { "Connection refused", "ECONNREFUSED" },
+  { "No such file or directory", "ENOENT" }, { "Permission denied", "EACCES" },
+  { "timed out", "ETIMEDOUT" }, { "timeout expired", "ETIMEDOUT" }, { "Network is unreachable", "ENETUNREACH" },
+  { "No route to host", "EHOSTUNREACH" }, { "Connection reset", "ECONNRESET" },
+  { "closed the connection", "ECONNRESET" }, { "out of memory", "ENOMEM" },
+}
+
+--- Returns the refusal for a failed attempt to connect, from libpq's message in its verbose form.
+function failures.unconnected(text)
+  if text == "timed out" then return nil, "timed out" end
+  local state, message = text:match "%u+:  (%w%w%w%w%w): ([^\n]+)"
+  if state then
+    local code = failures.code(state)
+    return nil, format("%s: %s (%s)", code, message, state), code, { code = state }
+  end
+  message = text:gsub("%s*\n%s*", "; "):gsub("[;%s]+$", "")
+  for _, pair in ipairs(TEXTS) do
+    if text:find(pair[1], 1, true) then return nil, pair[2] .. ": " .. message, pair[2] end
+  end
+  return nil, "EPROTO: " .. message, "EPROTO"
+end
+
+return failures

@@ -1,0 +1,553 @@
+-- runloop.postgres: PostgreSQL databases. Connections belong to the loop; libpq speaks on them.
+
+local binding = ...
+local rl = require "runloop"
+local misuse = require "runloop.misuse"
+local objects = require "runloop.objects"
+local shape = require "runloop.data.shape"
+local Places = require "runloop.data.places"
+
+local setmetatable, pairs, ipairs, type = setmetatable, pairs, ipairs, type
+local select = select
+local format, huge, unpack = string.format, math.huge, table.unpack
+local raise, made_at = misuse.raise, objects.made_at
+
+-- The library is loaded at the first `open`, and these parts with it.
+local connections, addresses, failures
+local hold, give, perform_on, control
+
+local postgres = {
+  bytes = shape.bytes_function "postgres.bytes", json = shape.json_function "postgres.json",
+  null = require "runloop.json".null,
+}
+
+local Database = objects.class("runloop.postgres.Database", { __name = "database", __stays = true })
+local Transaction = objects.class("runloop.postgres.Transaction", { __name = "transaction", __stays = true })
+local Own = objects.class("runloop.postgres.Connection", { __name = "connection", __stays = true })
+
+require "runloop.postgres.values"(postgres)
+
+-- Idle connections ----------------------------------------------------------------------------------------------------
+
+-- Seconds after which an idle connection is watched: until then, its next use finds out whether it still stands.
+local SOON = 0.02
+
+-- Closes an idle connection.
+local function discard(self, connection)
+  self._places:forget(connection)
+  connection:close()
+end
+
+-- Watches a connection: if the server closes it, it leaves at once.
+local function watch(weak, connection)
+  connection.port = rl.fd_port {
+    fd = connection.fd, modes = "common", keeps_alive = false, name = "idle connection of postgres",
+    callback = function(port)
+      local self = weak[1]
+      if connection.is_closed or self and connection.box:is_alive() then return end
+      port:invalidate()
+      if not self then return connection:close() end
+      self._lost = self._lost + 1
+      discard(self, connection)
+    end,
+  }
+end
+
+-- Closes the connections that are idle for too long, and watches the others. Returns the seconds until the next look.
+local function look_after(weak)
+  local self = weak[1]
+  if not self or self._is_closed then return nil end
+  local now, soonest = rl.now(), huge
+  for _, connection in ipairs { unpack(self._places.idle) } do
+    local limit = math.min(connection.since + self._idle, connection.expires)
+    if now >= limit then
+      discard(self, connection)
+    else
+      if not connection.port then watch(weak, connection) end
+      if limit < soonest then soonest = limit end
+    end
+  end
+  return soonest < huge and soonest - now or nil
+end
+
+local function schedule(self, seconds)
+  local weak = self._weak
+  self._timer_due = rl.now() + seconds
+  if self._timer then self._timer:invalidate() end
+  self._timer = rl.timer {
+    delay = seconds, modes = "common", keeps_alive = false,
+    callback = function(timer)
+      timer:invalidate()
+      local owner = weak[1]
+      if owner then owner._timer = nil end
+      local next_look = look_after(weak)
+      if next_look and owner and not owner._timer then schedule(owner, next_look + 0.001) end
+    end,
+  }
+end
+
+-- Leases --------------------------------------------------------------------------------------------------------------
+
+local function closed(self) return nil, format("ENOTCONN: the database is closed (%s)", self._name), "ENOTCONN" end
+
+-- Takes a connection that stands.
+local function take(self, wait)
+  self._calls = self._calls + 1
+  while true do
+    if self._is_closed then return closed(self) end
+    local lease, message, code, details = self._places:take(wait or self._wait, misuse.place())
+    if not lease then return nil, message, code, details end
+    local connection = lease.connection
+    if connection.port then
+      connection.port:invalidate()
+      connection.port = nil
+    end
+    lease.on_give = self._on_give
+    if connection.is_fresh or connection.box:is_alive() then
+      connection.is_fresh = nil
+      return lease
+    end
+    self._lost = self._lost + 1
+    lease:drop()
+  end
+end
+
+-- Makes a connection, unless the last attempts have failed: then their refusal comes at once, until the next attempt.
+local function open_one(self)
+  local refused = self._refused
+  if refused and rl.now() < refused.until_ then return unpack(refused, 1, 4) end
+  local connection, message, code, details = connections.open(self, self._words)
+  if connection then
+    self._refused, self._pause = nil, nil
+    return connection
+  end
+  local pause = math.min((self._pause or 0.025) * 2, 1)
+  self._pause = pause
+  self._refused = { nil, message, code, details, until_ = rl.now() + pause * (1 - 0.5 * math.random()) }
+  return nil, message, code, details
+end
+
+local BEGUN = "the statement has begun a transaction: use begin(), or connection()"
+
+local function with_lease(self, what, request, fn)
+  local lease, message, code, details = take(self)
+  if not lease then return nil, message, code, details end
+  local _ <close> = hold(lease)
+  return fn(self, lease, what, request)
+end
+
+local function perform(self, what, request)
+  local lease, message, code, details = take(self)
+  if not lease then return nil, message, code, details end
+  local _ <close> = hold(lease)
+  local first, second, third, fourth = perform_on(self, lease, what, request)
+  local connection = lease.connection
+  if connection.is_lost then self._lost = self._lost + 1
+  elseif not lease.draining and connection.box:transaction() ~= "idle" then
+    connection.is_lost = true
+    if first ~= nil then return failures.own("EINVAL", BEGUN, "25001") end
+  end
+  return first, second, third, fourth
+end
+
+local function open_rows(self, what, request)
+  return with_lease(self, what, request, function(_, lease)
+    local state, rows, message = connections.open_rows(self, lease, what, request)
+    lease.is_kept = state ~= nil
+    return state, rows, message
+  end)
+end
+
+local function close_rows(_, state)
+  local lease = state.lease
+  lease.is_kept = false
+  if lease.is_open then connections.drain(lease, true) end
+  give(lease)
+end
+
+local function next_rows(self, what, state)
+  local lease, is_kept = state.lease, false
+  lease.is_kept = false
+  local _ <close> = setmetatable({}, { __close = function() if not is_kept then give(lease) end end })
+  local after, rows, message = connections.next_rows(self, what, state)
+  is_kept = after ~= nil
+  lease.is_kept = is_kept
+  return after, rows, message
+end
+
+shape.session(Database, "db", { perform = perform, open_rows = open_rows, next_rows = next_rows,
+  close_rows = close_rows })
+
+--- Sends a notification to everybody who listens on a channel.
+local function publish(self, what, perform_it, channel, text)
+  misuse.argument(channel, "string", what, 1)
+  misuse.argument(text, "string", what, 2)
+  if #channel == 0 or #channel > 63 or channel:find("\0", 1, true) then
+    raise("%s: argument #1 must be a name of 1 to 63 bytes without a zero byte, got %s", what,
+      misuse.describe(channel))
+  end
+  if #text > 7999 then
+    return nil, format("EMSGSIZE: a notification has at most 7999 bytes, not %d", #text), "EMSGSIZE"
+  end
+  local request = { kind = "execute", text = "select pg_notify($1, $2)", count = 2, channel, text }
+  local done, message, code, details = perform_it(self, what, request)
+  if not done then return nil, message, code, details end
+  return true
+end
+
+function Database:publish(channel, text)
+  return publish(misuse.receiver(self, Database, "db:publish"), "db:publish", perform, channel, text)
+end
+
+-- Transactions --------------------------------------------------------------------------------------------------------
+
+local BEGIN = { read_only = "boolean", isolation = "string", timeout = "seconds" }
+local ISOLATIONS = {
+  serializable = true, ["repeatable read"] = true, ["read committed"] = true, ["read uncommitted"] = true,
+}
+
+-- Makes the object of a transaction. `depth` is above 0 for a savepoint; `ends` says that COMMIT ends it.
+local function transaction(db, lease, depth, outer)
+  return setmetatable({
+    _db = db, _lease = lease, _max = db._max, _lists = db._lists, _nulls = db._nulls, _timeout = db._timeout,
+    _site = misuse.place(), _depth = depth, _outer = outer,
+  }, Transaction)
+end
+
+local function finish(self, how)
+  local site = misuse.place()
+  self._how = site and how .. " at " .. site or how
+end
+
+-- Returns how a session is over; nil if it goes on.
+local function over(self)
+  local one = self
+  while one do
+    if one._how then return one._how end
+    one = one._outer
+  end
+  if self._lease.connection.is_lost and not self._lease.draining then finish(self, "the connection was lost") end
+  return self._how
+end
+
+-- Lets one task at a time use the connection.
+local function lock(lease)
+  if not lease.mutex then lease.mutex = rl.mutex() end
+  return lease.mutex:lock()
+end
+
+-- Ends a transaction in the background: nobody gets its connection before.
+local function abandon(self)
+  if self._how or over(self) and self._outer then return end
+  if not self._how then finish(self, "rolled back") end
+  local lease, depth = self._lease, self._depth
+  if depth == 0 then
+    if self._outer then return shape.background(control, lease, "rollback") end
+    return give(lease, "rollback")
+  end
+  shape.background(function()
+    local _ <close> = lock(lease)
+    control(lease, format("rollback to savepoint rl%d; release savepoint rl%d", depth, depth))
+  end)
+end
+
+local function begin_text(options, what)
+  local isolation, text = options.isolation, "begin"
+  if isolation then
+    if not ISOLATIONS[isolation:lower()] then
+      raise("%s: field 'isolation' must be a level such as \"serializable\", got %s", what, misuse.describe(isolation))
+    end
+    text = text .. " isolation level " .. isolation
+  end
+  return options.read_only and text .. " read only" or text
+end
+
+function Database:begin(options)
+  misuse.receiver(self, Database, "db:begin")
+  options = misuse.options(options, BEGIN, "db:begin", 1)
+  local text = begin_text(options, "db:begin")
+  local lease, message, code, details = take(self, options.timeout)
+  if not lease then return nil, message, code, details end
+  local tx, done
+  local _ <close> = setmetatable({}, { __close = function() if not tx then give(lease, "rollback") end end })
+  done, message, code, details = control(lease, text)
+  if not done then return nil, message, code, details end
+  tx = transaction(self, lease, 0)
+  return tx
+end
+
+local function on_own(self, what, request)
+  local how = over(self)
+  if how then return shape.over(how) end
+  local _ <close> = lock(self._lease)
+  return perform_on(self, self._lease, what, request)
+end
+
+-- Rows inside a transaction -------------------------------------------------------------------------------------------
+
+local LOT = 256
+local cursors = 0
+
+-- Declares a cursor. Returns its name; nil where the statement cannot have one; nil and a message.
+local function declare(self, what, request)
+  local word = request.text:match "^[%s(]*(%a+)"
+  word = word and word:lower()
+  if word ~= "select" and word ~= "values" and word ~= "with" and word ~= "table" then return nil end
+  local lease, is_inside = self._lease, self._lease.connection.box:transaction() == "inside"
+  cursors = cursors + 1
+  local name = "rlc" .. cursors
+  local is_tried = is_inside and word == "with"
+  if is_tried then control(lease, "savepoint rlc") end
+  local declared = { kind = "execute", count = request.count, unpack(request, 1, request.count) }
+  declared.text = format("declare %s no scroll cursor%s for %s", name, is_inside and "" or " with hold", request.text)
+  local done, message = perform_on(self, lease, what, declared)
+  if is_tried then control(lease, done and "release savepoint rlc" or "rollback to savepoint rlc") end
+  if done then return name end
+  if is_tried or not is_inside then return nil end
+  return nil, message
+end
+
+-- Fetches the next lot.
+local function fetch(self, what, state)
+  local request = state.request
+  local rows, message = perform_on(self, self._lease, what, {
+    kind = "query", text = format("fetch %d from %s", LOT, state.cursor), count = 0, lists = request.lists,
+    nulls = request.nulls, max = (request.max or self._max) * LOT,
+  })
+  if not rows then return nil, nil, message end
+  if #rows == LOT then return state, rows end
+  control(self._lease, "close " .. state.cursor)
+  return nil, rows
+end
+
+local session = {
+  perform = on_own,
+  open_rows = function(self, what, request)
+    local how = over(self)
+    if how then return nil, nil, select(2, shape.over(how)) end
+    local _ <close> = lock(self._lease)
+    local cursor, message = declare(self, what, request)
+    if cursor then return fetch(self, what, { cursor = cursor, request = request }) end
+    if message then return nil, nil, message end
+    request.kind = "query"
+    local rows, problem = perform_on(self, self._lease, what, request)
+    return nil, rows, problem
+  end,
+  next_rows = function(self, what, state)
+    local how = over(self)
+    if how then return nil, nil, select(2, shape.over(how)) end
+    local _ <close> = lock(self._lease)
+    return fetch(self, what, state)
+  end,
+  close_rows = function(self, state)
+    if over(self) then return end
+    shape.background(function()
+      local _ <close> = lock(self._lease)
+      if not over(self) then control(self._lease, "close " .. state.cursor) end
+    end)
+  end,
+}
+shape.session(Transaction, "tx", session)
+
+function Transaction:publish(channel, text)
+  return publish(misuse.receiver(self, Transaction, "tx:publish"), "tx:publish", on_own, channel, text)
+end
+
+-- Gives the connection of a whole transaction back.
+local function leave(self) if self._depth == 0 and not self._outer then give(self._lease) end end
+
+local function end_with(self, text, how)
+  local ended = over(self)
+  if ended then return shape.over(ended) end
+  local depth, lease = self._depth, self._lease
+  local command = depth == 0 and text
+    or format(text == "commit" and "release savepoint rl%d" or "rollback to savepoint rl%d; release savepoint rl%d",
+      depth, depth)
+  local held <close> = lock(lease)
+  local answer, message, code, details = control(lease, command)
+  if not answer and depth > 0 and not lease.connection.is_lost then return nil, message, code, details end
+  if not answer then
+    finish(self, lease.connection.is_lost and "the connection was lost" or "rolled back")
+    leave(self)
+    return nil, message, code, details
+  end
+  if text == "commit" and depth == 0 and answer.status == "ROLLBACK" then
+    finish(self, "rolled back")
+    leave(self)
+    return failures.own("EINVAL", "the transaction was rolled back, as a statement in it has failed", "25P02")
+  end
+  finish(self, how)
+  leave(self)
+  return true, held and nil
+end
+
+function Transaction:commit()
+  misuse.receiver(self, Transaction, "tx:commit")
+  local done, message, code, details = end_with(self, "commit", "committed")
+  if done then return true end
+  return nil, message, code, details
+end
+
+function Transaction:rollback()
+  misuse.receiver(self, Transaction, "tx:rollback")
+  local done, message, code, details = end_with(self, "rollback", "rolled back")
+  if done then return true end
+  return nil, message, code, details
+end
+
+function Transaction:begin()
+  misuse.receiver(self, Transaction, "tx:begin")
+  local how = over(self)
+  if how then return shape.over(how) end
+  local _ <close> = lock(self._lease)
+  local depth = self._depth + 1
+  local done, message, code, details = control(self._lease, format("savepoint rl%d", depth))
+  if not done then return nil, message, code, details end
+  return transaction(self._db, self._lease, depth, self)
+end
+
+Transaction.__close, Transaction.__gc = abandon, abandon
+function Transaction:__tostring()
+  return format("transaction (%s, begun at %s)", self._how or "open", self._site or "?")
+end
+
+-- Connections of one's own --------------------------------------------------------------------------------------------
+
+function Database:connection()
+  misuse.receiver(self, Database, "db:connection")
+  local lease, message, code, details = take(self)
+  if not lease then return nil, message, code, details end
+  lease.connection.is_own = true
+  return setmetatable({
+    _db = self, _lease = lease, _max = self._max, _lists = self._lists, _nulls = self._nulls,
+    _timeout = self._timeout, _site = misuse.place(),
+  }, Own)
+end
+shape.session(Own, "connection", session)
+
+function Own:publish(channel, text)
+  return publish(misuse.receiver(self, Own, "connection:publish"), "connection:publish", on_own, channel, text)
+end
+
+function Own:begin(options)
+  misuse.receiver(self, Own, "connection:begin")
+  options = misuse.options(options, BEGIN, "connection:begin", 1)
+  local how = over(self)
+  if how then return shape.over(how) end
+  local _ <close> = lock(self._lease)
+  local done, message, code, details = control(self._lease, begin_text(options, "connection:begin"))
+  if not done then return nil, message, code, details end
+  return transaction(self._db, self._lease, 0, self)
+end
+
+-- The connection is closed instead of given back, so that the next task gets a new one.
+local function close_own(self)
+  if self._how then return end
+  self._how = "closed"
+  give(self._lease)
+end
+
+function Own:close() close_own(misuse.receiver(self, Own, "connection:close")) end
+Own.__close, Own.__gc = close_own, close_own
+function Own:__tostring()
+  return format("connection (%s, %s, taken at %s)", self._db._name, self._how or "open", self._site or "?")
+end
+
+-- The database itself -------------------------------------------------------------------------------------------------
+
+local function close(self, timeout)
+  if self._is_closed then return true end
+  self._is_closed = true
+  if self._timer then self._timer:invalidate() end
+  local places = self._places
+  local _, reason = closed(self)
+  places:close(reason)
+  local limit = rl.now() + (timeout or 5)
+  -- A connection that is given back now is closed by its lease.
+  while not places:is_idle() and rl.now() < limit do rl.sleep(0.005) end
+  for lease in pairs(places.taken) do lease.connection.box:shut() end
+  return true
+end
+
+function Database:close(timeout)
+  misuse.receiver(self, Database, "db:close")
+  misuse.optional(timeout, "seconds", "db:close", 1)
+  return close(self, timeout)
+end
+
+local function close_later(self)
+  if not self._is_closed then shape.background(close, self) end
+end
+Database.__close, Database.__gc = close_later, close_later
+
+function Database:stats()
+  misuse.receiver(self, Database, "db:stats")
+  local count, idle, waiting = self._places:numbers()
+  return {
+    connections = count, idle = idle, in_use = count - idle, waiting = waiting, calls = self._calls,
+    lost = self._lost, cancelled = self._places.cancelled,
+  }
+end
+
+function Database:is_open() return not misuse.receiver(self, Database, "db:is_open")._is_closed end
+function Database:name() return misuse.receiver(self, Database, "db:name")._name end
+function Database:__tostring()
+  return format("postgres database %q (%s, %s)", self._name, self._is_closed and "closed" or "open", self._made_at)
+end
+
+-- Opening -------------------------------------------------------------------------------------------------------------
+
+local OPTIONS = {
+  size = "positive", idle = "seconds", wait = "seconds", connect_timeout = "seconds", prepare = "boolean",
+  timeout = "seconds", nulls = "boolean", lists = "boolean", max = "positive", setup = "table", name = "string",
+  max_waiting = "positive",
+}
+
+local function load()
+  local problem = binding.load()
+  if problem then return problem end
+  addresses = require "runloop.postgres.addresses"
+  failures = require "runloop.postgres.failures"
+  connections = require "runloop.postgres.connections"
+  hold, give, perform_on, control = connections.hold, connections.give, connections.perform, connections.control
+end
+
+--- Opens a database. Waits.
+function postgres.open(where, options)
+  if type(where) ~= "table" then misuse.argument(where, "string", "postgres.open", 1) end
+  options = misuse.options(options, OPTIONS, "postgres.open", 2)
+  local problem = not connections and load()
+  if problem then return nil, "ENOENT: " .. problem, "ENOENT" end
+  local words = addresses.keywords(where)
+  if not words then
+    return nil, "EINVAL: the place is neither a URL nor a text of keyword=value pairs", "EINVAL"
+  end
+  local self = setmetatable({
+    _words = words, _name = options.name or addresses.name(words), _wait = options.wait or 30,
+    _idle = options.idle or 300, _connect_timeout = options.connect_timeout or 10, _timeout = options.timeout,
+    _prepare = options.prepare ~= false, _nulls = options.nulls, _lists = options.lists,
+    _max = options.max or shape.MAX, _made_at = made_at(), _calls = 0, _lost = 0, _stale = 0, _texts = {},
+    _texts_count = 0, _setup = options.setup and shape.requests("postgres.open", options.setup),
+  }, Database)
+  local weak = setmetatable({ self }, { __mode = "v" })
+  self._weak = weak
+  self._on_give = function()
+    local owner = weak[1]
+    if owner and not owner._is_closed and (not owner._timer or owner._timer_due > rl.now() + SOON) then
+      schedule(owner, SOON)
+    end
+  end
+  self._places = Places.new {
+    size = options.size or 10, max_waiting = options.max_waiting, open = function() return open_one(self) end,
+  }
+  local lease, message, code, details = take(self)
+  if not lease then
+    self._is_closed = true
+    return nil, message, code, details
+  end
+  self._calls = 0
+  give(lease)
+  return self
+end
+
+return postgres

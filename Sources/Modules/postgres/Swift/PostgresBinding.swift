@@ -1,0 +1,58 @@
+internal import CPostgres
+internal import Linux
+internal import Lua
+internal import LuaRunLoops
+
+/// What `runloop.postgres` does on threads: to connect, and to cancel.
+enum PostgresBinding {
+    static let battery = Battery(
+        "runloop.postgres",
+        functions: Library([
+            .native("open", cpostgres_open),
+            .init("load") { Call($0).answer(cpostgres_load().map { String(cString: $0) }) },
+            .init("connect", saidAs: "postgres.open") { Call.run($0) { call throws(Misuse) in try connect(call) } },
+            .init("cancel", saidAs: "db:close") { Call.run($0) { call throws(Misuse) in try cancel(call) } },
+        ]))
+
+    private static let connecting = WorkPool("postgres", limit: 4)
+    private static let cancelling = WorkPool("postgres cancel", limit: 4)
+
+    /// A connection that a thread works for.
+    private struct Held: @unchecked Sendable {
+        // Sendable: the functions that get it are for any thread.
+        let pointer: OpaquePointer
+
+        init(_ call: Call) throws(Misuse) {
+            guard let address = call.integer(1), let held = cpostgres_hold(Int64(address)) else {
+                throw Misuse("a connection is expected")
+            }
+            pointer = held
+        }
+    }
+
+    /// connect(address): the task waits until it is connected, or until that has failed.
+    private static func connect(_ call: Call) throws(Misuse) -> Int32 {
+        let held = try Held(call)
+        return try call.wait(in: WaitName.of("postgres.open") ?? "a call of runloop.postgres") {
+            answer throws(SystemError) in
+            try connecting.run {
+                cpostgres_connect(held.pointer)
+                cpostgres_release(held.pointer)
+                answer(.success(ValueProgram()))
+            }
+        }
+    }
+
+    /// cancel(address): the task waits until the server has the request.
+    private static func cancel(_ call: Call) throws(Misuse) -> Int32 {
+        let held = try Held(call)
+        return try call.wait(in: WaitName.of("db:close") ?? "a call of runloop.postgres") {
+            answer throws(SystemError) in
+            try cancelling.run {
+                cpostgres_cancel(held.pointer)
+                cpostgres_release(held.pointer)
+                answer(.success(ValueProgram()))
+            }
+        }
+    }
+}

@@ -1,0 +1,352 @@
+---@meta runloop.postgres
+
+-- Every call of the module `runloop.postgres`: PostgreSQL databases whose calls wait in tasks, over libpq. The database
+-- keeps connections itself. Every thread may use the module; a database belongs to the thread that has opened it.
+-- docs/data.md explains how the databases work.
+
+---@class runloop.postgres
+---@field null lightuserdata what NULL is with `nulls`, and as a parameter: `json.null`
+local postgres = {}
+
+---Options of a database. `setup` is a list in the form of `batch`, which each new connection runs first.
+---@class runloop.postgres.Options
+---@field size? integer connections at most (10)
+---@field idle? number seconds until an idle connection is closed (300)
+---@field wait? number seconds to wait for a free connection (30)
+---@field max_waiting? integer calls that may wait for a connection (10000)
+---@field connect_timeout? number seconds for making a connection, names included (10)
+---@field prepare? boolean false: statements are never prepared by name
+---@field setup? (string|table)[] statements for each new connection
+---@field name? string for messages; host and database if absent
+---@field timeout? number seconds for each call that says nothing else
+---@field nulls? boolean true: NULL is `postgres.null` in rows, instead of an absent field
+---@field lists? boolean true: rows are lists by column, instead of tables by name
+---@field max? integer bytes of values that a call may return (64 MB)
+
+---A call in a table: the text, its parameters, and these options.
+---@class runloop.postgres.Call
+---@field [integer] any the text, then the parameters; a nil between two is NULL
+---@field timeout? number seconds; afterwards nil, "timed out", and the statement is ended
+---@field nulls? boolean
+---@field lists? boolean
+---@field max? integer bytes; for `rows` those of one row
+
+---Opens a database, and makes its first connection. Waits. `where` is a URL, a text of keyword=value pairs,
+---"unix:/directory", or a table of libpq's keywords; absent ones come from the environment and `~/.pgpass`. Unless
+---`sslmode` is given, a server on another machine needs a certificate that the system trusts.
+---@param where string|table<string, string|number>
+---@param options? runloop.postgres.Options
+---@return runloop.postgres.Database? database
+---@return string? problem
+---@return string? code "ECONNREFUSED", "ENOTFOUND", "TLS_CERTIFICATE", "EAUTH"
+---@return table? details
+function postgres.open(where, options) end
+
+---Marks a string as binary, for a parameter that becomes a bytea.
+---@param bytes string
+---@return table parameter
+function postgres.bytes(bytes) end
+
+---Returns the JSON text of a value, for a parameter.
+---@param value any
+---@return string text
+function postgres.json(value) end
+
+---Returns the parameter for a timestamp with time zone, from seconds since 1970. `math.huge` is infinity.
+---@param seconds number
+---@return string text
+function postgres.time(seconds) end
+
+---Returns the parameter for an array. nil between elements and `postgres.null` are NULL; lists may be inside.
+---@param list table
+---@return string text
+function postgres.array(list) end
+
+---A database. Its calls return nil, a message, one of the common codes, and details with PostgreSQL's own code:
+---`{ code = "23505" }`, with what else the server says, and in a batch `index`. `<close>` closes it in the background.
+---@class runloop.postgres.Database
+local db = {}
+
+---Returns all rows, and the names of their columns. Parameters are `$1`, `$2`. Waits.
+---@param sql string|runloop.postgres.Call
+---@param ... any
+---@return table[]? rows
+---@return string[]|string names or the problem
+---@return string? code
+---@return table? details
+function db:query(sql, ...) end
+
+---Returns the first row; nil alone if there is none. Waits.
+---@param sql string|runloop.postgres.Call
+---@param ... any
+---@return table? row
+---@return string? problem
+---@return string? code
+---@return table? details
+function db:row(sql, ...) end
+
+---Returns the first row's first column; nil alone for NULL, and if there is no row. Waits.
+---@param sql string|runloop.postgres.Call
+---@param ... any
+---@return any value
+---@return string? problem
+---@return string? code
+---@return table? details
+function db:value(sql, ...) end
+
+---Returns the number of rows that the statement has changed. Waits.
+---@param sql string|runloop.postgres.Call
+---@param ... any
+---@return integer? changes
+---@return string? problem
+---@return string? code
+---@return table? details
+function db:execute(sql, ...) end
+
+---Iterates over the rows as they come, in constant memory. Waits. Raises if the server refuses the statement. Leaving
+---the loop ends the statement.
+---@param sql string|runloop.postgres.Call
+---@param ... any
+---@return fun(): table?
+function db:rows(sql, ...) end
+
+---Runs several statements, all or none of them, and returns their results: rows where there are columns, else the
+---number of changed rows. Waits.
+---@param list (string|runloop.postgres.Call)[]
+---@return any[]? results
+---@return string? problem
+---@return string? code
+---@return table? details
+function db:batch(list) end
+
+---Runs a text of several statements without parameters, all or none of them. Waits.
+---@param text string
+---@return true? done
+---@return string? problem
+---@return string? code
+---@return table? details
+function db:script(text) end
+
+---Sends a text to everybody who listens on a channel. Waits.
+---@param channel string
+---@param text string at most 7999 bytes
+---@return true? done
+---@return string? problem
+---@return string? code
+---@return table? details
+function db:publish(channel, text) end
+
+---Begins a transaction. `isolation`: a level such as "serializable". `timeout`: seconds to wait for a connection.
+---Waits.
+---@param options? { read_only: boolean?, isolation: string?, timeout: number? }
+---@return runloop.postgres.Transaction? transaction
+---@return string? problem
+---@return string? code
+---@return table? details
+function db:begin(options) end
+
+---Takes one connection for oneself, for SET, temporary tables and advisory locks. Waits.
+---@return runloop.postgres.Connection? connection
+---@return string? problem
+---@return string? code
+---@return table? details
+function db:connection() end
+
+---Refuses new calls, waits for those under way, and ends them after some seconds (5). Waits.
+---@param timeout? number
+---@return true
+function db:close(timeout) end
+
+---@class runloop.postgres.Stats
+---@field connections integer
+---@field idle integer
+---@field in_use integer
+---@field waiting integer calls that wait for a connection
+---@field calls integer
+---@field lost integer connections that the server or the network has closed
+---@field cancelled integer statements that were ended early
+
+---@return runloop.postgres.Stats
+function db:stats() end
+
+---@return boolean
+function db:is_open() end
+
+---@return string
+function db:name() end
+
+---A transaction. `<close>` rolls it back in the background, unless it was committed.
+---@class runloop.postgres.Transaction
+local tx = {}
+
+---As `db:query`. Waits.
+---@param sql string|runloop.postgres.Call
+---@param ... any
+---@return table[]? rows
+---@return string[]|string names or the problem
+---@return string? code
+---@return table? details
+function tx:query(sql, ...) end
+
+---As `db:row`. Waits.
+---@param sql string|runloop.postgres.Call
+---@param ... any
+---@return table? row
+---@return string? problem
+---@return string? code
+---@return table? details
+function tx:row(sql, ...) end
+
+---As `db:value`. Waits.
+---@param sql string|runloop.postgres.Call
+---@param ... any
+---@return any value
+---@return string? problem
+---@return string? code
+---@return table? details
+function tx:value(sql, ...) end
+
+---As `db:execute`. Waits.
+---@param sql string|runloop.postgres.Call
+---@param ... any
+---@return integer? changes
+---@return string? problem
+---@return string? code
+---@return table? details
+function tx:execute(sql, ...) end
+
+---As `db:rows`. Waits.
+---@param sql string|runloop.postgres.Call
+---@param ... any
+---@return fun(): table?
+function tx:rows(sql, ...) end
+
+---As `db:batch`. Waits.
+---@param list (string|runloop.postgres.Call)[]
+---@return any[]? results
+---@return string? problem
+---@return string? code
+---@return table? details
+function tx:batch(list) end
+
+---As `db:script`. Waits.
+---@param text string
+---@return true? done
+---@return string? problem
+---@return string? code
+---@return table? details
+function tx:script(text) end
+
+---Sends a text to everybody who listens on a channel. Waits.
+---@param channel string
+---@param text string at most 7999 bytes
+---@return true? done
+---@return string? problem
+---@return string? code
+---@return table? details
+function tx:publish(channel, text) end
+
+---Begins a savepoint: a transaction inside this one. Waits.
+---@return runloop.postgres.Transaction? transaction
+---@return string? problem
+---@return string? code
+---@return table? details
+function tx:begin() end
+
+---Makes its changes permanent. Waits.
+---@return true? done
+---@return string? problem
+---@return string? code
+---@return table? details
+function tx:commit() end
+
+---Undoes its changes. Waits.
+---@return true? done
+---@return string? problem
+---@return string? code
+---@return table? details
+function tx:rollback() end
+
+---A connection of one's own. `<close>` gives it back; the next task gets a new one.
+---@class runloop.postgres.Connection
+local connection = {}
+
+---As `db:query`. Waits.
+---@param sql string|runloop.postgres.Call
+---@param ... any
+---@return table[]? rows
+---@return string[]|string names or the problem
+---@return string? code
+---@return table? details
+function connection:query(sql, ...) end
+
+---As `db:row`. Waits.
+---@param sql string|runloop.postgres.Call
+---@param ... any
+---@return table? row
+---@return string? problem
+---@return string? code
+---@return table? details
+function connection:row(sql, ...) end
+
+---As `db:value`. Waits.
+---@param sql string|runloop.postgres.Call
+---@param ... any
+---@return any value
+---@return string? problem
+---@return string? code
+---@return table? details
+function connection:value(sql, ...) end
+
+---As `db:execute`. Waits.
+---@param sql string|runloop.postgres.Call
+---@param ... any
+---@return integer? changes
+---@return string? problem
+---@return string? code
+---@return table? details
+function connection:execute(sql, ...) end
+
+---As `db:rows`. Waits.
+---@param sql string|runloop.postgres.Call
+---@param ... any
+---@return fun(): table?
+function connection:rows(sql, ...) end
+
+---As `db:batch`. Waits.
+---@param list (string|runloop.postgres.Call)[]
+---@return any[]? results
+---@return string? problem
+---@return string? code
+---@return table? details
+function connection:batch(list) end
+
+---As `db:script`. Waits.
+---@param text string
+---@return true? done
+---@return string? problem
+---@return string? code
+---@return table? details
+function connection:script(text) end
+
+---Sends a text to everybody who listens on a channel. Waits.
+---@param channel string
+---@param text string at most 7999 bytes
+---@return true? done
+---@return string? problem
+---@return string? code
+---@return table? details
+function connection:publish(channel, text) end
+
+---Begins a transaction on this connection. Waits.
+---@param options? { read_only: boolean?, isolation: string?, timeout: number? }
+---@return runloop.postgres.Transaction? transaction
+---@return string? problem
+---@return string? code
+---@return table? details
+function connection:begin(options) end
+
+---Gives it back, in the background.
+function connection:close() end
+
+return postgres

@@ -49,7 +49,7 @@ local function row(label, goal, count, ours, theirs)
   print(("%s\t%.9f\t%.9f\t%g"):format(label, times[1][2], times[2][2], goal))
 end
 
-local pipelines = math.max(50, 2000 * share // 1)
+local pipelines = math.max(50, math.floor(2000 * share))
 local program = place .. "/hiredis"
 local build = process.run { "cc", "-O2", "-o", program, here .. "/resp_hiredis.c", "-lhiredis" }
 if not build or build.code ~= 0 then
@@ -64,7 +64,7 @@ else
   end, { program, tostring(port), tostring(pipelines) })
 end
 
-local rounds = math.max(20, 400 * share // 1)
+local rounds = math.max(20, math.floor(400 * share))
 row("resp.lua: GET by 50 tasks, beside redis-py's asyncio", 0.15, rounds * 50, function()
   local group <close> = rl.group()
   for _ = 1, 50 do

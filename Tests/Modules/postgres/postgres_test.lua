@@ -480,7 +480,7 @@ t.describe("lost connections", function()
     t.equal(db:value "select 1", 1)
   end)
 
-  t.it("survive a restart and a kill of the server", function()
+  t.it("survive a restart and a kill of the server", { timeout = 60 }, function()
     local own = t.server "postgres"
     local db = open({ size = 3 }, own:url())
     for _ = 1, 2 do

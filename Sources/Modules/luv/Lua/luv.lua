@@ -25,7 +25,7 @@ internals.set_subject(SUBJECT, "a callback of luv")
 local function run(_, fn, queue, ...)
   local done <close> = setmetatable({}, { __close = function()
     -- An error has ended this task: the next call goes on in another one.
-    if queue.first <= queue.last then return self.next(fn, queue) end
+    if queue.first <= queue.last then return self._next(fn, queue) end
     queues[fn] = nil
   end })
   fn(...)
@@ -36,7 +36,7 @@ local function run(_, fn, queue, ...)
   end
 end
 
-function self.next(fn, queue)
+function self._next(fn, queue)
   local arguments = queue[queue.first]
   queue[queue.first], queue.first = nil, queue.first + 1
   rl.task { name = "luv", run, SUBJECT, fn, queue, unpack(arguments, 1, arguments.n) }

@@ -80,6 +80,8 @@ enum MetricsBinding {
     private static func begin(_ call: Call) -> Int32 {
         let part = call.luaHost.part(Part.self)
         part.asks = call.stack.anchor(1)
+        // The busy time counts from here on.
+        _ = part.sample()
         let own = call.luaHost.loop.handle
         if !LuaHost.threadsByName.contains(where: { $0.1 === own }) { mainHandle.withLock { $0 = own } }
         return call.nothing()

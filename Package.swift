@@ -64,7 +64,7 @@ let package = Package(
             exclude: [
                 "net", "http", "json", "trace", "test", "schedule", "arguments", "process", "fs", "terminal", "log",
                 "crypto/Lua", "crypto/Swift", "encoding/Lua", "url/Lua", "zlib/Lua", "sqlite", "data", "redis/Lua",
-                "socket/Lua", "luv/Lua", "cqueues", "metrics/Lua", "metrics/Swift",
+                "socket/Lua", "luv/Lua", "cqueues", "nats", "metrics/Lua", "metrics/Swift",
             ], sources: ["encoding/C", "crypto/C", "url/C", "zlib/C", "redis/C", "socket/C", "luv/C",
                 "metrics/C",
             ],

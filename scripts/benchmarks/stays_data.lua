@@ -148,9 +148,9 @@ return function(kind, each)
     require "runloop.metrics".histogram("stays_seconds", "A histogram."):observe(i)
   end), "metrics.Histogram")
   -- One server for all rows; without PostgreSQL there are none.
-  local t, postgres = require "runloop.test", nil
+  local postgres
   local function database()
-    postgres = postgres or t.server "postgres"
+    postgres = postgres or require "runloop.test".server "postgres"
     return assert(require "runloop.postgres".open(postgres:url()))
   end
   kind("postgres database", 100, each(function() database():close() end), "postgres.Database", "test")

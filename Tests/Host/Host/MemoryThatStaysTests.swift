@@ -25,6 +25,7 @@ struct MemoryThatStaysTests {
     /// `scripts/leaks` by itself makes more objects of each kind, and waits less for real time.
     @Test("objects of each kind leave nothing", .soak(seconds: 120))
     func kinds() throws {
+        try #require(!Self.kinds.isEmpty)
         for seed in Soak.seeds {
             let run = try Self.leaks(["--few", "--exactly", Self.kinds[Int(seed % UInt64(Self.kinds.count))]])
             #expect(run.status == 0, "\(run)")

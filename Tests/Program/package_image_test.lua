@@ -12,11 +12,11 @@ local packages = packing.packages
 
 -- Unpacks an image's layer.
 local function unpack_image(path, file)
-  good([[cd $1 && mkdir image root && tar -C image -xf $2 && cd image &&
+  good([[cd $1 && mkdir image tree && tar -C image -xf $2 && cd image &&
     sha256sum -c >/dev/null <<END
 $(cd blobs/sha256 && for f in *; do echo "$f  blobs/sha256/$f"; done)
 END
-    for f in blobs/sha256/*; do gzip -t $f 2>/dev/null && tar -C ../root --numeric-owner -xpzf $f; done; true]], path, file)
+    for f in blobs/sha256/*; do gzip -t $f 2>/dev/null && tar -C ../tree --numeric-owner -xpzf $f; done; true]], path, file)
   local index = json.decode(assert(fs.read(path .. "/image/index.json")))
   local function blob(digest)
     return json.decode(assert(fs.read(path .. "/image/blobs/sha256/" .. digest:match "sha256:(.*)")))
@@ -31,11 +31,11 @@ as_root("the image runs as process 1 of a user without rights, and ends on SIGTE
   t.equal({ config.architecture, set.User, set.Entrypoint, set.StopSignal, set.WorkingDir },
     { "amd64", "65534:65534", { "/usr/bin/rlhost" }, "SIGTERM", "/" })
   t.equal(config.config.Labels["org.opencontainers.image.version"], VERSION)
-  t.truthy(tonumber(good("du -s --apparent-size -B1 $1/root | cut -f1", path)) <= 16e6)
-  t.equal(good("stat -c %a $1/root/tmp", path), "1777\n")
+  t.truthy(tonumber(good("du -s --apparent-size -B1 $1/tree | cut -f1", path)) <= 16e6)
+  t.equal(good("stat -c %a $1/tree/tmp", path), "1777\n")
   local inside = "unshare --fork --pid --mount --setuid 65534 --setgid 65534 --root=" .. path
-    .. "/root /usr/bin/rlhost "
-  t.equal(good("chmod 755 $1 $1/root; " .. inside .. "-p 'require \"runloop.process\".id(), 1+1'", path), "1\t2\n")
+    .. "/tree /usr/bin/rlhost "
+  t.equal(good("chmod 755 $1 $1/tree; " .. inside .. "-p 'require \"runloop.process\".id(), 1+1'", path), "1\t2\n")
   local program = assert(process.start { "sh", "-c", "exec " .. inside .. "-e \"$1\"", "sh", [[
     io.stdout:write "ready\n" io.stdout:flush()
     rl.on_shutdown(function() print "bye" end)
@@ -59,8 +59,8 @@ as_root("the full image has TLS, the HTTP client and time zones", REAL, function
   local result = package(("--program %s --output %s --full oci"):format(PROGRAM, path))
   t.equal(result.code, 0, result.errors)
   unpack_image(path, good("echo $1/*-oci-full-amd64.tar", path):sub(1, -2))
-  t.truthy(tonumber(good("du -s --apparent-size -B1 $1/root | cut -f1", path)) <= 40e6)
-  local said = good("chroot $1/root /usr/bin/rlhost -e \"$2\"", path, [[
+  t.truthy(tonumber(good("du -s --apparent-size -B1 $1/tree | cut -f1", path)) <= 40e6)
+  local said = good("chroot $1/tree /usr/bin/rlhost -e \"$2\"", path, [[
     print((select(3, require "runloop.net".connect("127.0.0.1:1", { tls = true }))))
     print((select(3, require "runloop.http".get "https://127.0.0.1:1/")))
     print(require "runloop.fs".stat "/usr/share/zoneinfo/Europe/Berlin" ~= nil)

@@ -2,7 +2,7 @@
 // runloop.hints describes a finding, and is loaded then.
 #include "private.h"
 
-// What a field accepts, as a set of bits.
+// The kinds of values that a field accepts, as a set of bits.
 enum {
   IS_STRING = 1,
   IS_BOOLEAN = 2,

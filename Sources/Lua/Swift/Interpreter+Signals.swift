@@ -92,7 +92,7 @@ extension Interpreter {
         }
     }
 
-    /// What `reportHeld` needs: the number of the thread, and a function that any thread may call as long as the state
+    /// For `reportHeld`: the number of the thread, and a function that any thread may call as long as the state
     /// exists, and whose result differs for each callback.
     public final func limitCallbacks(to seconds: Double) -> (thread: UInt, turn: @Sendable () -> UInt64) {
         let thread = cl_limit_callbacks(state, seconds) { Interpreter.of($0)?.isInRun ?? false ? 1 : 0 }

@@ -3,13 +3,13 @@ internal import CLuaSupport
 
 /// The form in which bytes become values of Lua.
 public enum Pieces: Int32, Sendable {
-    /// One string.
+    /// A single string.
     case whole
     /// The words between blanks and tabs. A line without words is one empty string; word 64 is the rest.
     case words
     /// The values of a head, except the last one, and the body: see `FrameFormat`.
     case frame
-    /// One string, and a number.
+    /// A string and a number.
     case which
 }
 

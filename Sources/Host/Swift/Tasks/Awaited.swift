@@ -1,6 +1,6 @@
 internal import Lua
 
-/// One of the things that `rl.first_of` and `rl.all_of` wait for. The waiting function has their userdata on its stack.
+/// A task or future for which `rl.first_of` or `rl.all_of` waits. The waiting function has their userdata on its stack.
 enum Awaited {
     case task(LuaTask)
     case future(Future.Pointer)

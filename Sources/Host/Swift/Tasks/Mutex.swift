@@ -1,6 +1,6 @@
 internal import Lua
 
-/// What `rl.mutex` makes. It lies in its userdata. The userdata's user value is the first of its `Held`, the others of
+/// The `rl.mutex`. It lies in its userdata. The userdata's user value is the first of its `Held`, the others of
 /// which follow by their own user values: so a place that was dropped stays taken, and can still be named.
 struct Mutex {
     private(set) var waiters = WaitQueue()

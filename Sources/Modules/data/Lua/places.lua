@@ -17,7 +17,7 @@ function Places.new(options)
   }, Places)
 end
 
--- What a task holds: a connection, since when, and where it was taken.
+-- A lease is a task's right to a connection: the connection, since when, and where it was taken.
 local Lease = {}
 Lease.__index = Lease
 

@@ -1,4 +1,4 @@
-// What the files of CPostgres share: the library's functions, and the connection.
+// Declarations for all files of CPostgres: the library's functions, and the connection.
 #pragma once
 
 #include <postgresql/libpq-fe.h>

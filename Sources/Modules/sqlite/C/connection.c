@@ -260,7 +260,7 @@ static cursor *free_cursor(csqlite *it) {
   return NULL;
 }
 
-// What a run of a statement needs besides the statement.
+// The settings and limits of one run of a statement.
 typedef struct {
   int flags;
   uint64_t most_bytes, most_rows;

@@ -1,4 +1,4 @@
-// What the files of CSQLite share: the library's functions, and the layout of requests and replies.
+// Declarations for all files of CSQLite: the library's functions, and the layout of requests and replies.
 #pragma once
 
 #include <sqlite3.h>

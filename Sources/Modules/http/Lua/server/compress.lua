@@ -56,7 +56,7 @@ local function has_type(settings, content_type)
   return found
 end
 
--- What a client accepts -----------------------------------------------------------------------------------------------
+-- Accepted codings ----------------------------------------------------------------------------------------------------
 
 -- Returns the weights of an Accept-Encoding's codings, by their names in lower case.
 local function weights_of(text)
@@ -105,7 +105,7 @@ function M.accepts_gzip(accept)
   return answer_latest
 end
 
--- What is sent --------------------------------------------------------------------------------------------------------
+-- Answers -------------------------------------------------------------------------------------------------------------
 
 local SEEN <const> = {
   vary = true, etag = true, ["content-length"] = true, ["content-type"] = true, ["content-encoding"] = true,

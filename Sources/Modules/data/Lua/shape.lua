@@ -189,6 +189,25 @@ function shape.session(class, noun, calls)
   end
 end
 
+--- Gives the class of a database what all have: `close`, `is_open`, `name`, and its text. `close(self, timeout)` waits;
+--- `close_later(self)`, or a background task that closes, serves `<close>` and collection.
+function shape.database(class, kind, close, close_later)
+  close_later = close_later or function(self)
+    if not self._is_closed then shape.background(close, self) end
+  end
+  function class:close(timeout)
+    misuse.receiver(self, class, "db:close")
+    misuse.optional(timeout, "seconds", "db:close", 1)
+    return close(self, timeout)
+  end
+  function class:is_open() return not misuse.receiver(self, class, "db:is_open")._is_closed end
+  function class:name() return misuse.receiver(self, class, "db:name")._name end
+  function class:__tostring()
+    return format("%s database %q (%s, %s)", kind, self._name, self._is_closed and "closed" or "open", self._made_at)
+  end
+  class.__close, class.__gc = close_later, close_later
+end
+
 --- Returns the refusal of a transaction that is over: `how` is "committed at app.lua:12" and the like.
 function shape.over(how) return nil, format("ENOTCONN: the transaction is over (%s)", how), "ENOTCONN" end
 

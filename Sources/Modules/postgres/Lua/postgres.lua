@@ -469,16 +469,7 @@ local function close(self, timeout)
   return true
 end
 
-function Database:close(timeout)
-  misuse.receiver(self, Database, "db:close")
-  misuse.optional(timeout, "seconds", "db:close", 1)
-  return close(self, timeout)
-end
-
-local function close_later(self)
-  if not self._is_closed then shape.background(close, self) end
-end
-Database.__close, Database.__gc = close_later, close_later
+shape.database(Database, "postgres", close)
 
 function Database:stats()
   misuse.receiver(self, Database, "db:stats")
@@ -487,12 +478,6 @@ function Database:stats()
     connections = count, idle = idle, in_use = count - idle, waiting = waiting, calls = self._calls,
     lost = self._lost, cancelled = self._places.cancelled,
   }
-end
-
-function Database:is_open() return not misuse.receiver(self, Database, "db:is_open")._is_closed end
-function Database:name() return misuse.receiver(self, Database, "db:name")._name end
-function Database:__tostring()
-  return format("postgres database %q (%s, %s)", self._name, self._is_closed and "closed" or "open", self._made_at)
 end
 
 -- Opening -------------------------------------------------------------------------------------------------------------

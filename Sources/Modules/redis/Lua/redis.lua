@@ -363,7 +363,7 @@ local function close(self, timeout)
   self._is_closed = true
   subscriptions.close(self)
   if self._sweeper then self._sweeper:cancel() end
-  local limit = now() + timeout
+  local limit = now() + (timeout or 5)
   self._places:close((select(2, closed(self))))
   while not is_idle(self) and now() < limit do rl.sleep(0.005) end
   if self._line then self._line:close() end
@@ -371,17 +371,11 @@ local function close(self, timeout)
   return true
 end
 
-function Database:close(timeout)
-  misuse.receiver(self, Database, "db:close")
-  misuse.optional(timeout, "seconds", "db:close", 1)
-  return close(self, timeout or 5)
-end
-
 local function close_later(self)
   if self._is_closed then return end
-  if is_idle(self) then close(self, 0) else shape.background(close, self, 5) end
+  if is_idle(self) then close(self, 0) else shape.background(close, self) end
 end
-Database.__close, Database.__gc = close_later, close_later
+shape.database(Database, "redis", close, close_later)
 
 function Database:stats()
   misuse.receiver(self, Database, "db:stats")
@@ -398,12 +392,6 @@ function Database:stats()
     connections = count, idle = idle, in_use = count - idle, waiting = waiting, calls = self._calls,
     lost = self._lost, cancelled = self._cancelled + max(0, self._asked - self._ended - pending),
   }
-end
-
-function Database:is_open() return not misuse.receiver(self, Database, "db:is_open")._is_closed end
-function Database:name() return misuse.receiver(self, Database, "db:name")._name end
-function Database:__tostring()
-  return format("redis database %q (%s, %s)", self._name, self._is_closed and "closed" or "open", self._made_at)
 end
 
 -- Opening -------------------------------------------------------------------------------------------------------------

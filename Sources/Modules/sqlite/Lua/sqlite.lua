@@ -288,16 +288,7 @@ local function close(self, timeout)
   return true
 end
 
-function Database:close(timeout)
-  misuse.receiver(self, Database, "db:close")
-  misuse.optional(timeout, "seconds", "db:close", 1)
-  return close(self, timeout)
-end
-
-local function close_later(self)
-  if not self._is_closed then shape.background(close, self) end
-end
-Database.__close, Database.__gc = close_later, close_later
+shape.database(Database, "sqlite", close)
 
 function Database:stats()
   misuse.receiver(self, Database, "db:stats")
@@ -309,12 +300,6 @@ function Database:stats()
     total.in_use, total.waiting = total.in_use + count - idle, total.waiting + waiting
   end
   return total
-end
-
-function Database:is_open() return not misuse.receiver(self, Database, "db:is_open")._is_closed end
-function Database:name() return misuse.receiver(self, Database, "db:name")._name end
-function Database:__tostring()
-  return format("sqlite database %q (%s, %s)", self._name, self._is_closed and "closed" or "open", self._made_at)
 end
 
 -- Opening -------------------------------------------------------------------------------------------------------------

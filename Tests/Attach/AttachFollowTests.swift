@@ -3,7 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
-/// What a script prints can be followed from another terminal, and its modules can be loaded again there.
+/// Another terminal can follow the output of a script, and load its modules again.
 @Suite("Following what a process prints", .timed)
 struct AttachFollowTests {
     private static let script = """
@@ -20,7 +20,7 @@ struct AttachFollowTests {
         let second = try target.start("--follow")
         #expect(first.waitForErrors("what the script prints from now on is shown here, too"))
         #expect(first.waitForOutput("tick\t") && second.waitForOutput("tick\t"))
-        // What an entry prints is its client's.
+        // The output of an entry goes to its client.
         let entry = try target.attach("-e", "print 'an entry'")
         #expect(entry.output == "an entry\n")
         first.signal(SIGINT)

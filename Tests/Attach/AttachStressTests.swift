@@ -145,7 +145,7 @@ struct AttachStressTests {
             target.process.signal(seed % 2 == 0 ? SIGKILL : SIGTERM)
             for client in clients {
                 let run = client.finish(timeout: 20)
-                // What Lua code SIGTERM meets gets it as an error.
+                // SIGTERM becomes an error in the Lua code that runs.
                 let isInterrupted = run.status == 1 && run.errors.contains("interrupted!")
                 let isTold = run.status == 69 && run.errors.contains("\(target.pid)")
                 #expect(isTold || isInterrupted, "\(run.status) \(run.errors) \(run.timedOut)")

@@ -51,7 +51,7 @@ struct AttachTests {
         #expect(try target.value("mine, shared, _, _1, help ~= nil, rl ~= nil") == "nil\t2\tnil\tnil\ttrue\ttrue")
         #expect(try target.value("shared = nil return 0") == "0")
         #expect(try target.value(names) == before)
-        // What the script has given these names is not hidden.
+        // Values that the script has given these names stay visible.
         #expect(
             try AttachedProcess(["--attach"], "help, _ = 'own', 'too' \(AttachedProcess.script)").value("help, _")
                 == "own\ttoo")

@@ -64,7 +64,7 @@ final class AttachedProcess {
                 .merging(environment) { $1 })
     }
 
-    /// What `code` gives, as text.
+    /// The results of `code`, as text.
     func value(_ code: String) throws -> String {
         let run = try attach("-e", code)
         guard run.status == 0 else { throw Binary.Failure(description: "\(code): \(run)") }

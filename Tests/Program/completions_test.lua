@@ -150,7 +150,7 @@ local function home()
     ZDOTDIR = place, INPUTRC = "/dev/null" }
 end
 
--- What is typed, and what has to be offered; no other word of the second list may be.
+-- The typed text, and the words to offer; no other word of the second list may be offered.
 local CASES = {
   { "rlhost --trace-o", { "--trace-on-error=" } }, { "rlhost --vers", { "--version" } },
   { "rlhost --completions=", { "bash", "zsh", "fish" } }, { "rlhost --trace-on-error=", { "folder" }, { "notes.txt" } },

@@ -11,7 +11,7 @@ local PENDING = {}
 
 local function report(format, ...) print(format:format(...)) end
 
--- What exists --------------------------------------------------------------------------------------------------------
+-- Calls that exist ---------------------------------------------------------------------------------------------------
 
 local exists = {}
 
@@ -53,7 +53,7 @@ for name in pairs(exists) do
   if name:find ":__" then exists[name] = nil end
 end
 
--- What is annotated --------------------------------------------------------------------------------------------------
+-- Calls that are annotated -------------------------------------------------------------------------------------------
 
 -- FDPort is fd_port, NotificationObserver is notification_observer.
 local function kind_of(class)
@@ -148,7 +148,7 @@ local takers = {
   PoolOptions = rl.pool, ShutdownOptions = function(options) rl.on_shutdown(print, options) end,
   EnqueueOptions = function(options) return rl.notifications:enqueue("name", nil, options) end,
 }
--- What needs a server to talk to.
+-- Calls that need a server.
 local server = assert(rl.message_port { callback = print, name = "reference." .. os.time() .. "." .. math.random(1e9) })
 rl.current():add(server)
 local remote = assert(rl.remote_port(server:name()))

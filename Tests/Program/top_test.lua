@@ -1,4 +1,4 @@
--- What `rlhost top` shows, of loops that are made up.
+-- The display of `rlhost top`, with invented loops.
 
 local t = require "runloop.test"
 -- Scripts have no use for the module: it is here for the command alone.

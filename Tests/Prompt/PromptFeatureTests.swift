@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// What a prompt should do besides reading lines, tried in a terminal.
+/// Duties of a prompt besides reading lines, tried in a terminal.
 @Suite("The prompt's comforts", .timed)
 struct PromptFeatureTests {
     @Test("an entry that catches its cancellation is ended by the next Control-C", arguments: PromptSession.sizes)

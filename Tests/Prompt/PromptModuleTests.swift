@@ -2,10 +2,10 @@ import Foundation
 import TestSupport
 import Testing
 
-/// What the prompt knows of the modules: as much as of the library itself.
+/// The prompt knows the modules as well as the library itself.
 @Suite("The prompt and the modules", .timed)
 struct PromptModuleTests {
-    /// What `-i` answers to lines of input, a prompt in front of each answer.
+    /// The answers of `-i` to lines of input, a prompt in front of each.
     private func answer(_ input: String) throws -> String {
         let run = try Binary.run(["-i"], input: input)
         #expect(run.errors.isEmpty, "\(run.errors)")

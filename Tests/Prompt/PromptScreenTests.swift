@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// What appears around the line that is typed, and the terminal.
+/// The text around the line that is typed, and the terminal.
 @Suite("The prompt's screen", .timed)
 struct PromptScreenTests {
     @Test("a timer that prints every 50 ms leaves the line whole at every step", arguments: [(80, 24), (20, 5)])

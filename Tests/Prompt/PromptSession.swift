@@ -169,7 +169,7 @@ final class PromptSession {
 
     private var forgotten = 0
 
-    /// What comes is looked for in the lines from the prompt's on.
+    /// Searches the lines from the prompt's line on.
     func forget() { forgotten += max(text.count - 1, 0) }
 
     /// Waits until what was written ends with these lines, broken into rows where they are too long for the terminal; a

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// What the prompt shows of values, errors and help.
+/// The prompt's display of values, errors and help.
 @Suite("The prompt's values", .timed)
 struct PromptValueTests {
     /// Lines without the prompts.

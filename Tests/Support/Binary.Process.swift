@@ -90,7 +90,7 @@ extension Binary {
             for fd in [input, output, errors] where fd >= 0 { close(fd) }
         }
 
-        /// What it has written until now.
+        /// The output until now.
         package var outputText: String { result.output }
         package var errorText: String { result.errors }
 

@@ -1,6 +1,6 @@
 import LineEditor
 
-/// What an entry looks like on a screen without end, worked out in the plainest way: character by character, from
+/// An entry on a screen without end, worked out in the plainest way: character by character, from
 /// the start, without caches, windows or differences.
 package struct ReferenceLayout {
     package private(set) var rows = [""]

@@ -1,6 +1,6 @@
 import LineEditor
 
-/// What a terminal shows, after xterm: a grid of cells, a cursor that waits behind the last column, and what has
+/// The contents of a terminal, after xterm: a grid of cells, a cursor that waits behind the last column, and what has
 /// scrolled off the top. Only sequences that the editor may use are known; any other is a problem.
 package struct Screen {
     package struct Place: Equatable {

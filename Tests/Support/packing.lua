@@ -1,4 +1,4 @@
--- What the tests of scripts/package share: programs, directories, and the packages of the portable program.
+-- Shared by the tests of scripts/package: programs, directories, and the packages of the portable program.
 
 local t = require "runloop.test"
 local rl = require "runloop"

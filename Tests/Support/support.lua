@@ -1,11 +1,11 @@
--- What several of these tests use.
+-- Functions that several of these tests use.
 
 local t = require "runloop.test"
 local net = require "runloop.net"
 
 local support = {}
 
--- What a call says that has to fail, without the position.
+-- Returns the error of a call that has to fail, without the position.
 function support.problem_of(fn, ...)
   local is_good, message = pcall(fn, ...)
   t.equal(is_good, false)
@@ -21,7 +21,7 @@ end
 -- Within five real seconds.
 function support.soon(check) t.eventually(function() return (pcall(check)) end) end
 
--- What an HTTP server answers to these bytes, until it ends the connection or `seconds` have passed.
+-- Returns an HTTP server's answer to these bytes, until it ends the connection or `seconds` have passed.
 function support.raw(server, bytes, seconds)
   local near, far = net.memory()
   server:accept(far)

@@ -18,7 +18,7 @@ local FLOATS = { inf = math.huge, ["-inf"] = -math.huge, nan = 0 / 0 }
 local function number(text) return (need(FLOATS[text] or tonumber(text), "EBADMSG: a number expected")) end
 local function refusal(text) return { code = text:match "^%S*", message = text:gsub(" ", ": ", 1) } end
 
--- What a line means by its sign; what the bytes mean whose number a line gives; lists, and whether they have keys.
+-- The meaning of a line by its sign, of the bytes whose number a line gives, and of lists, with or without keys.
 local LINES = { ["+"] = tostring, ["("] = tostring, [":"] = number, [","] = number, ["-"] = refusal,
   ["#"] = function(text) return text == "t" end, ["_"] = function() return resp.null end }
 local BYTES = { ["$"] = tostring, ["!"] = refusal, ["="] = function(text) return text:sub(5) end }

@@ -18,7 +18,7 @@ local function kind(name, count, body, of, need)
   kinds[name], seconds[name], classes[name], needs[name] = body, count, of or "", need or "-"
 end
 
--- What objects have left in the loop's mail is dropped when it runs.
+-- The loop drops messages of ended objects when it runs.
 local function settle(i) if i % 500 == 0 then rl.run { timeout = 0 } end end
 
 local function each(body)

@@ -160,7 +160,7 @@ struct AttachClientTarget {
         getpwuid(user).map { "user \(String(cString: $0.pointee.pw_name))" } ?? "user \(user)"
     }
 
-    /// What it was started by.
+    /// The program that has started it.
     var command: String {
         guard let words = Attach.contents(of: "/proc/\(process)/cmdline", most: 4096) else { return "?" }
         let text = words.split(separator: "\0").joined(separator: " ")
@@ -168,7 +168,7 @@ struct AttachClientTarget {
             String.UnicodeScalarView(text.unicodeScalars.map { $0.value < 0x20 || $0.value == 0x7F ? " " : $0 }))
     }
 
-    /// What to say of it when it was stopped, as by Control-Z.
+    /// The report of a process that was stopped, as by Control-Z.
     var isStopped: String? {
         guard let text = Self.firstLine("/proc/\(process)/stat"), let end = text.lastIndex(of: ")"),
             let state = text[end...].dropFirst(2).first, state == "T" || state == "t"

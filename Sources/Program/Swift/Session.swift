@@ -269,7 +269,7 @@ final class Session {
             if let status = ending { return status }
         }
         if result == .finished, host.cancelBackgroundTasks() {
-            // What their variables have left to do when they were closed, such as bytes to send.
+            // Closing their variables may have left work, such as bytes to send.
             result = host.loop.run()
             if let status = ending { return status }
         }

@@ -1,5 +1,5 @@
--- What runloop.crypto, .zlib and .url answer on a machine without their libraries, which only root can simulate for one
--- process; and that they load none before the first call that needs it.
+-- The answers of runloop.crypto, .zlib and .url on a machine without their libraries, which only root can simulate for
+-- one process; and that they load none before the first call that needs it.
 
 local t = require "runloop.test"
 local process = require "runloop.process"

@@ -39,7 +39,7 @@ t.describe("fs.watch and moves", function()
     t.equal(run "touch a/1 b/2", "created a/1; created b/2")
   end)
 
-  -- What there is below a directory: whether it is a directory, by path.
+  -- The tree below a directory: whether each path is a directory.
   local function real()
     local paths = {}
     for path, kind in fs.walk(directory) do paths[path] = kind == "directory" end

@@ -365,7 +365,7 @@ t.it("a lack of descriptors is not reported as an unknown name, or as the lack o
   function()
     local host <close> = t.spawn { "/bin/sh", "-c", [[ulimit -n 64; exec "$0" -e "$1"]], t.rlhost, terminal = true, [[
     local net, terminal = require "runloop.net", require "runloop.terminal"
-    -- What they load once.
+    -- The first use loads libraries.
     assert(terminal.open()):close()
     local files = {}
     repeat

@@ -17,7 +17,7 @@ end
 
 local function all(...) return { n = select("#", ...), ... } end
 
--- What a read returns, and what it leaves.
+-- The results of a read, and the bytes that it leaves.
 local function outcome(stream, read)
   local result = all(read(stream))
   return { result, stream:read_all() }
@@ -419,7 +419,7 @@ t.it("the pieces in which the bytes arrive change nothing", { timeout = 60 }, fu
       local remark = ("read %d of %q"):format(number, bytes)
       t.equal(in_pieces(bytes, every_byte(#bytes), read[2]), whole, remark)
       t.equal(in_pieces(bytes, random_cuts(math.random, #bytes), read[2]), whole, remark)
-      -- What was refused is still there.
+      -- The refused bytes are still there.
       if whole[1][1] == nil then t.equal(whole[2], bytes, remark) end
     end
   end
@@ -542,7 +542,7 @@ t.describe("net.copy through stages", function()
     copied = rl.task(function() return all(net.copy(far, out)) end)
     rl.sleep(0.05)
     gone:abort()
-    -- What is written before the loop has noticed is lost.
+    -- Bytes written before the loop has noticed are lost.
     near:write "def"
     rl.sleep(0.05)
     near:write "ghi"

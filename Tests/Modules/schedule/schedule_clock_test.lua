@@ -10,7 +10,7 @@ local utc = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../.
 local function calls_until(seconds, make)
   local got = {}
   local job <close> = make(function(_, time) got[#got + 1] = time end)
-  -- What is due at the very end, too.
+  -- A job that is due at the very end runs, too.
   rl.sleep(seconds + 1)
   return got
 end

@@ -237,7 +237,7 @@ end)
 local function calls_until(seconds, make)
   local got = {}
   local job <close> = make(function(_, time) got[#got + 1] = time end)
-  -- What is due at the very end, too.
+  -- A job that is due at the very end runs, too.
   rl.sleep(seconds + 1)
   return got
 end

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// What tests change of the state and the process that others share, and how the runner tells why time has passed.
+/// State that tests change and others share, and how the runner tells why time has passed.
 @Suite(.timed) struct TestRunnerStateTests {
     private typealias Fixture = TestRunnerFixture
 

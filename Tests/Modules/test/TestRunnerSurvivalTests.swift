@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// What a test does to its process is that test's misfortune, and nobody else's.
+/// A test that damages its process fails alone.
 @Suite(.timed) struct TestRunnerSurvivalTests {
     private typealias Fixture = TestRunnerFixture
 

@@ -1,4 +1,4 @@
--- What a test may rely on, as tests.
+-- The promises that a test may rely on, as tests.
 
 local rl = require "runloop"
 local t = require "runloop.test"

@@ -1,4 +1,4 @@
--- What the report shows of the condition of an assert that failed.
+-- The report shows the values in the condition of an assert that failed.
 
 local t = require "runloop.test"
 

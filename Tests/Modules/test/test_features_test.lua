@@ -1,4 +1,4 @@
--- What tests share, and what helps to write them.
+-- Shared set-up of tests, and helpers to write them.
 
 local rl = require "runloop"
 local t = require "runloop.test"

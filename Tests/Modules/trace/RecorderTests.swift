@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// What `rlhost` records of a script, and when.
+/// The events of a script that `rlhost` records, and when it records.
 @Suite(.timed) struct RecorderTests {
     @Test("callbacks are recorded with their kinds, names and places") func callbacksAreRecordedWith() throws {
         try Binary.withDirectory { directory in

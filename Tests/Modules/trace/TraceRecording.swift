@@ -43,7 +43,7 @@ struct TraceRecording {
         events.filter { ["B", "X"].contains($0.phase) && $0.kind == kind && (name == nil || $0.name == name) }
     }
 
-    /// What is wrong with it as a whole: on each thread everything that begins ends, in order, and time goes on.
+    /// The faults of the whole recording: on each thread everything that begins must end, in order, and time go on.
     var faults: [String] {
         var faults: [String] = []
         var open: [Int: [String]] = [:]

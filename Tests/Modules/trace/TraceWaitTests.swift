@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// What recordings say of tasks that wait.
+/// Recordings name what each task waits for.
 @Suite(.timed) struct TraceWaitTests {
     @Test("a piece of a task that ends by waiting says in what, in each form") func waits() throws {
         try Binary.withDirectory { directory in
@@ -21,7 +21,7 @@ import Testing
                 """
             let recording = try TraceRecording.of(script, in: directory)
             #expect(recording.faults.isEmpty)
-            /// What each piece waits in at its end, by what it is and the line where that was made.
+            /// The wait at the end of each piece: its kind, and the line where the object was made.
             func ends(_ events: [TraceRecording.Event]) -> Set<String> {
                 var open: [TraceRecording.Event] = []
                 var ends: Set<String> = []

@@ -110,7 +110,7 @@ struct CommandLineOptionTests {
         }
     }
 
-    /// What LUA_INIT and its kind hold.
+    /// Contents of LUA_INIT and its kind.
     static let environments: [[String: String]] = [
         ["LUA_INIT": "print('init', ...)"], ["LUA_INIT": "@mod.lua"], ["LUA_INIT": "@missing.lua"], ["LUA_INIT": "x ="],
         ["LUA_INIT": "error'x'"], ["LUA_INIT": "error()"], ["LUA_INIT": ""], ["LUA_INIT": "@"],

@@ -210,7 +210,7 @@ struct StatusTests {
     func setuid() throws {
         guard getuid() == 0 else { return print("skipped: a setuid program: only root can make one") }
         try Binary.withDirectory { directory in
-            // What makes it safe belongs to the loader: it takes the program's own directory for no library's.
+            // The loader makes it safe: it never searches the program's own directory for libraries.
             let run = try Binary.shell(
                 """
                 cp "$RLHOST" rlhost && chown 65534 rlhost && chmod 4755 rlhost && chmod 755 .

@@ -5,7 +5,7 @@ import Testing
 /// Programs that do not want to end.
 @Suite("Command line: stubborn programs", .timed, .disabled(if: Binary.isUnderThreadSanitizer))
 struct StubbornProgramTests {
-    /// What code does that no hook of Lua's reaches, or that catches each interruption somewhere else.
+    /// Code that no hook of Lua's reaches, or that catches each interruption somewhere else.
     static let stubborn = [
         "xpcall(error, function() while true do end end)",
         "local function nest(n) pcall(coroutine.wrap(function() if n > 0 then nest(n - 1) end while true do end end)) "
@@ -103,7 +103,7 @@ struct StubbornProgramTests {
         #expect(result.status == 0 && result.output.components(separatedBy: "interrupted!").count == 3, "\(result)")
     }
 
-    /// What threads do that no hook of Lua's reaches, but that a signal ends. A pipe of their own never has anything to
+    /// Work of threads that no hook of Lua's reaches, but that a signal ends. A pipe of their own never has anything to
     /// read.
     static let blocked = [
         "rl.thread(function() local x <close> = closing() io.open('/dev/stdin'):read() end)",

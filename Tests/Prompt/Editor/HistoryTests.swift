@@ -82,7 +82,7 @@ import Testing
         #expect(terminal.entry == "print|")
         terminal.type("\u{1B}[C")
         #expect(terminal.entry == "print(2)\nx|")
-        // What was not taken is neither entered nor left on the screen.
+        // An offer that was not taken is neither entered nor left on the screen.
         terminal.type("\u{03}")
         terminal.type("pr\r")
         #expect(terminal.takeEvents().last == .line("pr"))

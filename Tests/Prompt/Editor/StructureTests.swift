@@ -3,7 +3,7 @@ import Testing
 
 @testable import LineEditor
 
-/// What the editor knows of Lua: indentation, brackets, arguments.
+/// The editor's knowledge of Lua: indentation, brackets, arguments.
 @Suite(.timed) struct StructureTests {
     private func terminal(history: [String] = []) -> Terminal {
         let terminal = Terminal(60, 12, history: history)

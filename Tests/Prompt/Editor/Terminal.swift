@@ -44,7 +44,7 @@ final class Terminal {
 
     func flush() { screen.write(editor.takeOutput()) }
 
-    /// What has happened since the last call.
+    /// The events since the last call.
     func takeEvents() -> [LineEditor.Event] {
         defer { events = [] }
         return events
@@ -69,7 +69,7 @@ final class Terminal {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// What is wrong with the screen, compared with the plainest way to draw the entry; nil if all is well.
+    /// The difference between the screen and the plainest way to draw the entry; nil if there is none.
     func defect() -> String? {
         if let problem = screen.problems.first { return problem }
         guard editor.phase == .editing, !editor.isDumb, editor.listing == nil else { return nil }

@@ -1,4 +1,4 @@
--- What the Lua peers share: the clock, the report, the numbers the workloads draw.
+-- Shared by the Lua peers: the clock, the report, the numbers that the workloads draw.
 local posix = require "posix"
 
 local common = { posix = posix, message = "12345678" }

@@ -1,4 +1,4 @@
-// What the C programs and the Lua module `posix` share: clocks, memory, loopback sockets, the report.
+// Shared by the C programs and the Lua module `posix`: clocks, memory, loopback sockets, the report.
 #pragma once
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -8,7 +8,7 @@
 
 enum { ITEMS = 64, CALLS = 64, LINE = 512 };
 
-// What an item does at its n-th call: the ops of one line.
+// The actions of an item at its n-th call: the ops of one line.
 static struct {
   char name[16];
   char *ops[CALLS];

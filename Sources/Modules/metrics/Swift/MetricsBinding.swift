@@ -60,7 +60,7 @@ enum MetricsBinding {
         var passes = 0, busy: Int64 = 0, longest: Int64 = 0, tasks = 0, memory = 0
     }
 
-    /// What is known of the loops, by their handles.
+    /// The last measurements of the loops, by their handles.
     private static let known = Lock<[ObjectIdentifier: Sample]>([:])
 
     /// The handle of the main thread's state, once that has required the module: the state of a test has a loop of its

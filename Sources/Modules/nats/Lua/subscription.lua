@@ -18,7 +18,7 @@ local AT_ONCE = 256
 -- With this number of messages in its queue, a subscription handles some before the connection is read again.
 local CROWDED = 1024
 
--- What a subscription begins with; only what differs costs memory.
+-- The first values of a subscription's fields; only those that differ cost memory.
 for name, value in next, {
   _first = 1, _last = 0, _bytes = 0, _received = 0, _handled = 0, _dropped = 0, _running = 0, _concurrency = 1,
   _max_pending = 65536, _max_bytes = 64 << 20, _keeps_alive = true, _is_woken = false, _is_slow = false,

@@ -42,7 +42,7 @@ local function choose_trust(words)
   end
 end
 
--- What libpq gets where the caller says nothing else: a cut network is noticed.
+-- The defaults that libpq gets: with them a cut network is noticed.
 local ALWAYS = {
   client_encoding = "UTF8", fallback_application_name = "rlhost", keepalives_idle = "15", keepalives_interval = "5",
   keepalives_count = "3", tcp_user_timeout = "30000",

@@ -3,7 +3,7 @@ internal import Linux
 internal import Lua
 internal import LuaRunLoops
 
-/// What `runloop.postgres` does on threads: to connect, and to cancel.
+/// The calls of libpq that block, to connect and to cancel: `runloop.postgres` makes them on threads.
 enum PostgresBinding {
     static let battery = Battery(
         "runloop.postgres",

@@ -36,7 +36,7 @@ local function place_of(where)
   if path then return { path = path } end
   local host, port = match(where, "^%[?([^%]]*)%]?:(%d+)$")
   if not host then
-    -- What is before the '@' may be a password.
+    -- The part before the '@' may be a password.
     raise('redis.open: argument #1 must have a port, as "localhost:6379" has, got %s',
       misuse.describe((where:gsub("^.*@", ""))))
   end

@@ -20,7 +20,7 @@ typedef struct url {
   lua_State *L;  // for errors without memory
 } url;
 
-/// What percent-encoding applies to, as bits of url_classes.
+/// The sets of characters that are percent-encoded, as bits of url_classes.
 enum {
   URL_CONTROL = 1,
   URL_FRAGMENT = 2,

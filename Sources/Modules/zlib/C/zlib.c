@@ -256,8 +256,8 @@ static int make_stage(lua_State *L) {
 
 // HTTP answers --------------------------------------------------------------------------------------------------------
 
-// What an answer keeps between its pieces. All answers of a state share one compressor for each level, which starts
-// each piece with the end of the text before it: thousands of slow answers would need 256 kB each otherwise.
+// The state that an answer keeps between its pieces. All answers of a state share one compressor for each level, which
+// starts each piece with the end of the text before it: thousands of slow answers would need 256 kB each otherwise.
 typedef struct pieces {
   uLong sum, total;
   int has_begun;

@@ -4,7 +4,7 @@ import LineEditor
 protocol PromptOwner: AnyObject {
     /// Whether an entry runs or waits; the prompt then waits as well.
     var isBusy: Bool { get }
-    /// What continues after the prompt ends, for the hint.
+    /// The work that continues after the prompt ends, for the hint.
     var leavingHint: String { get }
     /// The commands that are useless here.
     var absentCommands: Set<Command.Name> { get }

@@ -9,7 +9,7 @@ import RunLoops
 struct ConversionTests {
     private static let forms = ["pftrace", "json"]
 
-    /// What a file becomes in another form.
+    /// Converts a file to another form.
     private static func converted(_ bytes: [UInt8], _ from: String, _ to: String) throws -> [UInt8] {
         var result: [UInt8] = []
         _ = try Sample.inFile(from) { path in
@@ -47,7 +47,7 @@ struct ConversionTests {
         for count in stride(from: 1, to: bytes.count, by: 7) {
             do {
                 let text = try Self.converted(Array(bytes[..<count]), form, "json")
-                // What is there has been understood as it was meant.
+                // The conversion has understood each event.
                 let lines = text.split(separator: UInt8(ascii: "\n")).dropLast(2)
                 let expected = whole.split(separator: UInt8(ascii: "\n"))
                 #expect(lines.count < expected.count)

@@ -3,7 +3,7 @@ internal import CStreams
 // Units of several parts: their descriptions, and how they are found.
 
 extension Stream {
-    /// What follows the bytes of `Unit.exactlyAnd`, and is taken with them.
+    /// The text that follows the bytes of `Unit.exactlyAnd` and is taken with them.
     public final class Ending: Equatable, Sendable {
         /// Empty: any bytes.
         public let text: [UInt8]

@@ -49,7 +49,7 @@ class Lane {
     this.outObjects = words();
     this.arrivals = null;
     this.inCount = 0; this.inTimes = times(); this.inFlows = words(); this.inSlices = places();
-    // What is open: slices, and runs as negative numbers from ~0 down.
+    // Open slices, and open runs as negative numbers from ~0 down.
     this.stack = []; this.depth = 0; this.run = null; this.openSleep = NaN; this.openPasses = [];
     this.runs = []; this.marks = []; this.lasts = []; this.lasting = new Map(); this.groups = new Map();
     this.rows = 0; this.callbackRows = 0; this.overlaps = false; this.lastStart = -Infinity; this.lastEnd = -Infinity;

@@ -18,33 +18,6 @@ struct ExampleTests {
         }
     }
 
-    @Test("the supervisor starts programs again, and ends them with itself")
-    func supervisor() throws {
-        try Binary.withDirectory { directory in
-            try "web: while :; do echo serving; sleep 0.1; done\njob: echo once; exit 3\n"
-                .appending("left: sleep 1006 & echo here; exit 4\n")
-                .appending(
-                    "long: head -c 3000000 /dev/zero | tr '\\0' x; exit 5\ncolor: printf '\\033[2Jclear'; exit 6\n"
-                )
-                .write(
-                    toFile: directory + "/Procfile", atomically: true, encoding: .utf8)
-            let run = try Binary.run(
-                [
-                    "-e", "require 'runloop'.after(5, function() require 'runloop'.shutdown 'enough' end)",
-                    Self.path("supervisor.lua"), "Procfile",
-                ], directory: directory)
-            #expect(run.output.contains("5 programs"), "\(run.output)\(run.errors)")
-            // Though what it has left behind holds its output.
-            #expect(run.output.matches(of: /here\n/).count >= 2, "\(run.output)\(run.errors)")
-            #expect(
-                run.output.contains("has ended: exit 4") && run.output.contains("has ended: exit 5"), "\(run.errors)")
-            #expect(run.output.contains("\\27[2Jclear\n") && !run.output.contains("\u{1B}[2J"), "\(run.errors)")
-            #expect(run.output.matches(of: /\| once|\|\u{1B}\[0m once/).count >= 2, "\(run.output)\(run.errors)")
-            #expect(run.output.contains("has ended: exit 3"), "\(run.output)\(run.errors)")
-            #expect(run.output.contains("has ended: signal TERM"), "\(run.output)\(run.errors)")
-        }
-    }
-
     @Test("the expect script has a dialogue on a terminal")
     func expect() throws {
         let run = try Binary.run([Self.path("expect.lua")])

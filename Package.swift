@@ -106,7 +106,7 @@ let package = Package(
                 "net", "http", "json", "trace", "test", "schedule", "arguments", "process/Lua", "fs/Lua",
                 "terminal/Lua", "log/Lua", "encoding", "url", "zlib", "crypto/C", "crypto/Lua",
                 "sqlite/Lua", "sqlite/C", "postgres/Lua", "postgres/C", "data", "redis", "socket", "luv", "cqueues",
-                "metrics/C", "metrics/Lua",
+                "nats", "metrics/C", "metrics/Lua",
             ],
             sources: [
                 "process/Swift", "fs/Swift", "terminal/Swift", "log/Swift", "crypto/Swift", "sqlite/Swift",

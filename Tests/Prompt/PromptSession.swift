@@ -132,10 +132,17 @@ final class PromptSession {
         return lines
     }
 
-    /// Reads what comes until the screen is as wanted.
-    func until(_ what: String, seconds: Double = 15, until condition: (PromptSession) -> Bool) throws {
+    /// Reads what comes until the screen is as wanted. Types `key` again each two seconds.
+    func until(
+        _ what: String, seconds: Double = 15, pressing key: String? = nil, until condition: (PromptSession) -> Bool
+    ) throws {
         let deadline = Date(timeIntervalSinceNow: seconds)
+        var again = Date(timeIntervalSinceNow: 2)
         while !condition(self) {
+            if let key, Date() > again {
+                try type(key)
+                again = Date(timeIntervalSinceNow: 2)
+            }
             guard Date() < deadline else {
                 throw Failure(
                     description: "waited in vain for \(what); the text:\n\(text.suffix(40).joined(separator: "\n"))")

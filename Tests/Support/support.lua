@@ -51,11 +51,17 @@ function support.utc(text)
 end
 
 -- Checks that the cost of each item does not grow with their number: `many` items cost less than `times` as much as
--- `few`. `cost(count)` returns seconds of the processor.
+-- `few`. `cost(count)` returns seconds of the processor. The best of three tries counts: on a loaded machine one may
+-- find the caches full of others' data.
 function support.scales(cost, few, many, times)
   cost(few // 8)
-  local less, more = cost(few), cost(many)
-  t.truthy(more < times * less, ("%.4f s, %.4f s"):format(less, more))
+  local tries = {}
+  for try = 1, 3 do
+    local less, more = cost(few), cost(many)
+    if more < times * less then return end
+    tries[try] = ("%.4f s, %.4f s"):format(less, more)
+  end
+  t.fail(table.concat(tries, "; "))
 end
 
 -- A directory for files, which goes with the test.

@@ -127,7 +127,10 @@ struct HTTPLoadTests {
                 rl.sleep(0.5)
                 -- Each may have as much on its way as a write waits for, and what the kernel has does not count.
                 print(ended, resident() - before < 20 * 1024 and "bounded" or resident() - before)
-                for _ = 1, 200 do if ended == 20 then break end rl.sleep(0.1) end
+                for _ = 1, 200 do
+                  if ended == 20 and server:statistics().open == 0 then break end
+                  rl.sleep(0.1)
+                end
                 print(ended, server:statistics().active, server:statistics().open)
                 os.exit(0)
                 END

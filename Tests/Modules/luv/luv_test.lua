@@ -72,7 +72,7 @@ t.it("waits in uv.run in a task", REAL, function()
   t.equal(run [[
     local rl, bridge, uv = require "runloop", require "runloop.luv", require "luv"
     local timer = uv.new_timer()
-    timer:start(20, 0, function() print "fired" timer:close() end)
+    timer:start(300, 0, function() print "fired" timer:close() end)
     rl.after(0.005, function() print "ours" end)
     print(uv.run())
     print(uv.run "nowait", uv.run "once")

@@ -145,22 +145,23 @@ function leaks.find(current, pids)
   end
   -- The host keeps threads that wait for the next call of rl.blocking. The next test starts with new ones.
   if internals.end_blocking then internals.end_blocking() end
-  -- A thread that is about to end gets 0.1 s for it.
-  if #system.threads() > 0 then system.await_threads(0.1) end
+  -- A thread that is about to end gets a second for it: others may load the machine.
+  if #system.threads() > 0 then system.await_threads(1) end
   for _, text in pairs(system.threads()) do found[#found + 1] = text .. " still runs" end
   for _, program in pairs(running) do
     found[#found + 1] = format("program '%s' still runs (started at %s)", program.title, program.where)
   end
-  local others = system.programs()
-  if #others > 0 then
-    -- A program that is about to end gets 50 ms for it.
-    local patience = system.real_clock() + 0.05
-    while #others > 0 and system.real_clock() < patience do others = system.programs() end
-  end
-  for _, pid in pairs(others) do
-    if not known[pid] and not pids[pid] then
-      found[#found + 1] = format("program '%s' still runs (process %d, in the background)", command_of(pid), pid)
+  -- A program that is about to end gets half a second for it.
+  local patience = system.real_clock() + 0.5
+  local others
+  repeat
+    others = {}
+    for _, pid in pairs(system.programs()) do
+      if not known[pid] and not pids[pid] then others[#others + 1] = pid end
     end
+  until #others == 0 or system.real_clock() > patience
+  for _, pid in pairs(others) do
+    found[#found + 1] = format("program '%s' still runs (process %d, in the background)", command_of(pid), pid)
   end
   for _, entry in pairs(observers) do
     if entry.observer:is_valid() then

@@ -59,6 +59,7 @@ local function all_classes()
   for _, part in ipairs { "client", "server", "routes", "client.wire", "handshake", "multipart" } do
     require_part("runloop.http." .. part)
   end
+  require_part "runloop.redis.fake"
   local known = {}
   for _, class in pairs(require_part "runloop.objects".classes) do
     known[class.name] = known[class.name] or {}

@@ -29,14 +29,39 @@ local redis = {}
 ---@field details table?
 
 ---Opens a database, when its first connection works. Waits. `where` is `"redis://user:password@host:6379/0"`,
----`"rediss://…"` with TLS, `"unix:/path"`, or an address. Redis 6 or later.
----@param where string|integer|table
+---`"rediss://…"` with TLS, `"unix:/path"`, an address, or a fake. Redis 6 or later.
+---@param where string|integer|table|runloop.redis.Fake
 ---@param options? runloop.redis.Options
 ---@return runloop.redis.Database? database
 ---@return string? problem
 ---@return string? code "EAUTH" for a wrong password, "ENOTSUP" for an old server, or a code of `net.connect`
 ---@return table? details
 function redis.open(where, options) end
+
+---@class runloop.redis.FakeOptions
+---@field latency? number seconds for which a byte is under way (0)
+---@field bandwidth? number bytes per second; no limit if absent
+---@field password? string what clients must know
+
+---Makes a Redis in this process, for tests: in virtual time under `rlhost test`. It has strings with expiry, hashes,
+---lists, sets, sorted sets, commands that block, scans, transactions, channels, 16 numbered databases, CLIENT and AUTH.
+---It answers other commands with "ERR unknown command", as scripts and streams.
+---
+---```lua
+---local rl, redis = require "runloop", require "runloop.redis"
+---local db <close> = assert(redis.open(redis.fake()))
+---db:call("SET", "session", "ada", "PX", 20)
+---print(db:call("GET", "session"))
+---rl.sleep(0.05)
+---print(db:call("GET", "session"))
+---```
+---```text
+---ada
+---nil
+---```
+---@param options? runloop.redis.FakeOptions
+---@return runloop.redis.Fake
+function redis.fake(options) end
 
 ---A database. Its calls return nil, a message, one of the common codes, and details with Redis's own code:
 ---`{ code = "WRONGTYPE" }`. `<close>` closes it in the background.
@@ -246,6 +271,34 @@ function subscription:invalidate() end
 
 ---@return { received: integer, dropped: integer, pending: integer }
 function subscription:stats() end
+
+---A server in this process.
+---@class runloop.redis.Fake
+local Fake = {}
+
+---Returns a stream to it, for a client of your own.
+---@return runloop.net.Stream? stream
+---@return string? problem
+---@return string? code
+function Fake:connect() end
+
+---Cuts all connections, now or when it has sent this number of further bytes.
+---@param after? integer
+function Fake:drop(after) end
+
+---Handles nothing for some seconds.
+---@param seconds number
+function Fake:stall(seconds) end
+
+---Cuts all connections, and refuses new ones. Keys stay.
+function Fake:stop() end
+
+---Accepts connections again.
+function Fake:start() end
+
+---Returns the commands that it has received, as lists of words.
+---@return string[][]
+function Fake:received() end
 
 ---A connection of one's own. `<close>` gives it back; the next task gets a new one.
 ---@class runloop.redis.Connection

@@ -76,6 +76,17 @@ return function(kind, each)
     for _ = 1, n do assert(db:subscribe("x", { keeps_alive = false }, function() end)):invalidate() end
     db:close()
   end, "redis.Subscription")
+  kind("redis fakes", 300, function(n)
+    local rl, module = require "runloop", require "runloop.redis"
+    for _ = 1, n do
+      local db = assert(module.open(module.fake()))
+      db:call("SET", "a", 1, "EX", 1)
+      local task = rl.task(function() return db:call("BLPOP", "q", 0) end)
+      assert(db:call("GET", "a") == "1")
+      task:cancel()
+      db:close()
+    end
+  end, "redis.Fake")
   local function nats()
     local module = require "runloop.nats"
     return assert(module.connect(module.fake()))

@@ -192,6 +192,24 @@ static const struct {
 #embed "../../Modules/redis/Lua/redis.lua"
 , '\0'}}, {"runloop.redis.calls", (const char[]){
 #embed "../../Modules/redis/Lua/calls.lua"
+, '\0'}}, {"runloop.redis.fake", (const char[]){
+#embed "../../Modules/redis/Lua/fake.lua"
+, '\0'}}, {"runloop.redis.fake.clients", (const char[]){
+#embed "../../Modules/redis/Lua/fake/clients.lua"
+, '\0'}}, {"runloop.redis.fake.generic", (const char[]){
+#embed "../../Modules/redis/Lua/fake/generic.lua"
+, '\0'}}, {"runloop.redis.fake.hashes", (const char[]){
+#embed "../../Modules/redis/Lua/fake/hashes.lua"
+, '\0'}}, {"runloop.redis.fake.lists", (const char[]){
+#embed "../../Modules/redis/Lua/fake/lists.lua"
+, '\0'}}, {"runloop.redis.fake.replies", (const char[]){
+#embed "../../Modules/redis/Lua/fake/replies.lua"
+, '\0'}}, {"runloop.redis.fake.sorted", (const char[]){
+#embed "../../Modules/redis/Lua/fake/sorted.lua"
+, '\0'}}, {"runloop.redis.fake.spaces", (const char[]){
+#embed "../../Modules/redis/Lua/fake/spaces.lua"
+, '\0'}}, {"runloop.redis.fake.strings", (const char[]){
+#embed "../../Modules/redis/Lua/fake/strings.lua"
 , '\0'}}, {"runloop.redis.line", (const char[]){
 #embed "../../Modules/redis/Lua/line.lua"
 , '\0'}}, {"runloop.redis.subscriptions", (const char[]){

@@ -97,9 +97,9 @@ end
 
 --- Serves the connection in a mode, too.
 function Line:serve(mode)
-  -- The stream of a fake is read by a task.
-  if self.modes[mode] or self.is_fake then return end
+  if self.modes[mode] then return end
   self.modes[mode] = true
+  if self.serve_fake then return self.serve_fake(mode) end
   if not self.loop:contains(self.stream, mode) then self.loop:add(self.stream, mode) end
 end
 
@@ -221,12 +221,11 @@ end
 -- Makes the stream of a connection. Its functions get what comes, so that any mode can serve it.
 local function connect(self, options)
   local where = options.where
-  if where.connect then
-    -- A fake, whose streams are read by a task.
-    local stream, message, code = where:connect()
+  if where._accept then
+    -- A fake, whose streams are read by tasks.
+    local stream, message, code = where:_accept()
     if not stream then return nil, message, code end
-    stream:set_keeps_alive(false)
-    self.stream, self.is_fake = stream, true
+    self.stream, self.serve_fake = stream, message
     rl.task { function()
       while not self.problem do
         local bytes, problem, kind = stream:read()
@@ -275,5 +274,5 @@ function Line.open(options)
   return self
 end
 
-Line.encode, Line.meaning, Line.Problem = codec.encode, meaning, Problem
+Line.encode, Line.parser, Line.meaning, Line.Problem = codec.encode, codec.parser, meaning, Problem
 return Line

@@ -18,6 +18,9 @@ local made_at, trim = objects.made_at, shape.trim
 
 local redis = { null = require "runloop.json".null }
 
+--- Makes a Redis in this process, for tests.
+function redis.fake(options) return require "runloop.redis.fake"(options) end
+
 local Database = objects.class("runloop.redis.Database", { __name = "database", __stays = true })
 local Transaction = objects.class("runloop.redis.Transaction", { __name = "transaction", __stays = true })
 local Own = objects.class("runloop.redis.Connection", { __name = "connection", __stays = true })

@@ -64,6 +64,7 @@ struct Violation {
             "int long_one(\n    int x) {\n" + String(repeating: "  x++;\n", count: 68) + "}\n", line: 6),
         Violation("numbers", part, "local handler = functions[5]\n", line: 4),
         Violation("numbers", loop, "let x = part.call(stream, 3)\n", line: 4),
+        Violation("probe", loop, "let x = loop.recorder\n", line: 4),
         Violation("form", loop, "// " + String(repeating: "long ", count: 24) + "\n", line: 4),
         Violation("form", part, "if a then\n    b()\nend\n", line: 5),
         Violation("form", part, "local x = a+b\n", line: 4),

@@ -4,9 +4,8 @@ extension RunLoop {
     /// Fires the timers of the mode that are due now, sorted by date, order and age. Timers that become due meanwhile
     /// wait for the next pass.
     func fireDueTimers(_ mode: ModeState) {
-        // Ticks are read before the clock, so that the time since the ticks is never less than the time since `now`.
-        let ticks = isRecording && recorder.pointee.usesTicks ? recorder.pointee.freshMoment() : 0
-        let now = poller.now()
+        let reading = probe.now(poller)
+        let now = reading.date
         let start = batch.count
         if mode.timers.count == 1 {
             mode.timers.base[0]._withUnsafeGuaranteedRef { queue in
@@ -20,7 +19,6 @@ extension RunLoop {
         let end = batch.count
         // If a nested run follows, the rest of the batch must come before anything that becomes ready from now on.
         if end - start > 1 { queueTimersBehindPorts(mode) }
-        var moment = isRecording ? 0 : quietSince != 0 ? quietSince : linux_monotonic_coarse()
         for index in start..<end {
             batch.prefetch(index + 2)
             // Nil if an earlier callback has removed or invalidated the timer.
@@ -37,11 +35,8 @@ extension RunLoop {
             }
             guard isDue else { continue }
             counters.pointee.timers += 1
-            fire(node, at: now, ticks)
-            // While recording, the recorder measures callbacks itself, with a better clock.
-            if !isRecording { moment = counters.pointee.note(callbackSince: moment) }
+            fire(node, at: reading)
         }
-        quietSince = moment
         batch.truncate(to: start)
         if mode.ready.holdsTimers, !timersAreDue(mode) { mode.ready.removeTimers() }
     }
@@ -67,29 +62,25 @@ extension RunLoop {
 
     /// Fires a timer that is in neither the heap nor the batch.
     ///
-    /// - Parameters:
-    ///   - now: The time at which the batch began, in nanoseconds.
-    ///   - ticks: The recorder's clock at that time or a moment before; 0 while it is off.
-    private func fire(_ node: NodePointer, at now: Int64, _ ticks: UInt64) {
+    /// - Parameter now: The time at which the batch began.
+    private func fire(_ node: NodePointer, at now: Probe.Reading) {
         let interval = node.pointee.interval
-        let late = now.subtractingSaturating(node.pointee.fireDate)
+        let late = now.date.subtractingSaturating(node.pointee.fireDate)
         let skipped = interval > 0 ? max(0, late) / interval : 0
         let missed = Int(skipped.addingSaturating(Int64(node.pointee.passedOver)))
         node.pointee.passedOver = 0
         node.pointee.dateWasSet = false
-        call(node, missed: missed, (now, ticks, skipped))
+        call(node, missed: missed, (now, skipped))
     }
 
     /// Sets the next date, unless the callback has set one.
-    private func reschedule(_ node: NodePointer, _ now: Int64, _ ticks: UInt64, skipped: Int64) {
+    private func reschedule(_ node: NodePointer, _ now: Probe.Reading, skipped: Int64) {
         guard !node.pointee.dateWasSet else { return }
-        // The recorder has just read its clock, which nearly always proves that the next date is still ahead. Only
-        // otherwise is the loop's clock read.
-        let isAhead =
-            ticks != 0 && isRecording
-            && node.pointee.fireDate.addingSaturating(node.pointee.interval) > recorder.pointee.latest(now, ticks)
-        if isAhead { latestNow = max(latestNow, now) }
-        node.setNextDate(after: isAhead ? now : self.now.nanoseconds, reported: skipped)
+        // The end of the callback nearly always proves that the next date is still ahead. Only otherwise is the loop's
+        // clock read.
+        let isAhead = probe.provesAhead(node.pointee.fireDate.addingSaturating(node.pointee.interval), now)
+        if isAhead { latestNow = max(latestNow, now.date) }
+        node.setNextDate(after: isAhead ? now.date : self.now.nanoseconds, reported: skipped)
     }
 
     /// Fires a scheduled timer at once, whatever its date. `-[NSTimer fire]`.
@@ -103,23 +94,19 @@ extension RunLoop {
     ///
     /// - Parameter turn: The arguments of `reschedule`. Nil if the timer fires by hand and keeps its date.
     @inline(__always)
-    private func call(_ node: NodePointer, missed: Int, _ turn: (now: Int64, ticks: UInt64, skipped: Int64)?) {
+    private func call(_ node: NodePointer, missed: Int, _ turn: (now: Probe.Reading, skipped: Int64)?) {
         let outer = innermostFiring
         node.pointee.isFiring = true
         node.pointee.outerFiring = outer
         innermostFiring = node
-        if recorder.pointee.isOn {
-            recorder.pointee.begin(label(of: node), due: node.pointee.fireDate)
-            node.pointee.owner._withUnsafeGuaranteedRef { $0.fire(node, missed: missed) }
-            recorder.pointee.end(missed: missed)
-        } else {
-            node.pointee.owner._withUnsafeGuaranteedRef { $0.fire(node, missed: missed) }
-        }
+        let span = probe.begin(label(of: node), due: node.pointee.fireDate, counts: turn != nil)
+        node.pointee.owner._withUnsafeGuaranteedRef { $0.fire(node, missed: missed) }
+        probe.end(span, missed: missed)
         innermostFiring = outer
         if node.pointee.isValid, node.pointee.repeats || node.pointee.isPutOff {
             node.pointee.isPutOff = false
             // Also if the callback has removed the timer from its modes, since it may be added again.
-            if let turn { reschedule(node, turn.now, turn.ticks, skipped: turn.skipped) }
+            if let turn { reschedule(node, turn.now, skipped: turn.skipped) }
             node.pointee.queue?._withUnsafeGuaranteedRef { queue in
                 queue.heap.insert(node)
                 if portCount > 0, node.pointee.fireDate <= latestNow { noteDueTimers(queue) }

@@ -44,7 +44,7 @@ extension RunLoop {
         _ owner: RequestOwner, _ context: Int, _ queue: Unmanaged<RequestQueue>, retains: Bool
     ) -> RequestToken {
         enqueue(owner, context, queue, retains: retains)
-        if recorder.pointee.isOn { recorder.pointee.queues(request: lastRequest) }
+        probe.queued(request: lastRequest)
         if let run = innermostRun {
             run._withUnsafeGuaranteedRef { run in
                 // In any mode, as after CFRunLoopWakeUp.
@@ -188,7 +188,6 @@ extension RunLoop {
     }
 
     private func endPerforming(_ ran: Bool) -> Bool {
-        if ran { quietSince = 0 }
         if requestQueues.count > requestQueueLimit { dropEmptyRequestQueues() }
         return ran
     }
@@ -197,7 +196,9 @@ extension RunLoop {
     private func perform(_ request: RequestQueue.Request, _ number: UInt64) {
         requestCount -= 1
         counters.pointee.requests += 1
-        recording(recorder.pointee.requestLabel, flow: recorder.pointee.flow(ofRequest: number)) { request.perform() }
+        let span = probe.begin(request: number)
+        request.perform()
+        probe.end(span)
         dispatches += 1
     }
 

@@ -21,7 +21,7 @@ extension RunLoop {
             return min(pause, linux_give_memory_back(poller.now()))
         }
         // The handler may have called foreign code.
-        noteForeignCode()
+        probe.interrupted()
         dispatches += 1
         let isOver = run.wakeIsPending || isStopped(run) || !wasEmpty && isEmpty(run.mode)
         return isOver ? nil : 0

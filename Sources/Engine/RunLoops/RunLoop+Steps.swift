@@ -10,49 +10,29 @@ extension RunLoop {
         wantsTurnEnd = false
         turnLength = 0
         turnEndHandler?()
-        noteForeignCode()
-    }
-
-    /// Notes that code other than a callback has run, which may have taken time.
-    @inline(__always)
-    func noteForeignCode() {
-        quietSince = 0
-        recorder.pointee.moment = 0
+        probe.interrupted()
     }
 
     func heed() {
         attentionHandler?(self)
-        noteForeignCode()
+        probe.interrupted()
         dispatches += 1
     }
 
     func begin(_ run: Run) {
         dispatches += 1  // foreign code may have run since the last run
-        quietSince = 0
         if runs.isEmpty { handle.clearWakeUp() }
         spillBatch()
         runs.append(run)
         run.mode.hasRun = true
         innermostRun = .passUnretained(run)
         if handle.beginRun(run.number, heedsEarlyStop: run.heedsEarlyStop) { run.isStopped = true }
-        if isRecording { recorder.pointee.beginRun(label(of: run.mode)) }
-    }
-
-    /// Records the beginning of a pass.
-    @inline(__always)
-    func noteBegin(of run: Run) {
-        if recorder.pointee.isOn {
-            recorder.pointee.beginPass(label(of: run.mode))
-        } else if counters.pointee.passes & 1023 == 0, recorder.pointee.beginsAt != .max {
-            // A loop that never sleeps reaches `considerRecording` only here.
-            let now = poller.coarseNow()
-            if now >= recorder.pointee.beginsAt { considerRecording(now) }
-        }
+        probe.begin(run: label(of: run.mode))
     }
 
     func end(_ run: Run) {
         endTurn()
-        if isRecording { recorder.pointee.endRun(label(of: run.mode), run.result) }
+        probe.end(run: label(of: run.mode), run.result)
         handle.endRun()
         runs.removeLast()
         innermostRun = runs.last.map { .passUnretained($0) }
@@ -64,16 +44,15 @@ extension RunLoop {
     }
 
     func tell(_ activity: Activity, _ mode: ModeState) {
-        defer {
-            dispatches += 1
-            quietSince = 0
-        }
-        if isRecording { recorder.pointee.reach(step: activity.step) }
+        defer { dispatches += 1 }
+        probe.pass(reaches: activity.step)
         // Iterate over a snapshot: an observer may add and remove observers, also itself.
         for observer in mode.observers where observer.activities.contains(activity) && !observer.isFiring {
             guard observer.isValid, mode.contains(observer) else { continue }
             counters.pointee.observers += 1
-            recording(label(of: observer)) { observer.tell(activity) }
+            let span = probe.begin(label(of: observer), counts: false)
+            observer.tell(activity)
+            probe.end(span)
         }
     }
 
@@ -123,33 +102,11 @@ extension RunLoop {
             return false
         }
         counters.pointee.sources += 1
-        timing(source, flow: source.takeFlow) { source.perform() }
-        return true
-    }
-
-    /// Calls a callback of any kind except timers, and records it while the recorder is on.
-    @inline(__always)
-    func recording(_ label: @autoclosure () -> UInt32, flow: @autoclosure () -> UInt32 = 0, _ body: () -> Void) {
-        guard recorder.pointee.isOn else { return body() }
-        recorder.pointee.begin(label(), flow: flow())
-        body()
-        recorder.pointee.end()
-    }
-
-    /// Calls the callback of a source or port, and notes how long it took for the statistics. While the recorder is on,
-    /// it measures the time.
-    @inline(__always)
-    private func timing(_ item: Item, flow: () -> UInt32 = { 0 }, _ body: () -> Void) {
-        if recorder.pointee.isOn {
-            recorder.pointee.begin(label(of: item), flow: flow())
-            body()
-            recorder.pointee.end()
-        } else {
-            let start = quietSince != 0 ? quietSince : linux_monotonic_coarse()
-            body()
-            quietSince = counters.pointee.note(callbackSince: start)
-        }
+        let span = probe.begin(label(of: source), flow: source.takeFlow(), counts: true)
+        source.perform()
+        probe.end(span)
         dispatches += 1
+        return true
     }
 
     /// Handles the event that woke the loop. Returns whether it was a port.
@@ -180,7 +137,10 @@ extension RunLoop {
                 other.ready.remove(port)
             }
         }
-        timing(port) { port.deliver() }
+        let span = probe.begin(label(of: port), counts: true)
+        port.deliver()
+        probe.end(span)
+        dispatches += 1
         guard port.isValid else { return !port.isInner }
         if port.asksKernel, port.modes.count == 1, findsMore(mode) {
             // Another port is next. Whether this one is still ready is checked when its turn comes.

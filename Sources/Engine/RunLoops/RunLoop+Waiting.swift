@@ -96,67 +96,17 @@ extension RunLoop {
                 look(mode)
                 return handle.clearWakeUp()
             }
-            // While recording, the recorder reads its own, better clock.
-            let start = isRecording ? -1 : poller.coarseNow()
-            if !isRecording, start >= recorder.pointee.beginsAt { considerRecording(start) }
-            if isRecording { recorder.pointee.sleep(until: timeout < 0 ? 0 : date) }
+            let start = probe.sleep(until: timeout < 0 ? 0 : date, poller) { whenItLasts?(self) }
             if poller.wantsToKnowDescriptors { poller.watched = descriptors.ofInterest }
-            let count =
-                isRecording && recorder.pointee.isUnread && poller.isReal
-                ? waitAndBeSeen(descriptors, timeout: timeout)
-                : poller.wait(
-                    descriptors.epoll, events, capacity: 64, timeout: timeout, watching: descriptors.watching)
+            let count = sleep(descriptors, timeout: timeout)
             let woken = handle.endSleep()
-            if isRecording {
-                recorder.pointee.wake(reasonToWake(mode, woken, count, timeout, date), woken ? handle.takeWaker() : 0)
-            }
             counters.pointee.sleeps += 1
-            noteAwake(since: start)
+            probe.wake(since: start, poller) {
+                (reasonToWake(mode, woken, count, timeout, date), woken ? handle.takeWaker() : 0)
+            }
             queueReady(mode, descriptors, count)
             return woken
         }
-    }
-
-    /// Adds the time asleep to the statistics.
-    ///
-    /// - Parameter start: The beginning of the sleep by the coarse clock; -1 if the recorder measures it.
-    @inline(__always)
-    private func noteAwake(since start: Int64) {
-        quietSince = 0
-        guard start >= 0 else { return }
-        let end = poller.coarseNow()
-        counters.pointee.asleep += end - start
-        if poller.isReal { quietSince = end }
-    }
-
-    /// Waits. If the wait lasts, the reader gets the latest records meanwhile, since the process may be killed in its
-    /// sleep.
-    @inline(never)
-    private func waitAndBeSeen(_ descriptors: DescriptorSet, timeout: Int64) -> Int {
-        func wait(_ timeout: Int64) -> Int {
-            poller.wait(descriptors.epoll, events, capacity: 64, timeout: timeout, watching: descriptors.watching)
-        }
-        let first = recorder.pointee.timeUntilRead()
-        guard timeout < 0 || timeout > first else { return wait(timeout) }
-        let start = poller.now()
-        if first > 0 {
-            let count = wait(first)
-            // A signal may have ended the wait early.
-            guard count == 0, poller.now() >= start + first else { return count }
-        }
-        recorder.pointee.beSeen()
-        return wait(timeout < 0 ? -1 : max(0, timeout - (poller.now() - start)))
-    }
-
-    private func reasonToWake(
-        _ mode: ModeState, _ woken: Bool, _ count: Int, _ timeout: Int64, _ date: Int64
-    ) -> Recorder.Wake {
-        if woken { return .wakeUp }
-        if count > 0 { return .descriptor }
-        // Timers that have become due are queued here at the latest, so that they can be found below.
-        queueDueTimers(mode)
-        if mode.ready.holdsTimers { return .timer }
-        return timeout > 0 && poller.now() >= date ? .timeOver : .signal
     }
 
     /// Queues ports that are ready now. Leaves wake-ups alone, since a wait to come needs them.
@@ -164,7 +114,7 @@ extension RunLoop {
         guard mode.portCount > 0 else { return }
         mode.sleepsWith._withUnsafeGuaranteedRef { descriptors in
             guard descriptors.watching > 0 else { return }
-            recorder.pointee.looks()
+            probe.looks()
             let count = poller.wait(
                 descriptors.epoll, events, capacity: 64, timeout: 0, watching: descriptors.watching)
             queueReady(mode, descriptors, count)

@@ -19,26 +19,7 @@ public final class RunLoop {
     /// referenced object ends. (A weak reference would make every later retain and release of that object several times
     /// slower.)
     public unowned(unsafe) var userInfo: AnyObject?
-    /// Counts and times since the loop was made.
-    public var statistics: Statistics {
-        var statistics = counters.pointee
-        statistics.longest = max(statistics.longest, recorder.pointee.longestTime, longestBefore)
-        statistics.asleep += recorder.pointee.asleepTime
-        return statistics
-    }
     let counters: UnsafeMutablePointer<Statistics>
-    /// The longest callback until `takeLongest` was last called, in nanoseconds.
-    private var longestBefore: Int64 = 0
-    /// Returns the longest callback since the last call, in nanoseconds.
-    package func takeLongest() -> Int64 {
-        let longest = max(counters.pointee.longest, recorder.pointee.takeLongest())
-        counters.pointee.longest = 0
-        longestBefore = max(longestBefore, longest)
-        return longest
-    }
-    /// The coarse-clock time, in nanoseconds, at which the last callback ended. No foreign code has run since then, so
-    /// the next callback can take it as its start without reading the clock. 0 if unknown.
-    var quietSince: Int64 = 0
     /// Called on the loop's thread when `wantsTurnEnd` is set, nothing ready is left to handle, and the loop is about
     /// to ask the kernel for events; also when a run ends. Work that is cheaper once for many callbacks belongs here.
     /// It must not call foreign code; it may `signal` ports. The loop resets `wantsTurnEnd` before each call.
@@ -47,9 +28,8 @@ public final class RunLoop {
     public var wantsTurnEnd = false
     /// The number of events taken since `turnEndHandler` was last called.
     final var turnLength = 0
-    @usableFromInline package let recorder: UnsafeMutablePointer<Recorder>
-    /// The memory of `recorder`. Other threads that read the recorder hold a reference, too.
-    package let recorderMemory: Recorder.Memory
+    /// The steps report to it what the loop does.
+    @usableFromInline package internal(set) var probe: Probe
     /// Called once, on the loop's thread, when the loop has been running for a second: the owner then decides whether
     /// to record it.
     package var whenItLasts: ((RunLoop) -> Void)?
@@ -148,8 +128,7 @@ public final class RunLoop {
         self.handle = handle
         counters = .allocate(capacity: 1)
         counters.initialize(to: Statistics())
-        recorderMemory = Recorder.Memory(poller)
-        recorder = recorderMemory.recorder
+        probe = Probe(poller, counters)
         _ = state(of: .default)
     }
 
@@ -163,8 +142,8 @@ public final class RunLoop {
         requestQueues.free()
         handle.closeDescriptors()
         events.deallocate()
+        endRecording()
         counters.deallocate()
-        forgetRecorder()
     }
 
     // MARK: Running
@@ -229,7 +208,7 @@ public final class RunLoop {
             if handle.takeAttention() { heed() }
         }
         counters.pointee.passes += 1
-        noteBegin(of: run)
+        if probe.pass(label(of: mode), poller) { whenItLasts?(self) }
 
         notify(.beforeTimers, mode)  // 2. observers: timers are about to fire
         notify(.beforeSources, mode)  // 3. observers: sources are about to fire

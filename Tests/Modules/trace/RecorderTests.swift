@@ -262,6 +262,7 @@ import Testing
             for (arguments, mark) in [("", "at last"), ("busy", "begun")] {
                 let run = try Binary.shell(
                     """
+                    rm -f all.json  # the other one's has the same words
                     $RLHOST --trace=all.json app.lua \(arguments) & process=$!
                     for n in $(seq 1200); do grep -q '\(mark)' all.json && break; sleep 0.05; done
                     kill -KILL $process

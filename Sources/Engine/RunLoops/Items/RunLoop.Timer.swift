@@ -101,7 +101,7 @@ extension RunLoop {
             }
             override func retain(_ node: NodePointer) { _ = timer(node)?.retain() }
             override func release(_ node: NodePointer) { timer(node)?.release() }
-            override func title(of node: NodePointer) -> Recorder.Title? {
+            override func title(of node: NodePointer) -> Title? {
                 .init("timer", name: timer(node)?.takeUnretainedValue().name ?? "")
             }
         }

@@ -94,7 +94,7 @@ extension RunLoop {
         /// Called when the node has left its last mode and does not fire. The loop does not touch it again.
         open func release(_ node: UnsafeMutablePointer<TimerNode>) {}
         /// The title of the timer in recordings; nil if the owner reports it when the timer fires.
-        package func title(of node: UnsafeMutablePointer<TimerNode>) -> Recorder.Title? { nil }
+        package func title(of node: UnsafeMutablePointer<TimerNode>) -> Title? { nil }
     }
 }
 

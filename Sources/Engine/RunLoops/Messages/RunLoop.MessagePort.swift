@@ -252,7 +252,7 @@ extension RunLoop {
             client.hasTurn = false
             guard let message = client.takeMessage() else { return }
             takeTurn(client)
-            if RunLoop.Recorder.someAreOn.load(ordering: .relaxed) != 0 { loop?.noteCause(message.flow(to: name)) }
+            if RunLoop.someAreRecorded { loop?.noteCause(message.flow(to: name)) }
             let outer = delivering
             delivering = client
             callback(self, message)

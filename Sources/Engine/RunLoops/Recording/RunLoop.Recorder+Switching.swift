@@ -51,6 +51,7 @@ extension RunLoop.Recorder {
         guard isOn else { return }
         settle()
         isOn = false
+        quietSince = 0
         goOn(with: Call())
         outer = []
         levelCount = 0

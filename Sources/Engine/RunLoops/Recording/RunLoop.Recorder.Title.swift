@@ -1,5 +1,9 @@
 internal import Linux
 
+extension RunLoop {
+    package typealias Title = Recorder.Title
+}
+
 extension RunLoop.Recorder {
     /// The description behind a label of records.
     package struct Title: Hashable, Sendable {

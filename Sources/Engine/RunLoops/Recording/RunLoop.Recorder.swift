@@ -31,6 +31,10 @@ extension RunLoop {
         /// ring, after all other records. Then it is `told`, which collects how the callback will end. Without a
         /// callback, it is the place of the next record.
         @usableFromInline package internal(set) var open: UnsafeMutablePointer<Record>
+        /// The coarse-clock time, in nanoseconds, at which the last callback ended while the recorder was off. No
+        /// foreign code has run since then, so the next callback can take it as its start without reading the clock. 0
+        /// if unknown.
+        var quietSince: Int64 = 0
         /// The last reading of the clock; 0 if something may have taken time since.
         var moment: UInt64 = 0
         /// The number of records written so far.
@@ -102,6 +106,16 @@ extension RunLoop {
         var sleepBegan = UInt64.max
         /// The time at which to begin by itself, by the loop's coarse clock; 0 until it is set.
         var beginsAt: Int64 = 0
+        /// Whether the loop has been running for a second. The first call only sets that time.
+        @inline(never)
+        mutating func lasts(_ now: Int64) -> Bool {
+            guard beginsAt != 0 else {
+                beginsAt = now.addingSaturating(1_000_000_000)
+                return false
+            }
+            beginsAt = .max
+            return true
+        }
         var reader: (() -> Bool)?
         /// The time between two calls of `reader`: short at first, so that a program that is killed early leaves some
         /// records.
@@ -134,7 +148,9 @@ extension RunLoop {
             setNotable()
         }
         mutating func setNotable() { notable = usesTicks ? min(longest, slow, Self.longestWhole, delayable) : 0 }
-        /// The longest callback, in nanoseconds.
+        /// The longest callback until `takeLongest` was last called, in nanoseconds.
+        var longestBefore: Int64 = 0
+        /// The longest callback since then, in nanoseconds.
         var longestTime: Int64 { time(longest) }
         /// Returns the longest callback since the last call, in nanoseconds.
         mutating func takeLongest() -> Int64 {

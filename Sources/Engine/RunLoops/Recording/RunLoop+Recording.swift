@@ -5,8 +5,6 @@ internal import Synchronization
 // The recorder of a loop: turning it on and off, and naming what it records.
 
 extension RunLoop {
-    @inlinable package var isRecording: Bool { @inline(__always) get { recorder.pointee.isOn } }
-
     /// Begins to record, if the loop does not record yet. Returns false if there is no memory.
     ///
     /// - Parameter name: The name of the loop in recordings: "main", or the name of its thread.
@@ -18,6 +16,7 @@ extension RunLoop {
         guard recorder.pointee.turnOn(anchor, usesTicks: usesTicks, modes: runs.map { label(of: $0.mode) }) else {
             return false
         }
+        probe.live = recorder
         recorder.pointee.name = name
         Recorder.all.withLock { all in
             if !all.contains(where: { $0.memory === recorderMemory }) {
@@ -29,6 +28,7 @@ extension RunLoop {
 
     /// Ends recording. The records stay until the loop ends. The loop does not begin again by itself.
     package func stopRecording() {
+        probe.live = nil
         recorder.pointee.turnOff()
         recorder.pointee.beginsAt = .max
     }
@@ -40,6 +40,9 @@ extension RunLoop {
             withExtendedLifetime(one.memory) { body(one.memory.recorder, one.name) }
         }
     }
+
+    /// Whether any loop is recorded at this moment. Safe on any thread.
+    static var someAreRecorded: Bool { @inline(__always) get { Recorder.someAreOn.load(ordering: .relaxed) != 0 } }
 
     /// Whether any loop that was recorded has records. Safe on any thread.
     package static var hasRecords: Bool {
@@ -58,8 +61,10 @@ extension RunLoop {
     }
 
     /// Called when the loop ends. The recorder is freed when no thread reads it any more.
-    func forgetRecorder() {
+    func endRecording() {
+        probe.live = nil
         recorder.pointee.endWriting()
+        defer { probe.memory.release() }
         guard recorder.pointee.ring != nil else { return }
         if Recorder.keepsEnded.load(ordering: .relaxed) {
             let name = Recorder.all.withLock { $0.first { $0.memory === recorderMemory }?.name ?? "" }
@@ -67,17 +72,6 @@ extension RunLoop {
             Recorder.ended.withLock { $0.append(.init(number: recorder.pointee.number, name: name, records: records)) }
         }
         Recorder.all.withLock { $0.removeAll { $0.memory === recorderMemory } }
-    }
-
-    /// Calls `whenItLasts` once the loop has been running for a second. The first call only sets that time.
-    @inline(never)
-    func considerRecording(_ now: Int64) {
-        guard recorder.pointee.beginsAt != 0 else {
-            recorder.pointee.beginsAt = now.addingSaturating(1_000_000_000)
-            return
-        }
-        recorder.pointee.beginsAt = .max
-        whenItLasts?(self)
     }
 
     /// Sets a handler that the loop calls on its thread after each callback that took longer than `limit`. `delay` is
@@ -137,7 +131,7 @@ extension RunLoop {
     /// - Parameter mode: The only mode that receives it, if there is only one.
     @inline(__always)
     static func noteSend(to mode: Unmanaged<ModeState>? = nil) -> UInt32 {
-        Recorder.someAreOn.load(ordering: .relaxed) == 0 ? 0 : sendOfThisThread(to: mode)
+        someAreRecorded ? sendOfThisThread(to: mode) : 0
     }
 
     @inline(never)
@@ -159,7 +153,7 @@ extension RunLoop {
     /// Records that the calling thread wakes another loop. Returns a label that names the thread in the upper half, and
     /// the flow of its send in the lower half.
     static func noteWaking(_ call: Handle.WakingCall) -> UInt64 {
-        guard Recorder.someAreOn.load(ordering: .relaxed) != 0 else { return 0 }
+        guard someAreRecorded else { return 0 }
         guard let (recorder, _) = recorderOfThisThread, recorder.pointee.isOn else {
             return UInt64(Recorder.label(.init("other", "another thread · \(call.word)"))) << 32
         }
@@ -168,7 +162,7 @@ extension RunLoop {
 
     /// Records a send with a flow number that both sides can compute.
     static func noteSend(flow: @autoclosure () -> UInt32) {
-        guard Recorder.someAreOn.load(ordering: .relaxed) != 0, let (recorder, _) = recorderOfThisThread,
+        guard someAreRecorded, let (recorder, _) = recorderOfThisThread,
             recorder.pointee.isOn
         else { return }
         recorder.pointee.sends(0, flow: flow())
@@ -177,7 +171,7 @@ extension RunLoop {
     /// Records the flow that caused the current callback.
     @inline(__always)
     package func noteCause(_ flow: UInt32) {
-        if flow != 0, recorder.pointee.isOn { recorder.pointee.isCaused(by: flow) }
+        if flow != 0, let live = probe.live { live.pointee.isCaused(by: flow) }
     }
 }
 
@@ -186,7 +180,7 @@ extension RunLoop {
     /// Records the beginning of an operation with this label. Returns its number, for `noteEnd`; 0 if the loop does not
     /// record.
     package func noteBeginning(_ label: UInt32) -> UInt32 {
-        recorder.pointee.isOn ? recorder.pointee.opens(label) : 0
+        probe.live.map { $0.pointee.opens(label) } ?? 0
     }
 
     /// Records the end of an operation.
@@ -195,21 +189,21 @@ extension RunLoop {
     ///   - number: The result of `noteBeginning`. If it is 0, nothing is recorded.
     ///   - result: The outcome, such as a status.
     package func noteEnd(_ number: UInt32, _ label: UInt32, result: Int = 0, failed: Bool = false) {
-        guard number != 0, recorder.pointee.isOn else { return }
+        guard number != 0, isRecording else { return }
         recorder.pointee.closes(number, label, UInt64(max(0, result)), failed: failed)
     }
 
     /// Records that the operation with this number belongs to a group with this label, as a request belongs to its
     /// route.
     package func noteGroup(of number: UInt32, _ label: UInt32) {
-        guard number != 0, recorder.pointee.isOn else { return }
+        guard number != 0, isRecording else { return }
         recorder.pointee.belongs(number, label)
     }
 
     /// Records that bytes went through an item.
     @inline(__always)
     package func noteBytes(_ item: Item, _ count: Int, out: Bool) {
-        if recorder.pointee.isOn { recordBytes(item, count, out) }
+        if isRecording { recordBytes(item, count, out) }
     }
 
     @inline(never)

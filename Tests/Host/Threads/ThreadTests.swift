@@ -52,7 +52,6 @@ struct ThreadTests {
         #expect(run.output == "40000 received, 0 out of order\n10000 passed on, 0 out of order\n")
     }
 
-    /// `scripts/soak api` runs more of these, with more calls each.
     @Test("random calls with random arguments, from anywhere, do not crash the process", .soak(seconds: 60))
     func attack() throws {
         for seed in Soak.seeds {

@@ -33,6 +33,17 @@ t.describe("the loop does not stay for", REAL, function()
       keep = a]], "served, but the loop does not stay for it:\n")
   end)
 
+  t.it("closed streams, whose peers the host waits for a while", function()
+    ends([[
+      local server = assert(net.serve(0, function(stream) stream:read_all() end))
+      local stream = assert(net.connect(server:port()))
+      stream:write "text"
+      stream:close()
+      server:close()
+      rl.sleep(0.02)
+      print(rl.why():match "[^\n]*")]], "nothing keeps the loop alive\n")
+  end)
+
   t.it("streams, listeners and sockets that were made so", function()
     ends [[
       server = assert(net.serve(0, { keeps_alive = false }, function(stream) stream:read() end))

@@ -47,7 +47,7 @@ import Testing
         }
         let result = try Binary.shell(
             "RLHOST='\(Binary.path)' scripts/soak api 0.1 7", directory: Binary.repository)
-        #expect(result.status == 0 && result.output.hasPrefix("soak: api, seed 7\napi: "), "\(result)")
+        #expect(result.status == 0 && result.output.hasPrefix("soak: api, seed 7\nfuzz: 1 programs "), "\(result)")
     }
 
     private static let hasPython =

@@ -43,7 +43,7 @@ public enum InspectBinding {
                         site: fiber.flatMap { host.site($0.subjectSite) } ?? request.site, next: node.pointee.fireDate,
                         detail: fiber.map { host.placeAndOriginOfWait($0) }
                             ?? (request.isOne ? "delayed" : "the host's own"),
-                        isHosts: !isTask && !request.isOne))
+                        keepsAlive: node.pointee.keepsAlive, isHosts: !isTask && !request.isOne))
                 for part in host.parts { part.show(node, in: &entries[entries.count - 1]) }
                 continue
             }

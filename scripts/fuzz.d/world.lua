@@ -1,0 +1,209 @@
+-- What the random programs of scripts/fuzz call. `v[id]` has the results of action `id`, or the last arguments of
+-- callback `id`; `kept` has every object that is still alive, so that the end can close them.
+
+rl, v = require "runloop", {}
+local threads, kept, calls, depth = {}, setmetatable({}, { __mode = "v" }), 0, 0
+local over = rl.now() + tonumber(os.getenv "FUZZ_SECONDS")
+local names = {}
+for name in os.getenv "FUZZ_MODES":gmatch "%S+" do names[#names + 1] = name end
+
+-- Descriptors of sockets, pipes and files: those that fdinfo(5) says nothing particular of.
+local function descriptors()
+  local found = {}
+  for n = 3, 250 do
+    local file <close> = io.open("/proc/self/fdinfo/" .. n)
+    local text = file and file:read "a"
+    if text and not text:find "event" and not text:find "tfd:" and not text:find "Pid:" and not text:find "inotify"
+      and not text:find "sigmask" and not text:find "clockid" then
+      found[#found + 1] = n
+    end
+  end
+  return found
+end
+local before = #descriptors()
+
+-- The modules, made when they are first used: M.net, M.runloop. Those of other loops keep some pipes open.
+M = setmetatable({ runloop = rl }, { __index = function(modules, name)
+  local count = #descriptors()
+  modules[name] = require("runloop." .. name)
+  before = before + math.max(0, #descriptors() - count)
+  return modules[name]
+end })
+
+-- Strange values -----------------------------------------------------------------------------------------------------
+
+local function no() error "hostile" end
+local cyclic, huge = {}, {}
+cyclic[1], cyclic.self = cyclic, cyclic
+for i = 1, 3000 do huge[i] = i end
+local closed, dead = assert(io.open "/dev/null"), coroutine.create(print)
+closed:close()
+coroutine.close(dead)
+local raises = setmetatable({}, { __tostring = function() error {} end })
+odd = { 0 / 0, -(0 / 0), 1 / 0, -1 / 0, 1e19, -1e19, 1e308, 5e-324, -0.0, 2 ^ 31, 2 ^ 53, 2 ^ 63, math.maxinteger,
+  math.mininteger, -1, 0, 1, 0.5, "", "\0\255", ("x"):rep(3000), "%s%d%n", "\27[2J\u{202e}", print, error,
+  coroutine.yield, pcall, rl, M, cyclic, huge, closed, dead, _G, string, true, false, raises, coroutine.wrap(print),
+  setmetatable({}, { __index = no, __newindex = no, __len = function() return 2 ^ 53 end, __tostring = no, __eq = no,
+    __lt = no, __call = no, __pairs = no, __name = 5, __concat = no, __close = no }) }
+
+-- What programs are made of ------------------------------------------------------------------------------------------
+
+local function keep(...)
+  for i = 1, select("#", ...) do
+    local value = select(i, ...)
+    if (type(value) == "userdata" or type(value) == "table") and value ~= rl then kept[#kept + 1] = value end
+    -- A thread goes on when nobody holds it.
+    if type(value) == "userdata" and tostring(value):find "^thread " then threads[value] = true end
+  end
+  return table.pack(...)
+end
+
+-- Result or argument `i` of an action or callback.
+function g(id, i) return v[id] and v[id][i or 1] end
+
+-- A field of an object, such as a program's output.
+function f(object, name) return object and object[name] end
+
+function m(object, name, ...) return object[name](object, ...) end
+
+-- The address of a listener or server, or one where nobody listens.
+function at(object) return object and object:address() or "127.0.0.1:1" end
+
+local function done(id, fine, ...)
+  if os.getenv "FUZZ_NOTES" then io.stderr:write(tostring(id), " ", tostring(fine), " ", tostring((...)), "\n") end
+  if fine then v[id] = keep(...) end
+end
+
+-- Carries out an action; its errors end only it.
+function a(id, act) if rl.now() < over then done(id, pcall(act)) end end
+
+-- The same in a task, which nobody waits for; within a time; and in a coroutine.
+function t(id, act) if rl.now() < over then done(id, pcall(rl.task, function() done(id, pcall(act)) end)) end end
+function w(id, seconds, act)
+  if rl.now() < over then pcall(rl.timeout, seconds, function() done(id, pcall(act)) end) end
+end
+function co(id, act) if rl.now() < over then pcall(coroutine.wrap(function() done(id, pcall(act)) end)) end end
+
+-- Begins a callback: keeps its arguments. → whether it may do anything
+function enter(id, ...)
+  v[id], calls = keep(...), calls + 1
+  return calls < 2000 and depth < 40 and rl.now() < over
+end
+
+-- Goes through an iterator, a few steps.
+function each(next, state, fn)
+  local n = 0
+  for value, other in next, state do
+    n = n + 1
+    fn(value, other)
+    if n > 5 then return n end
+  end
+end
+
+-- Runs `fn` in a nested run, in a mode.
+function nested(mode, seconds)
+  depth = depth + 1
+  local level <close> = setmetatable({}, { __close = function() depth = depth - 1 end })
+  return rl.run { mode = mode, timeout = seconds }
+end
+
+-- A stage of `net.copy` and the like, and objects with descriptors.
+function file(kind)
+  if kind == 1 then return (io.open("/dev/null", "r+")) end
+  if kind == 2 then return (io.open("a.txt", "a+")) end
+  if kind == 3 then return { fd = function() return -1 end } end
+  if kind == 4 then return (io.popen "echo text; sleep 0.01") end
+  return io.tmpfile()
+end
+
+-- A listener that answers everything with the same bytes: a database that speaks nonsense, or a little sense.
+function speaker(text)
+  return M.net.serve("127.0.0.1:0", { keeps_alive = false }, function(stream)
+    while stream:read() do if not stream:write(text) then return end end
+  end)
+end
+
+-- The end ------------------------------------------------------------------------------------------------------------
+
+local function report(text)
+  local file <close> = assert(io.open(os.getenv "FUZZ_VERDICT", "a"))
+  file:write(text, "\n")
+end
+
+local ENDS = { "abort", "kill", "stop", "cancel", "rollback", "unlock", "invalidate", "close", "finish" }
+local function close_all()
+  local objects = {}
+  for _, object in pairs(kept) do objects[#objects + 1] = object end
+  for _, object in ipairs(objects) do
+    -- A loop that is stopped ends the program.
+    local is_loop = select(2, pcall(function() return object.run_mode end))
+    for _, name in ipairs(is_loop and {} or ENDS) do
+      local is_there, method = pcall(function() return object[name] end)
+      if is_there and type(method) == "function" then pcall(rl.timeout, 2, method, object, 0.05) end
+    end
+  end
+end
+
+local watch
+-- Closes everything, and reports what is left all the same.
+local function check()
+  over = 0
+  watch:invalidate()
+  rl.trace.stop()
+  for _, name in ipairs { "luv", "cqueues" } do
+    local bridge = rawget(M, name)
+    if bridge then pcall(bridge.invalidate, bridge) end
+  end
+  rl.attach(false)
+  rl.limit_callbacks()
+  for _ = 1, 2 do
+    close_all()
+    rl.sleep(0.002)
+  end
+  -- Requests for modes that nobody runs stay otherwise.
+  for _, name in ipairs(names) do if name ~= "common" then rl.run { mode = name, timeout = 0.001 } end end
+  local why, open
+  local limit = rl.now() + tonumber(os.getenv "FUZZ_SECONDS")
+  repeat
+    -- Calls that have waited may still give something.
+    close_all()
+    v = {}
+    collectgarbage()
+    collectgarbage()
+    rl.sleep(0.005)
+    -- For a while the host waits for the peers of closed streams.
+    why, open = rl.why():gsub("\nserved, but the loop does not stay for it:[^\n]*", ""), descriptors()
+    why = why:gsub("\n *timer %([^\n]*the host's own%)", ""):gsub("\nmode \"[^\n]*$", "")
+  until why == "nothing keeps the loop alive" and #open <= before or rl.now() > limit
+  if why ~= "nothing keeps the loop alive" then report("rl.why: " .. why) end
+  if #open > before then
+    local links = {}
+    for _, n in ipairs(open) do
+      -- An epoll that watches nothing looks like a pipe in fdinfo.
+      local link = M.fs.read_link("/proc/self/fd/" .. n)
+      if link and not link:find "^anon_inode" and not link:find "/proc/" then links[#links + 1] = n .. "=" .. link end
+    end
+    -- The client that all share keeps connections, and two sockets of its own.
+    if #links > before + (rawget(M, "http") and 4 or 0) then report("descriptors: " .. table.concat(links, " ")) end
+  end
+  report "checked"
+end
+
+-- Ends the program in one of the ways, after all its actions.
+function finish(how)
+  rl.on_error(how ~= "error" and function() end or nil)
+  if how == "return" then return check() end
+  if how == "error" then error "the end" end
+  if how == "stop" then return rl.stop() end
+  if how == "shutdown" then return rl.shutdown() end
+  if how ~= "leave" then os.exit(0, how == "close") end
+  over = 0
+end
+
+rl.on_error(function() end)
+if not rl.this_thread() then
+  -- Whatever mode the loop is in when a program takes too long.
+  watch = rl.timer { delay = tonumber(os.getenv "FUZZ_SECONDS") + 0.5, keeps_alive = false,
+    callback = function() os.exit(0) end }
+  for _, name in ipairs(names) do rl.current():add(watch, name) end
+end

@@ -14,8 +14,12 @@ import Testing
 
     @Test("a file", arguments: files) func file(_ path: String) throws {
         let documents = "\(Binary.repository)/docs"
+        // `scripts/test` reads the times of the tests in the file.
+        let report = ProcessInfo.processInfo.environment["RLHOST_LUA_REPORTS"].map {
+            "--report=json=\($0)/\(path.replacingOccurrences(of: "/", with: "-"))"
+        }
         let run = try Binary.run(
-            ["test", "--timeout", "60", "\(Binary.repository)/\(path)"],
+            ["test", "--timeout", "60"] + (report.map { [$0] } ?? []) + ["\(Binary.repository)/\(path)"],
             environment: [
                 "DOCUMENTS": "\(documents)/lua", "REFERENCE": "\(documents)/lua/runloop-test.lua",
                 "EXAMPLES": "\(documents)/examples",

@@ -106,11 +106,11 @@ let package = Package(
                 "net", "http", "json", "trace", "test", "schedule", "arguments", "process/Lua", "fs/Lua",
                 "terminal/Lua", "log/Lua", "encoding", "url", "zlib", "crypto/C", "crypto/Lua",
                 "sqlite/Lua", "sqlite/C", "postgres/Lua", "postgres/C", "data", "redis", "socket", "luv", "cqueues",
-                "nats", "metrics/C", "metrics/Lua",
+                "metrics/C", "metrics/Lua", "nats/Lua",
             ],
             sources: [
                 "process/Swift", "fs/Swift", "terminal/Swift", "log/Swift", "crypto/Swift", "sqlite/Swift",
-                "metrics/Swift", "postgres/Swift",
+                "metrics/Swift", "postgres/Swift", "nats/Swift",
             ],
             swiftSettings: swift),
         // What records them, for scripts and for the command line.

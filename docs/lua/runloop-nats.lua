@@ -46,9 +46,10 @@ function nats.connect(servers, options) end
 ---@field bandwidth? number bytes per second; no limit if absent
 ---@field password? string what clients must know
 ---@field max_payload? integer the largest message in bytes (1 MB)
+---@field jetstream? boolean true: it has streams with one replica, consumers, buckets and leases (false)
 
 ---Makes a NATS server in this process, for tests: in virtual time under `rlhost test`. It has subjects, queue groups,
----headers and log-in by password.
+---headers and log-in by password; with `jetstream = true` it stores messages, too.
 ---
 ---```lua
 ---local nats = require "runloop.nats"
@@ -190,6 +191,367 @@ function Bus:stats() end
 ---@return integer messages
 ---@return integer bytes
 function Bus:unconfirmed() end
+
+-- What is stored -----------------------------------------------------------------------------------------------------
+
+---@class runloop.nats.StreamSettings
+---@field subjects? string[] what it takes, with wildcards; its name if absent
+---@field replicas? integer 1 to 5; 3 where the server belongs to a cluster, else 1
+---@field retention? "limits"|"workqueue"|"interest" what is kept: everything within the limits; what no consumer has
+---acknowledged; what a consumer that is there has not acknowledged ("limits")
+---@field storage? "file"|"memory" ("file")
+---@field max_age? number seconds
+---@field max_bytes? integer
+---@field max_messages? integer
+---@field duplicates? number seconds for which the ids of messages are known (120)
+
+---Finds a stream, or with settings makes it. Waits. `"ENOENT"`: it is not there, and no settings were given;
+---`"EEXIST"`: it is there with other settings, which the message names; `"ENOTSUP"`: the server stores nothing, or has too few
+---others for `replicas`. A refusal by JetStream has a fourth value.
+---@param name string 1 to 100 letters, digits, "_" and "-"
+---@param settings? runloop.nats.StreamSettings
+---@return runloop.nats.Stream? stream
+---@return string? problem
+---@return string? code
+---@return runloop.nats.Refusal? refusal
+function Bus:stream(name, settings) end
+
+---What JetStream has said.
+---@class runloop.nats.Refusal
+---@field err_code integer
+---@field description string
+
+---@class runloop.nats.BucketSettings
+---@field history? integer how many values of a key are kept, 1 to 64 (1)
+---@field ttl? number seconds after which a value is gone
+---@field replicas? integer as of streams
+---@field max_bytes? integer
+---@field storage? "file"|"memory" ("file")
+
+---Finds a bucket, or with settings makes it. Waits. Errors are those of `bus:stream`.
+---@param name string 1 to 100 letters, digits, "_" and "-"
+---@param settings? runloop.nats.BucketSettings
+---@return runloop.nats.Bucket? bucket
+---@return string? problem
+---@return string? code
+---@return runloop.nats.Refusal? refusal
+function Bus:bucket(name, settings) end
+
+---@class runloop.nats.LeaseOptions
+---@field ttl? number seconds after which others may take what is not renewed, 1 to 3600 (5)
+---@field timeout? number seconds to wait for it; absent: no limit
+---@field on_lost? fun(lease: runloop.nats.Lease) called when it is lost, not when it is given back
+---@field bucket? string where it is kept ("rl_leases"), made if it is not there
+
+---Takes a lease: of all programs, one at a time has it. Waits until it is free. When the time is over: nil, "timed
+---out", "EBUSY" and who has it.
+---@param name string a key of a bucket
+---@param options? runloop.nats.LeaseOptions
+---@return runloop.nats.Lease? lease
+---@return string? problem
+---@return string? code
+---@return { host: string, pid: integer, name: string }? holder
+function Bus:lease(name, options) end
+
+---A stream of JetStream: messages that the server stores.
+---@class runloop.nats.Stream
+local Stream = {}
+
+---@class runloop.nats.StoreOptions
+---@field id? string by which the server knows repetitions; random if absent
+---@field headers? table<string, string|string[]>
+---@field timeout? number seconds (10), at most half of the stream's `duplicates`
+---@field after? integer store it only if this is the number of the last message, else "EAGAIN"
+
+---@class runloop.nats.Stored
+---@field stream string
+---@field seq integer the number of the message
+---@field duplicate boolean the id was known: nothing was stored this time
+
+---Stores a message. Waits. When it returns, the message is on the stream's replicas. It is sent again while no answer
+---comes; the server knows repetitions by the id. `nil, "timed out"`: it may be stored. `"ENOSPC"`: a limit is reached.
+---@param subject string
+---@param data? string
+---@param options? runloop.nats.StoreOptions
+---@return runloop.nats.Stored? stored
+---@return string? problem
+---@return string? code
+---@return runloop.nats.Refusal? refusal
+function Stream:publish(subject, data, options) end
+
+---@class runloop.nats.StreamInfo
+---@field messages integer
+---@field bytes integer
+---@field first integer the number of the first message
+---@field last integer
+---@field replicas integer
+---@field leader? string the server that leads, in a cluster
+---@field consumers integer
+
+---Asks the server. Waits.
+---@return runloop.nats.StreamInfo? info
+---@return string? problem
+---@return string? code
+---@return runloop.nats.Refusal? refusal
+function Stream:info() end
+
+---Changes some settings. Waits.
+---@param settings runloop.nats.StreamSettings
+---@return true?
+---@return string? problem
+---@return string? code
+---@return runloop.nats.Refusal? refusal
+function Stream:update(settings) end
+
+---Removes all messages, or those of a subject. Waits.
+---@param subject? string may have wildcards
+---@return integer? removed how many
+---@return string? problem
+---@return string? code
+---@return runloop.nats.Refusal? refusal
+function Stream:purge(subject) end
+
+---Removes the stream with all that it stores. Waits.
+---@return true?
+---@return string? problem
+---@return string? code
+---@return runloop.nats.Refusal? refusal
+function Stream:remove() end
+
+---@return string
+function Stream:name() end
+
+---@class runloop.nats.ConsumerOptions
+---@field filter? string a subject, with wildcards; all if absent
+---@field deliver? "all"|"new"|"last"|integer|{ since: number } from where, when it is made: a message's number, or a
+---time as `rl.time` counts ("all")
+---@field ack_wait? number seconds after which an unanswered message is handed out again (30)
+---@field max_deliver? integer how often a message is handed out (5)
+---@field max_waiting? integer how many questions of clients may be open at the server (256)
+---@field batch? integer how many messages are here or asked for (200)
+---@field concurrency? integer how many calls of the function may wait at the same time (1)
+---@field time_limit? number seconds after which a call is cancelled (600)
+---@field modes? runloop.Modes of the function
+---@field order? integer
+---@field keeps_alive? boolean false: the loop does not run on for it (true with a function)
+
+---Finds a consumer, or with options makes it. Waits. Consumers of one name share the messages. Without a name it goes
+---with the object. With a function, a message is acknowledged when the function returns, and given back when it raises
+---an error: it then comes again after as many seconds as it was delivered times.
+---@param name string? 1 to 100 letters, digits, "_" and "-"
+---@param options runloop.nats.ConsumerOptions?
+---@param fn? fun(message: runloop.nats.StoredMessage, consumer: runloop.nats.Consumer)
+---@return runloop.nats.Consumer? consumer
+---@return string? problem
+---@return string? code
+---@return runloop.nats.Refusal? refusal
+---@overload fun(self: runloop.nats.Stream, name: string?, fn?: function): runloop.nats.Consumer?, string?, string?
+function Stream:consumer(name, options, fn) end
+
+---What hands a stream's messages out until they are acknowledged.
+---@class runloop.nats.Consumer
+local Consumer = {}
+
+---Returns the next message, which the script has to answer. Waits. At the end: nil, the reason, and "ENOTCONN" or, if
+---the consumer was removed, "ENOENT".
+---@param timeout? number seconds; absent: no limit
+---@return runloop.nats.StoredMessage? message
+---@return string? problem
+---@return string? code
+function Consumer:receive(timeout) end
+
+---Iterates over the messages, until the consumer ends. Waits.
+---@return fun(): runloop.nats.StoredMessage?
+function Consumer:messages() end
+
+---@class runloop.nats.ConsumerStatistics
+---@field received integer
+---@field handled integer that were received from here, or whose call has ended
+---@field pending integer that wait here
+---@field unanswered integer that are here and have no answer yet
+
+---@return runloop.nats.ConsumerStatistics
+function Consumer:stats() end
+
+---Ends it here: messages that wait go back to the server at once. `<close>` does the same.
+function Consumer:invalidate() end
+
+---Removes the consumer from the server. Waits.
+---@return true?
+---@return string? problem
+---@return string? code
+---@return runloop.nats.Refusal? refusal
+function Consumer:remove() end
+
+---@return boolean
+function Consumer:is_valid() end
+
+---@return string
+function Consumer:name() end
+
+---A message of a stream. Each one is answered once; another answer raises an error.
+---@class runloop.nats.StoredMessage
+---@field subject string
+---@field data string
+---@field headers? table<string, string|string[]>
+---@field stream string
+---@field seq integer its number in the stream
+---@field time number when it was stored, as `rl.time` counts
+---@field delivered integer how often it was handed out
+local StoredMessage = {}
+
+---The message is done. Waits if `timeout` is given, until the server knows it.
+---@param timeout? number seconds
+---@return true?
+---@return string? problem
+---@return string? code
+function StoredMessage:ack(timeout) end
+
+---Gives it back: it comes again, to anybody.
+---@param delay? number seconds
+---@return true?
+---@return string? problem
+---@return string? code
+function StoredMessage:nak(delay) end
+
+---Says that it is worked on: `ack_wait` begins again. Calls of a consumer's function need not say it.
+---@return true?
+---@return string? problem
+---@return string? code
+function StoredMessage:working() end
+
+---It never comes again, although it is not done.
+---@param reason? string for the server's advisories (2.10.4 and later)
+---@return true?
+---@return string? problem
+---@return string? code
+function StoredMessage:term(reason) end
+
+---Keys with values, kept by the servers.
+---@class runloop.nats.Bucket
+local Bucket = {}
+
+---Returns a value and its revision; nil alone if the key is not there. Waits.
+---@param key string 1 to 200 letters, digits and - / _ = .
+---@param options? { revision: integer?, stale: boolean? } stale: from any replica, not from the leader
+---@return string? value
+---@return integer|string|nil revision or the problem
+---@return string? code
+---@return runloop.nats.Refusal? refusal
+function Bucket:get(key, options) end
+
+---Sets a value. Waits. `revision`: only if this is the key's revision, else "EAGAIN"; 0: only if it is not there, else
+---"EEXIST".
+---@param key string
+---@param value string
+---@param options? { revision: integer? }
+---@return integer? revision
+---@return string? problem
+---@return string? code
+---@return runloop.nats.Refusal? refusal
+function Bucket:put(key, value, options) end
+
+---Removes a key; its history stays, unless `purge` is true. Waits.
+---@param key string
+---@param options? { revision: integer?, purge: boolean? }
+---@return integer? revision
+---@return string? problem
+---@return string? code
+---@return runloop.nats.Refusal? refusal
+function Bucket:remove(key, options) end
+
+---Returns the keys that are there, sorted. Waits.
+---@param filter? string a key, in which `*` stands for a word and a last `>` for all further words
+---@return string[]? keys
+---@return string? problem
+---@return string? code
+---@return runloop.nats.Refusal? refusal
+function Bucket:keys(filter) end
+
+---Returns what is kept of a key, the oldest first. Waits.
+---@param key string
+---@return runloop.nats.Entry[]? entries
+---@return string? problem
+---@return string? code
+---@return runloop.nats.Refusal? refusal
+function Bucket:history(key) end
+
+---@class runloop.nats.Entry
+---@field key string
+---@field value string
+---@field revision integer
+---@field time number when it was stored, as `rl.time` counts
+---@field operation "put"|"remove"|"purge"
+---@field initial? true it was there when the watch began
+
+---@class runloop.nats.WatchOptions
+---@field modes? runloop.Modes of the function
+---@field order? integer
+---@field keeps_alive? boolean false: the loop does not run on for it (true with a function)
+
+---Watches keys: what is there, then changes, over lost connections without a gap. Waits for its beginning. The function
+---gets each entry; once, when all that was there has come, it gets nil.
+---@param filter string a key, in which `*` stands for a word and a last `>` for all further words
+---@param options runloop.nats.WatchOptions?
+---@param fn? fun(entry: runloop.nats.Entry?, watch: runloop.nats.Watch)
+---@return runloop.nats.Watch? watch
+---@return string? problem
+---@return string? code
+---@return runloop.nats.Refusal? refusal
+---@overload fun(self: runloop.nats.Bucket, filter: string, fn?: function): runloop.nats.Watch?, string?, string?
+function Bucket:watch(filter, options, fn) end
+
+---@return string
+function Bucket:name() end
+
+---@class runloop.nats.Watch
+local Watch = {}
+
+---Returns the next entry. Waits.
+---@param timeout? number seconds; absent: no limit
+---@return runloop.nats.Entry? entry
+---@return string? problem
+---@return string? code "ENOENT": the bucket was removed; "ENOTCONN"
+function Watch:receive(timeout) end
+
+---Iterates over the entries, until the watch ends. Waits.
+---@return fun(): runloop.nats.Entry?
+function Watch:entries() end
+
+---Returns whether all entries that were there have come.
+---@return boolean
+function Watch:is_current() end
+
+---Ends it. `<close>` does the same.
+function Watch:invalidate() end
+
+---@return boolean
+function Watch:is_valid() end
+
+---@class runloop.nats.Lease
+local Lease = {}
+
+---Returns a number that grows with each holder, for what the lease protects: refuse a smaller one than you have seen.
+---@return integer
+function Lease:epoch() end
+
+---Returns whether it is ours, by the clock: false when the renewals were not answered for two thirds of `ttl`, or the
+---program was stopped for as long.
+---@return boolean
+function Lease:is_valid() end
+
+---Calls a function as a task, and cancels it when the lease is lost. Returns its results; or nil, the reason and
+---"ECONNRESET". Raises the function's error. Waits.
+---@param fn function
+---@param ... any arguments for `fn`
+---@return any ...
+function Lease:run(fn, ...) end
+
+---Gives it back: the next one has it at once. `<close>` does the same, and so does closing the bus.
+function Lease:invalidate() end
+
+---@return string
+function Lease:name() end
 
 -- Messages and subscriptions -----------------------------------------------------------------------------------------
 

@@ -108,6 +108,42 @@ return function(kind, each)
     end
     bus:close()
   end, "nats.Subscription")
+  local function stores()
+    local module = require "runloop.nats"
+    return assert(module.connect(module.fake { jetstream = true }))
+  end
+  kind("nats streams", 2000, function(n)
+    local bus = stores()
+    local stream = assert(bus:stream("s", { max_messages = 10 }))
+    local consumer = assert(stream:consumer("c", {}))
+    for i = 1, n do
+      assert(stream:publish("s", "data", { id = i % 10 == 0 and "same" or nil }))
+      local m = consumer:receive(0.05)
+      if m then m:ack() end
+    end
+    bus:close()
+  end, "nats.Stream nats.StoredMessage")
+  kind("nats consumers", 500, function(n)
+    local bus = stores()
+    local stream = assert(bus:stream("s", {}))
+    for _ = 1, n do assert(stream:consumer(nil, { keeps_alive = false }, print)):invalidate() end
+    bus:close()
+  end, "nats.Consumer")
+  kind("nats buckets", 1000, function(n)
+    local bus = stores()
+    for i = 1, n do
+      local bucket = assert(bus:bucket("b", {}))
+      assert(bucket:put("k" .. i % 10, "v"))
+      assert(bucket:get("k" .. i % 10))
+      bucket:watch(">"):invalidate()
+    end
+    bus:close()
+  end, "nats.Bucket nats.Watch")
+  kind("nats leases", 500, function(n)
+    local bus = stores()
+    for i = 1, n do assert(bus:lease("l" .. i % 10)):invalidate() end
+    bus:close()
+  end, "nats.Lease")
   kind("connections of runloop.socket", 2000, function(n)
     local socket = require "runloop.socket"
     local master = assert(socket.bind("127.0.0.1", 0))

@@ -120,18 +120,36 @@ static const struct {
 #embed "../../Host/Lua/misuse.lua"
 , '\0'}}, {"runloop.nats", (const char[]){
 #embed "../../Modules/nats/Lua/nats.lua"
+, '\0'}}, {"runloop.nats.api", (const char[]){
+#embed "../../Modules/nats/Lua/api.lua"
+, '\0'}}, {"runloop.nats.bucket", (const char[]){
+#embed "../../Modules/nats/Lua/bucket.lua"
 , '\0'}}, {"runloop.nats.bus", (const char[]){
 #embed "../../Modules/nats/Lua/bus.lua"
 , '\0'}}, {"runloop.nats.check", (const char[]){
 #embed "../../Modules/nats/Lua/check.lua"
+, '\0'}}, {"runloop.nats.consumer", (const char[]){
+#embed "../../Modules/nats/Lua/consumer.lua"
 , '\0'}}, {"runloop.nats.fake", (const char[]){
 #embed "../../Modules/nats/Lua/fake.lua"
+, '\0'}}, {"runloop.nats.fake_consumers", (const char[]){
+#embed "../../Modules/nats/Lua/fake_consumers.lua"
+, '\0'}}, {"runloop.nats.fake_streams", (const char[]){
+#embed "../../Modules/nats/Lua/fake_streams.lua"
+, '\0'}}, {"runloop.nats.lease", (const char[]){
+#embed "../../Modules/nats/Lua/lease.lua"
 , '\0'}}, {"runloop.nats.link", (const char[]){
 #embed "../../Modules/nats/Lua/link.lua"
+, '\0'}}, {"runloop.nats.pull", (const char[]){
+#embed "../../Modules/nats/Lua/pull.lua"
 , '\0'}}, {"runloop.nats.secrets", (const char[]){
 #embed "../../Modules/nats/Lua/secrets.lua"
+, '\0'}}, {"runloop.nats.stream", (const char[]){
+#embed "../../Modules/nats/Lua/stream.lua"
 , '\0'}}, {"runloop.nats.subscription", (const char[]){
 #embed "../../Modules/nats/Lua/subscription.lua"
+, '\0'}}, {"runloop.nats.watch", (const char[]){
+#embed "../../Modules/nats/Lua/watch.lua"
 , '\0'}}, {"runloop.net", (const char[]){
 #embed "../../Modules/net/Lua/net.lua"
 , '\0'}}, {"runloop.net.copy", (const char[]){

@@ -18,6 +18,8 @@ local Bus = objects.class("runloop.nats.Bus", { __name = "bus", __stays = true }
 -- Above this number of unsent bytes, publishing waits.
 local UNSENT = 1 << 20
 local MOST_REQUESTS = 65536
+-- Seconds: what is over so soon is over now. A shorter wait might not move a virtual clock.
+local SOON = 1e-6
 -- Seconds between two questions whether the server has what was published.
 local CONFIRM = 0.1
 
@@ -256,6 +258,14 @@ local function ask(self, what, subject, data, options)
   return request
 end
 
+--- Asks with checked arguments; `options` are those of `bus:request`. Waits.
+function Bus:_request(what, subject, data, options)
+  local request <close>, message, code = ask(self, what, subject, data, options)
+  if not request then return nil, message, code end
+  local _ <close> = self:_borrow()
+  return request.future:await(options.timeout or 2)
+end
+
 local REQUEST = { timeout = "seconds", headers = "table" }
 
 function Bus:request(subject, data, options)
@@ -263,10 +273,7 @@ function Bus:request(subject, data, options)
   check.subject(subject, "bus:request")
   data = check.data(data, "bus:request")
   options = misuse.options(options, REQUEST, "bus:request", 3)
-  local request <close>, message, code = ask(self, "bus:request", subject, data, options)
-  if not request then return nil, message, code end
-  local _ <close> = self:_borrow()
-  return request.future:await(options.timeout or 2)
+  return self:_request("bus:request", subject, data, options)
 end
 
 local GATHER = { timeout = "seconds", headers = "table", most = "positive" }
@@ -288,7 +295,7 @@ function Bus:gather(subject, data, options)
         return came
       end
       local rest = deadline - now()
-      if rest <= 0 or request.is_over then break end
+      if rest <= SOON or request.is_over then break end
       local _ <close> = self:_borrow()
       local _, problem = request.future:await(rest)
       if problem == "timed out" then break end
@@ -358,7 +365,11 @@ function Bus:subscribe(subject, options, fn)
   if fn == nil and misuse.is_callable(options) then options, fn = nil, options end
   if fn ~= nil and not misuse.is_callable(fn) then misuse.wrong("bus:subscribe", "argument #3", "a function", fn) end
   if self._status == "closed" or self._status == "draining" then return self:_why_over() end
-  local one = subscription.new(self, "bus:subscribe", subject, options, fn)
+  return self:_register(subscription.new(self, "bus:subscribe", subject, options, fn))
+end
+
+--- Makes a subscription known to the server, now and after each reconnect. Returns it.
+function Bus:_register(one)
   self._last_sid = self._last_sid + 1
   one._sid = self._last_sid
   self._subscriptions[one._sid], self._subscription_count = one, self._subscription_count + 1
@@ -481,12 +492,13 @@ function Bus:_use(link)
     count_sent(self, link, text, #text)
   end
   send_offline(self, link)
+  for part in pairs(self._parts) do if part._connected then part:_connected() end end
   self:_told(link, link.info)
   rl.task { link.read, link, name = "connection to NATS at " .. link.address.text, keeps_alive = false }
   return #again
 end
 
--- Looking inside, and the end -----------------------------------------------------------------------------------------
+-- The end -------------------------------------------------------------------------------------------------------------
 
 function Bus:flush(timeout)
   receiver(self, Bus, "bus:flush")
@@ -495,7 +507,7 @@ function Bus:flush(timeout)
   while not self._link do
     if self._status == "closed" then return self:_why_over() end
     local left = deadline - now()
-    if left <= 0 then return nil, "timed out" end
+    if left <= SOON then return nil, "timed out" end
     self._connected = self._connected or rl.future()
     self._connected:await(left)
   end
@@ -527,6 +539,9 @@ end
 --- Ends everything: who waits gets ENOTCONN. What was written is still sent.
 function Bus:_shut(reason)
   if self._status == "closed" then return end
+  local parts = self._parts
+  self._parts = {}
+  for part in pairs(parts) do if part._closing then part:_closing() end end
   self._status, self._reason = "closed", reason
   local link = self._link
   self._link = nil
@@ -556,34 +571,6 @@ function Bus:close()
   self:_shut "closed by the script"
 end
 Bus.__close = Bus.close
-
-function Bus:is_open() return receiver(self, Bus, "bus:is_open")._status ~= "closed" end
-function Bus:status() return receiver(self, Bus, "bus:status")._status end
-
-function Bus:server()
-  local link = receiver(self, Bus, "bus:server")._link
-  if not link then return nil end
-  local info = link.info
-  return { address = link.address.text, name = info.server_name, version = info.version, cluster = info.cluster,
-    max_payload = link.max_payload, jetstream = info.jetstream == true, tls = link.tls, round_trip = link.round_trip }
-end
-
-function Bus:stats()
-  receiver(self, Bus, "bus:stats")
-  return { messages_in = self._messages_in, messages_out = self._messages_out, bytes_in = self._bytes_in,
-    bytes_out = self._bytes_out, reconnects = self._reconnects, late_answers = self._late,
-    subscriptions = self._subscription_count, requests = self._requests, offline_bytes = self._offline_bytes }
-end
-
-function Bus:unconfirmed()
-  local link = receiver(self, Bus, "bus:unconfirmed")._link
-  local messages, bytes = 0, 0
-  if link then messages, bytes = link.sent - link.confirmed, link.sent_bytes - link.confirmed_bytes end
-  for _, entry in ipairs(self._offline) do
-    if entry.text and not entry.request then messages, bytes = messages + 1, bytes + entry.size end
-  end
-  return messages, bytes
-end
 
 function Bus:__tostring() return format("bus (%s, %s)", self._status, self._made_at) end
 

@@ -51,6 +51,22 @@ function check.name(name, what, which)
   end
 end
 
+-- Returns what is wrong with a key of a bucket; nil if it is right.
+local function key_fault(key, is_filter)
+  if key == "" then return "is empty" end
+  if #key > 200 then return "has more than 200 bytes" end
+  local plain = is_filter and key:gsub("%f[^.\0]%*%f[.\0]", "x"):gsub("%f[^.\0]>$", "x") or key
+  if find(plain, "[^%w/_=.-]") then return "has a byte other than letters, digits and - / _ = ." end
+  if find(key, "^%.") or find(key, "%.$") or find(key, "..", 1, true) then return "has an empty word" end
+end
+
+--- Raises unless this is a key of a bucket; a filter may have the wildcards of subjects.
+function check.key(key, what, which, is_filter)
+  if type(key) ~= "string" then misuse.wrong(what, which or "argument #1", "a key", key) end
+  local wrong = key_fault(key, is_filter)
+  if wrong then raise("%s: the key %s %s", what, describe(key), wrong) end
+end
+
 --- Returns the bytes of a message, or raises. nil stands for none.
 function check.data(data, what, number)
   if type(data) == "string" then return data end

@@ -15,7 +15,8 @@ local receiver = misuse.receiver
 
 local Fake = objects.class("runloop.nats.Fake", { __name = "fake", __stays = true })
 
-local OPTIONS = { latency = "seconds", bandwidth = "number", password = "string", max_payload = "positive" }
+local OPTIONS = { latency = "seconds", bandwidth = "number", password = "string", max_payload = "positive",
+  jetstream = "boolean" }
 local LONGEST = 4096
 
 -- Subjects ------------------------------------------------------------------------------------------------------------
@@ -98,9 +99,9 @@ local function deliver(self, one, message)
   if one.most and one.count >= one.most then unsubscribe(self, one) end
 end
 
--- Sends a message to all that asked for it. Returns whether there was one.
-local function publish(self, message)
-  local found, is_taken = route(self, message.subject), false
+-- Sends a message to all that asked for a subject. Returns whether there was one.
+local function distribute(self, subject, message)
+  local found, is_taken = route(self, subject), false
   for _, one in ipairs(found.alone) do
     deliver(self, one, message)
     is_taken = true
@@ -110,6 +111,21 @@ local function publish(self, message)
     is_taken = true
   end
   return is_taken
+end
+
+-- Publishes a message: the store gets it first.
+local function publish(self, message)
+  local is_stored = self._store and self._store:take(message)
+  return distribute(self, message.subject, message) or is_stored
+end
+
+--- Sends a message of the store to those that asked for a subject.
+function Fake:_deliver(subject, message) return distribute(self, subject, message) end
+
+--- Whether somebody asks for a subject.
+function Fake:_listens(subject)
+  local found = route(self, subject)
+  return #found.alone > 0 or #found.groups > 0
 end
 
 -- Commands ------------------------------------------------------------------------------------------------------------
@@ -192,6 +208,7 @@ local function leave(self, client)
     end
   end
   for _, one in pairs(client.subscriptions) do unsubscribe(self, one) end
+  if self._store then self._store:left() end
   client.stream:close()
 end
 
@@ -221,7 +238,7 @@ function Fake:_accept()
   self._clients[#self._clients + 1] = client
   self._number = self._number + 1
   send(self, client, "INFO " .. json.encode({ server_id = "FAKE", server_name = "fake", version = "2.9.10", proto = 1,
-    headers = true, max_payload = self._max_payload, client_id = self._number,
+    headers = true, jetstream = self._store ~= nil, max_payload = self._max_payload, client_id = self._number,
     auth_required = self._password ~= nil }) .. "\r\n")
   rl.task { serve, self, client, name = "fake of NATS", keeps_alive = false }
   return near, far
@@ -249,6 +266,7 @@ end
 function Fake:stop()
   receiver(self, Fake, "fake:stop")._is_stopped = true
   cut_all(self)
+  if self._store then self._store:stop() end
 end
 
 function Fake:start() receiver(self, Fake, "fake:start")._is_stopped = false end
@@ -262,11 +280,13 @@ local fake = { class = Fake }
 
 function fake.new(options)
   options = misuse.options(options, OPTIONS, "nats.fake", 1)
-  return setmetatable({
+  local self = setmetatable({
     _latency = options.latency or 0, _bandwidth = options.bandwidth, _password = options.password,
     _max_payload = options.max_payload or 1 << 20, _subscriptions = {}, _clients = {}, _routes = {}, _route_count = 0,
     _received = {}, _stalled = 0, _number = 0,
   }, Fake)
+  if options.jetstream then self._store = require "runloop.nats.fake_streams".new(self) end
+  return self
 end
 
 return fake

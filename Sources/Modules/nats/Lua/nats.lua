@@ -13,7 +13,7 @@ local subscription = require "runloop.nats.subscription"
 local type, ipairs, pairs = type, ipairs, pairs
 local setmetatable, getmetatable = setmetatable, getmetatable
 local format, concat, random, now = string.format, table.concat, math.random, rl.now
-local raise, describe = misuse.raise, misuse.describe
+local raise, describe, receiver = misuse.raise, misuse.describe, misuse.receiver
 
 local nats = { fake = fake.new }
 
@@ -181,6 +181,49 @@ function Bus:_move(link)
   end
 end
 
+-- Looking inside ------------------------------------------------------------------------------------------------------
+
+function Bus:is_open() return receiver(self, Bus, "bus:is_open")._status ~= "closed" end
+function Bus:status() return receiver(self, Bus, "bus:status")._status end
+
+function Bus:server()
+  local link = receiver(self, Bus, "bus:server")._link
+  if not link then return nil end
+  local info = link.info
+  return { address = link.address.text, name = info.server_name, version = info.version, cluster = info.cluster,
+    max_payload = link.max_payload, jetstream = info.jetstream == true, tls = link.tls, round_trip = link.round_trip }
+end
+
+function Bus:stats()
+  receiver(self, Bus, "bus:stats")
+  return { messages_in = self._messages_in, messages_out = self._messages_out, bytes_in = self._bytes_in,
+    bytes_out = self._bytes_out, reconnects = self._reconnects, late_answers = self._late,
+    subscriptions = self._subscription_count, requests = self._requests, offline_bytes = self._offline_bytes }
+end
+
+function Bus:unconfirmed()
+  local link = receiver(self, Bus, "bus:unconfirmed")._link
+  local messages, bytes = 0, 0
+  if link then messages, bytes = link.sent - link.confirmed, link.sent_bytes - link.confirmed_bytes end
+  for _, entry in ipairs(self._offline) do
+    if entry.text and not entry.request then messages, bytes = messages + 1, bytes + entry.size end
+  end
+  return messages, bytes
+end
+
+-- What is stored: the parts are loaded when a script first needs them.
+function Bus:stream(name, settings)
+  return require "runloop.nats.stream".open(receiver(self, Bus, "bus:stream"), name, settings)
+end
+
+function Bus:bucket(name, settings)
+  return require "runloop.nats.bucket".open(receiver(self, Bus, "bus:bucket"), name, settings)
+end
+
+function Bus:lease(name, options)
+  return require "runloop.nats.lease".take(receiver(self, Bus, "bus:lease"), name, options)
+end
+
 -- Connecting ----------------------------------------------------------------------------------------------------------
 
 local function keep_asking(self)
@@ -246,7 +289,7 @@ local function new(what, servers, options)
     _modes = subscription.modes_of(options.modes, nil, what), _order = options.order or 0,
     _prefix = options.prefix or "rl", _inbox = (options.inbox or "_INBOX") .. "." .. unique() .. ".",
     _status = "reconnecting", _joined = {}, _crowded = {}, _warned = {}, _waiting = {}, _requests = 0,
-    _last_request = 0,
+    _last_request = 0, _parts = {}, _last_number = 0,
     _subscriptions = {}, _subscription_count = 0, _last_sid = 1, _offline = {}, _offline_bytes = 0, _again = {},
     _kept = options.republish and {} or nil, _kept_first = 1, _kept_bytes = 0, _max_payload = 1 << 20,
     _messages_in = 0, _messages_out = 0, _bytes_in = 0, _bytes_out = 0, _reconnects = 0, _late = 0,

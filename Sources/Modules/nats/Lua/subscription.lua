@@ -13,6 +13,8 @@ local Message = objects.class("runloop.nats.Message", { __name = "message", __st
 local Subscription = objects.class("runloop.nats.Subscription",
   { __name = "subscription", __stays = true, __item = "_source" })
 
+-- Seconds: what is over so soon is over now. A shorter wait might not move a virtual clock.
+local SOON = 1e-6
 -- How many messages a task handles before the loop serves others.
 local AT_ONCE = 256
 -- With this number of messages in its queue, a subscription handles some before the connection is read again.
@@ -23,7 +25,7 @@ for name, value in next, {
   _first = 1, _last = 0, _bytes = 0, _received = 0, _handled = 0, _dropped = 0, _running = 0, _concurrency = 1,
   _max_pending = 65536, _max_bytes = 64 << 20, _keeps_alive = true, _is_woken = false, _is_slow = false,
   _is_ended = false, _is_over = false, _group = false, _left = false, _arrived = false, _drained = false,
-  _fn = false, _source = false,
+  _fn = false, _source = false, _why = false,
 } do Subscription[name] = value end
 
 local RESPOND = { headers = "table" }
@@ -125,15 +127,17 @@ function Subscription:_end(is_at_once)
   if arrived then arrived:complete() end
 end
 
-function Subscription:receive(timeout)
-  receiver(self, Subscription, "subscription:receive")
-  misuse.optional(timeout, "seconds", "subscription:receive", 1)
-  if self._fn then misuse.raise("subscription:receive: its messages go to its function") end
+--- Returns the next message; nil, the reason and its code at the end. Waits.
+function Subscription:_take(timeout)
   local deadline = timeout and rl.now() + timeout
   while self._first > self._last do
-    if self._is_ended then return self._bus:_why_over() end
+    if self._is_ended then
+      local why = self._why
+      if why then return nil, why.text, why.code end
+      return self._bus:_why_over()
+    end
     local left = deadline and deadline - rl.now()
-    if left and left <= 0 then return nil, "timed out" end
+    if left and left <= SOON then return nil, "timed out" end
     self._arrived = self._arrived or rl.future()
     local _ <close> = self._bus:_borrow()
     self._arrived:await(left)
@@ -149,6 +153,13 @@ function Subscription:receive(timeout)
     self._arrived = false
   end
   return message
+end
+
+function Subscription:receive(timeout)
+  receiver(self, Subscription, "subscription:receive")
+  misuse.optional(timeout, "seconds", "subscription:receive", 1)
+  if self._fn then misuse.raise("subscription:receive: its messages go to its function") end
+  return self:_take(timeout)
 end
 
 function Subscription:messages()
@@ -211,7 +222,7 @@ local function modes_of(modes, default, what)
   return objects.modes(modes == nil and default or modes, what)
 end
 
-local subscription = { Message = Message, modes_of = modes_of }
+local subscription = { Message = Message, Subscription = Subscription, modes_of = modes_of }
 
 --- Makes a subscription of a bus; it is not known to a server yet.
 function subscription.new(bus, what, subject, options, fn)

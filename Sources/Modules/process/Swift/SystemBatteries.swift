@@ -22,7 +22,7 @@ public enum SystemBatteries {
         Battery("runloop.luv", functions: Library([.native("open", luv_open)])),
         Battery("runloop.cqueues", functions: Library([])),
         Battery("runloop.metrics", functions: MetricsBinding.functions),
-        Battery("runloop.nats", functions: Library([])),
+        Battery("runloop.nats", functions: NATSBinding.functions),
         PostgresBinding.battery,
         Battery(part: "runloop.data"),
         Battery("runloop.redis", functions: Library([.native("open", redis_open)])),

@@ -1,0 +1,161 @@
+-- runloop.nats.api: questions to JetStream, the part of a NATS server that stores messages: what may be asked again,
+-- and the answers as values and codes.
+
+local rl = require "runloop"
+local json = require "runloop.json"
+
+local type, tonumber, min, max = type, tonumber, math.min, math.max
+local format, match, now = string.format, string.match, rl.now
+
+local api = {}
+
+-- Seconds: for a call of the API, within which a leader is found; the first wait for one answer, which doubles.
+local LIMIT, FIRST = 10, 1
+-- Seconds: what is over so soon is over now. A shorter wait might not move a virtual clock.
+local SOON = 1e-6
+local PREFIX = "$JS.API."
+
+-- The codes of refusals by JetStream's numbers. All others are EPROTO.
+local CODES = {
+  [10059] = "ENOENT", [10014] = "ENOENT", [10037] = "ENOENT", [10043] = "ENOENT", [10005] = "ENOTSUP",
+  [10074] = "ENOTSUP", [10039] = "ENOTSUP", [10076] = "ENOTSUP", [10035] = "ENOTSUP", [10058] = "EEXIST",
+  [10065] = "EEXIST", [10070] = "EAGAIN", [10071] = "EAGAIN", [10023] = "ENOSPC", [10047] = "ENOSPC",
+  [10028] = "ENOSPC", [10077] = "ENOSPC", [10122] = "ENOSPC", [10053] = "EMSGSIZE", [10060] = "ENOENT",
+}
+-- Refusals that mean "not now": a leader is elected, or a store is recovered.
+local LATER = { [10008] = true, [10009] = true, [10013] = true, [10040] = true, [10041] = true }
+-- Failures of a request after which it may be sent again.
+local AGAIN = { ENOENT = true, ECONNRESET = true, ENOTCONN = true, ENOBUFS = true }
+
+--- Returns a refusal of JetStream as values: nil, the text, the code, and the refusal itself.
+function api.refuse(problem, what)
+  local number, description = problem.err_code, problem.description or "no reason"
+  local code = CODES[number] or problem.code == 404 and "ENOENT" or "EPROTO"
+  return nil, format("%s: %s: %s", code, what, description), code, { err_code = number, description = description }
+end
+
+local function decode(message)
+  local value = json.decode(message.data)
+  return type(value) == "table" and value or { error = { code = 0, description = "the answer has no JSON" } }
+end
+
+--- Sends a request until it is answered. It must be one that may be handled twice. Waits. `give_up(code)`, if given, is
+--- asked after a failure whether to end: it returns nil, or a function that returns the results. Returns the message
+--- and how often it was sent; or nil, the reason and its code.
+function api.repeated(bus, what, subject, data, headers, timeout, give_up)
+  local deadline, pause, patience, tries = now() + timeout, 0.05, FIRST, 0
+  while true do
+    tries = tries + 1
+    local message, text, code = bus:_request(what, subject, data, { headers = headers,
+      timeout = max(0, min(patience, deadline - now())) })
+    if message then
+      if message._status ~= 503 then return message, tries end
+      text, code = "ENOENT: nobody answers on " .. subject, "ENOENT"
+    end
+    if bus._status == "closed" or code and not AGAIN[code] then return nil, text, code end
+    local ends = give_up and give_up(code)
+    if ends then return ends() end
+    local left = deadline - now()
+    if left <= SOON then return nil, "timed out", nil, code end
+    if code then
+      rl.sleep(min(pause, left))
+      pause = min(pause * 2, 1)
+    else
+      patience = min(patience * 2, LIMIT)
+    end
+  end
+end
+
+--- Returns the version of a connection's server as a number: 2010004 for 2.10.4.
+function api.version(link)
+  local major, minor, patch = match(tostring(link.info.version), "^(%d+)%.(%d+)%.?(%d*)")
+  if not major then return 0 end
+  return tonumber(major) * 1000000 + tonumber(minor) * 1000 + (tonumber(patch) or 0)
+end
+
+--- Returns true if the server has JetStream, as far as is known; or nil, the reason and its code.
+function api.is_there(bus)
+  local link = bus._link
+  if not link then return true end
+  local info, where = link.info, link.address.text
+  local version = api.version(link)
+  if version > 0 and version < 2009000 then
+    return nil, format("ENOTSUP: the server %s is %s; streams, buckets and leases need 2.9 or later", where,
+      info.version), "ENOTSUP"
+  end
+  if info.jetstream ~= true and not info.cluster then
+    return nil, format("ENOTSUP: the server %s stores nothing: start it with -js", where), "ENOTSUP"
+  end
+  return true
+end
+
+--- Asks the API, and again while no leader answers, for up to 10 s. Waits. `subject`: without "$JS.API."; `about`: the
+--- thing in messages. Returns the answer as a table; or nil, the reason, its code and the refusal.
+function api.call(bus, what, subject, body, about, limit)
+  local there, text, code = api.is_there(bus)
+  if not there then return nil, text, code end
+  local deadline = now() + (limit or LIMIT)
+  local data = body and json.encode(body) or ""
+  while true do
+    local message, last
+    message, text, code, last = api.repeated(bus, what, PREFIX .. subject, data, nil, deadline - now())
+    if not message then
+      -- Without an answer from a server that stores, there is no leader now.
+      local link = bus._link
+      if last == "ENOENT" and link and link.info.jetstream ~= true then
+        return nil, format("ENOTSUP: %s: no server with JetStream answers", about), "ENOTSUP"
+      end
+      return nil, text, code
+    end
+    local answer = decode(message)
+    local problem = answer.error
+    if type(problem) ~= "table" then return answer end
+    if not LATER[problem.err_code] or now() >= deadline - SOON then return api.refuse(problem, about) end
+    rl.sleep(min(0.1, max(0, deadline - now())))
+  end
+end
+
+--- Reads the answer to a message that was to be stored. Returns it; or nil, the reason, its code and the refusal, or
+--- nothing but nil if it may be tried again.
+function api.acknowledgement(message, about)
+  local answer = decode(message)
+  local problem = answer.error
+  if type(problem) ~= "table" then return answer end
+  if LATER[problem.err_code] then return nil end
+  return api.refuse(problem, about)
+end
+
+local SECOND = 1000000000
+
+--- Returns seconds as JetStream has them: an integer number of nanoseconds.
+function api.nanoseconds(seconds) return math.tointeger(seconds * SECOND // 1) end
+
+function api.seconds(nanoseconds) return (nanoseconds or 0) / SECOND end
+
+--- Returns a point in time, "2026-01-02T03:04:05.678Z", as rl.time counts.
+function api.time_of(text)
+  local year, month, day, clock = match(text or "", "^(%d+)-(%d+)-(%d+)T(.+)$")
+  local hour, minute, second, rest = match(clock or "", "^(%d+):(%d+):([%d.]+)(.*)$")
+  if not hour then return nil end
+  year, month = tonumber(year), tonumber(month)
+  -- Days since 1970, counted in years that begin with March.
+  local shifted = month <= 2 and year - 1 or year
+  local era_day = 365 * shifted + shifted // 4 - shifted // 100 + shifted // 400
+    + (153 * ((month + 9) % 12) + 2) // 5 + tonumber(day) - 1 - 719468
+  local sign, hours, minutes = match(rest, "^([+-])(%d+):(%d+)$")
+  local zone = sign and tonumber(sign .. 1) * (tonumber(hours) * 3600 + tonumber(minutes) * 60) or 0
+  return era_day * 86400 + tonumber(hour) * 3600 + tonumber(minute) * 60 + tonumber(second) - zone
+end
+
+--- Returns a point in time as JetStream reads and writes it.
+function api.date(seconds)
+  return os.date("!%Y-%m-%dT%H:%M:%S", seconds // 1) .. format("%.6f", seconds % 1):sub(2) .. "Z"
+end
+
+--- Returns a word that no other process has.
+function api.unique(bus)
+  bus._last_number = bus._last_number + 1
+  return format("%s%d", match(bus._inbox, "([^.]+)%.$"), bus._last_number)
+end
+
+return api

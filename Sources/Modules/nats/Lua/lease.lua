@@ -1,0 +1,262 @@
+-- runloop.nats.lease: leases: one holder of a name at a time. The entry in a bucket is renewed by its holder; nobody
+-- compares clocks. A holder stops at two thirds of the time after which others may take the lease, each by its own
+-- clock, so the clocks may run 20 % apart.
+
+local system = ...
+local rl = require "runloop"
+local json = require "runloop.json"
+local misuse = require "runloop.misuse"
+local objects = require "runloop.objects"
+local check = require "runloop.nats.check"
+local bucket = require "runloop.nats.bucket"
+
+local setmetatable, type, pcall, next = setmetatable, type, pcall, next
+local format, min, max, tostring = string.format, math.min, math.max, tostring
+local receiver = misuse.receiver
+
+local Lease = objects.class("runloop.nats.Lease", { __name = "lease", __stays = true })
+
+local OPTIONS = { ttl = "seconds", timeout = "seconds", on_lost = "function", bucket = "string" }
+-- The share of `ttl` for which a holder trusts an answered renewal.
+local TRUST = 2 / 3
+-- Seconds: what is over so soon is over now. A shorter wait might not move the clock.
+local SOON = 1e-6
+-- Before all others of a loop.
+local FIRST = math.mininteger
+
+-- The clock -----------------------------------------------------------------------------------------------------------
+
+-- Returns the time of the loop's clock, and the seconds for which the machine was suspended: CLOCK_BOOTTIME, and the
+-- virtual clock in tests.
+local function clock() return rl.now() + system.suspended() end
+
+-- Entries -------------------------------------------------------------------------------------------------------------
+
+local host, pid
+
+local function read_line(path)
+  local file <close> = io.open(path, "rb")
+  return file and file:read "l" or ""
+end
+
+-- Returns what says who holds a lease.
+local function identity(self)
+  if not host then
+    host, pid = read_line "/proc/sys/kernel/hostname", math.tointeger(read_line "/proc/self/stat":match "^%d+")
+  end
+  return { host = host, pid = pid, name = self._bus._options.name, ttl = self._ttl, beat = self._beat }
+end
+
+-- Returns who holds the lease, as an entry says; nil if nobody does.
+local function holder_of(entry)
+  if not entry or entry.operation ~= "put" then return nil end
+  local value = json.decode(entry.value)
+  return type(value) == "table" and value or {}
+end
+
+-- Writes the entry, expecting a revision. Returns the new revision; or nil, the reason and its code.
+local function write(self, revision, timeout)
+  self._beat = self._beat + 1
+  return self._bucket:_write("bus:lease", self._name, json.encode(identity(self)), nil, revision, timeout)
+end
+
+-- Holding -------------------------------------------------------------------------------------------------------------
+
+local function stop(self)
+  for _, name in next, { "_watcher", "_limit" } do
+    if self[name] then self[name]:invalidate() end
+    self[name] = nil
+  end
+  local renewal = self._renewal
+  self._renewal = nil
+  if renewal then renewal:cancel() end
+  self._bus._parts[self] = nil
+end
+
+-- Ends it here: what runs under it is cancelled.
+local function finish(self, state, reason)
+  self._state, self._reason = state, reason
+  stop(self)
+  local tasks = self._tasks
+  self._tasks = {}
+  for task in next, tasks do task:cancel() end
+end
+
+-- The lease is no longer ours.
+local function lose(self, reason)
+  if self._state ~= "held" then return end
+  finish(self, "lost", reason)
+  if self._on_lost then
+    rl.task { self._on_lost, self, name = format("loss of the lease %s", self._name), keeps_alive = false }
+  end
+end
+
+-- Asks the clock. Returns whether the lease is ours.
+local function is_ours(self)
+  if self._state == "held" and clock() >= self._until then
+    lose(self, format("it was not renewed for %g s", clock() - self._until + self._ttl * TRUST))
+  end
+  return self._state == "held"
+end
+
+-- Begins to count from a renewal that was sent at this time. The clock is asked when the time is over, and whenever the
+-- loop awakes: before a program that was stopped or slept does anything else.
+local function trust(self, sent, revision)
+  self._until, self._revision = sent + self._ttl * TRUST, revision
+  if self._limit then self._limit:invalidate() end
+  self._limit = rl.timer { delay = max(0, self._until - clock()), order = FIRST, modes = "common", keeps_alive = false,
+    name = "end of the lease " .. self._name, callback = function() is_ours(self) end }
+end
+
+-- Renews each third of the time, as a task.
+local function renew(self)
+  while self._state == "held" do
+    rl.sleep(self._ttl / 3)
+    if not is_ours(self) then return end
+    local sent = clock()
+    local revision, text, code = write(self, self._revision, max(0.05, self._until - sent))
+    if self._state ~= "held" then return end
+    if revision then
+      trust(self, sent, revision)
+    elseif code == "EAGAIN" then
+      return lose(self, "somebody else has taken it")
+    elseif code == "ENOTCONN" and self._bus._status == "closed" then
+      return lose(self, text)
+    end
+  end
+end
+
+-- The lease is ours since an entry that was sent at this time.
+local function hold(self, sent, revision)
+  self._state, self._epoch = "held", revision
+  trust(self, sent, revision)
+  self._watcher = rl.observer { activities = "after_waiting", modes = "common", order = FIRST,
+    name = "clock of the lease " .. self._name, callback = function() is_ours(self) end }
+  self._bus._parts[self] = true
+  self._renewal = rl.task { renew, self, name = "renewal of the lease " .. self._name, keeps_alive = false }
+  return self
+end
+
+-- Gives it back; the next one may have it at once.
+local function give_back(self)
+  self._bus:_publish("lease:invalidate", self._bucket._prefix .. self._name, "", {
+    headers = { ["KV-Operation"] = "DEL", ["Nats-Expected-Last-Subject-Sequence"] = tostring(self._revision) } })
+end
+
+--- The connection is about to be closed.
+function Lease:_closing()
+  give_back(self)
+  lose(self, "the connection was closed")
+end
+
+-- Taking --------------------------------------------------------------------------------------------------------------
+
+local function check_options(name, options)
+  check.key(name, "bus:lease")
+  options = misuse.options(options, OPTIONS, "bus:lease", 2)
+  check.range(options, "bus:lease", "ttl", 1, 3600)
+  if options.bucket then check.name(options.bucket, "bus:lease", "field 'bucket'") end
+  return options
+end
+
+-- Returns seconds until the entry may be taken, and its holder. `seen` has the revision and when it was first seen.
+local function wait_for(self, entry, seen)
+  local holder = holder_of(entry)
+  if not holder then return 0 end
+  if seen.revision ~= entry.revision then seen.revision, seen.at = entry.revision, clock() end
+  local ttl = type(holder.ttl) == "number" and min(max(holder.ttl, 1), 3600) or self._ttl
+  return seen.at + ttl - clock(), holder
+end
+
+-- Waits until the lease is ours. Returns it; or nil, the reason, its code and the holder.
+local function take(self, deadline)
+  local seen, changes = {}, nil
+  local _ <close> = setmetatable({}, { __close = function() if changes then changes:invalidate() end end })
+  while true do
+    local entry, text, code = self._bucket:_entry("bus:lease", self._name)
+    local rest = deadline and deadline - clock()
+    local is_late = rest ~= nil and rest <= SOON
+    if text and (text ~= "timed out" or is_late) then return nil, text, code end
+    local left, holder = wait_for(self, entry, seen)
+    if text then
+      -- No leader answers now. The time counts on.
+      rl.sleep(0)
+    elseif left <= SOON then
+      local sent, revision = clock(), nil
+      revision, text, code = write(self, entry and entry.revision or 0, self._ttl * TRUST)
+      if revision then return hold(self, sent, revision) end
+      if code ~= "EAGAIN" and text ~= "timed out" then return nil, text, code end
+      if text == "timed out" and is_late then return nil, text end
+    else
+      if is_late then
+        return nil, "timed out", "EBUSY", { host = holder.host, pid = holder.pid, name = holder.name }
+      end
+      if not changes then
+        changes, text, code = self._bucket:watch(self._name)
+        if not changes then return nil, text, code end
+      end
+      local _, problem, why = changes:receive(min(left, rest or left))
+      if why then return nil, problem, why end
+    end
+  end
+end
+
+local lease = { class = Lease }
+
+function lease.take(bus, name, options)
+  options = check_options(name, options)
+  local deadline = options.timeout and clock() + options.timeout
+  if bus._status == "closed" then return bus:_why_over() end
+  local where = options.bucket or "rl_leases"
+  local store, text, code, refusal = bucket.find(bus, "bus:lease", where)
+  if not store and code == "ENOENT" then
+    store, text, code, refusal = bucket.find(bus, "bus:lease", where, {})
+  end
+  if not store then return nil, text, code, refusal end
+  local self = setmetatable({ _bus = bus, _bucket = store, _name = name, _ttl = options.ttl or 5, _beat = 0,
+    _on_lost = options.on_lost, _state = "wanted", _tasks = {}, _made_at = objects.made_at() }, Lease)
+  return take(self, deadline)
+end
+
+-- What scripts call ---------------------------------------------------------------------------------------------------
+
+function Lease:epoch() return receiver(self, Lease, "lease:epoch")._epoch end
+function Lease:is_valid() return is_ours(receiver(self, Lease, "lease:is_valid")) end
+function Lease:name() return receiver(self, Lease, "lease:name")._name end
+
+function Lease:invalidate()
+  receiver(self, Lease, "lease:invalidate")
+  if not is_ours(self) then return end
+  give_back(self)
+  finish(self, "given back", "it was given back")
+end
+Lease.__close = function(self) return self:invalidate() end
+
+-- Returns the results of a task, or raises its error; if it was cancelled since the lease was lost, returns that.
+local function outcome(self, task, done, ...)
+  if done then return ... end
+  if self._state ~= "held" and task:status() == "cancelled" then
+    return nil, format("the lease was lost: %s", self._reason), "ECONNRESET"
+  end
+  error((...), 0)
+end
+
+function Lease:run(fn, ...)
+  receiver(self, Lease, "lease:run")
+  if not misuse.is_callable(fn) then misuse.wrong("lease:run", "argument #1", "a function", fn) end
+  if not is_ours(self) then return nil, format("the lease was lost: %s", self._reason), "ECONNRESET" end
+  local arguments = table.pack(...)
+  local task = rl.task { function() return fn(table.unpack(arguments, 1, arguments.n)) end,
+    name = "work under the lease " .. self._name }
+  self._tasks[task] = true
+  -- The work goes with its caller.
+  local _ <close> = setmetatable({}, { __close = function()
+    self._tasks[task] = nil
+    task:cancel()
+  end })
+  return outcome(self, task, pcall(task.await, task))
+end
+
+function Lease:__tostring() return format("lease %s (%s, %s)", self._name, self._state, self._made_at) end
+
+return lease

@@ -1,0 +1,323 @@
+-- runloop.nats: streams, buckets and leases when something fails: cuts, silence, restarts, kills.
+
+local rl = require "runloop"
+local t = require "runloop.test"
+local nats = require "runloop.nats"
+
+local function connect(where, options)
+  local bus = t.truthy(nats.connect(where, options))
+  t.finally(function() bus:close() end)
+  return bus
+end
+
+local function fake() return nats.fake { latency = 0.0001, jetstream = true } end
+
+-- Waits for a condition, with a limit.
+local function await(condition, what)
+  for _ = 1, 3000 do
+    if condition() then return end
+    rl.sleep(0.01)
+  end
+  t.equal(what, "came true")
+end
+
+-- Publishing ----------------------------------------------------------------------------------------------------------
+
+t.it("publishes again until it is acknowledged, and stores it once", function()
+  local server = fake()
+  local bus = connect(server)
+  local s = t.truthy(bus:stream("s", { subjects = { "s.>" } }))
+  for after = 1, 400, 7 do
+    local before = s:info().messages
+    server:drop(after)
+    local stored = t.truthy(s:publish("s.a", "x"))
+    t.equal(stored.duplicate, false)
+    t.equal(stored.seq, before + 1)
+    server._drop_after = nil
+    t.equal(s:info().messages, before + 1)
+  end
+  t.equal(bus:stats().requests, 0)
+end)
+
+t.it("publishes over the restart of a server, and gives up at its time", function()
+  local server = fake()
+  local bus = connect(server, { max_offline = 0 })
+  local s = t.truthy(bus:stream("s", { subjects = { "s.>" } }))
+  server:stop()
+  local first = rl.task(function() return s:publish("s.a", "1", { timeout = 20 }) end)
+  local second = rl.task(function() return s:publish("s.a", "2", { timeout = 2 }) end)
+  t.equal({ second:await(10) }, { nil, "timed out" })
+  server:start()
+  t.equal(t.truthy(first:await(30)).seq, 1)
+  t.equal(s:info().messages, 1)
+end)
+
+t.it("does not take a slow network for a loss", function()
+  local bus = connect(nats.fake { latency = 1.5, jetstream = true }, { timeout = 60 })
+  local s = t.truthy(bus:stream("s", { subjects = { "s.>" } }))
+  t.equal(t.truthy(s:publish("s.a", "1")).seq, 1)
+  t.equal(s:info().messages, 1)
+end)
+
+-- Consumers -----------------------------------------------------------------------------------------------------------
+
+t.it("goes on after cuts and restarts, and loses nothing", function()
+  local server = fake()
+  local bus, other = connect(server), connect(server)
+  local s = t.truthy(bus:stream("s", { subjects = { "s.>" }, retention = "workqueue" }))
+  local by = {}
+  t.truthy(s:consumer("w", { ack_wait = 5, keeps_alive = false, concurrency = 3, max_deliver = 1000 }, function(m)
+    rl.sleep(0.01)
+    by[m.data] = (by[m.data] or 0) + 1
+  end))
+  local producer = t.truthy(other:stream "s")
+  for i = 1, 60 do
+    t.truthy(producer:publish("s.a", tostring(i)))
+    if i % 7 == 0 then server:drop(i * 13) end
+    if i % 20 == 0 then
+      server:stop()
+      rl.sleep(1)
+      server:start()
+    end
+  end
+  await(function() return s:info() and s:info().messages == 0 end, "all is acknowledged")
+  for i = 1, 60 do t.truthy(by[tostring(i)], "message " .. i .. " was handled") end
+end)
+
+t.it("asks again when heartbeats are missing", function()
+  local server = fake()
+  local bus = connect(server, { ping = 3600 })
+  local s = t.truthy(bus:stream("s", { subjects = { "s.>" } }))
+  local c = t.truthy(s:consumer("w", {}))
+  local waits = rl.task(function() return c:receive() end)
+  rl.sleep(1)
+  -- The server forgets the question without a word.
+  local consumer = server._store.streams.s.consumers.w
+  consumer.asked[1].timer:invalidate()
+  consumer.asked = {}
+  rl.sleep(1)
+  t.truthy(connect(server):stream "s"):publish("s.a", "1")
+  t.equal(waits:status(), "waiting")
+  t.equal(t.truthy(waits:await(20)).data, "1")
+end)
+
+t.it("asks again after a question has expired, or was refused", function()
+  local server = fake()
+  local bus = connect(server)
+  local s = t.truthy(bus:stream("s", { subjects = { "s.>" } }))
+  local c = t.truthy(s:consumer("w", { max_waiting = 1 }))
+  local d = t.truthy(s:consumer "w")
+  local one = rl.task(function() return c:receive() end)
+  local two = rl.task(function() return d:receive() end)
+  rl.sleep(100)
+  s:publish("s.a", "1")
+  s:publish("s.a", "2")
+  await(function() return one:status() == "done" end, "the first has a message")
+  c:invalidate()
+  t.truthy(two:await(60))
+end)
+
+t.it("handles slow work without a second delivery", function()
+  local bus = connect(fake())
+  local s = t.truthy(bus:stream("s", { subjects = { "s.>" } }))
+  for i = 1, 30 do s:publish("s.a", tostring(i)) end
+  local seen, most, done, c = {}, 0, rl.future(), nil
+  c = t.truthy(s:consumer("w", { ack_wait = 3, batch = 8, keeps_alive = false }, function(m)
+    seen[#seen + 1] = m.data .. "/" .. m.delivered
+    most = math.max(most, c and c:stats().unanswered or 0)
+    rl.sleep(2)
+    if #seen == 30 then done:complete() end
+  end))
+  done:await(100)
+  for i = 1, 30 do t.equal(seen[i], i .. "/1") end
+  t.truthy(most <= 8, most)
+end)
+
+t.it("receives from a consumer that a restart has removed", function()
+  local server = fake()
+  local bus = connect(server, { on_event = function() end })
+  local s = t.truthy(bus:stream("s", { subjects = { "s.>" } }))
+  local own, named = t.truthy(s:consumer(nil)), t.truthy(s:consumer("w", {}))
+  s:publish("s.a", "1")
+  t.equal(t.truthy(own:receive(1)):ack(1), true)
+  server:stop()
+  server._store.streams.s.consumers = {}
+  server:start()
+  local waits = rl.task(function() return select(3, named:receive()) end)
+  t.equal(waits:await(60), "ENOENT")
+  s:publish("s.a", "2")
+  t.equal(t.truthy(own:receive(60)).data, "2")
+end)
+
+-- Buckets -------------------------------------------------------------------------------------------------------------
+
+t.it("watches over cuts and restarts, without gap or repetition", function()
+  local server = fake()
+  local bus, other = connect(server), connect(server)
+  local b = t.truthy(bus:bucket("b", { history = 64 }))
+  local writer = t.truthy(other:bucket "b")
+  local seen = {}
+  for i = 1, 5 do t.truthy(writer:put("k", tostring(i))) end
+  t.truthy(b:watch("k", { keeps_alive = false }, function(entry) if entry then seen[#seen + 1] = entry.value end end))
+  for i = 6, 60 do
+    if i % 5 == 0 then server:drop(i * 11) end
+    if i % 19 == 0 then
+      server:stop()
+      rl.sleep(0.5)
+      server:start()
+    end
+    t.truthy(writer:put("k", tostring(i)))
+  end
+  await(function() return seen[#seen] == "60" end, "the last change has come")
+  for i = 5, 60 do t.equal(seen[i - 4], tostring(i)) end
+  t.equal(#seen, 56)
+end)
+
+t.it("goes on with a bucket that was made again", function()
+  local server = fake()
+  local bus = connect(server)
+  local b = t.truthy(bus:bucket("b", {}))
+  for i = 1, 10 do b:put("k", tostring(i)) end
+  local w = t.truthy(b:watch "k")
+  t.equal(w:receive(1).value, "10")
+  server:stop()
+  server._store.streams = {}
+  server:start()
+  -- A new bus is faster than one that has to wait before it connects again.
+  t.truthy(connect(server):bucket("b", {})):put("k", "new")
+  t.equal(t.truthy(w:receive(60)).value, "new")
+end)
+
+-- Leases --------------------------------------------------------------------------------------------------------------
+
+t.it("loses a lease at two thirds of its time, before others may take it", function()
+  local server = fake()
+  local holder, taker = connect(server), connect(server)
+  local lost_at
+  local a = t.truthy(holder:lease("l", { ttl = 6, on_lost = function() lost_at = rl.now() end }))
+  local waits = rl.task(function()
+    local b = taker:lease("l", { ttl = 6 })
+    return b, rl.now()
+  end)
+  rl.sleep(10)
+  t.equal(a:is_valid(), true)
+  server:stop()
+  local stopped_at = rl.now()
+  rl.sleep(4.1)
+  t.equal(a:is_valid(), false)
+  t.truthy(lost_at - stopped_at <= 4.01)
+  local _, text = a:run(print)
+  t.truthy(text:find("the lease was lost: it was not renewed for", 1, true), text)
+  server:start()
+  local b, taken_at = waits:await(60)
+  t.truthy(b and b:is_valid())
+  t.truthy(taken_at > lost_at)
+  t.truthy(b:epoch() > a:epoch())
+end)
+
+t.it("keeps a lease over a short loss of the connection", function()
+  local server = fake()
+  local holder, taker = connect(server), connect(server)
+  local a = t.truthy(holder:lease("l", { ttl = 6 }))
+  local waits = rl.task(function() return taker:lease("l") end)
+  for _ = 1, 20 do
+    rl.sleep(1.7)
+    server:drop()
+    t.equal(a:is_valid(), true)
+  end
+  t.equal(waits:status(), "waiting")
+  waits:cancel()
+end)
+
+t.it("never has two holders when holders and takers are cut off", function()
+  math.randomseed(17)
+  local server = fake()
+  local count, most, epochs = 0, 0, {}
+  local function contend(bus)
+    while bus:is_open() do
+      local lease = bus:lease("l", { ttl = 1 })
+      if lease then
+        epochs[#epochs + 1] = lease:epoch()
+        lease:run(function()
+          local _ <close> = setmetatable({}, { __close = function() count = count - 1 end })
+          count = count + 1
+          most = math.max(most, count)
+          rl.sleep(math.random() * 4)
+        end)
+        if math.random() < 0.5 then lease:invalidate() end
+      end
+    end
+  end
+  for _ = 1, 4 do
+    local bus = connect(server)
+    rl.task { contend, bus, keeps_alive = false }
+  end
+  for _ = 1, 100 do
+    rl.sleep(math.random() * 2)
+    local what = math.random(4)
+    if what == 1 then server:stall(math.random() * 2) end
+    if what == 2 then server:drop() end
+    if what == 3 and #server._clients > 0 then server._clients[math.random(#server._clients)].stream:abort() end
+    if what == 4 then
+      server:stop()
+      rl.sleep(math.random())
+      server:start()
+    end
+  end
+  t.equal(most, 1)
+  t.truthy(#epochs > 10, #epochs)
+  for i = 2, #epochs do t.truthy(epochs[i] > epochs[i - 1]) end
+end)
+
+-- Real servers --------------------------------------------------------------------------------------------------------
+
+t.it("survives kills of a real server", { real_time = true, timeout = 40 }, function()
+  local real = t.server "nats"
+  local bus, other = connect(real:url()), connect(real:url())
+  local s = t.truthy(bus:stream("s", { subjects = { "s.>" }, retention = "workqueue" }))
+  local by, count = {}, 0
+  t.truthy(s:consumer("w", { ack_wait = 1, keeps_alive = false, max_deliver = 100 }, function(m)
+    if not by[m.data] then count = count + 1 end
+    by[m.data] = true
+  end))
+  local b = t.truthy(bus:bucket("b", {}))
+  local w = t.truthy(b:watch "k")
+  local producer = t.truthy(other:stream "s")
+  for round = 1, 3 do
+    local tasks = {}
+    for i = 1, 20 do
+      tasks[i] = rl.task(function() return producer:publish("s.a", round .. "." .. i, { timeout = 30 }) end)
+    end
+    if round < 3 then
+      real:kill()
+      real:restart()
+    end
+    for i = 1, 20 do t.truthy(tasks[i]:await()) end
+    t.truthy(b:put("k", tostring(round)))
+    t.equal(t.truthy(w:receive(15)).value, tostring(round))
+  end
+  await(function() return count == 60 end, "all are handled")
+end)
+
+t.it("has lost its lease when it was stopped", { real_time = true, timeout = 30 }, function()
+  local real = t.server "nats"
+  local bus = connect(real:url())
+  local program <close> = t.spawn { t.rlhost, "-e", ([[
+    local rl = require "runloop"
+    local bus = assert(require "runloop.nats".connect %q)
+    local lease = assert(bus:lease("l", { ttl = 1, on_lost = function() print "lost" rl.stop() end }))
+    print "held"
+    print(lease:run(function()
+      while true do
+        rl.sleep(0.01)
+        if not lease:is_valid() then print "worked without a lease" end
+      end
+    end))]]):format(real:url()) }
+  program:wait_for "held"
+  program:signal "STOP"
+  local taken = t.truthy(bus:lease("l", { ttl = 1, timeout = 10 }))
+  program:signal "CONT"
+  program:wait_for "the lease was lost: it was not renewed for"
+  t.falsy(program:output():find("worked without", 1, true))
+  t.equal(taken:is_valid(), true)
+end)

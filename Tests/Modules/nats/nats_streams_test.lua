@@ -1,0 +1,401 @@
+-- runloop.nats: streams and consumers. The same cases run against nats.fake, in virtual time, and a real server.
+
+local rl = require "runloop"
+local t = require "runloop.test"
+local nats = require "runloop.nats"
+
+local function connect(where, options)
+  local bus = t.truthy(nats.connect(where, options))
+  t.finally(function() bus:close() end)
+  return bus
+end
+
+local last = 0
+
+-- Returns a name that no other case has: all cases share a real server.
+local function unique()
+  last = last + 1
+  return "s" .. last
+end
+
+-- Returns a stream with a subject for all words below its name, and that name.
+local function make(bus, settings)
+  local name = unique()
+  settings = settings or {}
+  settings.subjects = settings.subjects or { name .. ".>" }
+  settings.storage = "memory"
+  return t.truthy(bus:stream(name, settings)), name
+end
+
+local function publish(stream, subject, ...)
+  for _, data in ipairs { ... } do t.truthy(stream:publish(subject, data)) end
+end
+
+-- Waits for a condition, with a limit.
+local function await(condition, what)
+  for _ = 1, 1000 do
+    if condition() then return end
+    rl.sleep(0.01)
+  end
+  t.equal(what, "came true")
+end
+
+-- Catches what goes to rl.on_error, as a list.
+local function catch()
+  local list, before = {}, nil
+  before = rl.on_error(function(err) list[#list + 1] = tostring(err) end)
+  t.finally(function() rl.on_error(before) end)
+  return list
+end
+
+local function cases(start)
+  t.it("makes streams, takes equal ones, and names what differs", function()
+    local bus, name = connect(start()), unique()
+    local none, text, code, refusal = bus:stream(name)
+    t.equal({ none, text, code }, { nil, "ENOENT: there is no stream " .. name, "ENOENT" })
+    t.equal(refusal, { err_code = 10059, description = "stream not found" })
+    local one = t.truthy(bus:stream(name, { subjects = { name .. ".a", name .. ".b" }, max_messages = 10 }))
+    t.equal(one:name(), name)
+    t.truthy(bus:stream(name))
+    t.truthy(bus:stream(name, { subjects = { name .. ".b", name .. ".a" }, max_messages = 10 }))
+    none, text, code = bus:stream(name, { subjects = { name .. ".a" }, max_messages = 11 })
+    t.equal({ none, text, code }, { nil, ("EEXIST: stream %s is there with other settings: subjects is %s.a %s.b, not "
+      .. "%s.a; max_messages is 10, not 11"):format(name, name, name, name), "EEXIST" })
+    t.equal(select(3, bus:stream(name .. "x", { subjects = { "x" }, replicas = 3 })), "ENOTSUP")
+    t.equal(one:remove(), true)
+    t.equal(select(3, bus:stream(name)), "ENOENT")
+    t.equal(select(3, one:info()), "ENOENT")
+    t.equal(select(3, one:publish(name .. ".a", "x", { timeout = 5 })), "ENOENT")
+  end)
+
+  t.it("stores what is published, and knows repetitions", function()
+    local bus = connect(start())
+    local s, name = make(bus)
+    t.equal(s:publish(name .. ".a", "1"), { stream = name, seq = 1, duplicate = false })
+    t.equal(s:publish(name .. ".b", "2", { id = "two" }), { stream = name, seq = 2, duplicate = false })
+    t.equal(s:publish(name .. ".b", "2", { id = "two" }), { stream = name, seq = 2, duplicate = true })
+    t.equal(s:publish(name .. ".a", "3", { after = 2 }).seq, 3)
+    local none, text, code, refusal = s:publish(name .. ".a", "3", { after = 2 })
+    t.equal({ none, text, code },
+      { nil, "EAGAIN: the last message of the stream " .. name .. " is 3, not 2", "EAGAIN" })
+    t.equal(refusal.err_code, 10071)
+    none, text, code = s:publish("elsewhere." .. name, "x", { timeout = 5 })
+    t.equal({ none, text, code }, { nil, ("ENOENT: the stream %s does not take the subject elsewhere.%s (it takes "
+      .. "%s.>)"):format(name, name, name), "ENOENT" })
+    local info = t.truthy(s:info())
+    t.equal({ info.messages, info.first, info.last, info.replicas, info.consumers }, { 3, 1, 3, 1, 0 })
+    t.equal(s:purge(name .. ".a"), 2)
+    t.equal(s:info().messages, 1)
+    t.equal(s:purge(), 1)
+    t.equal(s:info().messages, 0)
+  end)
+
+  t.it("drops the oldest, or refuses, when a limit is reached", function()
+    local bus = connect(start())
+    local s, name = make(bus, { max_messages = 2 })
+    publish(s, name .. ".a", "1", "2", "3")
+    t.equal(s:info().first, 2)
+    t.equal(s:update { max_messages = 3 }, true)
+    publish(s, name .. ".a", "4")
+    t.equal(s:info().messages, 3)
+    t.equal(select(3, s:update { retention = "interest" }), "EPROTO")
+    for settings, words in pairs {
+      [{ retention = "workqueue", max_messages = 2 }] = "maximum messages exceeded",
+      [{ retention = "workqueue", max_bytes = 500 }] = "maximum bytes exceeded",
+    } do
+      local work, subject = make(bus, settings)
+      local none, text, code, refusal
+      for _ = 1, 4 do none, text, code, refusal = work:publish(subject .. ".a", ("x"):rep(150)) end
+      t.equal({ none, text, code }, { nil, "ENOSPC: stream " .. subject .. ": " .. words, "ENOSPC" })
+      t.equal(refusal.err_code, 10077)
+    end
+  end)
+
+  t.it("hands out, and again until a message is acknowledged", function()
+    local bus = connect(start())
+    local s, name = make(bus)
+    publish(s, name .. ".a", "1", "2", "3", "4")
+    t.equal(select(3, s:consumer "w"), "ENOENT")
+    local c <close> = t.truthy(s:consumer("w", { ack_wait = 0.5, max_deliver = 3 }))
+    local one = t.truthy(c:receive(5))
+    t.equal({ one.subject, one.data, one.delivered, one.seq, one.stream, one.reply }, { name .. ".a", "1", 1, 1, name })
+    t.truthy(math.abs(one.time - rl.time()) < 3600)
+    t.equal(one:ack(5), true)
+    t.error(function() one:ack() end, "message:ack: the message was answered already, by ack")
+    t.error(function() one:nak() end, "answered already")
+    local two, three, four = c:receive(5), c:receive(5), c:receive(5)
+    t.equal(two:nak(), true)
+    local again = t.truthy(c:receive(5))
+    t.equal({ again.data, again.delivered }, { "2", 2 })
+    t.equal(again:ack(), true)
+    t.equal(three:term "useless", true)
+    t.equal(four:working(), true)
+    t.equal(four:working(), true)
+    -- Nobody answers for the fourth, so it comes three times.
+    again = t.truthy(c:receive(5))
+    t.equal({ again.data, again.delivered }, { "4", 2 })
+    again = t.truthy(c:receive(5))
+    t.equal({ again.data, again.delivered }, { "4", 3 })
+    t.equal(select(2, c:receive(1)), "timed out")
+    t.equal(c:stats().received, 7)
+  end)
+
+  t.it("acknowledges by return, and gives back after an error", function()
+    local bus, errors = connect(start()), catch()
+    local s, name = make(bus, { retention = "workqueue" })
+    publish(s, name .. ".a", "good", "bad", "own")
+    local seen, done = {}, rl.future()
+    local c = t.truthy(s:consumer("w", { keeps_alive = false }, function(m, consumer)
+      seen[#seen + 1] = m.data .. m.delivered
+      if m.data == "bad" and m.delivered == 1 then error("oops", 0) end
+      if m.data == "own" then m:term() end
+      if #seen == 4 then done:complete(consumer) end
+    end))
+    t.equal(done:await(10), c)
+    t.equal(seen, { "good1", "bad1", "own1", "bad2" })
+    t.equal(errors, { "oops" })
+    await(function() return s:info().messages == 0 end, "the work queue is empty")
+    t.equal(c:stats(), { received = 4, handled = 4, pending = 0, unanswered = 0 })
+    c:invalidate()
+    t.equal(c:is_valid(), false)
+    publish(s, name .. ".a", "later")
+    local other <close> = t.truthy(s:consumer "w")
+    t.equal(t.truthy(other:receive(5)).data, "later")
+  end)
+
+  t.it("says that it works, and cancels what takes too long", function()
+    local bus, errors = connect(start()), catch()
+    local s, name = make(bus)
+    publish(s, name .. ".a", "slow", "waits")
+    local seen, done = {}, rl.future()
+    t.truthy(s:consumer("w", { ack_wait = 0.5, keeps_alive = false, batch = 2 }, function(m)
+      seen[#seen + 1] = m.data .. m.delivered
+      if m.data == "slow" then rl.sleep(1.3) else done:complete() end
+    end))
+    done:await(10)
+    t.equal(seen, { "slow1", "waits1" })
+    local ended
+    local limited = t.truthy(s:consumer("l", { time_limit = 0.2, max_deliver = 1, keeps_alive = false }, function()
+      local _ <close> = setmetatable({}, { __close = function() ended = true end })
+      rl.sleep(60)
+    end))
+    await(function() return #errors == 2 end, "two calls were cancelled")
+    t.truthy(ended)
+    t.truthy(errors[1]:find("was cancelled after 0.2 s (time_limit)", 1, true), errors[1])
+    limited:invalidate()
+  end)
+
+  t.it("begins where one wants, and filters", function()
+    local bus = connect(start())
+    local s, name = make(bus)
+    publish(s, name .. ".a", "1", "2")
+    publish(s, name .. ".b", "3")
+    local middle = rl.time()
+    rl.sleep(0.02)
+    publish(s, name .. ".a", "4")
+    local function first(options)
+      local c <close> = t.truthy(s:consumer(nil, options))
+      local m = c:receive(0.2)
+      return m and m.data
+    end
+    t.equal(first(), "1")
+    t.equal(first { deliver = "all", filter = name .. ".b" }, "3")
+    t.equal(first { deliver = "last" }, "4")
+    t.equal(first { deliver = 2 }, "2")
+    t.equal(first { deliver = { since = middle + 0.01 } }, "4")
+    t.equal(first { deliver = "new" }, nil)
+    await(function() return s:info().consumers == 0 end, "the consumers are gone")
+    local c <close> = t.truthy(s:consumer(nil, { deliver = "new" }))
+    rl.after(0.05, function() publish(s, name .. ".a", "5") end)
+    t.equal(t.truthy(c:receive(5)).data, "5")
+  end)
+
+  t.it("takes equal consumers, and says how one differs", function()
+    local bus = connect(start())
+    local s, name = make(bus)
+    t.truthy(s:consumer("w", { ack_wait = 7, filter = name .. ".a" })):invalidate()
+    t.truthy(s:consumer("w", { ack_wait = 7 })):invalidate()
+    t.truthy(s:consumer "w"):invalidate()
+    local none, text, code = s:consumer("w", { ack_wait = 8, filter = name .. ".b", concurrency = 2 })
+    t.equal({ none, text, code }, { nil, ("EEXIST: the consumer w of stream %s is there with other settings: filter is "
+      .. "%s.a, not %s.b; ack_wait is 7, not 8"):format(name, name, name), "EEXIST" })
+    local c = t.truthy(s:consumer "w")
+    t.equal(c:remove(), true)
+    t.equal(select(3, s:consumer "w"), "ENOENT")
+    t.equal(select(3, c:receive(1)), "ENOTCONN")
+  end)
+
+  t.it("deals a stream's messages among consumers of one name", function()
+    local where = start()
+    local one, two = connect(where), connect(where)
+    local s, name = make(one, { retention = "workqueue" })
+    local count, by = 0, {}
+    local function work(bus)
+      t.truthy(t.truthy(bus:stream(name)):consumer("w", { batch = 2, concurrency = 2, keeps_alive = false }, function(m)
+        rl.sleep(0.005)
+        by[m.data], count = (by[m.data] or 0) + 1, count + 1
+      end))
+    end
+    work(one)
+    work(two)
+    for i = 1, 40 do publish(s, name .. ".a", tostring(i)) end
+    await(function() return count == 40 end, "all are handled")
+    for i = 1, 40 do t.equal(by[tostring(i)], 1) end
+  end)
+
+  t.it("gives back at once what it has not begun", function()
+    local where = start()
+    local one, two = connect(where), connect(where)
+    local s, name = make(one)
+    for i = 1, 10 do publish(s, name .. ".a", tostring(i)) end
+    local entered = rl.future()
+    local c = t.truthy(s:consumer("w", { keeps_alive = false, ack_wait = 60 }, function()
+      entered:complete()
+      rl.sleep(0.1)
+    end))
+    entered:await(5)
+    await(function() return c:stats().pending == 9 end, "the rest waits here")
+    one:close()
+    local other = t.truthy(t.truthy(two:stream(name)):consumer "w")
+    local got = {}
+    for _ = 1, 9 do got[#got + 1] = t.truthy(other:receive(5)).delivered end
+    t.equal(#got, 9)
+    t.equal(math.max(table.unpack(got)), 2)
+  end)
+
+  t.it("hears that a consumer or its stream was removed", { timeout = 40 }, function()
+    local events = {}
+    local where = start()
+    local bus = connect(where, { on_event = function(_, event, details)
+      if event == "refused" then events[#events + 1] = details end
+    end })
+    local other = connect(where)
+    local s, name = make(bus)
+    local c = t.truthy(s:consumer("w", {}))
+    local waits = rl.task(function() return c:receive(20) end)
+    rl.sleep(0.05)
+    t.truthy(t.truthy(t.truthy(other:stream(name)):consumer "w"):remove())
+    local none, text, code = waits:await(18)
+    t.equal({ none, code }, { nil, "ENOENT" })
+    t.truthy(text:find("consumer w of stream " .. name, 1, true), text)
+    t.equal({ #events, events[1].code, events[1].subject }, { 1, "ENOENT", name .. ".w" })
+    t.equal(c:is_valid(), false)
+    -- A consumer that goes with its object is made again, as long as there is a stream.
+    local own = t.truthy(s:consumer(nil))
+    publish(s, name .. ".a", "1", "2")
+    t.equal(own:receive(5).data, "1")
+    t.truthy(t.truthy(t.truthy(other:stream(name)):consumer(own:name())):remove())
+    t.equal(own:receive(5):ack(), true)
+    publish(s, name .. ".a", "3")
+    local seen = {}
+    await(function()
+      local m = own:receive(0.1)
+      if m then seen[m.data] = true end
+      return seen["3"]
+    end, "the next message comes")
+    waits = rl.task(function() return select(3, own:receive(20)) end)
+    s:remove()
+    t.equal(waits:await(18), "ENOENT")
+  end)
+
+  t.it("forgets waits that are cancelled or timed out", function()
+    local bus = connect(start())
+    local s, name = make(bus)
+    local c = t.truthy(s:consumer("w", {}))
+    t.equal(select(2, c:receive(0.02)), "timed out")
+    local waits = rl.task(function() return c:receive() end)
+    rl.sleep(0.02)
+    waits:cancel()
+    publish(s, name .. ".a", "1")
+    t.equal(t.truthy(c:receive(5)).data, "1")
+    local tasks = {}
+    for i = 1, 100 do tasks[i] = rl.task(function() return s:publish(name .. ".a", tostring(i)) end) end
+    for i = 1, 100 do tasks[i]:cancel() end
+    t.equal(bus:stats().requests, 0)
+    t.truthy(s:publish(name .. ".a", "after"))
+    t.equal({ s:publish(name .. ".a", "x", { timeout = 0 }) }, { nil, "timed out" })
+    t.equal(bus:stats().requests, 0)
+  end)
+
+  t.it("ends with the bus", function()
+    local bus = connect(start())
+    local s, name = make(bus)
+    local c = t.truthy(s:consumer("w", {}))
+    local waits = rl.task(function() return select(3, c:receive()) end)
+    rl.sleep(0.02)
+    bus:close()
+    t.equal(waits:await(1), "ENOTCONN")
+    t.equal(select(3, s:publish(name .. ".a", "x")), "ENOTCONN")
+    t.equal(select(3, s:info()), "ENOTCONN")
+    t.equal(select(3, s:consumer("w", {})), "ENOTCONN")
+    t.equal(select(3, bus:stream(name)), "ENOTCONN")
+  end)
+end
+
+t.describe("the fake", function()
+  cases(function() return nats.fake { latency = 0.0001, jetstream = true } end)
+end)
+
+t.describe("a server", { real_time = true }, function()
+  local server = t.resource(function() return t.server "nats" end, function(server) server:stop() end)
+  cases(function() return server():url() end)
+end)
+
+t.it("says that a server stores nothing", { real_time = true }, function()
+  local real = t.server { "nats-server", "-a", "127.0.0.1", "-p", "{port}", ready = "tcp" }
+  for _, bus in ipairs { connect(nats.fake()), connect(real:address()) } do
+    local none, text, code = bus:stream("a", {})
+    t.equal({ none, code }, { nil, "ENOTSUP" })
+    t.truthy(text:find("stores nothing: start it with -js", 1, true), text)
+    t.equal(select(3, bus:bucket "a"), "ENOTSUP")
+    t.equal(select(3, bus:lease "a"), "ENOTSUP")
+  end
+end)
+
+t.it("refuses wrong arguments", function()
+  local bus = connect(nats.fake { jetstream = true })
+  local s = t.truthy(bus:stream("s", {}))
+  for _, name in ipairs { "", "a.b", "a b", "a*", ("x"):rep(101) } do
+    t.error(function() bus:stream(name) end, "bus:stream: argument #1 must be a name of")
+    t.error(function() s:consumer(name) end, "stream:consumer: argument #1 must be a name of")
+  end
+  t.error(function() bus:stream(1) end, "bus:stream: argument #1")
+  t.error(function() bus:stream("a", 1) end, "bus:stream: argument #2 must be a table")
+  t.error(function() bus:stream("a", { subject = "b" }) end, "subjects")
+  t.error(function() bus:stream("a", { subjects = {} }) end, "names no subject")
+  t.error(function() bus:stream("a", { subjects = { "a b" } }) end, "bus:stream: the subject")
+  t.error(function() bus:stream("a", { retention = "work" }) end, '"interest" or "limits" or "workqueue"')
+  t.error(function() bus:stream("a", { storage = "disk" }) end, '"file" or "memory"')
+  t.error(function() bus:stream("a", { replicas = 6 }) end, "replicas")
+  t.error(function() bus:stream("a", { max_messages = 0 }) end, "max_messages")
+  t.error(function() s:publish("a b", "x") end, "stream:publish: the subject")
+  t.error(function() s:publish("s", 1) end, "stream:publish: argument #2")
+  t.error(function() s:publish("s", "x", { timeout = 61 }) end, "more than half of the 120 seconds")
+  t.error(function() s:publish("s", "x", { id = "" }) end, "field 'id' is empty")
+  t.error(function() s:publish("s", "x", { id = "a\nb" }) end, "line break")
+  t.error(function() s:publish("s", "x", { after = -1 }) end, "after")
+  t.error(function() s:publish("s", "x", { headers = { ["a b"] = "c" } }) end, "header")
+  t.error(function() s:update() end, "stream:update: argument #1")
+  t.error(function() s:purge "a b" end, "stream:purge: the subject")
+  t.error(function() s:consumer("c", 1) end, "stream:consumer")
+  t.error(function() s:consumer("c", {}, 1) end, "stream:consumer: argument #3 must be a function")
+  t.error(function() s:consumer("c", { deliver = "first" }) end, '"all" or "last" or "new"')
+  t.error(function() s:consumer("c", { deliver = 0 }) end, "deliver")
+  t.error(function() s:consumer("c", { deliver = {} }) end, "since")
+  t.error(function() s:consumer("c", { ack_wait = 0 }) end, "ack_wait")
+  t.error(function() s:consumer("c", { concurrency = 0 }) end, "concurrency")
+  t.error(function() s:consumer("c", { batch = 0 }) end, "batch")
+  t.error(function() s:consumer("c", { order = 1.5 }) end, "order")
+  t.error(function() s:consumer("c", { modes = 1 }) end, "modes")
+  local c = t.truthy(s:consumer("c", {}))
+  t.error(function() c:receive(-1) end, "consumer:receive: argument #1")
+  t.error(function() c.receive() end, "call it with a colon")
+  local with = t.truthy(s:consumer("d", { keeps_alive = false }, print))
+  t.error(function() with:receive() end, "its messages go to its function")
+  s:publish("s", "x")
+  local m = t.truthy(c:receive(1))
+  t.error(function() m:ack(-1) end, "message:ack: argument #1")
+  t.error(function() m:nak "x" end, "message:nak: argument #1")
+  t.error(function() m:term(1) end, "message:term: argument #1")
+  t.error(function() m:term "a\nb" end, "line break")
+end)

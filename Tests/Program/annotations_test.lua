@@ -60,6 +60,7 @@ local function all_classes()
     require_part("runloop.http." .. part)
   end
   require_part "runloop.redis.fake"
+  for _, part in ipairs { "consumer", "watch", "lease" } do require_part("runloop.nats." .. part) end
   local known = {}
   for _, class in pairs(require_part "runloop.objects".classes) do
     known[class.name] = known[class.name] or {}

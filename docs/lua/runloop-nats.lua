@@ -206,8 +206,8 @@ function Bus:unconfirmed() end
 ---@field duplicates? number seconds for which the ids of messages are known (120)
 
 ---Finds a stream, or with settings makes it. Waits. `"ENOENT"`: it is not there, and no settings were given;
----`"EEXIST"`: it is there with other settings, which the message names; `"ENOTSUP"`: the server stores nothing, or has too few
----others for `replicas`. A refusal by JetStream has a fourth value.
+---`"EEXIST"`: it is there with other settings, which the message names; `"ENOTSUP"`: the server stores nothing, or
+---has too few others for `replicas`. A refusal by JetStream has a fourth value.
 ---@param name string 1 to 100 letters, digits, "_" and "-"
 ---@param settings? runloop.nats.StreamSettings
 ---@return runloop.nats.Stream? stream

@@ -43,18 +43,14 @@ end
 
 -- Returns how the consumer has to begin; or nil, the reason and its code. A stream that was made again begins again.
 local function beginning(self)
-  local settings = self._settings
-  if self._last == 0 then return settings end
-  local of = self._bucket._stream
+  local settings, of = self._settings, self._bucket._stream
   local answer, text, code, refusal = api.call(self._bus, self._what, "STREAM.INFO." .. of._name, nil,
     self._bucket._about)
   if not answer then return nil, text, code, refusal end
-  if answer.created ~= of._created or answer.state.last_seq < self._last then
-    self._last, of._created = 0, answer.created
-    return settings
-  end
-  -- The rest of the first entries, or the changes since.
-  if not self._is_current then return settings end
+  self._known = answer.state.last_seq
+  if answer.created ~= of._created or self._known < self._last then self._last, of._created = 0, answer.created end
+  -- First all entries, or the rest of them; later the changes since.
+  if self._last == 0 or not self._is_current then return settings end
   return { headers_only = settings.headers_only, deliver_policy = "by_start_sequence", opt_start_seq = self._last + 1 }
 end
 
@@ -130,11 +126,13 @@ function Watch:_message(message)
   -- A number that is missing was lost on its way, or it is one of the consumer before.
   if number ~= self._expected then return number > self._expected and again(self) or nil end
   self._expected = number + 1
+  local operation = bucket.operation_of(message.headers)
+  -- Servers of 2.9 may skip what they have not handed out yet when a key is purged.
+  if operation == "purge" and place.seq > self._known and place.seq > self._last + 1 then return again(self) end
   if place.seq > self._last then
     self._last = place.seq
-    local operation = bucket.operation_of(message.headers)
-    local entry = { key = sub(message.subject, #self._bucket._prefix + 1), value = message.data, revision = place.seq,
-      time = place.time, operation = operation }
+    local entry = { key = sub(message.subject, #self._bucket._prefix + 1), value = message.data,
+      revision = place.seq, time = place.time, operation = operation }
     if self._list then
       self._list[#self._list + 1] = entry
     elseif self._is_current or operation == "put" then
@@ -169,8 +167,8 @@ end
 local function new(owner, what, filter, settings, options, fn)
   local bus = owner._bus
   local self = setmetatable({ _bus = bus, _bucket = owner, _filter = filter, _what = what, _settings = settings,
-    _last = 0, _expected = 1, _is_current = false, _is_over = false, _is_beginning = false, _is_stale = false,
-    _fn = fn, _made_at = objects.made_at() }, Watch)
+    _last = 0, _known = 0, _expected = 1, _is_current = false, _is_over = false, _is_beginning = false,
+    _is_stale = false, _fn = fn, _made_at = objects.made_at() }, Watch)
   local inbox
   self._one, inbox = Pull.subscribe(bus, what, { modes = options.modes, order = options.order,
     keeps_alive = options.keeps_alive, name = format("watch of %s in bucket %s", filter, owner._name) },

@@ -1,0 +1,53 @@
+-- docs/examples/nats: queue.lua, settings.lua and leader.lua against a real server.
+
+local t = require "runloop.test"
+local process = require "runloop.process"
+
+local ROOT = debug.getinfo(1, "S").source:match "^@(.-)/?Tests/Program/[^/]*$"
+ROOT = ROOT:sub(1, 1) == "/" and ROOT or process.directory() .. "/" .. ROOT
+local REAL = { real_time = true, timeout = 40 }
+
+local server = t.resource(function() return t.server "nats" end, function(server) server:stop() end)
+
+local function start(name, ...)
+  local program = t.spawn { t.rlhost, ROOT .. "/docs/examples/nats/" .. name, ... }
+  t.finally(function() program:kill() end)
+  return program
+end
+
+t.it("queue.lua: the job of a killed worker comes to another, and all go on after a restart of the server", REAL,
+  function()
+    local feeder = start("queue.lua", "feed", "3", server():url())
+    t.equal(feeder:wait { within = 10 }, 0, feeder:errors())
+    local first = start("queue.lua", "work", server():url())
+    local job = first:wait_for("begin\t(job %d)\tdelivered 1", { within = 10 })
+    first:kill()
+    local second = start("queue.lua", "work", server():url())
+    second:wait_for("begin\t" .. job .. "\tdelivered 2", { within = 15 })
+    server():kill()
+    server():restart()
+    feeder = start("queue.lua", "feed", "1", server():url())
+    t.equal(feeder:wait { within = 10 }, 0, feeder:errors())
+    second:wait_for("done\tjob 1", { within = 15 })
+  end)
+
+t.it("settings.lua: follows what others set", REAL, function()
+  t.equal(start("settings.lua", "color", "red", server():url()):wait { within = 10 }, 0)
+  local program = start("settings.lua", "", "", server():url())
+  program:wait_for("color\tred\nready", { within = 10 })
+  t.equal(start("settings.lua", "color", "blue", server():url()):wait { within = 10 }, 0)
+  program:wait_for("color\tblue", { within = 10 })
+end)
+
+t.it("leader.lua: one leads, and one that was stopped says that it has lost", REAL, function()
+  local first = start("leader.lua", "first", server():url())
+  first:wait_for("first\tleads", { within = 10 })
+  local second = start("leader.lua", "second", server():url())
+  second:wait_for("second\twaits", { within = 10 })
+  first:signal "STOP"
+  second:wait_for("second\tleads", { within = 10 })
+  local before = first:output()
+  first:signal "CONT"
+  first:wait_for("first\tthe lease was lost", { within = 10 })
+  t.truthy(first:output():sub(#before + 1):find "^first\tthe lease was lost")
+end)

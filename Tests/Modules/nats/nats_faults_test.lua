@@ -5,6 +5,7 @@ local t = require "runloop.test"
 local net = require "runloop.net"
 local json = require "runloop.json"
 local nats = require "runloop.nats"
+local process = require "runloop.process"
 
 local function connect(where, options)
   local bus = t.truthy(nats.connect(where, options))
@@ -220,6 +221,93 @@ t.it("moves away from a server that is about to end", function()
   bus:publish("a", "x")
   t.equal(s:receive(1).data, "x")
   t.equal(#events, 1)
+end)
+
+-- Starts two real servers that know each other and may be told to end by SIGUSR2.
+local function pair()
+  local ports, routes, servers = {}, {}, {}
+  for i = 1, 2 do
+    local listener = t.truthy(net.serve("127.0.0.1:0", function() end))
+    ports[i] = listener:port()
+    listener:invalidate()
+    routes[i] = '"nats-route://127.0.0.1:' .. ports[i] .. '"'
+  end
+  for i = 1, 2 do
+    servers[i] = t.server { "nats-server", "-c", "{directory}/a.conf", ready = "tcp", files = { ["a.conf"] = ([[
+listen: "127.0.0.1:{port}"
+lame_duck_duration: "30s"
+lame_duck_grace_period: "1s"
+cluster { name: pair, listen: "127.0.0.1:%d", routes: [ %s ] }
+]]):format(ports[i], table.concat(routes, ", ")) } }
+  end
+  return servers
+end
+
+t.it("fails no request when a real server announces its end", { real_time = true, timeout = 30 }, function()
+  local servers = pair()
+  local events, on_event = listen()
+  local where = servers[1]:address() .. "," .. servers[2]:address()
+  local bus, other = connect(where, { on_event = on_event }), connect(servers[2]:address())
+  other:subscribe("echo", { keeps_alive = false }, function(m) m:respond(m.data) end)
+  other:flush()
+  local tries = 0
+  while not bus:request("echo", "?") and tries < 200 do
+    rl.sleep(0.02)
+    tries = tries + 1
+  end
+  local first = bus:server().address == servers[1]:address() and servers[1] or servers[2]
+  local count, is_over = 0, false
+  local asking = rl.task(function()
+    while not is_over do
+      count = count + 1
+      t.equal(t.truthy(bus:request("echo", tostring(count), { timeout = 10 })).data, tostring(count))
+    end
+  end)
+  t.equal(process.run { "kill", "-USR2", tostring(first:pid()) }.code, 0)
+  tries = 0
+  while (events[1] ~= "lame duck" or bus:server().address == first:address()) and tries < 1000 do
+    rl.sleep(0.01)
+    tries = tries + 1
+  end
+  t.equal(events, { "lame duck", ["lame duck"] = { server = first:address() } })
+  local before = count
+  while count < before + 20 do rl.sleep(0.01) end
+  is_over = true
+  asking:await()
+  first:kill()
+end)
+
+t.it("answers each request once, or refuses it once, when connections are cut at any byte", function()
+  local known = { ECONNRESET = true, ENOENT = true, none = true }
+  for _ = 1, 30 do
+    local fake = nats.fake { latency = 0.0001 }
+    local bus, other = connect(fake, { reconnect = { first = 0.01, most = 0.1 } }), connect(fake)
+    other:subscribe("echo", { keeps_alive = false, concurrency = 8 }, function(m)
+      rl.sleep(math.random() / 1000)
+      m:respond(m.data)
+    end)
+    other:flush()
+    fake:drop(math.random(0, 3000))
+    local tasks = {}
+    for i = 1, 60 do
+      tasks[i] = rl.task(function()
+        rl.sleep(math.random() / 50)
+        local m, text, code = bus:request("echo", tostring(i), { timeout = 1 })
+        if m then
+          t.equal(m.data, tostring(i))
+        else
+          t.truthy(known[code or text == "timed out" and "none"], text)
+        end
+      end)
+    end
+    for i = 1, 60 do tasks[i]:await() end
+    t.equal(bus:stats().requests, 0)
+    fake._drop_after = nil
+    t.equal(bus:flush(60), true)
+    t.equal({ bus:unconfirmed() }, { 0, 0 })
+    bus:close()
+    other:close()
+  end
 end)
 
 t.it("reports permissions", { real_time = true }, function()

@@ -124,9 +124,22 @@ function process.directory() end
 ---@return string? code
 function process.set_directory(path) end
 
+---Gives up root's rights for those of another user, in all threads and for good; only the main thread does it. A name
+---gets the groups in which the system's lists have it, a number none. HOME, USER and LOGNAME follow. Programs that are
+---started later are that user's, and the socket of `rl.attach` is made again. Without root's rights: nil, `"EPERM: only
+---root can become www-data"`, `"EPERM"`; without such a user: `"ENOENT: no user named frob"`. If only a part can be
+---changed, or root could be had back, the process ends with status 77.
+---@param user string|integer
+---@param group? string|integer the user's own if absent
+---@return true? done
+---@return string? problem
+---@return string? code
+function process.set_user(user, group) end
+
 ---Reports to the service manager that has started this process, as sd_notify(3) does: "ready", "stopping", "reloading",
 ---an assignment such as "MAINPID=12", or any other text as the status that people see. "reloading" contains the time,
----as `Type=notify-reload` needs it. Returns false without a service manager.
+---as `Type=notify-reload` needs it. After "ready", the host sends "stopping" by itself when SIGTERM, SIGINT or
+---`rl.shutdown` ends the process. Returns false without a service manager.
 ---@param state string
 ---@return boolean? told
 ---@return string? problem

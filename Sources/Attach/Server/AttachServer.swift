@@ -139,6 +139,9 @@ final class AttachServer {
 /// Exists while `rlhost attach` can find this process.
 final class Attachable: HostPart {
     var server: AttachServer?
+    /// Whether the server was closed because the process becomes another user; its name.
+    private var isAway = false
+    private var nameAway: String?
     /// Whether a client has ended a callback. Such an interruption must not end the process.
     var hasInterrupted = false
 
@@ -149,6 +152,19 @@ final class Attachable: HostPart {
     }
 
     override func willExit() { willClose() }
+
+    override func willChangeUser() {
+        isAway = server != nil
+        nameAway = server?.name
+        willClose()
+    }
+
+    // Its socket is in a directory of the user's, who alone can connect to it.
+    override func didChangeUser() {
+        guard isAway else { return }
+        isAway = false
+        if let refusal = host.beAttachable(name: nameAway) { host.onWarning(host, "attach: \(refusal)") }
+    }
 
     override func attend() { server?.attend() }
 

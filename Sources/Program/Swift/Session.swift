@@ -309,6 +309,7 @@ final class Session {
         if let prompt, prompt.handle(signals) { return }
         guard let signal = signals.first(where: { $0 != SIGQUIT }) else { return }
         self.signal = signal
+        ServiceManager.notifyOfEnd()
         if host.beginShutdown(signal == SIGTERM ? "SIGTERM" : "SIGINT", status: 128 + signal) { return }
         host.endingStatus = 128 + signal
         host.loop.stopAll()
@@ -320,6 +321,7 @@ final class Session {
     private func handleEnd(_ signals: [Int32]) {
         guard let signal = signals.first(where: { $0 != SIGQUIT }) else { return }
         self.signal = signal
+        ServiceManager.notifyOfEnd()
         host.endingStatus = 128 + signal
     }
 

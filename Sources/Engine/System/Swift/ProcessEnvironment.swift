@@ -21,10 +21,15 @@ package enum ProcessEnvironment {
     package static subscript(_ name: String) -> String? { getenv(name).map { String(cString: $0) } }
 }
 
-/// Single messages to Unix sockets.
-package enum Datagram {
-    /// - Parameter path: The path of the socket; with "@" at the beginning, an abstract name.
-    package static func send(_ bytes: UnsafeRawBufferPointer, to path: String) throws(SystemError) {
-        guard linux_send_datagram(path, bytes.baseAddress, bytes.count) == 0 else { throw SystemError("sendto", path) }
+/// The service manager that has started this process, such as systemd.
+package enum ServiceManager {
+    /// Sends a message as sd_notify(3) does. Returns false if no service manager has started this process.
+    package static func notify(_ bytes: UnsafeRawBufferPointer) throws(SystemError) -> Bool {
+        let result = linux_notify_manager(bytes.baseAddress, bytes.count)
+        guard result >= 0 else { throw SystemError("sendto", ProcessEnvironment["NOTIFY_SOCKET"] ?? "") }
+        return result == 1
     }
+
+    /// Reports once that this process stops, if it has reported that it is ready.
+    package static func notifyOfEnd() { linux_notify_manager_of_end() }
 }

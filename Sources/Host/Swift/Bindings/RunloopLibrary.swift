@@ -64,6 +64,7 @@ enum RunloopLibrary {
         .init("is_background") { Call($0).answer(Call($0).luaHost.current?.isBackground ?? false) },
         .init("set_background") { TaskBinding.setBackground(Call($0)) },
         .init("begin_shutdown") { call in
+            ServiceManager.notifyOfEnd()
             Call(call).luaHost.part(LuaShutdown.self).begins()
             return 0
         },

@@ -29,6 +29,12 @@ open class HostPart {
     /// Called when the process ends without closing the state: ends connections with other processes.
     open func willExit() {}
 
+    /// Called before the process becomes another user: gives up what the new one could not remove.
+    open func willChangeUser() {}
+
+    /// Called afterwards, also if nothing has changed: makes it again.
+    open func didChangeUser() {}
+
     /// Fulfils requests from outside; see `Interpreter.grant`.
     open func grant(_ wishes: Wishes, isRunning: Bool) {}
 

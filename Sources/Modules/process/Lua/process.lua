@@ -139,6 +139,19 @@ function process.set_directory(path)
   return native.set_directory(path)
 end
 
+-- A user or a group: its name or its number. The largest number stands for "as it is" in system calls.
+local function account(value, what, number)
+  if type(value) == "string" or math.type(value) == "integer" and value >= 0 and value < 0xffffffff then return end
+  raise("%s: argument #%d must be a name or a number, got %s", what, number, misuse.describe(value))
+end
+
+function process.set_user(user, group)
+  account(user, "process.set_user", 1)
+  if group ~= nil then account(group, "process.set_user", 2) end
+  if rl.this_thread() then raise("process.set_user: only the main thread changes the user, for all threads") end
+  return native.set_user(user, group)
+end
+
 for _, name in ipairs { "signal", "on_signal", "wait_signal", "notify", "watchdog" } do
   process[name] = signals[name]
 end

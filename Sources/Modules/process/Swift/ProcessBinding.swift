@@ -35,6 +35,7 @@ enum ProcessBinding {
             .init("id") { Call.run($0) { call in call.answer(Int(getpid())) } },
             .init("directory") { Call.run($0) { call in directory(call) } },
             .init("set_directory") { Call.run($0) { call throws(Misuse) in try setDirectory(call) } },
+            .init("set_user") { Call.run($0) { call throws(Misuse) in try UserBinding.setUser(call) } },
             .init("monotonic") { Call.run($0) { call in call.answer(monotonicMicroseconds) } },
             .init("notify") { Call.run($0) { call throws(Misuse) in try notify(call) } },
         ])
@@ -261,7 +262,6 @@ enum ProcessBinding {
     /// Sends a message as sd_notify(3) does. Returns false if no service manager has started us.
     private static func notify(_ call: Call) throws(Misuse) -> Int32 {
         let text = try call.argument(1, Bytes.self)
-        guard let place = ProcessEnvironment["NOTIFY_SOCKET"], !place.isEmpty else { return call.answer(false) }
-        return call.attempt { () throws(SystemError) in try Datagram.send(text, to: place) }
+        return call.attempt { () throws(SystemError) in try ServiceManager.notify(text) }
     }
 }

@@ -18,6 +18,7 @@
 #include "hosts.h"
 #include "inheritance.h"
 #include "libraries.h"
+#include "manager.h"
 #include "memory.h"
 #include "programs.h"
 #include "resting.h"
@@ -27,4 +28,5 @@
 #include "surroundings.h"
 #include "terminal.h"
 #include "threads.h"
+#include "users.h"
 #include "worker.h"

@@ -1,0 +1,22 @@
+// The user whom this process works for.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+/// A user, as the system's lists name it.
+typedef struct {
+  uint32_t user, group;
+  char name[256], home[4096];
+} linux_account;
+
+/// Finds a user by name, or by number if `name` is NULL. Returns 1; 0 if there is none; -1 with errno.
+int linux_find_user(const char *name, uint32_t number, linux_account *found);
+/// Finds the number of a group. Returns as `linux_find_user` does.
+int linux_find_group(const char *name, uint32_t *found);
+
+/// Gives up root's rights in all threads: takes the account's user and group as the real, the effective and the saved
+/// ones, and with `is_in_lists` the groups in which the system's lists have the name, else none. HOME, USER and LOGNAME
+/// follow. Returns 0, or -1 with errno if nothing has changed. If only a part has changed, or root could be had back,
+/// it ends the process with status 77.
+int linux_become_user(const linux_account *account, int is_in_lists);

@@ -1,0 +1,57 @@
+internal import CLinux
+internal import Glibc
+
+/// A user of the system, whom this process can become.
+package struct Account {
+    private var account = linux_account()
+
+    /// - Returns: nil if there is no such user.
+    package init?(named name: String) throws(SystemError) {
+        let found = linux_find_user(name, 0, &account)
+        guard found >= 0 else { throw SystemError("getpwnam", name) }
+        if found == 0 { return nil }
+    }
+
+    /// A user who is known by number: in no further groups, and at home in "/" unless the system's lists say more.
+    ///
+    /// - Parameter group: the group if the user is in no list; without one, the result is nil.
+    package init?(number: UInt32, group: UInt32?) throws(SystemError) {
+        let found = linux_find_user(nil, number, &account)
+        guard found >= 0 else { throw SystemError("getpwuid", "\(number)") }
+        if found == 0 {
+            guard let group else { return nil }
+            account.group = group
+        }
+        account.user = number
+        isInLists = false
+    }
+
+    /// Whether the user is in the groups in which the system's lists have the name.
+    private var isInLists = true
+
+    package var user: UInt32 { account.user }
+
+    package mutating func setGroup(_ number: UInt32) { account.group = number }
+
+    /// - Returns: the number; nil if there is no such group.
+    package static func group(named name: String) throws(SystemError) -> UInt32? {
+        var number: UInt32 = 0
+        let found = linux_find_group(name, &number)
+        guard found >= 0 else { throw SystemError("getgrnam", name) }
+        return found == 1 ? number : nil
+    }
+
+    /// Whether this process may become another user.
+    package static var mayChange: Bool { geteuid() == 0 }
+
+    /// Gives up root's rights, in all threads and for good. A failure half-way ends the process with status 77.
+    ///
+    /// - Throws: The system's error, if nothing has changed.
+    package func become() throws(SystemError) {
+        var account = account
+        guard linux_become_user(&account, isInLists ? 1 : 0) != 0 else { return }
+        let error = linux_errno()
+        throw SystemError(
+            "setgroups", errno: error, reason: "the groups cannot be set: \(SystemError.text(of: error))")
+    }
+}

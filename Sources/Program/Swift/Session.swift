@@ -347,6 +347,8 @@ final class Session {
         Program.report(failure.text)
         TraceSettings.noteError(host)
         host.close()
+        // Control-C has ended code that computes. `rlhost --watch` must end as well, and sees the signal only.
+        if failure.cause == .interrupted, WatchedProgram.isWatched { Ending.die(by: SIGINT) }
         Ending.end(1)
     }
 

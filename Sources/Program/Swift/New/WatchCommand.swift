@@ -45,6 +45,8 @@ enum WatchedProgram {
     /// The descriptor of the file for the paths. Set before there is a second thread.
     nonisolated(unsafe) private static var descriptor: Int32 = -1
 
+    static var isWatched: Bool { descriptor >= 0 }
+
     private static let functions = Library([
         // note(path)
         .init("note") { thread in

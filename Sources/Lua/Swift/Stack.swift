@@ -49,6 +49,9 @@ public struct Stack: Hashable, @unchecked Sendable {
 
     // MARK: Pushing
 
+    /// Pushes the coroutine whose stack this is.
+    public func pushThread() { lua_pushthread(thread) }
+
     @inlinable @inline(__always)
     public func pushNil() { lua_pushnil(thread) }
 

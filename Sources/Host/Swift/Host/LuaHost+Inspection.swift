@@ -61,6 +61,20 @@ extension LuaHost {
     /// Returns a text such as "waits in rl.sleep at app.lua:9".
     func placeOfWait(_ fiber: Fiber) -> String {
         "waits in \(fiber.waitsIn)" + (fiber.stack.place.map { " at \($0)" } ?? "")
+            + (databaseCall(of: fiber).map { ", \($0)" } ?? "")
+    }
+
+    /// Returns the call of a database for which a fiber waits: `query "select 1" of postgres "orders" (for 2.1 s)`. The
+    /// modules of databases know that, if one of them is there.
+    private func databaseCall(of fiber: Fiber) -> String? {
+        guard stack.reserve(8) else { return nil }
+        let top = stack.top
+        defer { stack.top = top }
+        guard stack.pushInternals(), stack.replaceTop(withField: "call_of"), stack.type(-1) == .function
+        else { return nil }
+        fiber.stack.pushThread()
+        fiber.stack.move(1, to: stack)
+        return stack.call(arguments: 1, results: 1) ? stack.string(-1) : nil
     }
 
     /// Returns where that object was made.

@@ -1,5 +1,6 @@
 -- runloop.data.shape: what the databases have in common: options of a call, parameters, rows, and the calls themselves.
 
+local _, internals = ...
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
 
@@ -9,6 +10,31 @@ local format, math_type, running = string.format, math.type, coroutine.running
 local raise, describe = misuse.raise, misuse.describe
 
 local shape = {}
+
+-- Calls under way -----------------------------------------------------------------------------------------------------
+
+-- By coroutine: the statement or command that it waits for, the name of the call, its database, and since when.
+local texts, kinds = setmetatable({}, { __mode = "k" }), setmetatable({}, { __mode = "k" })
+local owners, since = setmetatable({}, { __mode = "k" }), setmetatable({}, { __mode = "k" })
+
+--- A value for <close>, which ends what `shape.note` has begun.
+shape.NOTED = setmetatable({}, { __close = function() texts[running()] = nil end })
+local NOTED = shape.NOTED
+
+--- Notes what the calling task is going to wait for, for rl.why() and the like.
+function shape.note(self, kind, text)
+  local task = running()
+  texts[task], kinds[task], owners[task], since[task] = text, kind, self._db or self, rl.now()
+end
+local note = shape.note
+
+--- Returns the call of a database that a coroutine waits for, without values; nil if there is none.
+function internals.call_of(task)
+  local text, db = texts[task], owners[task]
+  if not text then return nil end
+  return format('%s "%s" of %s "%s" (for %.1f s)', kinds[task], shape.short(text), db._is, db._name,
+    rl.now() - since[task])
+end
 
 -- Requests ------------------------------------------------------------------------------------------------------------
 
@@ -123,6 +149,8 @@ local function iterate(self, what, request, calls)
     while not lot or lot[place + 1] == nil do
       if is_last then return nil end
       local before, message = state, nil
+      note(self, "rows", request.text)
+      local _ <close> = NOTED
       -- The call cleans up by itself if it fails.
       state = nil
       if before then
@@ -161,6 +189,8 @@ end
 function shape.session(class, noun, calls)
   local perform = calls.perform
   local function run(self, what, request)
+    note(self, request.kind, request.text or request.requests[1].text)
+    local _ <close> = NOTED
     local limit = request.timeout or self._timeout
     if not limit then return trim(perform(self, what, request)) end
     request.task = running()
@@ -192,6 +222,7 @@ end
 --- Gives the class of a database what all have: `close`, `is_open`, `name`, and its text. `close(self, timeout)` waits;
 --- `close_later(self)`, or a background task that closes, serves `<close>` and collection.
 function shape.database(class, kind, close, close_later)
+  class._is = kind
   close_later = close_later or function(self)
     if not self._is_closed then shape.background(close, self) end
   end

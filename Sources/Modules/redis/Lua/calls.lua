@@ -10,6 +10,7 @@ local upper, format, find, tonumber = string.upper, string.format, string.find, 
 local concat, insert, max = table.concat, table.insert, math.max
 local next, math_type = next, math.type
 local raise, describe, encode, trim = misuse.raise, misuse.describe, Line.encode, shape.trim
+local note, NOTED = shape.note, shape.NOTED
 
 local calls = {}
 
@@ -149,11 +150,16 @@ function calls.give(class, noun, ask, send, is_own)
     misuse.receiver(self, class, call)
     local words, count = { ... }, select("#", ...)
     local bytes = command(call, words, count)
-    return trim(ask(self, bytes, blocking_time(refuse(call, words, is_own), words, count)))
+    local name = refuse(call, words, is_own)
+    note(self, "call", name)
+    local _ <close> = NOTED
+    return trim(ask(self, bytes, blocking_time(name, words, count)))
   end
   function class:batch(list)
     misuse.receiver(self, class, batch)
     local bytes, count = commands(batch, list, is_own)
+    note(self, "batch", list[1][1])
+    local _ <close> = NOTED
     return trim(send(self, bytes, count))
   end
   --- Runs a script in Lua: by its digest, and by its text if the server does not know it yet.
@@ -162,6 +168,8 @@ function calls.give(class, noun, ask, send, is_own)
     misuse.argument(text, "string", script, 1)
     misuse.optional(keys, "table", script, 2)
     local words = script_words(script, keys or {}, ...)
+    note(self, "script", text)
+    local _ <close> = NOTED
     local digest = digests[text] or require "runloop.crypto".hash("sha1", text, "hex")
     if digest then
       digests[text], words[2] = digest, digest

@@ -201,6 +201,12 @@ return function(kind, each)
     return assert(require "runloop.postgres".open(postgres:url()))
   end
   kind("postgres database", 100, each(function() database():close() end), "postgres.Database", "test")
+  kind("postgres fakes", 100, each(function()
+    local module = require "runloop.postgres"
+    local db = assert(module.open(module.fake(function() return 1 end)))
+    assert(db:execute "insert" == 1)
+    db:close()
+  end), "postgres.Fake")
   kind("postgres statements", 5000, function(n)
     local db = database()
     for i = 1, n do db:row("select $1::int as i, " .. i % 300 .. " as k", i) end
@@ -220,6 +226,13 @@ return function(kind, each)
     end
     db:close()
   end, "postgres.Transaction", "test")
+  kind("postgres subscriptions", 1000, function(n)
+    local db = database()
+    local first <close> = assert(db:subscribe("first", { keeps_alive = false }))
+    for _ = 1, n do assert(db:subscribe("x", { keeps_alive = false }, function() end)):invalidate() end
+    first:invalidate()
+    db:close()
+  end, "postgres.Subscription", "test")
   kind("postgres connections", 100, function(n)
     local db = database()
     for _ = 1, n do

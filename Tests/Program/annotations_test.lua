@@ -61,6 +61,8 @@ local function all_classes()
   end
   require_part "runloop.redis.fake"
   for _, part in ipairs { "consumer", "watch", "lease" } do require_part("runloop.nats." .. part) end
+  require_part "runloop.postgres.fake"
+  require_part "runloop.postgres.channels"
   local known = {}
   for _, class in pairs(require_part "runloop.objects".classes) do
     known[class.name] = known[class.name] or {}

@@ -62,6 +62,35 @@ function postgres.time(seconds) end
 ---@return string text
 function postgres.array(list) end
 
+---@class runloop.postgres.FakeOptions
+---@field latency? number seconds until a message is handled (0)
+---@field bandwidth? number bytes per second; no limit if absent
+---@field password? string what clients must know; `open` does
+
+---Makes a PostgreSQL in this process, for tests: in virtual time under `rlhost test`. `fn(sql, parameters)` answers a
+---statement: with rows, which are tables by column names (a field `columns` of the list names the columns, and rows
+---may be lists then); with a count; or with nil, a message and a code of PostgreSQL. Parameters are texts, with their
+---number in `n`. It may wait. The fake itself answers what controls transactions, cursors and channels.
+---
+---```lua
+---local postgres = require "runloop.postgres"
+---local fake = postgres.fake(function(sql, parameters)
+---  if sql == "select name from people where id = $1" then return { { name = "person " .. parameters[1] } } end
+---  return nil, "relation does not exist", "42P01"
+---end)
+---local db <close> = assert(postgres.open(fake))
+---print(db:value("select name from people where id = $1", 7))
+---print(select(3, db:value "select frob"))
+---```
+---```text
+---person 7
+---EINVAL
+---```
+---@param fn fun(sql: string, parameters: table): table|integer|nil, string?, string?
+---@param options? runloop.postgres.FakeOptions
+---@return runloop.postgres.Fake
+function postgres.fake(fn, options) end
+
 ---A database. Its calls return nil, a message, one of the common codes, and details with PostgreSQL's own code:
 ---`{ code = "23505" }`, with what else the server says, and in a batch `index`. `<close>` closes it in the background.
 ---@class runloop.postgres.Database
@@ -135,6 +164,42 @@ function db:script(text) end
 ---@return string? code
 ---@return table? details
 function db:publish(channel, text) end
+
+---Options of a subscription.
+---@class runloop.postgres.SubscriptionOptions
+---@field modes? runloop.Modes in which the function is called ("common")
+---@field order? integer lower ones first (0)
+---@field name? string for messages; the channels if absent
+---@field keeps_alive? boolean false: the loop serves it, but does not run on for it (true)
+---@field max_pending? integer messages that may wait; further ones are dropped, and counted (65536)
+---@field on_gap? fun(seconds: number) called after a reconnect: messages may be missing
+
+---Subscribes to a channel or several with LISTEN, and returns when the server has confirmed it. All subscriptions of a
+---database share a connection of their own, which is made again when it is lost. `fn` may wait; it gets one message at
+---a time. The options may be left out. Waits.
+---
+---```lua fragment: it needs a server
+---local s <close> = assert(db:subscribe("jobs", function(text, channel) print(channel, text) end))
+---```
+---@param channel string|string[] names of 1 to 63 bytes
+---@param options? runloop.postgres.SubscriptionOptions|fun(text: string, channel: string)
+---@param fn? fun(text: string, channel: string) absent: `receive` and `messages` return what comes
+---@return runloop.postgres.Subscription? subscription
+---@return string? problem
+---@return string? code
+---@return table? details
+function db:subscribe(channel, options, fn) end
+
+---Carries out `copy … from stdin` or `copy … to stdout`. A source is a stream, or a function that returns pieces of
+---text or rows as lists (in the text format), and nil at the end; a sink is a stream, or a function that gets pieces.
+---Each side waits for the other. An error of the function ends the copy, and goes on. Waits.
+---@param text string
+---@param way runloop.net.Stream|fun(piece?: string): string|table|nil
+---@return integer? count of rows
+---@return string? problem
+---@return string? code
+---@return table? details
+function db:copy(text, way) end
 
 ---Begins a transaction. `isolation`: a level such as "serializable". `timeout`: seconds to wait for a connection.
 ---Waits.
@@ -246,6 +311,17 @@ function tx:script(text) end
 ---@return table? details
 function tx:publish(channel, text) end
 
+---Carries out `copy … from stdin` or `copy … to stdout`. A source is a stream, or a function that returns pieces of
+---text or rows as lists (in the text format), and nil at the end; a sink is a stream, or a function that gets pieces.
+---Each side waits for the other. An error of the function ends the copy, and goes on. Waits.
+---@param text string
+---@param way runloop.net.Stream|fun(piece?: string): string|table|nil
+---@return integer? count of rows
+---@return string? problem
+---@return string? code
+---@return table? details
+function tx:copy(text, way) end
+
 ---Begins a savepoint: a transaction inside this one. Waits.
 ---@return runloop.postgres.Transaction? transaction
 ---@return string? problem
@@ -266,6 +342,27 @@ function tx:commit() end
 ---@return string? code
 ---@return table? details
 function tx:rollback() end
+
+---What comes on some channels. `<close>` ends it.
+---@class runloop.postgres.Subscription
+local subscription = {}
+
+---Returns the next message and its channel. Only without a function. Waits.
+---@param timeout? number seconds
+---@return string? text
+---@return string channel or "timed out", or the problem
+---@return string? code "ENOTCONN": the subscription is over
+function subscription:receive(timeout) end
+
+---Iterates over the messages and their channels, until the subscription is over. Waits.
+---@return fun(): string?, string?
+function subscription:messages() end
+
+---Ends it: no further message comes.
+function subscription:invalidate() end
+
+---@return { received: integer, dropped: integer, pending: integer }
+function subscription:stats() end
 
 ---A connection of one's own. `<close>` gives it back; the next task gets a new one.
 ---@class runloop.postgres.Connection
@@ -338,6 +435,17 @@ function connection:script(text) end
 ---@return table? details
 function connection:publish(channel, text) end
 
+---Carries out `copy … from stdin` or `copy … to stdout`. A source is a stream, or a function that returns pieces of
+---text or rows as lists (in the text format), and nil at the end; a sink is a stream, or a function that gets pieces.
+---Each side waits for the other. An error of the function ends the copy, and goes on. Waits.
+---@param text string
+---@param way runloop.net.Stream|fun(piece?: string): string|table|nil
+---@return integer? count of rows
+---@return string? problem
+---@return string? code
+---@return table? details
+function connection:copy(text, way) end
+
 ---Begins a transaction on this connection. Waits.
 ---@param options? { read_only: boolean?, isolation: string?, timeout: number? }
 ---@return runloop.postgres.Transaction? transaction
@@ -348,5 +456,33 @@ function connection:begin(options) end
 
 ---Gives it back, in the background.
 function connection:close() end
+
+---A server in this process.
+---@class runloop.postgres.Fake
+local Fake = {}
+
+---Returns a stream to it, for a client of your own. Waits.
+---@return runloop.net.Stream? stream
+---@return string? problem
+---@return string? code
+function Fake:connect() end
+
+---Cuts all connections, now or when it has sent this number of further bytes.
+---@param after? integer
+function Fake:drop(after) end
+
+---Handles nothing for some seconds.
+---@param seconds number
+function Fake:stall(seconds) end
+
+---Cuts all connections, and refuses new ones.
+function Fake:stop() end
+
+---Accepts connections again.
+function Fake:start() end
+
+---Returns the statements that it has received, each with its parameters as a list.
+---@return string[][]
+function Fake:received() end
 
 return postgres

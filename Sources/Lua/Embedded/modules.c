@@ -28,6 +28,8 @@ static const struct {
 #embed "../../Modules/data/Lua/places.lua"
 , '\0'}}, {"runloop.data.shape", (const char[]){
 #embed "../../Modules/data/Lua/shape.lua"
+, '\0'}}, {"runloop.data.subscriptions", (const char[]){
+#embed "../../Modules/data/Lua/subscriptions.lua"
 , '\0'}}, {"runloop.encoding", (const char[]){
 #embed "../../Modules/encoding/Lua/encoding.lua"
 , '\0'}}, {"runloop.errors", (const char[]){
@@ -172,10 +174,20 @@ static const struct {
 #embed "../../Modules/postgres/Lua/postgres.lua"
 , '\0'}}, {"runloop.postgres.addresses", (const char[]){
 #embed "../../Modules/postgres/Lua/addresses.lua"
+, '\0'}}, {"runloop.postgres.channels", (const char[]){
+#embed "../../Modules/postgres/Lua/channels.lua"
 , '\0'}}, {"runloop.postgres.connections", (const char[]){
 #embed "../../Modules/postgres/Lua/connections.lua"
+, '\0'}}, {"runloop.postgres.copies", (const char[]){
+#embed "../../Modules/postgres/Lua/copies.lua"
 , '\0'}}, {"runloop.postgres.failures", (const char[]){
 #embed "../../Modules/postgres/Lua/failures.lua"
+, '\0'}}, {"runloop.postgres.fake", (const char[]){
+#embed "../../Modules/postgres/Lua/fake.lua"
+, '\0'}}, {"runloop.postgres.fake.messages", (const char[]){
+#embed "../../Modules/postgres/Lua/fake/messages.lua"
+, '\0'}}, {"runloop.postgres.fake.statements", (const char[]){
+#embed "../../Modules/postgres/Lua/fake/statements.lua"
 , '\0'}}, {"runloop.postgres.values", (const char[]){
 #embed "../../Modules/postgres/Lua/values.lua"
 , '\0'}}, {"runloop.process", (const char[]){

@@ -507,6 +507,23 @@ t.describe("lost connections", function()
     own:resume()
     t.eventually(function() return db:value "select 3" == 3 end)
   end)
+
+  t.it("of paused servers leave others the threads that cancel", { timeout = 60 }, function()
+    local paused = t.server "postgres"
+    local silent, db = open({ size = 8 }, paused:url()), open { size = 2 }
+    local tasks = {}
+    for i = 1, 8 do tasks[i] = rl.task(function() return silent:value "select pg_sleep(1)" end) end
+    for i = 1, 8 do tasks[i]:await() end
+    paused:pause()
+    for i = 1, 8 do tasks[i] = rl.task(function() return silent:value { "select 1", timeout = 0.05 } end) end
+    for i = 1, 8 do t.equal({ tasks[i]:await() }, { nil, "timed out" }) end
+    t.equal(select(2, db:value { "select pg_sleep(60)", timeout = 0.05 }), "timed out")
+    t.eventually(function()
+      return db:value "select count(*) from pg_stat_activity where query like '%sleep(60)' and state = 'active'" == 0
+    end, { within = 20 })
+    paused:resume()
+    t.eventually(function() return silent:value "select 1" == 1 end, { within = 20 })
+  end)
 end)
 
 t.describe("a pooler in transaction mode", function()

@@ -347,7 +347,10 @@ static const char *take(lua_State *L, cpostgres *it, const value_options *option
       return NULL;
     case PGRES_COPY_IN:
     case PGRES_COPY_OUT:
-    case PGRES_COPY_BOTH: return "copy";
+    case PGRES_COPY_BOTH:
+      lua_pushinteger(L, pq.PQnfields(it->result));
+      lua_setfield(L, ANSWER, pq.PQresultStatus(it->result) == PGRES_COPY_IN ? "takes" : "gives");
+      return "copy";
     default: note_failure(L, it->result); return NULL;
   }
 }
@@ -373,6 +376,54 @@ static int poll_answer(lua_State *L) {
   it->result = NULL;
   if (!state) state = is_lost || pq.PQstatus(it->connection) != CONNECTION_OK ? "lost" : "more";
   lua_pushstring(L, state);
+  return 1;
+}
+
+// notifications() -> list: a channel, its text, and so on
+static int notifications(lua_State *L) {
+  cpostgres *it = self(L);
+  lua_newtable(L);
+  lua_Integer count = 0;
+  for (PGnotify *one; (one = pq.PQnotifies(it->connection)); pq.PQfreemem(one)) {
+    lua_pushstring(L, one->relname);
+    lua_rawseti(L, -2, ++count);
+    lua_pushstring(L, one->extra);
+    lua_rawseti(L, -2, ++count);
+  }
+  return 1;
+}
+
+// Copies --------------------------------------------------------------------------------------------------------------
+
+// put_copy(bytes) -> whether libpq has taken them; nil if the connection is lost
+static int put_copy(lua_State *L) {
+  size_t length;
+  const char *bytes = luaL_checklstring(L, 2, &length);
+  int done = pq.PQputCopyData(self(L)->connection, bytes, (int)length);
+  if (done < 0) return lua_pushnil(L), 1;
+  return lua_pushboolean(L, done), 1;
+}
+
+// end_copy(reason) ends the data: the server takes it, or, with a reason, forgets it. Returns as put_copy
+static int end_copy(lua_State *L) {
+  int done = pq.PQputCopyEnd(self(L)->connection, luaL_optstring(L, 2, NULL));
+  if (done < 0) return lua_pushnil(L), 1;
+  return lua_pushboolean(L, done), 1;
+}
+
+// get_copy() -> bytes; false if nothing more has come; nothing at the end
+static int get_copy(lua_State *L) {
+  cpostgres *it = self(L);
+  char *bytes = NULL;
+  int length = pq.PQgetCopyData(it->connection, &bytes, 1);
+  if (length == 0) {
+    if (!pq.PQconsumeInput(it->connection)) return 0;
+    length = pq.PQgetCopyData(it->connection, &bytes, 1);
+  }
+  if (length == 0) return lua_pushboolean(L, 0), 1;
+  if (length < 0) return 0;
+  lua_pushlstring(L, bytes, (size_t)length);
+  pq.PQfreemem(bytes);
   return 1;
 }
 
@@ -409,7 +460,8 @@ int cpostgres_open(lua_State *L) {
       {"descriptor", descriptor}, {"process", process}, {"message", message}, {"parameter", parameter},
       {"is_alive", is_alive}, {"stands", stands}, {"shut", shut}, {"transaction", transaction}, {"send", send_query},
       {"simple", simple}, {"prepare", prepare}, {"rows_singly", rows_singly}, {"pipeline", pipeline},
-      {"sync", sync_pipeline}, {"flush", flush}, {"poll", poll_answer}, {NULL, NULL}};
+      {"sync", sync_pipeline}, {"flush", flush}, {"poll", poll_answer}, {"notifications", notifications},
+      {"put_copy", put_copy}, {"end_copy", end_copy}, {"get_copy", get_copy}, {NULL, NULL}};
   lua_settop(L, 2);
   luaL_newmetatable(L, CLASS);
   lua_pushvalue(L, 1);

@@ -10,6 +10,7 @@
 #include "private.h"
 
 pq_library pq;
+pq_cancel_library pq_cancels;
 static const char *problem = "it was never loaded";
 static char problem_text[200];
 
@@ -27,6 +28,10 @@ static void load(void) {
   }
   PQ_FUNCTIONS(EACH)
 #undef EACH
+  pq_cancel_library found = {
+      dlsym(library, "PQcancelCreate"), dlsym(library, "PQcancelStart"), dlsym(library, "PQcancelPoll"),
+      dlsym(library, "PQcancelSocket"), dlsym(library, "PQcancelReset"), dlsym(library, "PQcancelFinish")};
+  if (found.create && found.start && found.poll && found.socket && found.reset && found.finish) pq_cancels = found;
   problem = NULL;
 }
 
@@ -57,6 +62,7 @@ void cpostgres_release(cpostgres *it) {
   if (it->result) pq.PQclear(it->result);
   if (it->connection) pq.PQfinish(it->connection);
   if (it->cancel) pq.PQfreeCancel(it->cancel);
+  if (it->cancelling) pq_cancels.finish(it->cancelling);
   free_words(it->names);
   free_words(it->values);
   free(it->failure);
@@ -111,11 +117,34 @@ void cpostgres_connect(cpostgres *it) {
   if (!finish_connecting(it, limit)) return;
   pq.PQsetErrorVerbosity(it->connection, PQERRORS_DEFAULT);
   pq.PQsetnonblocking(it->connection, 1);
-  it->cancel = pq.PQgetCancel(it->connection);
+  if (pq_cancels.create) it->cancelling = pq_cancels.create(it->connection);
+  else it->cancel = pq.PQgetCancel(it->connection);
   it->is_connected = 1;
+}
+
+// Cancelling ----------------------------------------------------------------------------------------------------------
+
+// Seconds within which a server must take a request.
+static const double CANCEL_SECONDS = 2;
+
+// Sends a request with the functions of libpq 17, which encrypt it as the connection is, and do not block.
+static void send_request(cpostgres *it) {
+  double limit = now() + CANCEL_SECONDS;
+  int is_started = pq_cancels.start(it->cancelling);
+  PostgresPollingStatusType next = is_started ? PGRES_POLLING_WRITING : PGRES_POLLING_FAILED;
+  while (next == PGRES_POLLING_READING || next == PGRES_POLLING_WRITING) {
+    struct pollfd file = {pq_cancels.socket(it->cancelling), next == PGRES_POLLING_READING ? POLLIN : POLLOUT, 0};
+    int is_there = poll(&file, 1, 50) != 0;
+    if (now() > limit || it->is_given_up) break;
+    if (is_there) next = pq_cancels.poll(it->cancelling);
+  }
+  pq_cancels.reset(it->cancelling);
 }
 
 void cpostgres_cancel(cpostgres *it) {
   char text[256];
-  if (it->cancel) pq.PQcancel(it->cancel, text, sizeof text);
+  // A connection that was closed meanwhile needs no request, and PQcancel may block for as long as the server does.
+  if (it->is_given_up) return;
+  if (it->cancelling) send_request(it);
+  else if (it->cancel) pq.PQcancel(it->cancel, text, sizeof text);
 }

@@ -16,7 +16,20 @@
       each(PQsendQueryPrepared) each(PQtransactionStatus) each(PQparameterStatus) each(PQbackendPID)               \
       each(PQgetCancel) each(PQfreeCancel) each(PQcancel) each(PQsetNoticeReceiver)                                \
       each(PQenterPipelineMode) each(PQexitPipelineMode) each(PQpipelineSync) each(PQconninfoParse)                \
-      each(PQconndefaults) each(PQconninfoFree) each(PQfreemem) each(PQresultErrorMessage)
+      each(PQconndefaults) each(PQconninfoFree) each(PQfreemem) each(PQresultErrorMessage)                           \
+      each(PQnotifies) each(PQputCopyData) each(PQputCopyEnd) each(PQgetCopyData)
+
+// Functions of libpq 17, for which older ones have none.
+typedef struct pq_cancelling pq_cancelling;
+typedef struct {
+  pq_cancelling *(*create)(PGconn *);
+  int (*start)(pq_cancelling *);
+  PostgresPollingStatusType (*poll)(pq_cancelling *);
+  int (*socket)(const pq_cancelling *);
+  void (*reset)(pq_cancelling *);
+  void (*finish)(pq_cancelling *);
+} pq_cancel_library;
+extern pq_cancel_library pq_cancels;
 
 // The functions of libpq.
 typedef struct {
@@ -30,6 +43,7 @@ struct cpostgres {
   _Atomic int holders, is_given_up, is_connected;
   PGconn *connection;
   PGcancel *cancel;
+  pq_cancelling *cancelling;  // instead of `cancel`, where libpq has it
   PGresult *result;      // what is read at the moment
   char **names, **values;  // what it connects with
   double seconds;        // for connecting

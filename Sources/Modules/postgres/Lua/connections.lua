@@ -77,14 +77,31 @@ local function forget(connection, is_gentle)
   end
 end
 
+-- Cancel requests of one database at the same time. libpq 15 waits for the server to take one: for a server that is
+-- paused that may be long, so it must not have all the threads.
+local MOST_CANCELS = 2
+
+-- Asks the server to end what runs. The request goes on by itself if nobody waits for it any more.
+local function cancel(lease)
+  local places, connection, done = lease.places, lease.connection, rl.future()
+  places.cancels = places.cancels or rl.mutex(MOST_CANCELS)
+  shape.background(function()
+    local _ <close> = places.cancels:lock()
+    if not connection.is_closed then binding.cancel(connection.box:address()) end
+    done:complete(true)
+  end)
+  done:await()
+end
+
 -- Ends what runs on a connection, and reads its answer, within the time there is. Returns whether it can be used again.
-local function settle(connection, is_gentle)
+local function settle(lease, is_gentle)
+  local connection = lease.connection
   local done, is_good = rl.timeout(PATIENCE, function()
     if is_gentle then
       local gentle = forget(connection, true)
       if gentle ~= nil then return gentle end
     end
-    binding.cancel(connection.box:address())
+    cancel(lease)
     if not forget(connection) then return false end
     -- Behind a pooler the request may arrive later than the answer: an exchange of nothing takes it.
     connection.box:simple ""
@@ -107,7 +124,7 @@ local function drain(lease, is_gentle)
       lease.draining = nil
       done:complete(true)
     end })
-    if not settle(lease.connection, is_gentle) then lease.connection.is_lost = true end
+    if not settle(lease, is_gentle) then lease.connection.is_lost = true end
   end)
 end
 connections.drain = drain
@@ -193,6 +210,8 @@ local function simply(lease, text, during)
   if state == "lost" then return lose(connection, during) end
   return answer
 end
+
+connections.simply = simply
 
 --- Runs a statement that controls a transaction. Returns its answer, or nil and the refusal.
 function connections.control(lease, text) return simply(lease, text, text:match "^%a+":upper()) end
@@ -380,11 +399,17 @@ local function exchange(self, lease, what, request, each)
   return answer, state
 end
 
+local copy = require "runloop.postgres.copies" {
+  flush = flush, receive = receive, fresh = fresh, guard_of = guard_of, wait_until_drained = wait_until_drained,
+  refuse = refuse, lose = lose,
+}
+
 --- Carries out a request on a lease's connection, and returns what it gives.
 function connections.perform(self, lease, what, request)
   local kind = request.kind
   if kind == "script" then return connections.script(lease, request) end
   if request.requests then return connections.batch(self, lease, what, request) end
+  if kind == "copy" then return copy(lease, what, request) end
   local good, message, code, details = check_request(what, request)
   if not good then return nil, message, code, details end
   local answer, state, third, fourth = exchange(self, lease, what, request)

@@ -7,13 +7,13 @@ local objects = require "runloop.objects"
 local shape = require "runloop.data.shape"
 local Places = require "runloop.data.places"
 
-local setmetatable, pairs, ipairs, type = setmetatable, pairs, ipairs, type
-local select = select
+local setmetatable, getmetatable, pairs, ipairs = setmetatable, getmetatable, pairs, ipairs
+local type, select = type, select
 local format, huge, unpack = string.format, math.huge, table.unpack
 local raise, made_at = misuse.raise, objects.made_at
 
 -- The library is loaded at the first `open`, and these parts with it.
-local connections, addresses, failures
+local connections, addresses, failures, channels
 local hold, give, perform_on, control
 
 local postgres = {
@@ -26,6 +26,14 @@ local Transaction = objects.class("runloop.postgres.Transaction", { __name = "tr
 local Own = objects.class("runloop.postgres.Connection", { __name = "connection", __stays = true })
 
 require "runloop.postgres.values"(postgres)
+
+local fakes
+
+--- Makes a PostgreSQL in this process, for tests.
+function postgres.fake(fn, options)
+  fakes = fakes or require "runloop.postgres.fake"
+  return fakes.new(fn, options)
+end
 
 -- Idle connections ----------------------------------------------------------------------------------------------------
 
@@ -180,12 +188,8 @@ shape.session(Database, "db", { perform = perform, open_rows = open_rows, next_r
 
 --- Sends a notification to everybody who listens on a channel.
 local function publish(self, what, perform_it, channel, text)
-  misuse.argument(channel, "string", what, 1)
+  channels.check(what, channel)
   misuse.argument(text, "string", what, 2)
-  if #channel == 0 or #channel > 63 or channel:find("\0", 1, true) then
-    raise("%s: argument #1 must be a name of 1 to 63 bytes without a zero byte, got %s", what,
-      misuse.describe(channel))
-  end
   if #text > 7999 then
     return nil, format("EMSGSIZE: a notification has at most 7999 bytes, not %d", #text), "EMSGSIZE"
   end
@@ -197,6 +201,28 @@ end
 
 function Database:publish(channel, text)
   return publish(misuse.receiver(self, Database, "db:publish"), "db:publish", perform, channel, text)
+end
+
+--- Subscribes to channels: `db:subscribe(channel or list, [options,] [fn])`. Waits.
+function Database:subscribe(channel, options, fn)
+  misuse.receiver(self, Database, "db:subscribe")
+  if self._is_closed then return closed(self) end
+  return channels.subscribe(self, channel, options, fn)
+end
+
+-- Copies between a table and a stream or a function.
+local function copy(self, what, perform_it, text, way)
+  misuse.argument(text, "string", what, 1)
+  if type(way) ~= "userdata" and type(way) ~= "table" and type(way) ~= "function" then
+    misuse.wrong(what, "argument #2", "a stream or a function", way)
+  end
+  shape.note(self, "copy", text)
+  local _ <close> = shape.NOTED
+  return shape.trim(perform_it(self, what, { kind = "copy", text = text, count = 0, way = way }))
+end
+
+function Database:copy(text, way)
+  return copy(misuse.receiver(self, Database, "db:copy"), "db:copy", perform, text, way)
 end
 
 -- Transactions --------------------------------------------------------------------------------------------------------
@@ -353,6 +379,10 @@ function Transaction:publish(channel, text)
   return publish(misuse.receiver(self, Transaction, "tx:publish"), "tx:publish", on_own, channel, text)
 end
 
+function Transaction:copy(text, way)
+  return copy(misuse.receiver(self, Transaction, "tx:copy"), "tx:copy", on_own, text, way)
+end
+
 -- Gives the connection of a whole transaction back.
 local function leave(self) if self._depth == 0 and not self._outer then give(self._lease) end end
 
@@ -429,6 +459,10 @@ function Own:publish(channel, text)
   return publish(misuse.receiver(self, Own, "connection:publish"), "connection:publish", on_own, channel, text)
 end
 
+function Own:copy(text, way)
+  return copy(misuse.receiver(self, Own, "connection:copy"), "connection:copy", on_own, text, way)
+end
+
 function Own:begin(options)
   misuse.receiver(self, Own, "connection:begin")
   options = misuse.options(options, BEGIN, "connection:begin", 1)
@@ -458,6 +492,7 @@ end
 local function close(self, timeout)
   if self._is_closed then return true end
   self._is_closed = true
+  channels.close(self)
   if self._timer then self._timer:invalidate() end
   local places = self._places
   local _, reason = closed(self)
@@ -466,6 +501,7 @@ local function close(self, timeout)
   -- A connection that is given back now is closed by its lease.
   while not places:is_idle() and rl.now() < limit do rl.sleep(0.005) end
   for lease in pairs(places.taken) do lease.connection.box:shut() end
+  if self._fake then self._fake:_release() end
   return true
 end
 
@@ -474,6 +510,7 @@ shape.database(Database, "postgres", close)
 function Database:stats()
   misuse.receiver(self, Database, "db:stats")
   local count, idle, waiting = self._places:numbers()
+  if self._hub and self._hub.link then count = count + 1 end
   return {
     connections = count, idle = idle, in_use = count - idle, waiting = waiting, calls = self._calls,
     lost = self._lost, cancelled = self._places.cancelled,
@@ -494,6 +531,7 @@ local function load()
   addresses = require "runloop.postgres.addresses"
   failures = require "runloop.postgres.failures"
   connections = require "runloop.postgres.connections"
+  channels = require "runloop.postgres.channels"
   hold, give, perform_on, control = connections.hold, connections.give, connections.perform, connections.control
 end
 
@@ -503,16 +541,18 @@ function postgres.open(where, options)
   options = misuse.options(options, OPTIONS, "postgres.open", 2)
   local problem = not connections and load()
   if problem then return nil, "ENOENT: " .. problem, "ENOENT" end
-  local words = addresses.keywords(where)
+  local is_fake = fakes and getmetatable(where) == fakes.class
+  local words = addresses.keywords(is_fake and where:_keywords() or where)
   if not words then
     return nil, "EINVAL: the place is neither a URL nor a text of keyword=value pairs", "EINVAL"
   end
   local self = setmetatable({
-    _words = words, _name = options.name or addresses.name(words), _wait = options.wait or 30,
+    _words = words, _name = options.name or is_fake and "fake" or addresses.name(words), _wait = options.wait or 30,
     _idle = options.idle or 300, _connect_timeout = options.connect_timeout or 10, _timeout = options.timeout,
     _prepare = options.prepare ~= false, _nulls = options.nulls, _lists = options.lists,
     _max = options.max or shape.MAX, _made_at = made_at(), _calls = 0, _lost = 0, _stale = 0, _texts = {},
     _texts_count = 0, _setup = options.setup and shape.requests("postgres.open", options.setup),
+    _fake = is_fake and where or nil,
   }, Database)
   local weak = setmetatable({ self }, { __mode = "v" })
   self._weak = weak
@@ -528,6 +568,7 @@ function postgres.open(where, options)
   local lease, message, code, details = take(self)
   if not lease then
     self._is_closed = true
+    if is_fake then where:_release() end
     return nil, message, code, details
   end
   self._calls = 0

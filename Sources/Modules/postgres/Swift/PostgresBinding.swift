@@ -15,7 +15,8 @@ enum PostgresBinding {
         ]))
 
     private static let connecting = WorkPool("postgres", limit: 4)
-    private static let cancelling = WorkPool("postgres cancel", limit: 4)
+    /// A database uses at most two of them at once.
+    private static let cancelling = WorkPool("postgres cancel", limit: 16)
 
     /// A connection that a thread works for.
     private struct Held: @unchecked Sendable {

@@ -390,7 +390,7 @@ function Database:stats()
     count = count + 1
     if pending == 0 then idle = idle + 1 end
   end
-  if self._hub and self._hub.line then count = count + 1 end
+  if self._hub and self._hub.link then count = count + 1 end
   return {
     connections = count, idle = idle, in_use = count - idle, waiting = waiting, calls = self._calls,
     lost = self._lost, cancelled = self._cancelled + max(0, self._asked - self._ended - pending),

@@ -1,44 +1,30 @@
--- runloop.redis.subscriptions: what comes on channels. All subscriptions of a database share one connection, made at
--- the first and closed with the last. When it is lost, it is made again, with everything that it was subscribed to.
+-- runloop.redis.subscriptions: the channels of Redis, for runloop.data.subscriptions. A key is a channel behind "=", or
+-- a pattern behind "~".
 
-local rl = require "runloop"
-local misuse = require "runloop.misuse"
-local objects = require "runloop.objects"
-local shape = require "runloop.data.shape"
 local Line = require "runloop.redis.line"
+local shared = require "runloop.data.subscriptions"
 
-local setmetatable, type, pairs, ipairs = setmetatable, type, pairs, ipairs
-local format, concat, next = string.format, table.concat, next
-local raise, describe, trim = misuse.raise, misuse.describe, shape.trim
+local pairs, ipairs, concat = pairs, ipairs, table.concat
 
-local Subscription = objects.class("runloop.redis.Subscription", { __name = "subscription", __stays = true })
-
-local Hub = {}
-Hub.__index = Hub
-
--- Seconds between questions to a silent server; messages of one call of a source.
-local PAUSE, LOT = 15, 100
-
--- The connection ------------------------------------------------------------------------------------------------------
-
--- Gives a message to everybody who has subscribed to the channel or the pattern.
-local function deliver(self, key, text, channel)
-  local list = self.channels[key]
-  if not list then return end
-  for subscription in pairs(list) do subscription:_take(text, channel) end
-end
+local Subscription = shared.class "runloop.redis.Subscription"
+local driver = { kind = "redis" }
 
 local CONFIRMS = { subscribe = true, psubscribe = true, unsubscribe = true, punsubscribe = true }
 
-local function on_push(self, line, push)
-  local kind = push[1]
-  if kind == "message" then
-    deliver(self, "=" .. push[2], push[3], push[2])
-  elseif kind == "pmessage" then
-    deliver(self, "~" .. push[2], push[4], push[3])
-  elseif CONFIRMS[kind] then
-    line:answer(true)
+function driver.open(db, deliver)
+  local line, message, code, details = Line.open(db._options)
+  if not line then return nil, message, code, details end
+  line.on_push = function(push)
+    local kind = push[1]
+    if kind == "message" then
+      deliver("=" .. push[2], push[3], push[2])
+    elseif kind == "pmessage" then
+      deliver("~" .. push[2], push[4], push[3])
+    elseif CONFIRMS[kind] then
+      line:answer(true)
+    end
   end
+  return line
 end
 
 -- Sends a command for a channel or a pattern; returns the future of its confirmation.
@@ -47,266 +33,40 @@ local function ask(line, word, key)
   return line:ask(Line.encode({ name, key:sub(2) }, 1, 2))
 end
 
-local function serve(self, line)
-  for subscription in pairs(self.all) do
-    for _, mode in ipairs(subscription._modes) do line:serve(mode) end
-  end
-end
-
--- Asks the server now and then: a connection that was cut in silence is lost, too.
-local function watch(self, line)
-  while not line.problem do
-    rl.sleep(PAUSE)
-    if not line.problem and not line:call(self.db._timeout, "PING") then
-      line:fail("ECONNRESET: the server is silent", "ECONNRESET")
-    end
-  end
-end
-
--- Connects again for as long as somebody has subscribed.
-local function repair(self)
-  local lost_at, backoff = rl.now(), rl.backoff { first = 0.05, most = 5 }
-  while next(self.all) and not self.is_closed do
-    backoff:wait()
-    if next(self.all) and self:open() then
-      for subscription in pairs(self.all) do
-        if subscription._on_gap then shape.background(subscription._on_gap, rl.now() - lost_at) end
-      end
-      break
-    end
-  end
-  self.is_repaired = nil
-end
-
--- Returns the connection; makes it if there is none, and subscribes to everything again.
-function Hub:open()
-  local _ <close> = self.mutex:lock()
-  if self.line and not self.line.problem then return self.line end
-  local line, message, code, details = Line.open(self.db._options)
-  if not line then return nil, message, code, details end
-  local is_done
-  local _ <close> = setmetatable({}, { __close = function() if not is_done then line:close() end end })
-  line.on_push = function(push) on_push(self, line, push) end
-  serve(self, line)
+function driver.listen(db, line, keys)
   local futures = {}
-  for key in pairs(self.channels) do futures[#futures + 1] = ask(line, "SUBSCRIBE", key) end
-  for _, future in ipairs(futures) do
-    local done
-    done, message, code, details = future:await(self.db._timeout)
-    if not done then return nil, message, code, details end
-  end
-  if line.problem then return nil, line.problem, line.code end
-  is_done, self.line = true, line
-  line.on_lost = function()
-    self.db._lost = self.db._lost + 1
-    if self.is_repaired or not next(self.all) then return end
-    self.is_repaired = true
-    shape.background(repair, self)
-  end
-  shape.background(watch, self, line)
-  return line
-end
-
-local function hub_of(db)
-  local hub = db._hub
-  if hub then return hub end
-  hub = setmetatable({ db = db, channels = {}, all = {}, mutex = rl.mutex() }, Hub)
-  db._hub = hub
-  return hub
-end
-
--- Enters a subscription; returns true when the server has confirmed all its channels.
-local function enter(self, subscription)
-  self.all[subscription] = true
-  local line, message, code, details = self:open()
-  if not line then return nil, message, code, details end
-  serve(self, line)
-  local futures = {}
-  for _, key in ipairs(subscription._keys) do
-    local list = self.channels[key]
-    if not list then
-      list = {}
-      self.channels[key] = list
-      futures[#futures + 1], message, code = ask(line, "SUBSCRIBE", key)
-      if message then return nil, message, code end
-    end
-    list[subscription] = true
+  for index, key in ipairs(keys) do
+    local future, message, code = ask(line, "SUBSCRIBE", key)
+    if not future then return nil, message, code end
+    futures[index] = future
   end
   for _, future in ipairs(futures) do
-    local done
-    done, message, code, details = future:await(self.db._timeout)
+    local done, message, code, details = future:await(db._timeout)
     if not done then return nil, message, code, details end
   end
   return true
 end
 
--- Takes a subscription out; channels that nobody has any more are left.
-local function leave(self, subscription)
-  if not self.all[subscription] then return end
-  self.all[subscription] = nil
-  local line = self.line and not self.line.problem and self.line
-  for _, key in ipairs(subscription._keys) do
-    local list = self.channels[key]
-    if list then
-      list[subscription] = nil
-      if not next(list) then
-        self.channels[key] = nil
-        if line and next(self.all) then ask(line, "UNSUBSCRIBE", key) end
-      end
-    end
-  end
-  if not next(self.all) and line then
-    self.line = nil
-    line:close()
-  end
+function driver.forget(_, line, key) ask(line, "UNSUBSCRIBE", key) end
+function driver.serve(line, mode) line:serve(mode) end
+function driver.close(line) line:close() end
+
+function driver.ping(db, line)
+  if not line:call(db._timeout, "PING") then line:fail("ECONNRESET: the server is silent", "ECONNRESET") end
 end
 
--- Subscriptions -------------------------------------------------------------------------------------------------------
+local OPTIONS = { pattern = "boolean" }
+for name, kind in pairs(shared.OPTIONS) do OPTIONS[name] = kind end
 
--- A message has come.
-function Subscription:_take(text, channel)
-  if self._last - self._first + 1 >= self._most then
-    self._dropped = self._dropped + 1
-    if not self._has_warned then
-      self._has_warned = true
-      warn(format("redis: the subscription to %s drops messages: %d wait already", self._title, self._most))
-    end
-    return
-  end
-  self._received, self._last = self._received + 1, self._last + 1
-  self._queue[self._last] = { text, channel }
-  if not self._fn then
-    self._arrival:signal()
-  elseif not self._is_busy and not self._source:is_signalled() then
-    self._source:post(true)
-  end
-end
-
-local function pop(self)
-  local message = self._queue[self._first]
-  if not message then return nil end
-  self._queue[self._first], self._first = nil, self._first + 1
-  return message
-end
-
--- Calls the function with what waits. It may wait itself: messages then wait for it.
-local function perform(self, source)
-  for _ in source:commands() do end
-  if self._is_busy then return end
-  self._is_busy = true
-  local _ <close> = setmetatable({}, { __close = function()
-    self._is_busy = nil
-    if self._queue[self._first] and not self._is_over then source:post(true) end
-  end })
-  for _ = 1, LOT do
-    local message = not self._is_over and pop(self)
-    if not message then return end
-    self._fn(message[1], message[2])
-  end
-end
-
-local function invalidate(self)
-  if self._is_over then return end
-  self._is_over = true
-  leave(self._hub, self)
-  self._source:invalidate()
-  self._queue, self._first, self._last = {}, 1, 0
-  self._arrival:broadcast()
-end
-
-function Subscription:invalidate() invalidate(misuse.receiver(self, Subscription, "subscription:invalidate")) end
-Subscription.__close = invalidate
-
-local function over(self)
-  return nil, format("ENOTCONN: the subscription to %s is over", self._title), "ENOTCONN"
-end
-
-local function receive(self, timeout, what)
-  if self._fn then raise("%s: the function of this subscription gets the messages", what) end
-  local limit = timeout and rl.now() + timeout
-  while true do
-    local message = pop(self)
-    if message then return message[1], message[2] end
-    if self._is_over then return over(self) end
-    local left = limit and limit - rl.now()
-    if left and left <= 0 then return nil, "timed out" end
-    self._arrival:wait(left)
-  end
-end
-
-function Subscription:receive(timeout)
-  misuse.receiver(self, Subscription, "subscription:receive")
-  misuse.optional(timeout, "seconds", "subscription:receive", 1)
-  return receive(self, timeout, "subscription:receive")
-end
-
-function Subscription:messages()
-  misuse.receiver(self, Subscription, "subscription:messages")
-  return function()
-    local text, channel = receive(self, nil, "subscription:messages")
-    if text then return text, channel end
-  end
-end
-
-function Subscription:stats()
-  misuse.receiver(self, Subscription, "subscription:stats")
-  return { received = self._received, dropped = self._dropped, pending = self._last - self._first + 1 }
-end
-
-function Subscription:__tostring()
-  return format("subscription (%s, %s, %s)", self._title, self._is_over and "over" or "open", self._made_at)
-end
-
--- Subscribing ---------------------------------------------------------------------------------------------------------
-
-local OPTIONS = {
-  modes = { "table", "string" }, order = "any", name = "string", keeps_alive = "boolean",
-  max_pending = "positive", on_gap = "function", pattern = "boolean",
-}
-
-local function channels_of(channel)
-  local list = type(channel) == "table" and channel or { channel }
-  for _, name in ipairs(list) do
-    if type(name) ~= "string" then raise("db:subscribe: argument #1 has a channel %s: use a text", describe(name)) end
-  end
-  if #list == 0 then raise "db:subscribe: argument #1 must be a channel or a list of them, got an empty list" end
-  return list
-end
-
-local subscriptions = {}
+local subscriptions = { close = shared.close }
 
 --- Subscribes a database to channels; returns when the server has confirmed them.
 function subscriptions.subscribe(db, channel, options, fn)
-  local list = channels_of(channel)
-  if fn == nil and misuse.is_callable(options) then options, fn = nil, options end
-  options = misuse.options(options, OPTIONS, "db:subscribe", 2)
-  if fn ~= nil and not misuse.is_callable(fn) then misuse.argument(fn, "function", "db:subscribe", 3) end
-  local keys, mark = {}, options.pattern and "~" or "="
+  local list, known
+  list, known, fn = shared.arguments(channel, options, fn, OPTIONS)
+  local keys, mark = {}, known.pattern and "~" or "="
   for index, name in ipairs(list) do keys[index] = mark .. name end
-  local title = options.name or concat(list, ", ")
-  local self = setmetatable({
-    _keys = keys, _title = title, _fn = fn, _modes = objects.modes(options.modes, "db:subscribe"),
-    _most = options.max_pending or 65536, _on_gap = options.on_gap, _made_at = objects.made_at(),
-    _queue = {}, _first = 1, _last = 0, _received = 0, _dropped = 0, _arrival = rl.condition(), _hub = hub_of(db),
-  }, Subscription)
-  self._source = rl.source {
-    name = title, modes = self._modes, order = options.order, keeps_alive = options.keeps_alive,
-    perform = function(source) if fn then perform(self, source) end end,
-  }
-  local is_open
-  local _ <close> = setmetatable({}, { __close = function() if not is_open then invalidate(self) end end })
-  local done, message, code, details = enter(self._hub, self)
-  if not done then return trim(nil, message, code, details) end
-  is_open = true
-  return self
-end
-
---- Ends all subscriptions of a database.
-function subscriptions.close(db)
-  local hub = db._hub
-  if not hub then return end
-  hub.is_closed = true
-  for subscription in pairs(hub.all) do invalidate(subscription) end
+  return shared.subscribe(Subscription, db, driver, keys, concat(list, ", "), known, fn)
 end
 
 return subscriptions

@@ -292,6 +292,90 @@ t.it("never has two holders when holders and takers are cut off", function()
   for i = 2, #epochs do t.truthy(epochs[i] > epochs[i - 1]) end
 end)
 
+-- Every call that waits -----------------------------------------------------------------------------------------------
+
+-- By name: a call that waits for the server. It gets what `prepare` has returned.
+local CALLS = {
+  ["bus:stream"] = function(all) return all.bus:stream("s") end,
+  ["bus:stream, made"] = function(all) return all.bus:stream("other", {}) end,
+  ["bus:bucket"] = function(all) return all.bus:bucket("b") end,
+  ["bus:lease"] = function(all) return all.bus:lease("new", { timeout = 1 }) end,
+  ["bus:lease, held"] = function(all) return all.bus:lease("held", { timeout = 1 }) end,
+  ["stream:publish"] = function(all) return all.stream:publish("s", "x") end,
+  ["stream:info"] = function(all) return all.stream:info() end,
+  ["stream:update"] = function(all) return all.stream:update { max_age = 10 } end,
+  ["stream:purge"] = function(all) return all.stream:purge() end,
+  ["stream:remove"] = function(all) return all.stream:remove() end,
+  ["stream:consumer"] = function(all) return all.stream:consumer("new", {}) end,
+  ["stream:consumer, its own"] = function(all) return all.stream:consumer() end,
+  ["consumer:receive"] = function(all) return all.consumer:receive(1) end,
+  ["consumer:messages"] = function(all) return all.consumer:messages()() end,
+  ["consumer:remove"] = function(all) return all.consumer:remove() end,
+  ["message:ack"] = function(all) return all.message:ack(1) end,
+  ["bucket:get"] = function(all) return all.bucket:get "k" end,
+  ["bucket:get, stale"] = function(all) return all.bucket:get("k", { stale = true }) end,
+  ["bucket:put"] = function(all) return all.bucket:put("k", "x") end,
+  ["bucket:put, new"] = function(all) return all.bucket:put("n", "x", { revision = 0 }) end,
+  ["bucket:remove"] = function(all) return all.bucket:remove "k" end,
+  ["bucket:keys"] = function(all) return all.bucket:keys() end,
+  ["bucket:history"] = function(all) return all.bucket:history "k" end,
+  ["bucket:watch"] = function(all) return all.bucket:watch ">" end,
+  ["watch:receive"] = function(all) return all.watch:receive(1) end,
+  ["watch:entries"] = function(all) return all.watch:entries()() end,
+}
+-- These wait without a limit.
+local ENDLESS = { ["consumer:messages"] = true, ["watch:entries"] = true }
+
+-- Returns a fake and everything that the calls need; its server handles nothing for the next 300 seconds.
+local function prepare()
+  local server = fake()
+  local bus, other = connect(server, { ping = 3600 }), connect(server, { ping = 3600 })
+  local all = { bus = bus, server = server }
+  all.stream = t.truthy(bus:stream("s", {}))
+  all.bucket = t.truthy(bus:bucket("b", {}))
+  all.bucket:put("k", "1")
+  all.consumer = t.truthy(all.stream:consumer("w", { batch = 1, ack_wait = 3600 }))
+  all.stream:publish("s", "1")
+  all.message = t.truthy(all.consumer:receive(1))
+  all.watch = t.truthy(all.bucket:watch "k")
+  t.truthy(all.watch:receive(1))
+  t.truthy(other:lease("held", { ttl = 3600 }))
+  server:stall(300)
+  return all
+end
+
+t.it("leaves nothing behind when a call that waits is cancelled", function()
+  for name, call in pairs(CALLS) do
+    local all = prepare()
+    local before = all.bus:stats()
+    local task = rl.task(function() call(all) end)
+    t.equal(task:status(), "waiting", name)
+    rl.sleep(0.1)
+    task:cancel()
+    local after = all.bus:stats()
+    t.equal({ name, after.requests }, { name, before.requests })
+    -- A consumer that was to be removed is over here already.
+    t.truthy(after.subscriptions <= before.subscriptions, name)
+    all.bus:close()
+  end
+end)
+
+t.it("gives up in time when no server answers", function()
+  for name, call in pairs(CALLS) do
+    if not ENDLESS[name] then
+      local all = prepare()
+      local before, began = all.bus:stats(), rl.now()
+      local none, text = call(all)
+      t.equal({ name, none, text }, { name, nil, "timed out" })
+      t.truthy(rl.now() - began <= 21, name)
+      local after = all.bus:stats()
+      t.equal({ name, after.requests }, { name, before.requests })
+      t.truthy(after.subscriptions <= before.subscriptions, name)
+      all.bus:close()
+    end
+  end
+end)
+
 -- Real servers --------------------------------------------------------------------------------------------------------
 
 t.it("survives kills of a real server", { real_time = true, timeout = 40 }, function()

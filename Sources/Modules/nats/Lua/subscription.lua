@@ -25,7 +25,7 @@ for name, value in next, {
   _first = 1, _last = 0, _bytes = 0, _received = 0, _handled = 0, _dropped = 0, _running = 0, _concurrency = 1,
   _max_pending = 65536, _max_bytes = 64 << 20, _keeps_alive = true, _is_woken = false, _is_slow = false,
   _is_ended = false, _is_over = false, _group = false, _left = false, _arrived = false, _drained = false,
-  _fn = false, _source = false, _why = false,
+  _fn = false, _source = false, _why = false, _queue = false, _name = false,
 } do Subscription[name] = value end
 
 local RESPOND = { headers = "table" }
@@ -41,6 +41,8 @@ local OPTIONS = {
   queue = "string", concurrency = "positive", max_pending = "positive", max_bytes = "positive", max = "positive",
   modes = "any", order = "any", name = "string", keeps_alive = "boolean",
 }
+
+local function name_of(self) return self._name or format("subscription of %q", self._subject) end
 
 -- The end of a call of `fn`: an error or a cancellation leaves the task, and the next messages get another one.
 local function handle(self)
@@ -64,7 +66,7 @@ function Subscription:_pump()
   self._is_woken = false
   for _ = 1, self._concurrency - self._running do
     if self._first > self._last then break end
-    rl.task { handle, self, name = self._name, keeps_alive = self._keeps_alive }
+    rl.task { handle, self, name = name_of(self), keeps_alive = self._keeps_alive }
   end
 end
 
@@ -105,7 +107,12 @@ function Subscription:_push(message)
   end
   self._received, self._bytes = self._received + 1, self._bytes + size
   self._last = self._last + 1
-  self._queue[self._last] = message
+  local queue = self._queue
+  if not queue then
+    queue = {}
+    self._queue = queue
+  end
+  queue[self._last] = message
   if waiting == CROWDED and self._source then self._bus._crowded[#self._bus._crowded + 1] = self end
   if self._source then
     if not self._is_woken then self:_wake() end
@@ -205,7 +212,7 @@ function Subscription:stats()
     pending = self._last - self._first + 1, pending_bytes = self._bytes }
 end
 
-function Subscription:name() return receiver(self, Subscription, "subscription:name")._name end
+function Subscription:name() return name_of(receiver(self, Subscription, "subscription:name")) end
 
 function Subscription:order()
   receiver(self, Subscription, "subscription:order")
@@ -222,6 +229,21 @@ local function modes_of(modes, default, what)
   return objects.modes(modes == nil and default or modes, what)
 end
 
+-- The options that become fields; those that are absent cost no memory.
+local FIELDS = { queue = "_group", concurrency = "_concurrency", max_pending = "_max_pending", max_bytes = "_max_bytes",
+  max = "_left", name = "_name", keeps_alive = "_keeps_alive" }
+
+-- The subscriptions by their sources, so that all share three functions.
+local owners = setmetatable({}, { __mode = "k" })
+
+local function perform(source) owners[source]:_pump() end
+local function schedule(source, _, mode) owners[source]._bus:_join(mode) end
+-- At the end of a thread, the table may be empty already.
+local function cancel(source, _, mode)
+  local one = owners[source]
+  if one then one._bus:_leave(mode) end
+end
+
 local subscription = { Message = Message, Subscription = Subscription, modes_of = modes_of }
 
 --- Makes a subscription of a bus; it is not known to a server yet.
@@ -232,21 +254,18 @@ function subscription.new(bus, what, subject, options, fn)
   if options.order ~= nil and math.type(options.order) ~= "integer" then
     misuse.wrong(what, "field 'order'", "an integer", options.order)
   end
-  local self = setmetatable({
-    _bus = bus, _subject = subject, _group = options.queue, _fn = fn, _queue = {}, _concurrency = options.concurrency,
-    _max_pending = options.max_pending, _max_bytes = options.max_bytes, _left = options.max,
-    _name = options.name or format("subscription of %q", subject), _made_at = objects.made_at(),
-    _keeps_alive = options.keeps_alive,
-  }, Subscription)
+  -- Six fields make a table of eight; with more, each subscription takes 200 bytes more.
+  local self = setmetatable({ _bus = bus, _subject = subject, _fn = fn, _made_at = objects.made_at(), _sid = 0,
+    _source = false }, Subscription)
+  for option, field in next, FIELDS do
+    if options[option] ~= nil then self[field] = options[option] end
+  end
   local modes = modes_of(options.modes, bus._modes, what)
   if fn then
-    self._source = rl.source {
-      name = self._name, order = options.order or bus._order, keeps_alive = self._keeps_alive,
-      perform = function() self:_pump() end,
-      schedule = function(_, _, mode) bus:_join(mode) end,
-      cancel = function(_, _, mode) bus:_leave(mode) end,
-    }
-    if #modes > 0 then rl.current():add(self._source, modes) end
+    local source = rl.source { name = name_of(self), order = options.order or bus._order, perform = perform,
+      keeps_alive = self._keeps_alive, schedule = schedule, cancel = cancel }
+    self._source, owners[source] = source, self
+    if #modes > 0 then rl.current():add(source, modes) end
   end
   return self
 end

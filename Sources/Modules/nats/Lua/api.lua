@@ -125,6 +125,15 @@ function api.acknowledgement(message, about)
   return api.refuse(problem, about)
 end
 
+-- Seconds for which a cluster that says "not found" is asked again: it may not know everything yet after a restart.
+local GRACE = 2
+
+--- Whether to believe that something is not there, which the server has said since a time.
+function api.is_gone(bus, since)
+  local link = bus._link
+  return link ~= nil and (not link.info.cluster or now() - since >= GRACE)
+end
+
 local SECOND = 1000000000
 
 --- Returns seconds as JetStream has them: an integer number of nanoseconds.

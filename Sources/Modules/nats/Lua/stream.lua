@@ -118,9 +118,10 @@ function stream.make(bus, what, about, config)
   return answer
 end
 
---- Looks for a stream. Waits. Returns the server's description of it; or nil, the reason and its code.
-function stream.find(bus, what, about, name)
-  local answer, text, code, refusal = api.call(bus, what, "STREAM.INFO." .. name, nil, about)
+--- Looks for a stream, for `limit` seconds at most. Waits. Returns the server's description of it; or nil, the reason
+--- and its code.
+function stream.find(bus, what, about, name, limit)
+  local answer, text, code, refusal = api.call(bus, what, "STREAM.INFO." .. name, nil, about, limit)
   if answer then return answer end
   if code == "ENOENT" then return nil, "ENOENT: there is no " .. about, code, refusal end
   return nil, text, code, refusal
@@ -165,12 +166,17 @@ end
 --- Stores a message: sends it until it is acknowledged. Waits. `headers` has its id. Returns the acknowledgement and
 --- how often it was sent; or nil, the reason, its code and the refusal.
 function stream.store(self, what, subject, data, headers, timeout)
-  local bus, deadline = self._bus, rl.now() + timeout
+  local bus, deadline, missing = self._bus, rl.now() + timeout, nil
   local function give_up(code)
     -- Nobody answers: the stream has no leader now, or it is gone, or takes other subjects.
     if code ~= "ENOENT" or self._is_found then return nil end
-    local info, text, why = stream.find(bus, what, self._about, self._name)
-    if not info and why == "ENOENT" then return function() return nil, text, why end end
+    local left = deadline - rl.now()
+    if left <= SOON then return nil end
+    local info, text, why = stream.find(bus, what, self._about, self._name, left)
+    if not info and why == "ENOENT" then
+      missing = missing or rl.now()
+      return api.is_gone(bus, missing) and function() return nil, text, why end or nil
+    end
     if not info then return nil end
     if not takes(info.config, subject) then
       return function()

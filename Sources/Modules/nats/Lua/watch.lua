@@ -100,12 +100,13 @@ local function again(self)
   self._is_beginning = true
   rl.task { function()
     local _ <close> = setmetatable({}, { __close = function() self._is_beginning = false end })
-    local backoff = rl.backoff { first = 0.1, most = 2 }
+    local backoff, missing = rl.backoff { first = 0.1, most = 2 }, nil
     while not self._is_over do
       self._is_stale = false
       local done, text, code = begin(self)
       if done and not self._is_stale then return end
-      if code == "ENOENT" then
+      missing = code == "ENOENT" and (missing or rl.now()) or nil
+      if missing and api.is_gone(self._bus, missing) then
         self._bus:_tell("refused", { message = text, code = code, subject = self._bucket._prefix .. self._filter })
         return finish(self, text, code)
       end

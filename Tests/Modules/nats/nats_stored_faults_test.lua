@@ -39,6 +39,21 @@ t.it("publishes again until it is acknowledged, and stores it once", function()
   t.equal(bus:stats().requests, 0)
 end)
 
+t.it("takes the number 0, and a conflict, for a message that is not stored yet", function()
+  local server = fake()
+  local bus = connect(server)
+  local s = t.truthy(bus:stream("s", { subjects = { "s.>" } }))
+  local take, answers = server._store.take, { '{"stream":"s","seq":0,"duplicate":true}',
+    '{"error":{"code":409,"err_code":10158,"description":"duplicate message id is in process"}}' }
+  function server._store.take(store, message)
+    local answer = message.subject == "s.a" and table.remove(answers, 1)
+    if not answer then return take(store, message) end
+    return server:_deliver(message.reply, { subject = message.reply, data = answer })
+  end
+  t.equal(t.truthy(s:publish("s.a", "1")).seq, 1)
+  t.equal(#answers, 0)
+end)
+
 t.it("publishes over the restart of a server, and gives up at its time", function()
   local server = fake()
   local bus = connect(server, { max_offline = 0 })

@@ -22,8 +22,8 @@ local CODES = {
   [10065] = "EEXIST", [10070] = "EAGAIN", [10071] = "EAGAIN", [10023] = "ENOSPC", [10047] = "ENOSPC",
   [10028] = "ENOSPC", [10077] = "ENOSPC", [10122] = "ENOSPC", [10053] = "EMSGSIZE", [10060] = "ENOENT",
 }
--- Refusals that mean "not now": a leader is elected, or a store is recovered.
-local LATER = { [10008] = true, [10009] = true, [10013] = true, [10040] = true, [10041] = true }
+-- Refusals that mean "not now": a leader is elected, a store is recovered, or a message is on its way to the replicas.
+local LATER = { [10008] = true, [10009] = true, [10013] = true, [10040] = true, [10041] = true, [10158] = true }
 -- Failures of a request after which it may be sent again.
 local AGAIN = { ENOENT = true, ECONNRESET = true, ENOTCONN = true, ENOBUFS = true }
 
@@ -120,6 +120,8 @@ end
 function api.acknowledgement(message, about)
   local answer = decode(message)
   local problem = answer.error
+  -- The number 0: a server of a cluster has seen the id, but the message is not on its replicas yet, and may never be.
+  if type(problem) ~= "table" and answer.seq == 0 then return nil end
   if type(problem) ~= "table" then return answer end
   if LATER[problem.err_code] then return nil end
   return api.refuse(problem, about)

@@ -5,48 +5,29 @@
 
 #include "private.h"
 
-// read_frame(bytes, position, is_masked, max, is_compressed) -> next position, code, payload, is final, is compressed.
-// Returns nil and the number of missing bytes; or false, close code, problem. `is_masked`: whether frames must be
-// masked.
-int lua_http_read_frame(lua_State *L) {
-  size_t length;
-  const char *bytes = luaL_checklstring(L, 1, &length);
-  size_t position = (size_t)luaL_checkinteger(L, 2) - 1;
-  if (position > length) position = length;
+int lua_http_push_frame(lua_State *L, char *bytes, size_t length, size_t *taken) {
   http_frame frame;
   const char *problem = NULL;
-  int found = http_read_frame(&frame, bytes + position, length - position, &problem);
-  if (found > 0 && frame.is_masked != lua_toboolean(L, 3))
+  int found = length ? http_read_frame(&frame, bytes, length, &problem) : 0;
+  if (found > 0 && frame.is_masked != lua_toboolean(L, 2))
     found = -1, problem = frame.is_masked ? "a server must not mask" : "a client has to mask";
-  if (found > 0 && frame.is_compressed && !lua_toboolean(L, 5)) found = -1, problem = "a reserved bit is set";
+  if (found > 0 && frame.is_compressed && !lua_toboolean(L, 4)) found = -1, problem = "a reserved bit is set";
   if (found < 0) return lua_http_refuse(L, 1002, problem);
-  if (found == 0) {
+  if (found > 0 && frame.length > (uint64_t)luaL_checkinteger(L, 3))
+    return lua_http_refuse(L, 1009, "a message that is too long");
+  if (found == 0 || length - frame.head_length < frame.length) {
     lua_pushnil(L);
-    lua_pushinteger(L, 1);
+    lua_pushinteger(L, found ? (lua_Integer)(frame.length - (length - frame.head_length)) : 1);
     return 2;
   }
-  if (frame.length > (uint64_t)luaL_checkinteger(L, 4)) return lua_http_refuse(L, 1009, "a message that is too long");
-  size_t available = length - position - frame.head_length;
-  if (available < frame.length) {
-    lua_pushnil(L);
-    lua_pushinteger(L, (lua_Integer)(frame.length - available));
-    return 2;
-  }
-  lua_pushinteger(L, (lua_Integer)(position + frame.head_length + frame.length + 1));
   lua_pushinteger(L, frame.code);
-  const char *payload = bytes + position + frame.head_length;
-  if (frame.is_masked) {
-    luaL_Buffer buffer;
-    char *to = luaL_buffinitsize(L, &buffer, (size_t)frame.length);
-    memcpy(to, payload, (size_t)frame.length);
-    http_mask(to, (size_t)frame.length, frame.mask, 0);
-    luaL_pushresultsize(&buffer, (size_t)frame.length);
-  } else {
-    lua_pushlstring(L, payload, (size_t)frame.length);
-  }
+  *taken = frame.head_length + (size_t)frame.length;
+  char *payload = bytes + frame.head_length;
+  if (frame.is_masked) http_mask(payload, (size_t)frame.length, frame.mask, 0);
+  lua_pushlstring(L, payload, (size_t)frame.length);
   lua_pushboolean(L, frame.is_final);
   lua_pushboolean(L, frame.is_compressed);
-  return 5;
+  return 4;
 }
 
 // write_frame(code, payload, masks, is_compressed) -> bytes

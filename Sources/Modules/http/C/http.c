@@ -9,35 +9,6 @@
 
 #include "private.h"
 
-// chunks(bytes, position) -> data, next position, is done; or nil for bad chunks
-static int read_chunks(lua_State *L) {
-  http_chunks *chunks = lua_touserdata(L, lua_upvalueindex(1));
-  size_t length;
-  const char *bytes = luaL_checklstring(L, 1, &length);
-  size_t position = (size_t)luaL_checkinteger(L, 2) - 1;
-  luaL_Buffer data;
-  luaL_buffinit(L, &data);
-  int is_done = 0;
-  while (!is_done && position < length) {
-    http_span piece;
-    position += http_read_chunk(chunks, bytes + position, length - position, &piece, &is_done);
-    luaL_addlstring(&data, piece.start, piece.length);
-  }
-  luaL_pushresult(&data);
-  if (is_done < 0) return 0;
-  lua_pushinteger(L, (lua_Integer)position + 1);
-  lua_pushboolean(L, is_done);
-  return 3;
-}
-
-// chunks() -> a function that reads one chunked body
-static int make_chunks(lua_State *L) {
-  http_chunks *chunks = lua_newuserdatauv(L, sizeof *chunks, 0);
-  *chunks = (http_chunks){0};
-  lua_pushcclosure(L, read_chunks, 1);
-  return 1;
-}
-
 static int write_date(lua_State *L) {
   char text[30];
   http_write_date(text, luaL_checkinteger(L, 1));
@@ -134,20 +105,11 @@ static void set_numbers(lua_State *L, const char *field, const number *numbers) 
 
 // Gives Lua the numbers that C declares.
 static void share_numbers(lua_State *L) {
-  static const number request_flags[] = {{"KEEPS_ALIVE", HTTP_KEEPS_ALIVE},
-                                         {"IS_UPGRADE", HTTP_IS_UPGRADE},
-                                         {"EXPECTS_CONTINUE", HTTP_EXPECTS_CONTINUE},
-                                         {"HAS_SLASHES", HTTP_HAS_SLASHES},
-                                         {"IS_OLD", HTTP_IS_OLD},
-                                         {"HAS_BODY", HTTP_HAS_BODY},
-                                         {NULL, 0}};
-  static const number answer_flags[] = {{"KEEPS_ALIVE", ANSWER_KEEPS_ALIVE}, {"WITHOUT_BODY", ANSWER_WITHOUT_BODY},
-                                        {"IS_CHUNKED", ANSWER_IS_CHUNKED},   {"IS_OLD", ANSWER_IS_OLD},
-                                        {"IS_SWITCH", ANSWER_IS_SWITCH},     {NULL, 0}};
-  static const number own[] = {{"CONNECTION", OWN_CONNECTION}, {"FLAGS", OWN_FLAGS},       {"HEAD", OWN_HEAD},
-                               {"ROUTE", OWN_ROUTE},           {"RESPONSE", OWN_RESPONSE}, {NULL, 0}};
+  static const number request_flags[] = {
+      {"IS_UPGRADE", HTTP_IS_UPGRADE}, {"IS_OLD", HTTP_IS_OLD}, {"HAS_BODY", HTTP_HAS_BODY}, {NULL, 0}};
+  static const number own[] = {
+      {"CONNECTION", OWN_CONNECTION}, {"FLAGS", OWN_FLAGS}, {"HEAD", OWN_HEAD}, {"ROUTE", OWN_ROUTE}, {NULL, 0}};
   set_numbers(L, "request_flags", request_flags);
-  set_numbers(L, "answer_flags", answer_flags);
   set_numbers(L, "own", own);
 }
 
@@ -158,9 +120,7 @@ int http_open_native(lua_State *L) {
                                        {"read_date", read_date},
                                        {"is_token", is_token},
                                        {"is_value", is_value},
-                                       {"chunks", make_chunks},
                                        {"find_accepted", lua_http_find_accepted},
-                                       {"read_frame", lua_http_read_frame},
                                        {"write_frame", lua_http_write_frame},
                                        {"check_utf8", lua_http_check_utf8},
                                        {"accept_key", lua_http_accept_key},
@@ -171,7 +131,6 @@ int http_open_native(lua_State *L) {
                                        {"read_file", lua_http_read_file},
                                        {"seek_file", lua_http_seek_file},
                                        {"close_file", lua_http_close_file},
-                                       {"serving", lua_http_serving},
                                        {"unacknowledged", unacknowledged},
                                        {"ascii_host", ascii_host},
                                        {NULL, NULL}};
@@ -182,11 +141,10 @@ int http_open_native(lua_State *L) {
   lua_setfield(L, -2, "__index");
   lua_pushvalue(L, -1);
   lua_setfield(L, -3, "fields");
-  lua_pushvalue(L, -1);
+  lua_http_open_reader(L);
+  lua_setfield(L, -3, "reader");
   lua_pushcclosure(L, lua_http_read_fields, 1);
-  lua_setfield(L, -3, "read_fields");
-  lua_pushcclosure(L, lua_http_read_response, 1);
-  lua_setfield(L, -2, "read_response");
+  lua_setfield(L, -2, "read_fields");
   linux_bytes *output = lua_newuserdatauv(L, sizeof *output, 0);
   *output = (linux_bytes){0};
   luaL_newmetatable(L, OUTPUT);
@@ -194,8 +152,8 @@ int http_open_native(lua_State *L) {
   lua_setfield(L, -2, "__gc");
   lua_setmetatable(L, -2);
   lua_pushvalue(L, -1);
-  lua_pushcclosure(L, lua_http_write_response, 1);
-  lua_setfield(L, -3, "write_response");
+  lua_pushcclosure(L, lua_http_server, 1);
+  lua_setfield(L, -3, "server");
   lua_pushcclosure(L, lua_http_write_request, 1);
   lua_setfield(L, -2, "write_request");
   return 1;

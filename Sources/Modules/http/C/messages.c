@@ -1,5 +1,6 @@
 // Converts requests and responses between bytes and tables.
-#include <limits.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -7,8 +8,7 @@
 
 #include "private.h"
 
-// Pushes a table of fields with names in lower case. Values of repeated fields are joined by commas, except cookies.
-static void push_fields(lua_State *L, http_span rest, int are_lists) {
+void lua_http_push_fields(lua_State *L, http_span rest, int are_lists, int metatable) {
   int count = 0;
   const char *end = rest.start + rest.length;
   for (const char *p = rest.start; p < end && *p != '\r' && (p = memchr(p, '\n', (size_t)(end - p))); p++) count++;
@@ -43,46 +43,26 @@ static void push_fields(lua_State *L, http_span rest, int are_lists) {
     }
     lua_rawset(L, -3);
   }
-  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_pushvalue(L, metatable);
   lua_setmetatable(L, -2);
 }
 
-static int64_t length_of(const http_head *head) { return head->is_chunked ? -2 : head->content_length; }
-
-static int read_head(lua_State *L, http_head *head) {
-  size_t length;
-  const char *bytes = luaL_checklstring(L, 1, &length);
-  size_t position = (size_t)luaL_checkinteger(L, 2) - 1;
-  if (position > length) position = length;
-  int found = http_read_head(head, bytes + position, length - position, 1, (size_t)luaL_checkinteger(L, 3), INT_MAX);
-  if (found > 0) {
-    lua_pushinteger(L, (lua_Integer)(position + head->length + 1));
-    return -1;
-  }
-  lua_settop(L, 0);
-  return found == 0 ? (lua_pushnil(L), 1) : lua_http_refuse(L, head->status, head->problem);
-}
-
-// read_fields(bytes, position) -> the fields of a request that was read there
+// read_fields(head) -> the fields of a head that was read
 int lua_http_read_fields(lua_State *L) {
   size_t length;
   const char *bytes = luaL_checklstring(L, 1, &length);
-  size_t position = (size_t)luaL_checkinteger(L, 2) - 1;
-  if (position > length) position = length;
-  push_fields(L, http_fields(bytes + position, length - position), 0);
+  lua_http_push_fields(L, http_fields(bytes, length), 0, lua_upvalueindex(1));
   return 1;
 }
 
-// find_accepted(bytes, position) -> Accept-Encoding and Range of the request that was read there, or nil
+// find_accepted(head) -> Accept-Encoding and Range of a request's head that was read, or nil
 int lua_http_find_accepted(lua_State *L) {
   size_t length;
   const char *bytes = luaL_checklstring(L, 1, &length);
-  size_t position = (size_t)luaL_checkinteger(L, 2) - 1;
-  if (position > length) position = length;
   lua_settop(L, 1);
   lua_pushnil(L);
   lua_pushnil(L);
-  http_span rest = http_fields(bytes + position, length - position);
+  http_span rest = http_fields(bytes, length);
   for (http_field field; http_next_field(&rest, &field);) {
     int place = field.name.length == 15 && strncasecmp(field.name.start, "accept-encoding", 15) == 0 ? 2
                 : field.name.length == 5 && strncasecmp(field.name.start, "range", 5) == 0           ? 3
@@ -96,30 +76,15 @@ int lua_http_find_accepted(lua_State *L) {
   return 2;
 }
 
-// read_response(bytes, position, max) -> next position, status, reason, minor, fields, length. The length is -1 if the
-// body ends with the connection, -2 if it is chunked. Returns nil if the head is incomplete; false, status, problem if
-// it is bad.
-int lua_http_read_response(lua_State *L) {
-  http_head head;
-  int count = read_head(L, &head);
-  if (count >= 0) return count;
-  lua_pushinteger(L, head.status);
-  lua_pushlstring(L, head.reason.start, head.reason.length);
-  lua_pushinteger(L, head.minor);
-  const char *start = lua_tostring(L, 1) + lua_tointeger(L, 2) - 1;
-  push_fields(L, http_fields(start, head.length), 1);
-  lua_pushinteger(L, length_of(&head));
-  return 6;
-}
-
-// Output goes into a buffer that the Lua state keeps in a userdata, the upvalue.
+// Output goes into a buffer that the Lua state keeps in a userdata, an upvalue.
 typedef struct output {
   lua_State *L;
   linux_bytes *to;
+  int closes;  // whether a field Connection says so
 } output;
 
-static output begin_output(lua_State *L) {
-  output out = {L, lua_touserdata(L, lua_upvalueindex(1))};
+static output begin_output(lua_State *L, int buffer) {
+  output out = {L, lua_touserdata(L, buffer), 0};
   out.to->length = 0;
   return out;
 }
@@ -134,11 +99,9 @@ static void put(output *out, const char *bytes, size_t count) {
   out->to->length += count;
 }
 
-static void put_number(output *out, uint64_t number) {
-  char text[24], *p = text + sizeof text;
-  do *--p = (char)('0' + number % 10);
-  while (number /= 10);
-  put(out, p, (size_t)(text + sizeof text - p));
+static void put_length(output *out, uint64_t length) {
+  char *to = reserve(out, 40);
+  out->to->length += (size_t)snprintf(to, 40, "Content-Length: %" PRIu64 "\r\n", length);
 }
 
 // Raises without a position: the caller knows which message it was.
@@ -169,12 +132,13 @@ static int finish_output(output *out) {
   return 1;
 }
 
-enum { HAS_LENGTH = 1, HAS_ENCODING = 2, HAS_CONNECTION = 4, HAS_DATE = 8, HAS_HOST = 16 };
+enum { HAS_LENGTH = 1, HAS_ENCODING = 2, HAS_CONNECTION = 4, HAS_DATE = 8, HAS_HOST = 16, HAS_TYPE = 32 };
 
 static int which_field(const char *name, size_t length) {
   switch (length) {
     case 4: return strcasecmp(name, "date") == 0 ? HAS_DATE : strcasecmp(name, "host") == 0 ? HAS_HOST : 0;
     case 10: return strcasecmp(name, "connection") == 0 ? HAS_CONNECTION : 0;
+    case 12: return strcasecmp(name, "content-type") == 0 ? HAS_TYPE : 0;
     case 14: return strcasecmp(name, "content-length") == 0 ? HAS_LENGTH : 0;
     case 17: return strcasecmp(name, "transfer-encoding") == 0 ? HAS_ENCODING : 0;
     default: return 0;
@@ -216,6 +180,11 @@ static int put_fields(output *out, int index, int left_out) {
     // false suppresses a field that would be added. A request cannot be without Host.
     int is_none = lua_isboolean(L, -1) && !lua_toboolean(L, -1);
     if (!is_none || known != HAS_HOST) found |= known;
+    if (known == HAS_CONNECTION && lua_type(L, -1) == LUA_TSTRING) {
+      const char *value = lua_tolstring(L, -1, &length);
+      out->closes |= http_list_has((http_span){value, length}, "close");
+      length = lua_rawlen(L, -2);
+    }
     if (!(known & left_out) && !is_none) {
       if (lua_type(L, -1) == LUA_TTABLE) {
         lua_Integer count = (lua_Integer)lua_rawlen(L, -1);
@@ -233,13 +202,12 @@ static int put_fields(output *out, int index, int left_out) {
   return found;
 }
 
-// write_response(status, fields, flags, body or its length or nil, type) -> bytes. Adds the length of a body that is a
-// string; `type` is the Content-Type unless the fields have one.
-int lua_http_write_response(lua_State *L) {
-  output out = begin_output(L);
-  lua_Integer status = luaL_checkinteger(L, 1), flags = luaL_checkinteger(L, 3);
+void lua_http_push_response(lua_State *L, int index, int *flags, int buffer) {
+  output out = begin_output(L, buffer);
+  int is_switch = *flags & ANSWER_IS_SWITCH;
+  lua_Integer status = luaL_checkinteger(L, index);
   size_t length = 0, type_length;
-  const char *body = lua_type(L, 4) == LUA_TSTRING ? lua_tolstring(L, 4, &length) : NULL;
+  const char *body = lua_type(L, index + 2) == LUA_TSTRING ? lua_tolstring(L, index + 2, &length) : NULL;
   const char *reason = lua_http_reason(status);
   char *line = reserve(&out, 64);
   memcpy(line, "HTTP/1.1 ", 9);
@@ -248,29 +216,28 @@ int lua_http_write_response(lua_State *L) {
   out.to->length = 13;
   put(&out, reason, strlen(reason));
   put(&out, "\r\n", 2);
-  int found = put_fields(&out, 2, HAS_LENGTH | HAS_ENCODING | ((flags & ANSWER_IS_SWITCH) ? 0 : HAS_CONNECTION));
+  int found = put_fields(&out, index + 1, HAS_LENGTH | HAS_ENCODING | (is_switch ? 0 : HAS_CONNECTION));
   if (!(found & HAS_DATE)) put_field(&out, "Date", 4, lua_http_date(), 29);
-  const char *type = lua_tolstring(L, 5, &type_length);
+  const char *type = found & HAS_TYPE ? NULL : lua_tolstring(L, index + 3, &type_length);
   if (type) put_field(&out, "Content-Type", 12, type, type_length);
-  if (flags & ANSWER_IS_CHUNKED) {
+  if (*flags & ANSWER_IS_CHUNKED) {
     put(&out, "Transfer-Encoding: chunked\r\n", 28);
-  } else if (body || lua_isinteger(L, 4)) {
-    put(&out, "Content-Length: ", 16);
-    put_number(&out, body ? length : (uint64_t)lua_tointeger(L, 4));
-    put(&out, "\r\n", 2);
+  } else if (body || lua_isinteger(L, index + 2)) {
+    put_length(&out, body ? length : (uint64_t)lua_tointeger(L, index + 2));
   }
-  if (!(flags & ANSWER_IS_SWITCH)) {
-    if (!(flags & ANSWER_KEEPS_ALIVE)) put(&out, "Connection: close\r\n", 19);
-    else if (flags & ANSWER_IS_OLD) put(&out, "Connection: keep-alive\r\n", 24);
+  if (out.closes) *flags &= ~ANSWER_KEEPS_ALIVE;
+  if (!is_switch) {
+    if (!(*flags & ANSWER_KEEPS_ALIVE)) put(&out, "Connection: close\r\n", 19);
+    else if (*flags & ANSWER_IS_OLD) put(&out, "Connection: keep-alive\r\n", 24);
   }
   put(&out, "\r\n", 2);
-  if (body && !(flags & ANSWER_WITHOUT_BODY)) put(&out, body, length);
-  return finish_output(&out);
+  if (body && !(*flags & ANSWER_WITHOUT_BODY)) put(&out, body, length);
+  finish_output(&out);
 }
 
 // write_request(method, target, fields, body or its length or nil, host) -> bytes. A length of -2: chunked.
 int lua_http_write_request(lua_State *L) {
-  output out = begin_output(L);
+  output out = begin_output(L, lua_upvalueindex(1));
   size_t method_length, target_length, host_length, length = 0;
   const char *method = luaL_checklstring(L, 1, &method_length), *target = luaL_checklstring(L, 2, &target_length);
   const char *host = luaL_checklstring(L, 5, &host_length);
@@ -284,9 +251,7 @@ int lua_http_write_request(lua_State *L) {
   if (lua_isinteger(L, 4) && lua_tointeger(L, 4) == -2) {
     put(&out, "Transfer-Encoding: chunked\r\n", 28);
   } else if (body || lua_isinteger(L, 4)) {
-    put(&out, "Content-Length: ", 16);
-    put_number(&out, body ? length : (uint64_t)lua_tointeger(L, 4));
-    put(&out, "\r\n", 2);
+    put_length(&out, body ? length : (uint64_t)lua_tointeger(L, 4));
   }
   put(&out, "\r\n", 2);
   if (body) put(&out, body, length);

@@ -42,7 +42,7 @@ static int is_plain(http_span target) {
 }
 
 // Pushes the path, or nil for a bad one, and finds the query.
-static int push_path(lua_State *L, http_span target, http_span *query) {
+static void push_path(lua_State *L, http_span target, http_span *query, int *flags) {
   http_span path = without_origin(target);
   const char *mark = memchr(path.start, '?', path.length);
   if (mark) {
@@ -55,22 +55,57 @@ static int push_path(lua_State *L, http_span target, http_span *query) {
   char *to = luaL_buffinitsize(L, &buffer, path.length + 1);
   ptrdiff_t count = http_clean_path(to, path.start, path.length, &has_slashes);
   luaL_pushresultsize(&buffer, count > 0 ? (size_t)count : 0);
-  if (count <= 0) {
-    lua_pop(L, 1);
-    lua_pushnil(L);
-  }
-  return has_slashes ? HTTP_HAS_SLASHES : 0;
+  if (has_slashes) *flags |= HTTP_HAS_SLASHES;
+  if (count > 0) return;
+  lua_pop(L, 1);
+  lua_pushnil(L);
 }
 
-int lua_http_push_request(lua_State *L, const http_head *head, int *flags, http_span *query) {
-  *flags = flags_of(head);
-  *query = (http_span){"", 0};
+// Replaces the path below the request's table on top by one with "%2F" in place of its zero bytes.
+static void show_slashes(lua_State *L) {
+  int request = lua_gettop(L), path = request - 1;
+  size_t length;
+  const char *bytes = lua_tolstring(L, path, &length);
+  luaL_Buffer buffer;
+  luaL_buffinit(L, &buffer);
+  for (size_t i = 0; i < length; i++) {
+    if (bytes[i]) luaL_addchar(&buffer, bytes[i]);
+    else luaL_addstring(&buffer, "%2F");
+  }
+  luaL_pushresult(&buffer);
+  lua_pushvalue(L, path);
+  lua_setfield(L, request, "coded_path");
+  lua_replace(L, path);
+}
+
+static void set_span(lua_State *L, const char *name, http_span span) {
+  lua_pushlstring(L, span.start, span.length);
+  lua_setfield(L, -2, name);
+}
+
+int lua_http_push_request(lua_State *L, const http_head *head, int text) {
+  int flags = flags_of(head);
+  http_span query = {"", 0};
   lua_pushlstring(L, head->method.start, head->method.length);
   // CONNECT has a host and a port as target.
-  if (is_plain(head->target) || (*flags & HTTP_IS_REFUSED && head->method.length == 7)) {
-    lua_pushlstring(L, head->target.start, head->target.length);
-    return head->content_length >= 0 || head->is_chunked;
-  }
-  *flags |= push_path(L, head->target, query);
-  return 1;
+  int is_whole = is_plain(head->target) || (flags & HTTP_IS_REFUSED && head->method.length == 7);
+  if (is_whole) lua_pushlstring(L, head->target.start, head->target.length);
+  else push_path(L, head->target, &query, &flags);
+  // The table has room for few fields: others are computed when a script uses them.
+  lua_createtable(L, OWN_COUNT, 4);
+  lua_pushvalue(L, 1);
+  lua_rawseti(L, -2, OWN_CONNECTION);
+  lua_pushinteger(L, flags);
+  lua_rawseti(L, -2, OWN_FLAGS);
+  lua_pushvalue(L, text);
+  lua_rawseti(L, -2, OWN_HEAD);
+  if (flags & HTTP_HAS_SLASHES) show_slashes(L);
+  lua_pushvalue(L, -3);
+  lua_setfield(L, -2, "method");
+  lua_pushvalue(L, -2);
+  lua_setfield(L, -2, "path");
+  if (is_whole) return flags;
+  set_span(L, "target", head->target);
+  if (query.length) set_span(L, "query_string", query);
+  return flags;
 }

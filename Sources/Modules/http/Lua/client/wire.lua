@@ -28,41 +28,26 @@ function Exchange:remaining()
   return left and { timeout = left }
 end
 
+-- Reads further bytes. Returns nil at their end; nil, message, code.
+local function feed(self)
+  local bytes, problem, code = self.stream:read(65536, self:remaining())
+  if bytes then self.reader:feed(bytes) end
+  return bytes, problem, code
+end
+
 function Exchange:next_bytes(max)
-  max = max or 65536
-  while true do
-    if self.is_over then return nil end
-    if self.left == 0 then
-      self.is_over = true
-      return nil
-    end
-    if self.buffer ~= "" then
-      local bytes = self.buffer
-      if self.decoder then
-        local following, is_done
-        bytes, following, is_done = self.decoder(bytes, 1)
-        if not bytes then return fail(self, "EBADMSG: the chunks of the answer are not well-formed", "EBADMSG") end
-        self.buffer = self.buffer:sub(following)
-        self.is_over = is_done
-        if bytes ~= "" then return bytes end
-      else
-        if #bytes > max then bytes = bytes:sub(1, max) end
-        if self.left and #bytes > self.left then bytes = bytes:sub(1, self.left) end
-        self.buffer = self.buffer:sub(#bytes + 1)
-        if self.left then self.left = self.left - #bytes end
-        return bytes
-      end
-    else
-      local bytes, problem, code = self.stream:read(65536, self:remaining())
-      if not bytes then
-        if problem then return fail(self, problem, code) end
-        if self.left or self.decoder then return fail(self, "EOF: the answer ended too early", "EOF") end
-        self.is_over = true
-        return nil
-      end
-      self.buffer = bytes
-    end
+  while not self.is_over do
+    local bytes = self.reader:take(max or 65536)
+    if bytes == false then return fail(self, "EBADMSG: the chunks of the answer are not well-formed", "EBADMSG") end
+    if not bytes then break end
+    if bytes ~= "" then return bytes end
+    local more, problem, code = feed(self)
+    if not more and problem then return fail(self, problem, code) end
+    if not more and self.reader:ends() then break end
+    if not more then return fail(self, "EOF: the answer ended too early", "EOF") end
   end
+  self.is_over = true
+  return nil
 end
 
 function Exchange:finish()
@@ -72,30 +57,19 @@ end
 
 local function read_head(self)
   while true do
-    local following, status, reason, minor
-    local fields, length
-    following, status, reason, minor, fields, length = native.read_response(self.buffer, 1, 262144)
-    if following == false then
+    local status, _, reason, minor
+    status, _, reason, minor, self.head = self.reader:answer(262144, self.method)
+    if status == false then
       local text = reason:find "^the answer" and "EBADMSG: %s (%s)" or "EBADMSG: the answer is not HTTP: %s"
       return fail(self, text:format(reason, self.url), "EBADMSG")
     end
-    if following and status >= 200 then
-      self.head = self.buffer:sub(1, following - 1)
-      self.buffer = self.buffer:sub(following)
-      if self.method == "HEAD" or status == 204 or status == 304 then length = 0 end
-      if length == -2 then self.decoder = native.chunks() elseif length >= 0 then self.left = length end
-      return status, minor
-    elseif following then
-      self.buffer = self.buffer:sub(following)
-    else
-      local bytes, problem, code = self.stream:read(65536, self:remaining())
-      if not bytes then
-        if not problem then
-          problem, code = "ECONNRESET: the server ended the connection without an answer", "ECONNRESET"
-        end
-        return fail(self, problem, code)
+    if status and status >= 200 then return status, minor end
+    if not status then
+      local bytes, problem, code = feed(self)
+      if not bytes and not problem then
+        problem, code = "ECONNRESET: the server ended the connection without an answer", "ECONNRESET"
       end
-      self.buffer = self.buffer .. bytes
+      if not bytes then return fail(self, problem, code) end
     end
   end
 end
@@ -126,8 +100,7 @@ end
 local function ask(self, settings, exchange)
   local stream, far = net.memory(self.network)
   self.server:accept(far)
-  exchange.stream, exchange.buffer, exchange.method, exchange.is_over = stream, "", settings.verb, false
-  exchange.decoder, exchange.left = nil, nil
+  exchange.stream, exchange.reader, exchange.method, exchange.is_over = stream, native.reader(), settings.verb, false
   local target = settings.url:gsub("^%a+://[^/?]*", "")
   if target == "" or target:sub(1, 1) == "?" then target = "/" .. target end
   local body = settings.body

@@ -163,7 +163,7 @@ function M.plan(settings, request, status, headers, content_type, size)
   local control, accept, range = names["cache-control"], nil, nil
   local head = request[HEAD]
   if head then
-    accept, range = native.find_accepted(head, rawget(request, "position") or 1)
+    accept, range = native.find_accepted(head)
   else
     accept, range = request.headers["accept-encoding"], request.headers.range
   end

@@ -91,34 +91,27 @@ local function read_generated(fd, size, name)
   return length ~= size and table.concat(pieces) or nil
 end
 
--- Sends a head with a text after it, or, if `body` is a number, only the head, with that length.
-local function send(request, status, headers, flags_of, body, content_type)
-  local bytes = native.write_response(status, headers, flags_of(request, headers), body, content_type)
-  request.status = status
-  return request.connection.stream:write(bytes)
-end
-
 -- Answers for a file that cannot be opened; `code` is the error's name.
-local function send_error(request, answer, code, flags_of)
+local function send_error(request, answer, code, send)
   if code == "EISDIR" and answer.root and request.path:sub(-1) ~= "/" then
     -- Relative links in its index need the slash.
     local url = request.path:gsub("[^/]+", function(name) return native.escape(name) end) .. "/"
     if request.query_string ~= "" then url = url .. "?" .. request.query_string end
-    return send(request, 301, { location = url }, flags_of, 0)
+    return send(request, 301, { location = url }, 0)
   end
   local status = STATUS[code] or 500
   local text = status == 404 and "Not Found\n" or status == 403 and "Forbidden\n" or "Internal Server Error\n"
   request.sent = #text
-  return send(request, status, nil, flags_of, text, "text/plain; charset=utf-8")
+  return send(request, status, nil, text, "text/plain; charset=utf-8")
 end
 
 -- Sends the text of a generated file. It has no tag and no date, so that conditions and ranges do not apply.
 local function send_generated(request, headers, text, sending)
-  local announced, flags_of = sending.length, sending.flags_of
-  if request.method == "HEAD" then return send(request, 200, headers, flags_of, announced or #text) end
+  local announced, send = sending.length, sending.send
+  if request.method == "HEAD" then return send(request, 200, headers, announced or #text) end
   if announced and announced ~= #text then return sending.send_part(request, 200, headers, text, nil, announced) end
   request.sent = #text
-  return send(request, 200, headers, flags_of, text)
+  return send(request, 200, headers, text)
 end
 
 local function type_of(answer)
@@ -150,8 +143,8 @@ end
 local LONG <const>, PIECE <const> = 262144, 65536
 
 -- Sends a file through the server's compressor: a long one piece by piece.
-local function send_compressed(request, headers, file, level, flags_of)
-  if request.method == "HEAD" then return send(request, 200, headers, flags_of) end
+local function send_compressed(request, headers, file, level, sending)
+  if request.method == "HEAD" then return sending.send(request, 200, headers) end
   if file.size <= LONG then
     local bytes = native.read_file(file.fd, 0, file.size)
     if not bytes or #bytes ~= file.size then
@@ -159,12 +152,11 @@ local function send_compressed(request, headers, file, level, flags_of)
     end
     bytes = require("runloop.http.compress").text(bytes, level)
     request.sent = #bytes
-    return send(request, 200, headers, flags_of, bytes)
+    return sending.send(request, 200, headers, bytes)
   end
-  request.response = nil
   -- The response decides for itself.
   headers["content-encoding"] = nil
-  local response, at = request:respond { status = 200, headers = headers }, 0
+  local response, at = sending.open(request, 200, headers), 0
   while at < file.size do
     local bytes = native.read_file(file.fd, at, math.min(PIECE, file.size - at))
     if not bytes or bytes == "" then error(("the file %s changed while it was read"):format(file.name), 0) end
@@ -203,12 +195,11 @@ end
 -- Answers with a file. `sending` has the functions that all answers share, and the length that the handler has
 -- announced. A range has a length of its own.
 function M.send(request, answer, sending)
-  local flags_of, announced = sending.flags_of, sending.length
-  sending.settle(request)
-  request.response = true
-  local stream = request.connection.stream
+  local send, announced = sending.send, sending.length
+  local connection = request.connection
+  connection:claim(request)
   local file, problem = open_best(request, answer)
-  if not file then return send_error(request, answer, problem, flags_of) end
+  if not file then return send_error(request, answer, problem, send) end
   local guard <close> = setmetatable({}, {
     __close = function()
       if file.fd then native.close_file(file.fd) end
@@ -219,16 +210,16 @@ function M.send(request, answer, sending)
   local headers = fields_of(answer, file)
   if file.text then return send_generated(request, headers, file.text, sending) end
   local failed = failed_condition(request, tag, seconds)
-  if failed == 412 then return send(request, 412, headers, flags_of, 0) end
+  if failed == 412 then return send(request, 412, headers, 0) end
   if failed then
     headers["content-type"], headers["accept-ranges"] = nil, nil
-    return send(request, 304, headers, flags_of, announced)
+    return send(request, 304, headers, announced)
   end
   local status, first, last = 200, 0, size - 1
   local from, to = requested_range(request, headers, size, tag)
   if from == false then
     headers["content-range"] = ("bytes */%d"):format(size)
-    return send(request, 416, headers, flags_of, 0)
+    return send(request, 416, headers, 0)
   elseif from then
     status, first, last = 206, from, to
     headers["content-range"] = ("bytes %d-%d/%d"):format(first, last, size)
@@ -237,32 +228,32 @@ function M.send(request, answer, sending)
   if status == 200 and not announced then
     local level
     headers, level = sending.plan(request, 200, headers, nil, count)
-    if level then return send_compressed(request, headers, file, level, flags_of) end
+    if level then return send_compressed(request, headers, file, level, sending) end
   end
   local length = status == 200 and announced or count
-  if request.method == "HEAD" then return send(request, status, headers, flags_of, length) end
+  if request.method == "HEAD" then return send(request, status, headers, length) end
   if count <= 65536 then
     local bytes = native.read_file(file.fd, first, count)
     if bytes and #bytes == count then
       if length ~= count then return sending.send_part(request, status, headers, bytes, nil, length) end
       request.sent = count
-      return send(request, status, headers, flags_of, bytes)
+      return send(request, status, headers, bytes)
     end
     error(("the file %s changed while it was read"):format(answer.file), 0)
   end
   local size = count
-  if length > size then request.keeps_alive = false else count = length end
+  if length > size then connection:last(request) else count = length end
   request.sent = count
-  send(request, status, headers, flags_of, length)
+  send(request, status, headers, length)
   native.seek_file(file.fd, first)
   local net = require "runloop.net"
   local source <close> = assert(net.open(file.fd, { owns = true }))
   file.fd = nil
   local copied
-  copied, problem = net.copy(source, stream, { max = count })
+  copied, problem = net.copy(source, connection.stream, { max = count })
   if copied ~= count then
-    request.keeps_alive = false
-    stream:abort()
+    connection:last(request)
+    connection.stream:abort()
     if not copied and request.is_gone then return end
     if copied or not problem then error(("the file %s became shorter while it was sent"):format(answer.file), 0) end
   elseif size ~= length then

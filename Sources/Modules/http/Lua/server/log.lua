@@ -62,9 +62,9 @@ function M.open(where, name)
     end
     write = function(entry) file:write(line_of(entry)) end
   end
-  return function(connection, request, status, bytes, seconds)
+  return function(stream, request, status, bytes, seconds)
     write {
-      peer = connection.stream:peer() or "unix:", method = request and request.method,
+      peer = stream:peer() or "unix:", method = request and request.method,
       target = request and request.target,
       version = request and request.version, status = status or 0, bytes = bytes or 0, seconds = seconds,
       referer = request and request.headers.referer, agent = request and request.headers["user-agent"],
@@ -72,23 +72,17 @@ function M.open(where, name)
   end
 end
 
--- Records the end of a request.
-local function ended(connection, status)
-  if connection.record then ends(connection.record, status or 0, status ~= nil and status >= 499) end
-  connection.record = false
+-- Records the end of a request whose task does not end with it.
+function M.ended(connection, status)
+  local _, _, _, record = connection:numbers()
+  if record then ends(record, status, status >= 499) end
 end
-M.ended = ended
 
 -- Writes the line of a request if there is a log.
-function M.write(connection, request, status)
-  local log = connection.server.log
-  if log then log(connection, request, status, request.sent, now() - connection.began) end
-end
-
--- Records the end of a request, and writes its line.
-function M.done(connection, request, status)
-  ended(connection, status)
-  M.write(connection, request, status)
+function M.write(server, connection, request, status, sent)
+  if not server.log then return end
+  local _, began = connection:numbers()
+  server.log(connection.stream, request, status, sent or request.sent, now() - began)
 end
 
 -- The traceback of each task's last error, by its coroutine.

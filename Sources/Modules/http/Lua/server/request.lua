@@ -8,11 +8,8 @@ local receiver = misuse.receiver
 
 local M = {}
 local flags, own = native.request_flags, native.own
-local KEEPS_ALIVE, IS_UPGRADE, EXPECTS_CONTINUE = flags.KEEPS_ALIVE, flags.IS_UPGRADE, flags.EXPECTS_CONTINUE
-local HAS_SLASHES, IS_OLD = flags.HAS_SLASHES, flags.IS_OLD
 -- Indices of values that few requests need.
-local CONNECTION, FLAGS, HEAD = own.CONNECTION, own.FLAGS, own.HEAD
-local ROUTE, RESPONSE = own.ROUTE, own.RESPONSE
+local CONNECTION, FLAGS, HEAD, ROUTE = own.CONNECTION, own.FLAGS, own.HEAD, own.ROUTE
 
 local Request = objects.class("runloop.http.Incoming", { __name = "http request", __stays = true })
 M.Request = Request
@@ -33,16 +30,15 @@ M.parse_form = parse_form
 local LAZY = {
   connection = function(self) return self[CONNECTION] end,
   flags = function(self) return self[FLAGS] end,
-  response = function(self) return self[RESPONSE] end,
+  response = function(self) return select(2, self.connection:standing(self)) or nil end,
   headers = function(self)
     local head = self[HEAD]
     self[HEAD] = nil
-    return native.read_fields(head, self.position)
+    return native.read_fields(head)
   end,
-  keeps_alive = function(self) return self.flags & KEEPS_ALIVE ~= 0 and not self.connection.server.is_stopping end,
   target = function(self) return self.path end,
-  version = function(self) return self.flags & IS_OLD ~= 0 and "1.0" or "1.1" end,
-  is_upgrade = function(self) return self.flags & IS_UPGRADE ~= 0 end,
+  version = function(self) return self.flags & flags.IS_OLD ~= 0 and "1.0" or "1.1" end,
+  is_upgrade = function(self) return self.flags & flags.IS_UPGRADE ~= 0 end,
   query = function(self) return (parse_form(self.query_string)) end,
   query_lists = function(self) return select(2, parse_form(self.query_string)) end,
   peer = function(self) return self.connection.stream:peer() or "unix:" end,
@@ -57,9 +53,7 @@ local LAZY = {
   end,
   params = function() return {} end,
   query_string = function() return "" end,
-  left = function() return 0 end,
   sent = function() return 0 end,
-  position = function() return 1 end,
   route = function(self) return self[ROUTE] and self[ROUTE].path end,
 }
 
@@ -73,70 +67,7 @@ end
 
 function Request:__tostring() return ("http request %s %s"):format(self.method, self.target) end
 
--- Stores rarely used parts of a request. `length`: of the body; nil without a body, -2 if it is chunked.
-function M.complete(request, length, target, query)
-  local path = request.path
-  if target ~= path then request.target = target end
-  if query ~= "" then request.query_string = query end
-  if request.flags & HAS_SLASHES ~= 0 then
-    -- A zero byte is an encoded slash. It does not separate segments: routes decode it.
-    request.coded_path, request.path = path, path:gsub("\0", "%%2F")
-  end
-  if length == -2 then
-    request.left, request.decoder = -1, native.chunks()
-  elseif length then
-    request.left, request.length = length, length
-  end
-end
-
 -- Bodies --------------------------------------------------------------------------------------------------------------
-
--- Returns bytes of the body that are there, at most `max`; "" if none has arrived, nil at the end; nil, message, code
--- if it is bad.
-local function take(self, max)
-  local connection = self.connection
-  local buffer, position = connection.buffer, connection.position
-  if self.decoder then
-    if self.rest then
-      local bytes = self.rest
-      self.rest = #bytes > max and bytes:sub(max + 1) or nil
-      return bytes:sub(1, max)
-    end
-    if self.problem then return nil, self.problem, "EBADMSG" end
-    if self.is_read then return nil end
-    if buffer == "" then return "" end
-    local bytes, following, is_done = self.decoder(buffer, position)
-    if not bytes then
-      self.problem, self.keeps_alive = "EBADMSG: the chunks of the body are not well-formed", false
-      return nil, self.problem, "EBADMSG"
-    end
-    if following > #buffer then
-      connection.buffer, connection.position = "", 1
-    else
-      connection.position = following
-    end
-    self.is_read = is_done
-    if #bytes > max then
-      self.rest = bytes:sub(max + 1)
-      return bytes:sub(1, max)
-    end
-    if bytes == "" and is_done then return nil end
-    return bytes
-  end
-  if self.left == 0 then return nil end
-  if buffer == "" then return "" end
-  local count = #buffer - position + 1
-  if count > max then count = max end
-  if count > self.left then count = self.left end
-  self.left = self.left - count
-  local bytes = buffer:sub(position, position + count - 1)
-  if position + count > #buffer then
-    connection.buffer, connection.position = "", 1
-  else
-    connection.position = position + count
-  end
-  return bytes
-end
 
 -- Open while a task waits for bytes of a request.
 local Waiting = {}
@@ -151,24 +82,10 @@ local function next_bytes(self, max)
   end
   if self.is_too_large then return nil, self.is_too_large, "EMSGSIZE" end
   local connection = self.connection
-  if self.flags & EXPECTS_CONTINUE ~= 0 then
-    self.flags = self.flags & ~EXPECTS_CONTINUE
-    connection.stream:queue "HTTP/1.1 100 Continue\r\n\r\n"
-  end
   while true do
-    local bytes, problem, code = take(self, max)
-    if bytes ~= "" then
-      connection:drained()
-      if bytes then
-        self.received = (self.received or 0) + #bytes
-        if self.received > connection.server.max_body then
-          self.keeps_alive = false
-          self.is_too_large = ("EMSGSIZE: the body is longer than %d bytes"):format(connection.server.max_body)
-          return nil, self.is_too_large, "EMSGSIZE"
-        end
-      end
-      return bytes, problem, code
-    end
+    local bytes, problem, code = connection:take(self, max)
+    if code == "EMSGSIZE" then self.is_too_large = problem elseif problem then self.problem = problem end
+    if bytes ~= "" then return bytes, problem, code end
     if self.is_gone then return nil, "ECONNRESET: the client has gone", "ECONNRESET" end
     if self.is_reading then misuse.second_reader("request:read", self.reader) end
     self.arrived = self.arrived or objects.condition "request:read"
@@ -204,7 +121,8 @@ local function whole(self, settings, name)
     end
     count = count + #bytes
     if count > max then
-      self.is_too_large, self.keeps_alive = ("EMSGSIZE: the body is longer than %d bytes"):format(max), false
+      self.is_too_large = ("EMSGSIZE: the body is longer than %d bytes"):format(max)
+      self.connection:last(self)
       return nil, self.is_too_large, "EMSGSIZE"
     end
     pieces[#pieces + 1] = bytes
@@ -258,21 +176,6 @@ function Request:chunks()
     if not bytes and problem then error(problem, 0) end
     return bytes
   end
-end
-
--- Discards the rest of the body. Returns true when that is done, nil if some of it has not arrived, false if it is too
--- long.
-function Request:discard()
-  if self.left == 0 then return true end
-  if self.flags & EXPECTS_CONTINUE ~= 0 or self.is_too_large or self.problem or self.left > 262144 then return false end
-  self.discarded = self.discarded or 0
-  while self.discarded < 262144 do
-    local bytes, problem = take(self, 65536)
-    if not bytes then return not problem end
-    if bytes == "" then return nil end
-    self.discarded = self.discarded + #bytes
-  end
-  return false
 end
 
 return M

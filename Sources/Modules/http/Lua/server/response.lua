@@ -11,13 +11,8 @@ local events = require "runloop.http.events"
 local M = {}
 local Request = incoming.Request
 local ROUTE = native.own.ROUTE
-local write_response = native.write_response
-local made, asked = native.answer_flags, native.request_flags
-local KEEPS_ALIVE, WITHOUT_BODY = made.KEEPS_ALIVE, made.WITHOUT_BODY
-local IS_CHUNKED, IS_OLD = made.IS_CHUNKED, made.IS_OLD
-local EXPECTS_CONTINUE, WAS_OLD = asked.EXPECTS_CONTINUE, asked.IS_OLD
-
 local TEXT <const> = "text/plain; charset=utf-8"
+M.TEXT = TEXT
 
 -- Returns the value of a field in any spelling. false suppresses the field; nil: it is missing.
 local function field(headers, name)
@@ -42,21 +37,13 @@ end
 
 local function has_type(headers) return field(headers, "content-type") ~= nil end
 
--- Returns the flags for write_response. A Connection field of the answer may end the connection.
-local function flags_of(request, headers)
-  local connection = field(headers, "connection")
-  if type(connection) == "string" and (" " .. connection:lower() .. " "):find "[, ]close[, ]" then
-    request.keeps_alive = false
-  end
-  local flags = request.keeps_alive and KEEPS_ALIVE or 0
-  if request.flags & WAS_OLD ~= 0 then flags = flags | IS_OLD end
-  if request.method == "HEAD" then flags = flags | WITHOUT_BODY end
-  return flags
-end
-
--- A client that waits for "100 Continue" may now send its body or not, so that the connection cannot continue.
-local function settle(request)
-  if request.flags & EXPECTS_CONTINUE ~= 0 then request.keeps_alive = false end
+-- Sends a head with a text after it; only the head if the body is a number, its length, or nil.
+local function send_whole(request, status, headers, body, content_type)
+  local connection = request.connection
+  local bytes = connection:head(request, status, headers, body, content_type)
+  -- The head is out from now on, and cannot be replaced.
+  request.status = status
+  return connection.stream:write(bytes)
 end
 
 -- Responses that are streams ------------------------------------------------------------------------------------------
@@ -76,11 +63,20 @@ function Request:respond(settings)
   if status < 200 or status > 599 then
     raise("request:respond: field 'status' must be from 200 to 599, got " .. status)
   end
-  if self.response then raise("request:respond: the request has been answered already") end
+  -- A client that has gone gets an answer like any other: its calls report that.
+  if self.response or not self.connection:claim(self) and not self.is_gone then
+    raise("request:respond: the request has been answered already")
+  end
   self.is_plain = self.is_plain or settings.compress == false
-  local stream = self.connection.stream
-  self.response = setmetatable({ request = self, stream = stream, status = status, headers = headers }, Response)
-  return self.response
+  return M.open(self, status, headers)
+end
+
+-- Begins an answer that is written piece by piece.
+function M.open(request, status, headers)
+  local stream = request.connection.stream
+  local response = setmetatable({ request = request, stream = stream, status = status, headers = headers }, Response)
+  request.response = response
+  return response
 end
 
 local function bodiless(status) return status == 204 or status == 304 end
@@ -104,13 +100,10 @@ local function compress_pieces(self, level)
 end
 
 local function send_head(self, content_type)
-  local request = self.request
-  settle(request)
+  local request, is_chunked = self.request, false
   request.status = self.status
   local length = length_of(self.headers, "request:respond")
   local headers, level = plan(request, self.status, self.headers, content_type)
-  local flags = flags_of(request, headers)
-  if has_type(headers) then content_type = nil end
   if level then
     self.left, length = length, nil
     if request.method ~= "HEAD" then compress_pieces(self, level) end
@@ -121,15 +114,13 @@ local function send_head(self, content_type)
   elseif length then
     self.left = length
   elseif request.version == "1.1" then
-    flags = flags | IS_CHUNKED
-    self.is_chunked = true
+    is_chunked = true
   else
-    request.keeps_alive = false
-    flags = flags & ~KEEPS_ALIVE
+    request.connection:last(request)
   end
   if request.method == "HEAD" then self.takes_nothing = true end
-  local head = write_response(self.status, headers, flags, length, content_type)
-  self.has_head = true
+  local head = request.connection:head(request, self.status, headers, length, content_type, is_chunked)
+  self.has_head, self.is_chunked = true, is_chunked
   return self.stream:write(head)
 end
 
@@ -138,7 +129,7 @@ end
 local function report_length(request, size, length, name)
   request.is_whole = size > length
   if size < length then
-    request.keeps_alive = false
+    request.connection:last(request)
     request.connection.stream:abort()
   end
   if name then raise("%s: the body is shorter than its Content-Length", name) end
@@ -147,16 +138,15 @@ end
 
 -- Sends no more of the body than was announced: a client would take the rest for the next answer.
 local function send_part(request, status, headers, body, content_type, length, name)
-  if #body < length then request.keeps_alive = false end
+  local connection = request.connection
+  if #body < length then connection:last(request) end
   request.status, request.sent = status, math.min(#body, length)
-  local head = write_response(status, headers, flags_of(request, headers), length, content_type)
-  request.connection.stream:write(head, body:sub(1, length))
+  connection.stream:write(connection:head(request, status, headers, length, content_type), body:sub(1, length))
   report_length(request, #body, length, name)
 end
 
 -- Sends a whole answer. `name` is the method with which the script sends it, if it calls one.
 local function send_text(request, status, headers, body, content_type, name)
-  settle(request)
   local length = length_of(headers, "the handler's answer")
   local is_head, size, level = request.method == "HEAD", #body, nil
   if not length or length == size then headers, level = plan(request, status, headers, content_type, size) end
@@ -170,10 +160,8 @@ local function send_text(request, status, headers, body, content_type, name)
   elseif length and length ~= size then
     return send_part(request, status, headers, body, content_type, length, name)
   end
-  local bytes = write_response(status, headers, flags_of(request, headers), body, content_type)
-  -- The head is out from now on, and cannot be replaced.
-  request.status, request.sent = status, size
-  return request.connection.stream:write(bytes)
+  request.sent = size
+  return send_whole(request, status, headers, body, content_type)
 end
 
 local function gone() return nil, "EPIPE: the client has gone", "EPIPE" end
@@ -247,7 +235,7 @@ function Response:finish(...)
   end
   if self.is_chunked and not self.takes_nothing and not is_short then return self.stream:write "0\r\n\r\n" end
   if self.left and self.left > 0 and not self.takes_nothing then
-    self.request.keeps_alive = false
+    self.request.connection:last(self.request)
     self.stream:abort()
     raise("response:finish: the body is shorter than its Content-Length")
   end
@@ -371,15 +359,12 @@ local function send_table(request, answer)
   end
   if answer.compress == false then request.is_plain = true end
   if answer.file then
-    return File.send(request, answer, { plan = plan, flags_of = flags_of, settle = settle, send_part = send_part,
+    return File.send(request, answer, { plan = plan, send = send_whole, send_part = send_part, open = M.open,
       report_length = report_length, length = length_of(answer.headers, "the handler's answer") })
   end
   local body, content_type = answer.body, TEXT
   if answer.json ~= nil then
-    local encode = require("runloop.json").encode
-    -- From now on C calls it directly.
-    request.connection.server.note("encode", encode)
-    body, content_type = encode(answer.json), "application/json"
+    body, content_type = require("runloop.json").encode(answer.json), "application/json"
   end
   local status = answer.status or 200
   if math.type(status) ~= "integer" or status < 200 or status > 599 then
@@ -427,13 +412,13 @@ function M.send(request, answer)
   end
   local kind = type(answer)
   if kind == "string" then
-    request.response = true
+    request.connection:claim(request)
     return send_text(request, 200, nil, answer, TEXT)
   elseif kind == "table" then
-    if answer.body == nil or type(answer.body) == "string" then request.response = true end
+    if answer.body == nil or type(answer.body) == "string" then request.connection:claim(request) end
     return send_table(request, answer)
   elseif math.type(answer) == "integer" and answer >= 200 and answer <= 599 then
-    request.response = true
+    request.connection:claim(request)
     return send_text(request, answer, nil, "", nil)
   elseif request.is_too_large then
     error(request.is_too_large, 0)
@@ -447,24 +432,19 @@ function M.send(request, answer)
   error(text:format(given) .. made, 0)
 end
 
--- Answers after an error in the handler, or when the end of the program has cancelled it. Returns whether the
--- connection can go on.
+-- Answers after an error in the handler, or when the end of the program has cancelled it.
 function M.apologize(request, is_end)
-  local response = request.response
-  if request.socket then
-    request.socket:go_away(not is_end and 1011 or nil)
-    return false
-  end
-  local stream = request.connection.stream
+  local response, connection = request.response, request.connection
+  if request.socket then return request.socket:go_away(not is_end and 1011 or nil) end
   if type(response) == "table" and response.keeper then response.keeper:invalidate() end
   -- A finished answer stays as it is, even if an error follows it.
   local is_finished = type(response) == "table" and response.is_over and response.has_head
-  if is_finished or request.is_whole then return request.keeps_alive end
-  if request.status or response == "sent" or type(response) == "table" and response.has_head then
+  if is_finished or request.is_whole then return end
+  if request.status then
     -- Half an answer is out: a proper end would make the client take it for the whole.
-    request.keeps_alive = false
-    stream:abort()
-    return false
+    connection:last(request)
+    connection.stream:abort()
+    return
   end
   local status, text = 500, "Internal Server Error\n"
   if request.is_too_large then
@@ -472,9 +452,9 @@ function M.apologize(request, is_end)
   elseif request.is_malformed or request.problem then
     status, text = 400, "Bad Request\n"
   end
-  request.response, request.keeps_alive = true, request.keeps_alive and status == 500
+  connection:claim(request)
+  if status ~= 500 then connection:last(request) end
   send_text(request, status, nil, text, TEXT)
-  return request.keeps_alive
 end
 
 -- Functions that make answers -----------------------------------------------------------------------------------------

@@ -43,11 +43,11 @@ end
 function Server:statistics()
   local counts = {}
   for name, count in pairs(self.counts) do counts[name] = count end
-  local requests, bytes = self.served()
+  local requests, bytes = self.machine.counts()
   counts.requests, counts.bytes = requests, counts.bytes + bytes
   counts.open, counts.active = self.count, 0
   for connection in pairs(self.connections) do
-    if connection.request then counts.active = counts.active + 1 end
+    if connection:state() then counts.active = counts.active + 1 end
   end
   return counts
 end
@@ -55,17 +55,12 @@ end
 function Server:close()
   if self.is_stopping then return end
   self.is_stopping = true
-  self.note "stopping"
+  self.machine.stop()
   if self.listener then self.listener:close() end
   -- Connections between two requests have nothing to finish.
   for connection in pairs(self.connections) do
-    local request = connection.request
-    if not request and connection.buffer == "" then
-      connection.is_over = true
-      connection.stream:close()
-    elseif request then
-      request.keeps_alive = false
-    end
+    local request, unread = connection:state()
+    if not request and unread == 0 then connection:close() end
   end
 end
 
@@ -83,11 +78,10 @@ function Server:stop(seconds)
   -- A connection between two requests loses nothing, unless its answer is still being sent.
   local count = 0
   for connection in pairs(self.connections) do
-    if connection.request or connection.socket or connection.buffer ~= "" or (connection.stream:queue() or 0) > 0 then
-      count = count + 1
-    end
-    connection.is_over = true
-    connection.stream:abort()
+    local stream, request, unread = connection.stream, connection:state()
+    if request or connection.socket or unread > 0 or (stream:queue() or 0) > 0 then count = count + 1 end
+    stream:abort()
+    connection:close()
   end
   -- Connections that are still in their TLS handshake.
   if self.listener then self.listener:stop(0) end
@@ -129,7 +123,7 @@ function M.serve(where, settings, handler)
   if not misuse.is_callable(handler) then misuse.wrong("http.serve", "the handler", "a function or routes", handler) end
   local self = setmetatable({
     handler = handler, connections = {}, count = 0, site = native.site(), made_at = objects.made_at(),
-    next_sweep = math.huge, loop = rl.current(),
+    loop = rl.current(),
     modes = objects.modes(settings.modes, "http.serve"),
     counts = { connections = 0, errors = 0, refused = 0, cancelled = 0, bytes = 0 },
     header_timeout = settings.header_timeout or 10, request_timeout = settings.request_timeout or 0,

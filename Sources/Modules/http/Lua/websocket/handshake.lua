@@ -37,13 +37,15 @@ local function protocols_in(field)
   return offered
 end
 
-local SWITCH, HAS_BODY = native.answer_flags.IS_SWITCH, native.request_flags.HAS_BODY
+local HAS_BODY <const> = native.request_flags.HAS_BODY
 
 function incoming.Request:websocket(settings)
   misuse.receiver(self, incoming.Request, "request:websocket")
   settings = websocket.options(settings, nil, "request:websocket", 1)
-  if self.response then misuse.raise("request:websocket: the request has been answered already") end
-  local headers, stream = self.headers, self.connection.stream
+  local headers, connection, stream = self.headers, self.connection, self.stream
+  if self.response or not connection:claim(self) and not self.is_gone then
+    misuse.raise("request:websocket: the request has been answered already")
+  end
   local key = headers["sec-websocket-key"]
   local status, text, extra
   if self.method ~= "GET" or not self.is_upgrade or not list_has(headers.upgrade, "websocket") then
@@ -56,11 +58,10 @@ function incoming.Request:websocket(settings)
   elseif not key or #key ~= 24 or not key:find "^[%w+/]+==$" then
     status, text = 400, "Not a WebSocket key\n"
   end
-  self.response = true
   if status then
     self.status = status
-    self.keeps_alive = false
-    stream:write(native.write_response(status, extra, 0, text, "text/plain; charset=utf-8"))
+    connection:last(self)
+    stream:write(connection:head(self, status, extra, text, "text/plain; charset=utf-8"))
     self.response = setmetatable({}, { __index = { finish = function() return true end } })
     return nil, "EPROTO: " .. text:sub(1, -2), "EPROTO"
   end
@@ -75,25 +76,20 @@ function incoming.Request:websocket(settings)
       break
     end
   end
-  self.status, self.keeps_alive = 101, false
-  stream:queue(native.write_response(101, answer, SWITCH, nil, nil))
-  local connection = self.connection
-  connection.deadline = math.huge
+  self.status = 101
+  stream:queue(connection:head(self, 101, answer))
   local socket = websocket.new(stream, false, settings, extension ~= nil)
   socket.protocol = answer["sec-websocket-protocol"]
   socket.written_before = stream:bytes_written() + stream:queue()
-  self.socket, connection.socket = socket, socket
+  self.socket = socket
+  connection:upgrade(socket)
   -- Bytes after the request belong to the socket. The connection's task continues with it.
   local function finish()
     if not socket.is_over then socket:go_away() end
     return true
   end
   self.response = setmetatable({}, { __index = { finish = finish } })
-  if connection.buffer ~= "" then
-    socket.buffer, socket.position = connection.buffer, connection.position
-    connection.buffer, connection.position = "", 1
-    websocket.take_all(socket)
-  end
+  websocket.feed(socket, connection:rest())
   return socket
 end
 
@@ -115,30 +111,28 @@ function M.connect(stream, target, host, settings)
     stream:abort()
     return nil, name .. ": " .. text, name
   end
-  local buffer, heads = "", 0
-  local following, status, _, fields
-  while true do
-    local bytes
-    bytes, problem, code = stream:read(65536, { timeout = settings.timeout or 30 })
-    if not bytes and not problem then return fail("EOF", "the server ended the handshake") end
-    if not bytes then
-      stream:abort()
-      return nil, problem, code
+  local reader, heads = native.reader(), 0
+  local status, fields, reason
+  -- An interim answer, such as 103, is not the answer.
+  while not status or status < 200 and status ~= 101 do
+    if status then heads = heads + 1 end
+    if heads > 16 then return fail("EPROTO", "the server sends too many interim answers") end
+    status, fields, reason = reader:answer(65536, "GET")
+    if status == false then return fail("EBADMSG", "the server's answer is not HTTP: " .. tostring(reason)) end
+    if not status then
+      local bytes
+      bytes, problem, code = stream:read(65536, { timeout = settings.timeout or 30 })
+      if not bytes and not problem then return fail("EOF", "the server ended the handshake") end
+      if not bytes then
+        stream:abort()
+        return nil, problem, code
+      end
+      reader:feed(bytes)
     end
-    buffer = buffer .. bytes
-    following, status, problem, _, fields = native.read_response(buffer, 1, 65536)
-    -- An interim answer, such as 103, is not the answer.
-    while following and status < 200 and status ~= 101 do
-      buffer, heads = buffer:sub(following), heads + 1
-      if heads > 16 then return fail("EPROTO", "the server sends too many interim answers") end
-      following, status, problem, _, fields = native.read_response(buffer, 1, 65536)
-    end
-    if following == false then return fail("EBADMSG", "the server's answer is not HTTP: " .. tostring(problem)) end
-    if following then break end
   end
   local is_switched = status == 101 and list_has(fields.upgrade, "websocket")
   if not is_switched or fields["sec-websocket-accept"] ~= native.accept_key(key) then
-    return fail("EPROTO", ("the server does not speak WebSocket here (%d %s)"):format(status, problem))
+    return fail("EPROTO", ("the server does not speak WebSocket here (%d %s)"):format(status, reason))
   end
   local extension = fields["sec-websocket-extensions"]
   if extension and (not compresses or not extension:find "^%s*permessage%-deflate"
@@ -152,7 +146,7 @@ function M.connect(stream, target, host, settings)
   end
   local socket = websocket.new(stream, true, settings, extension ~= nil)
   socket.protocol = protocol
-  socket.buffer = buffer:sub(following)
+  socket.reader = reader
   socket.task = rl.task(function() socket:read_on(stream) end)
   return websocket.handle(socket)
 end

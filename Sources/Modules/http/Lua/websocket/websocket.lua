@@ -8,7 +8,7 @@ local waiting_modes = require "runloop.waiting_modes"
 local raise, receiver = misuse.raise, misuse.receiver
 
 local M = {}
-local read_frame, write_frame, check_utf8 = native.read_frame, native.write_frame, native.check_utf8
+local write_frame, check_utf8 = native.write_frame, native.check_utf8
 local CONTINUATION <const>, TEXT <const>, BINARY <const> = 0, 1, 2
 local CLOSE <const>, PING <const>, PONG <const> = 8, 9, 10
 
@@ -48,7 +48,7 @@ end
 local function new(stream, is_client, settings, compresses)
   return setmetatable({
     stream = stream, is_client = is_client, compresses = compresses, max = settings.max_message or 1 << 20,
-    buffer = "", position = 1, first = 1, last = 0, inbox = {}, queued = 0,
+    reader = native.reader(), first = 1, last = 0, inbox = {}, queued = 0,
     close_timeout = settings.close_timeout or 5, arrived = objects.condition "socket:receive",
   }, Socket)
 end
@@ -222,31 +222,28 @@ local function take(self, code, payload, is_final, is_compressed)
   return true
 end
 
--- Handles all complete frames in the buffer.
+-- Handles all complete frames that have been read.
 local function take_all(self)
   while not self.is_over do
-    local following, code, payload
-    local is_final, is_compressed
-    following, code, payload, is_final, is_compressed =
-      read_frame(self.buffer, self.position, not self.is_client, self.max, self.compresses)
-    if following == nil then
-      self.missing = code
+    local code, payload, is_final, is_compressed = self.reader:frame(not self.is_client, self.max, self.compresses)
+    if code == nil then
+      self.missing = payload
       return
-    elseif following == false then
-      return break_off(self, code, payload)
+    elseif code == false then
+      return break_off(self, payload, is_final)
     end
-    if following > #self.buffer then self.buffer, self.position = "", 1 else self.position = following end
     if not take(self, code, payload, is_final, is_compressed) then return end
   end
 end
 
--- Reads the stream to its end: answers pings and collects messages. `connection` has bytes that came with the
--- handshake.
-function Socket:read_on(stream, connection)
-  if connection then
-    self.buffer, self.position = self.buffer:sub(self.position) .. connection.buffer:sub(connection.position), 1
-    connection.buffer, connection.position = "", 1
-  end
+-- Gives it bytes that came with the handshake, or after it.
+function M.feed(self, bytes)
+  self.reader:feed(bytes)
+  take_all(self)
+end
+
+-- Reads the stream to its end: answers pings and collects messages.
+function Socket:read_on(stream)
   local guard <close> = setmetatable({}, {
     __close = function() lost(self) end,
   })
@@ -257,21 +254,9 @@ function Socket:read_on(stream, connection)
       self.room = self.room or rl.condition()
       self.room:wait()
     end
-    local bytes = stream:read(self.buffer ~= "" and self.missing > 65536 and self.missing or 65536)
+    local bytes = stream:read(math.max(self.missing or 0, 65536))
     if not bytes then break end
-    if self.buffer == "" then
-      self.buffer, self.position = bytes, 1
-      take_all(self)
-    else
-      -- The pieces of a long frame are joined once.
-      self.parts = self.parts or { self.buffer:sub(self.position) }
-      self.parts[#self.parts + 1] = bytes
-      self.missing = self.missing - #bytes
-      if self.missing <= 0 then
-        self.buffer, self.position, self.parts = table.concat(self.parts), 1, nil
-        take_all(self)
-      end
-    end
+    M.feed(self, bytes)
   end
 end
 
@@ -380,6 +365,6 @@ Handle.__tostring = Socket.__tostring
 
 function M.handle(socket) return setmetatable({ core = socket }, Handle) end
 
-M.new, M.take_all = new, take_all
+M.new = new
 
 return M

@@ -64,9 +64,10 @@ let package = Package(
             exclude: [
                 "net", "http", "json", "trace", "test", "schedule", "arguments", "process", "fs", "terminal", "log",
                 "crypto/Lua", "crypto/Swift", "encoding/Lua", "url/Lua", "zlib/Lua", "sqlite", "data", "redis/Lua",
-                "socket/Lua", "luv/Lua", "cqueues", "nats", "metrics/Lua", "metrics/Swift",
+                "socket/Lua", "luv/Lua", "glib/Lua", "bridges/Lua", "bridges/Swift", "cqueues", "nats",
+                "metrics/Lua", "metrics/Swift",
             ], sources: ["encoding/C", "crypto/C", "url/C", "zlib/C", "redis/C", "socket/C", "luv/C",
-                "metrics/C",
+                "glib/C", "bridges/C", "metrics/C",
             ],
             publicHeadersPath: "encoding/C/include", cSettings: c),
         // Run loops as Lua sees them, and the program.
@@ -105,12 +106,12 @@ let package = Package(
             exclude: [
                 "net", "http", "json", "trace", "test", "schedule", "arguments", "process/Lua", "fs/Lua",
                 "terminal/Lua", "log/Lua", "encoding", "url", "zlib", "crypto/C", "crypto/Lua",
-                "sqlite/Lua", "sqlite/C", "postgres/Lua", "postgres/C", "data", "redis", "socket", "luv", "cqueues",
-                "metrics/C", "metrics/Lua", "nats/Lua",
+                "sqlite/Lua", "sqlite/C", "postgres/Lua", "postgres/C", "data", "redis", "socket", "luv", "glib",
+                "cqueues", "nats/Lua", "bridges/C", "bridges/Lua", "metrics/C", "metrics/Lua",
             ],
             sources: [
                 "process/Swift", "fs/Swift", "terminal/Swift", "log/Swift", "crypto/Swift", "sqlite/Swift",
-                "metrics/Swift", "postgres/Swift", "nats/Swift",
+                "metrics/Swift", "postgres/Swift", "nats/Swift", "bridges/Swift",
             ],
             swiftSettings: swift),
         // What records them, for scripts and for the command line.

@@ -80,10 +80,7 @@ local function all_classes()
   return classes, known
 end
 
--- Bridges to other loops are made by `require`, and stay.
-local BRIDGES = { leaks = { "observer" } }
-
-t.it("objects of modules have every annotated method, and the prompt's help knows their classes", BRIDGES, function()
+t.it("objects of modules have every annotated method, and the prompt's help knows their classes", function()
   local classes, known = all_classes()
   local missing = {}
   for class, methods in pairs(classes) do
@@ -133,7 +130,7 @@ local INTERNAL = { ["runloop.http.Client:websocket"] = true, ["runloop.http.Inco
   ["runloop.http.WebSocket:ended"] = true, ["runloop.http.WebSocket:go_away"] = true,
   ["runloop.http.WebSocket:read_on"] = true }
 
-t.it("every module has a file of annotations with its functions, and no others", BRIDGES, function()
+t.it("every module has a file of annotations with its functions, and no others", function()
   local files = 0
   for _, module in ipairs(modules()) do
     files = files + 1

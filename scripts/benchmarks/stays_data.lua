@@ -182,6 +182,14 @@ return function(kind, each)
       if i % 100 == 0 then assert(bridge:call(function() return i end) == i) end
     end
   end, "cqueues.Bridge")
+  kind("looks at GLib", 10000, function(n)
+    local rl, bridge = require "runloop", require "runloop.glib"
+    for i = 1, n do
+      bridge:set_keeps_alive(i % 2 == 0)
+      if i % 100 == 0 then rl.sleep(0) end
+    end
+    bridge:set_keeps_alive(nil)
+  end, "glib.Bridge")
   kind("file lock", 20000, each(function()
     assert(require "runloop.fs".lock("/tmp/rlhost-stays.lock", { timeout = 0 })):close()
   end), "fs.Lock")

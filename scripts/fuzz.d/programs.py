@@ -164,7 +164,7 @@ class World:
     LEFT_OUT = {"runloop.test"}
     SINGLE = {"runloop.Notifications": "M.runloop.notifications", "runloop.Trace": "M.runloop.trace",
               "runloop.socket.dns": "M.socket.dns", "runloop.luv.Bridge": "M.luv",
-              "runloop.cqueues.Bridge": "M.cqueues"}
+              "runloop.cqueues.Bridge": "M.cqueues", "runloop.glib.Bridge": "M.glib"}
     DEEDS = ("sleep sleep gc nested fail close drop finalizer thread hook co speaker closing add task unhandled sort "
              "other").split()
     # These end the program, or wait for its end.

@@ -139,6 +139,6 @@ extension RunLoop {
     func isEmpty(_ mode: ModeState) -> Bool {
         if mode.holdsItems || mode.mayAnswer && awaitsAnswer?(self) ?? false { return false }
         if handle.mayHaveMail { takeMail() }
-        return !holdsRequests(mode)
+        return !holdsRequests(mode) && !(staysForOthers?(self, mode.name) ?? false)
     }
 }

@@ -36,6 +36,9 @@ public final class RunLoop {
     /// Whether code waits for an answer that an item with `mayAnswer` may bring. Called when nothing else keeps the
     /// loop running.
     package var awaitsAnswer: ((RunLoop) -> Bool)?
+    /// Whether a mode that holds nothing else must run on: a loop of a library, which the mode serves, has something to
+    /// wait for.
+    package var staysForOthers: ((RunLoop, Mode) -> Bool)?
     /// Called on the loop's thread before a long sleep, in real time only. It does work that can wait, in steps of a
     /// few milliseconds. It returns the nanoseconds until its next call: 0 if it has done a step and may have more,
     /// `.max` if it needs no call before the next long sleep.
@@ -43,6 +46,9 @@ public final class RunLoop {
     /// Returns the label of an item for recordings, or 0 if the item reports its label when it calls back. If nil,
     /// recordings use the item's kind and name.
     package var labels: ((Item) -> UInt32)?
+
+    /// Whether the loop's clock is CLOCK_MONOTONIC.
+    package var isReal: Bool { poller.isReal }
 
     let poller: Poller
     var modes: [ModeState] = []

@@ -14,6 +14,8 @@ static const struct {
 #embed "../../Modules/arguments/Lua/arguments.lua"
 , '\0'}}, {"runloop.backoff", (const char[]){
 #embed "../../Host/Lua/backoff.lua"
+, '\0'}}, {"runloop.bridges", (const char[]){
+#embed "../../Modules/bridges/Lua/bridges.lua"
 , '\0'}}, {"runloop.buffered_files", (const char[]){
 #embed "../../Host/Lua/buffered_files.lua"
 , '\0'}}, {"runloop.bundle", (const char[]){
@@ -52,6 +54,8 @@ static const struct {
 #embed "../../Modules/fs/Lua/tree.lua"
 , '\0'}}, {"runloop.fs.watch", (const char[]){
 #embed "../../Modules/fs/Lua/watch.lua"
+, '\0'}}, {"runloop.glib", (const char[]){
+#embed "../../Modules/glib/Lua/glib.lua"
 , '\0'}}, {"runloop.hints", (const char[]){
 #embed "../../Host/Lua/hints.lua"
 , '\0'}}, {"runloop.http", (const char[]){
@@ -112,8 +116,6 @@ static const struct {
 #embed "../../Modules/log/Lua/log.lua"
 , '\0'}}, {"runloop.luv", (const char[]){
 #embed "../../Modules/luv/Lua/luv.lua"
-, '\0'}}, {"runloop.luv.items", (const char[]){
-#embed "../../Modules/luv/Lua/items.lua"
 , '\0'}}, {"runloop.meanings", (const char[]){
 #embed "../../Host/Lua/meanings.lua"
 , '\0'}}, {"runloop.metrics", (const char[]){
@@ -258,6 +260,8 @@ static const struct {
 #embed "../../../docs/lua/runloop-encoding.lua"
 ,
 #embed "../../../docs/lua/runloop-fs.lua"
+,
+#embed "../../../docs/lua/runloop-glib.lua"
 ,
 #embed "../../../docs/lua/runloop-http.lua"
 ,

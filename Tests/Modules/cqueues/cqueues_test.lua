@@ -1,5 +1,6 @@
 -- runloop.cqueues: a controller of cqueues on our loop.
 
+local rl = require "runloop"
 local t = require "runloop.test"
 local process, fs = require "runloop.process", require "runloop.fs"
 local rlhost = fs.real_path "/proc/self/exe"
@@ -90,6 +91,70 @@ t.it("is an item of the loop, and gives cqueues back", REAL, function()
     rl.task(function() cqueues.sleep(0.001) print "blocks" end)
     rl.sleep(0.02)
   ]], "true\ttrue\tcqueues\ntrue\nfalse\nblocks\n")
+end)
+
+t.it("runs lua-http, whose handlers wait for our tasks, while our timers fire", REAL, function()
+  -- Debian has it for Lua 5.3 and before.
+  local output = run [[
+    for _, version in ipairs { "5.3", "5.1" } do
+      for _, file in ipairs { "?.lua", "?/init.lua" } do
+        package.path = package.path .. (";/usr/share/lua/%s/%s"):format(version, file)
+      end
+    end
+    local rl, bridge = require "runloop", require "runloop.cqueues"
+    local is_there, http = pcall(require, "http.server")
+    if not is_there then return print "lua-http is not there" end
+    local headers, request = require "http.headers", require "http.request"
+    local server = assert(http.listen { host = "127.0.0.1", port = 0, onstream = function(_, stream)
+      assert(stream:get_headers())
+      local text = bridge:await(function() rl.sleep(0.02) return "answer" end)
+      local head = headers.new()
+      head:append(":status", "200")
+      assert(stream:write_headers(head, false))
+      assert(stream:write_chunk(text, true))
+    end })
+    bridge:call(function() assert(server:listen()) end)
+    local _, _, port = server:localname()
+    bridge:wrap(function() assert(server:loop()) end)
+    local ticks, answered, tasks = 0, 0, {}
+    local timer = rl.every(0.005, function() ticks = ticks + 1 end)
+    for i = 1, 10 do
+      tasks[i] = rl.task(function()
+        for _ = 1, 5 do
+          local status, body = bridge:call(function()
+            local head, stream = assert(request.new_from_uri("http://127.0.0.1:" .. port .. "/"):go(5))
+            return head:get ":status", stream:get_body_as_string()
+          end)
+          if status == "200" and body == "answer" then answered = answered + 1 end
+        end
+      end)
+    end
+    rl.all_of(tasks)
+    timer:invalidate()
+    print(answered, ticks > 5)
+    bridge:call(function() server:close() end)
+  ]]
+  if output == "lua-http is not there\n" then return t.skip "lua-http is not installed" end
+  t.equal(output, "50\ttrue\n")
+end)
+
+t.it("shows how many coroutines there are, and does not count as a leak", REAL, function()
+  t.truthy(run [[
+    local rl, bridge, cqueues = require "runloop", require "runloop.cqueues", require "cqueues"
+    for i = 1, 3 do bridge:wrap(function() cqueues.sleep(0.5) end) end
+    rl.after(0.02, function()
+      print(rl.why())
+      bridge:invalidate()
+    end)
+  ]]:find 'bridge "cqueues" %(3 coroutines, next in 0%.[45]%d* s')
+  if not pcall(require, "runloop.cqueues") then return end
+  local done = false
+  require "runloop.cqueues":wrap(function()
+    require "cqueues".sleep(0.01)
+    done = true
+  end)
+  rl.sleep(0.1)
+  t.truthy(done)
 end)
 
 t.it("says which package is missing", function()

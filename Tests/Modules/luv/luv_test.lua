@@ -68,6 +68,87 @@ t.it("reports errors of callbacks, and goes on", REAL, function()
   t.truthy(output:find "goes on", output .. errors)
 end)
 
+t.it("names callbacks in reports, also those after a wait, and calls that were queued go on", REAL, function()
+  local output, errors = run [[
+    local rl, bridge, uv = require "runloop", require "runloop.luv", require "luv"
+    local timer, count = uv.new_timer(), 0
+    rl.on_error(function(message, info) print(message, info.where) end)
+    timer:start(1, 5, function()
+      count = count + 1
+      local mine = count
+      if mine == 3 then timer:close() end
+      rl.sleep(0.02)
+      error("number " .. mine, 0)
+    end)
+  ]]
+  local expected = ("number %d\ta callback of luv\n"):rep(3):format(1, 2, 3)
+  t.equal(output:sub(1, #expected), expected, errors)
+  local _, report = run [[
+    local uv = require "luv"
+    require "runloop.luv"
+    local timer = uv.new_timer()
+    timer:start(1, 0, function() timer:close() error "mine" end)
+  ]]
+  t.truthy(report:find("in a callback of luv", 1, true), report)
+end)
+
+t.it("shows what is active", REAL, function()
+  local output = run [[
+    local rl, bridge, uv = require "runloop", require "runloop.luv", require "luv"
+    local server, timer = uv.new_tcp(), uv.new_timer()
+    server:bind("127.0.0.1", 0)
+    server:listen(16, function() end)
+    timer:start(5000, 0, function() end)
+    rl.after(0.01, function()
+      print(rl.why())
+      for _, item in ipairs(rl.current():inspect().modes.default) do
+        if item.kind == "bridge" then print(item.name, item.detail) end
+      end
+      server:close()
+      timer:close()
+    end)
+  ]]
+  t.truthy(output:find 'bridge "luv" %(tcp 127%.0%.0%.1:%d+, timer, made at stdin:1%)', output)
+  t.truthy(output:find "luv\ttcp 127%.0%.0%.1:%d+, timer\n", output)
+end)
+
+t.it("goes on beside a loop that is always busy", REAL, function()
+  t.equal(run [[
+    local rl, bridge, uv = require "runloop", require "runloop.luv", require "luv"
+    local is_over, fired = false, 0
+    local function again() if not is_over then rl.current():perform(again) end end
+    again()
+    rl.after(0.005, function()
+      local timer = uv.new_timer()
+      timer:start(1, 1, function()
+        fired = fired + 1
+        if fired == 5 then
+          timer:close()
+          is_over = true
+          print "done"
+        end
+      end)
+    end)
+  ]], "done\n")
+end)
+
+for _, which in ipairs { "one test", "the next test" } do
+  t.it("is real in virtual time, and not a leak of " .. which, function()
+    if not pcall(require, "runloop.luv") then return t.skip "lua-luv is not installed" end
+    local uv = require "luv"
+    local timer, order = uv.new_timer(), {}
+    timer:start(20, 0, function()
+      order[#order + 1] = "theirs"
+      timer:close()
+    end)
+    rl.after(0.2, function() order[#order + 1] = "ours" end)
+    local began = rl.now()
+    rl.sleep(30)
+    t.equal(table.concat(order, " "), "theirs ours")
+    t.truthy(rl.now() - began >= 30)
+  end)
+end
+
 t.it("waits in uv.run in a task", REAL, function()
   t.equal(run [[
     local rl, bridge, uv = require "runloop", require "runloop.luv", require "luv"

@@ -9,10 +9,14 @@ package enum LastingBinding {
         .init("ends") { ends(Call($0)) },
     ]
 
+    package static let ofBridges: [Library.Entry] = [
+        .init("label") { Call.run($0) { call throws(Misuse) in try label(call, call.string(2) ?? "") } }
+    ]
+
     /// Longer names are cut.
     private static let longestName = 200
 
-    /// label(name): Returns a number for `begins`.
+    /// label(name, for bridges the kind): Returns a number for `begins`.
     private static func label(_ call: Call, _ kind: String) throws(Misuse) -> Int32 {
         let name = String(decoding: try call.argument(1, Bytes.self).prefix(longestName), as: UTF8.self)
         return call.answer(Int(RunLoop.Recorder.label(.init(kind, name), isForeign: true)))

@@ -63,7 +63,7 @@ package final class LuaItems: RunLoop.ItemOwner {
     package override func forget(_ context: Int) { LiveObjects.note(-1) }
 
     /// Anchors the userdata of an item, at an index, unless it is anchored. Returns false if there is no memory.
-    func anchor(_ item: RunLoop.Item, _ stack: Stack, _ index: Int32) -> Bool {
+    package func anchor(_ item: RunLoop.Item, _ stack: Stack, _ index: Int32) -> Bool {
         guard item.context == 0 else { return true }
         guard let box = stack.box(index) else { return false }
         box.slot = stack.anchor(index)

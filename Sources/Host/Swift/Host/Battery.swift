@@ -62,10 +62,13 @@ public struct Battery: Sendable {
     }
 
     /// Makes a private part, which belongs to no public module: only the host's own Lua code can require it.
-    public init(part: String, functions: @escaping @Sendable @autoclosure () -> Library = Library([])) {
+    public init(
+        part: String, kinds: @escaping @Sendable @autoclosure () -> [Kind] = [],
+        functions: @escaping @Sendable @autoclosure () -> Library = Library([])
+    ) {
         module = part
         isPublic = false
-        kinds = { [] }
+        self.kinds = kinds
         library = LibraryOnce(functions)
         prepare = { _ throws(Misuse) in }
     }

@@ -146,7 +146,7 @@ public final class LuaHost: Interpreter {
     /// Resets the loop and the data of features between two tests.
     package func reset() {
         for node in loop.allTimers { node.invalidate() }
-        for item in loop.allItems { item.invalidate() }
+        for item in loop.allItems where !item.outlastsTests { item.invalidate() }
         loop.reset()
         endingStatus = nil
         for part in parts { part.reset() }

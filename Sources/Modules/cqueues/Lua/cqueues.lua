@@ -3,14 +3,12 @@
 local _, internals = ...
 local rl = require "runloop"
 local misuse, objects = require "runloop.misuse", require "runloop.objects"
-local items = require "runloop.luv.items"
+local bridges = require "runloop.bridges"
 local pack, unpack = table.pack, table.unpack
 
 local is_there, cqueues = pcall(require, "cqueues")
 if not is_there then error("module 'runloop.cqueues': cqueues is not installed (apt install lua-cqueues)", 0) end
 
-local Bridge = objects.class("runloop.cqueues.Bridge", { __name = "cqueues bridge", __stays = true, __item = "_item" })
-local self = setmetatable({}, Bridge)
 local controller = cqueues.new()
 
 -- Waits in the wrong place -------------------------------------------------------------------------------------------
@@ -34,35 +32,41 @@ local is_stepping = false
 local SUBJECT <const> = {}
 internals.set_subject(SUBJECT, "a coroutine of cqueues")
 
+local start, LABEL <const> = bridges.start, bridges.label("error", "cqueues")
+
 local function raise_again(_, err) error(err, 0) end
 
+local port
+
+local function report()
+  local count = controller:count()
+  port:report(count > 0, controller:timeout(), count == 1 and "1 coroutine" or count .. " coroutines")
+end
+
 local function turn()
-  if is_stepping then return nil, true end
+  if is_stepping then return end
   is_stepping = true
   local fine, problem
   repeat
     fine, problem = controller:step(0)
     -- It stops at each error. The task reports this one.
-    if not fine then rl.task { raise_again, SUBJECT, problem, name = "cqueues" } end
+    if not fine then start(0, LABEL, raise_again, SUBJECT, problem) end
   until fine
   is_stepping = false
-  return controller:timeout(), not controller:empty()
+  report()
 end
 
-self._items = items.new {
-  name = "cqueues", fd = controller:pollfd(), turn = turn, is_active = function() return not controller:empty() end,
-}
-self._item = self._items.observer
+port = bridges.port { fd = controller:pollfd(), name = "cqueues", callback = turn }
 
 -- Calls between both -------------------------------------------------------------------------------------------------
-local function expect_function(name, value)
-  if type(value) ~= "function" then misuse.wrong("bridge:" .. name, "argument #1", "a function", value) end
-end
+local Bridge = bridges.class("cqueues", function()
+  for name, original in next, originals do cqueues[name] = original end
+end)
 
 function Bridge:wrap(fn, ...)
-  expect_function("wrap", fn)
+  bridges.expect_function("wrap", fn)
   controller:wrap(fn, ...)
-  self._items:wake()
+  report()
 end
 
 local function finish(future, fine, ...)
@@ -70,7 +74,7 @@ local function finish(future, fine, ...)
 end
 
 function Bridge:call(fn, ...)
-  expect_function("call", fn)
+  bridges.expect_function("call", fn)
   local future, arguments = rl.future(), pack(...)
   self:wrap(function() finish(future, pcall(fn, unpack(arguments, 1, arguments.n))) end)
   return future:await()
@@ -82,7 +86,7 @@ local function results_of(results)
 end
 
 function Bridge:await(fn, ...)
-  expect_function("await", fn)
+  bridges.expect_function("await", fn)
   local _, is_theirs = cqueues.running()
   if not is_theirs then
     misuse.raise "bridge:await: only a coroutine of cqueues can wait with it; a task calls the function itself"
@@ -91,21 +95,12 @@ function Bridge:await(fn, ...)
   rl.task { function(...)
     results = pack(pcall(fn, ...))
     done:signal()
-    self._items:wake()
+    report()
   end, name = "cqueues", ... }
   while not results do done:wait() end
   return results_of(results)
 end
 
-function Bridge:is_valid() return self._items.observer:is_valid() end
-function Bridge:name() return "cqueues" end
-
-function Bridge:invalidate()
-  if not self:is_valid() then return end
-  self._items:invalidate()
-  for name, original in next, originals do cqueues[name] = original end
-  package.loaded["runloop.cqueues"] = nil
-end
 objects.methods(Bridge, "bridge")
 
-return self
+return setmetatable({ _port = port }, Bridge)

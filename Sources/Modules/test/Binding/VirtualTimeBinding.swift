@@ -272,7 +272,9 @@ enum VirtualTimeBinding {
             let kept = world.kept
             for mode in host.loop.modeNames {
                 for node in host.loop.timers(in: mode) where !kept.contains(node) { node.invalidate() }
-                for item in host.loop.items(in: mode) where !kept.contains(item) { item.invalidate() }
+                for item in host.loop.items(in: mode) where !kept.contains(item) && !item.outlastsTests {
+                    item.invalidate()
+                }
             }
             host.tasks.forgetFailures()
             host.part(TestPart.self).forgetErrors()

@@ -1,9 +1,10 @@
-// CLuaCodecs: the native halves of runloop.encoding, .crypto, .url, .zlib, .redis, .socket and .metrics: C functions
-// for Lua. They raise errors, so that only Lua may call them, not Swift, unless a comment says otherwise.
+// CLuaCodecs: the native halves of runloop.encoding, .crypto, .url, .zlib, .redis, .socket, .luv, .glib and .metrics: C
+// functions for Lua. They raise errors, so that only Lua may call them, not Swift, unless a comment says otherwise.
 #pragma once
 
 #include <lua.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /// Each pushes a table of functions. lua_CFunctions, whose argument is the module runloop.misuse.
 int encoding_open(lua_State *L);
@@ -11,6 +12,7 @@ int crypto_open(lua_State *L);
 int zlib_open(lua_State *L);
 int socket_open(lua_State *L);
 int luv_open(lua_State *L);
+int glib_open(lua_State *L);
 /// Its second argument is the metatable of URLs.
 int url_open(lua_State *L);
 /// Its argument is the metatable of errors inside answers.
@@ -30,3 +32,26 @@ int url_unescape_text(lua_State *L);
 /// thread.
 int crypto_derive(const char *name, const char *password, int password_length, const char *salt, int salt_length,
                   int rounds, char *key, int length);
+
+/// The loop of a library, as a bridge serves it. Its functions are for Swift, on the loop's thread.
+typedef struct bridge_source {
+  /// Returns whether the run loop stays for it.
+  int (*is_active)(struct bridge_source *source);
+  /// Returns the time of CLOCK_MONOTONIC, in nanoseconds, at which it wants a turn; BRIDGE_NOW; BRIDGE_NEVER if only
+  /// its descriptor decides; or BRIDGE_IDLE if a turn would do nothing.
+  int64_t (*date)(struct bridge_source *source);
+  /// Writes what it waits for as text.
+  void (*describe)(struct bridge_source *source, char *text, size_t size);
+  /// Whether its descriptor has been found unreadable at the end of the latest turn.
+  int is_drained;
+} bridge_source;
+#define BRIDGE_IDLE INT64_C(-1)
+#define BRIDGE_NOW INT64_C(0)
+#define BRIDGE_NEVER INT64_MAX
+
+/// Makes a descriptor that becomes readable at a date. Returns -1, and sets errno, if the system refuses it.
+int bridge_timer(void);
+/// Sets the date in nanoseconds of CLOCK_MONOTONIC; BRIDGE_NEVER: none.
+void bridge_set_timer(int timer, int64_t date);
+/// Returns whether a descriptor is readable.
+int bridge_is_readable(int fd);

@@ -1,0 +1,40 @@
+-- runloop.bridges: what the bridges to the loops of libraries have in common.
+
+local native = ...
+local rl = require "runloop"
+local misuse, objects = require "runloop.misuse", require "runloop.objects"
+
+local bridges = { label = native.label, start = native.start }
+
+-- The method that all bridges have.
+function bridges.expect_function(name, value)
+  if type(value) ~= "function" then misuse.wrong("bridge:" .. name, "argument #1", "a function", value) end
+end
+
+-- Makes the class of a module's bridge, with the methods of each; `leave` gives the library back.
+function bridges.class(library, leave)
+  local Bridge = objects.class("runloop." .. library .. ".Bridge",
+    { __name = library .. " bridge", __stays = true, __item = "_port" })
+
+  function Bridge:is_valid() return self._port:is_valid() end
+  function Bridge:name() return library end
+
+  function Bridge:invalidate()
+    if not self:is_valid() then return end
+    self._port:invalidate()
+    leave(self)
+    package.loaded["runloop." .. library] = nil
+  end
+
+  return Bridge
+end
+
+-- Makes the port of a bridge and adds it to the common modes. `plan`: fd, name, callback and source, the address of
+-- what describes the library's loop.
+function bridges.port(plan)
+  local port = native.port(plan)
+  rl.current():add(port, "common")
+  return port
+end
+
+return bridges

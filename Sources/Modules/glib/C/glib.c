@@ -1,0 +1,221 @@
+// GLib's default main context as the source of a bridge. It needs no header of GLib: the few functions are declared
+// here.
+#include <dlfcn.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../../encoding/C/codecs.h"
+
+// struct pollfd is GPollFD on Linux.
+#define FUNCTIONS(X)                                                          \
+  X(void *, g_main_context_default, void)                                     \
+  X(int, g_main_context_acquire, void *)                                      \
+  X(void, g_main_context_release, void *)                                     \
+  X(int, g_main_context_prepare, void *, int *)                               \
+  X(int, g_main_context_query, void *, int, int *, struct pollfd *, int)      \
+  X(int, g_main_context_check, void *, int, struct pollfd *, int)             \
+  X(void, g_main_context_dispatch, void *)                                    \
+  X(void *, g_main_context_find_source_by_id, void *, unsigned)               \
+  X(void *, g_idle_source_new, void)                                          \
+  X(unsigned, g_source_attach, void *, void *)                                \
+  X(void, g_source_destroy, void *)                                           \
+  X(void, g_source_unref, void *)
+
+static struct {
+#define DECLARE(result, name, ...) result (*name)(__VA_ARGS__);
+  FUNCTIONS(DECLARE)
+} glib;
+
+static const char *find_functions(void *library) {
+#define FIND(result, name, ...) \
+  if (!(*(void **)&glib.name = dlsym(library, #name))) return "has no " #name ": it is too old";
+  FUNCTIONS(FIND)
+  return NULL;
+}
+
+typedef struct context {
+  bridge_source source;
+  void *glib;
+  int epoll;          // contains the descriptors for which GLib waits
+  int is_looking;     // a source's prepare function may run the loop
+  int has_readies;    // some descriptor is always ready, such as a file's
+  int timeout;        // as g_main_context_query has it: milliseconds, or -1
+  struct pollfd *fds, *watched;  // as GLib has asked for them last; and as `epoll` has them, in the same order
+  int count, capacity, watching;
+  unsigned *ids, next_id;  // sources that have neither descriptor nor date, and the first number that was not looked at
+  int id_count, id_capacity;
+} context;
+
+// Descriptors ---------------------------------------------------------------------------------------------------------
+
+static int reserve(context *self, int count) {
+  if (count <= self->capacity) return 1;
+  struct pollfd *fds = realloc(self->fds, sizeof *fds * (size_t)count);
+  if (fds) self->fds = fds;
+  struct pollfd *watched = realloc(self->watched, sizeof *watched * (size_t)count);
+  if (watched) self->watched = watched;
+  if (!fds || !watched) return 0;
+  self->capacity = count;
+  return 1;
+}
+
+// Asks GLib what it waits for. Returns the priority of the sources that are ready already.
+static int ask(context *self) {
+  int priority, count;
+  self->is_looking = 1;
+  glib.g_main_context_prepare(self->glib, &priority);
+  self->is_looking = 0;
+  while ((count = glib.g_main_context_query(self->glib, priority, &self->timeout, self->fds, self->capacity)) >
+         self->capacity)
+    if (!reserve(self, count * 2)) break;
+  self->count = count < self->capacity ? count : self->capacity;
+  return priority;
+}
+
+static void watch(context *self, int operation, const struct pollfd *it) {
+  struct epoll_event event = {.events = (uint32_t)it->events, .data.fd = it->fd};
+  if (epoll_ctl(self->epoll, operation, it->fd, &event) == 0) return;
+  // Other code has closed the descriptor, whose number belongs to another file now.
+  if (errno == ENOENT) epoll_ctl(self->epoll, EPOLL_CTL_ADD, it->fd, &event);
+  else if (errno == EEXIST) epoll_ctl(self->epoll, EPOLL_CTL_MOD, it->fd, &event);
+  if (errno == EPERM) self->has_readies = 1;
+}
+
+// Makes `epoll` wait for what GLib waits for. Each descriptor costs a system call: only the kernel knows whether it
+// still is the same file.
+static void synchronize(context *self) {
+  int i = 0, j = 0;
+  self->has_readies = 0;
+  while (i < self->count || j < self->watching) {
+    if (j == self->watching || i < self->count && self->fds[i].fd < self->watched[j].fd) {
+      watch(self, EPOLL_CTL_ADD, &self->fds[i++]);
+    } else if (i == self->count || self->watched[j].fd < self->fds[i].fd) {
+      epoll_ctl(self->epoll, EPOLL_CTL_DEL, self->watched[j++].fd, NULL);
+    } else {
+      watch(self, EPOLL_CTL_MOD, &self->fds[i++]);
+      j++;
+    }
+  }
+  memcpy(self->watched, self->fds, sizeof *self->fds * (size_t)self->count);
+  self->watching = self->count;
+}
+
+// The source ----------------------------------------------------------------------------------------------------------
+
+static int64_t date(bridge_source *source) {
+  context *self = (context *)source;
+  if (!self->glib) return BRIDGE_IDLE;
+  if (self->is_looking) return BRIDGE_NEVER;
+  ask(self);
+  synchronize(self);
+  if (self->timeout == 0 || self->has_readies) return BRIDGE_NOW;
+  if (self->timeout < 0) return BRIDGE_NEVER;
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec + (int64_t)self->timeout * 1000000;
+}
+
+static void keep(context *self, unsigned id) {
+  if (!glib.g_main_context_find_source_by_id(self->glib, id)) return;
+  if (self->id_count == self->id_capacity) {
+    int capacity = self->id_capacity ? self->id_capacity * 2 : 16;
+    unsigned *ids = realloc(self->ids, sizeof *ids * (size_t)capacity);
+    if (!ids) return;
+    self->ids = ids;
+    self->id_capacity = capacity;
+  }
+  self->ids[self->id_count++] = id;
+}
+
+// Whether a source is attached that has neither a descriptor nor a date: another thread, or a signal, makes it ready.
+// GLib has no list of sources, but numbers them.
+static int has_silent_sources(context *self) {
+  void *probe = glib.g_idle_source_new();
+  unsigned end = glib.g_source_attach(probe, self->glib);
+  glib.g_source_destroy(probe);
+  glib.g_source_unref(probe);
+  for (; self->next_id < end; self->next_id++) keep(self, self->next_id);
+  self->next_id = end + 1;
+  int left = 0;
+  for (int i = 0; i < self->id_count; i++)
+    if (glib.g_main_context_find_source_by_id(self->glib, self->ids[i])) self->ids[left++] = self->ids[i];
+  self->id_count = left;
+  return left > 0;
+}
+
+static int is_active(bridge_source *source) {
+  context *self = (context *)source;
+  if (!self->glib) return 0;
+  if (self->is_looking) return 1;
+  ask(self);
+  // GLib wakes the context of another thread through a descriptor of its own, which is always there.
+  return self->timeout >= 0 || self->count > 1 || has_silent_sources(self);
+}
+
+static void describe(bridge_source *source, char *text, size_t size) {
+  context *self = (context *)source;
+  int count = self->watching > 0 ? self->watching - 1 : 0;
+  int length = snprintf(text, size, "%d descriptor%s", count, count == 1 ? "" : "s");
+  if (self->timeout >= 0 && length > 0 && (size_t)length < size)
+    snprintf(text + length, size - (size_t)length, ", next in %.3g s", self->timeout / 1000.0);
+}
+
+// For Lua -------------------------------------------------------------------------------------------------------------
+
+static int leave(lua_State *L) {
+  context *self = lua_touserdata(L, 1);
+  if (self->glib) glib.g_main_context_release(self->glib);
+  if (self->epoll >= 0) close(self->epoll);
+  free(self->fds);
+  free(self->watched);
+  free(self->ids);
+  *self = (context){.epoll = -1, .source = self->source};
+  return 0;
+}
+
+// serve() -> the source, its address, its descriptor; or nil, problem, code
+static int serve(lua_State *L) {
+  enum { FIRST = 8 };
+  static struct linux_library library = {"libglib-2.0.so.0", "libglib2.0-0", find_functions, 0};
+  int refused = codecs_use(L, &library);
+  if (refused) return refused;
+  context *self = lua_newuserdatauv(L, sizeof *self, 0);
+  *self = (context){.epoll = -1, .source = {is_active, date, describe, 0}, .timeout = -1, .next_id = 1};
+  lua_createtable(L, 0, 1);
+  lua_pushcfunction(L, leave);
+  lua_setfield(L, -2, "__gc");
+  lua_setmetatable(L, -2);
+  if (!reserve(self, FIRST)) return luaL_error(L, "not enough memory");
+  self->epoll = epoll_create1(EPOLL_CLOEXEC);
+  if (self->epoll < 0) return codecs_refuse(L, "EMFILE", "no descriptor is left");
+  void *shared = glib.g_main_context_default();
+  if (!glib.g_main_context_acquire(shared))
+    return codecs_refuse(L, "EBUSY", "GLib's default main context belongs to another thread");
+  self->glib = shared;
+  lua_pushinteger(L, (lua_Integer)(intptr_t)&self->source);
+  lua_pushinteger(L, self->epoll);
+  return 3;
+}
+
+// turn(source): does what is due
+static int turn(lua_State *L) {
+  context *self = lua_touserdata(L, 1);
+  if (!self->glib || self->is_looking) return 0;
+  int priority = ask(self);
+  poll(self->fds, (nfds_t)self->count, 0);
+  if (glib.g_main_context_check(self->glib, priority, self->fds, self->count))
+    glib.g_main_context_dispatch(self->glib);
+  return 0;
+}
+
+int glib_open(lua_State *L) {
+  static const luaL_Reg functions[] = {{"serve", serve}, {"leave", leave}, {"turn", turn}, {NULL, NULL}};
+  codecs_push_library(L, functions);
+  return 1;
+}

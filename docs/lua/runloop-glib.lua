@@ -1,0 +1,24 @@
+---@meta runloop.glib
+
+-- The module `runloop.glib`: a bridge that serves GLib's default main context on the run loop of this thread. `require`
+-- makes it and adds it to the common modes. GLib calls its callbacks from C, so they cannot wait; they may start tasks.
+-- Only one thread can serve that context.
+
+---@class runloop.glib.Bridge
+local bridge = {}
+
+---Sets whether the loop stays for GLib. Initially it stays while a source is attached that is not GLib's own. A window
+---keeps one until the end of the program, and an operation of GIO on another thread has none while it goes on.
+---@param on? boolean nil: as initially
+function bridge:set_keeps_alive(on) end
+
+---Stops serving GLib; its sources stay, and `g_main_loop_run()` works again. A later `require` makes a new bridge.
+function bridge:invalidate() end
+
+---@return boolean
+function bridge:is_valid() end
+
+---@return string
+function bridge:name() end
+
+return bridge

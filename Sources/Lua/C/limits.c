@@ -71,7 +71,7 @@ static int raise_held(lua_State *L) {
 }
 
 static void on_limit(lua_State *L, lua_Debug *debug) {
-  if (cl_is_own_call(L, debug)) return;
+  if (cl_is_own_call(L, debug) || cl_is_in_part(L)) return;
   if (cl_is_guarding) lua_sethook(L, cl_on_guarded_call, LUA_MASKCALL, 0);
   else cl_give_hook_back(L);
   cl_forget_hook();

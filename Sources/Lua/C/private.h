@@ -57,6 +57,14 @@ void *cl_map_at(uintptr_t address, size_t size);
 /// A slot is a block of CL_SLOT bytes whose address depends only on the number of slots in use. No slot begins below
 /// CL_SLOTS_BEGIN, which lies between the areas that programs and libraries use on machines with addresses of 47 bits.
 #define CL_SLOTS_BEGIN ((uintptr_t)0x5e0000000000)
+/// The scratch buffer as it was taken away, so that code of the script that runs meanwhile fills another one.
+typedef struct cl_taken {
+  char *bytes;
+  size_t length, capacity;
+} cl_taken;
+cl_taken cl_take_scratch(cl_state *state);
+void cl_return_scratch(cl_state *state, cl_taken taken);
+
 #define CL_SLOT ((size_t)16000)
 void *cl_take_slot(void);
 void cl_free_slot(void *block);
@@ -83,6 +91,8 @@ void cl_decode_scratch(lua_State *L);
 void cl_push_names(lua_State *L);
 /// Whether a hook has seen Swift's own call of a function, which must not be interrupted.
 int cl_is_own_call(lua_State *L, lua_Debug *debug);
+/// Whether the running code is in Lua and the host's own, which is not interrupted. For hooks.
+int cl_is_in_part(lua_State *L);
 /// Sets the hook that a coroutine has by default: that of a running line count, that of all tasks, or none.
 void cl_set_usual_hook(lua_State *L);
 /// Sets the hook that counts lines and calls in the coroutines made from now on; NULL ends that.

@@ -15,6 +15,21 @@ int cl_write(cl_state *state, const void *bytes, size_t length) {
   return 1;
 }
 
+// The script's call hook runs when Lua calls even the host's own C function, and its calls of the host fill the buffer.
+cl_taken cl_take_scratch(cl_state *state) {
+  cl_taken taken = {state->scratch, state->length, state->capacity};
+  state->scratch = NULL;
+  state->length = state->capacity = 0;
+  return taken;
+}
+
+void cl_return_scratch(cl_state *state, cl_taken taken) {
+  free(state->scratch);
+  state->scratch = taken.bytes;
+  state->length = taken.length;
+  state->capacity = taken.capacity;
+}
+
 // Protected calls ----------------------------------------------------------------------------------------------------
 
 // Called if there is no memory for a larger stack. Puts nil in the place of the arguments, where an error value would
@@ -70,6 +85,14 @@ int cl_push_text(lua_State *L, const char *text, size_t length) {
   lua_pushlightuserdata(L, (void *)text);
   lua_pushinteger(L, (lua_Integer)length);
   return cl_call_protected(L, p_push_text, 2, 1);
+}
+
+int cl_push_scratch(lua_State *L) {
+  cl_state *state = cl_state_of(L);
+  cl_taken taken = cl_take_scratch(state);
+  int status = cl_push_text(L, taken.bytes ? taken.bytes : "", taken.length);
+  cl_return_scratch(state, taken);
+  return status;
 }
 
 static int p_set_global(lua_State *L) {

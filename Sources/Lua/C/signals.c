@@ -84,9 +84,27 @@ int cl_is_own_call(lua_State *L, lua_Debug *debug) {
   return lua_getinfo(L, "S", debug) && *debug->what == 'C';
 }
 
-// Runs inside Lua, at the first instruction after the signal.
+// Code of the host that goes on for that long is interrupted all the same: it calls a C function of the script's.
+enum { MOST_PUT_OFF = 1000000 };
+static _Thread_local int put_off;
+
+// An interruption halfway would leave behind what the host's code has in its variables, such as descriptors. Such code
+// ends soon, waits, or calls the script.
+int cl_is_in_part(lua_State *L) {
+  lua_Debug debug;
+  for (int level = 0; lua_getstack(L, level, &debug); level++) {
+    lua_getinfo(L, "S", &debug);
+    if (*debug.what == 'C') continue;
+    if (!cl_is_hosts(&debug) || ++put_off > MOST_PUT_OFF) break;
+    return 1;
+  }
+  put_off = 0;
+  return 0;
+}
+
+// Runs inside Lua, at the first instruction after the signal that is not the host's.
 static void on_hook(lua_State *L, lua_Debug *debug) {
-  if (cl_is_own_call(L, debug)) return;
+  if (cl_is_own_call(L, debug) || cl_is_in_part(L)) return;
   if (cl_is_guarding) lua_sethook(L, cl_on_guarded_call, LUA_MASKCALL, 0);
   else cl_give_hook_back(L);
   cl_forget_hook();
@@ -233,11 +251,14 @@ void cl_interrupt_once(cl_state *state) { interrupt_for(state, &is_to_interrupt)
 static _Atomic int is_urgent_needed;  // set on each thread that begins
 static int allows_wishes;
 
-static int (*heed_first)(const siginfo_t *info);
-void cl_heed_first(int (*heed)(const siginfo_t *info)) { heed_first = heed; }
+// Set by the first thread that has a limit, and read by the handler on all.
+typedef int heeding(const siginfo_t *info);
+static _Atomic(heeding *) heed_first;
+void cl_heed_first(heeding *heed) { atomic_store_explicit(&heed_first, heed, memory_order_release); }
 
 static void heed_urgent(int number, const siginfo_t *info) {
-  if (heed_first && heed_first(info)) return;
+  heeding *first = atomic_load_explicit(&heed_first, memory_order_acquire);
+  if (first && first(info)) return;
   // SIGUSR2, which programs may use freely, asks for a dump of the last moments.
   if (number == SIGUSR2) cl_note_wish(CL_WISH_DUMP);
   // From another process of the same user, with the agreed value.

@@ -165,9 +165,8 @@ int cl_unpack(lua_State *L, const cl_parcel *parcel) {
 
 // Copies the program into a string first, in one step: collecting garbage between two steps may run code that
 // overwrites the scratch buffer.
-void cl_decode_scratch(lua_State *L) {
-  cl_state *state = cl_state_of(L);
-  lua_pushlstring(L, state->scratch, state->length);
+static void decode(lua_State *L, const char *bytes, size_t count) {
+  lua_pushlstring(L, bytes, count);
   size_t length;
   const char *p = lua_tolstring(L, -1, &length);
   int program = lua_gettop(L);
@@ -175,9 +174,23 @@ void cl_decode_scratch(lua_State *L) {
   lua_remove(L, program);
 }
 
+void cl_decode_scratch(lua_State *L) {
+  cl_state *state = cl_state_of(L);
+  decode(L, state->scratch, state->length);
+}
+
 static int p_decode(lua_State *L) {
-  cl_decode_scratch(L);
+  const cl_taken *taken = lua_touserdata(L, 1);
+  decode(L, taken->bytes, taken->length);
   return 1;
 }
 
-int cl_decode(lua_State *L) { return cl_call_protected(L, p_decode, 0, 1); }
+int cl_decode(lua_State *L) {
+  if (!lua_checkstack(L, 24)) return cl_no_room(L, 0);
+  cl_state *state = cl_state_of(L);
+  cl_taken taken = cl_take_scratch(state);
+  lua_pushlightuserdata(L, &taken);
+  int status = cl_call_protected(L, p_decode, 1, 1);
+  cl_return_scratch(state, taken);
+  return status;
+}

@@ -321,7 +321,7 @@ extension Interpreter {
             // variables are closed first, since that replaces the error value on the stack.
             unwind(fiber)
             setScratch("attempt to yield from outside a coroutine")
-            _ = cl_push_text(thread, state.pointee.scratch, state.pointee.length)
+            _ = cl_push_scratch(thread)
         }
         if let owner = fiber.owner {
             owner.ended(fiber, results: -1)

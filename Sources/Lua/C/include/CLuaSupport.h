@@ -292,6 +292,7 @@ int cl_is_failure(lua_State *L, int results);
 int cl_push_arguments(lua_State *L);
 int cl_load_text(lua_State *L, const char *text, size_t length, const char *chunk_name);
 int cl_push_text(lua_State *L, const char *text, size_t length);
+int cl_push_scratch(lua_State *L);                  ///< pushes the text in the scratch buffer
 int cl_decode(lua_State *L);                        ///< pushes the one value that the scratch buffer describes
 int cl_set_global(lua_State *L, const char *name);  ///< pops a value
 int cl_get_global(lua_State *L, const char *name);

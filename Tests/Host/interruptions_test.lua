@@ -1,0 +1,49 @@
+-- Code of the script's that runs in the middle of the host's: debug hooks; and interruptions there.
+
+local t = require "runloop.test"
+local process = require "runloop.process"
+
+local REAL = { real_time = true, timeout = 60 }
+
+local function run(script)
+  local result = assert(process.run { t.rlhost, "-e", 'local rl = require "runloop" ' .. script, timeout = 40 })
+  return result.output .. result.errors, result.code or result.signal
+end
+
+t.it("a hook that calls the host while it reports an error changes nothing of the report", REAL, function()
+  local output, status = run [[
+    rl.on_error(function(err, info) print(err, info.where:match "^timer", info.traceback:match "^[^\n]*") end)
+    debug.sethook(function() pcall(rl.run, { mode = "common" }) end, "cr")
+    rl.after(0, function() error("plain", 0) end)
+    rl.run { timeout = 0.1 }
+    debug.sethook()
+    print "end"]]
+  t.equal({ output, status }, { "plain\ttimer\tplain\nend\n", 0 })
+end)
+
+t.it("threads that are cancelled while they start programs leave no descriptors", REAL, function()
+  local output, status = run [[
+    local function descriptors()
+      local count = 0
+      for n = 3, 300 do
+        local file <close> = io.open("/proc/self/fdinfo/" .. n)
+        if file then count = count + 1 end
+      end
+      return count
+    end
+    local function round(i)
+      local thread = rl.thread(function()
+        local process = require "runloop.process"
+        while true do process.run { "true" } end
+      end)
+      rl.sleep(0.003 + i * 0.0002)
+      thread:cancel()
+      assert(thread:join(20) ~= nil)
+    end
+    for i = 1, 5 do round(i) end
+    local before = descriptors()
+    for i = 1, 40 do round(i) end
+    local left = descriptors() - before
+    print(left <= 0 or left)]]
+  t.equal({ output, status }, { "true\n", 0 })
+end)

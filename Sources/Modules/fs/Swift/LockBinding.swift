@@ -13,6 +13,13 @@ enum LockBinding {
         .init("lock_pause", saidAs: "fs.lock") { Call.run($0) { call throws(Misuse) in try pause(call) } },
     ]
 
+    /// The locks of a Lua state, by descriptor. Those that are left end with it: while a state is closed, finalizers
+    /// cannot call the host.
+    private final class Part: HostPart {
+        var files: [Int32: String] = [:]
+        deinit { for (descriptor, file) in files { LockBinding.end(descriptor, file) } }
+    }
+
     /// The locks that this process holds: their number, by file.
     private static let own = Linux.Lock<[String: Int]>([:])
     private static let pool = WorkPool("locks", limit: 4)
@@ -48,6 +55,7 @@ enum LockBinding {
             var named = stat()
             if path.withAnyCString({ stat($0, &named) }) == 0, identity(named) == file {
                 own.withLock { $0[file, default: 0] += 1 }
+                call.luaHost.part(Part.self).files[descriptor] = file
                 call.stack.push(Int(descriptor))
                 guard call.stack.push(file) else { throw .noMemory }
                 return call.values(2)
@@ -62,6 +70,13 @@ enum LockBinding {
     private static func unlock(_ call: Call) throws(Misuse) {
         let descriptor = try call.number32()
         let file = try call.argument(2, Text.self)
+        let part = call.luaHost.part(Part.self)
+        guard part.files[descriptor] == file else { return }
+        part.files[descriptor] = nil
+        end(descriptor, file)
+    }
+
+    private static func end(_ descriptor: Int32, _ file: String) {
         // A child that has not begun its program yet has a copy of the descriptor.
         _ = flock(descriptor, LOCK_UN)
         Descriptor.close(descriptor)

@@ -69,6 +69,8 @@ final class Session {
         host.handleSignals { [unowned self] in handle($0) }
         LuaHost.setEnds(lastWords: Ending.doLastActs, end: { Ending.end($0) })
         guard host.setArguments(arguments, script: options.script ?? 0) else { return fail("not enough memory") }
+        // Other threads read it, so it is set before there are any.
+        if let index = options.script, !options.scriptIsInput { LuaHost.script = arguments[index] }
         if let failure = beAttachable() ?? beRecorded() { return failure }
         if let failure = beLimited() { return failure }
         if !options.ignoresEnvironment, let chunk = Initialization()?.chunk, let status = complete(chunk) {
@@ -160,7 +162,6 @@ final class Session {
 
     /// The script: a file, or standard input; nil if there is none, or a prompt in its place.
     private var script: LuaHost.Chunk? {
-        if let index = options.script, !options.scriptIsInput { LuaHost.script = arguments[index] }
         if let index = options.script { return options.scriptIsInput ? .standardInput : .file(arguments[index]) }
         return options.isInteractive || options.hasWork || isatty(0) != 0 ? nil : .standardInput
     }

@@ -51,7 +51,7 @@ local function field(text, description)
   end
   for part in gmatch(text .. ",", "([^,]*),") do
     local range, step = match(part, "^([^/]+)/(%d+)$")
-    range, step = range or part, tointeger(tonumber(step or "1"))
+    range, step = range or part, tointeger(tonumber(step or "1")) or math.maxinteger
     local from, to
     if range == "*" then
       from, to = low, high

@@ -172,7 +172,7 @@ class World:
 
     def __init__(self, reference, seed, actions):
         self.reference, self.chance, self.count, self.depth = reference, random.Random(seed), 0, 0
-        self.known, self.rules = {}, rules(self)
+        self.known, self.rules, self.in_thread = {}, rules(self), False
         calls = [call for call in reference.calls if call.module not in self.LEFT_OUT]
         self.makers = {}
         for call in calls:
@@ -230,7 +230,8 @@ class World:
             if self.chance.random() < 0.2:
                 module = "runloop"
             call = self.chance.choice(self.calls[module])
-            if call.name not in self.RARE or self.chance.random() < 0.03:
+            is_rare = call.name in self.RARE and call.owner in (None, "runloop.Loop")
+            if not is_rare or self.chance.random() < 0.03:
                 self.call(call, nodes, 0)
 
     def deed(self, nodes):
@@ -240,7 +241,9 @@ class World:
         thing, mode = chance.choice(anything), chance.choice(MODES)
         act = chance.choice(self.DEEDS)
         ending = chance.choice(["close", "invalidate", "cancel", "abort", "stop"])
-        if act in ("finalizer", "thread", "hook", "closing", "task", "sort") and self.depth > 2:
+        # Nobody could end the threads of a thread.
+        if act in ("finalizer", "thread", "hook", "closing", "task", "sort") and self.depth > 2 or (
+                act == "thread" and self.in_thread):
             act = "close"
         pieces = {
             "sleep": [f"a({number}, function() rl.sleep({chance.random() * 0.002:.6f}) end)"],
@@ -259,9 +262,9 @@ class World:
             self.learn("runloop.net.Listener", f"g({number})")
         if not pieces:
             if act == "thread":
-                known, self.known = self.known, {}
+                known, self.known, self.in_thread = self.known, {}, True
                 inner = self.block(chance.randint(0, 6))
-                self.known = known
+                self.known, self.in_thread = known, False
                 last = inner[-1].number if inner else 0
                 head = f"a({number}, function() return rl.thread(function(...) "
                 pieces = [head + 'dofile(os.getenv "FUZZ_WORLD")', inner, f"return g({last}) end, {thing}) end)"]

@@ -163,7 +163,7 @@ local function check()
   -- Requests for modes that nobody runs stay otherwise.
   for _, name in ipairs(names) do if name ~= "common" then rl.run { mode = name, timeout = 0.001 } end end
   local why, open
-  local limit = rl.now() + tonumber(os.getenv "FUZZ_SECONDS")
+  local limit = rl.now() + tonumber(os.getenv "FUZZ_PATIENCE")
   repeat
     -- Calls that have waited may still give something.
     close_all()

@@ -173,8 +173,12 @@ local function check()
     rl.sleep(0.005)
     -- For a while the host waits for the peers of closed streams.
     why, open = rl.why():gsub("\nserved, but the loop does not stay for it:[^\n]*", ""), descriptors()
+    -- A callback may wait for what nobody will ever complete.
+    why = why:gsub("\nwaiting for other tasks:.*$", "")
     why = why:gsub("\n *timer %([^\n]*the host's own%)", ""):gsub("\nmode \"[^\n]*$", "")
   until why == "nothing keeps the loop alive" and #open <= before or rl.now() > limit
+  -- A callback that still waits, or that has run the loop in which this runs, may have anything open.
+  if why:find "%f[%w]task %(" or why:find "its callback runs now" then return report "checked" end
   if why ~= "nothing keeps the loop alive" then report("rl.why: " .. why) end
   if #open > before then
     local links = {}

@@ -41,7 +41,7 @@ int cl_take_signal(int number) {
 static _Thread_local cl_state *cancelled_host;
 // `was_cancelled` prevents a second cancellation while `only_wakes` is set, which only ends system calls.
 static _Thread_local volatile sig_atomic_t cancel_pending, was_cancelled;
-static volatile sig_atomic_t only_wakes;
+static _Atomic int only_wakes;  // set by the thread that ends the program, and read by the handler on all
 
 // The running entry has been asked to end and has not noticed yet.
 static volatile sig_atomic_t entry_pending;

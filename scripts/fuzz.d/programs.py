@@ -421,7 +421,7 @@ class World:
     def table(self, entries):
         pieces = ["{ "]
         for name, value in entries:
-            key = "" if not name or name.startswith("[1") else f"{name} = "
+            key = "" if name[:1] in ("", "[") else f"{name} = "
             pieces += [key, *value, ", "]
         return [*pieces, "}"]
 

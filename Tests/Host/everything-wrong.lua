@@ -3,9 +3,9 @@
 local rl = require "runloop"
 
 -- These functions end the program or its loop, or leave something behind on the machine.
-local NOT = { ["rl.shutdown"] = true, ["rl.run"] = true, ["rl.stop"] = true, ["rl.attach"] = true, ["log.open"] = true,
-  ["process.set_directory"] = true, ["fs.remove"] = true, ["fs.link"] = true, ["fs.temporary_directory"] = true,
-  ["arguments.parse"] = true }
+local NOT = { ["rl.shutdown"] = true, ["rl.run"] = true, ["rl.stop"] = true, ["rl.attach"] = true,
+  ["rl.sandbox"] = true, ["log.open"] = true, ["process.set_directory"] = true, ["fs.remove"] = true,
+  ["fs.link"] = true, ["fs.temporary_directory"] = true, ["arguments.parse"] = true }
 local VALUES = table.pack(nil, true, 5, -1, 0 / 0, 1e300, "x\0y", "", {}, { 1, 2, 3 }, { foo = 1 }, function() end,
   io.stdin, coroutine.create(print), { modes = 5 },
   { timeout = "x" }, nil)

@@ -29,7 +29,8 @@ end
 -- A value that fits.
 local VALUES = { FILE = "x.html", SIZE = "64M", SECONDS = "1", DIR = ".", SHELL = "bash", NAME = "x", KEY = "late",
   stat = "x = 1", expr = "1", mod = "string", ["g=mod"] = "g=string",
-  zone = "UTC", ["i/n"] = "1/2", ["name=file"] = "tap=x" }
+  zone = "UTC", ["i/n"] = "1/2", ["name=file"] = "tap=x",
+  ["best-effort"] = "best-effort" }
 
 local function words(row)
   local sample = VALUES[row.value] or "1"

@@ -121,3 +121,27 @@ t.it("tail.lua follows a file through rotation, as tail -F does", REAL, function
   program:stop()
   program.output:abort()
 end)
+
+t.it("plugins.lua asks three plugins in sandboxes, of which one misbehaves in five ways", REAL, function()
+  local answer = process.run { t.rlhost, EXAMPLES .. "/plugins.lua", "to be", timeout = 50 }
+  t.equal(answer.output .. answer.errors, [[
+shout: TO BE
+count: 2 words
+rogue: I am harmless.
+shout: READ
+count: 1 word
+rogue: EACCES: not allowed by the sandbox: --allow-read=/etc (/etc/passwd)
+shout: CONNECT
+count: 1 word
+rogue: EACCES: not allowed by the sandbox: --allow-connect=127.0.0.1:22 (127.0.0.1:22)
+shout: NONSENSE
+count: 1 word
+rogue: failed: its answer makes no sense
+shout: MEMORY
+count: 1 word
+rogue: failed: not enough memory
+shout: FOREVER
+count: 1 word
+rogue: failed: timed out
+]])
+end)

@@ -1590,6 +1590,36 @@ function rl.on_error(fn) end
 ---@param seconds? number 0.01 or more; nil: no limit
 function rl.limit_callbacks(seconds) end
 
+---What a sandbox allows. A list names things, and true allows all of a kind; see docs/sandbox.md.
+---@class runloop.SandboxOptions
+---@field read? string[]|boolean files, and directories with all below them, that may be read
+---@field write? string[]|boolean those that may be written, made and removed
+---@field connect? (string|integer)[]|boolean `"host:port"`, `port`, `"port:name"` of a message port
+---@field listen? (string|integer)[]|boolean `port`, `"port:name"` of a message port
+---@field run? string[]|boolean programs: names or paths
+---@field env? string[]|boolean variables of the environment, which programs get, too
+---@field modules? boolean C modules and bytecode
+
+---Lets the kernel refuse everything that the options do not allow: from now on, for good, to this process, its threads
+---and its programs. It is what `rlhost --sandbox` does before the script begins. A second call narrows further.
+---
+---Call it before anything that starts a thread: it raises an error while others run. Modules that the script requires
+---later must be where `package.path` finds them now.
+---
+---```lua
+---print(rl.sandbox { read = { "." } })
+---print(io.open "/etc/passwd")
+---```
+---```text
+---true
+---nil	EACCES: not allowed by the sandbox: --allow-read=/etc (/etc/passwd)	13
+---```
+---@param options runloop.SandboxOptions
+---@return true? entered
+---@return string? message if the kernel cannot hold it, or a path does not exist; nothing has changed then
+---@return string? code `"ENOTSUP"`, `"ENOENT"`
+function rl.sandbox(options) end
+
 ---Returns an error as text: the message, the stack where it was raised, the task or thread in which that was, and for
 ---each wait that has passed the error on (as `task:await`, `rl.timeout` and `pool:run` do) the stack of the waiter. Of
 ---an error that no wait has passed on, it returns what `debug.traceback` gives. So it is the handler for `xpcall`. The

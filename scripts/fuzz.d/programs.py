@@ -162,6 +162,8 @@ class World:
 
     # What only tests can call, or what would need other programs than ours.
     LEFT_OUT = {"runloop.test"}
+    # It takes from the rest of the program what that needs, for good.
+    NEVER = {"sandbox"}
     SINGLE = {"runloop.Notifications": "M.runloop.notifications", "runloop.Trace": "M.runloop.trace",
               "runloop.socket.dns": "M.socket.dns", "runloop.luv.Bridge": "M.luv",
               "runloop.cqueues.Bridge": "M.cqueues", "runloop.glib.Bridge": "M.glib"}
@@ -173,7 +175,8 @@ class World:
     def __init__(self, reference, seed, actions):
         self.reference, self.chance, self.count, self.depth = reference, random.Random(seed), 0, 0
         self.known, self.rules, self.in_thread = {}, rules(self), False
-        calls = [call for call in reference.calls if call.module not in self.LEFT_OUT]
+        calls = [call for call in reference.calls
+                 if call.module not in self.LEFT_OUT and call.name not in self.NEVER]
         self.makers = {}
         for call in calls:
             for name in self.made(call):

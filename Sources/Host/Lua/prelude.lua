@@ -333,6 +333,8 @@ rl.group = later("channels", "group")
 rl.traceback, rl.inspect = later("errors", "traceback"), later("errors", "inspect")
 rl.on_shutdown, rl.shutdown = later("shutdown", "on_shutdown"), later("shutdown", "shutdown")
 rl.blocking, rl.pool = later("pool", "blocking"), later("pool", "pool")
+internals.refusal = crossing.refusal
+rl.sandbox = later("sandbox", "sandbox")
 rl.at, rl.debounce, rl.throttle = later("timing", "at"), later("timing", "debounce"), later("timing", "throttle")
 -- Recording begins with the first use.
 local function of_trace(name) return function(...) return require "runloop.trace"[name](...) end end

@@ -116,6 +116,10 @@ void cl_collect_generations(lua_State *L);
 
 /// Replaces functions of Lua's libraries, which are open.
 void cl_replace_functions(lua_State *L);
+/// Replaces what a sandbox changes, if there is one.
+void cl_replace_for_sandbox(lua_State *L);
+/// The kinds of chunks that scripts may be: NULL for all, "t" for text.
+extern const char *cl_chunk_mode;
 
 /// For a stack that cannot grow: replaces the arguments by nil, in the place of an error value, and returns LUA_ERRMEM.
 int cl_no_room(lua_State *L, int arguments);

@@ -52,8 +52,10 @@ int cl_call_protected(lua_State *L, lua_CFunction function, int arguments, int r
   return status;
 }
 
+const char *cl_chunk_mode;
+
 static int p_load_file(lua_State *L) {
-  int status = luaL_loadfile(L, lua_touserdata(L, 1));
+  int status = luaL_loadfilex(L, lua_touserdata(L, 1), cl_chunk_mode);
   cl_state_of(L)->is_unreadable = status == LUA_ERRFILE;
   return status == LUA_OK ? 1 : lua_error(L);
 }

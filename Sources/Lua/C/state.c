@@ -120,6 +120,7 @@ static int p_open_libraries(lua_State *L) {
   }
   luaL_openlibs(L);
   cl_replace_functions(L);
+  cl_replace_for_sandbox(L);
   // As in lua, a script starts in generational mode.
   if (lua_gc(L, LUA_GCISRUNNING)) cl_collect_generations(L);
   return 0;

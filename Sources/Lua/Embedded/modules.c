@@ -298,6 +298,8 @@ static const struct {
 #embed "../../../docs/lua/runloop-url.lua"
 ,
 #embed "../../../docs/lua/runloop-zlib.lua"
+, '\0'}}, {"runloop.sandbox", (const char[]){
+#embed "../../Host/Lua/sandbox.lua"
 , '\0'}}, {"runloop.schedule", (const char[]){
 #embed "../../Modules/schedule/Lua/schedule.lua"
 , '\0'}}, {"runloop.shutdown", (const char[]){

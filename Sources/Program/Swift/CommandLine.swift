@@ -1,3 +1,5 @@
+import Linux
+import Lua
 import LuaPrompt
 import LuaRunLoops
 import LuaTracing
@@ -35,10 +37,16 @@ struct Options {
     var memory: Int?
     var processorTime: Double?
     var callbackLimit: Double?
+    /// `--sandbox` and `--sandbox=best-effort`; nil without it
+    var sandbox: SandboxMode?
+    /// `--allow-…`
+    var allowances: [Sandbox.Allowance] = []
     /// The index of the script in the arguments; nil if there is none.
     var script: Int?
     /// Whether the script is standard input: "-", without "--" before it.
     var scriptIsInput = false
+
+    enum SandboxMode { case strict, bestEffort }
 
     enum Failure: Error {
         /// A mistake that `lua` reports, too: exit status 1.
@@ -85,9 +93,28 @@ struct Options {
         }
         if index < arguments.count { script = index }
         if trace.warningAfter != nil { trace.warningAfter = slow }
+        guard shownText == nil else { return }
+        if sandbox == nil, let one = allowances.first { throw .own("--allow-\(one.kind.name) is for --sandbox") }
+        let isTest = script.map { arguments[$0] == "test" && arguments[$0 - 1] != "--" } ?? false
+        if sandbox != nil, watches || isTest { throw .own("--sandbox runs a script; it is not for --watch and 'test'") }
+    }
+
+    /// `--allow-KIND` and `--allow-KIND=VALUE`. Returns false for another option.
+    private mutating func readAllowance(_ argument: String) -> Bool {
+        guard argument.hasPrefix("--allow-") else { return false }
+        let parts = argument.unicodeScalars.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+        let name = String(parts[0].dropFirst("--allow-".utf8.count))
+        guard let kind = Sandbox.Kind.allCases.first(where: { $0.name == name }), kind != .modules || parts.count == 1
+        else { return false }
+        let value = parts.count == 2 ? String(parts[1]) : nil
+        // Names of variables have no commas.
+        let values = kind == .env ? value?.split(separator: ",").map { String($0) } : value.map { [$0] }
+        allowances += values?.map { .init(kind, $0.cBytes) } ?? [.init(kind, nil)]
+        return true
     }
 
     private mutating func readLong(_ argument: String) throws(Failure) {
+        if readAllowance(argument) { return }
         switch argument {
         case "--help": shownText = OptionTable.usage
         case "--version": shownText = Program.banner + "\n"
@@ -98,6 +125,8 @@ struct Options {
             let name = String(argument.unicodeScalars.dropFirst("--attach=".count))
             if let fault = Attach.fault(inName: name) { throw .own("--attach=NAME: the name \(fault)") }
             attachName = name
+        case "--sandbox": sandbox = sandbox ?? .strict
+        case "--sandbox=best-effort": sandbox = .bestEffort
         case "--no-recorder": trace.isOff = true
         case "--trace-arguments": trace.recordsArguments = true
         case _ where argument.hasPrefix("--") && argument.utf8.contains(UInt8(ascii: "=")):

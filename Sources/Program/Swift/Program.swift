@@ -77,6 +77,7 @@ enum Program {
             return TestCommand.run(options, arguments)
         }
         if options.watches { return WatchCommand.run(options, arguments) }
+        if options.sandbox != nil { Sandbox.closeInherited() }
         guard let host = makeHost() else { return 1 }
         return Session(host, options, arguments).run()
     }

@@ -71,7 +71,7 @@ final class Session {
         guard host.setArguments(arguments, script: options.script ?? 0) else { return fail("not enough memory") }
         // Other threads read it, so it is set before there are any.
         if let index = options.script, !options.scriptIsInput { LuaHost.script = arguments[index] }
-        if let failure = beAttachable() ?? beRecorded() { return failure }
+        if let failure = beSandboxed() ?? beAttachable() ?? beRecorded() { return failure }
         if let failure = beLimited() { return failure }
         if !options.ignoresEnvironment, let chunk = Initialization()?.chunk, let status = complete(chunk) {
             return status
@@ -92,10 +92,34 @@ final class Session {
         return options.isInteractive ? runPrompt() : nil
     }
 
+    /// Before anything that starts a thread or opens a file for the script.
+    private func beSandboxed() -> Int32? {
+        guard let mode = options.sandbox else { return nil }
+        var allowances = options.allowances
+        var ports = allowances.compactMap { one in
+            one.kind == .listen ? one.text.flatMap { $0.hasPrefix("port:") ? String($0.dropFirst(5)) : nil } : nil
+        }
+        if let name = options.attachName, ports.contains(name) {
+            let port = Attach.portName(process: getpid(), name: name)
+            ports.append(port)
+            allowances.append(.init(.listen, "port:\(port)".cBytes))
+        }
+        let script = options.scriptIsInput ? nil : options.script.map { arguments[$0] }
+        do throws(Sandbox.Failure) {
+            let missing = try host.enterSandbox(
+                allowances, script: script, ports: ports, goesOn: mode == .bestEffort)
+            if !missing.isEmpty { Program.report("--sandbox=best-effort: \(missing)") }
+            return nil
+        } catch {
+            return fail("--sandbox: \(error.message)", error.status)
+        }
+    }
+
     private func beAttachable() -> Int32? {
         // The words from the script on, or all of them.
         host.words = Array(arguments.dropFirst(options.script ?? 1))
-        host.setAttaching(isAllowed: !options.forbidsAttaching && !Self.isOff("RLHOST_ATTACH"))
+        let isOff = options.forbidsAttaching || Sandbox.isEntered || Self.isOff("RLHOST_ATTACH")
+        host.setAttaching(isAllowed: !isOff)
         guard let name = options.attachName else { return nil }
         return host.beAttachable(name: name.isEmpty ? nil : name).map {
             fail("--attach: \($0.message)")

@@ -11,7 +11,8 @@ local NOT = { "signal", "suspend", "abandon", "dismiss", "guard",
   "launch", "^close", "kill", "exit", "exec", "remove", "rename", "temporary", "link",
   "^start$", "directory", "lend", "take_back", "notify", "shutdown", "attach", "^stop", "^run$", "^raw$", "cook",
   "resize", "outcome", "has_group", "^open", "pipe", "^blocking", "^pool", "thread", "farewell", "dump", "is_ending",
-  "splice", "inherited", "^lock", "set_user", "^write$", "^copy$", "^write_file", "^make_", "^to$", "^reopen" }
+  "splice", "inherited", "^lock", "set_user", "^write$", "^copy$", "^write_file", "^make_", "^to$", "^reopen",
+  "sandbox" }
 local function is_left_out(name)
   for _, pattern in ipairs(NOT) do if name:find(pattern) then return true end end
 end

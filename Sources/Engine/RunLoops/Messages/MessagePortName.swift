@@ -107,13 +107,18 @@ final class MessagePortName {
     /// - Throws: ENOENT if no live process has it; EAGAIN if too many connections wait there; errors of the system.
     static func connect(to name: String) throws(SystemError) -> Int32 {
         guard isPossible(name) else { throw impossible(name) }
-        let directory: Descriptor
-        do throws(SystemError) {
-            directory = try openDirectory(make: false)
-        } catch {
-            throw error.errno == ENOENT ? nobody(name) : error
+        let fd: Int32
+        if let connected = try connectByDoorman(name) {
+            fd = connected
+        } else {
+            let directory: Descriptor
+            do throws(SystemError) {
+                directory = try openDirectory(make: false)
+            } catch {
+                throw error.errno == ENOENT ? nobody(name) : error
+            }
+            fd = linux_connect(directory.number, name)
         }
-        let fd = linux_connect(directory.number, name)
         guard fd < 0 else { return fd }
         let error = SystemError("connect", name)
         if let want = wantOfProc(error) { throw want }
@@ -191,21 +196,48 @@ final class MessagePortName {
 
     // MARK: The directory
 
+    /// The directory and the names of a process that has entered a sandbox.
+    private static let kept = Lock<(directory: String?, names: [MessagePortName])>((nil, []))
+
+    /// Takes names before the process enters a sandbox, which refuses to take any. They stay until the process ends.
+    ///
+    /// - Returns: The directory of the sockets.
+    static func prepareForSandbox(_ names: [String]) throws(SystemError) -> String {
+        let path = try directoryPath()
+        var taken: [MessagePortName] = []
+        for name in names where keptName(name) == nil { taken.append(try MessagePortName(name)) }
+        kept.withLock { [taken] kept in kept = (path, kept.names + taken) }
+        return path
+    }
+
+    /// Returns a name that was taken for the sandbox, or takes the name.
+    static func take(_ name: String) throws(SystemError) -> MessagePortName {
+        if let refusal = Sandbox.refusal(.listen, "port:\(name)") { throw refused("bind", name, refusal) }
+        if let kept = keptName(name) { return kept }
+        return try MessagePortName(name)
+    }
+
+    private static func keptName(_ name: String) -> MessagePortName? {
+        kept.withLock { $0.names.first { $0.name == name } }
+    }
+
+    private static func refused(_ call: String, _ name: String, _ refusal: String) -> SystemError {
+        SystemError(call, name, errno: EACCES, reason: "\(refusal) (\(name))")
+    }
+
+    /// Connects through the process outside of the sandbox; nil if there is none, or no sandbox.
+    private static func connectByDoorman(_ name: String) throws(SystemError) -> Int32? {
+        guard Sandbox.isEntered else { return nil }
+        if let refusal = Sandbox.refusal(.connect, "port:\(name)") { throw refused("connect", name, refusal) }
+        let fd = linux_connect_by_doorman(name)
+        return fd == -2 ? nil : fd
+    }
+
     private static func openDirectory(make: Bool) throws(SystemError) -> Descriptor {
         var owner = UInt32.max
         var mode: UInt32 = 0
-        var path = "/tmp/rlhost-\(linux_user())"
-        if let runtime = linux_environment("XDG_RUNTIME_DIR").map({ String(cString: $0) }), runtime.hasPrefix("/") {
-            // A directory that does not exist, or is not private, counts as none.
-            let fd = linux_open_private_directory(runtime, 0, &owner, &mode)
-            if fd >= 0 {
-                linux_close(fd)
-                path = runtime + "/rlhost"
-            } else if ![ENOENT, ENOTDIR, EACCES, ELOOP].contains(linux_errno()) {
-                // The directory may be fine for other processes: with another one, they would not find this port.
-                throw SystemError("open", runtime)
-            }
-        }
+        let keptPath = kept.withLock { $0.directory }
+        let path = if let keptPath { keptPath } else { try directoryPath() }
         let fd = linux_open_private_directory(path, make ? 1 : 0, &owner, &mode)
         guard fd < 0 else { return Descriptor(fd) }
         let error = SystemError("open", path)
@@ -215,5 +247,22 @@ final class MessagePortName {
             reason:
                 "\(path) must be a directory of user \(linux_user()) with mode 0700; it is user \(owner)'s and has "
                 + "mode 0\(String(mode, radix: 8))")
+    }
+
+    private static func directoryPath() throws(SystemError) -> String {
+        var owner = UInt32.max
+        var mode: UInt32 = 0
+        if let runtime = linux_environment("XDG_RUNTIME_DIR").map({ String(cString: $0) }), runtime.hasPrefix("/") {
+            // A directory that does not exist, or is not private, counts as none.
+            let fd = linux_open_private_directory(runtime, 0, &owner, &mode)
+            if fd >= 0 {
+                linux_close(fd)
+                return runtime + "/rlhost"
+            } else if ![ENOENT, ENOTDIR, EACCES, ELOOP].contains(linux_errno()) {
+                // The directory may be fine for other processes: with another one, they would not find this port.
+                throw SystemError("open", runtime)
+            }
+        }
+        return "/tmp/rlhost-\(linux_user())"
     }
 }

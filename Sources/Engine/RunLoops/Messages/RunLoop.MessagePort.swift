@@ -75,6 +75,12 @@ extension RunLoop {
             try MessagePortName.live(withPrefix: prefix)
         }
 
+        /// Takes names for ports that are made after the process has entered a sandbox. Returns the directory in which
+        /// ports are found.
+        package static func prepareForSandbox(_ names: [String]) throws(SystemError) -> String {
+            try MessagePortName.prepareForSandbox(names)
+        }
+
         /// The number of the process that has a name, in this process's PID namespace. Nil if no process has the name,
         /// or the process has no number in this namespace.
         package static func owner(ofName name: String) -> Int32? {
@@ -93,7 +99,7 @@ extension RunLoop {
         public func setName(_ new: String) throws(SystemError) {
             guard isValid else { throw SystemError("bind", errno: EINVAL, reason: "the port is no longer valid") }
             guard new != claim?.name else { return }
-            let claim = try MessagePortName(new)
+            let claim = try MessagePortName.take(new)
             let listener: FDPort
             do throws(SystemError) {
                 listener = try FDPort(claim.listener.number, name: new) { [weak self] port, _ in

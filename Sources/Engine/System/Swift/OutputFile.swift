@@ -22,7 +22,7 @@ package final class OutputFile {
     /// - Throws: Errors of open(2); EEXIST after thousands of names.
     package init(stem: String, ending: String) throws(SystemError) {
         var name: UnsafeMutablePointer<CChar>?
-        descriptor = try Descriptor(linux_make_file(AT_FDCWD, stem, ending, 0o600, &name), "open", stem + ending)
+        descriptor = try Descriptor(linux_make_file(AT_FDCWD, stem, ending, 0o600, &name), "create", stem + ending)
         path = name.map { String(cString: $0) } ?? stem + ending
         free(name)
     }
@@ -140,7 +140,7 @@ package final class OutputFile {
                 : openat(directory, name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
         }
         let reason = number < 0 && linux_errno() == ELOOP ? "\(path) is a symbolic link: it is not followed" : nil
-        guard number >= 0 else { throw SystemError("open", path, reason: reason) }
+        guard number >= 0 else { throw SystemError("create", path, reason: reason) }
         let descriptor = Descriptor(number)
         var status = stat()
         guard fstat(number, &status) == 0 else { throw SystemError("stat", path) }
@@ -154,7 +154,7 @@ package final class OutputFile {
 
     private static func failure(_ place: linux_place, _ path: String) -> SystemError {
         let errno = linux_errno()
-        return SystemError("open", path, errno: errno, reason: errno == EACCES ? refusal(place, path) : nil)
+        return SystemError("create", path, errno: errno, reason: errno == EACCES ? refusal(place, path) : nil)
     }
 
     private static func refusal(_ place: linux_place, _ path: String) -> String? {

@@ -1,4 +1,5 @@
 internal import CLinux
+internal import Glibc
 
 /// An error of the operating system, with the call that failed and its subject.
 public struct SystemError: Error, Equatable, Sendable, CustomStringConvertible {
@@ -14,10 +15,12 @@ public struct SystemError: Error, Equatable, Sendable, CustomStringConvertible {
     /// - Parameter errno: The error number. Nil takes the calling thread's errno, so make the error before another call
     ///   changes that.
     public init(_ call: String, _ subject: String = "", errno: Int32? = nil, reason: String? = nil) {
-        self.errno = errno ?? linux_errno()
+        let number = errno ?? linux_errno()
+        let refusal = reason == nil ? Sandbox.refusal(of: call, subject, errno: number) : nil
+        self.errno = refusal == nil ? number : EACCES
         self.call = call
         self.subject = subject
-        self.reason = reason
+        self.reason = reason ?? refusal
     }
 
     /// The name of the error, such as "ENOENT".

@@ -80,6 +80,8 @@ enum RunloopLibrary {
         .init("open_futures") { FutureBinding.open(Call($0)) },
         .init("open_mutexes") { MutexBinding.open(Call($0)) },
         .init("backoff:wait") { Call.run($0, WaitBinding.backOff) },
+        .init("rl.sandbox") { Call.run($0, SandboxBinding.enter) },
+        .init("refusal") { SandboxBinding.refusal(Call($0)) },
         .init("chance") { Call($0).answer(Call($0).luaHost.chance()) },
     ])
 

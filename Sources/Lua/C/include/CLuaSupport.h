@@ -13,6 +13,7 @@
 
 #include "streams.h"
 #include "limit.h"
+#include "sandboxed.h"
 #include "watch.h"
 #include "where.h"
 

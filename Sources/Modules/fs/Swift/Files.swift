@@ -259,7 +259,7 @@ enum Files {
             return .failure(SystemError("copy", other, errno: EINVAL, reason: "it is the same file (\(other))"))
         }
         let to = other.withAnyCString { open($0, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, status.st_mode & 0o777) }
-        guard to >= 0 else { return .failure(SystemError("open", other)) }
+        guard to >= 0 else { return .failure(SystemError("create", other)) }
         var failure: SystemError?
         var total = 0
         while failure == nil {

@@ -1,6 +1,7 @@
 -- runloop.http.failures: the messages and codes of failed requests.
 
 local rl = require "runloop"
+local native = require "runloop.http.native"
 
 local M = {}
 
@@ -82,6 +83,19 @@ local function timed_out(exchange, message)
   return nil, "timed out"
 end
 
+-- Returns the text about an address that the sandbox does not allow, or nil. Names that it does not allow are not
+-- found.
+local function refused(exchange)
+  local address = exchange.unix and "unix:" .. exchange.unix
+  if not address then
+    local scheme, authority = exchange.url:match "^(%a+)://([^/?#]*)"
+    address = (authority or exchange.url):gsub("^.*@", "")
+    if not address:find ":%d+$" then address = address .. ((scheme or ""):lower() == "https" and ":443" or ":80") end
+  end
+  local refusal = native.internals.refusal("connect", address)
+  return refusal and ("EACCES: %s (%s)"):format(refusal, exchange.url)
+end
+
 -- Returns nil, message, code for an exchange that has failed.
 function M.of(exchange)
   if exchange.is_cut then return nil, ("ECANCELED: the client is closed (%s)"):format(exchange.url), "ECANCELED" end
@@ -91,6 +105,8 @@ function M.of(exchange)
   local is_too_large, certificate
   code, message, name, text, is_too_large, certificate = exchange.transfer:failure()
   if not code then return nil end
+  local refusal = code >= 5 and code <= 7 and refused(exchange)
+  if refusal then return nil, refusal, "EACCES" end
   local url = exchange.url
   if exchange.unix then url = ("unix:%s, %s"):format(exchange.unix, url) end
   local proxy = (code == 7 or code == 5) and dead_proxy(exchange, message)

@@ -1,5 +1,6 @@
 internal import CStreams
 internal import Glibc
+internal import Linux
 internal import RunLoops
 
 extension Stream {
@@ -184,7 +185,7 @@ final class Connector {
         let system = network.system
         let text = SmallAddress.text(&address)
         func refused(_ errno: Int32) {
-            failures.append((text, StreamFailure(errno: -errno, text)))
+            failures.append((text, StreamFailure(errno: -errno, text, refusedAs: .connect)))
             tryNext()
         }
         let fd = system.socket(address.family, Int32(SOCK_STREAM.rawValue))
@@ -242,7 +243,10 @@ final class Connector {
     private func fail(_ failure: StreamFailure) {
         guard !isOver else { return }
         cancel()
-        stream.didNotConnect(failure)
+        // In a sandbox, names that are not allowed are not found.
+        let isSuspicious = ["ENOTFOUND", "EAI_AGAIN", "EACCES"].contains(failure.code)
+        let refusal = isSuspicious ? Sandbox.refusal(.connect, place.text) : nil
+        stream.didNotConnect(refusal.map { StreamFailure("EACCES", "\($0) (\(place.text))") } ?? failure)
     }
 
     /// Each address with its error.

@@ -1,5 +1,6 @@
 internal import CStreams
 internal import Glibc
+internal import Linux
 public import RunLoops
 
 /// A socket for messages: UDP, or Unix datagrams. Corresponds to CFSocket with kCFSocketDataCallBack.
@@ -66,7 +67,13 @@ public final class Datagram: RunLoop.EdgePort {
         }
         (family, socket) = made
         super.init(name: name, order: order, owner: owner ?? network.owner)
-        guard socket >= 0 else { throw StreamFailure(errno: -socket, place?.text ?? peer?.text ?? "") }
+        guard socket >= 0 else {
+            // No option allows datagrams to one address only.
+            if socket == -EACCES, Sandbox.refusal(.connect, "unix:") != nil {
+                throw StreamFailure("EACCES", "not allowed by the sandbox: --allow-connect (datagrams)")
+            }
+            throw StreamFailure(errno: -socket, place?.text ?? peer?.text ?? "")
+        }
         var failure: StreamFailure?
         if family == NET_V6.rawValue, case .host("*", _) = place { net_set_v6_only(socket, 0) }
         if reusePort, case let result = net_set_reuse_port(socket), result < 0 {

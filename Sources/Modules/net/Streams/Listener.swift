@@ -154,7 +154,7 @@ public final class Listener: RunLoop.EdgePort {
         let subject = SmallAddress.text(&address)
         let family = net_family_of(&address)
         let fd = system.socket(family, Int32(SOCK_STREAM.rawValue))
-        guard fd >= 0 else { throw StreamFailure(errno: -fd, subject) }
+        guard fd >= 0 else { throw StreamFailure(errno: -fd, subject, refusedAs: .listen) }
         var result: Int32 = 0
         if case .path = place {
             result = net_listen_at_path(fd, &address, options.mode, Int32(clamping: options.backlog))
@@ -171,7 +171,7 @@ public final class Listener: RunLoop.EdgePort {
         }
         guard result == 0 else {
             _ = system.close(fd)
-            throw StreamFailure(errno: -result, subject)
+            throw StreamFailure(errno: -result, subject, refusedAs: .listen)
         }
         return fd
     }

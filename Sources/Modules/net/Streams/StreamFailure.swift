@@ -1,4 +1,5 @@
-internal import Linux
+internal import Glibc
+package import Linux
 
 /// A refusal by the system or the peer: a code for programs, and a text that names the thing.
 ///
@@ -29,8 +30,20 @@ public final class StreamFailure: Error, Sendable, CustomStringConvertible {
     }
 
     /// - Parameters:
-    /// - errno: an error number, positive.
-    /// - subject: the address or path that the call was about.
+    ///   - errno: an error number, positive.
+    ///   - subject: the address or path that the call was about.
+    ///   - kind: the option that would allow the call in a sandbox.
+    package convenience init(errno: Int32, _ subject: String = "", refusedAs kind: Sandbox.Kind) {
+        if errno == EACCES || errno == EPERM, let refusal = Sandbox.refusal(kind, subject) {
+            self.init("EACCES", "\(refusal) (\(subject))")
+        } else {
+            self.init(errno: errno, subject)
+        }
+    }
+
+    /// - Parameters:
+    ///   - errno: an error number, positive.
+    ///   - subject: the address or path that the call was about.
     public convenience init(errno: Int32, _ subject: String = "") {
         let text = SystemError.text(of: errno)
         self.init(SystemError.name(of: errno), subject.isEmpty ? text : "\(text) (\(subject))")

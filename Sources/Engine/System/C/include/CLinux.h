@@ -22,6 +22,7 @@
 #include "memory.h"
 #include "programs.h"
 #include "resting.h"
+#include "sandbox.h"
 #include "signals.h"
 #include "sockets.h"
 #include "standard.h"

@@ -1,0 +1,55 @@
+// The sandbox: what the kernel refuses to this process, its threads and its programs from a moment on.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+/// What a sandbox can allow. The order is that of `linux_allowance_names`.
+enum linux_allowance {
+  LINUX_ALLOW_READ,
+  LINUX_ALLOW_WRITE,
+  LINUX_ALLOW_CONNECT,
+  LINUX_ALLOW_LISTEN,
+  LINUX_ALLOW_RUN,
+  LINUX_ALLOW_ENV,
+  LINUX_ALLOW_MODULES,
+  LINUX_ALLOWANCES
+};
+
+/// A sandbox that is being described. It becomes a layer of the process when the process enters it.
+typedef struct linux_sandbox linux_sandbox;
+
+/// Returns NULL without memory.
+linux_sandbox *linux_new_sandbox(void);
+/// Frees a sandbox that was not entered.
+void linux_free_sandbox(linux_sandbox *sandbox);
+/// Allows one thing, or all of a kind if `value` is NULL. Returns 0; or 64 for a value that means nothing, and 66 for a
+/// file that is not there, with the end of a message.
+int linux_allow(linux_sandbox *sandbox, enum linux_allowance kind, const char *value, char text[512]);
+/// Lets Lua read what a list of templates such as package.path finds: the directories before the `?` of absolute ones,
+/// and of others the files with the template's ending, down to three directories below this one.
+void linux_allow_templates(linux_sandbox *sandbox, const char *templates);
+/// Sets the directory of message ports, before the environment is taken away. The text must last.
+void linux_set_port_directory(linux_sandbox *sandbox, const char *path);
+/// Closes the descriptors that the parent process has left open by accident. Call it before this process opens some.
+void linux_close_inherited(void);
+
+/// Enters a sandbox for good: this thread, those that it starts from now on, and programs. It must be the only one.
+///
+/// Returns 0. If the kernel cannot hold all of it, returns 69 with the reasons in lines, and nothing has changed; or,
+/// with `goes_on`, enters what there is and returns 0 with these lines.
+int linux_enter_sandbox(linux_sandbox *sandbox, int goes_on, char text[1024]);
+
+/// Returns the number of threads of this process.
+int linux_threads(void);
+
+/// Returns whether the process has entered a sandbox.
+int linux_is_sandboxed(void);
+/// Returns whether all sandboxes allow C modules.
+int linux_allows_modules(void);
+/// Returns "not allowed by the sandbox: --allow-read=/etc" if a sandbox does not allow something of a kind: a path, an
+/// address "host:port", "port:NAME", a program or a variable. The text lasts until the thread's next call. Returns NULL
+/// if it is allowed, or there is no sandbox.
+const char *linux_refusal(enum linux_allowance kind, const char *subject);
+/// Asks the process outside to connect to a message port. Returns a descriptor, or -1 and errno; -2 if nobody is there.
+int linux_connect_by_doorman(const char *name);

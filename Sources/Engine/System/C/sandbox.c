@@ -1,0 +1,491 @@
+// Landlock holds files, TCP's ports, and the ways to other processes; sandbox_filter.c the rest. Landlock's numbers are
+// written down here, because the headers of a build may be older than the kernel.
+#define _GNU_SOURCE
+#include "sandbox_private.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <linux/seccomp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "arguments.h"
+#include "errors.h"
+
+enum { CREATE_RULESET = 444, ADD_RULE = 445, RESTRICT_SELF = 446 };
+enum { RULE_PATH = 1, RULE_PORT = 2, BIND = 1, CONNECT = 2, ABSTRACT_SOCKETS = 1, SIGNALS = 2 };
+enum {
+  EXECUTE = 1 << 0,
+  WRITE_FILE = 1 << 1,
+  READ_FILE = 1 << 2,
+  READ_DIR = 1 << 3,
+  REMOVE = 3 << 4,  // directories and files
+  MAKE_DEVICES = 1 << 6 | 1 << 11,
+  MAKE = 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 12,  // directories, files, sockets, FIFOs, links
+  REFER = 1 << 13,
+  TRUNCATE = 1 << 14,
+  DEVICES = 1 << 15,
+  OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | DEVICES,
+};
+static const uint64_t rights[LINUX_ALLOWANCES] = {
+    [LINUX_ALLOW_READ] = READ_FILE | READ_DIR | DEVICES,
+    [LINUX_ALLOW_WRITE] = WRITE_FILE | REMOVE | MAKE | REFER | TRUNCATE | DEVICES,
+    [LINUX_ALLOW_RUN] = EXECUTE | READ_FILE,
+};
+static const char *const names[LINUX_ALLOWANCES] = {"read", "write", "connect", "listen", "run", "env", "modules"};
+
+static linux_sandbox *entered;
+
+linux_sandbox *linux_new_sandbox(void) { return calloc(1, sizeof(linux_sandbox)); }
+
+void linux_free_sandbox(linux_sandbox *it) {
+  for (int i = 0; it && i < it->count; i++) free(it->items[i].text);
+  if (it) free(it->items);
+  free(it);
+}
+
+// What is allowed ----------------------------------------------------------------------------------------------------
+
+static allowance *add(linux_sandbox *it, enum linux_allowance kind, const char *text) {
+  if (it->count == it->capacity) {
+    int capacity = it->capacity ? it->capacity * 2 : 32;
+    allowance *larger = realloc(it->items, (size_t)capacity * sizeof *larger);
+    if (!larger) abort();
+    it->items = larger;
+    it->capacity = capacity;
+  }
+  char *copy = strdup(text);
+  if (!copy) abort();
+  it->items[it->count] = (allowance){.kind = kind, .text = copy};
+  return &it->items[it->count++];
+}
+
+static void imply(linux_sandbox *it, enum linux_allowance kind, const char *path) {
+  add(it, kind, path)->is_implied = 1;
+}
+
+// Finds a program as execvp does. Returns 0 if there is none.
+static int find_program(const char *name, char path[PATH_MAX]) {
+  if (strchr(name, '/')) return realpath(name, path) != NULL;
+  const char *folders = getenv("PATH");
+  if (!folders) folders = "/bin:/usr/bin";
+  for (const char *at = folders; *at;) {
+    size_t length = strcspn(at, ":");
+    char whole[PATH_MAX];
+    snprintf(whole, sizeof whole, "%.*s/%s", (int)length, length ? at : ".", name);
+    if (access(whole, X_OK) == 0 && realpath(whole, path)) return 1;
+    at += length + (at[length] == ':');
+  }
+  return 0;
+}
+
+// Allows the interpreter of a script, which the kernel starts in its place.
+static void add_interpreter(linux_sandbox *it, const char *path) {
+  char line[256], interpreter[PATH_MAX], *at = line + 2;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  ssize_t count = fd < 0 ? 0 : read(fd, line, sizeof line - 1);
+  if (fd >= 0) close(fd);
+  if (count < 3 || line[0] != '#' || line[1] != '!') return;
+  line[count] = 0;
+  at += strspn(at, " \t");
+  at[strcspn(at, " \t\r\n")] = 0;
+  if (realpath(at, interpreter)) add(it, LINUX_ALLOW_RUN, interpreter)->is_implied = 1;
+}
+
+static int refuse(char text[512], int status, const char *form, ...) __attribute__((format(printf, 3, 4)));
+static int refuse(char text[512], int status, const char *form, ...) {
+  va_list arguments;
+  va_start(arguments, form);
+  vsnprintf(text, 512, form, arguments);
+  va_end(arguments);
+  return status;
+}
+
+static int add_path(linux_sandbox *it, enum linux_allowance kind, const char *value, char text[512]) {
+  char path[PATH_MAX];
+  int is_there = kind == LINUX_ALLOW_RUN ? find_program(value, path) : realpath(value, path) != NULL;
+  if (!is_there) {
+    const char *reason = kind == LINUX_ALLOW_RUN && !strchr(value, '/') ? "no such program" : strerror(errno);
+    return refuse(text, 66, "--allow-%s=%.200s: %c%s", names[kind], value, tolower(*reason), reason + 1);
+  }
+  add(it, kind, path);
+  if (kind == LINUX_ALLOW_RUN) add_interpreter(it, path);
+  return 0;
+}
+
+static int add_address(linux_sandbox *it, enum linux_allowance kind, const char *value, char text[512]) {
+  if (strncmp(value, "port:", 5) == 0 && value[5]) {
+    add(it, kind, value)->is_message_port = 1;
+    return 0;
+  }
+  const char *colon = strrchr(value, ':'), *number = colon ? colon + 1 : value;
+  char *end;
+  long port = strtol(number, &end, 10);
+  int takes_host = kind == LINUX_ALLOW_CONNECT && colon > value;
+  if (!isdigit(*number) || *end || port > 65535 || (colon && !takes_host))
+    return refuse(text, 64, kind == LINUX_ALLOW_CONNECT
+                                ? "--allow-connect=HOST:PORT, =PORT or =port:NAME is expected, not '%.200s'"
+                                : "--allow-listen=PORT or =port:NAME is expected, not '%.200s'", value);
+  allowance *new = add(it, kind, value);
+  new->port = (uint16_t)port;
+  new->is_host = colon != NULL;
+  return 0;
+}
+
+int linux_allow(linux_sandbox *it, enum linux_allowance kind, const char *value, char text[512]) {
+  it->some[kind] = 1;
+  if (!value || kind == LINUX_ALLOW_MODULES) return it->all[kind] = 1, 0;
+  if (!*value) return refuse(text, 64, "--allow-%s= needs a value; without '=' it allows all", names[kind]);
+  if (kind == LINUX_ALLOW_CONNECT || kind == LINUX_ALLOW_LISTEN) return add_address(it, kind, value, text);
+  if (kind == LINUX_ALLOW_ENV) return add(it, kind, value), 0;
+  return add_path(it, kind, value, text);
+}
+
+static int is_below(const char *path, const char *top) {
+  size_t length = strlen(top);
+  return strcmp(top, "/") == 0 || (strncmp(path, top, length) == 0 && (!path[length] || path[length] == '/'));
+}
+
+static int covers(const linux_sandbox *it, enum linux_allowance kind, const char *path) {
+  if (it->all[kind]) return 1;
+  for (int i = 0; i < it->count; i++)
+    if (it->items[i].kind == kind && is_below(path, it->items[i].text)) return 1;
+  return 0;
+}
+
+// Allows reading the files with an ending, some directories deep. A link may lead anywhere, so none is followed.
+static void add_endings(linux_sandbox *it, const char *folder, const char *ending, int depth, int *left) {
+  DIR *directory = opendir(folder);
+  if (!directory) return;
+  for (struct dirent *entry; *left > 0 && (entry = readdir(directory)); --*left) {
+    char path[PATH_MAX];
+    size_t length = strlen(entry->d_name), end = strlen(ending);
+    struct stat status;
+    int is_long = snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) >= (int)sizeof path;
+    if (*entry->d_name == '.' || is_long || lstat(path, &status) != 0) continue;
+    if (S_ISDIR(status.st_mode) && depth > 1) add_endings(it, path, ending, depth - 1, left);
+    if (S_ISREG(status.st_mode) && length > end && strcmp(entry->d_name + length - end, ending) == 0)
+      add(it, LINUX_ALLOW_READ, path);
+  }
+  closedir(directory);
+}
+
+void linux_allow_templates(linux_sandbox *it, const char *templates) {
+  char last[PATH_MAX] = "";
+  for (const char *at = templates; *at; at += strcspn(at, ";"), at += *at == ';') {
+    char folder[PATH_MAX], path[PATH_MAX], ending[64];
+    size_t whole = strcspn(at, ";"), length = 0;
+    const char *mark = memchr(at, '?', whole), *dot = memrchr(at, '.', whole);
+    if (!mark || !dot || dot < mark) continue;
+    for (size_t i = 0; i < (size_t)(mark - at); i++)
+      if (at[i] == '/') length = i + 1;
+    snprintf(folder, sizeof folder, "%.*s", length ? (int)length : 1, length ? at : ".");
+    if (!realpath(folder, path) || strcmp(path, last) == 0 || covers(it, LINUX_ALLOW_READ, path)) continue;
+    strcpy(last, path);
+    snprintf(ending, sizeof ending, "%.*s", (int)(at + whole - dot), dot);
+    int left = 10000;
+    if (*folder == '/' && path[1]) imply(it, LINUX_ALLOW_READ, path);
+    else add_endings(it, path, ending, 3, &left);
+  }
+}
+
+void linux_set_port_directory(linux_sandbox *it, const char *path) { it->port_directory = path; }
+
+// What the program needs itself --------------------------------------------------------------------------------------
+
+static void imply_all(linux_sandbox *it) {
+  // Libraries that are opened when they are first needed, the time zone, and what the modules read of this process.
+  static const char *const always[] = {
+      "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo",
+      "/etc/ssl/openssl.cnf", "/dev/null", "/dev/urandom", "/proc/self/stat", "/proc/self/statm", "/proc/self/fd"};
+  // On most machines these are links to directories above.
+  static const char *const libraries[] = {"/lib", "/lib64"};
+  static const char *const for_names[] = {
+      "/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/gai.conf", "/etc/host.conf", "/etc/services",
+      "/etc/protocols", "/etc/ssl/certs", "/etc/ssl/cert.pem", "/usr/share/ca-certificates",
+      "/usr/local/share/ca-certificates", "/etc/pki/tls/certs", "/etc/pki/ca-trust", "/etc/ca-certificates"};
+  static const char *const loaders[] = {"/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"};
+  for (size_t i = 0; i < sizeof always / sizeof *always; i++) imply(it, LINUX_ALLOW_READ, always[i]);
+  char target[8];
+  for (int i = 0; i < 2; i++)
+    if (readlink(libraries[i], target, sizeof target) < 0) imply(it, LINUX_ALLOW_READ, libraries[i]);
+  imply(it, LINUX_ALLOW_WRITE, "/dev/null");
+  for (size_t i = 0; i < sizeof for_names / sizeof *for_names && it->some[LINUX_ALLOW_CONNECT]; i++)
+    imply(it, LINUX_ALLOW_READ, for_names[i]);
+  for (size_t i = 0; i < sizeof loaders / sizeof *loaders && it->some[LINUX_ALLOW_RUN]; i++)
+    imply(it, LINUX_ALLOW_RUN, loaders[i]);
+  if (it->all[LINUX_ALLOW_RUN]) imply(it, LINUX_ALLOW_READ, "/usr"), imply(it, LINUX_ALLOW_READ, "/bin");
+  if (it->all[LINUX_ALLOW_LISTEN] && it->port_directory) {
+    imply(it, LINUX_ALLOW_WRITE, it->port_directory);
+    imply(it, LINUX_ALLOW_READ, it->port_directory);
+  }
+}
+
+// Landlock -----------------------------------------------------------------------------------------------------------
+
+static int add_path_rule(int ruleset, const char *path, uint64_t allowed, int follows) {
+  struct {
+    uint64_t allowed;
+    int32_t fd;
+  } __attribute__((packed)) rule = {.fd = open(path, O_PATH | O_CLOEXEC | (follows ? 0 : O_NOFOLLOW))};
+  struct stat status;
+  // An implied path need not be there. One that was given was there a moment ago.
+  if (rule.fd < 0) return errno == ENOENT || errno == EACCES || errno == ENOTDIR ? 0 : errno;
+  rule.allowed = allowed;
+  if ((allowed & ~(uint64_t)OF_FILES) && fstat(rule.fd, &status) == 0 && !S_ISDIR(status.st_mode))
+    rule.allowed &= OF_FILES;
+  int error = rule.allowed && syscall(ADD_RULE, ruleset, RULE_PATH, &rule, 0) ? errno : 0;
+  close(rule.fd);
+  return error;
+}
+
+static int add_rules(const linux_sandbox *it, int ruleset, uint64_t files, uint64_t ports) {
+  int error = 0;
+  for (int kind = 0; kind < LINUX_ALLOWANCES && !error; kind++)
+    if (it->all[kind] && (rights[kind] & files)) {
+      // Running everything does not include reading everything.
+      uint64_t allowed = kind == LINUX_ALLOW_RUN ? EXECUTE : rights[kind];
+      error = add_path_rule(ruleset, "/", allowed & files, 1);
+    }
+  for (int i = 0; i < it->count && !error; i++) {
+    const allowance *item = &it->items[i];
+    uint64_t port_right = item->kind == LINUX_ALLOW_CONNECT ? CONNECT : BIND;
+    int is_port = item->kind == LINUX_ALLOW_CONNECT || item->kind == LINUX_ALLOW_LISTEN;
+    if (is_port && !item->is_host && !item->is_message_port && (ports & port_right)) {
+      struct {
+        uint64_t allowed, port;
+      } rule = {port_right, item->port};
+      error = syscall(ADD_RULE, ruleset, RULE_PORT, &rule, 0) ? errno : 0;
+    } else if (rights[item->kind] & files) {
+      uint64_t allowed = rights[item->kind] & files;
+      // The program opens files of libraries by name, and lists only these two directories.
+      int is_listed = strncmp(item->text, "/proc", 5) == 0 ||
+                      (it->port_directory && strcmp(item->text, it->port_directory) == 0);
+      if (item->is_implied && !is_listed) allowed &= ~(uint64_t)READ_DIR;
+      error = add_path_rule(ruleset, item->text, allowed, item->is_implied);
+    }
+  }
+  return error;
+}
+
+static int restrict_self(const linux_sandbox *it, int abi) {
+  if (abi < 1) return 0;
+  struct {
+    uint64_t files, ports, scopes;
+  } set = {.files = abi < 2 ? REFER - 1 : abi < 3 ? TRUNCATE - 1 : abi < 5 ? DEVICES - 1 : 2 * DEVICES - 1};
+  // Without any --allow-listen, the filter refuses to listen; clients may choose their port.
+  if (abi >= 4 && !it->all[LINUX_ALLOW_CONNECT]) set.ports |= CONNECT;
+  if (abi >= 4 && it->some[LINUX_ALLOW_LISTEN] && !it->all[LINUX_ALLOW_LISTEN]) set.ports |= BIND;
+  if (abi >= 6) set.scopes = SIGNALS | (it->all[LINUX_ALLOW_CONNECT] ? 0 : ABSTRACT_SOCKETS);
+  int ruleset = (int)syscall(CREATE_RULESET, &set, abi < 4 ? 8 : abi < 6 ? 16 : 24, 0);
+  if (ruleset < 0) return errno;
+  int error = add_rules(it, ruleset, set.files, set.ports);
+  if (!error && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) error = errno;
+  if (!error && syscall(RESTRICT_SELF, ruleset, 0)) error = errno;
+  close(ruleset);
+  return error;
+}
+
+// The process --------------------------------------------------------------------------------------------------------
+
+// Root keeps what its own files and low ports need.
+static void drop_capabilities(void) {
+  enum { KEPT = 1 << CAP_CHOWN | 1 << CAP_DAC_OVERRIDE | 1 << CAP_FOWNER | 1 << CAP_FSETID | 1 << CAP_KILL |
+                1 << CAP_NET_BIND_SERVICE };
+  struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+  struct __user_cap_data_struct data[2] = {{0}};
+  if (syscall(SYS_capget, &head, data)) return;
+  for (int i = 0; i < 2; i++) {
+    unsigned kept = i ? 0 : KEPT;
+    data[i].effective &= kept, data[i].permitted &= kept, data[i].inheritable &= kept;
+  }
+  syscall(SYS_capset, &head, data);
+}
+
+static int keeps_variable(const linux_sandbox *it, const char *entry) {
+  size_t length = strcspn(entry, "=");
+  if (it->all[LINUX_ALLOW_ENV]) return 1;
+  if (it->some[LINUX_ALLOW_LISTEN] && strncmp(entry, "LISTEN_", 7) == 0) return 1;
+  for (int i = 0; i < it->count; i++)
+    if (it->items[i].kind == LINUX_ALLOW_ENV && strlen(it->items[i].text) == length &&
+        strncmp(it->items[i].text, entry, length) == 0)
+      return 1;
+  return 0;
+}
+
+// Takes variables away, and overwrites those that the process was started with, which others may see in /proc.
+static void clear_environment(const linux_sandbox *it) {
+  char **arguments = linux_arguments(), *first = arguments ? arguments[0] : NULL, **to = environ;
+  for (char **from = environ; from && *from; from++) {
+    if (keeps_variable(it, *from)) *to++ = *from;
+    else if (first && *from > first && *from - first < 1 << 22) memset(*from, 0, strlen(*from));
+  }
+  if (to) *to = NULL;
+}
+
+void linux_close_inherited(void) {
+  const char *process = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
+  int kept = process && count && atoi(process) == getpid() && atoi(count) > 0 ? atoi(count) : 0;
+  DIR *directory = opendir("/proc/self/fd");
+  if (!directory) return;
+  for (struct dirent *entry; (entry = readdir(directory));) {
+    int fd = atoi(entry->d_name), flags = fd > 2 + kept && fd != dirfd(directory) ? fcntl(fd, F_GETFD) : -1;
+    // This process's own ones have the flag.
+    if (flags >= 0 && !(flags & FD_CLOEXEC)) close(fd);
+  }
+  closedir(directory);
+}
+
+static void note(char text[1024], const char *form, ...) __attribute__((format(printf, 2, 3)));
+static void note(char text[1024], const char *form, ...) {
+  size_t length = strlen(text);
+  va_list arguments;
+  va_start(arguments, form);
+  if (length) text[length++] = '\n';
+  vsnprintf(text + length, 1024 - length, form, arguments);
+  va_end(arguments);
+}
+
+static int has_filters(void) {
+  uint32_t action = SECCOMP_RET_ERRNO;
+  return syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0;
+}
+
+static void find_missing(const linux_sandbox *it, int abi, char text[1024]) {
+  if (abi < 1) note(text, "this kernel cannot hold files: Landlock is missing (Linux 5.13, and landlock in lsm=); "
+                          "ABI 1 is needed");
+  int has_ports = 0;
+  for (int i = 0; i < it->count && !has_ports; i++)
+    if ((it->items[i].kind == LINUX_ALLOW_CONNECT || it->items[i].kind == LINUX_ALLOW_LISTEN) &&
+        !it->items[i].is_message_port && !it->all[it->items[i].kind]) {
+      has_ports = 1;
+      if (abi < 4) note(text, "this kernel can allow all of TCP or none: Landlock ABI %d; 4 is needed for --allow-%s",
+                        abi, it->items[i].kind == LINUX_ALLOW_CONNECT ? "connect=HOST:PORT" : "listen=PORT");
+    }
+  if (abi < 6 && it->some[LINUX_ALLOW_RUN])
+    note(text, "this kernel lets programs send signals to all others: Landlock ABI %d; 6 is needed for --allow-run",
+         abi);
+  if (!has_filters()) note(text, "this kernel cannot hold sockets and other calls: seccomp is missing");
+}
+
+int linux_enter_sandbox(linux_sandbox *it, int goes_on, char text[1024]) {
+  *text = 0;
+  int abi = (int)syscall(CREATE_RULESET, NULL, 0, 1);
+  if (abi < 0) abi = 0;
+  find_missing(it, abi, text);
+  if (*text && !goes_on) return 69;
+  int needs_doorman = 0;
+  for (int i = 0; i < it->count; i++) needs_doorman |= it->items[i].is_host;
+  for (int i = 0; i < it->count; i++)
+    needs_doorman |= it->items[i].kind == LINUX_ALLOW_CONNECT && it->items[i].is_message_port;
+  imply_all(it);
+  drop_capabilities();
+  setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+  const char *call = "fork";
+  int error = 0;
+  if (needs_doorman || it->all[LINUX_ALLOW_CONNECT]) error = linux_start_doorman(it);
+  else linux_drop_doorman();
+  if (!error) call = "landlock", error = restrict_self(it, abi);
+  if (!error && has_filters()) call = "seccomp", error = linux_install_filter(it, abi);
+  if (error) return *text = 0, note(text, "%s: %s", call, linux_error_name(error)), 69;
+  clear_environment(it);
+  it->outer = entered;
+  entered = it;
+  return 0;
+}
+
+// Refusals -----------------------------------------------------------------------------------------------------------
+
+int linux_threads(void) {
+  struct stat status;
+  // A directory has two links of its own and one for each directory in it.
+  return stat("/proc/self/task", &status) ? 1 : (int)status.st_nlink - 2;
+}
+
+int linux_is_sandboxed(void) { return entered != NULL; }
+
+int linux_allows_modules(void) {
+  for (const linux_sandbox *it = entered; it; it = it->outer)
+    if (!it->all[LINUX_ALLOW_MODULES]) return 0;
+  return 1;
+}
+
+// Resolves as much of a path as exists.
+static void resolve(const char *subject, char path[PATH_MAX]) {
+  char rest[PATH_MAX] = "", head[PATH_MAX], here[PATH_MAX];
+  if (*subject == '/' || !getcwd(here, sizeof here)) snprintf(head, sizeof head, "%s", subject);
+  else if (snprintf(head, sizeof head, "%s/%s", here, subject) >= PATH_MAX) *head = 0;
+  while (!realpath(head, path)) {
+    char *slash = strrchr(head, '/'), tail[PATH_MAX];
+    if (!slash) break;
+    snprintf(tail, sizeof tail, "%s%s", slash, rest);
+    strcpy(rest, tail);
+    *slash = 0;
+    if (slash == head) {
+      *path = 0;
+      break;
+    }
+  }
+  if (strlen(path) + strlen(rest) < PATH_MAX) strcat(strcmp(path, "/") == 0 ? memset(path, 0, 2) : path, rest);
+}
+
+static int covers_address(const linux_sandbox *it, enum linux_allowance kind, const char *subject) {
+  const char *colon = strrchr(subject, ':');
+  if (it->all[kind]) return 1;
+  for (int i = 0; i < it->count; i++) {
+    const allowance *item = &it->items[i];
+    if (item->kind != kind) continue;
+    if (strcmp(item->text, subject) == 0) return 1;
+    if (!item->is_host && !item->is_message_port && colon && strncmp(subject, "port:", 5) != 0 &&
+        strcmp(item->text, colon + 1) == 0)
+      return 1;
+  }
+  return 0;
+}
+
+static int allows(const linux_sandbox *it, enum linux_allowance kind, const char *subject, char path[PATH_MAX]) {
+  switch (kind) {
+    case LINUX_ALLOW_READ:
+    case LINUX_ALLOW_WRITE: return resolve(subject, path), covers(it, kind, path);
+    case LINUX_ALLOW_RUN: return !find_program(subject, path) || covers(it, kind, path);
+    case LINUX_ALLOW_ENV: return it->all[kind] || keeps_variable(it, subject);
+    case LINUX_ALLOW_MODULES: return it->all[kind];
+    default: return covers_address(it, kind, subject);
+  }
+}
+
+const char *linux_refusal(enum linux_allowance kind, const char *subject) {
+  static _Thread_local char text[PATH_MAX + 64];
+  char path[PATH_MAX] = "";
+  int before = errno;
+  const linux_sandbox *it = entered;
+  while (it && allows(it, kind, subject, path)) it = it->outer;
+  if (!it) return errno = before, NULL;
+  const char *value = subject;
+  if (kind <= LINUX_ALLOW_WRITE) {
+    struct stat status;
+    char *slash = strrchr(path, '/');
+    if (slash && !(stat(path, &status) == 0 && S_ISDIR(status.st_mode))) slash[slash == path] = 0;
+    value = path;
+  } else if (kind == LINUX_ALLOW_LISTEN && strncmp(subject, "port:", 5) != 0) {
+    value = strrchr(subject, ':') ? strrchr(subject, ':') + 1 : subject;
+  }
+  int names_all = kind == LINUX_ALLOW_MODULES ||
+                  (kind != LINUX_ALLOW_READ && kind != LINUX_ALLOW_WRITE && strncmp(subject, "unix:", 5) == 0);
+  snprintf(text, sizeof text, "not allowed by the sandbox: --allow-%s%s%s", names[kind], names_all ? "" : "=",
+           names_all ? "" : value);
+  errno = before;
+  return text;
+}

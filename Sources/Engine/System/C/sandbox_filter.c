@@ -1,0 +1,287 @@
+// The part of the sandbox that Landlock does not hold, as a filter of system calls. What it refuses fails with EACCES;
+// a call that is newer than this file does not exist.
+#define _GNU_SOURCE
+#include "sandbox_private.h"
+
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <stddef.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+enum { ARCHITECTURE = AUDIT_ARCH_X86_64 };
+#elif defined(__aarch64__)
+enum { ARCHITECTURE = AUDIT_ARCH_AARCH64 };
+#else
+enum { ARCHITECTURE = 0 };
+#endif
+
+// Calls that Debian 12's headers do not have yet. The last one known here sets attributes of files.
+enum { FCHMODAT2 = 452, SETXATTRAT = 463, REMOVEXATTRAT = 466, OPEN_TREE_ATTR = 467, FILE_SETATTR = 469 };
+enum { TIOCSTI_ = 0x5412, TIOCLINUX_ = 0x541c, FASTOPEN = 0x20000000 };
+// All kinds of namespaces, CLONE_NEWTIME apart, which only unshare takes.
+enum { NAMESPACES = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID |
+                    CLONE_NEWNET };
+
+// One bit for each call says whether there is more to find out, so that others take a few instructions. Installing a
+// filter takes time for each of its instructions: a search through a tree of all these numbers took twice as long.
+enum { LAST_CALL = FILE_SETATTR, WORDS = LAST_CALL / 32 + 1 };
+typedef struct {
+  struct sock_filter code[512];
+  unsigned short count, start;
+  unsigned refused[WORDS];  // with EACCES, unless there is a rule
+} filter;
+
+static void put(filter *f, unsigned code, unsigned k, unsigned yes, unsigned no) {
+  f->code[f->count++] = (struct sock_filter){(unsigned short)code, (unsigned char)yes, (unsigned char)no, k};
+}
+static void end_with(filter *f, unsigned result) { put(f, BPF_RET | BPF_K, result, 0, 0); }
+static void allow(filter *f) { end_with(f, SECCOMP_RET_ALLOW); }
+static void refuse(filter *f, int error) { end_with(f, SECCOMP_RET_ERRNO | (unsigned)error); }
+
+// Loads half of an argument; the kernel looks at no more of those that are checked here, pointers apart.
+static void load(filter *f, int argument, int upper) {
+  unsigned at = offsetof(struct seccomp_data, args) + 8 * (unsigned)argument;
+  put(f, BPF_LD | BPF_W | BPF_ABS, at + (upper == (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) ? 4 : 0), 0, 0);
+}
+
+static void mark(filter *f, int call) { f->refused[call / 32] |= 1U << call % 32; }
+
+// Begins the rule for a call. It must end with `end`, and each way through it with a result.
+static void begin(filter *f, int call) {
+  mark(f, call);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, (unsigned)call, 0, 0);
+  f->start = f->count;
+}
+static void end(filter *f) { f->code[f->start - 1].jf = (unsigned char)(f->count - f->start); }
+
+static void never(filter *f, int call) { mark(f, call); }
+
+static void is_unknown(filter *f, int call) {
+  begin(f, call);
+  refuse(f, ENOSYS);
+  end(f);
+}
+
+// Refuses a call if bits of an argument have a value, or, with `otherwise`, if they do not.
+static void if_bits(filter *f, int call, int argument, unsigned mask, unsigned value, int otherwise) {
+  begin(f, call);
+  load(f, argument, 0);
+  if (mask != ~0u) put(f, BPF_ALU | BPF_AND | BPF_K, mask, 0, 0);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, value, otherwise ? 1 : 0, otherwise ? 0 : 1);
+  refuse(f, EACCES);
+  allow(f);
+  end(f);
+}
+static void if_any(filter *f, int call, int argument, unsigned mask) { if_bits(f, call, argument, mask, 0, 1); }
+static void only(filter *f, int call, int argument, unsigned value) { if_bits(f, call, argument, ~0u, value, 1); }
+
+// In the block of `socket`: allows sockets of a family, a type and a protocol, or the default one.
+static void allow_socket(filter *f, int family, int type, int protocol) {
+  load(f, 0, 0);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, (unsigned)family, 0, 7);
+  load(f, 1, 0);
+  put(f, BPF_ALU | BPF_AND | BPF_K, 0xf, 0, 0);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, (unsigned)type, 0, 4);
+  load(f, 2, 0);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, (unsigned)protocol, 0, 1);
+  allow(f);
+}
+
+static void add_families(filter *f, const linux_sandbox *it) {
+  const uint8_t *all = it->all, *some = it->some;
+  begin(f, SYS_socket);
+  for (int i = 0; i < 2; i++) {
+    int family = i ? AF_INET6 : AF_INET;
+    allow_socket(f, family, SOCK_STREAM, IPPROTO_TCP);
+    if (all[LINUX_ALLOW_CONNECT]) allow_socket(f, family, SOCK_DGRAM, IPPROTO_UDP);
+  }
+  // `connect` cannot be refused to these sockets alone.
+  int has_local = all[LINUX_ALLOW_CONNECT] || (all[LINUX_ALLOW_LISTEN] && !some[LINUX_ALLOW_CONNECT]);
+  if (has_local) allow_socket(f, AF_UNIX, SOCK_STREAM, 0), allow_socket(f, AF_UNIX, SOCK_SEQPACKET, 0);
+  if (all[LINUX_ALLOW_CONNECT]) allow_socket(f, AF_UNIX, SOCK_DGRAM, 0);
+  // The C library asks which kinds of addresses the machine has.
+  if (some[LINUX_ALLOW_CONNECT]) allow_socket(f, AF_NETLINK, SOCK_RAW, 0);
+  refuse(f, EACCES);
+  end(f);
+}
+
+// Landlock holds TCP's ports; neither MPTCP nor TCP Fast Open, nor paths of Unix sockets.
+static void add_sockets(filter *f, const linux_sandbox *it) {
+  const uint8_t *all = it->all, *some = it->some;
+  if (some[LINUX_ALLOW_CONNECT] || some[LINUX_ALLOW_LISTEN]) add_families(f, it);
+  else never(f, SYS_socket);
+  // A socket of a pair of datagrams can send to any address.
+  if (!all[LINUX_ALLOW_CONNECT]) if_bits(f, SYS_socketpair, 1, 0xf, SOCK_DGRAM, 0);
+  if (!some[LINUX_ALLOW_CONNECT]) never(f, SYS_connect);
+  if (!some[LINUX_ALLOW_LISTEN]) never(f, SYS_listen);
+  if (all[LINUX_ALLOW_CONNECT] || !some[LINUX_ALLOW_CONNECT]) return;
+  if_any(f, SYS_sendto, 3, FASTOPEN);
+  if_any(f, SYS_sendmsg, 2, FASTOPEN);
+  if_any(f, SYS_sendmmsg, 3, FASTOPEN);
+}
+
+// Modes, owners, times and attributes, which Landlock does not hold. By descriptor for what may be opened, if anything
+// may be written; by path only if everything may.
+static void add_attributes(filter *f, const linux_sandbox *it) {
+  static const short paths[] = {SYS_fchmodat, SYS_fchownat, SYS_setxattr, SYS_lsetxattr, SYS_removexattr,
+                                SYS_lremovexattr, FCHMODAT2, SETXATTRAT, REMOVEXATTRAT, FILE_SETATTR,
+#ifdef SYS_chmod
+                                SYS_chmod, SYS_chown, SYS_lchown, SYS_utime, SYS_utimes, SYS_futimesat,
+#endif
+  };
+  static const short descriptors[] = {SYS_fchmod, SYS_fchown, SYS_fsetxattr, SYS_fremovexattr};
+  if (it->all[LINUX_ALLOW_WRITE]) return;
+  for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) never(f, paths[i]);
+  for (size_t i = 0; i < sizeof descriptors / sizeof *descriptors && !it->some[LINUX_ALLOW_WRITE]; i++)
+    never(f, descriptors[i]);
+  begin(f, SYS_utimensat);
+  if (it->some[LINUX_ALLOW_WRITE]) {
+    // Without a path, the times are those of the descriptor's file.
+    load(f, 1, 0);
+    put(f, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3);
+    load(f, 1, 1);
+    put(f, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1);
+    allow(f);
+  }
+  refuse(f, EACCES);
+  end(f);
+}
+
+// Before its ABI 3, Landlock lets a file be cut off that may only be read.
+static void add_cutting(filter *f, const linux_sandbox *it) {
+  never(f, SYS_truncate);
+  if (it->some[LINUX_ALLOW_RUN] || it->some[LINUX_ALLOW_MODULES]) is_unknown(f, SYS_openat2);
+#ifdef SYS_open
+  if_bits(f, SYS_open, 1, O_TRUNC | O_ACCMODE, O_TRUNC, 0);
+#endif
+  if_bits(f, SYS_openat, 2, O_TRUNC | O_ACCMODE, O_TRUNC, 0);
+}
+
+// Other processes: Landlock refuses to trace them, and from ABI 6 on to signal them.
+static void add_processes(filter *f, const linux_sandbox *it, int abi) {
+  static const short calls[] = {SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_kcmp, SYS_move_pages,
+                                SYS_migrate_pages, SYS_ioprio_set, SYS_perf_event_open, 438 /* pidfd_getfd */,
+                                424 /* pidfd_send_signal */, 440 /* process_madvise */, 448 /* process_mrelease */};
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) never(f, calls[i]);
+  // They are allowed for this process, whose number is also 0.
+  static const short others[] = {SYS_prlimit64, SYS_sched_setscheduler, SYS_sched_setparam, SYS_sched_setattr,
+                                 SYS_sched_setaffinity};
+  enum { OTHERS = sizeof others / sizeof *others };
+  for (unsigned i = 0; i < OTHERS; i++) {
+    mark(f, others[i]);
+    put(f, BPF_JMP | BPF_JEQ | BPF_K, (unsigned)others[i], OTHERS - 1 - i, i == OTHERS - 1 ? 4 : 0);
+  }
+  load(f, 0, 0);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1);
+  allow(f);
+  refuse(f, EACCES);
+  // PRIO_PROCESS is 0, and 0 is this process; the user is also one.
+  begin(f, SYS_setpriority);
+  load(f, 0, 0);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3);
+  load(f, 1, 0);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1);
+  allow(f);
+  refuse(f, EACCES);
+  end(f);
+  if_any(f, SYS_clone, 0, NAMESPACES);
+  // Its flags are in memory. The C library uses `clone` if there is none.
+  is_unknown(f, SYS_clone3);
+  if (abi >= 6 || it->some[LINUX_ALLOW_RUN]) return;
+  only(f, SYS_kill, 0, (unsigned)getpid());
+  only(f, SYS_tgkill, 0, (unsigned)getpid());
+  never(f, SYS_tkill);
+  only(f, SYS_rt_sigqueueinfo, 0, (unsigned)getpid());
+  only(f, SYS_rt_tgsigqueueinfo, 0, (unsigned)getpid());
+  // A descriptor sends signals, too.
+  begin(f, SYS_fcntl);
+  load(f, 1, 0);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, F_SETOWN, 1, 0);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, F_SETOWN_EX, 0, 1);
+  refuse(f, EACCES);
+  allow(f);
+  end(f);
+}
+
+// What changes the machine, or leads around Landlock.
+static void add_machine(filter *f, const linux_sandbox *it) {
+  static const short calls[] = {
+      SYS_mount, SYS_umount2, SYS_pivot_root, SYS_chroot, SYS_unshare, SYS_setns, SYS_open_by_handle_at,
+      SYS_fanotify_init, SYS_fanotify_mark, 428 /* open_tree */, 429 /* move_mount */, 430 /* fsopen */,
+      431 /* fsconfig */, 432 /* fsmount */, 433 /* fspick */, 442 /* mount_setattr */, OPEN_TREE_ATTR,
+      425 /* io_uring_setup */, 426 /* io_uring_enter */, 427 /* io_uring_register */, SYS_add_key, SYS_request_key,
+      SYS_keyctl, SYS_bpf, SYS_userfaultfd, SYS_kexec_load, SYS_init_module, SYS_finit_module, SYS_delete_module,
+      SYS_reboot, SYS_swapon, SYS_swapoff, SYS_acct, SYS_quotactl, 443 /* quotactl_fd */, SYS_settimeofday,
+      SYS_clock_settime, SYS_clock_adjtime, SYS_adjtimex, SYS_sethostname, SYS_setdomainname, SYS_vhangup, SYS_syslog,
+      SYS_shmget, SYS_shmat, SYS_shmctl, SYS_msgget, SYS_msgsnd, SYS_msgrcv, SYS_msgctl, SYS_semget, SYS_semop,
+      SYS_semtimedop, SYS_semctl, SYS_mq_open, SYS_mq_unlink, SYS_personality,
+#ifdef SYS_kexec_file_load
+      SYS_kexec_file_load,
+#endif
+#ifdef SYS_iopl
+      SYS_iopl, SYS_ioperm, SYS_modify_ldt,
+#endif
+  };
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) never(f, calls[i]);
+  // The kernel shows names in any directory to one who watches it.
+  if (!it->all[LINUX_ALLOW_READ]) never(f, SYS_inotify_add_watch);
+  // A program that is in no file has no path that could be refused.
+  if (!it->all[LINUX_ALLOW_RUN]) never(f, SYS_memfd_create), never(f, SYS_execveat);
+  if (!it->some[LINUX_ALLOW_RUN]) never(f, SYS_execve);
+  // Keys that the terminal's next reader would take for typed ones; and receivers of signals.
+  begin(f, SYS_ioctl);
+  load(f, 1, 0);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, TIOCSTI_, 3, 0);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, TIOCLINUX_, 2, 0);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, FIOSETOWN, 1, 0);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, SIOCSPGRP, 0, 1);
+  refuse(f, EACCES);
+  allow(f);
+  end(f);
+}
+
+int linux_install_filter(const linux_sandbox *it, int abi) {
+  if (!ARCHITECTURE) return ENOSYS;
+  filter rules = {.count = 0}, f = {.count = 0};
+  add_sockets(&rules, it);
+  add_attributes(&rules, it);
+  if (abi < 3 && !it->all[LINUX_ALLOW_WRITE]) add_cutting(&rules, it);
+  add_processes(&rules, it, abi);
+  add_machine(&rules, it);
+  put(&f, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), 0, 0);
+  put(&f, BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0);
+  refuse(&f, ENOSYS);
+  put(&f, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
+  // Calls of x32, too.
+  put(&f, BPF_JMP | BPF_JGT | BPF_K, LAST_CALL, 0, 1);
+  refuse(&f, ENOSYS);
+  put(&f, BPF_ALU | BPF_AND | BPF_K, 31, 0, 0);
+  put(&f, BPF_MISC | BPF_TAX, 0, 0, 0);
+  put(&f, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
+  for (unsigned i = 0; i < WORDS; i++) {
+    if (i < WORDS - 1) put(&f, BPF_JMP | BPF_JGE | BPF_K, (i + 1) * 32, 2, 0);
+    put(&f, BPF_LD | BPF_IMM, rules.refused[i], 0, 0);
+    put(&f, BPF_JMP | BPF_JA, (WORDS - 1 - i) * 3 - (i < WORDS - 1), 0, 0);
+  }
+  put(&f, BPF_ALU | BPF_RSH | BPF_X, 0, 0, 0);
+  put(&f, BPF_JMP | BPF_JSET | BPF_K, 1, 1, 0);
+  allow(&f);
+  put(&f, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
+  for (int i = 0; i < rules.count; i++) f.code[f.count++] = rules.code[i];
+  refuse(&f, EACCES);
+  struct sock_fprog program = {f.count, f.code};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) return errno;
+  long result = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
+  return result < 0 ? errno : result > 0 ? EBUSY : 0;
+}

@@ -1,0 +1,49 @@
+// What the files of the sandbox share.
+#pragma once
+
+#include "sandbox.h"
+
+#include <sys/socket.h>
+
+typedef struct {
+  enum linux_allowance kind;
+  char *text;  // as given; a path without links
+  uint16_t port;
+  uint8_t is_host, is_message_port, is_implied;
+} allowance;
+
+struct linux_sandbox {
+  allowance *items;
+  int count, capacity;
+  uint8_t all[LINUX_ALLOWANCES], some[LINUX_ALLOWANCES];
+  const char *port_directory;
+  linux_sandbox *outer;
+};
+
+/// Refuses the calls of the kernel that Landlock does not hold. Returns 0 or an errno.
+int linux_install_filter(const linux_sandbox *sandbox, int abi);
+/// Starts the process that connects to named hosts and message ports, outside of the sandbox. Returns 0 or an errno.
+int linux_start_doorman(const linux_sandbox *sandbox);
+/// No longer asks that process.
+void linux_drop_doorman(void);
+
+// The doorman's messages.
+enum { MOST_ADDRESSES = 8 };
+typedef struct sockaddr_storage linux_address;
+typedef struct {
+  enum { TO_ADDRESS, TO_MESSAGE_PORT, ADDRESSES } what;
+  socklen_t length;
+  linux_address to;
+  char name[256];
+} linux_question;
+typedef struct {
+  int error, count;
+  linux_address found[MOST_ADDRESSES];
+} linux_answer;
+
+/// The socket of the process that asks; -1 without a doorman.
+extern int linux_doorman;
+/// Sends or receives a message, maybe with a descriptor. Returns its length.
+ssize_t linux_pass(int fd, void *bytes, size_t size, int *descriptor, int sends);
+/// Writes an address without its port; nothing for another family than IPv4 and IPv6.
+void linux_write_address(const linux_address *it, char text[64]);

@@ -1,0 +1,134 @@
+internal import CLinux
+internal import Glibc
+
+/// What the kernel refuses to this process from a moment on: see docs/sandbox.md.
+package enum Sandbox {
+    /// The kinds of things that can be allowed, by the names of their options.
+    package enum Kind: UInt32, CaseIterable, Sendable {
+        case read, write, connect, listen, run, env, modules
+
+        // Printing an enum would look at the runtime's reflection data, in each start in a sandbox.
+        package var name: String {
+            switch self {
+            case .read: "read"
+            case .write: "write"
+            case .connect: "connect"
+            case .listen: "listen"
+            case .run: "run"
+            case .env: "env"
+            case .modules: "modules"
+            }
+        }
+
+        fileprivate var number: linux_allowance { linux_allowance(rawValue: rawValue) }
+    }
+
+    /// One thing that is allowed, or all of its kind.
+    package struct Allowance: Sendable {
+        package let kind: Kind
+        let value: [CChar]?
+
+        /// The value as text.
+        package var text: String? {
+            value.map { bytes in String(decoding: bytes.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self) }
+        }
+
+        /// - Parameter value: Bytes with a NUL at the end; nil for all of the kind.
+        package init(_ kind: Kind, _ value: [CChar]?) {
+            self.kind = kind
+            self.value = value
+        }
+    }
+
+    package struct Failure: Error {
+        package let message: String
+        /// 64: a value that means nothing. 66: a file that is not there. 69: the kernel cannot hold this.
+        package let status: Int32
+
+        package init(message: String, status: Int32) {
+            self.message = message
+            self.status = status
+        }
+    }
+
+    package static var isEntered: Bool { linux_is_sandboxed() != 0 }
+    package static var allowsModules: Bool { linux_allows_modules() != 0 }
+
+    /// Closes descriptors that the parent process has left open, those of systemd apart. Call it before this process
+    /// opens some.
+    package static func closeInherited() { linux_close_inherited() }
+
+    /// Enters a sandbox for good.
+    ///
+    /// - Parameters:
+    ///   - script: A file that may be read, too; nil if there is none.
+    ///   - templates: Lists such as package.path: the files that they find may be read.
+    ///   - portDirectory: The directory of message ports.
+    ///   - goesOn: Enters a sandbox that is not held completely.
+    /// - Returns: What is not held, in lines.
+    package static func enter(
+        _ allowances: [Allowance], script: [CChar]? = nil, templates: [[CChar]] = [], portDirectory: String,
+        goesOn: Bool = false
+    ) throws(Failure) -> String {
+        guard let sandbox = linux_new_sandbox() else { throw Failure(message: "not enough memory", status: 1) }
+        let status = withUnsafeTemporaryAllocation(of: CChar.self, capacity: 1024) { text in
+            guard let room = text.baseAddress else { return Failure(message: "not enough memory", status: 1) }
+            var failure: Int32 = 0
+            for one in allowances where failure == 0 {
+                failure = linux_allow(sandbox, one.kind.number, one.value, room)
+            }
+            if failure == 0 {
+                // Without the file, the program reports that.
+                if let script, access(script, F_OK) == 0 { _ = linux_allow(sandbox, LINUX_ALLOW_READ, script, room) }
+                for list in templates { linux_allow_templates(sandbox, list) }
+                linux_set_port_directory(sandbox, strdup(portDirectory))
+                failure = linux_enter_sandbox(sandbox, goesOn ? 1 : 0, room)
+            }
+            return Failure(message: String(cString: room), status: failure)
+        }
+        guard status.status == 0 else {
+            linux_free_sandbox(sandbox)
+            throw status
+        }
+        return status.message
+    }
+
+    /// The same as `refusal`, for C.
+    package static let refusing: @convention(c) (Int32, UnsafePointer<CChar>?) -> UnsafePointer<CChar>? = {
+        linux_refusal(linux_allowance(rawValue: UInt32($0)), $1)
+    }
+
+    /// The number of threads of this process.
+    package static var threads: Int { Int(linux_threads()) }
+
+    /// Returns the end of a message, with the option that would allow it, if the sandbox does not allow something.
+    package static func refusal(_ kind: Kind, _ subject: String) -> String? {
+        guard isEntered else { return nil }
+        return linux_refusal(kind.number, subject).map { String(cString: $0) }
+    }
+
+    /// Returns such a message for an error of the system, with its subject.
+    static func refusal(of call: String, _ subject: String, errno: Int32) -> String? {
+        guard isEntered, [EACCES, EPERM, EXDEV].contains(errno) else { return nil }
+        var text: String?
+        switch call {
+        case "open", "read", "opendir", "readdir", "stat", "chdir", "readlink", "realpath":
+            text = refusal(.read, subject) ?? refusal(.write, subject)
+        case "create", "write", "remove", "unlink", "mkdir", "mkdtemp", "fchmod", "symlink", "close", "copy":
+            text = refusal(.write, subject)
+        case "rename", "link":
+            let arrow = Array(" → ".utf8), bytes = Array(subject.utf8)
+            let place = bytes.indices.first { bytes[$0...].starts(with: arrow) } ?? bytes.endIndex
+            text =
+                refusal(.write, String(decoding: bytes[..<place], as: UTF8.self))
+                ?? refusal(.write, String(decoding: bytes[place...].dropFirst(arrow.count), as: UTF8.self))
+        case "inotify_add_watch": text = "not allowed by the sandbox: --allow-read"
+        case "posix_spawn": text = refusal(.run, subject)
+        case "connect": text = refusal(.connect, "port:\(subject)")
+        case "bind", "listen", "lock": text = refusal(.listen, "port:\(subject)")
+        case "sendto": text = refusal(.connect, "unix:\(subject)")
+        default: break
+        }
+        return text.map { "\($0) (\(subject))" }
+    }
+}

@@ -1,0 +1,68 @@
+package import Linux
+internal import Lua
+internal import RunLoops
+
+/// The sandbox of a process, as its main state enters it.
+extension LuaHost {
+    /// Enters a sandbox for good.
+    ///
+    /// - Parameters:
+    ///   - script: A file that may be read, too.
+    ///   - ports: Names of message ports that are taken before.
+    /// - Returns: What the kernel does not hold, in lines.
+    package func enterSandbox(
+        _ allowances: [Sandbox.Allowance], script: String? = nil, ports: [String] = [], goesOn: Bool = false
+    ) throws(Sandbox.Failure) -> String {
+        let paths = searchPaths
+        let hasModules = allowances.contains { $0.kind == .modules }
+        let directory: String
+        do throws(SystemError) {
+            directory = try RunLoop.MessagePort.prepareForSandbox(ports)
+        } catch {
+            throw Sandbox.Failure(message: "\(error)", status: 69)
+        }
+        let templates = hasModules ? [paths.lua, paths.c] : [paths.lua]
+        let missing = try Sandbox.enter(
+            allowances, script: script?.cBytes, templates: templates.map(\.cBytes), portDirectory: directory,
+            goesOn: goesOn)
+        guard enterSandbox(allowsModules: Sandbox.allowsModules, refusal: Sandbox.refusing) else {
+            throw Sandbox.Failure(message: popMessage(), status: 1)
+        }
+        return missing
+    }
+}
+
+/// rl.sandbox, beneath its Lua half.
+enum SandboxBinding {
+    /// (kind, subject): Returns the text of a refusal; nil if the sandbox allows it, or there is none.
+    static func refusal(_ call: Call) -> Int32 {
+        guard let name = call.string(1), let subject = call.string(2),
+            let kind = Sandbox.Kind.allCases.first(where: { $0.name == name })
+        else { return call.answerNil() }
+        return call.answer(Sandbox.refusal(kind, subject))
+    }
+
+    /// (kind, value, …): A value is a text, or true for all of the kind.
+    static func enter(_ call: Call) throws(Misuse) -> Int32 {
+        guard Sandbox.threads == 1 else {
+            throw Misuse(
+                "\(Sandbox.threads) threads run, and the kernel would hold this one only: call it before anything that "
+                    + "starts a thread, such as fs.read, net.resolve, a pool or rl.thread")
+        }
+        var allowances: [Sandbox.Allowance] = [], ports: [String] = []
+        for index in stride(from: Int32(1), to: call.count, by: 2) {
+            guard let name = call.string(index), let kind = Sandbox.Kind.allCases.first(where: { $0.name == name })
+            else { continue }
+            let value = call.string(index + 1)
+            allowances.append(.init(kind, value?.cBytes))
+            if kind == .listen, let value, value.hasPrefix("port:") { ports.append(String(value.dropFirst(5))) }
+        }
+        do throws(Sandbox.Failure) {
+            _ = try call.luaHost.enterSandbox(allowances, ports: ports)
+            return call.answer(true)
+        } catch {
+            if error.status == 64 { throw Misuse(error.message) }
+            return call.fail(error.message, code: error.status == 66 ? "ENOENT" : "ENOTSUP")
+        }
+    }
+}

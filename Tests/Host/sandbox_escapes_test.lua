@@ -1,0 +1,263 @@
+-- Ways out of the sandbox. Each is tried, and each must fail: by the script, and by a program that the script may run.
+
+local rl = require "runloop"
+local fs = require "runloop.fs"
+local process = require "runloop.process"
+local t = require "runloop.test"
+
+local REAL <const> = { real_time = true, timeout = 60 }
+local RLHOST <const> = fs.real_path "/proc/self/exe"
+local EACCES <const>, EPERM <const>, ENOSYS <const> = 13, 1, 38
+
+-- in/: may be read and written; out/: the secret.
+local function place()
+  local path = assert(fs.real_path(assert(fs.temporary_directory())))
+  for _, name in ipairs { "in", "out" } do assert(fs.make_directory(path .. "/" .. name)) end
+  assert(fs.write(path .. "/out/secret", "SECRET"))
+  assert(fs.write(path .. "/in/own", "own"))
+  return path, setmetatable({}, { __close = function() fs.remove(path, { recursive = true }) end })
+end
+
+local function run(path, code, options, more)
+  local words = { RLHOST, "--sandbox", "--allow-read=" .. path .. "/in", "--allow-write=" .. path .. "/in" }
+  for option in (options or ""):gmatch "%S+" do words[#words + 1] = option end
+  words[#words + 1] = "-"
+  for name, value in pairs(more or {}) do words[name] = value end
+  words.input = ("local path, parent = %q, %d\n%s"):format(path, process.id(), code)
+  return assert(process.run(words))
+end
+
+-- The code prints true where it has got out; the place of the secret is unchanged afterwards.
+local function stays_inside(code, options, more, expected)
+  local path <const>, gone <close> = place()
+  local answer = run(path, code, options, more)
+  local text = answer.output .. answer.errors
+  t.falsy(text:find "SECRET", text)
+  t.falsy(text:find "true", text)
+  t.truthy(text:find(expected or "not allowed by the sandbox", 1, not expected), text)
+  t.equal(fs.read(path .. "/out/secret"), "SECRET")
+  t.equal(#fs.list(path .. "/out"), 1)
+end
+
+-- What it is; the code; more options and settings of the program; what it prints, if not the name of an option.
+local ESCAPES <const> = {
+  { "by ..", [[print(io.open(path .. "/in/../out/secret"))]] },
+  { "by its working directory", [[require "runloop.process".set_directory(path .. "/out") print(io.open "secret")]] },
+  { "by a symbolic link that it makes", [[local fs = require "runloop.fs"
+    fs.symbolic_link(path .. "/out/secret", path .. "/in/link") print(fs.read(path .. "/in/link"))]] },
+  { "by writing through a link", [[local fs = require "runloop.fs"
+    fs.symbolic_link(path .. "/out/secret", path .. "/in/link") print(io.open(path .. "/in/link", "w"))]] },
+  { "by a link to a directory", [[local fs = require "runloop.fs"
+    fs.symbolic_link(path .. "/out", path .. "/in/link") print(fs.list(path .. "/in/link"))]] },
+  { "by a hard link in", [[print(require "runloop.fs".link(path .. "/out/secret", path .. "/in/x"))]] },
+  { "by a hard link out", [[print(require "runloop.fs".link(path .. "/in/own", path .. "/out/x"))]] },
+  { "by renaming in", [[print(os.rename(path .. "/out/secret", path .. "/in/x"))]] },
+  { "by renaming out", [[print(os.rename(path .. "/in/own", path .. "/out/x"))]] },
+  { "by exchanging directories", [[print(require "runloop.fs".rename(path .. "/out", path .. "/in/out"))]] },
+  { "by removing", [[print(os.remove(path .. "/out/secret"))]] },
+  { "by listing", [[print(require "runloop.fs".list(path .. "/out"))]] },
+  { "by watching", [[print(require "runloop.fs".watch(path .. "/out", print))]] },
+  { "by cutting off", [[print(io.open(path .. "/out/secret", "a"))]] },
+  { "by /proc/self/mem", [[print(io.open "/proc/self/mem", io.open("/proc/self/mem", "r+"))]] },
+  { "by /proc/self/root", [[print(io.open("/proc/self/root" .. path .. "/out/secret"))]] },
+  { "by its parent's environment", [[print(io.open("/proc/" .. parent .. "/environ"))]] },
+  { "by its own environment", [[print(os.getenv "WORD", io.open "/proc/self/environ")]], nil,
+    { environment = { WORD = "SECRET" } } },
+  { "by a socket", [[print(require "runloop.net".connect "127.0.0.1:22")]] },
+  { "by another port", [[print(require "runloop.net".connect "127.0.0.1:22")]], "--allow-connect=127.0.0.1:23" },
+  { "by listening", [[print(require "runloop.net".serve({ host = "127.0.0.1", port = 0 }, print))]] },
+  { "by a datagram", [[print(require "runloop.net".datagram { peer = "127.0.0.1:53" })]], "--allow-connect=53" },
+  { "by an abstract socket", [[print(require "runloop.net".connect "unix:@x")]], "--allow-connect=53" },
+  { "by the socket of a service", [[print(require "runloop.net".connect "unix:/run/dbus/system_bus_socket")]],
+    "--allow-listen=53" },
+  { "by a message port", [[print(require "runloop".remote_port "x")]], "--allow-connect=port:y" },
+  { "by attaching", [[print(require "runloop".remote_port("rlhost-attach." .. parent))]] },
+  { "by os.execute", [[print(os.execute("cat " .. path .. "/out/secret"))]] },
+  { "by io.popen", [[print(io.popen("cat " .. path .. "/out/secret"))]] },
+  { "by a program", [[print(require "runloop.process".run { "cat", path .. "/out/secret" })]] },
+  { "by another program than the allowed one",
+    [[print(require "runloop.process".run { "head", path .. "/out/secret" })]], "--allow-run=cat" },
+  { "by a program of its own", [[local fs = require "runloop.fs" fs.write(path .. "/in/x", "#!/bin/sh\necho true",
+    { mode = 0x1c0 }) print(require "runloop.process".run { path .. "/in/x" })]], "--allow-run=cat" },
+  { "by the program that may run", [[print(require "runloop.process".run { "cat", path .. "/out/secret" }.errors)]],
+    "--allow-run=cat", nil, "cat: .*/out/secret: Permission denied" },
+  { "by LD_PRELOAD", [[print(require "runloop.process".run { "cat", path .. "/out/secret",
+    environment = { LD_PRELOAD = "/lib/x86_64-linux-gnu/libm.so.6" } }.errors)]], "--allow-run=cat", nil,
+    "Permission denied" },
+  { "by dlopen", [[print(package.loadlib("/usr/lib/x86_64-linux-gnu/libm.so.6", "*"))]] },
+  { "by a C module", [[package.cpath = path .. "/in/?.so" require "runloop.fs".write(path .. "/in/x.so", "x")
+    print(require "x")]] },
+  { "by bytecode", [[print(load(string.dump(function() end)))]], nil, nil, "attempt to load a binary chunk" },
+  { "by bytecode in a file", [[require "runloop.fs".write(path .. "/in/x.lua", string.dump(function() end))
+    print(select(2, loadfile(path .. "/in/x.lua")))]], nil, nil, "attempt to load a binary chunk" },
+  { "by a module of bytecode", [[require "runloop.fs".write(path .. "/in/x.lua", string.dump(function() end))
+    package.path = path .. "/in/?.lua" print(select(2, pcall(require, "x")))]], nil, nil,
+    "attempt to load a binary chunk" },
+  { "by bytecode behind the back of load", [[local fs = require "runloop.fs"
+    fs.write(path .. "/in/x.lua", string.dump(function() return "true" end))
+    print(select(2, pcall(dofile, path .. "/in/x.lua")))]], nil, nil, "attempt to load a binary chunk" },
+  { "by what replaced functions have inside", [[local found = {}
+    for _, f in ipairs { load, loadfile, dofile, package.loadlib, io.open, os.execute } do
+      for i = 1, 5 do found[#found + 1] = debug.getupvalue(f, i) end
+    end
+    print(#found, debug.getinfo(load, "S").what, "not allowed by the sandbox")]] },
+  { "by a thread", [[print(require "runloop".thread(function(path) return io.open(path) end,
+    path .. "/out/secret"):join())]], nil, nil, "^true\tnil\tEACCES" },
+  { "by a thread made before", [[local rl = require "runloop"
+    local thread = rl.thread(function() require "runloop".sleep(60) end)
+    print(select(2, pcall(rl.sandbox, {}))) os.exit(0)]], nil, nil, "threads run" },
+  { "by a wider sandbox", [[local rl = require "runloop" assert(rl.sandbox { read = true, write = true, run = true })
+    print(io.open(path .. "/out/secret"))]] },
+  { "by a temporary file", [[print(io.tmpfile()) print(require "runloop.fs".temporary_directory())]], nil,
+    { environment = { TMPDIR = "/var/tmp" } } },
+  { "by a core dump", [[print((require "runloop.process".run { "sh", "-c", "ulimit -Hc" }.output:gsub("\n", "")))]],
+    "--allow-run=sh", nil, "^0\n" },
+  { "by a recording", [[print(require "runloop".trace.start(path .. "/out/x.html"))]] },
+  { "by a log", [[print(require "runloop.log".open { to = path .. "/out/x.log" })]] },
+  { "by a database", [[print(require "runloop.sqlite".open(path .. "/out/x.db"))]], nil, nil, "nil\t" },
+  { "by a signal", [[print(require "runloop.process".shell("kill -0 " .. parent).errors)]], "--allow-run=sh", nil,
+    "Operation not permitted" },
+}
+
+t.describe("a script does not get out", function()
+  t.each(ESCAPES, "%s", REAL, function(_, code, options, more, expected)
+    local path_in_code = code
+    if expected == "^true\tnil\tEACCES" then
+      -- The first value is that of join.
+      path_in_code = code:gsub("print%((.*)%)$", "print(select(2, %1))")
+      expected = "^nil\tEACCES"
+    end
+    stays_inside(path_in_code, options, more, expected)
+  end)
+
+  t.it("by a descriptor that its parent has left open", REAL, function()
+    local path <const>, gone <close> = place()
+    local answer = process.run { "sh", "-c", 'exec "$0" "$@" 5<' .. path .. "/out/secret", RLHOST, "--sandbox", "-e",
+      [[print(select(3, rl.wait_readable(5, 0)), io.open "/proc/self/fd/5", io.open "/dev/fd/5")]] }
+    t.falsy(answer.output:find "SECRET")
+    t.truthy(answer.output:find "^EBADF\tnil", answer.output .. answer.errors)
+  end)
+
+  t.it("by a module that is a link", REAL, function()
+    local path <const>, gone <close> = place()
+    fs.write(path .. "/out/secret.lua", "return 'SECRET'")
+    fs.symbolic_link(path .. "/out/secret.lua", path .. "/in/x.lua")
+    local answer = process.run { RLHOST, "--sandbox", "-e", "print(pcall(require, 'x'))", directory = path .. "/in" }
+    t.falsy(answer.output:find "SECRET", answer.output)
+    t.truthy(answer.output:find "not allowed by the sandbox", answer.output)
+  end)
+
+  t.it("by the prompt's history", REAL, function()
+    local path <const>, gone <close> = place()
+    local program <close> = t.spawn { t.rlhost, "--sandbox", "-i", terminal = { rows = 10, columns = 60 },
+      env = { RLHOST_HISTORY = path .. "/out/history", TERM = "xterm" } }
+    program:write "print(1 + 1)\r"
+    program:wait_for "2"
+    program:write "\4"
+    program:wait { within = 20 }
+    t.equal(#fs.list(path .. "/out"), 1)
+  end)
+
+  t.it("when somebody attaches", REAL, function()
+    local program <close> = t.spawn { t.rlhost, "--sandbox", "-e", "print 'ready' rl.sleep(60)" }
+    program:wait_for "ready"
+    local answer = process.run { RLHOST, "attach", tostring(program:pid()), "-e", "print 'in'" }
+    t.equal(answer.code, 69)
+    t.falsy(answer.output:find "in", answer.output)
+  end)
+end)
+
+-- Calls of the kernel, as any program can make them. Each line: a name, and the error that it must get.
+local CALLS <const> = [[
+import ctypes, os, socket, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+numbers = %s
+def call(name, *arguments):
+    ctypes.set_errno(0)
+    result = libc.syscall(numbers[name], *[ctypes.c_long(a) if isinstance(a, int) else a for a in arguments])
+    print(name, 0 if result >= 0 else ctypes.get_errno())
+def attempt(name, body):
+    try:
+        body()
+        print(name, 0)
+    except OSError as error:
+        print(name, error.errno)
+path, parent = sys.argv[1], int(sys.argv[2])
+secret, own = (path + "/out/secret").encode(), (path + "/in/own").encode()
+room = ctypes.create_string_buffer(4096)
+vector = struct.pack("LL", ctypes.addressof(room), 16)
+for name in ("ptrace", "process_vm_readv", "kcmp", "pidfd_getfd", "pidfd_send_signal"):
+    call(name, 16 if name == "ptrace" else parent, parent, vector, 1, vector, 1)
+for name in ("mount", "umount2", "pivot_root", "chroot", "open_tree", "fsopen", "mount_setattr", "open_by_handle_at",
+             "fanotify_init", "io_uring_setup", "io_uring_enter", "add_key", "keyctl", "bpf", "perf_event_open",
+             "userfaultfd", "kexec_load", "init_module", "swapon", "reboot", "settimeofday", "sethostname", "shmget",
+             "msgget", "semget", "mq_open", "memfd_create", "execveat", "setns", "syslog", "quotactl", "acct"):
+    call(name, 0, 0, 0, 0, 0)
+call("unshare", 0x10000000)
+call("clone", 0x10000000, 0, 0, 0, 0)
+call("clone3", 0, 0)
+call("chmod", secret, 0o777)
+call("fchmodat", -100, secret, 0o777)
+call("lchown", secret, 0, 0)
+call("utimensat", -100, secret, 0, 0)
+call("setxattr", secret, b"user.x", b"x", 1, 0)
+call("truncate", secret, 0)
+call("inotify_add_watch", 0, secret, 1)
+call("prlimit64", parent, 7, 0, 0)
+call("setpriority", 0, parent, 19)
+call("sched_setaffinity", parent, 0, 0)
+call("kill", parent, 0)
+call("ioctl", 0, 0x5412, b"x")
+call("unknown", 0)
+attempt("secret", lambda: open(secret))
+attempt("udp", lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+attempt("raw", lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1))
+attempt("ping", lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM, 1))
+attempt("mptcp", lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262))
+attempt("packet", lambda: socket.socket(17, socket.SOCK_RAW, 0))
+attempt("vsock", lambda: socket.socket(40, socket.SOCK_STREAM))
+attempt("alg", lambda: socket.socket(38, 5, 0))
+attempt("unix", lambda: socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+attempt("pair of datagrams", lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM))
+attempt("fast open", lambda: socket.socket().sendto(b"x", 0x20000000, ("127.0.0.1", 22)))
+attempt("connect", lambda: socket.socket().connect(("127.0.0.1", 22)))
+attempt("listen", lambda: socket.socket().listen())
+attempt("exec", lambda: os.execv("/usr/bin/head", ["head", secret]))
+sys.stdout.flush()
+if os.fork() == 0:
+    os.execv("/lib64/ld-linux-x86-64.so.2", ["ld", "/usr/bin/head", secret])
+# The loader may run what may be read, in the same sandbox.
+print("loader", 13 if os.wait()[1] else 0)
+]]
+
+local NUMBERS <const> = [[{"ptrace": 101, "process_vm_readv": 310, "kcmp": 312, "pidfd_getfd": 438,
+"pidfd_send_signal": 424, "mount": 165, "umount2": 166, "pivot_root": 155, "chroot": 161, "open_tree": 428,
+"fsopen": 430, "mount_setattr": 442, "open_by_handle_at": 304, "fanotify_init": 300, "io_uring_setup": 425, "io_uring_enter": 426,
+"add_key": 248, "keyctl": 250, "bpf": 321, "perf_event_open": 298, "userfaultfd": 323, "kexec_load": 246,
+"init_module": 175, "swapon": 167, "reboot": 169, "settimeofday": 164, "sethostname": 170, "shmget": 29, "msgget": 68,
+"semget": 64, "mq_open": 240, "memfd_create": 319, "execveat": 322, "setns": 308, "syslog": 103, "quotactl": 179,
+"acct": 163, "unshare": 272, "clone": 56, "clone3": 435, "chmod": 90, "fchmodat": 268, "lchown": 94, "utimensat": 280,
+"setxattr": 188, "truncate": 76, "inotify_add_watch": 254, "prlimit64": 302, "setpriority": 141,
+"sched_setaffinity": 203, "kill": 62, "ioctl": 16, "unknown": 500}]]
+
+t.describe("a program does not get out by a call of the kernel", function()
+  local PYTHON <const> = "/usr/bin/python3"
+  local is_here = process.run { "uname", "-m" }.output == "x86_64\n" and fs.stat(PYTHON)
+  local test = is_here and t.it or t.skip
+  test("and each gets an error", REAL, function()
+    local path <const>, gone <close> = place()
+    fs.write(path .. "/in/calls.py", CALLS:format(NUMBERS:gsub("\n", " ")))
+    local answer = run(path, ([[
+      local answer = require "runloop.process".run { %q, path .. "/in/calls.py", path, tostring(parent) }
+      print(answer.output, answer.errors)]]):format(PYTHON),
+      "--allow-read=/usr --allow-connect=23 --allow-run=" .. PYTHON)
+    local count = 0
+    for name, error in answer.output:gmatch "([%a][%w_ ]*) (%d+)\n" do
+      count = count + 1
+      local expected = (name == "clone3" or name == "unknown") and ENOSYS or name == "kill" and EPERM or EACCES
+      t.equal(tonumber(error), expected, name)
+    end
+    t.equal(count, 68, answer.output .. answer.errors)
+    t.falsy(answer.output:find "SECRET")
+  end)
+end)

@@ -1,0 +1,6 @@
+-- A plugin: answers with capitals.
+local json = require "runloop.json"
+
+for line in io.lines() do
+  print(json.encode { text = json.decode(line).text:upper() })
+end

@@ -18,6 +18,8 @@ local OPTIONS = { latency = "seconds", bandwidth = "number", password = "string"
 -- The numbers with which a connection begins.
 local VERSION, CANCEL, TLS, GSS = 196608, 80877102, 80877103, 80877104
 local LONGEST = 1 << 30
+-- Seconds: what is left of a stall may be less than the clock can tell.
+local INSTANT = 1e-6
 
 -- Sending -------------------------------------------------------------------------------------------------------------
 
@@ -153,7 +155,7 @@ local function read(self, stream, has_kind)
   local length = (">I4"):unpack(head, has_kind and 2 or 1) - 4
   if length < 0 or length > LONGEST then return nil end
   local body = length == 0 and "" or stream:read_exactly(length)
-  while rl.now() < self._stalled do rl.sleep(self._stalled - rl.now()) end
+  while self._stalled - rl.now() > INSTANT do rl.sleep(self._stalled - rl.now()) end
   return body and has_kind and sub(head, 1, 1) or "", body
 end
 

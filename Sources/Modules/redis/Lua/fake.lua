@@ -21,6 +21,8 @@ local Fake = objects.class("runloop.redis.Fake", { __name = "fake", __stays = tr
 local OPTIONS = { latency = "seconds", bandwidth = "number", password = "string" }
 local SPACES = 16
 local LONGEST = 512 << 20
+-- Seconds: what is left of a stall may be less than the clock can tell.
+local INSTANT = 1e-6
 
 -- Commands by name: the number of words, or the least number as a negative one, and the function.
 local COMMANDS = {}
@@ -212,7 +214,7 @@ end
 -- Waits until a stall is over. Returns whether there is one.
 local function is_stalled(self, client)
   local left = self._stalled - rl.now()
-  if left <= 0 then return false end
+  if left <= INSTANT then return false end
   if not client.is_waiting then
     client.is_waiting = true
     later(left, client, function()

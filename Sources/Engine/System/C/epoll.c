@@ -2,6 +2,7 @@
 #include "epoll.h"
 #include "descriptors.h"
 #include "ending.h"
+#include "threads.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -29,12 +30,18 @@ int linux_epoll_wait(int epoll, struct epoll_event *events, int count, int64_t t
 
 int linux_is_fork;
 
-static void note_fork(void) { linux_is_fork = 1; }
-static void heed_forks(void) { pthread_atfork(NULL, NULL, note_fork); }
+static void note_fork(void) {
+  linux_is_fork = 1;
+  linux_is_first_thread = 1;  // the only one that the child has
+}
+
+// A constructor, since pthread_once makes a system call even if no thread waits.
+__attribute__((constructor)) static void heed_forks(void) {
+  linux_is_first_thread = 1;
+  pthread_atfork(NULL, NULL, note_fork);
+}
 
 int linux_epoll_waking(int wake) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, heed_forks);
   int fd = epoll_create1(EPOLL_CLOEXEC);
   if (fd < 0) return -1;
   // Edge-triggered, so that it never needs to be read: the write is the only system call of a wake-up.

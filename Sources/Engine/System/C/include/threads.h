@@ -23,8 +23,10 @@ static inline int linux_thread_number(void) { return (int)syscall(SYS_gettid); }
 
 /// The thread that runs `main`, if that is not the first thread of the process, see linux_run_main; else 0.
 extern int linux_main_thread;
+/// Whether the process began with this thread.
+extern _Thread_local int linux_is_first_thread __attribute__((tls_model("initial-exec")));
 static inline int linux_is_main_thread(void) {
-  return linux_thread_number() == (linux_main_thread ? linux_main_thread : getpid());
+  return linux_main_thread ? linux_thread_number() == linux_main_thread : linux_is_first_thread;
 }
 
 // Each `signal` of a source reads it while a loop records.

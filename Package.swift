@@ -136,7 +136,10 @@ let package = Package(
                 "RunLoops",
                 "LineEditor", "Linux", "CProgram",
             ], path: "Sources",
-            exclude: ["Engine", "Lua", "Host", "Modules", "Prompt", "Attach/Server", "Program/C", "Program/Lua"],
+            exclude: [
+                "Engine", "Lua", "Host", "Modules", "Prompt", "Attach/Server", "Program/C", "Program/Lua",
+                "Program/order",
+            ],
             sources: ["Program/Swift", "Attach/Client"],
             swiftSettings: swift),
         // What several test targets need: the built program, a terminal's screen, numbers that can be had again.

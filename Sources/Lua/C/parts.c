@@ -119,8 +119,7 @@ int cl_push_part(lua_State *L, const char *name) {
 
 // Tries the module's bytecode first; a Lua that refuses it (another version, other sizes) compiles the text.
 int cl_load_module(lua_State *L, const char *name) {
-  const char *text = lua_modules_find(name);
-  if (!text) {
+  if (!lua_modules_has(name)) {
     (void)cl_push_text(L, "there is no such module", 23);
     return LUA_ERRERR;
   }
@@ -130,13 +129,14 @@ int cl_load_module(lua_State *L, const char *name) {
     if (cl_load_own(L, code, length) == LUA_OK) return LUA_OK;
     lua_pop(L, 1);
   }
+  const char *text = lua_modules_find(name);
   return cl_load_own(L, text, strlen(text));
 }
 
 int cl_load_prelude(lua_State *L) { return cl_load_module(L, "runloop.prelude"); }
 int cl_load_notifications(lua_State *L) { return cl_load_module(L, "runloop.notifications"); }
 
-int cl_has_module(const char *name) { return lua_modules_find(name) != NULL; }
+int cl_has_module(const char *name) { return lua_modules_has(name); }
 
 int cl_push_module_text(lua_State *L, const char *name) {
   const char *text = lua_modules_find(name);

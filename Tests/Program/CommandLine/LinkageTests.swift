@@ -65,6 +65,21 @@ struct LinkageTests {
         }
     }
 
+    @Test("their texts are packed, and the prompt's help unpacks them")
+    func texts() throws {
+        let run = try Binary.shell("grep -acF 'local function' \(Release.path)")
+        #expect((Int(run.output.dropLast()) ?? .max) < 100, "\(run)")
+        let help = try Binary.shell(
+            #"printf 'rl = require "runloop"\nrl.timer?\n' | \#(Release.path) -i"#)
+        #expect(help.output.contains("\nMakes a timer. It keeps its grid"), "\(help)")
+    }
+
+    @Test("the functions of a start are next to each other, in the order that scripts/order has found")
+    func order() throws {
+        let run = try Binary.shell("python3 scripts/order --check", directory: Binary.repository)
+        #expect(run.status == 0, "\(run)")
+    }
+
     @Test("the modules written in Lua are in the program as bytecode")
     func bytecode() throws {
         let run = try Binary.shell(#"LC_ALL=C grep -aoF "$(printf '\033Lua')" \#(Release.path) | wc -l"#)

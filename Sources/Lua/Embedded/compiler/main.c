@@ -1,19 +1,22 @@
 // Compiles the modules that are written in Lua, at build time, with the Lua that the program is linked with.
 // scripts/build builds and runs it, and `bytecode.c` embeds its output.
 //
-//     compile-modules FILE
+//     compile-modules FILE TEXTS
 //
-// The file begins with a row for each module (`lua_modules_row`), then a row without a name, then the code. The code is
-// stripped: line numbers and names would be half of it, and errors show no positions inside the host's own code.
+// Both files begin with a row for each module (`lua_modules_row`), then a row without a name. Then FILE has the code.
+// It is stripped: line numbers and names would be half of it, and errors show no positions inside the host's own code.
+// TEXTS has the texts, packed, for texts.c.
 #include <LuaModules.h>
 #include <lauxlib.h>
 #include <lua.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
-enum { MAX_MODULES = 512 };
-static lua_modules_row rows[MAX_MODULES];
+#include "../unpack.h"
+
+static lua_modules_row rows[LUA_MODULES_MOST], text_rows[LUA_MODULES_MOST];
 
 typedef struct bytes {
   char *start;
@@ -60,24 +63,50 @@ static int compile(lua_State *L, const char *name, lua_modules_row *row, bytes *
   return 0;
 }
 
+// Appends the text of a module: its size, and what zlib makes of it. The program unpacks it with code of its own, which
+// proves here that it can.
+static int pack(lua_State *L, const char *name, lua_modules_row *row, bytes *all) {
+  const char *text = lua_modules_find(name);
+  const unsigned size = (unsigned)strlen(text), most = size + size / 8 + 64;
+  unsigned char *packed = malloc(most);
+  char *again = malloc(size + 1);
+  if (!packed || !again || strlen(name) >= sizeof row->name) return fail(name, "cannot be packed");
+  z_stream z = {.next_in = (Bytef *)text, .avail_in = size, .next_out = packed, .avail_out = most};
+  if (deflateInit2(&z, Z_BEST_COMPRESSION, Z_DEFLATED, -MAX_WBITS, 9, Z_DEFAULT_STRATEGY) != Z_OK ||
+      deflate(&z, Z_FINISH) != Z_STREAM_END || deflateEnd(&z) != Z_OK)
+    return fail(name, "zlib does not pack it");
+  if (!lua_modules_unpack(packed, z.total_out, again, size) || memcmp(again, text, size) != 0)
+    return fail(name, "cannot be unpacked");
+  *row = (lua_modules_row){.offset = (unsigned)all->length, .length = (unsigned)(z.total_out + sizeof size)};
+  strcpy(row->name, name);
+  if (append(L, &size, sizeof size, all) || append(L, packed, z.total_out, all)) return fail(name, "no memory");
+  free(packed);
+  free(again);
+  return 0;
+}
+
+static int write_file(const char *path, lua_modules_row *all_rows, size_t used, const bytes *all) {
+  const size_t start = (used + 1) * sizeof *all_rows;
+  for (size_t i = 0; i < used; i++) all_rows[i].offset += (unsigned)start;
+  FILE *file = fopen(path, "wb");
+  if (!file) return fail(path, "cannot be written");
+  fwrite(all_rows, sizeof *all_rows, used + 1, file);
+  fwrite(all->start, 1, all->length, file);
+  return ferror(file) || fclose(file) != 0 ? fail(path, "cannot be written") : 0;
+}
+
 int main(int count, char **arguments) {
-  if (count != 2) return fail("usage", "compile-modules FILE");
+  if (count != 3) return fail("usage", "compile-modules FILE TEXTS");
   lua_State *L = luaL_newstate();
   if (!L) return fail("Lua", "not enough memory");
-  bytes all = {0};
-  size_t used = 0;
+  bytes all = {0}, texts = {0};
+  size_t used = 0, packed = 0;
   const char *name;
   for (size_t i = 0; (name = lua_modules_name(i)); i++) {
-    if (!*name || strcmp(name, "runloop.reference") == 0) continue;
-    if (used + 1 >= MAX_MODULES) return fail(name, "there are too many modules");
-    if (compile(L, name, &rows[used++], &all)) return 1;
+    if (!*name) continue;
+    if (packed + 1 >= LUA_MODULES_MOST) return fail(name, "there are too many modules");
+    if (pack(L, name, &text_rows[packed++], &texts)) return 1;
+    if (strcmp(name, "runloop.reference") != 0 && compile(L, name, &rows[used++], &all)) return 1;
   }
-  size_t start = (used + 1) * sizeof *rows;
-  for (size_t i = 0; i < used; i++) rows[i].offset += (unsigned)start;
-  FILE *file = fopen(arguments[1], "wb");
-  if (!file) return fail(arguments[1], "cannot be written");
-  fwrite(rows, sizeof *rows, used + 1, file);
-  fwrite(all.start, 1, all.length, file);
-  if (ferror(file) || fclose(file) != 0) return fail(arguments[1], "cannot be written");
-  return 0;
+  return write_file(arguments[1], rows, used, &all) || write_file(arguments[2], text_rows, packed, &texts);
 }

@@ -9,14 +9,24 @@
 /// The chunk name of all modules. It distinguishes the host's own functions from a script's.
 #define LUA_MODULES_SOURCE "=[rlhost]"
 
-/// Returns the text of the module of this name, or NULL if there is none. `runloop.reference` is the reference of the
-/// library and all modules, which the prompt's help shows. May be called on any thread.
+/// Returns the text of the module of this name, or NULL if there is none. The text is empty if there is no memory.
+/// `runloop.reference` is the reference of the library and all modules, which the prompt's help shows. May be called on
+/// any thread.
 const char *lua_modules_find(const char *name);
+
+/// Whether there is a module of this name. May be called on any thread.
+int lua_modules_has(const char *name);
+
+/// Returns the text of a module of a build with packed texts, or NULL if it is unknown or there is no memory.
+const char *lua_modules_packed_text(const char *name);
+
+/// The most modules that a build can have.
+enum { LUA_MODULES_MOST = 512 };
 
 /// Returns the name of the module at this index, or NULL after the last one. May be called on any thread.
 const char *lua_modules_name(size_t index);
 
-/// The head of a compiled module: where its code lies in the file, in bytes.
+/// The head of a compiled module, or of a packed text: where it lies in its file, in bytes.
 typedef struct lua_modules_row {
   unsigned offset, length;
   char name[40];

@@ -4,8 +4,10 @@ import fcntl
 import json
 import os
 import shutil
+import socket
 import subprocess
 import termios
+import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -52,13 +54,20 @@ def lua_module(name):
 
 
 class Peer:
-    def __init__(self, command, empty, **variables):
-        self.command = command  # WORKLOAD SIZE COUNT is appended
-        self.empty = empty  # starts, does nothing, ends
-        self.variables = variables  # for its environment
+    """A host.
+
+    command: runs a workload; WORKLOAD SIZE COUNT is appended
+    empty: starts, does nothing, ends
+    starts: the same as `empty` with a library, by the name of the workload
+    variables: for its environment
+    """
+
+    def __init__(self, command, empty, starts=None, **variables):
+        self.command, self.empty, self.variables = command, empty, variables
+        self.starts = {"start": empty, **(starts or {})}
 
     def with_variables(self, **variables):
-        return Peer(self.command, self.empty, **self.variables, **variables)
+        return Peer(self.command, self.empty, self.starts, **self.variables, **variables)
 
 
 def script(name):
@@ -87,20 +96,28 @@ def find(host):
     nothing = BUILD / "empty.lua"
     nothing.write_text("")
     (BUILD / "empty.mjs").write_text("")
+    for module in ("runloop", "runloop.net"):
+        (BUILD / f"{module}.lua").write_text(f'require "{module}"\n')
 
     def node():
         node = tool("node")
         # The collector has to be callable for the memory rows.
-        return Peer([node, "--expose-gc", script("node.mjs")], [node, str(BUILD / "empty.mjs")])
+        return Peer([node, "--expose-gc", script("node.mjs")], [node, str(BUILD / "empty.mjs")],
+                    {"first-answer": [node, script("net/first_answer.mjs")]})
 
     def rlhost():
         if not Path(host).exists():
             raise Missing(f"{os.path.relpath(host)} is not built: swift build -c release")
-        return Peer([str(Path(host).resolve()), script("rlhost.lua")], [str(Path(host).resolve()), str(nothing)])
+        program = str(Path(host).resolve())
+        starts = {name: [program, str(BUILD / f"{module}.lua")] for name, module in (
+            ("require", "runloop"), ("calls", "runloop"), ("require-net", "runloop.net"))}
+        return Peer([program, script("rlhost.lua")], [program, str(nothing)],
+                    {**starts, "first-answer": [program, script("net/first_answer.lua")]})
 
     def in_lua(module, run):
         lua = lua_module(module)
-        return Peer([lua, script(f"{module}.lua")], [lua, "-e", run])
+        empty = [lua, "-e", run]
+        return Peer([lua, script(f"{module}.lua")], empty, dict.fromkeys(("require", "require-net", "calls"), empty))
 
     makers = {
         "C": lambda: Peer([floor], [floor, "start"]),
@@ -176,10 +193,44 @@ def type_keys(peer, command, count):
     return json.loads(lines[-1])
 
 
+def first_answers(command, count):
+    """Starts a server `count` times, and asks it once. The server writes its port, answers, and ends."""
+    cpu = 0
+    began = time.monotonic()
+    for _ in range(count):
+        server = subprocess.Popen(command, cwd=BUILD, stdout=subprocess.PIPE)
+        with socket.create_connection(("127.0.0.1", int(server.stdout.readline())), TIME_LIMIT) as client:
+            client.sendall(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+            answer = b"".join(iter(lambda: client.recv(65536), b""))
+        _, status, usage = os.wait4(server.pid, 0)
+        server.stdout.close()
+        server.returncode = status
+        if status or not answer.endswith(b"hello"):
+            raise Failed(f"status {status}, answer {answer!r}")
+        cpu += usage.ru_utime + usage.ru_stime
+    return {"ops": count, "cpu": cpu, "wall": time.monotonic() - began}
+
+
+def system_calls(command):
+    """Counts the system calls of a program and its threads."""
+    out = BUILD / "calls"
+    done = subprocess.run([tool("strace"), "-f", "-c", "-U", "calls,name", "-o", str(out), *command], cwd=BUILD,
+                          capture_output=True, text=True)
+    if done.returncode:
+        raise Failed(done.stderr.strip())
+    return {"ops": 1, "calls": int(out.read_text().split()[-2])}
+
+
 def run(peer, workload, size, count, wrapper=()):
     """Runs a workload once. Returns the peer's answer, or None if it has no such workload."""
-    if workload == "start":
-        command = [str(BUILD / "start"), str(count), *peer.empty]
+    if workload in ("require", "require-net", "first-answer", "calls") and workload not in peer.starts:
+        return None
+    if workload == "first-answer":
+        return first_answers(peer.starts[workload], count)
+    if workload == "calls":
+        return system_calls(peer.starts[workload])
+    if workload in peer.starts:
+        command = [str(BUILD / "start"), str(count), *peer.starts[workload]]
     else:
         command = [*wrapper, *inherited(peer, workload, size), *peer.command, workload, str(size), str(count)]
     # Two threads on two cores measure the machine's wake-up time more than the loop's.
@@ -215,7 +266,7 @@ def without_debug_information(peer):
     """Copies the program without debug information: older versions of valgrind cannot read that of newer compilers."""
     stripped = BUILD / f"{Path(peer.command[0]).name}.stripped"
     subprocess.run([tool("strip"), "--strip-debug", "-o", str(stripped), peer.command[0]], check=True)
-    return Peer([str(stripped), *peer.command[1:]], peer.empty, **peer.variables)
+    return Peer([str(stripped), *peer.command[1:]], peer.empty, peer.starts, **peer.variables)
 
 
 def instructions(peer, workload, size, count):
@@ -224,8 +275,8 @@ def instructions(peer, workload, size, count):
     out = BUILD / "callgrind.out"
     out.unlink(missing_ok=True)
     callgrind = [tool("valgrind"), "--quiet", "--tool=callgrind", f"--callgrind-out-file={out}"]
-    if workload == "start":
-        command = [*callgrind, peer.command[0], *peer.empty[1:]]
+    if workload in peer.starts:
+        command = [*callgrind, peer.command[0], *peer.starts[workload][1:]]
         if subprocess.run(command, cwd=BUILD, env=environment(peer), capture_output=True).returncode:
             raise Failed("the empty script failed")
     elif run(peer, workload, size, count, wrapper=callgrind) is None:

@@ -16,7 +16,7 @@ class Row:
     size: int
     count: int
     unit: str = "µs"
-    metric: str = "cpu"  # cpu, p99, delivered, bytes
+    metric: str = "cpu"  # cpu, p99, delivered, bytes, resident, calls
     floor_goal: float | None = None  # at most this multiple of C+Lua
     rival_goal: float | None = None  # at most this multiple of luv
     without: tuple = field(default=())  # peers that would take minutes
@@ -33,7 +33,11 @@ class Row:
 SLOW_WITH_A_MILLION = ("cqueues", "CF")
 
 ROWS = [
-    Row("start-up, empty script", "start", 0, 20, "ms", floor_goal=2.2, rival_goal=1.2),
+    Row('start-up, `require "runloop"`', "require", 0, 20, "ms", rival_goal=1.0),
+    Row('… `require "runloop.net"`', "require-net", 0, 20, "ms", rival_goal=1.3),
+    Row("… empty script", "start", 0, 20, "ms", floor_goal=2.2, rival_goal=0.85),
+    Row("… first answer of an HTTP server", "first-answer", 0, 10, "ms"),
+    Row('system calls of a start, `require "runloop"`', "calls", 0, 1, "", "calls"),
     Row("fire 10k one-shot timers, 0–200 ms", "timers", 10_000, 200, floor_goal=1.8, rival_goal=0.5),
     Row("fire 100k", "timers", 100_000, 200, floor_goal=2.2, rival_goal=0.4),
     Row("fire 1M", "timers", 1_000_000, 200, floor_goal=2.2, rival_goal=0.3, without=SLOW_WITH_A_MILLION),
@@ -113,6 +117,7 @@ class Path:
 
 
 PATHS = [
+    Path('`require "runloop"`', "require", None, (0, 1), 1),
     Path("an empty script", "start", None, (0, 1), 1),
     Path("one-shot timer: create, fire, collect", "timers", (2_000, 0), (12_000, 0), 10_000),
     Path("create and cancel a timer", "cancel", (1_000, 2_000), (1_000, 12_000), 10_000),

@@ -97,10 +97,20 @@ static int push_message(lua_State *L) {
   return has_more;
 }
 
+// Pushes the message, and the hint in a line of its own if there is one. Returns as `push_message` does.
+static int push_report(lua_State *L) {
+  int has_more = push_message(L);
+  if (lua_type(L, 1) != LUA_TSTRING || !cl_push_hint(L, lua_tostring(L, -1))) return has_more;
+  lua_pushliteral(L, "\n");
+  lua_insert(L, -2);
+  lua_concat(L, 3);
+  return has_more;
+}
+
 // (error value, thread) -> message, traceback or nil
 static int p_explain(lua_State *L) {
   lua_State *from = lua_touserdata(L, 2);
-  if (push_message(L)) luaL_traceback(L, from, NULL, 0);
+  if (push_report(L)) luaL_traceback(L, from, NULL, 0);
   else lua_pushnil(L);
   return 2;
 }
@@ -162,7 +172,7 @@ void cl_to_text(lua_State *L, int index) {
 static int traceback(lua_State *L) {
   cl_state_of(L)->was_interrupted = cl_is_interruption(L, 1);
   lua_settop(L, 1);
-  if (push_message(L)) luaL_traceback(L, L, lua_tostring(L, -1), 1);
+  if (push_report(L)) luaL_traceback(L, L, lua_tostring(L, -1), 1);
   return 1;
 }
 
@@ -224,7 +234,7 @@ static int explain(lua_State *L) {
   lua_settop(L, 1);
   lua_pushvalue(L, 1);
   lua_rawseti(L, table, VALUE);
-  if (!push_message(L)) return 1;
+  if (!push_report(L)) return 1;
   size_t length = lua_rawlen(L, -1);
   luaL_traceback(L, L, lua_tostring(L, -1), 1);
   lua_pushvalue(L, -1);

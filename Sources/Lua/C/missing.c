@@ -118,11 +118,62 @@ static void push_message(lua_State *L, const char *owner, const char *name) {
   lua_call(L, 3, 1);
 }
 
+// The last names that modules do not have and that were read without a call: a later call of the value fails without a
+// word about the module.
+static _Thread_local struct {
+  const cl_state *state;
+  char owner[32], name[32];
+} reads[4];
+static _Thread_local unsigned count_of_reads;
+
+static void note_read(const cl_state *state, const char *owner, const char *name) {
+  if (!owner || strncmp(owner, "runloop", 7) != 0 || strlen(owner) >= 32 || strlen(name) >= 32) return;
+  unsigned place = count_of_reads++ % 4;
+  reads[place].state = state;
+  strcpy(reads[place].owner, owner);
+  strcpy(reads[place].name, name);
+}
+
+// (owner, name) -> the message about it, if the module is loaded
+static int p_hint(lua_State *L) {
+  lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  lua_pushvalue(L, 1);
+  if (lua_rawget(L, -2) != LUA_TTABLE) return 0;
+  push_message(L, lua_tostring(L, 1), lua_tostring(L, 2));
+  return 1;
+}
+
+int cl_push_hint(lua_State *L, const char *message) {
+  static const char nil[] = "attempt to call a nil value (", *const kinds[] = {"local '", "upvalue '", "global '"};
+  const char *name = strstr(message, nil), *end = NULL;
+  for (size_t i = 0; name && i < 3 && !end; i++) {
+    const size_t length = strlen(kinds[i]);
+    if (strncmp(name + sizeof nil - 1, kinds[i], length) != 0) continue;
+    name += sizeof nil - 1 + length;
+    end = strchr(name, '\'');
+  }
+  for (int i = 0; end && i < 4; i++) {
+    const size_t length = strlen(reads[i].name);
+    if (reads[i].state != cl_state_of(L) || length != (size_t)(end - name)) continue;
+    if (length == 0 || memcmp(reads[i].name, name, length) != 0) continue;
+    lua_pushcfunction(L, p_hint);
+    lua_pushstring(L, reads[i].owner);
+    lua_pushstring(L, reads[i].name);
+    // A list of all names would not say which one is meant.
+    if (lua_pcall(L, 2, 1, 0) == LUA_OK && lua_isstring(L, -1) && strstr(lua_tostring(L, -1), "did you mean")) return 1;
+    lua_pop(L, 1);
+  }
+  return 0;
+}
+
 // The __index of methods, and of modules: (methods, name). Its upvalue is the name of the kind or the module.
 static int missing(lua_State *L) {
   cl_state *state = cl_state_of(L);
   if (lua_type(L, 2) != LUA_TSTRING || !lua_istable(L, 1) || !state->openers || state->closing) return 0;
-  if (state->tells_calls < 0 || lua_version(L) != 504 || !is_call(L)) return 0;
+  if (state->tells_calls < 0 || lua_version(L) != 504 || !is_call(L)) {
+    note_read(state, lua_tostring(L, lua_upvalueindex(1)), lua_tostring(L, 2));
+    return 0;
+  }
   if (!state->tells_calls) state->tells_calls = tells_calls(L) ? 1 : -1;
   if (state->tells_calls < 0) return 0;
   luaL_checkstack(L, 10, NULL);

@@ -164,6 +164,9 @@ void cl_bequeath_locals(lua_State *L, int object);
 int cl_on_missing(lua_State *L);
 /// Does the same for the table on top of the stack, which has no metatable.
 void cl_watch_missing(lua_State *L, const char *kind);
+/// Pushes the hint for an error message about the call of a nil value that was read from a module before. Returns 0 and
+/// pushes nothing if there is none. Call it in protected mode.
+int cl_push_hint(lua_State *L, const char *message);
 
 // guard.c
 /// Set while calls are checked, because an interruption was raised inside a function that catches errors.

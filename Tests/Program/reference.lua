@@ -152,6 +152,7 @@ local takers = {
 local server = assert(rl.message_port { callback = print, name = "reference." .. os.time() .. "." .. math.random(1e9) })
 rl.current():add(server)
 local remote = assert(rl.remote_port(server:name()))
+takers.SandboxOptions = rl.sandbox
 takers.MessagePortOptions = rl.message_port
 takers.RequestOptions = function(options) return remote:request(1, "", options) end
 takers.RemoteSendOptions = function(options) return remote:send(1, "", options) end

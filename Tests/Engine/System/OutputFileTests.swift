@@ -139,16 +139,16 @@ struct OutputFileTests {
         var template = Array("/tmp/rlhost-output-XXXXXX".utf8CString)
         let directory = String(cString: try #require(mkdtemp(&template) as UnsafeMutablePointer<CChar>?))
         defer { try? FileManager.default.removeItem(atPath: directory) }
-        #expect(throws: SystemError("open", "/nonexistent/x", errno: ENOENT)) {
+        #expect(throws: SystemError("create", "/nonexistent/x", errno: ENOENT)) {
             try OutputFile(replacing: "/nonexistent/x")
         }
-        #expect(throws: SystemError("open", "/", errno: EISDIR)) { try OutputFile(replacing: "/") }
-        #expect(throws: SystemError("open", "", errno: ENOENT)) { try OutputFile(replacing: "") }
+        #expect(throws: SystemError("create", "/", errno: EISDIR)) { try OutputFile(replacing: "/") }
+        #expect(throws: SystemError("create", "", errno: ENOENT)) { try OutputFile(replacing: "") }
         guard Self.isRoot else { return }
         let path = "\(directory)/link"
         #expect(symlink("victim", path) == 0 && lchown(path, Self.stranger, Self.stranger) == 0)
         let reason = "a symbolic link of user 65534 is not followed (\(path))"
-        #expect(throws: SystemError("open", path, errno: EACCES, reason: reason)) { try OutputFile(replacing: path) }
+        #expect(throws: SystemError("create", path, errno: EACCES, reason: reason)) { try OutputFile(replacing: path) }
     }
 
     @Test("a handle of /proc is written to, whatever file it is") func handles() throws {

@@ -116,7 +116,7 @@ print("on a thread of its own:", rl.thread(function()
   center:observe("a", function(_, info) got[#got + 1] = info end)
   center:enqueue("a", "asap")
   center:enqueue("a", "idle", { style = "idle", coalesce = {} })
-  rl.sleep(0.02)
+  for _ = 1, 500 do if #got == 2 then break end rl.sleep(0.01) end
   return table.concat(got, " ")
 end):join())
 print("and not here:", told())

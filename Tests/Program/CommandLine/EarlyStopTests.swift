@@ -32,8 +32,10 @@ struct EarlyStopTests {
         let code = """
             local rl = require 'runloop'
             rl.after(0, function() print 'first' end)
+            local later = rl.after(60, print)
             rl.stop()
             print(rl.run { timeout = 0.1 })
+            later:invalidate()
             rl.after(0, function() print 'second' end)
             """
         #expect(try Binary.run(["-e", code]).output == "first\ntimed_out\nsecond\n")
@@ -59,7 +61,7 @@ struct EarlyStopTests {
             local rl = require 'runloop'
             local thread = rl.thread(function()
               local rl = require 'runloop'
-              rl.every(0.1, print)
+              rl.every(10, print)
               rl.stop() \(wait)
               return 5, 6
             end)

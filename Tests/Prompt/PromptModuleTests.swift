@@ -73,7 +73,7 @@ struct PromptModuleTests {
         let text = try answer(
             """
             .help read
-            .help stream
+            .help net.Stream
             .help net
             .help t.equal
             .help test.Process

@@ -80,7 +80,7 @@ function postgres.array(list) end
 ---end)
 ---local db <close> = assert(postgres.open(fake))
 ---print(db:value("select name from people where id = $1", 7))
----print(select(3, db:value "select frob"))
+---print((select(3, db:value "select frob")))
 ---```
 ---```text
 ---person 7

@@ -216,6 +216,9 @@ function help.text(what, width)
   end
   name = match(name, "^%s*(.-)[%s()]*$")
   local key = plain(name)
+  -- net.Stream is a class; net.stream a function.
+  class = "runloop." .. name
+  if classes[class] and find(name, "%u") then return about_class(class, width) end
   local entry, several = call_named(key)
   if entry and find(key, "[.:]") then return render(entry, width) end
   for _, known in ipairs(reference.modules) do

@@ -21,6 +21,38 @@ t.it("a hook that calls the host while it reports an error changes nothing of th
   t.equal({ output, status }, { "plain\ttimer\tplain\nend\n", 0 })
 end)
 
+t.it("a hook that makes objects while the host makes room for one loses none of them", REAL, function()
+  local output, status = run [[
+    local made, called, others = 0, 0, 0
+    local function make()
+      made = made + 1
+      rl.after(0, function() called = called + 1 end)
+    end
+    rl.task(function()
+      local usual, learns = {}, true
+      debug.sethook(function()
+        local fn = debug.getinfo(2, "f").func
+        if learns then usual[fn] = true return end
+        -- A function that most calls do not need, such as the one that makes room.
+        if not usual[fn] then others = others + 1 make() end
+      end, "c")
+      for i = 1, 3000 do
+        make()
+        if i == 20 then learns = false end
+      end
+      debug.sethook()
+    end)
+    collectgarbage()
+    local limit = rl.now() + 20
+    while called < made and rl.now() < limit do
+      local before = called
+      rl.sleep(0.01)
+      if called == before then break end
+    end
+    print(made - called, others > 1)]]
+  t.equal({ output, status }, { "0\ttrue\n", 0 })
+end)
+
 t.it("threads that are cancelled while they start programs leave no descriptors", REAL, function()
   local output, status = run [[
     local function descriptors()

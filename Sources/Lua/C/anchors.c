@@ -6,39 +6,44 @@
 #define FIRST_ANCHORS 64
 #define MANY_ANCHORS 4096  // with fewer slots, freeing them is not worth the work
 
+static int is_full(const cl_state *state) { return state->free_count == 0 && state->slots_used == state->slot_count; }
+
+// Doubles the number of slots. One more entry than a power of two makes Lua double the table's array; from then on,
+// filling a slot allocates nothing.
+//
+// Reads and changes the state here, not in the caller: hooks of the script's run before and after this function, and
+// may themselves anchor values.
 static int p_add_anchors(lua_State *L) {
-  lua_Integer first = lua_tointeger(L, 1), last = lua_tointeger(L, 2);
-  lua_rawgeti(L, LUA_REGISTRYINDEX, cl_state_of(L)->anchors);
+  cl_state *state = cl_state_of(L);
+  if (!is_full(state)) return 0;
+  uint32_t count = state->slot_count ? state->slot_count * 2 : FIRST_ANCHORS;
+  uint32_t *slots = realloc(state->free_slots, count * sizeof *slots);
+  if (!slots) return luaL_error(L, "not enough memory");
+  state->free_slots = slots;
+  lua_Integer first = (lua_Integer)state->slot_count + 1, last = state->slot_count ? first : FIRST_ANCHORS;
+  lua_rawgeti(L, LUA_REGISTRYINDEX, state->anchors);
   for (lua_Integer i = first; i <= last; i++) {
     lua_pushboolean(L, 0);
     lua_rawseti(L, -2, i);
   }
+  state->slot_count = count;
   return 0;
 }
 
-// Doubles the number of slots. One more entry than a power of two makes Lua double the table's array; from then on,
-// filling a slot allocates nothing.
-static int add_anchors(lua_State *L, cl_state *state) {
-  uint32_t count = state->slot_count ? state->slot_count * 2 : FIRST_ANCHORS;
-  uint32_t *slots = realloc(state->free_slots, count * sizeof *slots);
-  if (!slots) return 0;
-  state->free_slots = slots;
+static int add_anchors(lua_State *L) {
   if (!lua_checkstack(L, 24)) return 0;
-  lua_pushinteger(L, state->slot_count + 1);
-  lua_pushinteger(L, state->slot_count ? state->slot_count + 1 : FIRST_ANCHORS);
-  if (cl_call_protected(L, p_add_anchors, 2, 0) != LUA_OK) {
-    lua_pop(L, 1);
-    return 0;
-  }
-  state->slot_count = count;
-  return 1;
+  if (cl_call_protected(L, p_add_anchors, 0, 0) == LUA_OK) return 1;
+  lua_pop(L, 1);
+  return 0;
 }
 
 // Reuses free slots before it takes fresh ones, and begins with the lowest, which keeps the table dense.
 uint32_t cl_anchor(lua_State *L, int index) {
   cl_state *state = cl_state_of(L);
   if (!lua_checkstack(L, 3)) return 0;
-  if (state->free_count == 0 && state->slots_used == state->slot_count && !add_anchors(L, state)) return 0;
+  // A hook may have used the new slots already.
+  while (is_full(state))
+    if (!add_anchors(L)) return 0;
   uint32_t slot = state->free_count > 0 ? state->free_slots[--state->free_count] : ++state->slots_used;
   index = lua_absindex(L, index);
   lua_rawgeti(L, LUA_REGISTRYINDEX, state->anchors);
@@ -48,10 +53,10 @@ uint32_t cl_anchor(lua_State *L, int index) {
   return slot;
 }
 
-static int p_drop_anchors(lua_State *L) {
-  lua_Integer first = lua_tointeger(L, 1), last = lua_tointeger(L, 2);
+// Empties the slots between two numbers, without the first.
+static void drop_anchors(lua_State *L, lua_Integer after, lua_Integer last) {
   lua_rawgeti(L, LUA_REGISTRYINDEX, cl_state_of(L)->anchors);
-  for (lua_Integer i = first; i <= last; i++) {
+  for (lua_Integer i = after + 1; i <= last; i++) {
     lua_pushnil(L);
     lua_rawseti(L, -2, i);
   }
@@ -62,25 +67,18 @@ static int p_drop_anchors(lua_State *L) {
     else lua_pushnil(L);
     lua_rawset(L, -3);
   }
-  return 0;
 }
 
-// Frees the slots after the last one in use, if a burst has left many.
-void cl_shrink_anchors(cl_state *state) {
-  lua_State *L = state->main;
-  if (!L || state->slot_count < MANY_ANCHORS || state->free_count < state->slots_used / 4 * 3) return;
-  // Few slots are in use, but one of them lies near the end. Tries again only after others have been released.
-  if (state->free_count == state->free_in_vain) return;
+// Like p_add_anchors, this reads and changes the state between the script's hooks. It raises only at its end.
+static int p_shrink_anchors(lua_State *L) {
+  cl_state *state = cl_state_of(L);
   unsigned char *is_free = calloc(state->slots_used + 1, 1);
-  if (!is_free) return;
+  if (!is_free) return 0;
   for (uint32_t i = 0; i < state->free_count; i++) is_free[state->free_slots[i]] = 1;
-  uint32_t used = state->slots_used, count = FIRST_ANCHORS;
+  uint32_t used = state->slots_used, count = FIRST_ANCHORS, last = state->slot_count;
   while (used > 0 && is_free[used]) used--;
   while (count < used) count *= 2;
-  if (count <= state->slot_count / 4 && lua_checkstack(L, 24)) {
-    lua_pushinteger(L, count + 1);
-    lua_pushinteger(L, state->slot_count);
-    if (cl_call_protected(L, p_drop_anchors, 2, 0) != LUA_OK) lua_pop(L, 1);
+  if (count <= last / 4) {
     state->slot_count = count;
     state->slots_used = used;
     state->free_count = 0;
@@ -93,6 +91,17 @@ void cl_shrink_anchors(cl_state *state) {
     state->free_in_vain = state->free_count;
   }
   free(is_free);
+  if (state->slot_count < last) drop_anchors(L, count, last);
+  return 0;
+}
+
+// Frees the slots after the last one in use, if a burst has left many.
+void cl_shrink_anchors(cl_state *state) {
+  lua_State *L = state->main;
+  if (!L || state->slot_count < MANY_ANCHORS || state->free_count < state->slots_used / 4 * 3) return;
+  // Few slots are in use, but one of them lies near the end. Tries again only after others have been released.
+  if (state->free_count == state->free_in_vain || !lua_checkstack(L, 24)) return;
+  if (cl_call_protected(L, p_shrink_anchors, 0, 0) != LUA_OK) lua_pop(L, 1);
 }
 
 static int p_anchor_texts(lua_State *L) {

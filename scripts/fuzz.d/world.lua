@@ -150,7 +150,7 @@ local function check()
   over = 0
   watch:invalidate()
   rl.trace.stop()
-  for _, name in ipairs { "luv", "cqueues" } do
+  for _, name in ipairs { "luv", "cqueues", "glib" } do
     local bridge = rawget(M, name)
     if bridge then pcall(bridge.invalidate, bridge) end
   end

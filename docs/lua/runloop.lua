@@ -218,7 +218,7 @@ function Loop:inspect() end
 ---@field modes table<string, runloop.InspectedItem[]>
 
 ---@class runloop.InspectedItem
----@field kind string "timer", "source", "fd_port", "observer", "port", "task" or "request"
+---@field kind string "timer", "source", "fd_port", "observer", "port", "task", "request", or what a module calls it
 ---@field name string
 ---@field order integer
 ---@field made_at? string where it was made: `"app.lua:12"`

@@ -157,6 +157,8 @@ static const struct {
 #embed "../../Modules/nats/Lua/pull.lua" SIZE suffix(,)
 '\0'}}, {"runloop.nats.secrets", (const char[]){
 #embed "../../Modules/nats/Lua/secrets.lua" SIZE suffix(,)
+'\0'}}, {"runloop.nats.seen", (const char[]){
+#embed "../../Modules/nats/Lua/seen.lua" SIZE suffix(,)
 '\0'}}, {"runloop.nats.stream", (const char[]){
 #embed "../../Modules/nats/Lua/stream.lua" SIZE suffix(,)
 '\0'}}, {"runloop.nats.subscription", (const char[]){

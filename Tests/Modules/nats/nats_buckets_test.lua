@@ -2,6 +2,7 @@
 
 local rl = require "runloop"
 local t = require "runloop.test"
+local json = require "runloop.json"
 local nats = require "runloop.nats"
 
 local function connect(where, options)
@@ -96,6 +97,24 @@ local function bucket_cases(start)
       :format(name), "EEXIST" })
     t.truthy(bus:stream("KV_" .. name)):remove()
     t.equal(select(3, t.truthy(make(bus)):get "a"), nil)
+  end)
+
+  t.it("reads from any replica, or from the leader where a stream allows no more", function()
+    local bus, name = connect(start()), unique()
+    -- A bucket as old clients make them.
+    local made = t.truthy(bus:request("$JS.API.STREAM.CREATE.KV_" .. name, json.encode { name = "KV_" .. name,
+      subjects = { "$KV." .. name .. ".>" }, retention = "limits", storage = "memory", num_replicas = 1, max_age = 0,
+      max_msgs_per_subject = 1, discard = "new", allow_rollup_hdrs = true, deny_delete = true, max_consumers = -1,
+      max_msgs = -1, max_bytes = -1, max_msg_size = -1, duplicate_window = 120000000000 }))
+    t.equal(json.decode(made.data).error, nil)
+    local b = t.truthy(bus:bucket(name))
+    t.equal(b:put("a", "1"), 1)
+    t.equal({ b:get("a", { stale = true }) }, { "1", 1 })
+    t.equal({ b:get("b", { stale = true }) }, {})
+    -- The leader knows that a bucket is gone.
+    local other, there = make(bus)
+    t.truthy(bus:stream("KV_" .. there)):remove()
+    t.equal(select(3, other:get("a", { stale = true })), "ENOENT")
   end)
 
   t.it("forgets after `ttl`, and refuses what does not fit", function()

@@ -99,6 +99,10 @@ local function cases(start)
     publish(s, name .. ".a", "4")
     t.equal(s:info().messages, 3)
     t.equal(select(3, s:update { retention = "interest" }), "EPROTO")
+    local none, problem, why = s:update { replicas = 3 }
+    t.equal({ none, problem, why }, { nil, ("ENOTSUP: stream %s: 3 replicas need a cluster of servers"):format(name),
+      "ENOTSUP" })
+    t.equal(s:info().replicas, 1)
     for settings, words in pairs {
       [{ retention = "workqueue", max_messages = 2 }] = "maximum messages exceeded",
       [{ retention = "workqueue", max_bytes = 500 }] = "maximum bytes exceeded",

@@ -56,6 +56,7 @@ public enum InspectBinding {
                     interval: node.pointee.repeats ? node.pointee.interval : nil,
                     detail: host.momentText(node),
                     keepsAlive: node.pointee.keepsAlive, isFiring: node.pointee.isFiring))
+            describe(UInt32(node.pointee.context), in: &entries[entries.count - 1], host)
         }
         entries.sort { ($0.next ?? 0) < ($1.next ?? 0) }
         for item in host.loop.items(in: mode) {
@@ -69,6 +70,7 @@ public enum InspectBinding {
             case let source as RunLoop.Source:
                 entry.kind = "source"
                 if source.isSignalled { entry.detail = "signalled" }
+                if item.owner === host.items, let box = item.box { describe(box.slot, in: &entry, host) }
             case is RunLoop.Observer: entry.kind = "observer"
             case is RunLoop.MessagePort: entry.kind = "message_port"
             // An item of a battery.
@@ -84,6 +86,24 @@ public enum InspectBinding {
             entries.append(entry)
         }
         return entries
+    }
+
+    /// Lets a module written in Lua say what an item of the script's serves: the kind, the name and further information
+    /// of its object.
+    private static func describe(_ slot: UInt32, in entry: inout Entry, _ host: LuaHost) {
+        let stack = host.stack
+        guard slot != 0, stack.reserve(8) else { return }
+        let top = stack.top
+        defer { stack.top = top }
+        guard stack.pushInternals(), stack.replaceTop(withField: "show_item"), stack.type(-1) == .function
+        else { return }
+        host.push(stack, slot: slot)
+        guard stack.call(arguments: 1, results: 3), let kind = stack.string(-3) else { return }
+        entry.kind = kind
+        entry.name = stack.string(-2) ?? entry.name
+        entry.detail = stack.string(-1) ?? entry.detail
+        entry.next = nil
+        entry.interval = nil
     }
 
     /// Returns the kind of the module's object that a port serves, or nil if it serves none.

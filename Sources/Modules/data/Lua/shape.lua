@@ -28,10 +28,13 @@ function shape.note(self, kind, text)
 end
 local note = shape.note
 
+-- Other modules have such a function, too.
+local other_call = internals.call_of
+
 --- Returns the call of a database that a coroutine waits for, without values; nil if there is none.
 function internals.call_of(task)
   local text, db = texts[task], owners[task]
-  if not text then return nil end
+  if not text then return other_call and other_call(task) end
   return format('%s "%s" of %s "%s" (for %.1f s)', kinds[task], shape.short(text), db._is, db._name,
     rl.now() - since[task])
 end

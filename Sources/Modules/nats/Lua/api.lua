@@ -17,13 +17,17 @@ local PREFIX = "$JS.API."
 
 -- The codes of refusals by JetStream's numbers. All others are EPROTO.
 local CODES = {
-  [10059] = "ENOENT", [10014] = "ENOENT", [10037] = "ENOENT", [10043] = "ENOENT", [10005] = "ENOTSUP",
-  [10074] = "ENOTSUP", [10039] = "ENOTSUP", [10076] = "ENOTSUP", [10035] = "ENOTSUP", [10058] = "EEXIST",
-  [10065] = "EEXIST", [10070] = "EAGAIN", [10071] = "EAGAIN", [10023] = "ENOSPC", [10047] = "ENOSPC",
-  [10028] = "ENOSPC", [10077] = "ENOSPC", [10122] = "ENOSPC", [10053] = "EMSGSIZE", [10060] = "ENOENT",
+  [10059] = "ENOENT", [10014] = "ENOENT", [10037] = "ENOENT", [10043] = "ENOENT", [10060] = "ENOENT",
+  [10005] = "ENOTSUP", [10010] = "ENOTSUP", [10074] = "ENOTSUP", [10039] = "ENOTSUP", [10076] = "ENOTSUP",
+  [10035] = "ENOTSUP", [10013] = "EEXIST", [10058] = "EEXIST", [10065] = "EEXIST", [10105] = "EEXIST",
+  [10148] = "EEXIST", [10070] = "EAGAIN", [10071] = "EAGAIN", [10164] = "EAGAIN", [10002] = "ENOSPC",
+  [10023] = "ENOSPC", [10028] = "ENOSPC", [10047] = "ENOSPC", [10077] = "ENOSPC", [10122] = "ENOSPC",
+  [10054] = "EMSGSIZE", [10097] = "EMSGSIZE",
 }
--- Refusals that mean "not now": a leader is elected, a store is recovered, or a message is on its way to the replicas.
-local LATER = { [10008] = true, [10009] = true, [10013] = true, [10040] = true, [10041] = true, [10158] = true }
+-- Refusals that mean "not now": a leader is elected, a store is recovered, the servers that have it are away, or a
+-- message is on its way to the replicas.
+local LATER = { [10004] = true, [10008] = true, [10009] = true, [10040] = true, [10041] = true, [10118] = true,
+  [10119] = true, [10158] = true, [10163] = true, [10167] = true }
 -- Failures of a request after which it may be sent again.
 local AGAIN = { ENOENT = true, ECONNRESET = true, ENOTCONN = true, ENOBUFS = true }
 

@@ -21,6 +21,8 @@ local STORAGES = { file = true, memory = true }
 local MOST_HISTORY = 64
 -- Seconds: the window in which a repetition is recognized.
 local DUPLICATES = 120
+-- Seconds for which the leader is asked when no replica has answered.
+local DIRECT = 2
 -- The operations, by the header that a removal has.
 local OPERATIONS = { DEL = "remove", PURGE = "purge" }
 
@@ -61,7 +63,7 @@ function bucket.find(bus, what, name, settings)
   local store = stream.new(bus, info)
   store._about = about
   return setmetatable({ _bus = bus, _name = name, _stream = store, _prefix = "$KV." .. name .. ".", _about = about,
-    _made_at = objects.made_at() }, Bucket)
+    _is_direct = info.config.allow_direct == true, _made_at = objects.made_at() }, Bucket)
 end
 
 function bucket.open(bus, name, settings)
@@ -80,9 +82,9 @@ end
 bucket.operation_of = operation_of
 
 -- Asks the leader. Returns the entry; nil if there is none; or nil, the reason, its code and the refusal.
-local function ask_leader(self, what, question, subject)
+local function ask_leader(self, what, question, subject, limit)
   local answer, text, code, refusal = api.call(self._bus, what, "STREAM.MSG.GET." .. self._stream._name, question,
-    self._about)
+    self._about, limit)
   if not answer then
     if refusal and refusal.err_code == 10037 then return nil end
     return nil, text, code, refusal
@@ -110,12 +112,14 @@ end
 --- Returns the entry of a key, also one that says that the key was removed. Waits.
 function Bucket:_entry(what, key, revision, is_stale)
   local subject = self._prefix .. key
-  if is_stale then
+  -- Old clients make streams without direct access. Servers leave a question there unanswered, as for one that is gone.
+  local is_any = is_stale and self._is_direct
+  if is_any then
     local entry, text, code = ask_any(self, what, subject)
-    -- A stream without direct access, as old clients make them: nobody listens.
-    if code ~= "ENOENT" then return entry, text, code end
+    if code ~= "ENOENT" and text ~= "timed out" then return entry, text, code end
   end
-  return ask_leader(self, what, revision and { seq = revision } or { last_by_subj = subject }, subject)
+  return ask_leader(self, what, revision and { seq = revision } or { last_by_subj = subject }, subject,
+    is_any and DIRECT or nil)
 end
 
 local GET = { revision = "positive", stale = "boolean" }

@@ -6,12 +6,13 @@ local misuse = require "runloop.misuse"
 local objects = require "runloop.objects"
 local check = require "runloop.nats.check"
 local subscription = require "runloop.nats.subscription"
+local seen = require "runloop.nats.seen"
 
 local setmetatable, type, next = setmetatable, type, next
 local ipairs, pairs, pcall = ipairs, pairs, pcall
 local format, concat, now = string.format, table.concat, rl.now
 local receiver = misuse.receiver
-local Message = subscription.Message
+local Message, waits, running = subscription.Message, seen.waits, coroutine.running
 
 local Bus = objects.class("runloop.nats.Bus", { __name = "bus", __stays = true })
 
@@ -221,8 +222,12 @@ end
 -- A request that waits: `future`; of a gather, the messages that came. Closing it forgets it.
 local Request = {}
 Request.__index = Request
+function Request:_awaited()
+  return self.bus._waiting[self.reply] == self and format("request %q", self.subject) or nil
+end
 Request.__close = function(self)
   local bus = self.bus
+  waits[running()] = nil
   if bus._waiting[self.reply] == self then
     bus._waiting[self.reply], bus._requests = nil, bus._requests - 1
   end
@@ -263,6 +268,7 @@ function Bus:_request(what, subject, data, options)
   local request <close>, message, code = ask(self, what, subject, data, options)
   if not request then return nil, message, code end
   local _ <close> = self:_borrow()
+  waits[running()] = request
   return request.future:await(options.timeout or 2)
 end
 
@@ -297,6 +303,7 @@ function Bus:gather(subject, data, options)
       local rest = deadline - now()
       if rest <= SOON or request.is_over then break end
       local _ <close> = self:_borrow()
+      waits[running()] = request
       local _, problem = request.future:await(rest)
       if problem == "timed out" then break end
       if not request.is_over then request.future = rl.future() end
@@ -403,9 +410,9 @@ function Bus:_told(link, info)
   end
 end
 
---- Handles -ERR of the server, which may end the connection afterwards.
+--- Handles -ERR of the server, which ends the connection afterwards, except for what is too much or not allowed.
 function Bus:_error(link, text)
-  local subject = text:match '^Permissions Violation for .- to "([^"]*)"'
+  local subject = text:match '^Permissions Violation for [^"]*"([^"]*)"'
   if subject then
     local reason, code = format("EACCES: the server refuses %s: %s", subject, text), "EACCES"
     for _, request in pairs(self._waiting) do
@@ -413,8 +420,12 @@ function Bus:_error(link, text)
     end
     return self:_tell("refused", { message = reason, code = code, subject = subject })
   end
+  local lower = text:lower()
+  if lower:find "^maximum subscriptions" or lower:find "^invalid.* subject" then
+    return self:_tell("refused", { message = "EPROTO: the server says: " .. text, code = "EPROTO" })
+  end
   link.last_error = text
-  if text:lower():find("auth", 1, true) then
+  if lower:find("auth", 1, true) then
     self:_tell("refused", { message = "EAUTH: " .. text, code = "EAUTH" })
   end
 end
@@ -523,6 +534,8 @@ function Bus:drain(timeout)
   if self._status == "closed" then return self:_why_over() end
   local deadline = now() + (timeout or 10)
   self._status = "draining"
+  -- A task that is cancelled here closes the bus, too.
+  local _ <close> = setmetatable({}, { __close = function() self:_shut "drained" end })
   local list, done, message, code = {}, true, nil, nil
   for _, one in pairs(self._subscriptions) do list[#list + 1] = one end
   for _, one in ipairs(list) do
@@ -531,7 +544,6 @@ function Bus:drain(timeout)
   end
   local fine, problem, why = self:flush(math.max(0, deadline - now()))
   if not fine then done, message, code = nil, problem, why end
-  self:_shut "drained"
   if not done then return nil, message, code end
   return true
 end
@@ -571,6 +583,11 @@ function Bus:close()
   self:_shut "closed by the script"
 end
 Bus.__close = Bus.close
+
+--- What loop:inspect shows.
+function Bus:_seen()
+  return "nats", self._options.name, format("%s, %s", seen.place(self), self._status)
+end
 
 function Bus:__tostring() return format("bus (%s, %s)", self._status, self._made_at) end
 

@@ -173,7 +173,9 @@ local function find(owner, what, name, options)
         "ENOENT", refusal
     end
     found, text, code, refusal = api.call(bus, what, "CONSUMER.DURABLE.CREATE." .. owner._name .. "." .. name,
-      { stream_name = owner._name, config = wanted }, about)
+      { stream_name = owner._name, config = wanted, action = "create" }, about)
+    -- Another program was faster.
+    if not found and code == "EEXIST" then found = api.call(bus, what, info, nil, about) end
     if not found then return nil, text, code, refusal end
   end
   local differs = difference(found.config, wanted, options or {})

@@ -34,7 +34,7 @@ function Link.address(text)
   local host, port = match(place, "^(%[[%x:.%%]+%]):?(%d*)$")
   if not host then host, port = match(place, "^([^%s:@/%[%]]+):?(%d*)$") end
   local number = port == "" and 4222 or port and math.tointeger(tonumber(port))
-  if not host or not number or number > 65535 then return nil end
+  if not host or not number or number < 1 or number > 65535 then return nil end
   local address = { host = host:gsub("^%[(.*)%]$", "%1"), port = number, text = host .. ":" .. number,
     tls = scheme == "tls" }
   if secret then
@@ -48,9 +48,10 @@ function Link.address(text)
   return address
 end
 
+-- Whether an address leads to this machine. A name such as "127.example.org" need not.
 local function is_loopback(address)
   local host = address.host
-  return address.fake or host == "localhost" or find(host, "^127%.") ~= nil or host == "::1"
+  return address.fake or host == "localhost" or find(host, "^127%.%d+%.%d+%.%d+$") ~= nil or host == "::1"
 end
 
 -- Frames --------------------------------------------------------------------------------------------------------------
@@ -207,6 +208,7 @@ local function rest_of(deadline) return math.max(0.001, deadline - now()) end
 local function read_line(self, deadline)
   local line, message, code = self.stream:read_line { timeout = rest_of(deadline), max = LONGEST }
   if line then return line end
+  if message == "timed out" then return failed(self, message) end
   return failed(self, message or "ECONNRESET: the server has closed the connection", code or "ECONNRESET")
 end
 

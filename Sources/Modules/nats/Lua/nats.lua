@@ -8,10 +8,11 @@ local check = require "runloop.nats.check"
 local Link = require "runloop.nats.link"
 local Bus = require "runloop.nats.bus"
 local fake = require "runloop.nats.fake"
+local seen = require "runloop.nats.seen"
 local subscription = require "runloop.nats.subscription"
 
 local type, ipairs, pairs = type, ipairs, pairs
-local setmetatable, getmetatable = setmetatable, getmetatable
+local setmetatable, getmetatable, pcall, tostring = setmetatable, getmetatable, pcall, tostring
 local format, concat, random, now = string.format, table.concat, math.random, rl.now
 local raise, describe, receiver = misuse.raise, misuse.describe, misuse.receiver
 
@@ -27,6 +28,8 @@ local OPTIONS = {
 local MOST_SERVERS = 1000
 -- A log-in that was refused is tried so often before it waits long.
 local LOGINS = 2
+-- Seconds: what is over so soon is over now. A shorter wait might not move a virtual clock.
+local SOON = 1e-6
 -- Seconds for which an old connection stays for the answers to its requests.
 local LEAVING = 5
 
@@ -172,6 +175,11 @@ local function move(self, old)
   self:_ping(old)
   repeat rl.sleep(0.02) until now() > deadline or old.is_over or not owes() and old.first_ping > old.last_ping
   old:close()
+  local messages = old.sent - old.confirmed
+  if messages > 0 and not self._kept then
+    self:_tell("disconnected", { reason = "the server has ended before it confirmed all", code = "ECONNRESET",
+      server = old.address.text, messages = messages, bytes = old.sent_bytes - old.confirmed_bytes })
+  end
 end
 
 --- Leaves a server that is about to end, if there is another one.
@@ -235,6 +243,7 @@ local function keep_asking(self)
       link.silent = link.silent + 1
       self:_ping(link)
     end }
+  seen.items[self._pinging] = self
 end
 
 -- Waits until the program ends: then the bus is closed, so that what was published goes out.
@@ -257,7 +266,10 @@ local function check_options(what, options)
     misuse.wrong(what, "field 'order'", "an integer", options.order)
   end
   if options.credentials and options.nkey then raise("%s: give either 'credentials' or 'nkey'", what) end
-  if type(options.reconnect) == "table" then rl.backoff(options.reconnect) end
+  if type(options.reconnect) == "table" then
+    local fine, problem = pcall(rl.backoff, options.reconnect)
+    if not fine then raise("%s: field 'reconnect': %s", what, (tostring(problem):gsub("^.*rl%.backoff: ", ""))) end
+  end
   return options
 end
 
@@ -312,8 +324,8 @@ function nats.connect(servers, options)
     end
     if not self._options.retry then return nil, message, code end
     backoff = backoff or rl.backoff { first = 0.05, most = 1 }
-    if now() >= deadline then return nil, message, code end
-    backoff:wait()
+    if deadline - now() <= SOON then return nil, message, code end
+    rl.timeout(deadline - now(), backoff.wait, backoff)
   end
   is_done = true
   self._guard = rl.task { guard, self, name = "end of NATS", keeps_alive = false }

@@ -254,6 +254,10 @@ function Stream:update(settings)
   local info, text, code, refusal = stream.find(self._bus, "stream:update", self._about, self._name)
   if not info then return nil, text, code, refusal end
   local config = info.config
+  -- A server alone, such as 2.9.10, accepts any number of replicas here, and keeps one.
+  if (settings.replicas or 1) > 1 and not info.cluster then
+    return nil, format("ENOTSUP: %s: %d replicas need a cluster of servers", self._about, settings.replicas), "ENOTSUP"
+  end
   local merged = config_of(self._bus, self._name, settings)
   local given = { subjects = settings.subjects, retention = settings.retention, storage = settings.storage,
     num_replicas = settings.replicas, max_age = settings.max_age and merged.max_age, max_bytes = settings.max_bytes,

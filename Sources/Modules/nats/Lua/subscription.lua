@@ -4,10 +4,11 @@ local rl = require "runloop"
 local misuse = require "runloop.misuse"
 local objects = require "runloop.objects"
 local check = require "runloop.nats.check"
+local seen = require "runloop.nats.seen"
 
 local setmetatable, type, next, ipairs = setmetatable, type, next, ipairs
-local format = string.format
-local receiver = misuse.receiver
+local format, find, max = string.format, string.find, math.max
+local receiver, running, waits = misuse.receiver, coroutine.running, seen.waits
 
 local Message = objects.class("runloop.nats.Message", { __name = "message", __stays = true })
 local Subscription = objects.class("runloop.nats.Subscription",
@@ -33,8 +34,13 @@ local RESPOND = { headers = "table" }
 function Message:respond(data, options)
   receiver(self, Message, "message:respond")
   misuse.options(options, RESPOND, "message:respond", 2)
-  if not self.reply then misuse.raise "message:respond: nobody asks for an answer: the message has no reply" end
-  return self._bus:_publish("message:respond", self.reply, check.data(data, "message:respond", 1), options)
+  local reply = self.reply
+  if not reply then misuse.raise "message:respond: nobody asks for an answer: the message has no reply" end
+  -- A script may have changed it. The other rules hold for what a server has sent.
+  if type(reply) ~= "string" or find(reply, "[%c \127*>]") then
+    check.subject(reply, "message:respond", "field 'reply'")
+  end
+  return self._bus:_publish("message:respond", reply, check.data(data, "message:respond", 1), options)
 end
 
 local OPTIONS = {
@@ -147,7 +153,9 @@ function Subscription:_take(timeout)
     if left and left <= SOON then return nil, "timed out" end
     self._arrived = self._arrived or rl.future()
     local _ <close> = self._bus:_borrow()
+    waits[running()] = self
     self._arrived:await(left)
+    waits[running()] = nil
   end
   local message = self._queue[self._first]
   self._queue[self._first], self._first = nil, self._first + 1
@@ -184,20 +192,27 @@ function Subscription:invalidate()
 end
 Subscription.__close = function(self) return self:invalidate() end
 
+-- Waits for the messages under way. A task that is cancelled here ends the subscription, too.
+local function drain(self, deadline)
+  local _ <close> = setmetatable({}, { __close = function()
+    self._bus:_forget(self)
+    self:_end()
+  end })
+  return self._bus:flush(max(0, deadline - rl.now()))
+end
+
 function Subscription:drain(timeout)
   receiver(self, Subscription, "subscription:drain")
   misuse.optional(timeout, "seconds", "subscription:drain", 1)
   local deadline = rl.now() + (timeout or 10)
   if not self._is_ended then
     self._bus:_unsubscribe(self, true)
-    local done, message, code = self._bus:flush(deadline - rl.now())
-    self._bus:_forget(self)
-    self:_end()
+    local done, message, code = drain(self, deadline)
     if not done then return nil, message, code end
   end
   if self._is_over or not self._fn then return true end
   self._drained = self._drained or rl.future()
-  local done, message = self._drained:await(math.max(0, deadline - rl.now()))
+  local done, message = self._drained:await(max(0, deadline - rl.now()))
   if not done then return nil, message or "timed out" end
   return true
 end
@@ -217,6 +232,15 @@ function Subscription:name() return name_of(receiver(self, Subscription, "subscr
 function Subscription:order()
   receiver(self, Subscription, "subscription:order")
   return self._source and self._source:order() or 0
+end
+
+--- What rl.why and loop:inspect show.
+function Subscription:_awaited() return self._arrived and name_of(self) or nil end
+
+function Subscription:_seen()
+  local pending = self._last - self._first + 1
+  return "subscription", self._name or self._subject, (self._group and format('queue "%s", ', self._group) or "")
+    .. pending .. " pending"
 end
 
 function Subscription:__tostring() return format("subscription of %q (%s)", self._subject, self._made_at) end
@@ -264,7 +288,7 @@ function subscription.new(bus, what, subject, options, fn)
   if fn then
     local source = rl.source { name = name_of(self), order = options.order or bus._order, perform = perform,
       keeps_alive = self._keeps_alive, schedule = schedule, cancel = cancel }
-    self._source, owners[source] = source, self
+    self._source, owners[source], seen.items[source] = source, self, self
     if #modes > 0 then rl.current():add(source, modes) end
   end
   return self

@@ -1,0 +1,41 @@
+-- runloop.nats.seen: what rl.why, loop:inspect and lists of tasks show of buses: which call waits for what, and the
+-- items that serve buses and subscriptions.
+
+local _, internals = ...
+
+local format, setmetatable = string.format, setmetatable
+
+local WEAK = { __mode = "k" }
+-- By coroutine: the request or subscription for which it waits.
+local waits = setmetatable({}, WEAK)
+-- By item of a loop: the object that it serves. It has `_seen()`, which returns its kind, its name and further
+-- information.
+local items = setmetatable({}, WEAK)
+
+local seen = { waits = waits, items = items }
+
+--- Returns how a bus is called here: its server, or its status.
+function seen.place(bus)
+  local link = bus._link
+  return link and link.address.text or bus._status
+end
+
+-- Modules of databases have such a function, too.
+local other_call, other_item = internals.call_of, internals.show_item
+
+--- Returns what a coroutine waits for, as text; nil if it does not wait for a bus.
+function internals.call_of(task)
+  local one = waits[task]
+  local text = one and one:_awaited()
+  if text then return format('%s of nats "%s"', text, seen.place(one.bus or one._bus)) end
+  return other_call and other_call(task)
+end
+
+--- Returns the kind, the name and further information of an item; nil if it serves nothing of a bus.
+function internals.show_item(item)
+  local one = items[item]
+  if one then return one:_seen() end
+  if other_item then return other_item(item) end
+end
+
+return seen

@@ -1,0 +1,225 @@
+-- runloop.nats: the edges of its calls: waits that are cancelled, limits of a server, addresses, and what rl.why and
+-- loop:inspect show.
+
+local rl = require "runloop"
+local t = require "runloop.test"
+local net = require "runloop.net"
+local json = require "runloop.json"
+local nats = require "runloop.nats"
+
+local function connect(where, options)
+  local bus = t.truthy(nats.connect(where, options))
+  t.finally(function() bus:close() end)
+  return bus
+end
+
+-- Returns a list to which the details of events of one kind go, and the option for it.
+local function listen(kind)
+  local list = {}
+  return list, function(_, event, details)
+    if event == kind then list[#list + 1] = details end
+  end
+end
+
+-- Returns the fields of an item of this kind in the default mode.
+local function item(kind)
+  for _, one in ipairs(rl.current():inspect().modes.default) do if one.kind == kind then return one end end
+end
+
+t.it("shows buses, subscriptions and calls that wait", function()
+  local fake = nats.fake { jetstream = true }
+  local bus = connect(fake, { name = "shop" })
+  bus:subscribe("jobs.*", { queue = "workers", keeps_alive = false }, function() rl.sleep(60) end)
+  for _ = 1, 3 do bus:publish "jobs.a" end
+  bus:flush()
+  rl.sleep(0)
+  local one = t.truthy(item "nats")
+  t.equal({ one.name, one.detail, one.next }, { "shop", "fake, connected" })
+  t.truthy(one.made_at:find("nats_edges_test.lua", 1, true))
+  one = t.truthy(item "subscription")
+  t.equal({ one.name, one.detail }, { "jobs.*", 'queue "workers", 2 pending' })
+  local consumer = t.truthy(t.truthy(bus:stream("s", {})):consumer("c", {}))
+  local tasks = {
+    rl.task(function() bus:request("jobs.b", "?", { timeout = 9 }) end),
+    rl.task(function() for _ in bus:gather("jobs.c", "?", { timeout = 8 }) do rl.sleep(0) end end),
+    rl.task(function() bus:subscribe("other"):receive(7) end),
+    rl.task(function() consumer:receive() end),
+  }
+  local text = rl.why()
+  for _, words in ipairs { 'request "jobs.b" of nats "fake"', 'request "jobs.c" of nats "fake"',
+    'subscription of "other" of nats "fake"', 'consumer c of stream s of nats "fake"' } do
+    t.truthy(text:find(words, 1, true), words .. " is in " .. text)
+  end
+  for _, task in ipairs(tasks) do task:cancel() end
+  t.falsy(rl.why():find("of nats", 1, true))
+end)
+
+t.it("does not show a request that is over", function()
+  local bus = connect(nats.fake())
+  local task = rl.task(function()
+    bus:request("nobody", "?")
+    rl.sleep(60)
+  end)
+  rl.sleep(1)
+  t.falsy(rl.why():find("nobody", 1, true))
+  task:cancel()
+end)
+
+-- Cancelled waits -----------------------------------------------------------------------------------------------------
+
+t.it("ends a subscription whose drain is cancelled, and a bus", function()
+  local fake = nats.fake { latency = 0.1 }
+  local bus = connect(fake)
+  local handled = 0
+  local s = bus:subscribe("d", { keeps_alive = false }, function()
+    rl.sleep(1)
+    handled = handled + 1
+  end)
+  for _ = 1, 3 do bus:publish "d" end
+  bus:flush()
+  local draining = rl.task(function() s:drain() end)
+  rl.sleep(0.05)
+  draining:cancel()
+  t.equal(bus:stats().subscriptions, 0)
+  rl.sleep(5)
+  t.equal({ handled, s:is_valid() }, { 3, false })
+  bus:subscribe("e", { keeps_alive = false }, print)
+  draining = rl.task(function() bus:drain() end)
+  rl.sleep(0.05)
+  t.equal(bus:status(), "draining")
+  draining:cancel()
+  t.equal({ bus:status(), bus:stats().subscriptions }, { "closed", 0 })
+end)
+
+-- The calls that wait for a server that does not answer, by name.
+local CALLS = {
+  ["bus:request"] = function(bus) bus:request "s" end,
+  ["bus:gather"] = function(bus) for _ in bus:gather("s", "", { timeout = 60 }) do rl.sleep(0) end end,
+  ["bus:flush"] = function(bus) bus:flush() end,
+  ["bus:publish"] = function(bus) repeat until not bus:publish("s", ("x"):rep(1 << 20)) end,
+  ["subscription:receive"] = function(_, s) s:receive() end,
+  ["subscription:messages"] = function(_, s) for _ in s:messages() do rl.sleep(0) end end,
+}
+
+t.it("leaves nothing behind when a call that waits is cancelled", function()
+  for name, call in pairs(CALLS) do
+    local fake = nats.fake()
+    local bus = connect(fake, { ping = 3600 })
+    local s = bus:subscribe "s"
+    bus:flush()
+    fake:stall(3600)
+    local task = rl.task(function() call(bus, s) end)
+    for _ = 1, 100 do if task:status() == "waiting" then break end rl.sleep(0) end
+    t.equal({ name, task:status() }, { name, "waiting" })
+    task:cancel()
+    local stats = bus:stats()
+    t.equal({ name, stats.requests, stats.subscriptions }, { name, 0, 1 })
+    t.equal({ name, s:is_valid(), bus:status() }, { name, true, "connected" })
+  end
+end)
+
+t.it("closes what it has opened when connecting is cancelled or late", { real_time = true }, function()
+  local streams = {}
+  local listener = t.truthy(net.serve(0, { keeps_alive = false }, function(stream)
+    streams[#streams + 1] = stream
+    stream:read(1)
+    streams[#streams] = false
+  end))
+  t.finally(function() listener:close() end)
+  local function is_closed(number)
+    for _ = 1, 500 do
+      if streams[number] == false then return true end
+      rl.sleep(0.01)
+    end
+  end
+  local connecting = rl.task(function() nats.connect(listener:port()) end)
+  for _ = 1, 500 do if streams[1] then break end rl.sleep(0.01) end
+  connecting:cancel()
+  t.truthy(is_closed(1))
+  t.equal({ nats.connect(listener:port(), { timeout = 0.2 }) }, { nil, "timed out" })
+  t.truthy(is_closed(2))
+end)
+
+t.it("tries no longer than its timeout", { real_time = true }, function()
+  local began = rl.now()
+  local none, text, code = nats.connect("127.0.0.1:1", { timeout = 0.3, retry = true })
+  t.equal(none, nil)
+  t.truthy(text == "timed out" or code == "ECONNREFUSED", text)
+  t.truthy(rl.now() - began < 2)
+end)
+
+-- Servers -------------------------------------------------------------------------------------------------------------
+
+t.it("reports that a server takes no more subscriptions", { real_time = true }, function()
+  local server = t.server { "nats-server", "-c", "{directory}/a.conf", ready = "tcp", files = { ["a.conf"] =
+    'listen: "127.0.0.1:{port}"\nmax_subscriptions: 2\n' } }
+  local events, on_event = listen "refused"
+  local bus = connect(server:address(), { on_event = on_event })
+  for i = 1, 3 do bus:subscribe("s" .. i) end
+  bus:flush(5)
+  rl.sleep(0)
+  t.equal({ #events, events[1] and events[1].message, events[1] and events[1].code },
+    { 2, "EPROTO: the server says: maximum subscriptions exceeded", "EPROTO" })
+  t.equal(bus:status(), "connected")
+end)
+
+t.it("tells what a server did not confirm that ended after its lame duck", function()
+  local one, two = nats.fake(), nats.fake()
+  local events, on_event = listen "disconnected"
+  local bus = connect({ one, two }, { on_event = on_event })
+  local first = #one._clients == 1 and one or two
+  bus:flush()
+  first:stall(3600)
+  for _ = 1, 5 do bus:publish("a", "1234") end
+  first._clients[1].stream:queue 'INFO {"ldm":true}\r\n'
+  rl.sleep(30)
+  t.equal(bus:status(), "connected")
+  t.equal({ #events, events[1] and events[1].messages, events[1] and events[1].bytes }, { 1, 5, 20 })
+end)
+
+t.it("takes only 127.x.x.x and names of this machine for loopback", { real_time = true }, function()
+  local got = rl.future()
+  local listener = t.truthy(net.serve(0, { keeps_alive = false }, function(stream)
+    stream:write 'INFO {"server_id":"x","max_payload":1000}\r\n'
+    got:complete(stream:read(1))
+  end))
+  t.finally(function() listener:close() end)
+  -- It leads here, too, but a name such as 127.1.example.org may lead anywhere.
+  local where = "127.1:" .. listener:port()
+  t.equal(select(3, nats.connect(where, { password = "x", timeout = 5 })), "EACCES")
+  t.equal(got:await(5), nil)
+  t.error(function() nats.connect "a:0" end, "a server must be")
+  t.error(function() nats.connect(1, { reconnect = { first = -1 } }) end,
+    "nats.connect: field 'reconnect': field 'first'")
+end)
+
+t.it("refuses subjects for answers that a script has made up", function()
+  local bus = connect(nats.fake())
+  local s = bus:subscribe "a"
+  bus:publish("a", "x", { reply = "b" })
+  local m = t.truthy(s:receive(1))
+  for _, reply in ipairs { "b 0\r\n\r\nPUB c 0\r\n", "a b", "a.*", 5 } do
+    m.reply = reply
+    t.error(function() m:respond "x" end, "message:respond")
+  end
+end)
+
+t.it("goes without TLS to no server that had it", { real_time = true }, function()
+  local info = { server_id = "x", version = "2.9.10", headers = true, max_payload = 1000 }
+  local got = {}
+  local listener = t.truthy(net.serve(0, { keeps_alive = false }, function(stream)
+    stream:write("INFO " .. json.encode(info) .. "\r\n")
+    got[#got + 1] = stream:read_line() or "nothing"
+    stream:write "PONG\r\n"
+    repeat until not stream:read_line()
+  end))
+  t.finally(function() listener:close() end)
+  local bus = connect(listener:port(), { reconnect = { first = 0.01, most = 0.05 } })
+  -- As if the first connection had been encrypted.
+  bus._had_tls = true
+  bus._link:lose("cut", "ECONNRESET")
+  rl.sleep(0.3)
+  t.equal(bus:status(), "reconnecting")
+  t.truthy(#got > 1)
+  for i = 2, #got do t.equal(got[i], "nothing") end
+end)

@@ -26,6 +26,8 @@ local nats = {}
 ---@field republish? boolean true: what the server has not confirmed is sent again after a loss (false)
 ---@field inbox? string the beginning of the subjects for answers ("_INBOX")
 ---@field prefix? string the beginning of the subjects of ports and pools ("rl")
+---@field expose? ("stats"|"trace")[] what others on the bus may see of this process: `"stats"`, for `rlhost top --via`
+---and `nats.discover`; `"trace"`
 ---@field modes? runloop.Modes of subscriptions that say nothing else; `"common"` if absent
 ---@field order? integer of subscriptions that say nothing else (0)
 ---@field on_event? fun(bus: runloop.nats.Bus, event: runloop.nats.Event, details: table)
@@ -40,6 +42,41 @@ local nats = {}
 ---@return string? problem
 ---@return string? code
 function nats.connect(servers, options) end
+
+---@class runloop.nats.DiscoverOptions
+---@field name? string of the service; all if absent
+---@field timeout? number seconds for the answers (0.3)
+
+---What others offer on a bus. `stats` is the answer to `$SRV.STATS` (ADR-32 of NATS): `started`, `version`, `metadata`,
+---and `endpoints` with `name`, `subject`, `num_requests`, `num_errors`, `last_error`, `processing_time` (nanoseconds),
+---and `data`. A field that is JSON's `null` is `json.null`.
+---@class runloop.nats.Service
+---@field name string `"rlhost"`: a process that exposes itself
+---@field id string another one for each connection
+---@field host? string
+---@field pid? integer
+---@field stats table
+
+---Asks which services there are: processes that expose themselves, and the services of other clients. Waits, for the
+---whole timeout if somebody is there.
+---
+---```lua
+---local nats = require "runloop.nats"
+---local fake = nats.fake()
+---local bus <close> = assert(nats.connect(fake, { expose = { "stats" } }))
+---for _, one in ipairs(assert(nats.discover(bus))) do
+---  print(one.name, one.stats.endpoints[1].name, one.stats.endpoints[1].data.tasks > 0)
+---end
+---```
+---```text
+---rlhost	process	true
+---```
+---@param bus runloop.nats.Bus
+---@param options? runloop.nats.DiscoverOptions
+---@return runloop.nats.Service[]? services sorted by name and id
+---@return string? problem
+---@return string? code
+function nats.discover(bus, options) end
 
 ---@class runloop.nats.FakeOptions
 ---@field latency? number seconds for which a byte is under way (0)

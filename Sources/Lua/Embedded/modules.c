@@ -159,6 +159,8 @@ static const struct {
 #embed "../../Modules/nats/Lua/secrets.lua" SIZE suffix(,)
 '\0'}}, {"runloop.nats.seen", (const char[]){
 #embed "../../Modules/nats/Lua/seen.lua" SIZE suffix(,)
+'\0'}}, {"runloop.nats.service", (const char[]){
+#embed "../../Modules/nats/Lua/service.lua" SIZE suffix(,)
 '\0'}}, {"runloop.nats.stream", (const char[]){
 #embed "../../Modules/nats/Lua/stream.lua" SIZE suffix(,)
 '\0'}}, {"runloop.nats.subscription", (const char[]){
@@ -395,8 +397,12 @@ static const struct {
 #embed "../../Host/Lua/timing.lua" SIZE suffix(,)
 '\0'}}, {"runloop.top", (const char[]){
 #embed "../../Program/Lua/top.lua" SIZE suffix(,)
+'\0'}}, {"runloop.top.machines", (const char[]){
+#embed "../../Program/Lua/top/machines.lua" SIZE suffix(,)
 '\0'}}, {"runloop.trace", (const char[]){
 #embed "../../Modules/trace/Lua/trace.lua" SIZE suffix(,)
+'\0'}}, {"runloop.trace.activity", (const char[]){
+#embed "../../Modules/trace/Lua/activity.lua" SIZE suffix(,)
 '\0'}}, {"runloop.url", (const char[]){
 #embed "../../Modules/url/Lua/url.lua" SIZE suffix(,)
 '\0'}}, {"runloop.waiting_modes", (const char[]){

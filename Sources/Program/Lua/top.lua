@@ -282,25 +282,29 @@ end
 -- The screen ----------------------------------------------------------------------------------------------------------
 
 local STEPS = { up = -1, down = 1, page_up = -10, page_down = 10, home = -1000000, ["end"] = 1000000 }
+local COLORS = { yellow = "\27[33m", grey = "\27[90m" }
 local SORTS = { a = "awake", p = "passes", c = "callbacks", l = "late", g = "longest", n = "loop" }
 
-local function draw(screen, state)
+--- Draws a screen; `lines_of` is a function as top.lines.
+local function draw(screen, state, lines_of)
   local rows, columns = screen:size()
   if not rows then return end
-  local lines, styles = top.lines(state, rows, columns)
+  local lines, styles = (lines_of or top.lines)(state, rows, columns)
   local parts = { "\27[H" }
   for index = 1, rows do
     local text = lines[index] or ""
     if styles[index] == "reverse" then text = "\27[7m" .. text .. "\27[27m" end
     if styles[index] == "bold" then text = "\27[1m" .. text .. "\27[22m" end
-    if styles[index] == "yellow" and terminal.colors(screen:fd()) > 0 then text = "\27[33m" .. text .. "\27[39m" end
+    local color = terminal.colors(screen:fd()) > 0 and COLORS[styles[index]]
+    if color then text = color .. text .. "\27[39m" end
     parts[#parts + 1] = text .. "\27[K" .. (index < rows and "\r\n" or "")
   end
   parts[#parts + 1] = "\27[J"
   screen:write(table.concat(parts))
 end
 
-local function live(process, state, seconds, dump)
+-- Takes the screen. Returns it, what ends its raw mode, and a function that leaves it and ends the program.
+local function take_screen()
   local screen, problem = terminal.open()
   if not screen then
     io.stderr:write("rlhost: top: ", problem, "; 'rlhost top --once' prints one table\n")
@@ -309,10 +313,18 @@ local function live(process, state, seconds, dump)
   local raw = assert(screen:raw())
   screen:alternate_screen()
   screen:hide_cursor()
-  local function leave(status)
+  return screen, raw, function(status)
     screen:close()
     os.exit(status or 0, true)
   end
+end
+
+-- For `rlhost top --via`, which has other rows.
+top.draw, top.take_screen, top.steps, top.failed, top.fit, top.duration, top.rate =
+  draw, take_screen, STEPS, failed, fit, duration, rate
+
+local function live(process, state, seconds, dump)
+  local screen, raw, leave = take_screen()
   local plain = failed
   failed = function(text)
     screen:close()

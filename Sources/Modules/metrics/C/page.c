@@ -6,9 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "../../encoding/C/codecs.h"
 #include "metrics.h"
 
 const char *const metrics_kinds[] = {"counter", "gauge", "histogram"};
@@ -43,12 +45,30 @@ static int count_descriptors(void) {
   return count;
 }
 
+double metrics_age(void) {
+  return seconds_of(CLOCK_BOOTTIME) - read_number("/proc/self/stat", 20) / (double)sysconf(_SC_CLK_TCK);
+}
+
+double metrics_resident(void) { return read_number("/proc/self/statm", 1) * (double)sysconf(_SC_PAGESIZE); }
+
+int metrics_connections(void) {
+  DIR *directory = opendir("/proc/self/fd");
+  int count = 0;
+  struct sockaddr_storage peer;
+  for (struct dirent *entry; directory && (entry = readdir(directory));) {
+    socklen_t length = sizeof peer;
+    count += entry->d_name[0] != '.' && getpeername(atoi(entry->d_name), (struct sockaddr *)&peer, &length) == 0;
+  }
+  if (directory) closedir(directory);
+  return count;
+}
+
 int metrics_process(lua_State *L) {
   struct rlimit limit = {0};
   getrlimit(RLIMIT_NOFILE, &limit);
-  double age = seconds_of(CLOCK_BOOTTIME) - read_number("/proc/self/stat", 20) / (double)sysconf(_SC_CLK_TCK);
+  double age = metrics_age();
   lua_pushnumber(L, seconds_of(CLOCK_PROCESS_CPUTIME_ID));
-  lua_pushnumber(L, read_number("/proc/self/statm", 1) * (double)sysconf(_SC_PAGESIZE));
+  lua_pushnumber(L, metrics_resident());
   lua_pushnumber(L, count_descriptors());
   lua_pushnumber(L, limit.rlim_cur == RLIM_INFINITY ? INFINITY : (double)limit.rlim_cur);
   lua_pushnumber(L, floor((seconds_of(CLOCK_REALTIME) - age) * 100 + 0.5) / 100);

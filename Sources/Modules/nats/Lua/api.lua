@@ -1,6 +1,7 @@
 -- runloop.nats.api: questions to JetStream, the part of a NATS server that stores messages: what may be asked again,
 -- and the answers as values and codes.
 
+local system = ...
 local rl = require "runloop"
 local json = require "runloop.json"
 
@@ -171,6 +172,12 @@ end
 function api.unique(bus)
   bus._last_number = bus._last_number + 1
   return format("%s%d", match(bus._inbox, "([^.]+)%.$"), bus._last_number)
+end
+
+--- Returns the name of this machine and the number of this process.
+function api.here()
+  local here = system.identity()
+  return here.host, here.pid
 end
 
 return api

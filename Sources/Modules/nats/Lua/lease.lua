@@ -7,6 +7,7 @@ local rl = require "runloop"
 local json = require "runloop.json"
 local misuse = require "runloop.misuse"
 local objects = require "runloop.objects"
+local api = require "runloop.nats.api"
 local check = require "runloop.nats.check"
 local bucket = require "runloop.nats.bucket"
 
@@ -32,18 +33,9 @@ local function clock() return rl.now() + system.suspended() end
 
 -- Entries -------------------------------------------------------------------------------------------------------------
 
-local host, pid
-
-local function read_line(path)
-  local file <close> = io.open(path, "rb")
-  return file and file:read "l" or ""
-end
-
 -- Returns what says who holds a lease.
 local function identity(self)
-  if not host then
-    host, pid = read_line "/proc/sys/kernel/hostname", math.tointeger(read_line "/proc/self/stat":match "^%d+")
-  end
+  local host, pid = api.here()
   return { host = host, pid = pid, name = self._bus._options.name, ttl = self._ttl, beat = self._beat }
 end
 

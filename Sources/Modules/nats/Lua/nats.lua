@@ -22,8 +22,10 @@ local OPTIONS = {
   name = "string", timeout = "seconds", retry = "boolean", user = "string", password = "string", token = "string",
   credentials = "string", nkey = "string", tls = { "boolean", "table" }, insecure = "boolean",
   reconnect = { "boolean", "table" }, ping = "number", max_offline = "count", republish = "boolean", inbox = "string",
-  prefix = "string", modes = "any", order = "any", on_event = "function",
+  prefix = "string", expose = "table", modes = "any", order = "any", on_event = "function",
 }
+-- What others may see of a process.
+local EXPOSED = { stats = true, trace = true }
 -- How many servers a bus knows at most: a server tells of others.
 local MOST_SERVERS = 1000
 -- A log-in that was refused is tried so often before it waits long.
@@ -270,6 +272,11 @@ local function check_options(what, options)
     local fine, problem = pcall(rl.backoff, options.reconnect)
     if not fine then raise("%s: field 'reconnect': %s", what, (tostring(problem):gsub("^.*rl%.backoff: ", ""))) end
   end
+  for index, word in pairs(options.expose or {}) do
+    if math.type(index) ~= "integer" or not EXPOSED[word] then
+      misuse.wrong(what, "field 'expose'", 'a list of "stats" and "trace"', index == 1 and word or options.expose)
+    end
+  end
   return options
 end
 
@@ -329,7 +336,13 @@ function nats.connect(servers, options)
   end
   is_done = true
   self._guard = rl.task { guard, self, name = "end of NATS", keeps_alive = false }
+  if self._options.expose then require "runloop.nats.service".expose(self, self._options.expose) end
   return self
+end
+
+function nats.discover(bus, options)
+  if getmetatable(bus) ~= Bus then misuse.wrong("nats.discover", "argument #1", "a bus", bus) end
+  return require "runloop.nats.service".discover(bus, options)
 end
 
 return nats

@@ -23,6 +23,7 @@ enum TraceBinding {
             .init("mark") { Call.act($0, mark) },
             .init("begin_span") { Call.act($0, beginSpan) },
             .init("end_span") { Call.act($0) { $0.luaHost.endSpan() } },
+            .init("activity") { Call.answer($0) { call in activity(of: call.luaHost) } },
         ])
 
     private enum Path: Parameter {
@@ -99,5 +100,43 @@ enum TraceBinding {
         if host.loop.isRecording {
             host.beginSpan(.init("span", name, place: host.site(call.site) ?? ""))
         }
+    }
+
+    /// activity(): returns what the loops of the process did in the last second, as a table; an empty one if none is
+    /// recorded. Reads the recorders, so the loops need not turn. O(records).
+    private static func activity(of host: LuaHost) -> ValueProgram {
+        let now = UInt64(max(0, host.loop.now.nanoseconds))
+        var (passes, callbacks, awake, longest, late) = (0.0, 0.0, 0.0, UInt64(0), 0)
+        var lengths: [UInt64] = []
+        RunLoop.forEachRecorder { recorder, _ in
+            let (records, lost) = RunLoop.Recorder.copy(recorder)
+            let start = max(now - min(now, 1_000_000_000), UInt64(max(0, recorder.pointee.recordsSince)))
+            let one = records.withUnsafeBytes {
+                Recording.Activity($0, dropped: lost > 0, from: start, to: now, keepsLengths: true)
+            }
+            guard one.window > 0 else { return }
+            let seconds = Double(one.window) / 1e9
+            passes += Double(one.passes) / seconds
+            callbacks += Double(one.lengths.count) / seconds
+            awake = max(awake, Double(one.awake) / Double(one.window))
+            for place in one.places.values {
+                longest = max(longest, place.longest)
+                late += place.late
+            }
+            lengths += one.lengths
+        }
+        lengths.sort()
+        var program = ValueProgram()
+        program.table { program in
+            guard let last = lengths.last else { return }
+            let p99 = lengths[min(lengths.count - 1, lengths.count * 99 / 100)]
+            program.field("passes") { $0.append(passes) }
+            program.field("callbacks") { $0.append(callbacks) }
+            program.field("awake") { $0.append(awake) }
+            program.field("longest") { $0.append(Double(max(longest, last)) / 1e9) }
+            program.field("p99") { $0.append(Double(p99) / 1e9) }
+            program.field("late") { $0.append(late) }
+        }
+        return program
     }
 }

@@ -36,6 +36,9 @@ extension Recording {
         /// The label of the callback in progress, and how long it has run; 0 if there is none.
         package private(set) var current: UInt32 = 0
         package private(set) var since: UInt64 = 0
+        /// Nanoseconds of each callback that has ended in the window, if wanted.
+        package private(set) var lengths: [UInt64] = []
+        private let keepsLengths: Bool
 
         package static let lateness: UInt64 = 1_000_000
 
@@ -50,7 +53,11 @@ extension Recording {
         ///   - records: Whole records of one loop, in order. Earlier ones show what was in progress.
         ///   - dropped: Whether records before the first are lost, so that nothing is known before it.
         ///   - start, end: The window.
-        package init(_ records: UnsafeRawBufferPointer, dropped: Bool, from start: UInt64, to end: UInt64) {
+        package init(
+            _ records: UnsafeRawBufferPointer, dropped: Bool, from start: UInt64, to end: UInt64,
+            keepsLengths: Bool = false
+        ) {
+            self.keepsLengths = keepsLengths
             guard records.count >= Record.size else { return }
             let first = Record(records, at: 0).time
             let start = dropped ? max(start, first) : start
@@ -98,6 +105,7 @@ extension Recording {
             _ object: UInt32, from began: UInt64, to ended: UInt64, due: UInt64, since start: UInt64
         ) {
             let time = ended > began ? ended - began : 0
+            if keepsLengths { lengths.append(time) }
             var place = places[object] ?? Place()
             place.count += 1
             place.total += min(time, ended > start ? ended - start : 0)
@@ -111,6 +119,7 @@ extension Recording {
         private mutating func excuse(_ object: UInt32, _ delay: UInt64) {
             guard var place = places[object] else { return }
             place.longest = max(place.before, place.latest - min(place.latest, delay))
+            if let last = lengths.last { lengths[lengths.count - 1] = last - min(last, delay) }
             places[object] = place
         }
 

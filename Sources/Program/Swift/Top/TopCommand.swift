@@ -19,6 +19,13 @@ enum TopCommand {
         var seconds = 1.0
         var sort = "awake"
         var showsHelp = false
+        /// The address of a server of NATS, whose processes are shown; and paths for the log-in there.
+        var server: String?
+        var credentials = ""
+        var certificates = ""
+        /// Options that make no sense with `--via`, and those that make none without it.
+        private var ofProcess: String?
+        private var ofServer: String?
 
         static let sorts = ["awake", "passes", "callbacks", "late", "longest", "number"]
 
@@ -28,7 +35,16 @@ enum TopCommand {
                 switch argument {
                 case "-h", "--help": showsHelp = true
                 case "--once": isOnce = true
-                case "--tasks": showsTasks = true
+                case "--tasks":
+                    showsTasks = true
+                    ofProcess = argument
+                case "--via": server = try Self.value(of: argument, &rest, "the address of a server of NATS")
+                case "--credentials":
+                    credentials = try Self.value(of: argument, &rest, "a file")
+                    ofServer = argument
+                case "--ca":
+                    certificates = try Self.value(of: argument, &rest, "a file")
+                    ofServer = argument
                 case "-d":
                     guard let text = rest.popFirst(), let number = Double(text), number >= 0.1, number <= 3600 else {
                         throw .misuse("'-d' needs a number of seconds, from 0.1 to 3600")
@@ -36,6 +52,7 @@ enum TopCommand {
                     seconds = number
                 case _ where argument.hasPrefix("--sort="):
                     sort = String(argument.dropFirst("--sort=".count))
+                    ofProcess = "--sort"
                     guard Self.sorts.contains(sort) else {
                         throw .misuse("--sort: one of \(Self.sorts.joined(separator: ", ")), not '\(sort)'")
                     }
@@ -46,17 +63,35 @@ enum TopCommand {
                 default: target = argument
                 }
             }
+            guard !showsHelp else { return }
+            if server == nil, let ofServer { throw .misuse("\(ofServer) needs --via URL") }
+            if server != nil, let other = target ?? ofProcess {
+                throw .misuse("--via shows all processes: '\(other)' is for one of this machine")
+            }
+        }
+
+        private static func value(
+            of option: String, _ rest: inout ArraySlice<String>, _ expected: String
+        ) throws(Program.Refusal) -> String {
+            guard let value = rest.popFirst(), !value.isEmpty, !value.hasPrefix("-") else {
+                throw .misuse("'\(option)' needs \(expected)")
+            }
+            return value
         }
     }
 
     static let usage = """
         usage: rlhost top [PID|NAME]           show what the loops of a process do, until q is pressed
                rlhost top [PID|NAME] --once    print it once
+               rlhost top --via URL [--once]   show the processes on a server of NATS
           -d SECONDS      how often, and how long each look is about (1)
           --sort=KEY      the loops by awake, passes, callbacks, late, longest or number (awake)
           --tasks         the tasks of all threads, and what they wait in
+          --credentials FILE, --ca FILE   with --via: a file for the log-in, trusted certificates
         Without a process, the only one that can be attached to is shown. The same rules hold as for 'rlhost attach'.
-        exit status: 0 all went well, 64 wrong use, 69 the process cannot be attached to, does not answer or has ended
+        With --via, all processes are shown that have connected with the option expose = { "stats" }.
+        exit status: 0 all went well, 64 wrong use, 69 the process cannot be attached to, does not answer or has ended,
+        or no process answers
 
         """
 
@@ -66,6 +101,7 @@ enum TopCommand {
             Output.write(usage, to: 1)
             return 0
         }
+        if let server = options.server { return show(server, options) }
         let target = try find(options.target)
         AttachClientTarget.useRuntimeDirectory(target.runtimeDirectory)
         let words = [
@@ -74,6 +110,15 @@ enum TopCommand {
         ]
         let hasBegun = Program.run(
             "runloop.top", words, title: "top: ", batteries: batteries, ignoringEnvironment: true)
+        return hasBegun ? 0 : 1
+    }
+
+    private static func show(_ server: String, _ options: Options) -> Int32 {
+        let words = [
+            server, options.credentials, options.certificates, "\(options.seconds)", options.isOnce ? "once" : "live",
+        ]
+        let hasBegun = Program.run(
+            "runloop.top.machines", words, title: "top: ", batteries: batteries, ignoringEnvironment: true)
         return hasBegun ? 0 : 1
     }
 

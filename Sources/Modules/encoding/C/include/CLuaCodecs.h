@@ -22,6 +22,10 @@ int redis_open(lua_State *L);
 int metrics_open(lua_State *L);
 /// Makes the process forget its metrics, between two tests. For Swift; any thread.
 void metrics_reset(void);
+/// Seconds since the process began, its bytes in memory, and the number of its sockets that have a peer. Any thread.
+double metrics_age(void);
+double metrics_resident(void);
+int metrics_connections(void);
 
 /// escape(text, is_form) -> text: all but letters, digits and -._~ as %XX. A lua_CFunction.
 int url_escape_text(lua_State *L);

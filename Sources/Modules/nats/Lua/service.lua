@@ -1,0 +1,191 @@
+-- runloop.nats.service: discovery, as ADR-32 of NATS has it: what a process offers on a bus answers the questions PING,
+-- INFO and STATS, so that nats.discover, `nats micro list` and `rlhost top --via` find it.
+
+local system = ...
+local rl = require "runloop"
+local json = require "runloop.json"
+local misuse = require "runloop.misuse"
+local check = require "runloop.nats.check"
+local api = require "runloop.nats.api"
+
+local type, ipairs, pairs, pcall = type, ipairs, pairs, pcall
+local tostring, tonumber, tointeger, setmetatable = tostring, tonumber, math.tointeger, setmetatable
+local format, gsub, match, now = string.format, string.gsub, string.match, rl.now
+local concat, sort, unpack, max = table.concat, table.sort, table.unpack, math.max
+
+local service = {}
+
+local VERBS = { "PING", "INFO", "STATS" }
+-- The number of calls whose lengths a service knows: of these it reports the longest and the 99th of a hundred.
+local KEPT = 256
+-- Seconds for which the numbers of the process are not taken again: others must not be able to keep it busy.
+local FRESH = 0.2
+local MOST_ANSWERS = 10000
+
+-- Offering ------------------------------------------------------------------------------------------------------------
+
+local Service = {}
+Service.__index = Service
+
+local function nanoseconds(seconds) return tointeger(seconds * 1000000000 // 1) end
+
+local function info_of(self)
+  local what = self.what
+  return { name = what.endpoint, subject = what.subject, queue_group = what.queue or "", metadata = {} }
+end
+
+local function stats_of(self)
+  local one = info_of(self)
+  one.metadata = nil
+  one.num_requests, one.num_errors, one.last_error = self.requests, self.errors, self.last_error
+  one.processing_time = nanoseconds(self.seconds)
+  one.average_processing_time = self.requests > 0 and one.processing_time // self.requests or 0
+  local data = self.what.data and self.what.data() or {}
+  if self.requests > 0 then
+    local lengths = { unpack(self.lengths) }
+    sort(lengths)
+    data.longest, data.p99 = lengths[#lengths], lengths[max(1, #lengths * 99 // 100)]
+  end
+  one.data = data
+  return one
+end
+
+local ANSWERS = {
+  PING = function() end,
+  INFO = function(self, answer) answer.description, answer.endpoints = self.what.description, { info_of(self) } end,
+  STATS = function(self, answer) answer.started, answer.endpoints = self.started, { stats_of(self) } end,
+}
+
+-- Answers a question for all services of a bus that it is about.
+local function answer(bus, message)
+  local verb, name, id = match(message.subject, "^%$SRV%.(%u+)%.?([^.]*)%.?([^.]*)$")
+  local fill = ANSWERS[verb]
+  if not fill or not message.reply then return end
+  for _, one in ipairs { unpack(bus._services) } do
+    if (name == "" or name == one.name) and (id == "" or id == one.id) then
+      local text = { type = format("io.nats.micro.v1.%s_response", verb:lower()), name = one.name, id = one.id,
+        version = "1.0.0", metadata = one.metadata }
+      fill(one, text)
+      bus:_publish("service", message.reply, json.encode(text))
+    end
+  end
+end
+
+-- Asks the server for the questions about a service; or no longer, when nothing else of the bus has this subject.
+local function listen(self, step)
+  local bus = self.bus
+  for _, verb in ipairs(VERBS) do
+    local all = "$SRV." .. verb
+    for _, subject in ipairs { all, all .. "." .. self.name, all .. "." .. self.name .. "." .. self.id } do
+      local entry = bus._asked[subject] or { count = 0 }
+      bus._asked[subject], entry.count = entry, entry.count + step
+      if entry.count == 0 then
+        bus._asked[subject] = nil
+        if entry.one then entry.one:invalidate() end
+      end
+      entry.one = entry.one or bus:subscribe(subject, { keeps_alive = false, modes = "common", name = "discovery" },
+        function(message) answer(bus, message) end)
+    end
+  end
+end
+
+--- Makes something of this process a service of a bus until `withdraw`. `what`: `name`, in which dots become "_";
+--- `endpoint`, a word for what it is; `subject` and `queue`, where it gets its calls; `description`; and `data`, a
+--- function that returns a table with more numbers, in which `running` is how many calls are under way and `state` a
+--- word for people. Returns an object with `count` and `withdraw`.
+function service.offer(bus, what)
+  bus._services, bus._asked = bus._services or {}, bus._asked or {}
+  local host, pid = api.here()
+  local id = require "runloop.encoding".encode(require "runloop.crypto".random(11), "hex")
+  local self = setmetatable({ bus = bus, what = what, name = gsub(what.name, "%.", "_"), id = id, requests = 0,
+    errors = 0, seconds = 0, lengths = {}, last_error = "", started = api.date(rl.time()),
+    metadata = { host = host, pid = tostring(pid), exposes = what.exposes } }, Service)
+  table.insert(bus._services, self)
+  listen(self, 1)
+  return self
+end
+
+--- Counts a call that has ended, with how long it took, and what went wrong, as text.
+function Service:count(seconds, problem)
+  self.lengths[self.requests % KEPT + 1] = seconds
+  self.requests, self.seconds = self.requests + 1, self.seconds + seconds
+  if problem then self.errors, self.last_error = self.errors + 1, problem end
+end
+
+--- Ends the service. It may be called again.
+function Service:withdraw()
+  for index, one in ipairs(self.bus._services) do
+    if one == self then
+      table.remove(self.bus._services, index)
+      listen(self, -1)
+    end
+  end
+end
+
+-- The process ---------------------------------------------------------------------------------------------------------
+
+local last
+
+-- Returns the numbers of the process.
+local function numbers()
+  if not last or now() - last.at > FRESH or now() < last.at then
+    local script = arg and arg[0]
+    local data = require "runloop.trace.activity"()
+    for name, value in pairs(system.load()) do data[name] = value end
+    data.host, data.pid = api.here()
+    data.script = type(script) == "string" and match(script, "[^/]+$") or "rlhost"
+    last = { at = now(), data = data }
+  end
+  local copy = {}
+  for name, value in pairs(last.data) do copy[name] = value end
+  return copy
+end
+
+--- Makes the process the service `rlhost`. `words`: what others may see of it.
+function service.expose(bus, words)
+  local known = {}
+  for _, word in ipairs(words) do known[word] = true end
+  return service.offer(bus, { name = "rlhost", endpoint = "process", subject = "$SRV.STATS.rlhost",
+    description = "a process of rlhost", exposes = concat(words, " "), data = known.stats and numbers })
+end
+
+-- Finding -------------------------------------------------------------------------------------------------------------
+
+local function text_of(value) return type(value) == "string" and value or nil end
+
+--- Reads an answer to STATS. Returns { name, id, host, pid, stats }, or nil if it is none.
+function service.read(data)
+  local stats = json.decode(data)
+  if type(stats) ~= "table" or not text_of(stats.name) or not text_of(stats.id) then return nil end
+  local metadata = type(stats.metadata) == "table" and stats.metadata or {}
+  if type(stats.endpoints) ~= "table" then stats.endpoints = {} end
+  return { name = stats.name, id = stats.id, host = text_of(metadata.host),
+    pid = tointeger(tonumber(text_of(metadata.pid))), stats = stats }
+end
+
+local DISCOVER = { name = "string", timeout = "seconds" }
+
+--- nats.discover, for a bus. Waits.
+function service.discover(bus, options)
+  options = misuse.options(options, DISCOVER, "nats.discover", 2)
+  local subject = "$SRV.STATS"
+  if options.name then
+    local name = gsub(options.name, "%.", "_")
+    check.name(name, "nats.discover", "field 'name'")
+    subject = subject .. "." .. name
+  end
+  if bus._status == "closed" then return bus:_why_over() end
+  local list = {}
+  local asked = { pcall(bus.gather, bus, subject, "", { timeout = options.timeout, most = MOST_ANSWERS }) }
+  if not asked[1] then return nil, asked[2], match(asked[2], "^(%u+): ") end
+  for message in unpack(asked, 2, 5) do
+    list[#list + 1] = service.read(message.data)
+  end
+  sort(list, function(a, b)
+    if a.name ~= b.name then return a.name < b.name end
+    return a.id < b.id
+  end)
+  return list
+end
+
+return service

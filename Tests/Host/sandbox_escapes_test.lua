@@ -9,6 +9,9 @@ local REAL <const> = { real_time = true, timeout = 60 }
 local RLHOST <const> = fs.real_path "/proc/self/exe"
 local EACCES <const>, EPERM <const>, ENOSYS <const> = 13, 1, 38
 
+-- Where a debug build has its libraries.
+local LIBRARIES <const> = (fs.read "/proc/self/maps" or ""):match "(/%S+)/libswiftCore%.so" or "/usr/lib"
+
 -- in/: may be read and written; out/: the secret.
 local function place()
   local path = assert(fs.real_path(assert(fs.temporary_directory())))
@@ -23,7 +26,7 @@ local function run(path, code, options, more)
   for option in (options or ""):gmatch "%S+" do words[#words + 1] = option end
   words[#words + 1] = "-"
   for name, value in pairs(more or {}) do words[name] = value end
-  words.input = ("local path, parent = %q, %d\n%s"):format(path, process.id(), code)
+  words.input = ("local RLHOST, path, parent = %q, %q, %d\n%s"):format(RLHOST, path, process.id(), code)
   return assert(process.run(words))
 end
 
@@ -114,7 +117,43 @@ local ESCAPES <const> = {
     "--allow-run=sh", nil, "^0\n" },
   { "by a recording", [[print(require "runloop".trace.start(path .. "/out/x.html"))]] },
   { "by a log", [[print(require "runloop.log".open { to = path .. "/out/x.log" })]] },
-  { "by a database", [[print(require "runloop.sqlite".open(path .. "/out/x.db"))]], nil, nil, "nil\t" },
+  { "by a database", [[print(require "runloop.sqlite".open(path .. "/out/x.db"))]] },
+  { "by a database inside another", [[local db = require "runloop.sqlite".open(path .. "/in/x.db")
+    print(db:execute("attach '" .. path .. "/out/y.db' as y"))]] },
+  { "by a copy of a database", [[local db = require "runloop.sqlite".open(path .. "/in/x.db")
+    print(db:execute("vacuum into '" .. path .. "/out/y.db'"))]] },
+  { "by a library of SQLite", [[local db = require "runloop.sqlite".open(path .. "/in/x.db")
+    print(db:execute("select load_extension($1)", path .. "/in/x.so"))]], nil, nil, "not authorized" },
+  { "by PostgreSQL", [[print(require "runloop.postgres".open "postgres://u@127.0.0.1:1/d")]] },
+  { "by PostgreSQL's own socket", [[print(require "runloop.postgres".open "postgres://u@/d?host=/run/postgresql")]],
+    "--allow-connect=53" },
+  { "by Redis", [[print(require "runloop.redis".open "redis://127.0.0.1:1")]], "--allow-connect=53" },
+  { "by NATS", [[print(require "runloop.nats".connect("nats://127.0.0.1:1", { timeout = 5 }))]],
+    "--allow-connect=53" },
+  { "by LuaSocket", [[print(require "runloop.socket".connect("127.0.0.1", 22))]], "--allow-connect=53" },
+  { "by LuaSocket's listener", [[print(require "runloop.socket".bind("127.0.0.1", 8080))]], "--allow-listen=53" },
+  { "by LuaSocket's datagrams", [[print(require "runloop.socket".udp():setpeername("127.0.0.1", 53))]],
+    "--allow-connect=53" },
+  { "by asking for a name", [[print(require "runloop.net".resolve "secret.example.org")]],
+    "--allow-connect=example.org:53" },
+  { "by the URL of a file", [[print(require "runloop.http".get("file://" .. path .. "/out/secret"))]],
+    "--allow-connect", nil, "EPROTONOSUPPORT" },
+  { "by HTTP through a Unix socket", [[print(require "runloop.http".get("http://x/", { unix = "/run/docker.sock" }))]],
+    "--allow-connect=80" },
+  { "by a lock", [[print(require "runloop.fs".lock(path .. "/out/lock"))]] },
+  { "by copying in", [[print(require "runloop.fs".copy(path .. "/out/secret", path .. "/in/x"))]] },
+  { "by copying out", [[print(require "runloop.fs".copy(path .. "/in/own", path .. "/out/x"))]] },
+  { "by lines", [[print(select(2, pcall(io.lines, path .. "/out/secret")))]] },
+  { "by running it", [[print(select(2, pcall(dofile, path .. "/out/secret")))]] },
+  { "by a blocking function", [[print(require "runloop".blocking(function(path) return io.open(path) end,
+    path .. "/out/secret"))]] },
+  { "by a dump", [[print(require "runloop".trace.dump(path .. "/out/x.html"))]] },
+  { "by a terminal", [[print(require "runloop.process".start { "sh", terminal = {} })]], "--allow-run=sh" },
+  { "by LUA_INIT", [[print(INIT, "not allowed by the sandbox")]], nil,
+    { environment = { LUA_INIT = "INIT = 'SECRET'" } } },
+  { "by rlhost in rlhost", [[print(require "runloop.process".run { RLHOST, "-e",
+    "print(io.open(" .. ("%q"):format(path .. "/out/secret") .. "))" }.output)]],
+    ("--allow-run=%s --allow-read=%s"):format(RLHOST, LIBRARIES), nil, "Permission denied" },
   { "by a signal", [[print(require "runloop.process".shell("kill -0 " .. parent).errors)]], "--allow-run=sh", nil,
     "Operation not permitted" },
 }
@@ -136,6 +175,43 @@ t.describe("a script does not get out", function()
       [[print(select(3, rl.wait_readable(5, 0)), io.open "/proc/self/fd/5", io.open "/dev/fd/5")]] }
     t.falsy(answer.output:find "SECRET")
     t.truthy(answer.output:find "^EBADF\tnil", answer.output .. answer.errors)
+  end)
+
+  t.it("by opening its standard input again", REAL, function()
+    local path <const>, gone <close> = place()
+    local answer = process.run { "sh", "-c", 'exec "$0" "$@" <' .. path .. "/out/secret", RLHOST, "--sandbox", "-e",
+      [[print(io.open "/proc/self/fd/0", io.open("/proc/self/fd/0", "w"))]] }
+    t.truthy(answer.output:find "^nil\tnil\tEACCES", answer.output .. answer.errors)
+    t.equal(fs.read(path .. "/out/secret"), "SECRET")
+  end)
+
+  t.it("by a redirection to another port", REAL, function()
+    local http = require "runloop.http"
+    local hit = 0
+    local other <close> = http.serve({ host = "127.0.0.1", port = 0 }, function() hit = hit + 1 return "SECRET" end)
+    local server <close> = http.serve({ host = "127.0.0.1", port = 0 }, function()
+      return { status = 302, headers = { location = "http://" .. other:address() .. "/" } }
+    end)
+    stays_inside(("print(require 'runloop.http'.get 'http://%s/')"):format(server:address()),
+      "--allow-connect=" .. server:address())
+    t.equal(hit, 0)
+  end)
+
+  -- Without /proc, nothing lists them.
+  local is_root = process.run { "id", "-u" }.output == "0\n"
+  local test = is_root and t.it or t.skip
+  test("by an open descriptor or a thread where there is no /proc", REAL, function()
+    local path <const>, gone <close> = place()
+    local answer = process.run { "unshare", "-m", "sh", "-c", 'mount -t tmpfs none /proc && exec "$0" "$@" 5<'
+      .. path .. "/out/secret", RLHOST, "--sandbox", "--allow-read", "-e",
+      [[print(select(3, rl.wait_readable(5, 0))) print(pcall(rl.sandbox, {}))]] }
+    t.truthy(answer.output:find "^EBADF\nfalse\t.-there is no /proc", answer.output .. answer.errors)
+  end)
+
+  test("as process 1, whose first thread no sandbox of a script would hold", REAL, function()
+    local answer = process.run { "unshare", "-fp", "--mount-proc", RLHOST, "-e", "print(pcall(rl.sandbox, {}))" }
+    t.truthy(answer.output:find "^false\t.-2 threads run, .-as process 1, use the option %-%-sandbox", answer.output
+      .. answer.errors)
   end)
 
   t.it("by a module that is a link", REAL, function()
@@ -169,7 +245,7 @@ end)
 
 -- Calls of the kernel, as any program can make them. Each line: a name, and the error that it must get.
 local CALLS <const> = [[
-import ctypes, os, socket, struct, sys
+import ctypes, fcntl, os, socket, struct, sys
 libc = ctypes.CDLL(None, use_errno=True)
 numbers = %s
 def call(name, *arguments):
@@ -191,10 +267,15 @@ for name in ("ptrace", "process_vm_readv", "kcmp", "pidfd_getfd", "pidfd_send_si
 for name in ("mount", "umount2", "pivot_root", "chroot", "open_tree", "fsopen", "mount_setattr", "open_by_handle_at",
              "fanotify_init", "io_uring_setup", "io_uring_enter", "add_key", "keyctl", "bpf", "perf_event_open",
              "userfaultfd", "kexec_load", "init_module", "swapon", "reboot", "settimeofday", "sethostname", "shmget",
+             "process_madvise", "process_mrelease", "quotactl_fd", "fanotify_mark", "move_mount", "fsconfig", "fspick",
+             "request_key", "swapoff", "personality", "ioprio_set", "migrate_pages", "vhangup", "clock_adjtime",
+             "io_uring_register", "kexec_file_load", "mq_unlink", "shmat", "msgsnd", "semop", "open_tree_attr",
              "msgget", "semget", "mq_open", "memfd_create", "execveat", "setns", "syslog", "quotactl", "acct"):
     call(name, 0, 0, 0, 0, 0)
 call("unshare", 0x10000000)
 call("clone", 0x10000000, 0, 0, 0, 0)
+call("clone", 0x8000, 0, 0, 0, 0)
+call("openat2", -100, secret, struct.pack("QQQ", 0, 0, 0), 24)
 call("clone3", 0, 0)
 call("chmod", secret, 0o777)
 call("fchmodat", -100, secret, 0o777)
@@ -219,6 +300,23 @@ attempt("vsock", lambda: socket.socket(40, socket.SOCK_STREAM))
 attempt("alg", lambda: socket.socket(38, 5, 0))
 attempt("unix", lambda: socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
 attempt("pair of datagrams", lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM))
+attempt("raw pair", lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_RAW)[0].sendto(b"x", path + "/out/dgram"))
+attempt("tipc pair", lambda: socket.socketpair(30, 4))
+attempt("smc over tcp", lambda: socket.socket().setsockopt(6, 31, b"smc"))
+opened = os.open(own, os.O_RDONLY)
+attempt("flags", lambda: fcntl.ioctl(opened, 0x40086602, struct.pack("l", 0x40)))
+attempt("version", lambda: fcntl.ioctl(opened, 0x40087602, struct.pack("l", 1)))
+attempt("extended flags", lambda: fcntl.ioctl(opened, 0x401c5820, struct.pack("5I8x", 128, 0, 0, 0, 0)))
+attempt("lease", lambda: fcntl.fcntl(opened, fcntl.F_SETLEASE, fcntl.F_WRLCK))
+handle = os.open(secret, os.O_PATH)
+attempt("handle", lambda: os.open("/proc/self/fd/%%d" %% handle, os.O_RDONLY))
+attempt("directory of a handle", lambda: os.open("secret", os.O_RDONLY, dir_fd=os.open(path + "/out", os.O_PATH)))
+attempt("shared memory", lambda: open("/dev/shm/" + str(parent), "w"))
+attempt("terminal", lambda: open("/dev/tty", "w"))
+attempt("score", lambda: open("/proc/self/oom_score_adj", "w"))
+attempt("setting", lambda: open("/proc/sys/kernel/core_pattern", "w"))
+attempt("device", lambda: os.mknod(path + "/in/device", 0o20666, 0x103))
+attempt("parent's files", lambda: os.listdir("/proc/%%d/root" %% parent))
 attempt("fast open", lambda: socket.socket().sendto(b"x", 0x20000000, ("127.0.0.1", 22)))
 attempt("connect", lambda: socket.socket().connect(("127.0.0.1", 22)))
 attempt("listen", lambda: socket.socket().listen())
@@ -236,6 +334,10 @@ local NUMBERS <const> = [[{"ptrace": 101, "process_vm_readv": 310, "kcmp": 312, 
 "add_key": 248, "keyctl": 250, "bpf": 321, "perf_event_open": 298, "userfaultfd": 323, "kexec_load": 246,
 "init_module": 175, "swapon": 167, "reboot": 169, "settimeofday": 164, "sethostname": 170, "shmget": 29, "msgget": 68,
 "semget": 64, "mq_open": 240, "memfd_create": 319, "execveat": 322, "setns": 308, "syslog": 103, "quotactl": 179,
+"process_madvise": 440, "process_mrelease": 448, "quotactl_fd": 443, "fanotify_mark": 301, "move_mount": 429,
+"fsconfig": 431, "fspick": 433, "request_key": 249, "swapoff": 168, "personality": 135, "ioprio_set": 251,
+"migrate_pages": 256, "vhangup": 153, "clock_adjtime": 305, "io_uring_register": 427, "kexec_file_load": 320,
+"mq_unlink": 241, "shmat": 30, "msgsnd": 69, "semop": 65, "open_tree_attr": 467, "openat2": 437,
 "acct": 163, "unshare": 272, "clone": 56, "clone3": 435, "chmod": 90, "fchmodat": 268, "lchown": 94, "utimensat": 280,
 "setxattr": 188, "truncate": 76, "inotify_add_watch": 254, "prlimit64": 302, "setpriority": 141,
 "sched_setaffinity": 203, "kill": 62, "ioctl": 16, "unknown": 500}]]
@@ -257,7 +359,18 @@ t.describe("a program does not get out by a call of the kernel", function()
       local expected = (name == "clone3" or name == "unknown") and ENOSYS or name == "kill" and EPERM or EACCES
       t.equal(tonumber(error), expected, name)
     end
-    t.equal(count, 68, answer.output .. answer.errors)
+    t.equal(count, 106, answer.output .. answer.errors)
     t.falsy(answer.output:find "SECRET")
+  end)
+
+  -- TCP's sockets are there for the listener, and the kernel does not look at the port of this call.
+  test("and a listener's sockets cannot connect by sending", REAL, function()
+    local server <close> = require "runloop.net".serve({ host = "127.0.0.1", port = 0 }, print)
+    local path <const>, gone <close> = place()
+    local answer = run(path, ([[
+      local answer = require "runloop.process".run { %q, "-c", "import socket; socket.socket()." ..
+        "sendto(b'x', 0x20000000, ('127.0.0.1', %d))" }
+      print(answer.errors)]]):format(PYTHON, server:port()), "--allow-read=/usr --allow-listen=0 --allow-run=" .. PYTHON)
+    t.truthy(answer.output:find "Errno 13", answer.output .. answer.errors)
   end)
 end)

@@ -70,7 +70,9 @@ static int is_named(const linux_sandbox *it, const linux_question *asked) {
     char host[256];
     if (it->items[i].kind != LINUX_ALLOW_CONNECT) continue;
     if (asked->what == TO_MESSAGE_PORT && strcmp(it->items[i].text, text) == 0) return 1;
-    if (asked->what != ADDRESSES || !it->items[i].is_host) continue;
+    if (asked->what != ADDRESSES || it->items[i].is_message_port) continue;
+    // Any host at a port.
+    if (!it->items[i].is_host) return 1;
     host_of(&it->items[i], host);
     if (strcasecmp(host, asked->name) == 0) return 1;
   }

@@ -25,6 +25,7 @@
 #include "errors.h"
 
 enum { CREATE_RULESET = 444, ADD_RULE = 445, RESTRICT_SELF = 446 };
+enum { MOST_LAYERS = 16 };
 enum { RULE_PATH = 1, RULE_PORT = 2, BIND = 1, CONNECT = 2, ABSTRACT_SOCKETS = 1, SIGNALS = 2 };
 enum {
   EXECUTE = 1 << 0,
@@ -335,17 +336,23 @@ static void clear_environment(const linux_sandbox *it) {
   if (to) *to = NULL;
 }
 
+static void close_inherited(int fd, int kept) {
+  int flags = fd > 2 + kept ? fcntl(fd, F_GETFD) : -1;
+  // This process's own ones have the flag.
+  if (flags >= 0 && !(flags & FD_CLOEXEC)) close(fd);
+}
+
 void linux_close_inherited(void) {
+  enum { MOST_DESCRIPTORS = 1 << 20 };
   const char *process = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
   int kept = process && count && atoi(process) == getpid() && atoi(count) > 0 ? atoi(count) : 0;
   DIR *directory = opendir("/proc/self/fd");
-  if (!directory) return;
-  for (struct dirent *entry; (entry = readdir(directory));) {
-    int fd = atoi(entry->d_name), flags = fd > 2 + kept && fd != dirfd(directory) ? fcntl(fd, F_GETFD) : -1;
-    // This process's own ones have the flag.
-    if (flags >= 0 && !(flags & FD_CLOEXEC)) close(fd);
-  }
-  closedir(directory);
+  for (struct dirent *entry; directory && (entry = readdir(directory));) close_inherited(atoi(entry->d_name), kept);
+  if (directory) closedir(directory);
+  // Without /proc, every number may be one.
+  struct rlimit limit = {.rlim_cur = 0};
+  if (!directory) getrlimit(RLIMIT_NOFILE, &limit);
+  for (rlim_t fd = 0; fd < limit.rlim_cur && fd < MOST_DESCRIPTORS; fd++) close_inherited((int)fd, kept);
 }
 
 static void note(char text[1024], const char *form, ...) __attribute__((format(printf, 2, 3)));
@@ -387,9 +394,7 @@ int linux_enter_sandbox(linux_sandbox *it, int goes_on, char text[1024]) {
   find_missing(it, abi, text);
   if (*text && !goes_on) return 69;
   int needs_doorman = 0;
-  for (int i = 0; i < it->count; i++) needs_doorman |= it->items[i].is_host;
-  for (int i = 0; i < it->count; i++)
-    needs_doorman |= it->items[i].kind == LINUX_ALLOW_CONNECT && it->items[i].is_message_port;
+  for (int i = 0; i < it->count; i++) needs_doorman |= it->items[i].kind == LINUX_ALLOW_CONNECT;
   imply_all(it);
   drop_capabilities();
   setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
@@ -399,7 +404,10 @@ int linux_enter_sandbox(linux_sandbox *it, int goes_on, char text[1024]) {
   else linux_drop_doorman();
   if (!error) call = "landlock", error = restrict_self(it, abi);
   if (!error && has_filters()) call = "seccomp", error = linux_install_filter(it, abi);
-  if (error) return *text = 0, note(text, "%s: %s", call, linux_error_name(error)), 69;
+  *text = error ? 0 : *text;
+  if (error == E2BIG) note(text, "the kernel allows %d sandboxes inside one another: one too many", MOST_LAYERS);
+  else if (error) note(text, "%s: %s", call, linux_error_name(error));
+  if (error) return 69;
   clear_environment(it);
   it->outer = entered;
   entered = it;
@@ -411,7 +419,7 @@ int linux_enter_sandbox(linux_sandbox *it, int goes_on, char text[1024]) {
 int linux_threads(void) {
   struct stat status;
   // A directory has two links of its own and one for each directory in it.
-  return stat("/proc/self/task", &status) ? 1 : (int)status.st_nlink - 2;
+  return stat("/proc/self/task", &status) ? 0 : (int)status.st_nlink - 2;
 }
 
 int linux_is_sandboxed(void) { return entered != NULL; }
@@ -443,13 +451,15 @@ static void resolve(const char *subject, char path[PATH_MAX]) {
 
 static int covers_address(const linux_sandbox *it, enum linux_allowance kind, const char *subject) {
   const char *colon = strrchr(subject, ':');
+  int is_any_port = colon && strcmp(colon, ":PORT") == 0;
   if (it->all[kind]) return 1;
   for (int i = 0; i < it->count; i++) {
     const allowance *item = &it->items[i];
     if (item->kind != kind) continue;
     if (strcmp(item->text, subject) == 0) return 1;
+    if (item->is_host && is_any_port && strncmp(item->text, subject, (size_t)(colon - subject) + 1) == 0) return 1;
     if (!item->is_host && !item->is_message_port && colon && strncmp(subject, "port:", 5) != 0 &&
-        strcmp(item->text, colon + 1) == 0)
+        (is_any_port || strcmp(item->text, colon + 1) == 0))
       return 1;
   }
   return 0;

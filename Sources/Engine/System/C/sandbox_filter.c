@@ -8,6 +8,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <stddef.h>
 #include <sys/ioctl.h>
@@ -28,9 +29,11 @@ enum { ARCHITECTURE = 0 };
 // Calls that Debian 12's headers do not have yet. The last one known here sets attributes of files.
 enum { FCHMODAT2 = 452, SETXATTRAT = 463, REMOVEXATTRAT = 466, OPEN_TREE_ATTR = 467, FILE_SETATTR = 469 };
 enum { TIOCSTI_ = 0x5412, TIOCLINUX_ = 0x541c, FASTOPEN = 0x20000000 };
-// All kinds of namespaces, CLONE_NEWTIME apart, which only unshare takes.
+// Calls that change a file's attributes by a descriptor which may only be read: chattr's, and those of quotas.
+enum { SETFLAGS = 0x40086602, SETVERSION = 0x40087602, FSSETXATTR = 0x401c5820 };
+// All kinds of namespaces, CLONE_NEWTIME apart, which only unshare takes; and children of the process outside.
 enum { NAMESPACES = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID |
-                    CLONE_NEWNET };
+                    CLONE_NEWNET | CLONE_PARENT };
 
 // One bit for each call says whether there is more to find out, so that others take a few instructions. Installing a
 // filter takes time for each of its instructions: a search through a tree of all these numbers took twice as long.
@@ -85,6 +88,17 @@ static void if_bits(filter *f, int call, int argument, unsigned mask, unsigned v
 static void if_any(filter *f, int call, int argument, unsigned mask) { if_bits(f, call, argument, mask, 0, 1); }
 static void only(filter *f, int call, int argument, unsigned value) { if_bits(f, call, argument, ~0u, value, 1); }
 
+// Refuses a call if an argument has one of some values. The call's block must end before another begins.
+static void none_of(filter *f, int call, int argument, const unsigned *values, unsigned count) {
+  begin(f, call);
+  load(f, argument, 0);
+  for (unsigned i = 0; i < count; i++)
+    put(f, BPF_JMP | BPF_JEQ | BPF_K, values[i], count - 1 - i, i == count - 1 ? 1 : 0);
+  refuse(f, EACCES);
+  allow(f);
+  end(f);
+}
+
 // In the block of `socket`: allows sockets of a family, a type and a protocol, or the default one.
 static void allow_socket(filter *f, int family, int type, int protocol) {
   load(f, 0, 0);
@@ -121,11 +135,24 @@ static void add_sockets(filter *f, const linux_sandbox *it) {
   const uint8_t *all = it->all, *some = it->some;
   if (some[LINUX_ALLOW_CONNECT] || some[LINUX_ALLOW_LISTEN]) add_families(f, it);
   else never(f, SYS_socket);
-  // A socket of a pair of datagrams can send to any address.
-  if (!all[LINUX_ALLOW_CONNECT]) if_bits(f, SYS_socketpair, 1, 0xf, SOCK_DGRAM, 0);
+  // A socket of a pair of datagrams can send to any address, and SOCK_RAW is another name for it.
+  begin(f, SYS_socketpair);
+  allow_socket(f, AF_UNIX, SOCK_STREAM, 0), allow_socket(f, AF_UNIX, SOCK_SEQPACKET, 0);
+  if (all[LINUX_ALLOW_CONNECT]) allow_socket(f, AF_UNIX, SOCK_DGRAM, 0);
+  refuse(f, EACCES);
+  end(f);
   if (!some[LINUX_ALLOW_CONNECT]) never(f, SYS_connect);
   if (!some[LINUX_ALLOW_LISTEN]) never(f, SYS_listen);
-  if (all[LINUX_ALLOW_CONNECT] || !some[LINUX_ALLOW_CONNECT]) return;
+  if (all[LINUX_ALLOW_CONNECT] || !(some[LINUX_ALLOW_CONNECT] || some[LINUX_ALLOW_LISTEN])) return;
+  // A protocol on top of TCP may connect by itself: SMC does.
+  begin(f, SYS_setsockopt);
+  load(f, 1, 0);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_TCP, 0, 3);
+  load(f, 2, 0);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, TCP_ULP, 0, 1);
+  refuse(f, EACCES);
+  allow(f);
+  end(f);
   if_any(f, SYS_sendto, 3, FASTOPEN);
   if_any(f, SYS_sendmsg, 2, FASTOPEN);
   if_any(f, SYS_sendmmsg, 3, FASTOPEN);
@@ -198,20 +225,16 @@ static void add_processes(filter *f, const linux_sandbox *it, int abi) {
   if_any(f, SYS_clone, 0, NAMESPACES);
   // Its flags are in memory. The C library uses `clone` if there is none.
   is_unknown(f, SYS_clone3);
-  if (abi >= 6 || it->some[LINUX_ALLOW_RUN]) return;
+  // A lease makes others wait who open the file; F_SETOWN sends signals.
+  static const unsigned controls[] = {F_SETLEASE, F_SETOWN, F_SETOWN_EX};
+  int holds_signals = abi < 6 && !it->some[LINUX_ALLOW_RUN];
+  none_of(f, SYS_fcntl, 1, controls, holds_signals ? 3 : 1);
+  if (!holds_signals) return;
   only(f, SYS_kill, 0, (unsigned)getpid());
   only(f, SYS_tgkill, 0, (unsigned)getpid());
   never(f, SYS_tkill);
   only(f, SYS_rt_sigqueueinfo, 0, (unsigned)getpid());
   only(f, SYS_rt_tgsigqueueinfo, 0, (unsigned)getpid());
-  // A descriptor sends signals, too.
-  begin(f, SYS_fcntl);
-  load(f, 1, 0);
-  put(f, BPF_JMP | BPF_JEQ | BPF_K, F_SETOWN, 1, 0);
-  put(f, BPF_JMP | BPF_JEQ | BPF_K, F_SETOWN_EX, 0, 1);
-  refuse(f, EACCES);
-  allow(f);
-  end(f);
 }
 
 // What changes the machine, or leads around Landlock.
@@ -239,16 +262,9 @@ static void add_machine(filter *f, const linux_sandbox *it) {
   // A program that is in no file has no path that could be refused.
   if (!it->all[LINUX_ALLOW_RUN]) never(f, SYS_memfd_create), never(f, SYS_execveat);
   if (!it->some[LINUX_ALLOW_RUN]) never(f, SYS_execve);
-  // Keys that the terminal's next reader would take for typed ones; and receivers of signals.
-  begin(f, SYS_ioctl);
-  load(f, 1, 0);
-  put(f, BPF_JMP | BPF_JEQ | BPF_K, TIOCSTI_, 3, 0);
-  put(f, BPF_JMP | BPF_JEQ | BPF_K, TIOCLINUX_, 2, 0);
-  put(f, BPF_JMP | BPF_JEQ | BPF_K, FIOSETOWN, 1, 0);
-  put(f, BPF_JMP | BPF_JEQ | BPF_K, SIOCSPGRP, 0, 1);
-  refuse(f, EACCES);
-  allow(f);
-  end(f);
+  // Keys that the terminal's next reader would take for typed ones; receivers of signals; attributes of files.
+  static const unsigned controls[] = {TIOCSTI_, TIOCLINUX_, FIOSETOWN, SIOCSPGRP, SETFLAGS, SETVERSION, FSSETXATTR};
+  none_of(f, SYS_ioctl, 1, controls, it->all[LINUX_ALLOW_WRITE] ? 4 : 7);
 }
 
 int linux_install_filter(const linux_sandbox *it, int abi) {

@@ -98,7 +98,7 @@ package enum Sandbox {
         linux_refusal(linux_allowance(rawValue: UInt32($0)), $1)
     }
 
-    /// The number of threads of this process.
+    /// The number of threads of this process; 0 if there is no /proc to tell.
     package static var threads: Int { Int(linux_threads()) }
 
     /// Returns the end of a message, with the option that would allow it, if the sandbox does not allow something.
@@ -123,6 +123,9 @@ package enum Sandbox {
                 refusal(.write, String(decoding: bytes[..<place], as: UTF8.self))
                 ?? refusal(.write, String(decoding: bytes[place...].dropFirst(arrow.count), as: UTF8.self))
         case "inotify_add_watch": text = "not allowed by the sandbox: --allow-read"
+        case "openpt":
+            text = refusal(.read, "/dev/ptmx") ?? refusal(.write, "/dev/ptmx")
+            return text.map { "\($0) (/dev/ptmx)" }
         case "posix_spawn": text = refusal(.run, subject)
         case "connect": text = refusal(.connect, "port:\(subject)")
         case "bind", "listen", "lock": text = refusal(.listen, "port:\(subject)")

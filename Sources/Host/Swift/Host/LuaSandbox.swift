@@ -1,3 +1,4 @@
+internal import Glibc
 package import Linux
 internal import Lua
 internal import RunLoops
@@ -44,10 +45,17 @@ enum SandboxBinding {
 
     /// (kind, value, …): A value is a text, or true for all of the kind.
     static func enter(_ call: Call) throws(Misuse) -> Int32 {
-        guard Sandbox.threads == 1 else {
-            throw Misuse(
-                "\(Sandbox.threads) threads run, and the kernel would hold this one only: call it before anything that "
-                    + "starts a thread, such as fs.read, net.resolve, a pool or rl.thread")
+        let threads = Sandbox.threads
+        guard threads > 0 else {
+            throw Misuse("there is no /proc that shows whether other threads run: use the option --sandbox")
+        }
+        guard threads == 1 else {
+            // The first thread of process 1 collects the ends of orphans.
+            let remedy =
+                getpid() == 1
+                ? "as process 1, use the option --sandbox"
+                : "call it before anything that starts a thread, such as fs.read, net.resolve, a pool or rl.thread"
+            throw Misuse("\(threads) threads run, and the kernel would hold this one only: \(remedy)")
         }
         var allowances: [Sandbox.Allowance] = [], ports: [String] = []
         for index in stride(from: Int32(1), to: call.count, by: 2) {

@@ -34,7 +34,10 @@ enum LockBinding {
             var descriptor = path.withAnyCString { open($0, flags | O_CREAT, 0o600) }
             if descriptor < 0, errno == EISDIR { descriptor = path.withAnyCString { open($0, flags) } }
             // Somebody else's file that only its owner may make.
-            if descriptor < 0, errno == EACCES { descriptor = path.withAnyCString { open($0, flags) } }
+            if descriptor < 0, errno == EACCES {
+                descriptor = path.withAnyCString { open($0, flags) }
+                if descriptor < 0, errno == ENOENT { errno = EACCES }
+            }
             guard descriptor >= 0 else { return call.fail(SystemError("open", path)) }
             var information = stat()
             guard fstat(descriptor, &information) == 0 else {

@@ -1,5 +1,6 @@
 -- runloop.postgres.failures: what PostgreSQL and libpq refuse, in the codes that all databases have.
 
+local _, internals = ...
 local format = string.format
 
 local failures = {}
@@ -51,6 +52,17 @@ local TEXTS = {
   { "closed the connection", "ECONNRESET" }, { "out of memory", "ENOMEM" },
 }
 
+-- Returns the text with the option that would allow what libpq could not do.
+local function refused_by_sandbox(text)
+  local host, port = text:match 'server at "([^"]*)"[^\n]-, port (%d+)'
+  local path = text:match 'server on socket "([^"]*)"'
+  local kind, subject = "connect", host and host .. ":" .. port or path and "unix:" .. path
+  -- Without a user in its address, libpq takes the user's name of this process.
+  if text:find("local user ID", 1, true) then kind, subject = "read", "/etc/passwd" end
+  local refused = subject and internals.refusal(kind, subject)
+  return refused and format("%s (%s)", refused, subject)
+end
+
 --- Returns the refusal for a failed attempt to connect, from libpq's message in its verbose form.
 function failures.unconnected(text)
   if text == "timed out" then return nil, "timed out" end
@@ -60,6 +72,10 @@ function failures.unconnected(text)
     return nil, format("%s: %s (%s)", code, message, state), code, { code = state }
   end
   message = text:gsub("%s*\n%s*", "; "):gsub("[;%s]+$", "")
+  if text:find("Permission denied", 1, true) then
+    local refused = refused_by_sandbox(text)
+    if refused then return nil, "EACCES: " .. refused, "EACCES" end
+  end
   for _, pair in ipairs(TEXTS) do
     if text:find(pair[1], 1, true) then return nil, pair[2] .. ": " .. message, pair[2] end
   end

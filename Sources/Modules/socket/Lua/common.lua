@@ -1,6 +1,6 @@
 -- runloop.socket.common: time limits, arguments and addresses, as lua-socket has them.
 
-local native = ...
+local native, internals = ...
 local rl, net = require "runloop", require "runloop.net"
 local misuse = require "runloop.misuse"
 local system = native.open()
@@ -8,6 +8,21 @@ local type, tonumber, tostring = type, tonumber, tostring
 local now = rl.now
 
 local common = { system = system }
+
+-- In a sandbox, errors name the option that would allow the call. `subject` gets the call's arguments.
+local EACCES <const> = 13
+local function explain(name, kind, subject)
+  local call = system[name]
+  system[name] = function(...)
+    local done, problem, number = call(...)
+    local refused = not done and number == EACCES and internals.refusal(kind, subject(...))
+    return done, refused and ("%s: %s"):format(problem, refused) or problem, number
+  end
+end
+explain("open", "connect", function() return "unix:" end)
+explain("connect", "connect", function(_, host, port) return port and host .. ":" .. port or "unix:" .. host end)
+explain("bind", "listen", function(_, _, port) return port and ":" .. port or "unix:" end)
+explain("listen", "listen", function(fd) return ":" .. (select(2, system.name(fd)) or 0) end)
 
 -- Arguments ----------------------------------------------------------------------------------------------------------
 -- Raises lua-socket's error for an argument of a method or function, where the script has called it.

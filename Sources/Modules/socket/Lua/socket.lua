@@ -60,7 +60,8 @@ function socket.bind(host, port, backlog)
   local list, problem = socket.dns.getaddrinfo(host)
   if not list then return nil, problem end
   for _, entry in ipairs(list) do
-    local made = socket[entry.family == "inet6" and "tcp6" or "tcp4"]()
+    local made
+    made, problem = socket[entry.family == "inet6" and "tcp6" or "tcp4"]()
     if made then
       made:setoption("reuseaddr", true)
       local done

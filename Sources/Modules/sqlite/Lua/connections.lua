@@ -1,7 +1,7 @@
 -- runloop.sqlite.connections: one connection and its thread: requests, replies, and the end of a statement whose task
 -- was cancelled.
 
-local native = ...
+local native, internals = ...
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
 local shape = require "runloop.data.shape"
@@ -103,6 +103,15 @@ end
 --- Returns the bytes of a request that controls a transaction.
 function connections.control(text) return codec.run(connections.CONTROLS | COUNTS, 1, 0, text, {}, 1, 0) end
 
+-- Returns a failure; if the sandbox is the reason why a file cannot be opened, one that names the option.
+local function explained(path, done, message, code, details)
+  local cannot = not done and details and details.code == "SQLITE_CANTOPEN"
+  if cannot then path = message:match "unable to open database: (/[^%z]*) %(SQLITE_CANTOPEN%)$" or path end
+  local refused = cannot and path and (internals.refusal("read", path) or internals.refusal("write", path))
+  if refused then return nil, ("EACCES: %s (%s)"):format(refused, path), "EACCES", details end
+  return done, message, code, details
+end
+
 --- Carries out a request on a lease's connection, and returns what it gives.
 function connections.perform(self, lease, what, request, flags)
   local reply, message, code = exchange(lease, encode(self, what, request, flags), what)
@@ -111,10 +120,10 @@ function connections.perform(self, lease, what, request, flags)
   if kind ~= "script" then
     local first, second, third, details = read(self, what, request, reply, MODES[kind])
     if kind == "query" and first then return first, second end
-    return first, second, third, details
+    return explained(nil, first, second, third, details)
   end
   local done, problem, name, details = codec.reply(reply, "execute")
-  if not done then return nil, problem, name, details end
+  if not done then return explained(nil, nil, problem, name, details) end
   return true
 end
 
@@ -151,7 +160,7 @@ function connections.open(self, flags)
     done, message, kind, details = ask(encode(self, "sqlite.open", request, connections.CONTROLS | COUNTS))
     if not done then break end
   end
-  if not done then return nil, message, kind, details end
+  if not done then return explained(self._path, nil, message, kind, details) end
   connection = setmetatable({ thread = thread }, Connection)
   return connection
 end

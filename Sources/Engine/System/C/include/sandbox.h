@@ -40,7 +40,7 @@ void linux_close_inherited(void);
 /// with `goes_on`, enters what there is and returns 0 with these lines.
 int linux_enter_sandbox(linux_sandbox *sandbox, int goes_on, char text[1024]);
 
-/// Returns the number of threads of this process.
+/// Returns the number of threads of this process; 0 without /proc.
 int linux_threads(void);
 
 /// Returns whether the process has entered a sandbox.
@@ -48,8 +48,8 @@ int linux_is_sandboxed(void);
 /// Returns whether all sandboxes allow C modules.
 int linux_allows_modules(void);
 /// Returns "not allowed by the sandbox: --allow-read=/etc" if a sandbox does not allow something of a kind: a path, an
-/// address "host:port", "port:NAME", a program or a variable. The text lasts until the thread's next call. Returns NULL
-/// if it is allowed, or there is no sandbox.
+/// address "host:port" or "host:PORT" for any port, "port:NAME", a program or a variable. The text lasts until the
+/// thread's next call. Returns NULL if it is allowed, or there is no sandbox.
 const char *linux_refusal(enum linux_allowance kind, const char *subject);
 /// Asks the process outside to connect to a message port. Returns a descriptor, or -1 and errno; -2 if nobody is there.
 int linux_connect_by_doorman(const char *name);

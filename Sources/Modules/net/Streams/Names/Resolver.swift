@@ -104,6 +104,9 @@ public final class Resolver {
         var error: Int32 = 0
         let count = net_resolve(ascii, family.rawValue, &list, 64, &error)
         guard count > 0 else {
+            if let refusal = Sandbox.refusal(.connect, "\(name):PORT") {
+                return .failure(StreamFailure("EACCES", "\(refusal) (\(name))"))
+            }
             if error > 0 { return .failure(StreamFailure(errno: error, name)) }
             return .failure(
                 StreamFailure(

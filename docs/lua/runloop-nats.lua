@@ -650,6 +650,103 @@ function Subscription:name() end
 ---@return integer
 function Subscription:order() end
 
+-- Message ports over a bus ------------------------------------------------------------------------------------------
+
+---What `rl.message_port` takes beside `via`. docs/message-ports.md says what is promised.
+---@class runloop.nats.MessagePortOptions
+---@field via runloop.nats.Bus
+---@field name string words of letters, digits, `_` and `-` with points between them, at most 100 bytes
+---@field callback fun(port: runloop.nats.MessagePort, id: integer, data: string, delivered?: integer): string? returns
+---the answer. `delivered`: how often a durable port has handed the message out
+---@field holders? "many"|"one" "one": at most one process holds the name; others get "EADDRINUSE" ("many")
+---@field durable? boolean|runloop.nats.DurableOptions messages wait in a stream until they are handled (false)
+---@field order? integer lower ones first; 0 if absent
+---@field on_invalidate? fun(port: runloop.nats.MessagePort) called when it is invalidated, or has lost its lease
+---@field modes? runloop.Modes adds it to these modes of the current loop at once; if absent, call `loop:add`
+---@field keeps_alive? boolean false: the loop serves it, but does not run on for it; true if absent
+
+---@class runloop.nats.DurableOptions
+---@field replicas? integer 1 to 5; three in a cluster, else one
+---@field max_age? number seconds for which a message waits (7 days)
+---@field max_deliver? integer deliveries without success, after which a message goes to `rl.dead.port.<name>` (5)
+---@field ack_wait? number seconds after which the message of a holder that has died goes to another one (10)
+
+---@class runloop.nats.RemotePortOptions
+---@field via runloop.nats.Bus
+---@field durable? boolean|runloop.nats.DurableOptions as the holders have it (false)
+
+---The receiver's side of a message port over a bus, as `rl.message_port { via = … }` makes it.
+---@class runloop.nats.MessagePort
+local MessagePort = {}
+
+---Raises an error: a port over a bus keeps its name.
+---@param name string
+function MessagePort:set_name(name) end
+
+---Removes it from every mode for good. Messages that wait here go to other holders. `<close>` does the same.
+function MessagePort:invalidate() end
+
+---@return boolean
+function MessagePort:is_valid() end
+
+---@return string
+function MessagePort:name() end
+
+---@return integer
+function MessagePort:order() end
+
+---The sender's side of a message port over a bus, as `rl.remote_port(name, { via = … })` returns it.
+---@class runloop.nats.RemotePort
+local RemotePort = {}
+
+---Sends a request, and waits for the answer. Waits. Raises an error if the port is durable: those answer nothing.
+---@param id integer of 32 bits
+---@param data string
+---@param options? runloop.RequestOptions
+---@return string? answer
+---@return runloop.RemoteFailure? reason
+function RemotePort:request(id, data, options) end
+
+---Sends without asking for an answer. Waits.
+---@param id integer of 32 bits
+---@param data string
+---@param options? runloop.RemoteSendOptions
+---@return boolean? sent
+---@return runloop.RemoteFailure? reason
+function RemotePort:send(id, data, options) end
+
+---Waits until all messages have been handled; of a durable port, until they are stored. Waits.
+---@param timeout? number seconds; absent: no limit
+---@return boolean? done
+---@return runloop.RemoteFailure? reason
+function RemotePort:flush(timeout) end
+
+---Returns how many messages may not have been handled yet; of a durable port, stored.
+---@return integer
+function RemotePort:unacknowledged() end
+
+---Asks a holder for the name of its host. Waits.
+---@return string? host
+---@return string|integer|nil process the number of the process there; or the problem
+---@return string? code
+function RemotePort:host() end
+
+---Asks a holder for the number of its process. Waits.
+---@return integer? process
+---@return string? problem
+---@return string? code
+function RemotePort:process() end
+
+---Ends it. `<close>` does the same.
+function RemotePort:invalidate() end
+
+---False when it has found that nobody holds the name. An idle port asks in the background.
+---@return boolean
+function RemotePort:is_valid() end
+
+---@return string
+function RemotePort:name() end
+
 -- Fakes --------------------------------------------------------------------------------------------------------------
 
 ---A server in this process.

@@ -1405,10 +1405,14 @@ local MessagePort = {}
 ---```text
 ---HELLO
 ---```
+---
+---With `via`, a bus of `runloop.nats`, processes on other machines find it, and it waits for the server: see
+---`runloop.nats.MessagePortOptions`.
 ---@param options runloop.MessagePortOptions
 ---@return runloop.MessagePort? port
 ---@return string? message
 ---@return string? code
+---@overload fun(options: runloop.nats.MessagePortOptions): runloop.nats.MessagePort?, string?, string?
 function rl.message_port(options) end
 
 ---Gives the port a name, or a new one.
@@ -1434,11 +1438,13 @@ function MessagePort:order() end
 ---@class runloop.RemotePort
 local RemotePort = {}
 
----Finds the message port with a name. Returns the same object for the same name while that is valid.
+---Finds the message port with a name. Returns the same object for the same name while that is valid. With the option
+---`via`, a bus of `runloop.nats`, the port may be on another machine: see `runloop.nats.RemotePortOptions`.
 ---@param name string
 ---@return runloop.RemotePort? remote
 ---@return string? message
 ---@return string? code
+---@overload fun(name: string, options: runloop.nats.RemotePortOptions): runloop.nats.RemotePort?, string?, string?
 function rl.remote_port(name) end
 
 ---@alias runloop.RemoteFailure "send timed out"|"reply timed out"|"invalid"|"became invalid"|string

@@ -143,6 +143,10 @@ static const struct {
 #embed "../../Modules/nats/Lua/check.lua" SIZE suffix(,)
 '\0'}}, {"runloop.nats.consumer", (const char[]){
 #embed "../../Modules/nats/Lua/consumer.lua" SIZE suffix(,)
+'\0'}}, {"runloop.nats.durable", (const char[]){
+#embed "../../Modules/nats/Lua/durable.lua" SIZE suffix(,)
+'\0'}}, {"runloop.nats.exchange", (const char[]){
+#embed "../../Modules/nats/Lua/exchange.lua" SIZE suffix(,)
 '\0'}}, {"runloop.nats.fake", (const char[]){
 #embed "../../Modules/nats/Lua/fake.lua" SIZE suffix(,)
 '\0'}}, {"runloop.nats.fake_consumers", (const char[]){
@@ -153,8 +157,14 @@ static const struct {
 #embed "../../Modules/nats/Lua/lease.lua" SIZE suffix(,)
 '\0'}}, {"runloop.nats.link", (const char[]){
 #embed "../../Modules/nats/Lua/link.lua" SIZE suffix(,)
+'\0'}}, {"runloop.nats.message_port", (const char[]){
+#embed "../../Modules/nats/Lua/message_port.lua" SIZE suffix(,)
+'\0'}}, {"runloop.nats.ports", (const char[]){
+#embed "../../Modules/nats/Lua/ports.lua" SIZE suffix(,)
 '\0'}}, {"runloop.nats.pull", (const char[]){
 #embed "../../Modules/nats/Lua/pull.lua" SIZE suffix(,)
+'\0'}}, {"runloop.nats.remote_port", (const char[]){
+#embed "../../Modules/nats/Lua/remote_port.lua" SIZE suffix(,)
 '\0'}}, {"runloop.nats.secrets", (const char[]){
 #embed "../../Modules/nats/Lua/secrets.lua" SIZE suffix(,)
 '\0'}}, {"runloop.nats.seen", (const char[]){

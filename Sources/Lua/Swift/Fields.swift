@@ -85,6 +85,21 @@ extension Call {
         stack.isMissing(index) ? nil : try fields(index, F.self)
     }
 
+    /// If the table at an index has a field, calls a function of a part in the place of this one, with the arguments
+    /// from `first` on. It may wait.
+    public func pass(from first: Int32, to function: String, of part: String, ifAt index: Int32, is field: String)
+        -> Int32?
+    {
+        guard stack.type(index) == .table, stack.reserve(stack.top + 8), stack.push(field) else { return nil }
+        let last = stack.top - 1
+        let isGiven = stack.pushField(of: index) != .nil
+        stack.top = last
+        guard isGiven else { return nil }
+        guard cl_push_part(thread, part) == LUA_OK, stack.replaceTop(withField: function) else { return raiseValue() }
+        for argument in first...last { stack.pushCopy(of: argument) }
+        return call(arguments: last - first + 1)
+    }
+
     @usableFromInline
     func readFields(_ index: Int32, _ names: [StaticString], _ positional: Bool) throws(Misuse) -> Int32 {
         guard stack.type(index) == .table else {

@@ -29,6 +29,9 @@ enum MessagePortBinding {
 
     /// rl.message_port{…}
     static func make(_ call: Call) throws(Misuse) -> Int32 {
+        if let passed = call.pass(from: 2, to: "message_port", of: "runloop.nats.ports", ifAt: 2, is: "via") {
+            return passed
+        }
         let box = call.receiver
         let options = try call.fields(2, Option.self)
         _ = try options.required(.callback, Function.self)

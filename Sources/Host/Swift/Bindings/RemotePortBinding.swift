@@ -30,6 +30,9 @@ enum RemotePortBinding {
 
     /// rl.remote_port(name): a thread has one remote port for each name, as long as it is valid.
     static func find(_ call: Call) throws(Misuse) -> Int32 {
+        if let passed = call.pass(from: 1, to: "remote_port", of: "runloop.nats.ports", ifAt: 2, is: "via") {
+            return passed
+        }
         _ = try call.argument(1, Bytes.self)
         guard let name = UTF8Text.read(call.stack, 1) else { return call.failForName() }
         let host = call.luaHost

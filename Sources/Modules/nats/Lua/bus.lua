@@ -63,7 +63,10 @@ end
 function Bus:_join(mode)
   local count = self._joined[mode] or 0
   self._joined[mode] = count + 1
-  if count == 0 then add_link(self, mode) end
+  if count == 0 then
+    add_link(self, mode)
+    add(self._look, mode)
+  end
 end
 
 function Bus:_leave(mode)
@@ -71,7 +74,9 @@ function Bus:_leave(mode)
   if not count then return end
   self._joined[mode] = count > 1 and count - 1 or nil
   local link = self._link
-  if count > 1 or not link or rl.current():contains(self._pinging, mode) then return end
+  if count > 1 or self._status == "closed" or rl.current():contains(self._pinging, mode) then return end
+  remove(self._look, mode)
+  if not link then return end
   remove(link.stream, mode)
   remove(link.far, mode)
 end
@@ -158,11 +163,10 @@ local function keep_offline(self, text, size, request)
   return true
 end
 
--- Returns the frame of a message; or nil, the reason and its code.
-local function frame(self, what, subject, reply, data, headers)
+-- Returns the frame of a message; or nil, the reason and its code. `head`: its headers as text.
+local function frame(self, subject, reply, data, head)
   local link = self._link
   local most, size = link and link.max_payload or self._max_payload, #data
-  local head = headers and next(headers) ~= nil and check.headers(headers, what)
   if head then size = size + #head end
   if size > most then
     return refusal("EMSGSIZE", "a message of %d bytes; the server takes %d", size, most)
@@ -177,8 +181,8 @@ local function frame(self, what, subject, reply, data, headers)
   return concat { "HPUB ", subject, " ", reply and reply .. " " or "", #head, " ", size, "\r\n", head, data, "\r\n" }
 end
 
--- Waits until less than UNSENT bytes are left to send.
-local function make_room(self, link)
+--- Waits until less than UNSENT bytes are left to send.
+function Bus:_make_room(link)
   while not link.is_over and link.unsent and link.unsent > UNSENT do
     local _ <close> = self:_borrow()
     link.stream:write ""
@@ -186,13 +190,23 @@ local function make_room(self, link)
   end
 end
 
+local function head_of(options, what)
+  local headers = options and options.headers
+  return headers and next(headers) ~= nil and check.headers(headers, what)
+end
+
 --- Publishes with checked arguments.
 function Bus:_publish(what, subject, data, options)
-  local text, message, code = frame(self, what, subject, options and options.reply, data, options and options.headers)
+  return self:_publish_with(subject, options and options.reply, data, head_of(options, what))
+end
+
+--- Publishes with checked headers, as text.
+function Bus:_publish_with(subject, reply, data, head)
+  local text, message, code = frame(self, subject, reply, data, head)
   if not text then return nil, message, code end
   local link = self._link
   if link and link.unsent and link.unsent > UNSENT then
-    make_room(self, link)
+    self:_make_room(link)
     link = self._link
   end
   if link then
@@ -226,15 +240,43 @@ function Request:_awaited()
   return self.bus._waiting[self.reply] == self and format("request %q", self.subject) or nil
 end
 Request.__close = function(self)
-  local bus = self.bus
   waits[running()] = nil
-  if bus._waiting[self.reply] == self then
-    bus._waiting[self.reply], bus._requests = nil, bus._requests - 1
+  self.bus:_forget_request(self)
+end
+
+function Request:complete(...) self.future:complete(...) end
+
+--- Forgets a request; what still comes for it is dropped. It is not sent if it waits for a connection.
+function Bus:_forget_request(request)
+  if self._waiting[request.reply] == request then
+    self._waiting[request.reply], self._requests = nil, self._requests - 1
   end
-  local entry = self.entry
+  local entry = request.entry
   if entry and entry.text then
-    bus._offline_bytes, entry.text = bus._offline_bytes - #entry.text, false
+    self._offline_bytes, entry.text = self._offline_bytes - #entry.text, false
   end
+end
+
+--- Sends the frame of a request, which has `subject`, `reply` and `complete`, a method called once, with the answer; or
+--- with nil, the reason and its code. Returns true; or nil, the reason and its code, if there is no connection and no
+--- room.
+function Bus:_begin(request, text, size)
+  local link = self._link
+  if link then
+    link.unsent = link:send(text) or 0
+    request.link = link
+    self._messages_out, self._bytes_out = self._messages_out + 1, self._bytes_out + size
+  else
+    local kept, message, code = keep_offline(self, text, size, request)
+    if not kept then return nil, message, code end
+  end
+  self:_expect(request)
+  return true
+end
+
+--- Waits for the answer of a request that is sent later.
+function Bus:_expect(request)
+  self._waiting[request.reply], self._requests = request, self._requests + 1
 end
 
 -- Sends a request. Returns it; or nil, the reason and its code.
@@ -245,21 +287,13 @@ local function ask(self, what, subject, data, options)
   end
   local number = self._last_request + 1
   local reply = self._inbox .. number
-  local text, message, code = frame(self, what, subject, reply, data, options and options.headers)
+  local text, message, code = frame(self, subject, reply, data, head_of(options, what))
   if not text then return nil, message, code end
   self._last_request = number
   local request = setmetatable({ bus = self, reply = reply, subject = subject, future = rl.future() }, Request)
-  local link = self._link
-  if link then
-    link:send(text)
-    request.link = link
-    self._messages_out, self._bytes_out = self._messages_out + 1, self._bytes_out + #data
-  else
-    local kept
-    kept, message, code = keep_offline(self, text, #data, request)
-    if not kept then return nil, message, code end
-  end
-  self._waiting[reply], self._requests = request, self._requests + 1
+  local begun
+  begun, message, code = self:_begin(request, text, #data)
+  if not begun then return nil, message, code end
   return request
 end
 
@@ -320,7 +354,7 @@ local function finish(self, request, ...)
   else
     request.is_over = true
   end
-  request.future:complete(...)
+  request:complete(...)
 end
 
 local function answer(self, subject, message, status)
@@ -414,10 +448,12 @@ end
 function Bus:_error(link, text)
   local subject = text:match '^Permissions Violation for [^"]*"([^"]*)"'
   if subject then
-    local reason, code = format("EACCES: the server refuses %s: %s", subject, text), "EACCES"
+    local reason, code, refused = format("EACCES: the server refuses %s: %s", subject, text), "EACCES", {}
     for _, request in pairs(self._waiting) do
-      if request.subject == subject then finish(self, request, nil, reason, code) end
+      if request.subject == subject then refused[#refused + 1] = request end
     end
+    for _, request in ipairs(refused) do finish(self, request, nil, reason, code) end
+    for _, one in pairs(self._subscriptions) do if one._subject == subject then one._refused = reason end end
     return self:_tell("refused", { message = reason, code = code, subject = subject })
   end
   local lower = text:lower()
@@ -436,7 +472,9 @@ local function end_requests(self, link, message, code)
   for _, request in pairs(self._waiting) do
     if not link or request.link == link then ended[#ended + 1] = request end
   end
-  for _, request in ipairs(ended) do finish(self, request, nil, message, code) end
+  for _, request in ipairs(ended) do
+    if self._waiting[request.reply] == request then finish(self, request, nil, message, code) end
+  end
 end
 
 local function end_pings(link, message, code)
@@ -511,43 +549,6 @@ end
 
 -- The end -------------------------------------------------------------------------------------------------------------
 
-function Bus:flush(timeout)
-  receiver(self, Bus, "bus:flush")
-  misuse.optional(timeout, "seconds", "bus:flush", 1)
-  local deadline = now() + (timeout or 10)
-  while not self._link do
-    if self._status == "closed" then return self:_why_over() end
-    local left = deadline - now()
-    if left <= SOON then return nil, "timed out" end
-    self._connected = self._connected or rl.future()
-    self._connected:await(left)
-  end
-  local future = rl.future()
-  self:_ping(self._link, future)
-  local _ <close> = self:_borrow()
-  return future:await(math.max(0, deadline - now()))
-end
-
-function Bus:drain(timeout)
-  receiver(self, Bus, "bus:drain")
-  misuse.optional(timeout, "seconds", "bus:drain", 1)
-  if self._status == "closed" then return self:_why_over() end
-  local deadline = now() + (timeout or 10)
-  self._status = "draining"
-  -- A task that is cancelled here closes the bus, too.
-  local _ <close> = setmetatable({}, { __close = function() self:_shut "drained" end })
-  local list, done, message, code = {}, true, nil, nil
-  for _, one in pairs(self._subscriptions) do list[#list + 1] = one end
-  for _, one in ipairs(list) do
-    local fine, problem, why = one:drain(math.max(0, deadline - now()))
-    if not fine then done, message, code = nil, problem, why end
-  end
-  local fine, problem, why = self:flush(math.max(0, deadline - now()))
-  if not fine then done, message, code = nil, problem, why end
-  if not done then return nil, message, code end
-  return true
-end
-
 --- Ends everything: who waits gets ENOTCONN. What was written is still sent.
 function Bus:_shut(reason)
   if self._status == "closed" then return end
@@ -566,7 +567,7 @@ function Bus:_shut(reason)
   self._subscriptions, self._subscription_count = {}, 0
   for _, one in ipairs(list) do one:_end(true) end
   self._offline, self._offline_bytes, self._again = {}, 0, {}
-  for _, name in ipairs { "_confirming", "_pinging" } do
+  for _, name in ipairs { "_confirming", "_pinging", "_look", "_holder" } do
     if self[name] then self[name]:invalidate() end
   end
   if self._connected then self._connected:complete() end

@@ -248,7 +248,7 @@ end
 local Call = { __close = function(call, problem)
   local message, self = call.message, call.consumer
   self._handled = self._handled + 1
-  if message._answer then return end
+  if message._answer or message._is_kept then return end
   if problem == nil then
     answer(message, "message:ack", "+ACK", true)
   else

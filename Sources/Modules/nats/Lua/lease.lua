@@ -155,13 +155,16 @@ end
 local function wait_for(self, entry, seen)
   local holder = holder_of(entry)
   if not holder then return 0 end
-  if seen.revision ~= entry.revision then seen.revision, seen.at = entry.revision, clock() end
+  if seen.revision ~= entry.revision then
+    seen.revision, seen.at, seen.count = entry.revision, clock(), (seen.count or 0) + 1
+  end
   local ttl = type(holder.ttl) == "number" and min(max(holder.ttl, 1), 3600) or self._ttl
   return seen.at + ttl - clock(), holder
 end
 
--- Waits until the lease is ours. Returns it; or nil, the reason, its code and the holder.
-local function take(self, deadline)
+-- Waits until the lease is ours; with `gives_up` at most until its holder has renewed it. Returns it; or nil, the
+-- reason, its code and the holder.
+local function take(self, deadline, gives_up)
   local seen, changes = {}, nil
   local _ <close> = setmetatable({}, { __close = function() if changes then changes:invalidate() end end })
   while true do
@@ -180,7 +183,7 @@ local function take(self, deadline)
       if code ~= "EAGAIN" and text ~= "timed out" then return nil, text, code end
       if text == "timed out" and is_late then return nil, text end
     else
-      if is_late then
+      if is_late or gives_up and seen.count > 1 then
         return nil, "timed out", "EBUSY", { host = holder.host, pid = holder.pid, name = holder.name }
       end
       if not changes then
@@ -195,7 +198,8 @@ end
 
 local lease = { class = Lease }
 
-function lease.take(bus, name, options)
+--- bus:lease. With `gives_up` it waits no longer when the holder has renewed its lease.
+function lease.take(bus, name, options, gives_up)
   options = check_options(name, options)
   local deadline = options.timeout and clock() + options.timeout
   if bus._status == "closed" then return bus:_why_over() end
@@ -207,7 +211,7 @@ function lease.take(bus, name, options)
   if not store then return nil, text, code, refusal end
   local self = setmetatable({ _bus = bus, _bucket = store, _name = name, _ttl = options.ttl or 5, _beat = 0,
     _on_lost = options.on_lost, _state = "wanted", _tasks = {}, _made_at = objects.made_at() }, Lease)
-  return take(self, deadline)
+  return take(self, deadline, gives_up)
 end
 
 -- What scripts call ---------------------------------------------------------------------------------------------------

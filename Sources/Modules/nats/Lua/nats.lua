@@ -221,6 +221,43 @@ function Bus:unconfirmed()
   return messages, bytes
 end
 
+function Bus:flush(timeout)
+  receiver(self, Bus, "bus:flush")
+  misuse.optional(timeout, "seconds", "bus:flush", 1)
+  local deadline = now() + (timeout or 10)
+  while not self._link do
+    if self._status == "closed" then return self:_why_over() end
+    local left = deadline - now()
+    if left <= SOON then return nil, "timed out" end
+    self._connected = self._connected or rl.future()
+    self._connected:await(left)
+  end
+  local future = rl.future()
+  self:_ping(self._link, future)
+  local _ <close> = self:_borrow()
+  return future:await(math.max(0, deadline - now()))
+end
+
+function Bus:drain(timeout)
+  receiver(self, Bus, "bus:drain")
+  misuse.optional(timeout, "seconds", "bus:drain", 1)
+  if self._status == "closed" then return self:_why_over() end
+  local deadline = now() + (timeout or 10)
+  self._status = "draining"
+  -- A task that is cancelled here closes the bus, too.
+  local _ <close> = setmetatable({}, { __close = function() self:_shut "drained" end })
+  local list, done, message, code = {}, true, nil, nil
+  for _, one in pairs(self._subscriptions) do list[#list + 1] = one end
+  for _, one in ipairs(list) do
+    local fine, problem, why = one:drain(math.max(0, deadline - now()))
+    if not fine then done, message, code = nil, problem, why end
+  end
+  local fine, problem, why = self:flush(math.max(0, deadline - now()))
+  if not fine then done, message, code = nil, problem, why end
+  if not done then return nil, message, code end
+  return true
+end
+
 -- What is stored: the parts are loaded when a script first needs them.
 function Bus:stream(name, settings)
   return require "runloop.nats.stream".open(receiver(self, Bus, "bus:stream"), name, settings)

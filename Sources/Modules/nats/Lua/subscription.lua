@@ -26,7 +26,7 @@ for name, value in next, {
   _first = 1, _last = 0, _bytes = 0, _received = 0, _handled = 0, _dropped = 0, _running = 0, _concurrency = 1,
   _max_pending = 65536, _max_bytes = 64 << 20, _keeps_alive = true, _is_woken = false, _is_slow = false,
   _is_ended = false, _is_over = false, _group = false, _left = false, _arrived = false, _drained = false,
-  _fn = false, _source = false, _why = false, _queue = false, _name = false,
+  _fn = false, _source = false, _why = false, _queue = false, _name = false, _refused = false,
 } do Subscription[name] = value end
 
 local RESPOND = { headers = "table" }

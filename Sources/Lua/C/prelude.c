@@ -80,6 +80,28 @@ static int in_framed(lua_State *L) {
   return 1;
 }
 
+// Puts what the running function calls in its place in `runloop`. Costs if removed: 280 instructions for each call.
+static void take_place(lua_State *L) {
+  lua_Debug debug;
+  luaL_checkstack(L, 6, NULL);
+  if (!lua_getstack(L, 0, &debug) || !lua_getinfo(L, "f", &debug)) return;
+  int running = lua_gettop(L);
+  lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  if (lua_getfield(L, -1, "runloop") == LUA_TTABLE) {
+    lua_pushnil(L);
+    while (lua_next(L, -2)) {
+      if (lua_rawequal(L, -1, running)) {
+        lua_pop(L, 1);
+        lua_pushvalue(L, lua_upvalueindex(1));
+        lua_rawset(L, -3);
+        break;
+      }
+      lua_pop(L, 1);
+    }
+  }
+  lua_settop(L, running - 1);
+}
+
 static int call_lazy(lua_State *L) {
   if (!lua_toboolean(L, lua_upvalueindex(2))) {
     lua_pushvalue(L, lua_upvalueindex(1));
@@ -87,6 +109,7 @@ static int call_lazy(lua_State *L) {
     lua_replace(L, lua_upvalueindex(1));
     lua_pushboolean(L, 1);
     lua_replace(L, lua_upvalueindex(2));
+    take_place(L);
   }
   return call_framed(L);
 }

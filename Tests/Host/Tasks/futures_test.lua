@@ -244,6 +244,22 @@ t.describe("a future", function()
     end
   end)
 
+  t.it("is made by the same function, however it was found", function()
+    local output = require "runloop.process".run { t.rlhost, "-", input = [[
+      local rl = require "runloop"
+      local first, mine = rl.future, function() return "mine" end
+      rl.future = mine
+      print(first():is_done(), rl.future == mine)
+      rl.future = first
+      print(first():is_done(), rl.future():is_done(), rl.future == first)
+      local lock = rl.mutex
+      print(lock(2), rl.mutex(2), pcall(lock, 0))
+    ]] }.output
+    t.equal(output, "false\ttrue\nfalse\tfalse\ttrue\n" .. [[
+mutex (0 of 2 places taken, made at stdin:8)	mutex (0 of 2 places taken, made at stdin:8)	false	]]
+      .. "stdin:8: rl.mutex: argument #1 must be the number of places, an integer from 1 on, got 0\n")
+  end)
+
   t.it("belongs to its thread", function()
     local future = rl.future()
     t.error(function() rl.thread(print, future) end, "rl.thread: cannot send argument #2: future")

@@ -45,7 +45,8 @@ extension StreamBinding {
                 guard call.count == 2, let end = NotEmpty.read(call.stack, 2) else {
                     return try readUntil(stream, call)
                 }
-                return try start(stream, call, .until(end), "stream:read_until", maxLine, stream.timeout)
+                return try start(
+                    stream, call, .until(ending(end, stream.network)), "stream:read_until", maxLine, stream.timeout)
             }
         },
         // (count, timeout): all bytes that are there, which stay, once they are more than `count`.
@@ -111,8 +112,8 @@ extension StreamBinding {
 
     enum NotEmpty: Parameter {
         static let expected = "a string that is not empty"
-        static func read(_ stack: Stack, _ index: Int32) -> [UInt8]? {
-            stack.bytes(index).flatMap { $0.isEmpty ? nil : Array($0) }
+        static func read(_ stack: Stack, _ index: Int32) -> UnsafeRawBufferPointer? {
+            stack.bytes(index).flatMap { $0.isEmpty ? nil : $0 }
         }
     }
 

@@ -63,9 +63,9 @@ extension StreamBinding {
         return network.lastEnding
     }
 
-    private static func ending(_ bytes: UnsafeRawBufferPointer, _ network: Network) -> Streams.Stream.Ending {
+    static func ending(_ bytes: UnsafeRawBufferPointer, _ network: Network) -> Streams.Stream.Ending {
         let last = network.lastEnding
-        if last.count == bytes.count, !last.text.isEmpty, last.text.elementsEqual(bytes) { return last }
+        if last.isText(bytes) { return last }
         network.lastEnding = Streams.Stream.Ending(text: Array(bytes))
         return network.lastEnding
     }
@@ -161,7 +161,7 @@ extension StreamBinding {
                 throw call.wrong(2, isPattern ? "a pattern that is not empty, or a list of them" : NotEmpty.expected)
             }
             if isPattern { return try readPatterns(stream, call, limit, timeout) }
-            return try start(stream, call, .until(end), name, limit ?? maxLine, timeout)
+            return try start(stream, call, .until(ending(end, stream.network)), name, limit ?? maxLine, timeout)
         }
         let ends = try ends(stream.network, call, what)
         if isPattern { return try readPatterns(stream, call, limit, timeout) }

@@ -15,7 +15,7 @@ struct ReadingTests {
         a.close()
         var got: [String] = []
         let wanted: [Stream.Unit] = [
-            .line, .line, .line, .exactly(5), .until(Array("\r\n\r\n".utf8)), .peek(2), .all, .any,
+            .line, .line, .line, .exactly(5), .until(Stream.Ending(text: Array("\r\n\r\n".utf8))), .peek(2), .all, .any,
         ]
         func next(_ place: Int) {
             guard place < wanted.count else { return }

@@ -21,7 +21,7 @@ extension Stream {
         /// limit is for the line's length.
         case line
         /// Up to a delimiter, without it. The limit is for the bytes before it.
-        case until([UInt8])
+        case until(Ending)
         /// Up to one of several delimiters, the one that is complete first; `Network.which` is its number. The limit is
         /// for the bytes before it.
         case untilOneOf(Ends)
@@ -244,10 +244,12 @@ extension Stream {
         case .until(let end):
             guard let start = bytes.baseAddress else { return nil }
             let from = max(0, min(searched, bytes.count) - (end.count - 1))
-            let found = end.withUnsafeBytes { net_find(start + from, bytes.count - from, $0.baseAddress, $0.count) }
+            let found = end.text.withUnsafeBytes {
+                net_find(start + from, bytes.count - from, $0.baseAddress, $0.count)
+            }
             guard let found else {
                 searched = bytes.count
-                return Self.mayBegin(end, in: bytes, limit)
+                return Self.mayBegin(end.text, in: bytes, limit)
                     ? nil : .failed(tooMuch("the end is not within \(limit) bytes"))
             }
             let length = found - start

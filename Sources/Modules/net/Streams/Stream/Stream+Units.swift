@@ -1,9 +1,10 @@
 internal import CStreams
+internal import Glibc
 
 // Units of several parts: their descriptions, and how they are found.
 
 extension Stream {
-    /// The text that follows the bytes of `Unit.exactlyAnd` and is taken with them.
+    /// The text that ends `Unit.until`, or follows the bytes of `Unit.exactlyAnd`, and is taken with them.
     public final class Ending: Equatable, Sendable {
         /// Empty: any bytes.
         public let text: [UInt8]
@@ -20,6 +21,12 @@ extension Stream {
         }
 
         public static func == (a: Ending, b: Ending) -> Bool { a === b || a.text == b.text && a.count == b.count }
+
+        /// Whether its text is made of these bytes.
+        public func isText(_ bytes: UnsafeRawBufferPointer) -> Bool {
+            guard text.count == bytes.count, let start = bytes.baseAddress else { return false }
+            return text.withUnsafeBytes { $0.baseAddress.map { memcmp($0, start, bytes.count) == 0 } ?? false }
+        }
     }
 
     /// The ends of `Unit.untilOneOf`: none is empty.
@@ -90,8 +97,7 @@ extension Stream {
     /// Whether the bytes after the first `count` are those of the ending; all of them are there.
     static func isFollowed(_ bytes: UnsafeRawBufferPointer, _ count: Int, by ending: Ending) -> Bool {
         guard !ending.text.isEmpty else { return true }
-        for i in 0..<ending.count where bytes[count + i] != ending.text[i] { return false }
-        return true
+        return ending.isText(UnsafeRawBufferPointer(rebasing: bytes[count..<count + ending.count]))
     }
 
     static func notFollowed(_ bytes: UnsafeRawBufferPointer, _ count: Int, by ending: Ending) -> StreamFailure {

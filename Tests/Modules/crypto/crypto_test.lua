@@ -188,7 +188,11 @@ t.it("raises for wrong arguments, with the nearest name", function()
   t.equal(problem_of(crypto.hasher, "sha256", { kay = "" }),
     "crypto.hasher: unknown field 'kay' (did you mean 'key'?)")
   t.equal(problem_of(crypto.pbkdf2, "sha256", "", "", 0, 1),
-    "crypto.pbkdf2: argument #4 must be a number of rounds, 1 or more, got 0")
+    "crypto.pbkdf2: argument #4 must be a number of rounds from 1 to 2147483647, got 0")
+  t.equal(problem_of(crypto.pbkdf2, "sha256", "", "", 2147483648, 1),
+    "crypto.pbkdf2: argument #4 must be a number of rounds from 1 to 2147483647, got 2147483648")
+  t.equal(problem_of(crypto.pbkdf2, "sha256", "", "", "1", 1),
+    "crypto.pbkdf2: argument #4 must be a number of rounds from 1 to 2147483647, got \"1\"")
   t.equal(problem_of(crypto.pbkdf2, "sha256", "", "", 1, 0),
     "crypto.pbkdf2: argument #5 must be a number of bytes from 1 to 1048576, got 0")
   t.equal(problem_of(crypto.ed25519_public, "short"), "crypto.ed25519_public: argument #1 must have 32 bytes, got 5")
@@ -242,4 +246,11 @@ t.it("makes the digests of openssl dgst for random texts, whole and in pieces", 
       t.equal(in_pieces(name, text, key), digests[i])
     end
   end
+end)
+
+t.it("takes numbers that are whole, such as 1e3", function()
+  t.equal(crypto.pbkdf2("sha1", "password", "salt", 1e3, 20.0), crypto.pbkdf2("sha1", "password", "salt", 1000, 20))
+  t.equal(#crypto.random(16.0, "hex"), 32)
+  t.error(function() crypto.random(1.5) end,
+    "crypto.random: argument #1 must be a number of bytes from 0 to 1048576, got 1.5")
 end)

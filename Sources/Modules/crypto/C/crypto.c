@@ -66,8 +66,11 @@ static int hmac(lua_State *L) {
 
 // Keys from passwords -------------------------------------------------------------------------------------------------
 
-static int is_count(lua_State *L, int index, lua_Integer most) {
-  return lua_isinteger(L, index) && lua_tointeger(L, index) >= 1 && lua_tointeger(L, index) <= most;
+// Reads a number without fraction, as Lua's own functions do.
+static int is_count(lua_State *L, int index, lua_Integer least, lua_Integer most) {
+  int is_integer;
+  lua_Integer count = lua_tointegerx(L, index, &is_integer);
+  return lua_type(L, index) == LUA_TNUMBER && is_integer && count >= least && count <= most;
 }
 
 // check_pbkdf2(name, password, salt, rounds, length) -> true, or nil, problem, code
@@ -78,8 +81,8 @@ static int check_pbkdf2(lua_State *L) {
   if (length > INT_MAX) return codecs_wrong(L, 2, name, "a string of less than 2 GB");
   codecs_check_string(L, 3, name, &length);
   if (length > INT_MAX) return codecs_wrong(L, 3, name, "a string of less than 2 GB");
-  if (!is_count(L, 4, INT_MAX)) return codecs_wrong(L, 4, name, "a number of rounds, 1 or more");
-  if (!is_count(L, 5, 1 << 20)) return codecs_wrong(L, 5, name, "a number of bytes from 1 to 1048576");
+  if (!is_count(L, 4, 1, INT_MAX)) return codecs_wrong(L, 4, name, "a number of rounds from 1 to 2147483647");
+  if (!is_count(L, 5, 1, 1 << 20)) return codecs_wrong(L, 5, name, "a number of bytes from 1 to 1048576");
   const EVP_MD *digest;
   int refused = codecs_find_keyed(L, 1, name, &digest);
   if (refused) return refused;
@@ -91,9 +94,8 @@ static int check_pbkdf2(lua_State *L) {
 // random(n, form, bytes) -> bytes from the kernel, or those that are given
 static int make_random(lua_State *L) {
   static const char name[] = "crypto.random";
+  if (!is_count(L, 1, 0, 1 << 20)) return codecs_wrong(L, 1, name, "a number of bytes from 0 to 1048576");
   lua_Integer count = lua_tointeger(L, 1);
-  if (!lua_isinteger(L, 1) || count < 0 || count > 1 << 20)
-    return codecs_wrong(L, 1, name, "a number of bytes from 0 to 1048576");
   const codecs_form *form = codecs_check_form(L, 2, name);
   if (lua_type(L, 3) == LUA_TSTRING) return codecs_push(L, lua_tostring(L, 3), (size_t)count, form), 1;
   luaL_Buffer buffer;

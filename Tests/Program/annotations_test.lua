@@ -60,7 +60,7 @@ local function all_classes()
     require_part("runloop.http." .. part)
   end
   require_part "runloop.redis.fake"
-  for _, part in ipairs { "consumer", "watch", "lease", "message_port", "remote_port" } do
+  for _, part in ipairs { "consumer", "watch", "lease", "message_port", "remote_port", "worker", "pool" } do
     require_part("runloop.nats." .. part)
   end
   require_part "runloop.postgres.fake"

@@ -590,6 +590,69 @@ function Lease:invalidate() end
 ---@return string
 function Lease:name() end
 
+-- Workers and pools --------------------------------------------------------------------------------------------------
+
+---@class runloop.nats.WorkerOptions
+---@field via runloop.nats.Bus
+---@field name string of the pool: 1 to 100 letters, digits, "_" and "-"
+---@field functions table<string, function> what others may call, by name
+---@field concurrency? integer how many jobs run at a time (1)
+---@field modes? runloop.Modes of the functions; `{}`: none yet, for jobs that are not stored see `loop:add` ("common")
+---@field order? integer
+---@field keeps_alive? boolean false: the loop does not run on for it (true)
+
+---A worker of a pool, as `rl.worker` makes it.
+---@class runloop.nats.Worker
+local Worker = {}
+
+---Takes no more jobs. Those that wait here go to other workers; those that run go on. `<close>` does the same, and so
+---does the end of the program, which waits for those that run: see `rl.on_shutdown`.
+function Worker:invalidate() end
+
+---@return boolean
+function Worker:is_valid() end
+
+---@return string
+function Worker:name() end
+
+---@return integer
+function Worker:order() end
+
+---@class runloop.nats.PoolOptions
+---@field via runloop.nats.Bus
+---@field name string 1 to 100 letters, digits, "_" and "-"
+---@field timeout? number seconds for a call, its waiting included (60)
+---@field durable? boolean|runloop.nats.PoolStorage true: jobs are stored, and survive caller, worker and server (false)
+
+---@class runloop.nats.PoolStorage
+---@field replicas? integer as of streams
+---@field ack_wait? number seconds after which another worker gets the job of one that is gone (10)
+---@field max_deliver? integer how often a job is tried before it goes to `rl.dead.pool.<name>` (3)
+
+---Calls functions of workers on other machines, as `rl.pool { via = … }` makes it.
+---@class runloop.nats.Pool
+local Pool = {}
+
+---Calls a function of a worker by its name. Waits. Returns its results. Raises its error, with the stack, the host and
+---the process; an error that is a table gets the fields `traceback`, `host` and `pid`. Also raises an error if nobody
+---works there, if the worker is gone, or when the time is over. Arguments and results go as JSON: exact numbers, UTF-8
+---texts, booleans, nil, `json.null`, and tables of these. If the calling task is cancelled, the function is cancelled.
+---@param name string
+---@param ... any
+---@return any ...
+function Pool:run(name, ...) end
+
+---Calls a function for each element of a list, 256 at a time, as `name(element, ...)`. Waits. The first error cancels
+---the others and is raised.
+---@param list any[]
+---@param name string
+---@param ... any further arguments of each call
+---@return any[] results the first result of each, in order
+function Pool:map(list, name, ...) end
+
+---Ends it: calls that wait are cancelled and raise an error. `<close>` does the same.
+function Pool:close() end
+
 -- Messages and subscriptions -----------------------------------------------------------------------------------------
 
 ---@class runloop.nats.Message

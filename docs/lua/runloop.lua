@@ -956,9 +956,32 @@ local Pool = {}
 ---@field setup? fun(): any makes what each thread keeps, such as a connection: a function that can be copied
 ---@field on_close? fun(state: any) called on each thread with what it keeps, when the pool or the program ends
 
+---Makes a pool. With `via`, a bus of `runloop.nats`, its workers are those that `rl.worker` has made on other machines,
+---and a function is called by its name: see `runloop.nats.PoolOptions`. That waits if the pool is durable.
 ---@param options? runloop.PoolOptions
 ---@return runloop.Pool
+---@overload fun(options: runloop.nats.PoolOptions): runloop.nats.Pool?, string?, string?
 function rl.pool(options) end
+
+---Lets programs on other machines call functions of this one by name, through a pool of `rl.pool`. The functions may
+---wait. The worker is in the common modes from the start. Waits until the server knows it.
+---
+---```lua
+---local nats = require "runloop.nats"
+---local bus <close> = assert(nats.connect(nats.fake()))
+---local worker <close> = assert(rl.worker { via = bus, name = "sums", functions = {
+---  add = function(a, b) return a + b end } })
+---local pool <close> = assert(rl.pool { via = bus, name = "sums" })
+---print(pool:run("add", 20, 22))
+---```
+---```text
+---42
+---```
+---@param options runloop.nats.WorkerOptions
+---@return runloop.nats.Worker? worker
+---@return string? message
+---@return string? code
+function rl.worker(options) end
 
 ---Runs a function on one of its threads, as `rl.blocking` does. Waits for a free thread; calls are served in order.
 ---With `setup`, the function gets what the thread keeps as its first argument, and is not interrupted: if the waiting

@@ -62,6 +62,7 @@ local function pool(options)
   if options ~= nil and type(options) ~= "table" then
     raise("rl.pool: an options table is expected, got %s", describe(options))
   end
+  if options and options.via ~= nil then return (require "runloop.nats.pool")(options) end
   options = misuse.options(options, OPTIONS, "rl.pool", 1)
   local setup, on_close, threads = options.setup, options.on_close, options.threads
   if threads == nil then threads = setup and 1 or 4 end
@@ -261,4 +262,11 @@ local function blocking(fn, ...)
   return run("rl.blocking", shared, fn, ...)
 end
 
-return { pool = pool, blocking = blocking }
+-- A worker of a pool on other machines.
+local function worker_via(options)
+  if type(options) ~= "table" then raise("rl.worker: an options table is expected, got %s", describe(options)) end
+  if options.via == nil then raise "rl.worker: field 'via' must be a bus, as nats.connect returns it, got nothing" end
+  return (require "runloop.nats.worker")(options)
+end
+
+return { pool = pool, blocking = blocking, worker = worker_via }

@@ -153,12 +153,16 @@ static const struct {
 #embed "../../Modules/nats/Lua/fake_consumers.lua" SIZE suffix(,)
 '\0'}}, {"runloop.nats.fake_streams", (const char[]){
 #embed "../../Modules/nats/Lua/fake_streams.lua" SIZE suffix(,)
+'\0'}}, {"runloop.nats.jobs", (const char[]){
+#embed "../../Modules/nats/Lua/jobs.lua" SIZE suffix(,)
 '\0'}}, {"runloop.nats.lease", (const char[]){
 #embed "../../Modules/nats/Lua/lease.lua" SIZE suffix(,)
 '\0'}}, {"runloop.nats.link", (const char[]){
 #embed "../../Modules/nats/Lua/link.lua" SIZE suffix(,)
 '\0'}}, {"runloop.nats.message_port", (const char[]){
 #embed "../../Modules/nats/Lua/message_port.lua" SIZE suffix(,)
+'\0'}}, {"runloop.nats.pool", (const char[]){
+#embed "../../Modules/nats/Lua/pool.lua" SIZE suffix(,)
 '\0'}}, {"runloop.nats.ports", (const char[]){
 #embed "../../Modules/nats/Lua/ports.lua" SIZE suffix(,)
 '\0'}}, {"runloop.nats.pull", (const char[]){
@@ -177,6 +181,8 @@ static const struct {
 #embed "../../Modules/nats/Lua/subscription.lua" SIZE suffix(,)
 '\0'}}, {"runloop.nats.watch", (const char[]){
 #embed "../../Modules/nats/Lua/watch.lua" SIZE suffix(,)
+'\0'}}, {"runloop.nats.worker", (const char[]){
+#embed "../../Modules/nats/Lua/worker.lua" SIZE suffix(,)
 '\0'}}, {"runloop.net", (const char[]){
 #embed "../../Modules/net/Lua/net.lua" SIZE suffix(,)
 '\0'}}, {"runloop.net.copy", (const char[]){

@@ -33,10 +33,11 @@ function durable.settings(value, what)
   return value
 end
 
--- Returns the name of a stream: "RL_PORT_a_b". Buses with another prefix have other streams.
-local function stream_name(bus, kind, name)
+--- Returns the name of a stream: "RL_PORT_a_b". Buses with another prefix have other streams.
+function durable.stream_name(bus, kind, name)
   return ((bus._prefix:upper() .. "_" .. kind .. (name and "_" .. name or "")):gsub("[^%w_-]", "_"))
 end
+local stream_name = durable.stream_name
 
 --- Makes or finds the stream of a port or pool. Without settings, one that is there is taken as it is. Waits. Returns
 --- it; or nil, the reason, its code and the refusal.

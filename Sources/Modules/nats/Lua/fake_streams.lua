@@ -227,6 +227,13 @@ function API.STREAM_MSG_GET(self, name, _, question)
     data = encoding.encode(message.data, "base64"), hdrs = message.head and encoding.encode(message.head, "base64") } }
 end
 
+function API.STREAM_MSG_DELETE(self, name, _, question)
+  local stream = self.streams[name]
+  if not stream or not stream.messages[question.seq] then return stream and NO_MESSAGE or NO_STREAM end
+  remove(stream, question.seq)
+  return { success = true }
+end
+
 -- Answers with the message itself. Returns nil if no stream listens there.
 local function direct_get(self, rest, request)
   local name, subject = match(rest, "^DIRECT%.GET%.([^.]+)%.?(.*)$")

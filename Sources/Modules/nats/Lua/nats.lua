@@ -117,7 +117,7 @@ local function is_secret_refused(code) return code == "EAUTH" end
 
 local function come_back(self, link)
   local seconds = now() - self._lost_at
-  self._reconnecting, self._reconnects = nil, self._reconnects + 1
+  self._reconnecting, self._reconnects, self._back_at = nil, self._reconnects + 1, now()
   if self._status == "reconnecting" then self._status = "connected" end
   local republished = self:_use(link)
   local connected = self._connected

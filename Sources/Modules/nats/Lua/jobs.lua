@@ -1,0 +1,69 @@
+-- runloop.nats.jobs: what rl.worker and rl.pool with `via` have in common: subjects, and values as JSON.
+
+local json = require "runloop.json"
+local misuse = require "runloop.misuse"
+local check = require "runloop.nats.check"
+
+local type, select, pcall, ipairs = type, select, pcall, ipairs
+local format, match, gsub, unpack = string.format, string.match, string.gsub, table.unpack
+
+local jobs = {}
+
+-- More values than this could be too many for the stack of Lua's functions.
+local MOST_VALUES = 200
+--- The consumer of the workers of a pool, and how many seconds a stored job is left to a worker that may be gone.
+jobs.CONSUMER, jobs.ACK_WAIT, jobs.MOST_DELIVERIES = "workers", 10, 3
+--- For the server, deliveries have no end: workers count them.
+jobs.ENDLESS = 1 << 30
+--- Tells the workers, in place of the id of a cancelled job, that there is a stream.
+jobs.LOOK = "+"
+
+--- Checks what both have: a bus and the name of a pool.
+function jobs.check(options, what)
+  if getmetatable(options.via) ~= require "runloop.nats.bus" then
+    misuse.wrong(what, "field 'via'", "a bus, as nats.connect returns it", options.via)
+  end
+  check.name(options.name, what, "field 'name'")
+end
+
+--- Returns the subject of a pool: `kind` is "run", "cancel", "who" or "durable".
+function jobs.subject(bus, name, kind) return format("%s.pool.%s.%s", bus._prefix, name, kind) end
+
+--- Puts values into a message, and returns it as JSON; or nil, the number of a value that cannot go, and why.
+function jobs.encode(message, ...)
+  local list, nils = {}, {}
+  for index = 1, select("#", ...) do
+    local value = select(index, ...)
+    if value == nil then
+      nils[#nils + 1], value = index, json.null
+    end
+    list[index] = value
+  end
+  if #list > MOST_VALUES then return nil, MOST_VALUES + 1, format("at most %d values can go", MOST_VALUES) end
+  message.values, message.nils = json.array(list), nils[1] and nils or nil
+  local fine, text = pcall(json.encode, message)
+  if fine then return text end
+  local number, place = match(text, "%(at values%[(%d+)%]([^)]*)%)$")
+  text = gsub(gsub(text, "^.*json%.encode: ", ""), " %(at values%[%d+%][^)]*%)$", "")
+  return nil, math.tointeger(number) or 1, place and place ~= "" and format("%s (at %s)", text, place) or text
+end
+
+--- Returns the values of a message as a function that returns them; nil if the message has none.
+function jobs.values(message)
+  local list, nils = message.values, message.nils or {}
+  if type(list) ~= "table" or type(nils) ~= "table" or #list > MOST_VALUES then return nil end
+  local count = #list
+  for _, index in ipairs(nils) do
+    if math.type(index) ~= "integer" or index < 1 or index > count then return nil end
+    list[index] = nil
+  end
+  return function() return unpack(list, 1, count) end
+end
+
+--- Reads a message; nil if it is none.
+function jobs.decode(text)
+  local message = json.decode(text)
+  return type(message) == "table" and message or nil
+end
+
+return jobs

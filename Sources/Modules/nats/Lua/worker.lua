@@ -1,0 +1,301 @@
+-- runloop.nats.worker: rl.worker: functions of this process that programs on other machines call by name.
+
+local rl = require "runloop"
+local misuse = require "runloop.misuse"
+local objects = require "runloop.objects"
+local api = require "runloop.nats.api"
+local check = require "runloop.nats.check"
+local exchange = require "runloop.nats.exchange"
+local jobs = require "runloop.nats.jobs"
+local seen = require "runloop.nats.seen"
+local service = require "runloop.nats.service"
+local subscription = require "runloop.nats.subscription"
+
+local setmetatable, getmetatable, type, next = setmetatable, getmetatable, type, next
+local pairs, ipairs, pcall, xpcall = pairs, ipairs, pcall, xpcall
+local format, gsub, tostring, error = string.format, string.gsub, tostring, error
+local now = rl.now
+local receiver, wrong = misuse.receiver, misuse.wrong
+
+local Worker = objects.class("runloop.nats.Worker", { __name = "worker", __stays = true, __item = "_source" })
+
+-- Seconds for which a job may outlast its time: a caller that lives has cancelled it before.
+local GRACE = 0.25
+-- Seconds between tries to bring a result to a caller whose connection is lost: they double.
+local AGAIN, TRIES = 0.5, 6
+
+-- Jobs ----------------------------------------------------------------------------------------------------------------
+
+local function names_of(self)
+  local names = {}
+  for name in pairs(self._functions) do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
+
+-- Returns an error as one line of text.
+local function line_of(err)
+  return (gsub(type(err) == "table" and rl.inspect(err) or tostring(err), "%s*\n%s*", " "))
+end
+
+-- Returns a failure as the caller gets it: as text and as a table.
+local function failure(fields)
+  fields.host, fields.pid = api.here()
+  local text = jobs.encode(fields)
+  if text then return text, fields end
+  -- A function, a cycle, or bytes that are not UTF-8.
+  fields.error, fields.traceback = rl.inspect(fields.error), fields.traceback and rl.inspect(fields.traceback)
+  return jobs.encode(fields), fields
+end
+
+-- Returns the part of a stack that belongs to the script, as text; nil if there is none.
+local function own_stack(text)
+  local lines = {}
+  for line in (tostring(text):match "\nstack traceback:\n(.*)$" or ""):gmatch "[^\n]+" do
+    if line:find("[C]: in function 'xpcall'", 1, true) then break end
+    if not line:find "^%s*%[rlhost%]" then lines[#lines + 1] = line end
+  end
+  return lines[1] and table.concat(lines, "\n")
+end
+
+-- Calls the function. Returns the answer, as text, and the failure, if it is one.
+local function call(self, name, values)
+  local trace
+  local results = table.pack(xpcall(self._functions[name], function(err)
+    trace = rl.is_cancelled(err) or rl.traceback(err)
+    return err
+  end, values()))
+  local err = results[2]
+  if not results[1] and rl.is_cancelled(err) then error(err, 0) end
+  if not results[1] then
+    return failure { failure = "error", error = type(err) == "table" and err or tostring(err),
+      traceback = own_stack(trace) }
+  end
+  local text, number, problem = jobs.encode({}, table.unpack(results, 2, results.n))
+  if text then return text end
+  return failure { failure = "result", error = format("result #%d cannot go to the caller: %s", number, problem) }
+end
+
+-- Performs a job as a task, which others may cancel, unless its time is over. Returns the answer, as text, and the
+-- failure, if it is one; or nil if the job was cancelled.
+local function perform(self, id, data, waited)
+  local job = jobs.decode(data)
+  local values = job and type(job.name) == "string" and type(job.timeout) == "number" and jobs.values(job)
+  if not values then return failure { failure = "wrong", error = "the message has the wrong form for a job" } end
+  if not self._functions[job.name] then
+    return failure { failure = "unknown", error = "unknown function " .. job.name, names = names_of(self) }
+  end
+  local ends = now() + job.timeout - waited
+  local held <close> = self._places:lock(math.max(ends - now(), 0))
+  if self._cancelled[id] then return nil end
+  local began = now()
+  if not held or began >= ends then
+    return failure { failure = "late", error = "its time was over before it began" }
+  end
+  local task = rl.task { function()
+    local done, text, fields = rl.timeout(ends - now() + GRACE, call, self, job.name, values)
+    if done then return text, fields end
+    return failure { failure = "late", error = "its time is over" }
+  end, name = format("%s of pool %s", job.name, self._name) }
+  self._tasks[id], self._running = task, self._running + 1
+  -- The job goes with the task that has taken it.
+  local _ <close> = setmetatable({}, { __close = function()
+    self._tasks[id], self._running = nil, self._running - 1
+    task:cancel()
+  end })
+  local fine, text, fields = pcall(task.await, task)
+  if not fine and not self._cancelled[id] then error(text, 0) end
+  self._service:count(now() - began, fields and line_of(fields.error) or not fine and "cancelled" or nil)
+  if fine then return text, fields end
+end
+
+-- Whether a job is cancelled; forgets that.
+local function take_cancelled(self, id)
+  local is_cancelled = self._cancelled[id] or false
+  self._cancelled[id] = nil
+  return is_cancelled
+end
+
+local function handle(self, message)
+  local id = message.reply
+  if not id then return self._holder:answer(message, "done", "") end
+  local text = not self._cancelled[id] and perform(self, id, message.data, now() - message._came)
+  if take_cancelled(self, id) or not text then return self._holder:answer(message, "failure", "it was cancelled") end
+  self._holder:answer(message, "reply", text)
+end
+
+-- A caller wants a job no more, or there may be stored ones now.
+local function cancelled(self, id)
+  if id == jobs.LOOK then return self:_look() end
+  local task = self._tasks[id]
+  if not task and not self._holder.held[id] and not self._stored[id] then return end
+  self._cancelled[id] = true
+  if task then task:cancel() end
+end
+
+-- Stored jobs ---------------------------------------------------------------------------------------------------------
+
+-- Brings the result of a stored job to its caller, which confirms it. A caller that is gone may come back for a while.
+local function bring(self, reply, text)
+  local bus = self._bus
+  local function try()
+    local got, problem, code = bus:_request("worker", reply, text, { timeout = 1 })
+    if code == "EMSGSIZE" then text = failure { failure = "result", error = "the result is too long: " .. problem } end
+    return got
+  end
+  if not reply or not pcall(check.subject, reply, "worker") or try() then return end
+  rl.task { function()
+    local backoff = rl.backoff { first = AGAIN, factor = 2, most = 16, jitter = 0, tries = TRIES }
+    while backoff:wait() do if try() then return end end
+  end, name = format("result for a caller of pool %s", self._name), keeps_alive = false }
+end
+
+-- Puts a job away that nobody could do.
+local function bury(self, message, reply, text, fields)
+  require "runloop.nats.durable".bury(self._bus, "pool", self._name, message, line_of(fields.error))
+  bring(self, reply, text)
+  message:term()
+end
+
+local function handle_stored(self, message)
+  local headers, job = message.headers or {}, jobs.decode(message.data)
+  local id, reply = headers["Rl-Job"], headers["Rl-Reply"]
+  if type(id) ~= "string" or type(reply) ~= "string" then id, reply = message, nil end
+  local most = job and math.type(job.most) == "integer" and job.most or jobs.MOST_DELIVERIES
+  if message.delivered > most then
+    return bury(self, message, reply, failure { failure = "gone",
+      error = format("its worker has ended during each of %d deliveries", most) })
+  end
+  self._stored[id] = true
+  local _ <close> = setmetatable({}, { __close = function() self._stored[id] = nil end })
+  -- Its age is by the clock of the server, as it has stored the job, and by that of this machine.
+  local text, fields = perform(self, id, message.data, math.max(0, rl.time() - message.time))
+  if take_cancelled(self, id) or not text then return message:term() end
+  if not fields then return bring(self, reply, text) end
+  local is_final = fields.failure == "late" or fields.failure == "wrong" or message.delivered >= most
+  if is_final then return bury(self, message, reply, text, fields) end
+  message:nak(message.delivered)
+end
+
+--- Looks for the stream of the pool, and takes stored jobs if it is there.
+function Worker:_look()
+  if self._consumer or self._is_looking or self._is_over then return end
+  self._is_looking = true
+  rl.task { function()
+    local _ <close> = setmetatable({}, { __close = function() self._is_looking = false end })
+    local bus, durable = self._bus, require "runloop.nats.durable"
+    local full = durable.stream_name(bus, "POOL", self._name)
+    if not api.call(bus, "rl.worker", "CONSUMER.INFO." .. full .. "." .. jobs.CONSUMER, nil, full) then return end
+    local stream = bus:stream(full)
+    local found = stream and stream:consumer(jobs.CONSUMER, { concurrency = self._concurrency, modes = {},
+      batch = self._concurrency, time_limit = 1 << 40 }, function(message) return handle_stored(self, message) end)
+    if not found then return end
+    if self._is_over then return found:invalidate() end
+    self._consumer = found
+    for mode in pairs(self._modes) do rl.current():add(found._one._source, mode) end
+  end, name = format("stored jobs of pool %s", self._name), keeps_alive = false }
+end
+
+--- There is a new connection: another server may know the stream.
+function Worker:_connected() self:_look() end
+
+-- The end -------------------------------------------------------------------------------------------------------------
+
+-- Takes no more jobs.
+local function stop(self)
+  if self._is_over then return end
+  self._is_over = true
+  self._bus._parts[self] = nil
+  self._service:withdraw()
+  self._holder:stop()
+  if self._consumer then self._consumer:invalidate() end
+end
+
+--- The connection is about to be closed.
+function Worker:_closing() stop(self) end
+
+-- Before the program ends: takes no more jobs, and waits until those that run have ended.
+local function end_with_program(bus)
+  if bus._has_ending or rl.this_thread() then return end
+  bus._has_ending = true
+  local of = setmetatable({ bus = bus }, { __mode = "v" })
+  rl.on_shutdown(function()
+    local workers = {}
+    for part in pairs(of.bus and of.bus._parts or {}) do
+      if getmetatable(part) == Worker then workers[#workers + 1] = part end
+    end
+    for _, one in ipairs(workers) do stop(one) end
+    for _, one in ipairs(workers) do while one._running > 0 do rl.sleep(0.02) end end
+  end)
+end
+
+function Worker:invalidate() stop(receiver(self, Worker, "worker:invalidate")) end
+Worker.__close = function(self) return self:invalidate() end
+
+function Worker:is_valid() return not receiver(self, Worker, "worker:is_valid")._is_over end
+function Worker:name() return receiver(self, Worker, "worker:name")._name end
+function Worker:order() return receiver(self, Worker, "worker:order")._order end
+
+function Worker:_seen() return "worker", self._name, format("%d running", self._running) end
+
+function Worker:__tostring()
+  return format("worker of pool %q (%s, %d running, %s)", self._name, self._is_over and "invalid" or "via NATS",
+    self._running, self._made_at)
+end
+
+-- Making --------------------------------------------------------------------------------------------------------------
+
+local OPTIONS = { via = "any", name = { "string", required = true }, functions = { "table", required = true },
+  concurrency = "positive", modes = "any", order = "any", keeps_alive = "boolean" }
+local WHAT = "rl.worker"
+
+local function check_options(options)
+  misuse.options(options, OPTIONS, WHAT, 1)
+  jobs.check(options, WHAT)
+  local order = options.order
+  if order ~= nil and math.type(order) ~= "integer" then wrong(WHAT, "field 'order'", "an integer", order) end
+  local copy = {}
+  for name, fn in pairs(options.functions) do
+    if type(name) ~= "string" then wrong(WHAT, "a name in field 'functions'", "a string", name) end
+    if not misuse.is_callable(fn) then wrong(WHAT, format("field 'functions.%s'", name), "a function", fn) end
+    copy[name] = fn
+  end
+  if next(copy) == nil then misuse.raise("%s: field 'functions' has no function", WHAT) end
+  return copy
+end
+
+--- rl.worker. Waits until the server knows the worker. Returns it; or nil, the reason and its code.
+return function(options)
+  local functions = check_options(options)
+  local bus, name, concurrency = options.via, options.name, options.concurrency or 1
+  if bus._status == "closed" or bus._status == "draining" then return bus:_why_over() end
+  exchange.warn_of_open(bus, "worker of pool " .. name)
+  local self = setmetatable({ _bus = bus, _name = name, _functions = functions, _concurrency = concurrency,
+    _places = rl.mutex(concurrency), _tasks = {}, _cancelled = {}, _stored = {}, _running = 0, _is_over = false,
+    _modes = {}, _order = options.order or 0, _made_at = objects.made_at() }, Worker)
+  local subject, text, code = jobs.subject(bus, name, "run"), nil, nil
+  self._holder, text, code = exchange.holder(bus, WHAT, { subject = subject, queue = "rl", modes = {},
+    who = jobs.subject(bus, name, "who"), name = format("worker of pool %s", name), order = options.order,
+    keeps_alive = options.keeps_alive }, function(message) return handle(self, message) end)
+  if not self._holder then return nil, text, code end
+  local one = self._holder.one
+  local push = one._push
+  one._push = function(_, message)
+    message._came = now()
+    return push(one, message)
+  end
+  one._concurrency, self._source, seen.items[one._source] = concurrency, one._source, self
+  self._cancels = bus:subscribe(jobs.subject(bus, name, "cancel"), { keeps_alive = false, modes = "common",
+    name = "cancelled jobs" }, function(message) return cancelled(self, message.data) end)
+  self._service = service.offer(bus, { name = name, endpoint = "run", subject = subject, queue = "rl",
+    description = "a worker: " .. table.concat(names_of(self), ", "),
+    data = function() return { running = self._running } end })
+  bus._parts[self] = true
+  for _, mode in ipairs(subscription.modes_of(options.modes, "common", WHAT)) do
+    self._modes[mode] = true
+    rl.current():add(self._source, mode)
+  end
+  end_with_program(bus)
+  self:_look()
+  return self
+end

@@ -68,8 +68,10 @@ def start_postgres(port, directory):
 
 
 def compile_peer(directory, name, *libraries):
-    program = f"{directory}/{name}"
-    subprocess.run(["clang", "-O2", "-o", program, str(HERE / f"{name}.c"), *libraries], check=True)
+    """`name`: of a file in data/, or with another folder before it."""
+    program = f"{directory}/{Path(name).name}"
+    source = HERE.parent / name if "/" in name else HERE / name
+    subprocess.run(["clang", "-O2", "-o", program, f"{source}.c", *libraries], check=True)
     return program
 
 

@@ -67,6 +67,18 @@ t.it("publishes over the restart of a server, and gives up at its time", functio
   t.equal(s:info().messages, 1)
 end)
 
+t.it("removes what it has removed when the answer is lost", function()
+  local server = fake()
+  local bus = connect(server)
+  local s = t.truthy(bus:stream("s", {}))
+  local c = t.truthy(s:consumer("c", {}))
+  server:drop(1)
+  t.equal(c:remove(), true)
+  server:drop(1)
+  t.equal(s:remove(), true)
+  t.equal(select(3, s:remove()), "ENOENT")
+end)
+
 t.it("does not take a slow network for a loss", function()
   local bus = connect(nats.fake { latency = 1.5, jetstream = true }, { timeout = 60 })
   local s = t.truthy(bus:stream("s", { subjects = { "s.>" } }))

@@ -50,6 +50,14 @@ import Testing
         #expect(result.status == 0 && result.output.hasPrefix("soak: api, seed 7\nfuzz: 1 programs "), "\(result)")
     }
 
+    @Test("scripts/simulate names the rows that there are") func unknownRow() throws {
+        for wrong in ["nonsense", "restart soon", "restart 0", "restart 1 2 3"] {
+            let result = try run("simulate \(wrong)")
+            #expect(result.status == 64 && result.output.isEmpty, "\(result)")
+            #expect(result.errors.contains("restart, leases, work_queue, slow_consumers"), "\(result)")
+        }
+    }
+
     private static let hasPython =
         (try? Binary.shell("ls ~/.pyenv/versions/3.10.*/lib/libpython3.10.so.1.0"))?.status == 0
 

@@ -17,7 +17,7 @@ package struct SeededNumbers {
 
 extension LuaHost {
     /// Returns a random number from 0 to 1, without 1.
-    func chance() -> Double {
+    package func chance() -> Double {
         var kernel = SystemRandomNumberGenerator()
         let bits = seeded?.next() ?? kernel.next()
         return Double(bits >> 11) / Double(1 << 53)

@@ -6,7 +6,7 @@ local rl = require "runloop"
 local json = require "runloop.json"
 
 local type, tonumber, min, max = type, tonumber, math.min, math.max
-local format, match, now = string.format, string.match, rl.now
+local format, match, find, now = string.format, string.match, string.find, rl.now
 
 local api = {}
 
@@ -100,10 +100,11 @@ function api.call(bus, what, subject, body, about, limit)
   local there, text, code = api.is_there(bus)
   if not there then return nil, text, code end
   local deadline = now() + (limit or LIMIT)
-  local data = body and json.encode(body) or ""
+  local data, count = body and json.encode(body) or "", 0
   while true do
     local message, last
     message, text, code, last = api.repeated(bus, what, PREFIX .. subject, data, nil, deadline - now())
+    count = count + (message and text or 0)
     if not message then
       -- Without an answer from a server that stores, there is no leader now.
       local link = bus._link
@@ -115,6 +116,8 @@ function api.call(bus, what, subject, body, about, limit)
     local answer = decode(message)
     local problem = answer.error
     if type(problem) ~= "table" then return answer end
+    -- An earlier question, whose answer was lost, has removed it.
+    if count > 1 and problem.code == 404 and find(subject, ".DELETE.", 1, true) then return { success = true } end
     if not LATER[problem.err_code] or now() >= deadline - SOON then return api.refuse(problem, about) end
     rl.sleep(min(0.1, max(0, deadline - now())))
   end

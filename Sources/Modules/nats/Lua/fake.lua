@@ -10,7 +10,7 @@ local objects = require "runloop.objects"
 local setmetatable, pairs, ipairs = setmetatable, pairs, ipairs
 local type, tonumber = type, tonumber
 local match, gmatch, format = string.match, string.gmatch, string.format
-local sub, concat, random = string.sub, table.concat, math.random
+local sub, concat, random, max = string.sub, table.concat, math.random, math.max
 local receiver = misuse.receiver
 
 local Fake = objects.class("runloop.nats.Fake", { __name = "fake", __stays = true })
@@ -18,6 +18,8 @@ local Fake = objects.class("runloop.nats.Fake", { __name = "fake", __stays = tru
 local OPTIONS = { latency = "seconds", bandwidth = "number", password = "string", max_payload = "positive",
   jetstream = "boolean" }
 local LONGEST = 4096
+-- Seconds: what is over so soon is over now. A shorter wait might not move a virtual clock.
+local SOON = 1e-6
 
 -- Subjects ------------------------------------------------------------------------------------------------------------
 
@@ -78,7 +80,32 @@ local function cut_all(self)
   for _, client in ipairs { table.unpack(self._clients) } do client.stream:abort() end
 end
 
+-- Sends what a client could not get while it was cut off.
+local function send_late(client)
+  if client.cut > rl.now() + SOON then
+    client.alarm = rl.timer { delay = client.cut - rl.now(), modes = "common", keeps_alive = false,
+      name = "fake of NATS", callback = function() send_late(client) end }
+    return
+  end
+  local late = client.late
+  client.late, client.alarm = nil, nil
+  client.stream:queue(concat(late))
+end
+
+--- Cuts one client off for some seconds: what both sides send arrives afterwards.
+function Fake:_cut(client, seconds)
+  client.cut = rl.now() + seconds
+  if client.late then return end
+  client.late = {}
+  send_late(client)
+end
+
 local function send(self, client, text)
+  local late = client.late
+  if late then
+    late[#late + 1] = text
+    return
+  end
   local left = self._drop_after
   if left and #text >= left then
     self._drop_after = nil
@@ -209,6 +236,7 @@ local function leave(self, client)
   end
   for _, one in pairs(client.subscriptions) do unsubscribe(self, one) end
   if self._store then self._store:left() end
+  if client.alarm then client.alarm:invalidate() end
   client.stream:close()
 end
 
@@ -218,7 +246,9 @@ local function serve(self, client)
   while true do
     local line = stream:read_line { max = self._max_payload + LONGEST }
     if not line then return end
-    while rl.now() < self._stalled do rl.sleep(self._stalled - rl.now()) end
+    while max(self._stalled, client.cut) > rl.now() + SOON do
+      rl.sleep(max(self._stalled, client.cut) - rl.now())
+    end
     local verb, rest = match(line, "^(%a+)%s*(.-)%s*$")
     local command = verb and COMMANDS[verb:upper()]
     self._received[#self._received + 1] = line
@@ -234,7 +264,7 @@ function Fake:_accept()
   local near, far = net.memory { latency = self._latency, bandwidth = self._bandwidth, high_water = 1 << 20 }
   near:set_keeps_alive(false)
   far:set_keeps_alive(false)
-  local client = { stream = far, subscriptions = {}, fields = {}, is_open = false }
+  local client = { stream = far, subscriptions = {}, fields = {}, is_open = false, cut = 0 }
   self._clients[#self._clients + 1] = client
   self._number = self._number + 1
   send(self, client, "INFO " .. json.encode({ server_id = "FAKE", server_name = "fake", version = "2.9.10", proto = 1,

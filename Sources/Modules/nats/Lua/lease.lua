@@ -28,8 +28,11 @@ local FIRST = math.mininteger
 -- The clock -----------------------------------------------------------------------------------------------------------
 
 -- Returns the time of the loop's clock, and the seconds for which the machine was suspended: CLOCK_BOOTTIME, and the
--- virtual clock in tests.
-local function clock() return rl.now() + system.suspended() end
+-- virtual clock in tests. Simulations have machines with clocks of other paces.
+local function clock(self) return (rl.now() + system.suspended()) * self._pace end
+
+-- Returns seconds of the loop's clock for some of `clock`.
+local function wait_of(self, seconds) return seconds / self._pace end
 
 -- Entries -------------------------------------------------------------------------------------------------------------
 
@@ -85,8 +88,8 @@ end
 
 -- Asks the clock. Returns whether the lease is ours.
 local function is_ours(self)
-  if self._state == "held" and clock() >= self._until then
-    lose(self, format("it was not renewed for %g s", clock() - self._until + self._ttl * TRUST))
+  if self._state == "held" and clock(self) >= self._until then
+    lose(self, format("it was not renewed for %g s", clock(self) - self._until + self._ttl * TRUST))
   end
   return self._state == "held"
 end
@@ -96,17 +99,17 @@ end
 local function trust(self, sent, revision)
   self._until, self._revision = sent + self._ttl * TRUST, revision
   if self._limit then self._limit:invalidate() end
-  self._limit = rl.timer { delay = max(0, self._until - clock()), order = FIRST, modes = "common", keeps_alive = false,
-    name = "end of the lease " .. self._name, callback = function() is_ours(self) end }
+  self._limit = rl.timer { delay = max(0, wait_of(self, self._until - clock(self))), order = FIRST, modes = "common",
+    keeps_alive = false, name = "end of the lease " .. self._name, callback = function() is_ours(self) end }
 end
 
 -- Renews each third of the time, as a task.
 local function renew(self)
   while self._state == "held" do
-    rl.sleep(self._ttl / 3)
+    rl.sleep(wait_of(self, self._ttl / 3))
     if not is_ours(self) then return end
-    local sent = clock()
-    local revision, text, code = write(self, self._revision, max(0.05, self._until - sent))
+    local sent = clock(self)
+    local revision, text, code = write(self, self._revision, max(0.05, wait_of(self, self._until - sent)))
     if self._state ~= "held" then return end
     if revision then
       trust(self, sent, revision)
@@ -156,10 +159,10 @@ local function wait_for(self, entry, seen)
   local holder = holder_of(entry)
   if not holder then return 0 end
   if seen.revision ~= entry.revision then
-    seen.revision, seen.at, seen.count = entry.revision, clock(), (seen.count or 0) + 1
+    seen.revision, seen.at, seen.count = entry.revision, clock(self), (seen.count or 0) + 1
   end
   local ttl = type(holder.ttl) == "number" and min(max(holder.ttl, 1), 3600) or self._ttl
-  return seen.at + ttl - clock(), holder
+  return seen.at + ttl - clock(self), holder
 end
 
 -- Waits until the lease is ours; with `gives_up` at most until its holder has renewed it. Returns it; or nil, the
@@ -169,7 +172,7 @@ local function take(self, deadline, gives_up)
   local _ <close> = setmetatable({}, { __close = function() if changes then changes:invalidate() end end })
   while true do
     local entry, text, code = self._bucket:_entry("bus:lease", self._name)
-    local rest = deadline and deadline - clock()
+    local rest = deadline and deadline - clock(self)
     local is_late = rest ~= nil and rest <= SOON
     if text and (text ~= "timed out" or is_late) then return nil, text, code end
     local left, holder = wait_for(self, entry, seen)
@@ -177,7 +180,7 @@ local function take(self, deadline, gives_up)
       -- No leader answers now. The time counts on.
       rl.sleep(0)
     elseif left <= SOON then
-      local sent, revision = clock(), nil
+      local sent, revision = clock(self), nil
       revision, text, code = write(self, entry and entry.revision or 0, self._ttl * TRUST)
       if revision then return hold(self, sent, revision) end
       if code ~= "EAGAIN" and text ~= "timed out" then return nil, text, code end
@@ -190,7 +193,7 @@ local function take(self, deadline, gives_up)
         changes, text, code = self._bucket:watch(self._name)
         if not changes then return nil, text, code end
       end
-      local _, problem, why = changes:receive(min(left, rest or left))
+      local _, problem, why = changes:receive(wait_of(self, min(left, rest or left)))
       if why then return nil, problem, why end
     end
   end
@@ -201,7 +204,9 @@ local lease = { class = Lease }
 --- bus:lease. With `gives_up` it waits no longer when the holder has renewed its lease.
 function lease.take(bus, name, options, gives_up)
   options = check_options(name, options)
-  local deadline = options.timeout and clock() + options.timeout
+  local self = setmetatable({ _bus = bus, _name = name, _ttl = options.ttl or 5, _beat = 0, _state = "wanted",
+    _on_lost = options.on_lost, _tasks = {}, _pace = bus._pace or 1, _made_at = objects.made_at() }, Lease)
+  local deadline = options.timeout and clock(self) + options.timeout
   if bus._status == "closed" then return bus:_why_over() end
   local where = options.bucket or "rl_leases"
   local store, text, code, refusal = bucket.find(bus, "bus:lease", where)
@@ -209,8 +214,7 @@ function lease.take(bus, name, options, gives_up)
     store, text, code, refusal = bucket.find(bus, "bus:lease", where, {})
   end
   if not store then return nil, text, code, refusal end
-  local self = setmetatable({ _bus = bus, _bucket = store, _name = name, _ttl = options.ttl or 5, _beat = 0,
-    _on_lost = options.on_lost, _state = "wanted", _tasks = {}, _made_at = objects.made_at() }, Lease)
+  self._bucket = store
   return take(self, deadline, gives_up)
 end
 

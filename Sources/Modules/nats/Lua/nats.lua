@@ -1,6 +1,7 @@
 -- runloop.nats: a client of NATS servers. This part has the options of a connection and chooses servers: at the
 -- beginning, after a loss, and when a server is about to leave.
 
+local system = ...
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
 local objects = require "runloop.objects"
@@ -13,7 +14,7 @@ local subscription = require "runloop.nats.subscription"
 
 local type, ipairs, pairs = type, ipairs, pairs
 local setmetatable, getmetatable, pcall, tostring = setmetatable, getmetatable, pcall, tostring
-local format, concat, random, now = string.format, table.concat, math.random, rl.now
+local format, concat, now = string.format, table.concat, rl.now
 local raise, describe, receiver = misuse.raise, misuse.describe, misuse.receiver
 
 local nats = { fake = fake.new }
@@ -96,7 +97,7 @@ local function open_any(self, deadline, except)
     end
   end
   for index = #list, 2, -1 do
-    local other = random(index)
+    local other = system.chance() * index // 1 + 1
     list[index], list[other] = list[other], list[index]
   end
   for index, address in ipairs(list) do
@@ -126,9 +127,19 @@ local function come_back(self, link)
   self:_tell("reconnected", { server = link.address.text, seconds = seconds, republished = republished })
 end
 
+-- Returns the waits between tries. Chance sets their pace once for each loss: the sums of waits that are drawn one by
+-- one lie close together, so a thousand clients would come back within a few tenths of a second.
+local function backoff_of(options)
+  local own = { first = 0.05, most = 10, jitter = 0.5, factor = options.factor, tries = options.tries }
+  for _, field in ipairs { "first", "most", "jitter" } do own[field] = options[field] or own[field] end
+  local pace = 1 - own.jitter * system.chance()
+  own.first, own.most, own.jitter = own.first * pace, own.most * pace, 0
+  return rl.backoff(own)
+end
+
 local function reconnect(self)
   local options = self._reconnect
-  local backoff = rl.backoff(type(options) == "table" and options or nil)
+  local backoff = backoff_of(type(options) == "table" and options or {})
   local most, refused = type(options) == "table" and options.most or 10, 0
   while self._status ~= "closed" do
     if refused >= LOGINS then

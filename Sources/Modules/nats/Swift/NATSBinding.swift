@@ -9,6 +9,7 @@ enum NATSBinding {
         .init("suspended") { Call.answer($0) { _ in seconds(of: CLOCK_BOOTTIME) - seconds(of: CLOCK_MONOTONIC) } },
         .init("identity") { Call.answer($0) { _ in identity() } },
         .init("load") { Call.answer($0) { call in load(of: call.luaHost) } },
+        .init("chance") { Call.answer($0) { $0.luaHost.chance() } },
     ])
 
     /// identity(): returns the names of machine and process: { host, pid }.

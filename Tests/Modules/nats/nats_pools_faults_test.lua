@@ -146,6 +146,58 @@ t.it("10,000 cancelled calls leave nothing", { timeout = 60 }, function()
   t.truthy(tostring(worker):find "0 running")
 end)
 
+t.it("calls wait while a worker has as many jobs as it takes", { timeout = 60 }, function()
+  local pool, _, its = fake_pair { f = function() rl.sleep(0.01) return 1 end }
+  local other = t.truthy(rl.pool { via = its.far, name = "p" })
+  local tasks = {}
+  for i = 1, 600 do tasks[i] = rl.task(function() return (i % 2 == 0 and pool or other):run "f" end) end
+  local sum = 0
+  for i = 1, 600 do sum = sum + tasks[i]:await() end
+  t.equal(sum, 600)
+end)
+
+t.it("an error that has a text of its own is raised as that text", function()
+  local odd = setmetatable({ code = 1 }, { __tostring = function() return "E1" end })
+  local pool = fake_pair { f = function() error(odd) end, n = function() error() end,
+    b = function() error(true) end }
+  t.truthy(problem_of(pool.run, pool, "f"):find "^E1\n")
+  t.truthy(problem_of(pool.run, pool, "n"):find "^nil\n")
+  t.truthy(problem_of(pool.run, pool, "b"):find "^true\n")
+end)
+
+t.it("a worker that is invalid leaves no subscription, also when its last job has ended later", function()
+  local pool, worker, its = fake_pair { f = function() rl.sleep(1) return 1 end }
+  local task = rl.task(function() return pool:run "f" end)
+  rl.sleep(0.5)
+  worker:invalidate()
+  t.truthy(its.far:stats().subscriptions > 0)
+  t.equal(task:await(), 1)
+  rl.sleep(1)
+  t.equal(its.far:stats().subscriptions, 0)
+end)
+
+t.it("a pool without settings takes what is there; others must be equal", function()
+  local fake = nats.fake { jetstream = true }
+  local bus = connect(fake)
+  local function durable(value) return rl.pool { via = bus, name = "p", durable = value } end
+  t.truthy(durable { ack_wait = 5 })
+  t.truthy(durable(true))
+  t.truthy(durable { max_deliver = 9 })
+  t.truthy(durable { ack_wait = 5, replicas = 1 })
+  local none, text, code = durable { ack_wait = 7 }
+  t.equal({ none, code }, { nil, "EEXIST" })
+  t.truthy(text:find("ack_wait is 5, not 7", 1, true), text)
+end)
+
+t.it("a worker finds the stream again after it was removed and made again", function()
+  local pool, _, its = fake_pair({ f = function() return 1 end }, { durable = true }, { on_event = function() end })
+  t.equal(pool:run "f", 1)
+  t.truthy(its.near:stream("RL_POOL_p"):remove())
+  rl.sleep(10)
+  local again = t.truthy(rl.pool { via = its.near, name = "p", durable = true })
+  t.equal(again:run "f", 1)
+end)
+
 t.it("rl.why shows what a call waits for, and inspect shows the worker", function()
   local pool = fake_pair { f = function() rl.sleep(10) end }
   local task = rl.task(function() pool:run "f" end)

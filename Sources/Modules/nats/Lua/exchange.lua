@@ -41,6 +41,8 @@ local WINDOW, UNSENT = 256, 1 << 20
 local FIRST, AGAIN, LAST = 1, 2, 1.5
 -- Questions without an answer after which nobody works on a call.
 local QUESTIONS = 3
+-- Seconds: what is due so soon is due now. A shorter wait might not move a virtual clock.
+local SOON = 1e-6
 -- A time that does not come, in seconds.
 local NEVER = 1e9
 -- What a holder takes at once.
@@ -144,7 +146,7 @@ local function look_after(bus)
   bus._look_at = huge
   for _, call in pairs(bus._waiting) do
     local at = call.look_at
-    if at and at <= time then due[#due + 1] = call elseif at then next_time = min(next_time, at) end
+    if at and at <= time + SOON then due[#due + 1] = call elseif at then next_time = min(next_time, at) end
   end
   bus._look:set_fire_date(time + NEVER)
   if next_time < huge then look_at(bus, next_time) end

@@ -17,8 +17,9 @@ local Pool = objects.class("runloop.nats.Pool", { __name = "pool", __stays = tru
 
 -- Seconds for a call, its waiting included. Calls that are under way at a time.
 local TIMEOUT, WINDOW = 60, 256
--- Seconds after a reconnect in which workers may be missing that come back; between two looks for them.
-local BACK, LOOK = 2, 0.1
+-- Seconds after a reconnect in which workers may be missing that come back; between looks for them, or for one that is
+-- not busy: first and most.
+local BACK, LOOK, MOST = 2, 0.1, 1
 
 -- The ends of a call --------------------------------------------------------------------------------------------------
 
@@ -157,6 +158,12 @@ local function store(one, text, deadline)
   return nil, problem == "timed out" and problem or "transport error: the job was not stored: " .. problem
 end
 
+-- Whether no worker has taken a job, and one may take it later.
+local function was_refused(self, reason)
+  local back_at = self._bus._back_at
+  return reason == "transport error: busy" or reason == "invalid" and back_at and now() <= back_at + BACK
+end
+
 -- Calls a function by its name. Returns its results.
 local function run(self, what, name, ...)
   if self._is_closed then raise("%s: pool %s is closed", what, self._name) end
@@ -173,7 +180,7 @@ local function run(self, what, name, ...)
     is_over = false }, Call)
   self._calls[one] = true
   local _ <close> = self._bus:_borrow()
-  local answer, reason
+  local answer, reason, pause = nil, nil, LOOK
   if self._stream then
     answer, reason = store(one, text, deadline)
     if not answer then return raise_reason(self, what, name, reason, true) end
@@ -182,11 +189,10 @@ local function run(self, what, name, ...)
     if not self._stream then send(one, text) end
     seen.waits[coroutine.running()] = one
     answer, reason = one.future:await(max(0, deadline - now()))
-    -- Nobody has got it, so it may be sent again.
-    local back_at = self._bus._back_at
-    if reason ~= "invalid" or not back_at or now() > min(back_at + BACK, deadline - LOOK) then break end
-    rl.sleep(LOOK)
+    if answer or not was_refused(self, reason) or now() > deadline - LOOK then break end
+    rl.sleep(min(pause * (0.5 + math.random()), deadline - now()))
     if self._is_closed then break end
+    pause = min(pause * 2, MOST)
     one.future, one.is_over = rl.future(), false
   end
   if not answer then return raise_reason(self, what, name, reason, one.was_sent()) end
@@ -261,9 +267,12 @@ local function open_stream(bus, name, settings)
   local stream, text, code, refusal = durable.open(bus, "POOL", name, jobs.subject(bus, name, "durable"),
     { replicas = settings.replicas })
   if not stream then return nil, text, code, refusal end
-  local consumer
-  consumer, text, code, refusal = stream:consumer(jobs.CONSUMER, { ack_wait = settings.ack_wait or jobs.ACK_WAIT,
-    max_deliver = jobs.ENDLESS })
+  -- Without settings, one that is there is taken as it is.
+  local wanted, consumer = { ack_wait = settings.ack_wait or jobs.ACK_WAIT, max_deliver = jobs.ENDLESS }, nil
+  consumer, text, code, refusal = stream:consumer(jobs.CONSUMER, settings.ack_wait and wanted or nil)
+  if not consumer and code == "ENOENT" then
+    consumer, text, code, refusal = stream:consumer(jobs.CONSUMER, wanted)
+  end
   if not consumer then return nil, text, code, refusal end
   consumer:invalidate()
   bus:_publish(WHAT, jobs.subject(bus, name, "cancel"), jobs.LOOK)

@@ -58,6 +58,12 @@ local function own_stack(text)
   return lines[1] and table.concat(lines, "\n")
 end
 
+-- Whether an error is a table of fields, which can go to the caller.
+local function is_plain(err)
+  local meta = getmetatable(err)
+  return type(err) == "table" and not (type(meta) == "table" and meta.__tostring)
+end
+
 -- Calls the function. Returns the answer, as text, and the failure, if it is one.
 local function call(self, name, values)
   local trace
@@ -68,12 +74,17 @@ local function call(self, name, values)
   local err = results[2]
   if not results[1] and rl.is_cancelled(err) then error(err, 0) end
   if not results[1] then
-    return failure { failure = "error", error = type(err) == "table" and err or tostring(err),
+    return failure { failure = "error", error = is_plain(err) and err or tostring(err),
       traceback = own_stack(trace) }
   end
   local text, number, problem = jobs.encode({}, table.unpack(results, 2, results.n))
   if text then return text end
   return failure { failure = "result", error = format("result #%d cannot go to the caller: %s", number, problem) }
+end
+
+-- Ends what cancels jobs, when there are none any more.
+local function settle(self)
+  if self._is_over and self._running == 0 then self._cancels:invalidate() end
 end
 
 -- Performs a job as a task, which others may cancel, unless its time is over. Returns the answer, as text, and the
@@ -102,6 +113,7 @@ local function perform(self, id, data, waited)
   local _ <close> = setmetatable({}, { __close = function()
     self._tasks[id], self._running = nil, self._running - 1
     task:cancel()
+    settle(self)
   end })
   local fine, text, fields = pcall(task.await, task)
   if not fine and not self._cancelled[id] then error(text, 0) end
@@ -179,7 +191,7 @@ end
 
 --- Looks for the stream of the pool, and takes stored jobs if it is there.
 function Worker:_look()
-  if self._consumer or self._is_looking or self._is_over then return end
+  if self._consumer and self._consumer:is_valid() or self._is_looking or self._is_over then return end
   self._is_looking = true
   rl.task { function()
     local _ <close> = setmetatable({}, { __close = function() self._is_looking = false end })
@@ -209,6 +221,7 @@ local function stop(self)
   self._service:withdraw()
   self._holder:stop()
   if self._consumer then self._consumer:invalidate() end
+  settle(self)
 end
 
 --- The connection is about to be closed.

@@ -342,6 +342,40 @@ t.describe("real programs", { real_time = true, timeout = 60 }, function()
     end
   end)
 
+  t.it("permissions: those of docs/machines.md are enough, others are refused with their subject", function()
+    local own = t.server { "nats-server", "-c", "{directory}/a.conf", ready = "tcp", files = { ["a.conf"] = [[
+      listen: "127.0.0.1:{port}"
+      jetstream { store_dir: "{directory}/js" }
+      authorization { users: [
+        { user: caller, password: p, permissions: { publish: ["rl.pool.thumbs.>", "_INBOX.>", "$JS.API.>"],
+          subscribe: "_INBOX.>" } }
+        { user: worker, password: p, permissions: { publish: ["_INBOX.>", "$JS.API.>", "$JS.ACK.>", "rl.dead.pool.>"],
+          subscribe: ["rl.pool.thumbs.>", "_INBOX.>", "$SRV.>"] } }
+        { user: nobody, password: p, permissions: { publish: "a", subscribe: "_INBOX.>" } }
+      ] }
+    ]] } }
+    t.finally(function() own:stop() end)
+    local refused = {}
+    local function log_in(user)
+      return connect("nats://" .. user .. ":p@" .. own:address(), { on_event = function(_, event, details)
+        if event == "refused" then refused[#refused + 1] = details.message end
+      end })
+    end
+    local far, near, none = log_in "worker", log_in "caller", log_in "nobody"
+    local worker <close> = t.truthy(rl.worker { via = far, name = "thumbs", keeps_alive = false, functions = {
+      f = function(n) return n + 1 end, bad = function() error("bad", 0) end } })
+    t.equal(pool_of(near, "thumbs"):run("f", 1), 2)
+    local stored = pool_of(near, "thumbs", { durable = { max_deliver = 1 } })
+    t.equal(stored:run("f", 2), 3)
+    t.truthy(problem_of(stored.run, stored, "bad"):find "^bad\n")
+    t.equal(refused, {})
+    local pool = pool_of(none, "thumbs")
+    t.truthy(problem_of(pool.run, pool, "f"):find "pool thumbs: EACCES: the server refuses rl.pool.thumbs.run")
+    t.equal(select(3, rl.worker { via = none, name = "thumbs", functions = { f = print } }), "EACCES")
+    t.equal(select(3, rl.pool { via = none, name = "thumbs", durable = true }), "EACCES")
+    t.truthy(worker:is_valid())
+  end)
+
   t.it("a server without log-in that is not on this machine is warned of, once", function()
     local path = folder() .. "/open.lua"
     t.truthy(fs.write(path, [[

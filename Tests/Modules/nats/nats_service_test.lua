@@ -143,6 +143,23 @@ t.describe("a server", { real_time = true }, function()
   end)
 end)
 
+t.it("a server that refuses discovery: a word for the process that exposes itself, and for the one that asks",
+  { real_time = true }, function()
+    local events = {}
+    local own = t.server { "nats-server", "-c", "{directory}/a.conf", ready = "tcp", files = { ["a.conf"] =
+      'listen: "127.0.0.1:{port}"\nauthorization: { users: [ { user: u, password: p, permissions: { '
+      .. 'subscribe: ["_INBOX.>"], publish: ["a"] } } ] }\n' } }
+    t.finally(function() own:stop() end)
+    local bus = connect("nats://u:p@" .. own:address(), { expose = { "stats" }, on_event = function(_, event, details)
+      events[#events + 1] = event .. " " .. (details.subject or "")
+    end })
+    t.equal(bus:flush(5), true)
+    local none, text, code = nats.discover(bus)
+    t.equal({ none, code }, { nil, "EACCES" })
+    t.truthy(text:find "^EACCES: the server refuses %$SRV.STATS: ")
+    t.equal(events, { "refused $SRV.>", "refused $SRV.STATS" })
+  end)
+
 t.it("questions come in over a reconnect", function()
   local fake = nats.fake()
   connect(fake, { expose = { "stats" } })

@@ -454,6 +454,12 @@ function Bus:_error(link, text)
     end
     for _, request in ipairs(refused) do finish(self, request, nil, reason, code) end
     for _, one in pairs(self._subscriptions) do if one._subject == subject then one._refused = reason end end
+    -- Discovery has nine such subjects for each service: one word is enough.
+    if text:find "Subscription" and subject:find "^%$SRV%." then
+      if self._is_hidden then return end
+      self._is_hidden, subject = true, "$SRV.>"
+      reason = "EACCES: the server refuses subscriptions to $SRV.>: others cannot discover this process"
+    end
     return self:_tell("refused", { message = reason, code = code, subject = subject })
   end
   local lower = text:lower()
@@ -584,12 +590,5 @@ function Bus:close()
   self:_shut "closed by the script"
 end
 Bus.__close = Bus.close
-
---- What loop:inspect shows.
-function Bus:_seen()
-  return "nats", self._options.name, format("%s, %s", seen.place(self), self._status)
-end
-
-function Bus:__tostring() return format("bus (%s, %s)", self._status, self._made_at) end
 
 return Bus

@@ -204,6 +204,13 @@ end
 
 -- Looking inside ------------------------------------------------------------------------------------------------------
 
+--- What loop:inspect shows.
+function Bus:_seen()
+  return "nats", self._options.name, format("%s, %s", seen.place(self), self._status)
+end
+
+function Bus:__tostring() return format("bus (%s, %s)", self._status, self._made_at) end
+
 function Bus:is_open() return receiver(self, Bus, "bus:is_open")._status ~= "closed" end
 function Bus:status() return receiver(self, Bus, "bus:status")._status end
 

@@ -181,6 +181,12 @@ function service.discover(bus, options)
   for message in unpack(asked, 2, 5) do
     list[#list + 1] = service.read(message.data)
   end
+  local request = asked[5]
+  if request.is_over then
+    -- That nobody is there is no failure.
+    local _, text, code = request.future:await(0)
+    if code and code ~= "ENOENT" then return nil, text, code end
+  end
   sort(list, function(a, b)
     if a.name ~= b.name then return a.name < b.name end
     return a.id < b.id

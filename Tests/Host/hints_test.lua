@@ -7,7 +7,9 @@ local http = require "runloop.http"
 local json = require "runloop.json"
 local log = require "runloop.log"
 local fs = require "runloop.fs"
+local nats = require "runloop.nats"
 local process = require "runloop.process"
+local redis = require "runloop.redis"
 local schedule = require "runloop.schedule"
 local folder = debug.getinfo(1, "S").source:match "^@(.*/)" or ""
 local part = dofile(folder .. "../Support/part.lua")
@@ -27,7 +29,12 @@ local function objects()
   local near, far = net.memory()
   local listener, client = assert(net.serve("127.0.0.1:0", print)), http.client()
   local program = process.start { "true" }
+  local database, bus = assert(redis.open(redis.fake())), assert(nats.connect(nats.fake()))
+  local subscription, transaction = bus:subscribe "x", assert(database:begin())
+  bus:publish("x", "")
   return {
+    notifications = rl.notifications, database = database, tx = transaction, bus = bus, subscription = subscription,
+    message = subscription:receive(5),
     stream = near, timer = rl.timer { delay = 1, callback = print }, logger = log.with {}, listener = listener,
     program = program, ["http client"] = client,
   }, function()
@@ -35,6 +42,9 @@ local function objects()
     far:close()
     listener:close()
     client:close()
+    transaction:rollback()
+    database:close()
+    bus:close()
     program:wait()
   end
 end
@@ -72,6 +82,8 @@ local function check_remedy(text, all)
   t.truthy(found, "nothing in '" .. text .. "' can be looked up")
 end
 
+local function plural(owner) return owner .. (owner:find "s$" and "es" or "s") end
+
 local function is_text(word) return not word:find "^[%w_]+$" end
 
 t.it("every row about modules leads to one that there is", function()
@@ -105,10 +117,10 @@ t.it("every row about a method leads to one that there is", function()
       local text = message(load("local object = ... return object:" .. name .. "(1)", "=script"), object)
       local remedy = type(row) == "table" and row[1] or row
       if is_text(remedy) then
-        t.equal(text, owner .. "s have no " .. name .. "() (did you mean " .. remedy .. "?)")
+        t.equal(text, plural(owner) .. " have no " .. name .. "() (did you mean " .. remedy .. "?)")
         check_remedy(remedy, all)
       else
-        t.equal(text, owner .. "s have " .. remedy .. "(), not " .. name .. "()")
+        t.equal(text, plural(owner) .. " have " .. remedy .. "(), not " .. name .. "()")
         t.truthy(has_method(object, remedy), owner .. ":" .. remedy)
       end
     end
@@ -199,6 +211,42 @@ t.it("spelling comes after meaning, and a list after that", function()
   local all = message(function() near:frobnicate() end)
   t.truthy(all:find "^streams have abort%(%), .* and %d+ more, not frobnicate%(%)$")
   near:close() far:close()
+end)
+
+t.it("spelling leads to no word that is merely short", function()
+  local nearest = part "runloop.misuse".nearest
+  for word, other in pairs { fetch = "batch", each = "batch", event = "every", time = "name", nest = "next_one" } do
+    t.equal(nearest(word, { [other] = true, something = true }), nil, word)
+  end
+  for word, other in pairs { wirte = "write", tsk = "task", decod = "decode", unsubscibe = "unsubscribe" } do
+    t.equal(nearest(word, { [other] = true, something = true }), other)
+  end
+end)
+
+t.it("the beginning of one name leads to it, and that of two does not", function()
+  t.equal(message(process.run, { "true", dir = "/" }), "process.run: unknown field 'dir' (did you mean 'directory'?)")
+  t.equal(message(function() json.dec "1" end), "runloop.json has no dec (did you mean decode?)")
+  t.truthy(message(function() rl.ti() end):find "there are: ")
+  t.truthy(message(function() rl.remot() end):find "remote_port")
+  t.truthy(message(function() rl.wait_r() end):find "wait_readable")
+  t.falsy(message(function() rl.wait_() end):find "wait_readable")
+end)
+
+t.it("a word that several kinds of databases use leads to what this one has", function()
+  local path = os.tmpname()
+  local found = require "runloop.sqlite".open(path)
+  os.remove(path)
+  if not found then return t.skip "needs libsqlite3-0" end
+  t.equal(message(function() found:exec "x" end), "databases have execute(), not exec()")
+  t.equal(message(function() found:get "x" end), "databases have row(), not get()")
+  found:close()
+  local database <close> = assert(redis.open(redis.fake()))
+  t.equal(message(function() database:get "x" end), "databases have call(), not get()")
+end)
+
+t.it("the name of a kind has its plural", function()
+  local bus <close> = assert(nats.connect(nats.fake()))
+  t.truthy(message(function() bus:frobnicate() end):find "^buses have ")
 end)
 
 t.it("objects that are written in Lua lead, too", function()

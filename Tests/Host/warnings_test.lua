@@ -102,6 +102,33 @@ t.describe("a loop that is held", REAL, function()
     })
   end)
 
+  t.it("names calls that have held it one after the other", function()
+    t.equal((warnings [[
+      os.execute "sleep 0.1"
+      io.popen("sleep 0.4"):read "a"
+      rl.sleep(0.01)
+      for _ = 1, 20 do os.execute "sleep 0.01" end
+      rl.sleep(0.01)
+      os.execute "sleep 0.02"
+      local done = rl.now() + 0.5 repeat until rl.now() > done
+      rl.sleep(0.01)
+      for _ = 1, 3 do
+        os.execute "sleep 0.1"
+        io.popen("sleep 0.01"):read "a"
+      end
+    ]]), {
+      "the main chunk held the loop for N s, in file:read at w.lua:3",
+      "the main chunk held the loop for N s, in os.execute at w.lua:5",
+      "the main chunk held the loop for N s",
+      "the main chunk held the loop for N s, in os.execute at w.lua:11",
+    })
+    t.equal((warnings [[
+      os.execute "sleep 0.3"
+      local done = rl.now() + 0.3 repeat until rl.now() > done
+      io.popen("sleep 0.25"):read "a"
+    ]]), { "the main chunk held the loop for N s, in os.execute at w.lua:2 and file:read at w.lua:4" })
+  end)
+
   t.it("names the thread, and what was made where", function()
     t.equal((warnings [[
       local thread = rl.thread { function()
@@ -131,13 +158,24 @@ t.describe("a busy loop", REAL, function()
 
   t.it("is named once in ten seconds, with what keeps it busy", function()
     local list, result = warnings(BUSY)
-    t.equal(#list, 1)
+    -- On a machine that has much to do, callbacks may be slow as well, and are reported for that.
+    t.equal(select(2, table.concat(list, "\n"):gsub("the loop was %d+ %% busy", "")), 1)
     local share, most = result.errors:match "the loop was (%d+) %% busy for 1 s; most of it: ([^\n]*)"
     t.truthy(share, result.errors)
     local task, timer = most:match "^task made at w.lua:3 %((%d+) %%%), timer made at w.lua:4 %((%d+) %%%)$"
     t.truthy(task, most)
     t.truthy(tonumber(share) >= 90 and tonumber(task) > 50 and tonumber(timer) > 20)
     t.truthy(tonumber(task) + tonumber(timer) <= 101)
+  end)
+
+  t.it("is named once in ten seconds, also if a callback is slow meanwhile", function()
+    local list = warnings [[
+      local function compute(seconds) local done = rl.now() + seconds repeat until rl.now() > done end
+      rl.task(function() while true do compute(0.02) rl.sleep(0) end end)
+      rl.after(1.3, function() compute(0.3) end)
+      rl.after(3.4, function() os.exit() end)
+    ]]
+    t.equal(select(2, table.concat(list, "\n"):gsub("the loop was %d+ %% busy", "")), 1)
   end)
 
   t.it("is none that rests for a third of its time", function()

@@ -165,7 +165,8 @@ function hints.missing(owner, name, holder)
   if not meant and not remedy and not is_module then meant, remedy = meant_name(meanings.methods, name, there) end
   if not meant and not remedy then meant = spelt(name, there) end
   local has = is_module or owner == "rl.notifications"
-  has = has and owner .. " has" or owner .. "s have"
+  local plural = (find(owner, "[sx]$") or find(owner, "ch$")) and "es" or "s"
+  has = has and owner .. " has" or owner .. plural .. " have"
   if remedy or is_module then
     remedy = remedy or meant
     return format("%s no %s%s%s", has, name, is_module and "" or "()",

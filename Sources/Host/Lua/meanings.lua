@@ -26,7 +26,9 @@ meanings.names = {
     clearTimeout = "timer:invalidate()", clearInterval = "timer:invalidate()", clear = "timer:invalidate()",
     wait = "sleep", delay = "sleep", all = "all_of", race = "first_of", any = "first_of", loop = "run",
     start = "run", quit = "stop", exit = "os.exit", nextTick = "perform", next_tick = "perform",
-    setImmediate = "perform", queue = "channel", promise = "future",
+    setImmediate = "perform", queue = "channel", promise = "future", event = "future", gather = "all_of",
+    create_task = "task", semaphore = "mutex", lock = "mutex", emitter = "rl.notifications:observe()",
+    timestamp = "time",
   },
   ["runloop.json"] = {
     parse = "decode", loads = "decode", load = "decode", stringify = "encode", dumps = "encode", dump = "encode",
@@ -38,7 +40,8 @@ meanings.names = {
     mkdir = "make_directory", readdir = "list", dir = "list", ls = "list", unlink = "remove", delete = "remove",
     rm = "remove", rmdir = "remove", move = "rename", lines = "net.open(path):lines()", open = "io.open",
     append = "write", symlink = "symbolic_link", readlink = "read_link", realpath = "real_path",
-    mkdtemp = "temporary_directory",
+    mkdtemp = "temporary_directory", cp = "copy", isdir = "stat", isfile = "stat", is_directory = "stat",
+    is_file = "stat", tmpname = "os.tmpname", watchFile = "watch", flock = "lock",
   },
   ["runloop.process"] = {
     exec = "run", system = "shell", popen = "start", spawn = "start", getpid = "id", pid = "id",
@@ -48,9 +51,36 @@ meanings.names = {
   ["runloop.net"] = {
     listen = "serve", createServer = "serve", bind = "serve", server = "serve", dial = "connect",
     createConnection = "connect", socket = "connect", tcp = "connect", dns = "resolve", lookup = "resolve",
-    udp = "datagram", pipe = "copy",
+    udp = "datagram", pipe = "copy", tls = "connect", unix = "connect", stdin = "input", stdout = "output",
+    stderr = "errors",
   },
-  ["runloop.http"] = { createServer = "serve", listen = "serve", server = "serve", request = "fetch" },
+  ["runloop.http"] = {
+    createServer = "serve", listen = "serve", server = "serve", request = "fetch", put = "fetch", delete = "fetch",
+    patch = "fetch", head = "fetch", session = "client", router = "routes", app = "routes",
+  },
+  ["runloop.crypto"] = {
+    sha1 = "hash", sha256 = "hash", sha512 = "hash", md5 = "hash", digest = "hash", createHash = "hasher",
+    new = "hasher", hmac_sha256 = "hmac", createHmac = "hmac", random_bytes = "random", randomBytes = "random",
+    uuid = "random", compare = "equal", timingSafeEqual = "equal", sign = "ed25519_sign", verify = "ed25519_verify",
+  },
+  ["runloop.encoding"] = {
+    base64 = "encode", b64encode = "encode", base64_encode = "encode", hex = "encode", tohex = "encode",
+    to_hex = "encode", b64decode = "decode", base64_decode = "decode", b64 = "encode", unhex = "decode",
+    fromhex = "decode", from_hex = "decode",
+  },
+  ["runloop.url"] = {
+    encode = "escape", quote = "escape", urlencode = "query", build = "query", decode = "unescape",
+    unquote = "unescape", resolve = "join", absolute = "join", new = "parse",
+  },
+  ["runloop.zlib"] = {
+    gzip = "compress", deflate = "compress", gunzip = "decompress", inflate = "decompress",
+    uncompress = "decompress",
+  },
+  ["runloop.metrics"] = { summary = "histogram", render = "text", collect = "text", expose = "text" },
+  ["runloop.sqlite"] = { connect = "open", new = "open", database = "open" },
+  ["runloop.postgres"] = { connect = "open", new = "open", client = "open", pool = "open" },
+  ["runloop.redis"] = { connect = "open", new = "open", client = "open", createClient = "open" },
+  ["runloop.nats"] = { open = "connect", publish = "bus:publish()", subscribe = "bus:subscribe()" },
   ["runloop.schedule"] = { every = "rl.every", at = "rl.at" },
   stream = {
     send = "write", receive = "read_line() or read()", recv = "read", pipe = "net.copy()", end_ = "finish",
@@ -69,6 +99,20 @@ meanings.names = {
   logger = { warn = "warning", err = "error", fatal = "error", critical = "error", trace = "debug" },
   ["http client"] = { request = "fetch", put = "fetch", delete = "fetch", patch = "fetch", head = "fetch" },
   listener = { listen = "loop:add(listener)" },
+  -- What redis has comes first.
+  database = {
+    exec = { "call", "execute" }, run = { "call", "execute" }, command = { "call", "execute" },
+    insert = "execute", update = "execute", delete = "execute", all = "query", select = "query",
+    prepare = "query", get = { "call", "row" }, first = "row", fetch = "row", each = "rows", iterate = "rows",
+    nrows = "rows", transaction = "begin", multi = "begin", commit = "tx:commit()", rollback = "tx:rollback()",
+    pipeline = "batch", set = "call", del = "call", hget = "call", hset = "call", incr = "call", expire = "call",
+    eval = { "script" }, disconnect = "close", quit = "close", unsubscribe = "subscription:invalidate()",
+  },
+  bus = {
+    pub = "publish", sub = "subscribe", on = "subscribe", reply = "message:respond()",
+    respond = "message:respond()", unsubscribe = "subscription:invalidate()", jetstream = "stream", kv = "bucket",
+    disconnect = "close",
+  },
 }
 
 -- Methods of all objects ---------------------------------------------------------------------------------------------
@@ -96,7 +140,7 @@ end
 -- Fields of options --------------------------------------------------------------------------------------------------
 
 local CALLBACK = { "callback", "perform", "on_data", "on_connection" }
-local SECONDS = { "seconds: timeout", "seconds: interval", "seconds: delay", "seconds: limit", "seconds: idle" }
+local SECONDS = { "seconds: timeout", "seconds: delay", "seconds: interval", "seconds: limit", "seconds: idle" }
 meanings.fields = {
   anywhere = {
     timeout_ms = SECONDS, ms = SECONDS, milliseconds = SECONDS, cwd = "directory", env = "environment",

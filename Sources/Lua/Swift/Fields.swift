@@ -157,13 +157,18 @@ extension StaticString {
 }
 
 /// Returns the name most like a misspelt one, or nil if none is similar; the first in the alphabet if several are. A
-/// name of one or two letters would be similar to too many.
+/// name of one or two letters would be similar to too many. A short name with two mistakes would be another word:
+/// "fetch" is not "batch". The beginning of one name only stands for that name: "cert" for "certificate".
 public func nearest(to name: String, _ names: [String]) -> String? {
     guard name.utf8.count > 2 else { return nil }
     let scored = names.sorted().map { (name: $0, distance: distance(Array(name.utf8), Array($0.utf8))) }
     guard let best = scored.min(by: { $0.distance < $1.distance }) else { return nil }
-    let length = best.name.utf8.count
-    return best.distance <= (length <= 3 ? 1 : max(2, length / 3)) ? best.name : nil
+    if best.distance > 1 {
+        let longer = names.filter { $0.hasPrefix(name) }
+        if longer.count == 1 { return longer[0] }
+    }
+    let length = min(name.utf8.count, best.name.utf8.count)
+    return best.distance <= (length <= 5 ? 1 : max(2, length / 3)) ? best.name : nil
 }
 
 // Computes Levenshtein's distance, a row at a time. Two exchanged letters count as one mistake, the most frequent one.

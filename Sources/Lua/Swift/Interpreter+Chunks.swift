@@ -63,16 +63,15 @@ extension Interpreter {
     /// Notes from now on which functions of Lua's own libraries block the thread.
     public final func noteBlocking() { if cl_note_blocking(main) != LUA_OK { stack.pop() } }
 
-    /// Returns the function that has blocked the thread for most of an interval, as in "os.execute at app.lua:2"; nil
-    /// if none has. In nanoseconds of the monotonic clock.
+    /// Returns the function that has blocked the thread for most of an interval, as in "os.execute at app.lua:2", or
+    /// the two that have; nil if none has. In nanoseconds of the monotonic clock.
     public final func whatBlocked(since began: Int64, for took: Int64) -> String? {
-        let held = state.pointee.held
-        guard let name = held.name, held.began >= began, held.took >= took / 2 else { return nil }
-        var source = held.source
-        let file = withUnsafeBytes(of: &source) {
-            String(anyBytes: UnsafeRawBufferPointer(rebasing: $0.prefix { $0 != 0 }))
+        withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { text in
+            guard let start = text.baseAddress, cl_what_blocked(state, began, took, start, text.count) != 0 else {
+                return nil
+            }
+            return String(anyBytes: UnsafePointer(start))
         }
-        return String(cString: name) + (held.line > 0 ? " at \(file):\(held.line)" : "")
     }
 
     /// The version of this program: "0.1.0".

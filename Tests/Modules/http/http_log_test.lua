@@ -96,6 +96,16 @@ t.it("does not say where a route was made, but the error of a wrong answer does"
     t.truthy(tostring(told):find("request:respond (route " .. route .. " made at ", 1, true), told)
     t.truthy(tostring(told):find(":" .. (route == '"/exact"' and line or line + 2) .. ")", 1, true), told)
   end
+  for path, answer in pairs { ["/status"] = { status = 1 }, ["/field"] = { bdy = "" }, ["/body"] = { body = true } } do
+    routes:get(path, function() return answer end)
+    local near, far = net.memory()
+    server:accept(far)
+    near:write("GET " .. path .. " HTTP/1.1\r\nHost: x\r\n\r\n")
+    rl.sleep(0.1)
+    near:abort()
+    t.truthy(tostring(told):find("the handler's answer has ", 1, true), told)
+    t.truthy(tostring(told):find(' (route "' .. path .. '" made at ', 1, true), told)
+  end
   server:stop(0)
   rl.on_error(nil)
 end)

@@ -112,13 +112,16 @@ typedef struct cl_box {
 #define CL_POOL_CLASSES 16
 #define CL_MAX_KINDS 64
 
-/// A call of a C function that has blocked its thread.
+/// A call of a C function that has blocked its thread, or several from one line in close succession.
 typedef struct cl_held {
   const char *name;  ///< as scripts write it; NULL if there was none
   char source[LUA_IDSIZE];
-  int line;             ///< 0 if no line of the script's has called it
-  int64_t began, took;  ///< nanoseconds, by the monotonic clock
+  int line;              ///< 0 if no line of the script's has called it
+  int64_t began, ended;  ///< nanoseconds, by the monotonic clock
 } cl_held;
+
+/// The number of such calls that a state remembers.
+#define CL_HELD 4
 
 /// Everything that belongs to one Lua state. The extra space of each of its coroutines holds a pointer to it.
 typedef struct cl_state cl_state;
@@ -192,7 +195,8 @@ struct cl_state {
   int raised_in_hook;         ///< a hook of the host's has raised an error
   int hook_mask, hook_count;  ///< of the hook that holds for all tasks; 0 means that there is none
   lua_CFunction sethook_function, gethook_function;  ///< Lua's own
-  cl_held held;                                      ///< the call that has blocked the thread last
+  cl_held held[CL_HELD];                             ///< the calls that have blocked the thread last, a ring
+  int last_held;                                     ///< the newest of them
   int closing;  ///< finalizers run for the last time, and every call of the API raises
   int warns;    ///< Lua's warnings are on
   /// whether a call of a missing method can be distinguished from a read of the field: 1, -1, or 0 if not tried yet
@@ -201,6 +205,10 @@ struct cl_state {
 
 /// Notes from now on which calls of io.read, file:read, file:close and os.execute block the thread. Returns a status.
 int cl_note_blocking(lua_State *L);
+
+/// Writes which of these calls have blocked the thread for most of an interval, in nanoseconds of the monotonic clock:
+/// "os.execute at app.lua:2", or two of them with "and". Returns 0 if none have.
+int cl_what_blocked(const cl_state *state, int64_t began, int64_t took, char *text, size_t size);
 
 // Hosts.
 cl_state *cl_open(void *swift);

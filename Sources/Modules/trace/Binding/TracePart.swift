@@ -57,12 +57,11 @@ final class TracePart: HostPart {
     ///
     /// - Parameter share: how much of the last seconds it was awake.
     private func wasAwake(_ share: Double, _ seconds: Double) {
-        let hasSlow = busy.hasSlow
+        let isBusy = share >= Self.muchBusy && !busy.hasSlow
         busy.hasSlow = false
-        guard share >= Self.muchBusy, !hasSlow else { return busy = BusyTime() }
-        busy.length += seconds
+        busy.length = isBusy ? busy.length + seconds : 0
         busy.sinceTold += seconds
-        guard busy.sinceTold >= Self.pauseOfWarnings, let text = busyText(share) else { return }
+        guard isBusy, busy.sinceTold >= Self.pauseOfWarnings, let text = busyText(share) else { return }
         busy.sinceTold = 0
         let place = host.threads.ownName.map { " of thread \"\($0.shownInLine)\"" } ?? ""
         host.onWarning(host, "warning: the loop\(place) was \(text)")

@@ -23,6 +23,12 @@ local function field(headers, name)
   end
 end
 
+-- Raises an error about what a handler has returned; it names the handler's route.
+local function refuse(request, text, ...)
+  local route = request[ROUTE]
+  error(text:format(...) .. (route and (" (route %q %s)"):format(route.path, route.made) or ""), 0)
+end
+
 -- Returns the body's length in bytes if the handler announces one, or nil.
 local function length_of(headers, name)
   local value = field(headers, "content-length")
@@ -133,7 +139,7 @@ local function report_length(request, size, length, name)
     request.connection.stream:abort()
   end
   if name then raise("%s: the body is shorter than its Content-Length", name) end
-  error(("the handler's answer has %d bytes, and its Content-Length says %d"):format(size, length), 0)
+  refuse(request, "the handler's answer has %d bytes, and its Content-Length says %d", size, length)
 end
 
 -- Sends no more of the body than was announced: a client would take the rest for the next answer.
@@ -354,7 +360,7 @@ local ANSWER = {
 local function send_table(request, answer)
   for field in pairs(answer) do
     if not ANSWER[field] then
-      error(("the handler's answer has an unknown field '%s'%s"):format(tostring(field), misuse.hint(field, ANSWER)), 0)
+      refuse(request, "the handler's answer has an unknown field '%s'%s", tostring(field), misuse.hint(field, ANSWER))
     end
   end
   if answer.compress == false then request.is_plain = true end
@@ -368,8 +374,8 @@ local function send_table(request, answer)
   end
   local status = answer.status or 200
   if math.type(status) ~= "integer" or status < 200 or status > 599 then
-    local text = "the handler's answer has the status %s; it must be an integer from 200 to 599"
-    error(text:format(misuse.describe(status)), 0)
+    refuse(request, "the handler's answer has the status %s; it must be an integer from 200 to 599",
+      misuse.describe(status))
   end
   if body == nil then body, content_type = "", nil end
   if type(body) == "number" then body = tostring(body) end
@@ -381,7 +387,8 @@ local function send_table(request, answer)
   local following = body
   if type(body) ~= "function" then
     if not objects.method(body, "read") then
-      error("the handler's answer has a body that is neither text nor function nor stream, but a " .. type(body), 0)
+      refuse(request, "the handler's answer has a body that is neither text nor function nor stream, but a %s",
+        type(body))
     end
     following = function() return body:read(65536) end
   end
@@ -393,8 +400,8 @@ local function send_table(request, answer)
       break
     end
     if type(bytes) ~= "string" and type(bytes) ~= "number" then
-      error("the handler's answer has a body whose function returned " .. misuse.describe(bytes)
-        .. "; it has to return text, or nil at the end", 0)
+      refuse(request, "the handler's answer has a body whose function returned %s; it has to return text, or nil at "
+        .. "the end", misuse.describe(bytes))
     end
     if not response:write(bytes) then return end
   end
@@ -405,7 +412,7 @@ function M.send(request, answer)
   local response = request.response
   if response then
     if answer ~= nil and answer ~= response and not request.socket then
-      error("the handler has answered by request:respond, and returned another answer", 0)
+      refuse(request, "the handler has answered by request:respond, and returned another answer")
     end
     if response ~= true then response:finish() end
     return
@@ -426,10 +433,8 @@ function M.send(request, answer)
   local given = "a " .. kind
   if answer == nil then given = "nothing" end
   if kind == "number" then given = ("%s, which is not a status from 200 to 599"):format(answer) end
-  local text = "the handler answered %s: it has to return a string, a table or a status, or to call request:respond"
-  local route = request[ROUTE]
-  local made = route and (" (route %q %s)"):format(route.path, route.made) or ""
-  error(text:format(given) .. made, 0)
+  refuse(request, "the handler answered %s: it has to return a string, a table or a status, or to call request:respond",
+    given)
 end
 
 -- Answers after an error in the handler, or when the end of the program has cancelled it.

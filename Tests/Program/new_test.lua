@@ -145,3 +145,18 @@ t.it("projects: their tests pass at once, and what is there stays", REAL, functi
   t.truthy(fs.stat(path .. "/my-service/my-service.service"))
   for _, name in ipairs { "Shop", "1shop", "a/b", "''", "../x" } do t.equal(new("tool " .. name), 64) end
 end)
+
+local verifies = process.run { "systemd-analyze", "--version" }
+local unit_it = verifies and t.it or function(name, _, body) t.skip(name .. ": needs systemd-analyze", body) end
+
+unit_it("systemd accepts the unit of a service, also one that does not know notify-reload", REAL, function()
+  local path <const>, new <const>, gone <close> = project()
+  t.equal(new "service my-service", 0)
+  local unit = path .. "/my-service/my-service.service"
+  local run = process.run { "systemd-analyze", "verify", unit, timeout = 30 }
+  t.equal(run.code, 0, run.errors)
+  for line in run.errors:gmatch "[^\n]+" do
+    t.truthy(not line:find "my%-service" or line:find "ignoring: notify%-reload", run.errors)
+  end
+  t.truthy(fs.read(unit):find "\nType=notify\nType=notify%-reload\n")
+end)

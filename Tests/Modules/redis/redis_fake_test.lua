@@ -457,3 +457,8 @@ t.describe("calls through cuts and stalls", function()
     end
   end)
 end)
+
+t.it("settings of TLS that cannot be used are an answer", function()
+  t.equal(pack(redis.open("rediss://127.0.0.1:1", { tls = { ca = "/nowhere" } })),
+    { nil, "ENOENT: no such file or directory (/nowhere)", "ENOENT", n = 3 })
+end)

@@ -236,7 +236,7 @@ local function connect(self, options)
     return true
   end
   local opened = rl.future()
-  local stream = net.stream {
+  local stream, refusal, reason = net.stream {
     host = where.host, port = where.port, path = where.path, timeout = options.connect_timeout, tls = options.tls,
     keeps_alive = false,
     on_open = function() opened:complete(true) end,
@@ -247,6 +247,7 @@ local function connect(self, options)
       self:fail(message, code)
     end,
   }
+  if not stream then return nil, refusal, reason end
   self.stream = stream
   self.loop:add(stream, "common")
   serve_here(self)

@@ -104,6 +104,8 @@ log.info("ready", { interval = interval })
 Description=NAME
 
 [Service]
+# systemd before 253 does not know the second type, and takes the first.
+Type=notify
 Type=notify-reload
 ExecStart=/usr/bin/env rlhost /opt/NAME/NAME.lua
 WatchdogSec=10

@@ -125,3 +125,32 @@ t.it("raises at misuse", function()
     { to = "/tmp/l", max_size = 4096, keep = -1 })
   rl.sleep(0)
 end)
+
+t.it("standard output and standard error are not opened a second time, so nobody writes over the log", REAL, function()
+  local directory <const>, gone <close> = place()
+  local script = [[
+    local log, http = require "runloop.log", require "runloop.http"
+    local out = log.open { to = "/dev/stdout", time = false }
+    local err = log.open { to = "/dev/stderr", time = false }
+    local server = http.serve("127.0.0.1:0", { access_log = "/dev/stdout" }, function() return "x" end)
+    io.stdout:setvbuf "no"
+    for i = 1, 3 do
+      print("printed", i)
+      out:info("logged " .. i)
+      err:info("logged " .. i)
+      io.stderr:write("written ", i, "\n")
+      http.get("http://" .. server:address() .. "/" .. i)
+    end
+    assert(out:reopen())
+    out:info "again"
+    server:stop()
+  ]]
+  local run = process.run { "sh", "-c", '"$1" -e "$2" >out 2>err', "sh", t.rlhost, script, directory = directory }
+  t.equal(run.code, 0)
+  local shape = fs.read(directory .. "/out"):gsub("127[^\n]*GET (/%d)[^\n]*", "GET %1")
+  local expected = {}
+  for i = 1, 3 do expected[i] = ("printed\t%d\ninfo    logged %d\nGET /%d\n"):format(i, i, i) end
+  t.equal(shape, table.concat(expected) .. "info    again\n")
+  t.equal(fs.read(directory .. "/err"):gsub("%d", "N"), ("info    logged N\nwritten N\n"):rep(3))
+  t.error(function() log.open { to = "/dev/stdout", max_size = 8192 } end, "max_size")
+end)

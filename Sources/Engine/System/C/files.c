@@ -3,6 +3,7 @@
 
 #include <linux/magic.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/vfs.h>
 
 #include "descriptors.h"
@@ -163,8 +164,21 @@ void linux_give_up_replacing(const linux_place *place, const char *temporary) {
   errno = error;
 }
 
+// Returns 1 or 2 for a name of standard output or standard error; -1 for any other.
+static int standard_stream(const char *path) {
+  static const char *const names[][3] = {{"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"},
+                                         {"/dev/stderr", "/dev/fd/2", "/proc/self/fd/2"}};
+  for (int stream = 0; stream < 2; stream++)
+    for (int i = 0; i < 3; i++)
+      if (strcmp(path, names[stream][i]) == 0) return stream + 1;
+  return -1;
+}
+
 int linux_open_log(const char *path, mode_t mode, linux_place *place) {
-  int fd = -1;
+  *place = (linux_place){.directory = -1, .stranger = -1};
+  // A file that is opened twice has two positions: `x.lua >out` would write over the log, and the log over that.
+  int stream = standard_stream(path), fd = -1;
+  if (stream > 0 && (fd = fcntl(stream, F_DUPFD_CLOEXEC, 3)) >= 0) return fd;
   for (int i = 0; i < MOST_RACES; i++) {
     if (linux_find_place(path, place) != 0) return -1;
     fd = place->exists ? open_there(place, O_WRONLY | O_APPEND)

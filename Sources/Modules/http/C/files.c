@@ -94,7 +94,7 @@ int lua_http_open_log(lua_State *L) {
   linux_place place;
   int fd = linux_open_log(path, 0640, &place);
   linux_leave_place(&place);
-  stream->f = fd < 0 ? NULL : fdopen(fd, "a");
+  stream->f = fd < 0 ? NULL : fdopen(fd, "w");
   if (!stream->f) {
     linux_give_up(fd);
     return luaL_fileresult(L, 0, path);

@@ -254,7 +254,9 @@ function log.open(options)
   if options.format ~= nil and not FORMATS[options.format] then
     raise("log.open: format must be \"text\", \"json\" or \"journal\", got %s", describe(options.format))
   end
-  check_size(options, to ~= "stderr" and to ~= "journal")
+  local is_stream = to == "stderr" or to == "journal" or find(to, "^/dev/std") or find(to, "^/dev/fd/")
+    or find(to, "^/proc/self/fd/")
+  check_size(options, not is_stream)
   local level = options.level and level_of("log.open", options.level)
   local sink = setmetatable({
     level = level or level_from_environment(), time = options.time, fd = 2, locals = names_of_locals(options.locals),

@@ -148,6 +148,17 @@ t.describe("a loop that is held", REAL, function()
   end)
 end)
 
+t.it("a loop that is held names the route of the request", REAL, function()
+  t.equal((warnings [[
+    local http = require "runloop.http"
+    local app = http.routes()
+    app:get("/items/:id", function() os.execute "sleep 0.2" return "x" end)
+    local server = assert(http.serve("127.0.0.1:0", app))
+    http.get("http://" .. server:address() .. "/items/7")
+    server:stop()
+  ]]), { "task made at w.lua:5 (GET /items/:id) held the loop for N s, in os.execute at w.lua:4" })
+end)
+
 t.describe("a busy loop", REAL, function()
   local BUSY = [[
     local function compute(seconds) local done = rl.now() + seconds repeat until rl.now() > done end

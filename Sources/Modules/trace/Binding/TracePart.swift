@@ -103,7 +103,7 @@ final class TracePart: HostPart {
             let blocked = host.whatBlocked(since: began.nanoseconds, for: took.wholeNanoseconds).map { ", in \($0)" }
             host.onWarning(
                 host,
-                "warning: \(accused(label)) held the loop for \(Self.text(seconds))"
+                "warning: \(accused(label, since: began)) held the loop for \(Self.text(seconds))"
                     + "\(blocked ?? "")\(scheduling)\(timers)")
         }
         if let limit = Self.settings.slow, seconds - waited >= limit {
@@ -111,9 +111,14 @@ final class TracePart: HostPart {
         }
     }
 
-    /// Returns what a label stands for, with its thread: `timer made at app.lua:12 in thread "worker"`.
-    private func accused(_ label: UInt32) -> String {
-        name(label) + (host.threads.ownName.map { " in thread \"\($0.shownInLine)\"" } ?? "")
+    /// Returns what a label stands for, with its request and thread: `task made at app.lua:12 (GET /items/:id) in
+    /// thread "worker"`.
+    private func accused(_ label: UInt32, since began: RunLoop.Instant) -> String {
+        let start = UInt64(max(0, began.nanoseconds))
+        let request = RunLoop.Recorder.copy(recorder.recorder).records.last {
+            $0.kind == RunLoop.Recorder.Record.Kind.belongs.rawValue && $0.time >= start
+        }
+        return name(label) + (request.map { " (\(TraceNames.text($0.object)))" } ?? "") + (host.threads.ownName.map { " in thread \"\($0.shownInLine)\"" } ?? "")
     }
 
     private func name(_ label: UInt32) -> String {

@@ -67,6 +67,7 @@ final class TracePart: HostPart {
         host.onWarning(host, "warning: the loop\(place) was \(text)")
     }
 
+    private static let rounding: Int64 = 100_000
     private static let muchBusy = 0.9
     private static let pauseOfWarnings = 10.0
     private static let mostPlaces = 3
@@ -114,7 +115,8 @@ final class TracePart: HostPart {
     /// Returns what a label stands for, with its request and thread: `task made at app.lua:12 (GET /items/:id) in
     /// thread "worker"`.
     private func accused(_ label: UInt32, since began: RunLoop.Instant) -> String {
-        let start = UInt64(max(0, began.nanoseconds))
+        // Records have rounded times, and the first of a callback has the time at which it began.
+        let start = UInt64(max(0, began.nanoseconds - Self.rounding))
         let request = RunLoop.Recorder.copy(recorder.recorder).records.last {
             $0.kind == RunLoop.Recorder.Record.Kind.belongs.rawValue && $0.time >= start
         }

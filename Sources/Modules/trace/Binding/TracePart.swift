@@ -120,7 +120,8 @@ final class TracePart: HostPart {
         let request = RunLoop.Recorder.copy(recorder.recorder).records.last {
             $0.kind == RunLoop.Recorder.Record.Kind.belongs.rawValue && $0.time >= start
         }
-        return name(label) + (request.map { " (\(TraceNames.text($0.object)))" } ?? "") + (host.threads.ownName.map { " in thread \"\($0.shownInLine)\"" } ?? "")
+        let thread = host.threads.ownName.map { " in thread \"\($0.shownInLine)\"" }
+        return name(label) + (request.map { " (\(TraceNames.text($0.object)))" } ?? "") + (thread ?? "")
     }
 
     private func name(_ label: UInt32) -> String {

@@ -3,7 +3,7 @@
 
 local rl = require "runloop"
 
-local setmetatable, ipairs, next = setmetatable, ipairs, next
+local setmetatable, ipairs, next, pcall, error = setmetatable, ipairs, next, pcall, error
 local remove, format, huge = table.remove, string.format, math.huge
 
 local Places = {}
@@ -36,19 +36,59 @@ local function pass_on(self, connection)
   if not serve(self, connection) then self.idle[#self.idle + 1] = connection end
 end
 
--- Lets the task that has waited longest open a connection, as there is a place again.
-local function refill(self) if self.count < self.size then serve(self, false) end end
-
--- Opens one more connection. The place counts while that goes on, and is free again if the task is cancelled.
-local function open_one(self)
+-- Lets the task that has waited longest open a connection, as there is a place again. The place is reserved for it.
+local function refill(self)
+  if self.closed or self.count >= self.size then return end
   self.count = self.count + 1
-  local connection, message, code, details
+  if not serve(self, false) then self.count = self.count - 1 end
+end
+
+local function free_place(self)
+  self.count = self.count - 1
+  refill(self)
+end
+
+-- Opens a connection for a task, or for others if that task has given up meanwhile. Its place is reserved already.
+local function open_for(self, waiter)
+  local fine, connection, message, code, details
   local _ <close> = setmetatable({}, { __close = function()
-    if connection then return end
-    self.count = self.count - 1
-    refill(self)
+    if connection and self.closed then
+      connection:close()
+      connection, message, code = nil, self.closed, "ENOTCONN"
+    end
+    if not connection then free_place(self) elseif waiter.gave_up then return pass_on(self, connection) end
+    waiter.future:complete(connection, message, code, details)
   end })
-  connection, message, code, details = self.open()
+  fine, connection, message, code, details = pcall(self.open)
+  if fine then return end
+  local problem = connection
+  connection = nil
+  if rl.is_cancelled(problem) then error(problem, 0) end
+  waiter.problem = problem
+end
+
+-- Waits for a future of `waiter`. `on_late` gets its value if the task is cancelled when it is there already.
+local function await(waiter, timeout, on_late)
+  local is_over
+  local _ <close> = setmetatable({}, { __close = function()
+    if is_over then return end
+    waiter.gave_up = true
+    if waiter.future:is_done() then on_late(waiter.future:await()) end
+  end })
+  local first, second, third, fourth = waiter.future:await(timeout)
+  is_over = true
+  return first, second, third, fourth
+end
+
+-- Opens one more connection, in the background: a task that is cancelled leaves it to the others, so that tasks that
+-- come and go do not make one connection each.
+local function open_one(self)
+  local waiter = { future = rl.future() }
+  rl.task { open_for, self, waiter, name = "opening a connection", keeps_alive = false }
+  local connection, message, code, details = await(waiter, nil, function(late)
+    if late then pass_on(self, late) end
+  end)
+  if waiter.problem ~= nil then error(waiter.problem, 0) end
   return connection, message, code, details
 end
 
@@ -64,20 +104,12 @@ local function wait_for_one(self, wait)
   if self.last - self.first + 1 >= self.most_waiting then
     return nil, format("ENOBUFS: %d calls wait for a connection already", self.most_waiting), "ENOBUFS"
   end
-  local waiter, connection, message = { future = rl.future() }, nil, nil
+  local waiter = { future = rl.future() }
   self.last = self.last + 1
   self.waiting[self.last] = waiter
-  local is_over
-  local _ <close> = setmetatable({}, { __close = function()
-    if is_over then return end
-    -- The task was cancelled. The connection may be on its way already.
-    waiter.gave_up = true
-    if not waiter.future:is_done() then return end
-    local late = waiter.future:await()
-    if late then pass_on(self, late) elseif late == false then refill(self) end
-  end })
-  connection, message = waiter.future:await(wait < huge and wait or nil)
-  is_over = true
+  local connection, message = await(waiter, wait < huge and wait or nil, function(late)
+    if late then pass_on(self, late) elseif late == false then free_place(self) end
+  end)
   if connection == nil and message == "timed out" then
     waiter.gave_up = true
     return none_free(self, wait)
@@ -93,6 +125,8 @@ function Places:take(wait, site)
   if not connection and self.count >= self.size then
     connection, message, code = wait_for_one(self, wait)
     if connection == nil then return nil, message, code end
+  elseif not connection then
+    self.count = self.count + 1
   end
   if not connection then
     connection, message, code, details = open_one(self)
@@ -119,8 +153,7 @@ function Lease:drop()
   if not places.taken[self] then return end
   places.taken[self] = nil
   self.connection:close()
-  places.count = places.count - 1
-  refill(places)
+  free_place(places)
 end
 
 --- Forgets a connection that has ended while it was idle.
@@ -128,8 +161,7 @@ function Places:forget(connection)
   for index, idle in ipairs(self.idle) do
     if idle == connection then
       remove(self.idle, index)
-      self.count = self.count - 1
-      return refill(self)
+      return free_place(self)
     end
   end
 end

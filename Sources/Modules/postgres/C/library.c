@@ -90,10 +90,10 @@ static int finish_connecting(cpostgres *it, double limit) {
   while (next != PGRES_POLLING_OK) {
     struct pollfd file = {pq.PQsocket(it->connection), next == PGRES_POLLING_READING ? POLLIN : POLLOUT, 0};
     // A look now and then at whether anybody still wants it.
-    while (poll(&file, 1, 50) == 0) {
-      if (it->is_given_up) return 0;
-      if (now() > limit) return it->failure = strdup("timed out"), 0;
-    }
+    int is_there = poll(&file, 1, 50) != 0;
+    if (it->is_given_up) return 0;
+    if (now() > limit) return it->failure = strdup("timed out"), 0;
+    if (!is_there) continue;
     next = pq.PQconnectPoll(it->connection);
     if (next == PGRES_POLLING_FAILED) return it->failure = strdup(pq.PQerrorMessage(it->connection)), 0;
   }
@@ -101,6 +101,7 @@ static int finish_connecting(cpostgres *it, double limit) {
 }
 
 void cpostgres_connect(cpostgres *it) {
+  if (it->is_given_up) return;
   double limit = now() + it->seconds;
   it->connection = pq.PQconnectStartParams((const char *const *)it->names, (const char *const *)it->values, 0);
   if (!it->connection) {

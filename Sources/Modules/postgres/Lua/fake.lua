@@ -238,7 +238,10 @@ local function listen(self)
   self._listener = assert(net.serve("unix:" .. self._place .. "/.s.PGSQL.5432", { keeps_alive = false },
     function(stream)
       local owner = weak[1]
-      if owner then serve(owner, stream) end
+      if not owner then return end
+      local arrival = remove(owner._arrivals, 1)
+      if arrival then arrival:complete(true) end
+      serve(owner, stream)
     end))
 end
 
@@ -273,6 +276,10 @@ function Fake:connect()
   listen(self)
   local stream, problem, code = net.connect("unix:" .. self._place .. "/.s.PGSQL.5432")
   if not stream then return nil, problem, code end
+  -- The end of the listener would cut a connection that it has not accepted.
+  local arrival = rl.future()
+  self._arrivals[#self._arrivals + 1] = arrival
+  arrival:await(10)
   return stream
 end
 
@@ -319,7 +326,7 @@ function fake.new(fn, options)
   return setmetatable({
     _fn = fn, _latency = options.latency or 0, _bandwidth = options.bandwidth, _password = options.password,
     _made_at = objects.made_at(), _place = format("@rlhost-%x-%d", math.random(0, (1 << 48) - 1), fakes),
-    _clients = {}, _received = {}, _stalled = 0, _number = 0,
+    _clients = {}, _received = {}, _arrivals = {}, _stalled = 0, _number = 0,
     _users = 0,
   }, Fake)
 end

@@ -3,7 +3,8 @@
 
 local rl = require "runloop"
 
-local setmetatable, ipairs, next, pcall, error = setmetatable, ipairs, next, pcall, error
+local setmetatable, ipairs, next = setmetatable, ipairs, next
+local pcall, error = pcall, error
 local remove, format, huge = table.remove, string.format, math.huge
 
 local Places = {}
@@ -50,7 +51,8 @@ end
 
 -- Opens a connection for a task, or for others if that task has given up meanwhile. Its place is reserved already.
 local function open_for(self, waiter)
-  local fine, connection, message, code, details
+  local connection, message, code, details
+  local fine
   local _ <close> = setmetatable({}, { __close = function()
     if connection and self.closed then
       connection:close()

@@ -11,7 +11,8 @@ local directory
 t.before_all(function()
   directory = fs.temporary_directory()
   local function compile(name, ...)
-    return process.run { "cc", "-O1", "-shared", "-fPIC", "-I/usr/include/lua5.4",
+    -- Without "nodelete" the end of a program unloads a module in which another thread may still run.
+    return process.run { "cc", "-O1", "-shared", "-fPIC", "-Wl,-z,nodelete", "-I/usr/include/lua5.4",
       "-o", directory .. "/" .. name .. ".so", HERE .. "/modules/" .. name .. ".c", ... }
   end
   compile("glib_module", "-l:libglib-2.0.so.0", "-l:libgio-2.0.so.0", "-l:libgobject-2.0.so.0")

@@ -198,6 +198,60 @@ t.it("a worker finds the stream again after it was removed and made again", func
   t.equal(again:run "f", 1)
 end)
 
+t.it("calls on a closed bus raise at once, and so do those that wait for a place in a closed pool", function()
+  local pool, _, its = fake_pair { f = function() rl.sleep(1) end }
+  local tasks = {}
+  for i = 1, 300 do tasks[i] = rl.task(function() return problem_of(pool.run, pool, "f") end) end
+  rl.sleep(0.5)
+  its.near:close()
+  for i = 1, 300 do
+    local text = tasks[i]:await(1)
+    t.truthy(text:find("the connection was lost: f may have been done", 1, true)
+      or text:find("ENOTCONN: the connection to NATS is closed", 1, true), text)
+  end
+  t.truthy(problem_of(pool.run, pool, "f")
+    :find "pool:run: pool p: ENOTCONN: the connection to NATS is closed %(closed by the script%)$")
+  local other = t.truthy(rl.pool { via = its.far, name = "p" })
+  for i = 1, 300 do tasks[i] = rl.task(function() return problem_of(other.run, other, "f") end) end
+  rl.sleep(0.5)
+  other:close()
+  for i = 1, 300 do t.truthy(tasks[i]:await(1):find "closed$") end
+end)
+
+t.it("a result that cannot cross makes a dead letter at once: the function is not called again", function()
+  local count = 0
+  local pool = fake_pair({ f = function() count = count + 1 return print end }, { durable = true })
+  t.truthy(problem_of(pool.run, pool, "f"):find("result #1 cannot go to the caller", 1, true))
+  rl.sleep(60)
+  t.equal(count, 1)
+end)
+
+t.it("pools and workers that are dropped leave nothing", { timeout = 60 }, function()
+  local fake = nats.fake()
+  local bus = connect(fake)
+  local functions = { f = function() end }
+  local function make()
+    local worker = rl.worker { via = bus, name = "p", functions = functions }
+    rl.pool { via = bus, name = "p" }
+    worker:invalidate()
+  end
+  local function use()
+    collectgarbage()
+    collectgarbage()
+    return collectgarbage "count" * 1024
+  end
+  for _ = 1, 100 do make() end
+  rl.sleep(1)
+  fake._received = {}
+  local before = use()
+  for _ = 1, 1000 do make() end
+  rl.sleep(1)
+  fake._received = {}
+  local each = (use() - before) / 1000
+  t.truthy(each < 64, each)
+  t.equal(bus:stats().subscriptions, 0)
+end)
+
 t.it("rl.why shows what a call waits for, and inspect shows the worker", function()
   local pool = fake_pair { f = function() rl.sleep(10) end }
   local task = rl.task(function() pool:run "f" end)

@@ -164,12 +164,21 @@ local function was_refused(self, reason)
   return reason == "transport error: busy" or reason == "invalid" and back_at and now() <= back_at + BACK
 end
 
+-- Raises unless calls can be sent, now or later.
+local function check_open(self, what)
+  if self._is_closed then raise("%s: pool %s is closed", what, self._name) end
+  if self._bus._status ~= "closed" then return end
+  local _, text = self._bus:_why_over()
+  raise("%s: pool %s: %s", what, self._name, text)
+end
+
 -- Calls a function by its name. Returns its results.
 local function run(self, what, name, ...)
-  if self._is_closed then raise("%s: pool %s is closed", what, self._name) end
+  check_open(self, what)
   local deadline = now() + self._timeout
   local place <close> = self._places:lock(self._timeout)
   if not place then return raise_reason(self, what, name, "timed out", false) end
+  check_open(self, what)
   local text, number, problem = jobs.encode({ name = name, timeout = deadline - now(), most = self._most }, ...)
   if not text then raise("%s: argument #%d cannot go to another machine: %s", what, number + 1, problem) end
   local most = self._bus._link and self._bus._link.max_payload or self._bus._max_payload

@@ -184,8 +184,9 @@ local function handle_stored(self, message)
   local text, fields = perform(self, id, message.data, math.max(0, rl.time() - message.time))
   if take_cancelled(self, id) or not text then return message:term() end
   if not fields then return bring(self, reply, text) end
-  local is_final = fields.failure == "late" or fields.failure == "wrong" or message.delivered >= most
-  if is_final then return bury(self, message, reply, text, fields) end
+  -- Only another worker may know the function, and only an error may not come again.
+  local may_succeed = fields.failure == "error" or fields.failure == "unknown"
+  if not may_succeed or message.delivered >= most then return bury(self, message, reply, text, fields) end
   message:nak(message.delivered)
 end
 

@@ -422,6 +422,7 @@ end
 function Bus:_forget(one)
   if self._subscriptions[one._sid] ~= one then return end
   self._subscriptions[one._sid], self._subscription_count = nil, self._subscription_count - 1
+  self._shares[one._sid] = nil
 end
 
 --- Asks the server for no more messages. With `is_draining` those under way still count.

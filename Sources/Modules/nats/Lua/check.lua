@@ -118,6 +118,23 @@ function check.read_headers(text)
   return headers, math.tointeger(code), description
 end
 
+local texts, text_count = {}, 0
+-- Longer headers are read each time.
+local LONGEST = 200
+
+--- Reads headers as `read_headers` does. Others may have the same table, so it must not be changed.
+function check.known_headers(text)
+  local known = texts[text]
+  if not known then
+    known = { check.read_headers(text) }
+    if known[1] and #text <= LONGEST then
+      if text_count >= KEPT then texts, text_count = {}, 0 end
+      texts[text], text_count = known, text_count + 1
+    end
+  end
+  return known[1], known[2], known[3]
+end
+
 --- Raises unless a number is in its range.
 function check.range(options, what, field, low, high, is_integer)
   local value = options[field]

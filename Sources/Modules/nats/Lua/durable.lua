@@ -92,7 +92,7 @@ end
 local function again(caller)
   local calls, time = {}, now()
   for _, call in pairs(caller.bus._waiting) do if call.caller == caller then calls[#calls + 1] = call end end
-  table.sort(calls, function(a, b) return a.number < b.number end)
+  table.sort(calls, exchange.is_before)
   for _, call in ipairs(calls) do
     call.pause = FIRST
     repeat_one(caller, call, time)
@@ -160,6 +160,7 @@ end
 -- The end of a call of the callback: after an error of the last delivery the message is put away.
 local Work = { __close = function(work, problem)
   local self, message = work.holder, work.message
+  if self.service then self.service:count(now() - work.began, problem ~= nil and tostring(problem) or nil) end
   if problem == nil or rl.is_cancelled(problem) or message.delivered < self.most then return end
   put_away(self, message, tostring(problem))
 end }
@@ -179,7 +180,7 @@ end
 --- Makes the holding side of a stored port, as exchange.holder does. Waits.
 function durable.holder(bus, what, options, handle, wanted, name)
   local settings = durable.settings(wanted, what)
-  local stream, text, code = durable.open(bus, "PORT", name, ports.subject(bus, "durable", name), settings)
+  local stream, text, code = durable.open(bus, "PORT", name, options.subject, settings)
   if not stream then return nil, text, code end
   local self = setmetatable({ bus = bus, name = name, most = settings.max_deliver or 5, is_over = false }, Holder)
   self.asked, text, code = exchange.answer_questions(bus, what, options.who, {})
@@ -190,7 +191,7 @@ function durable.holder(bus, what, options, handle, wanted, name)
       if message.delivered > self.most then
         return put_away(self, message, format("its holder has ended during each of %d deliveries", self.most))
       end
-      local _ <close> = setmetatable({ holder = self, message = message }, Work)
+      local _ <close> = setmetatable({ holder = self, message = message, began = now() }, Work)
       return handle(message)
     end)
   if not self.consumer then

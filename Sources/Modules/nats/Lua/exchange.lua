@@ -3,12 +3,15 @@
 --
 -- The calling side:
 --   caller = exchange.caller(bus, subject, who)    `who`: the subject for questions who still works on a call
---   call = caller:begin(head, data, ended)         sent at once if there is room: `call.reply` is set then. Else it
---                                                  waits in the caller's queue, and `call.sent`, if set, is called
---   ended(call, message, reason, is_last)          once: an answer; or nil and "invalid" (nobody got it), "became
---                                                  invalid" (it may be handled) or "transport error: …". `is_last`:
---                                                  nobody is there, or the connection was lost
---   caller.nobody                                  a function to set: called with the caller after such an end
+--   call = caller:begin(head, data, ended, id)     sent at once if there is room: `call.reply` is set then. Else it
+--                                                  waits in the caller's queue, and `call.sent`, if set, is called.
+--                                                  `call.id` and `call.future` belong to the user
+--   ended(call, message, reason, is_last)          once: an answer, whose `data` and `headers` it may read; or nil and
+--                                                  "invalid" (nobody got it), "became invalid" (it may be handled) or
+--                                                  "transport error: …". `is_last`: nobody is there, or the connection
+--                                                  was lost
+--   caller.nobody                                  a function to set: called with the caller after such an end, and
+--                                                  true if calls that were sent earlier may still be answered
 --   caller:drop(call)                              nobody wants its result: it is never sent, or its answer is dropped
 --   caller:finish(reason)                          ends all calls
 --   caller:drop(call)                              nobody wants its result: it is not sent, or its answer is dropped
@@ -22,18 +25,22 @@
 --   holder:stop()                                  takes no more. Messages that wait here go to another holder
 --   holder.one                                     the subscription, for `loop:add`
 --   holder.held                                    the messages that have no answer yet, by their subjects for answers
+--   holder.service                                 if set: the object of runloop.nats.service that counts the calls
 -- A holder has 256 messages at most, with 64 MB of data. Others get the failure "busy".
 
 local rl = require "runloop"
 local json = require "runloop.json"
 local api = require "runloop.nats.api"
-local check = require "runloop.nats.check"
+local Bus = require "runloop.nats.bus"
+local known_headers = require "runloop.nats.check".known_headers
 local subscription = require "runloop.nats.subscription"
+local seen = require "runloop.nats.seen"
 
 local setmetatable, pairs, ipairs, type = setmetatable, pairs, ipairs, type
-local format, match, min = string.format, string.match, math.min
+local format, match, sub = string.format, string.match, string.sub
+local tonumber, tointeger, min = tonumber, math.tointeger, math.min
 local huge, now = math.huge, rl.now
-local push = subscription.Subscription._push
+local push, waits, running = subscription.Subscription._push, seen.waits, coroutine.running
 
 -- Open calls of a caller, and unsent bytes of a connection, beyond which calls wait.
 local WINDOW, UNSENT = 256, 1 << 20
@@ -43,6 +50,8 @@ local FIRST, AGAIN, LAST = 1, 2, 1.5
 local QUESTIONS = 3
 -- Seconds: what is due so soon is due now. A shorter wait might not move a virtual clock.
 local SOON = 1e-6
+-- Seconds after a reconnect for which holders may be missing that come back; between two looks for them.
+local BACK, PAUSE = 2, 0.1
 -- A time that does not come, in seconds.
 local NEVER = 1e9
 -- What a holder takes at once.
@@ -66,12 +75,20 @@ function exchange.head(kind, id)
   return head
 end
 
+-- The ids of headers that several messages share.
+local ids = setmetatable({}, { __mode = "k" })
+
 --- Returns the id of a message; nil and what is wrong. A message without one has 0.
 function exchange.id_of(message)
-  local text = message.headers and message.headers["Rl-Id"]
+  local headers = message.headers
+  local text = headers and headers["Rl-Id"]
   if text == nil then return 0 end
-  local id = type(text) == "string" and match(text, "^%-?%d+$") and math.tointeger(tonumber(text))
-  if id and id >= -0x80000000 and id <= 0x7fffffff then return id end
+  if ids[headers] then return ids[headers] end
+  local id = type(text) == "string" and match(text, "^%-?%d+$") and tointeger(tonumber(text))
+  if id and id >= -0x80000000 and id <= 0x7fffffff then
+    ids[headers] = id
+    return id
+  end
   return nil, "Rl-Id is not an integer of 32 bits"
 end
 
@@ -92,7 +109,7 @@ end
 local Call = {}
 Call.__index = Call
 -- Questions without an answer.
-Call.misses = 0
+Call.misses, Call.is_call = 0, true
 local Caller = {}
 Caller.__index = Caller
 -- A question: who has a call?
@@ -193,13 +210,12 @@ function Question:complete(message, _, code)
 end
 
 -- Sends a call.
-local function send(caller, call)
-  local bus, data, head = caller.bus, call.data, call.head
+local function send(caller, call, head, data)
+  local bus, subject, length = caller.bus, caller.subject, #head
   local number = bus._last_request + 1
   bus._last_request = number
-  local reply, subject = bus._inbox .. number, caller.subject
-  call.reply, call.number, call.data, call.head = reply, number, nil, nil
-  local length = #head
+  local reply = bus._inbox .. number
+  call.reply = reply
   local text = "HPUB " .. subject .. " " .. reply .. " " .. length .. " " .. length + #data .. "\r\n" .. head .. data
     .. "\r\n"
   caller.count = caller.count + 1
@@ -224,10 +240,33 @@ local function wait_for_room(caller)
   end, name = "room on the connection to NATS", keeps_alive = false }
 end
 
+-- Waits, after a lost connection, until somebody is there again: holders come back one after the other.
+local function wait_for_holder(caller)
+  local bus, back_at = caller.bus, caller.bus._back_at
+  if caller.keep or now() >= back_at + BACK then
+    caller.back_at = back_at
+    return true
+  end
+  if caller.is_asking then return false end
+  caller.is_asking, bus._parts[caller] = true, true
+  rl.task { function()
+    local _ <close> = setmetatable({}, { __close = function() caller.is_asking = false end })
+    while bus._link and bus._back_at == back_at and now() < back_at + BACK do
+      local _, _, code = bus:_request("caller", caller.who, "", { timeout = BACK })
+      if code ~= "ENOENT" then break end
+      rl.sleep(PAUSE)
+    end
+    caller.back_at, caller.is_asking = back_at, false
+    caller:pump()
+  end, name = "look for holders after a reconnect", keeps_alive = false }
+  return false
+end
+
 local function has_room(caller)
   local link = caller.bus._link
   if caller.count >= WINDOW then return false end
   if not link then return caller.keep ~= nil end
+  if caller.back_at ~= caller.bus._back_at and not wait_for_holder(caller) then return false end
   if (link.unsent or 0) < UNSENT then return true end
   wait_for_room(caller)
   return false
@@ -239,7 +278,11 @@ function Caller:pump()
     local call = self.queue[self.first]
     if call and not has_room(self) then return end
     self.queue[self.first], self.first = nil, self.first + 1
-    if call then send(self, call) end
+    if call then
+      local head, data = call.head, call.data
+      call.head, call.data = nil, nil
+      send(self, call, head, data)
+    end
   end
   if not self.keep or self.count == 0 then self.bus._parts[self] = nil end
 end
@@ -253,13 +296,15 @@ function Caller:_closing() self:finish("became invalid", true) end
 function Caller.nobody() end
 
 --- Begins a call. Its size must be right.
-function Caller:begin(head, data, ended)
-  local call = setmetatable({ caller = self, subject = self.subject, head = head, data = data, ended = ended }, Call)
+function Caller:begin(head, data, ended, id)
+  -- With eight fields from the beginning, its table never grows.
+  local call = setmetatable({ caller = self, subject = self.subject, ended = ended, id = id, reply = false,
+    look_at = false, link = false, future = false }, Call)
   if self.first > self.last and has_room(self) then
-    send(self, call)
+    send(self, call, head, data)
   else
     self.last = self.last + 1
-    self.queue[self.last], call.place = call, self.last
+    self.queue[self.last], call.place, call.head, call.data = call, self.last, head, data
     self.bus._parts[self] = true
   end
   return call
@@ -272,12 +317,17 @@ function Caller:drop(call)
   self.queue[call.place] = false
 end
 
+--- Whether a call was sent before another one.
+function exchange.is_before(call, other)
+  return tonumber(match(call.reply, "%d+$")) < tonumber(match(other.reply, "%d+$"))
+end
+
 --- Ends the calls that wait and, unless `is_bus_closed`, those that were sent.
 function Caller:finish(reason, is_bus_closed)
   local calls = {}
   if not is_bus_closed then
     for _, call in pairs(self.bus._waiting) do if call.caller == self then calls[#calls + 1] = call end end
-    table.sort(calls, function(a, b) return a.number < b.number end)
+    table.sort(calls, exchange.is_before)
     for _, call in ipairs(calls) do self.bus:_forget_request(call) end
     self.count = 0
   end
@@ -287,6 +337,18 @@ function Caller:finish(reason, is_bus_closed)
   for _, call in ipairs(calls) do call:finish(nil, reason, true) end
 end
 
+--- Takes the answer to a call. Returns false if it is something else.
+function Bus:_quick(subject, text, bytes, from, to)
+  local call = self._waiting[subject]
+  if not call or not call.is_call then return false end
+  local headers, status = known_headers(text)
+  if not headers or status then return false end
+  self._messages_in = self._messages_in + 1
+  self._waiting[subject], self._requests = nil, self._requests - 1
+  call:complete { data = sub(bytes, from, to), headers = headers }
+  return true
+end
+
 function Call:finish(message, reason, is_last)
   if self.question then self.caller.bus:_forget_request(self.question) end
   local ended = self.ended
@@ -294,7 +356,11 @@ function Call:finish(message, reason, is_last)
   if ended then ended(self, message, reason, is_last) end
 end
 
-Call.__close = function(self) self.caller:drop(self) end
+-- The end of the wait for it.
+Call.__close = function(self)
+  waits[running()] = nil
+  self.caller:drop(self)
+end
 
 --- The bus has an answer, or knows that there is none. `is_alone`: others may be there.
 function Call:complete(message, text, code, is_alone)
@@ -308,7 +374,7 @@ function Call:complete(message, text, code, is_alone)
     self:finish(message)
   elseif code == "ENOENT" or code == "ECONNRESET" or code == "ENOTCONN" then
     self:finish(nil, code == "ENOENT" and "invalid" or "became invalid", not is_alone)
-    if not is_alone then caller:nobody() end
+    if not is_alone then caller:nobody(code == "ENOENT") end
   else
     self:finish(nil, "transport error: " .. text)
   end
@@ -369,6 +435,7 @@ end
 -- The end of a call of the function.
 local Work = { __close = function(work, problem)
   local self = work.holder
+  if self.service then self.service:count(now() - work.began, problem ~= nil and tostring(problem) or nil) end
   if problem == nil then return self:answer(work.message, "done", "") end
   local text = rl.is_cancelled(problem) and "its callback was cancelled"
     or "its callback raised an error: " .. tostring(problem)
@@ -408,10 +475,11 @@ function exchange.holder(bus, what, options, handle)
   local one = subscription.new(bus, what, options.subject, { queue = options.queue, concurrency = MOST_MESSAGES,
     name = options.name, modes = options.modes or {}, order = options.order, keeps_alive = options.keeps_alive },
     function(message)
-      local _ <close> = setmetatable({ holder = self, message = message }, Work)
+      local _ <close> = setmetatable({ holder = self, message = message, began = now() }, Work)
       return handle(message)
     end)
   one._push = function(_, message) take(self, message) end
+  bus._shares[bus._last_sid + 1] = true
   self.one, self.asked = bus:_register(one), exchange.answer_questions(bus, what, options.who, self.held)
   local is_done
   local _ <close> = setmetatable({}, { __close = function() if not is_done then self:stop() end end })

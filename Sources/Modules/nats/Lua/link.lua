@@ -10,7 +10,7 @@ local secrets = require "runloop.nats.secrets"
 local setmetatable, type, tonumber = setmetatable, type, tonumber
 local find, sub, match, format = string.find, string.sub, string.match, string.format
 local concat, now = table.concat, rl.now
-local read_headers = check.read_headers
+local read_headers, known_headers = check.read_headers, check.known_headers
 
 local Link = {}
 Link.__index = Link
@@ -56,19 +56,31 @@ end
 
 -- Frames --------------------------------------------------------------------------------------------------------------
 
--- Returns the words of "MSG subject sid [reply] size" and "HMSG subject sid [reply] head size"; nil for other lines.
+-- The head that was read last: answers have one each, and nobody keeps it.
+local read = {}
+
+local function set_read(subject, sid, reply, head, size)
+  read.subject, read.sid, read.reply, read.head, read.size = subject, tonumber(sid), reply, head, size
+  return read
+end
+
+-- Returns the words of "MSG subject sid [reply] size" and "HMSG subject sid [reply] head size", in a table that the
+-- next call changes; nil for other lines.
 local function head_of(line)
-  local subject, sid, reply, size = match(line, "^MSG%s+(%S+)%s+(%d+)%s+(%S-)%s*(%d+)%s*$")
-  if subject then
-    return { subject = subject, sid = tonumber(sid), reply = reply ~= "" and reply or nil, size = tonumber(size) }
+  -- As servers write answers with headers.
+  local subject, sid, head, size = match(line, "^HMSG (%S+) (%d+) (%d+) (%d+)$")
+  local reply, rest
+  if not subject then
+    subject, sid, reply, size = match(line, "^MSG%s+(%S+)%s+(%d+)%s+(%S-)%s*(%d+)%s*$")
+    if subject then return set_read(subject, sid, reply ~= "" and reply or nil, nil, tonumber(size)) end
+    subject, sid, rest = match(line, "^HMSG%s+(%S+)%s+(%d+)%s+(.-)%s*$")
+    if not subject then return nil end
+    reply, head, size = match(rest, "^(%S+)%s+(%d+)%s+(%d+)$")
+    if not reply then head, size = match(rest, "^(%d+)%s+(%d+)$") end
   end
-  local rest, head
-  subject, sid, rest = match(line, "^HMSG%s+(%S+)%s+(%d+)%s+(.-)%s*$")
-  if not subject then return nil end
-  reply, head, size = match(rest, "^(%S+)%s+(%d+)%s+(%d+)$")
-  if not reply then head, size = match(rest, "^(%d+)%s+(%d+)$") end
-  if not head or tonumber(head) > tonumber(size) then return nil end
-  return { subject = subject, sid = tonumber(sid), reply = reply, head = tonumber(head), size = tonumber(size) }
+  head, size = tonumber(head), tonumber(size)
+  if not head or head > size then return nil end
+  return set_read(subject, sid, reply, head, size)
 end
 
 -- Ends the connection because of what the server has sent.
@@ -101,9 +113,12 @@ end
 local function deliver(self, head, bytes, from)
   local size, split = head.size, head.head
   if not split then return self.owner:_message(head, sub(bytes, from, from + size - 1)) end
-  local headers, status, description = read_headers(sub(bytes, from, from + split - 1))
+  local owner, sid, text = self.owner, head.sid, sub(bytes, from, from + split - 1)
+  local quick = sid == 1 and owner._quick
+  if quick and quick(owner, head.subject, text, bytes, from + split, from + size - 1) then return true end
+  local headers, status, description = (owner._shares[sid] and known_headers or read_headers)(text)
   if not headers then return refuse(self, "headers " .. sub(bytes, from, from + 30)) end
-  return self.owner:_message(head, sub(bytes, from + split, from + size - 1), headers, status, description)
+  return owner:_message(head, sub(bytes, from + split, from + size - 1), headers, status, description)
 end
 
 -- Finds the head for a line; keeps those that may come again. Answers have a subject each.
@@ -112,6 +127,7 @@ local function new_head(self, line)
   if not head then return nil end
   if not head.reply and head.sid ~= 1 and #line < 512 then
     if self.head_count >= HEADS then self.heads, self.head_count = {}, 0 end
+    head = { subject = head.subject, sid = head.sid, head = head.head, size = head.size }
     self.heads[line], self.head_count = head, self.head_count + 1
   end
   return head

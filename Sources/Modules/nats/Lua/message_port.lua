@@ -48,7 +48,9 @@ local function finish(self, reason)
   if self._is_over then return end
   self._is_over = true
   self._bus._parts[self] = nil
-  if self._holder then self._holder:stop() end
+  local holder = self._holder
+  if holder then holder:stop() end
+  if holder and holder.service then holder.service:withdraw() end
   if self._lease then self._lease:invalidate() end
   if reason then exchange.warn("message port %q: %s", self._name, reason) end
   if self._on_invalidate then
@@ -112,6 +114,17 @@ local function take_lease(self)
     name), "EADDRINUSE"
 end
 
+-- Returns how many calls are under way or wait here.
+local function running(self)
+  local holder = self._holder
+  return holder.consumer and holder.consumer:stats().unanswered or holder.count
+end
+
+-- What loop:inspect shows.
+local function seen_as(self)
+  return "message_port", self._name, format("via NATS, %d under way", running(self))
+end
+
 --- rl.message_port{ via =, … }. Waits until the server knows the port.
 return function(options)
   check_options(options)
@@ -131,7 +144,9 @@ return function(options)
   local _ <close> = setmetatable({}, { __close = function()
     if not is_done and self._lease then self._lease:invalidate() end
   end })
-  local settings = { subject = ports.subject(bus, "port", name), queue = "rl", who = ports.subject(bus, "who", name),
+  local subject = ports.subject(bus, options.durable and "durable" or "port", name)
+  local settings = { subject = subject, queue = not options.durable and "rl" or nil,
+    who = ports.subject(bus, "who", name),
     name = format("message port %q", name), modes = {}, order = options.order, keeps_alive = options.keeps_alive }
   local make = options.durable and require "runloop.nats.durable".holder or exchange.holder
   self._holder, text, code = make(bus, WHAT, settings, function(message) return handle(self, message) end,
@@ -139,6 +154,10 @@ return function(options)
   if not self._holder then return nil, text, code end
   is_done = true
   self._source = self._holder.one._source
+  self._holder.one._seen = function() return seen_as(self) end
+  self._holder.service = require "runloop.nats.service".offer(bus, { name = name, endpoint = "port",
+    subject = settings.subject, queue = settings.queue, description = "a message port",
+    data = function() return { running = running(self) } end })
   bus._parts[self] = true
   if options.modes ~= nil then
     for _, mode in ipairs(objects.modes(options.modes, WHAT)) do rl.current():add(self._source, mode) end

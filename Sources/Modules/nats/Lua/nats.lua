@@ -364,6 +364,7 @@ local function new(what, servers, options)
     _prefix = options.prefix or "rl", _inbox = (options.inbox or "_INBOX") .. "." .. unique() .. ".",
     _status = "reconnecting", _joined = {}, _crowded = {}, _warned = {}, _waiting = {}, _requests = 0,
     _last_request = 0, _parts = {}, _last_number = 0,
+    _shares = {},
     _subscriptions = {}, _subscription_count = 0, _last_sid = 1, _offline = {}, _offline_bytes = 0, _again = {},
     _kept = options.republish and {} or nil, _kept_first = 1, _kept_bytes = 0, _max_payload = 1 << 20,
     _messages_in = 0, _messages_out = 0, _bytes_in = 0, _bytes_out = 0, _reconnects = 0, _late = 0,

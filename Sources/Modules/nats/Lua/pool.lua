@@ -114,7 +114,7 @@ local function send(one, text)
     self._caller:drop(sent)
     if sent.reply then cancel(self, sent.reply) end
   end
-  function one.was_sent() return sent.reply ~= nil end
+  function one.was_sent() return sent.reply ~= false end
 end
 
 -- The answer to a stored job. The worker knows by the confirmation that it has come.

@@ -6,12 +6,14 @@ local misuse = require "runloop.misuse"
 local objects = require "runloop.objects"
 local shown = require "runloop.text".shown
 local exchange = require "runloop.nats.exchange"
+local seen = require "runloop.nats.seen"
 local ports = require "runloop.nats.ports"
 
 local setmetatable, type, math_type = setmetatable, type, math.type
 local format, now = string.format, rl.now
 local raise, receiver, wrong = misuse.raise, misuse.receiver, misuse.wrong
 local head_of, retain, release = exchange.head, exchange.retain, exchange.release
+local waits, running = seen.waits, coroutine.running
 
 local Remote = objects.class("runloop.nats.RemotePort", { __name = "remote_port", __stays = true })
 
@@ -25,24 +27,32 @@ local SOON = 1e-6
 
 -- The end -------------------------------------------------------------------------------------------------------------
 
--- Ends the port for good. Messages that were sent and not answered stay unacknowledged.
-local function finish(self, reason, is_expected)
-  if self._is_over then return end
-  self._is_over = true
-  self._caller:finish(reason)
-  if self._unacknowledged > 0 and not is_expected then
-    exchange.warn("remote port %q: %s; %d messages are not known to have been handled", self._name, reason,
+-- Reports what is left when all calls of a port that has ended are over.
+local function conclude(self)
+  if not self._is_over or self._is_concluded or self._caller.count > 0 then return end
+  self._is_concluded = true
+  if self._unacknowledged > 0 and not self._is_expected then
+    exchange.warn("remote port %q: %s; %d messages are not known to have been handled", self._name, self._reason,
       self._unacknowledged)
   end
   local flushes = self._flushes
   self._flushes = nil
-  if flushes then flushes:complete(nil, reason) end
+  if flushes then flushes:complete(nil, self._reason) end
 end
 
-local function nobody(caller) finish(caller.port, "became invalid") end
+-- Ends the port for good. Messages that were sent and not answered stay unacknowledged. With `waits_on` they may still
+-- be answered: a holder that takes no more does that.
+local function finish(self, reason, is_expected, waits_on)
+  if self._is_concluded then return end
+  self._is_over, self._reason, self._is_expected = true, reason, is_expected
+  self._caller:finish(reason, waits_on)
+  conclude(self)
+end
+
+local function nobody(caller, waits_on) finish(caller.port, "became invalid", false, waits_on) end
 
 local function is_over(self)
-  if not self._is_over and self._bus._status == "closed" then finish(self, "became invalid") end
+  if not self._is_concluded and self._bus._status == "closed" then finish(self, "became invalid") end
   return self._is_over
 end
 
@@ -83,7 +93,7 @@ local function send_ended(call, message, reason, is_last)
     reason = failure_of(message)
   elseif is_last and call.reply and not (call.is_first and reason == "invalid") then
     -- The port ends: the message stays unacknowledged.
-    return
+    return conclude(self)
   elseif is_last then
     call.reason, reason = reason, nil
   end
@@ -94,17 +104,20 @@ local function send_ended(call, message, reason, is_last)
     self._failure = self._failure or reason
   end
   settle(self)
+  conclude(self)
 end
 
 local function request_ended(call, message, reason)
+  local self = call.caller.port
   if message then
-    call.caller.port._heard = now()
+    self._heard = now()
     reason = failure_of(message)
   end
   call.is_over = true
   if reason then call.future:complete(nil, reason) else call.future:complete(message.data) end
   if call.room then call.room:complete(true) end
   if call.wake then call.wake:signal() end
+  conclude(self)
 end
 
 -- Sending -------------------------------------------------------------------------------------------------------------
@@ -135,6 +148,7 @@ local function await_room(self, call, seconds)
   if seconds and seconds < SHORTEST then return nil, "send timed out" end
   call.room, call.sent = rl.future(), was_sent
   local _ <close> = self._bus:_borrow()
+  waits[running()] = self
   local done, reason = call.room:await(seconds)
   if done then return true end
   return nil, reason == "timed out" and "send timed out" or reason
@@ -196,6 +210,7 @@ function Remote:request(id, data, options)
   end
   local _ <close> = self._bus:_borrow()
   local seconds = limit(options.reply_timeout)
+  waits[running()] = self
   local answer, reason = call.future:await(seconds and seconds < SHORTEST and 0 or seconds)
   if answer then return answer end
   return nil, reason == "timed out" and "reply timed out" or reason
@@ -224,14 +239,14 @@ function Remote:send(id, data, options)
   if not head then return nil, fault end
   self._unacknowledged = self._unacknowledged + 1
   retain(self._bus)
-  local call = self._caller:begin(head, data, send_ended)
-  call.id = id
+  local call = self._caller:begin(head, data, send_ended, id)
   if call.reply then
     local timeout = options.timeout
     if self._is_durable or timeout and timeout < SHORTEST or now() < self._heard + HEARD then return true end
     return await_first(self, call)
   end
   local _ <close> = setmetatable({}, { __close = function()
+    waits[running()] = nil
     if call.reply or not call.ended then return end
     self._caller:drop(call)
     release(self._bus)
@@ -241,6 +256,9 @@ function Remote:send(id, data, options)
   return await_room(self, call, options.timeout)
 end
 
+-- The end of a wait that rl.why shows.
+local Waiting = setmetatable({}, { __close = function() waits[running()] = nil end })
+
 function Remote:flush(timeout)
   receiver(self, Remote, "remote_port:flush")
   misuse.optional(timeout, "seconds", "remote_port:flush", 1)
@@ -249,6 +267,8 @@ function Remote:flush(timeout)
   self._flushes = future
   settle(self)
   local _ <close> = self._bus:_borrow()
+  local _ <close> = Waiting
+  waits[running()] = self
   local done, reason = future:await(limit(timeout))
   if done then return true end
   return nil, reason == "timed out" and "reply timed out" or reason
@@ -291,6 +311,9 @@ end
 
 function Remote:invalidate() finish(receiver(self, Remote, "remote_port:invalidate"), "became invalid", true) end
 Remote.__close = function(self) return self:invalidate() end
+
+--- What rl.why shows of a task that waits for an answer, or for room.
+function Remote:_awaited() return format("remote_port %q", self._name) end
 
 function Remote:__tostring()
   local count = self._unacknowledged

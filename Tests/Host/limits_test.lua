@@ -89,6 +89,19 @@ t.describe("a thread's processor time", function()
     t.equal({ thread:join(20) }, { false, "limit: 0.1 s of processor time" })
   end)
 
+  t.it("is also that of its own threads, and so is its memory", REAL, function()
+    local thread = rl.thread { function()
+      local rl = require "runloop"
+      return rl.thread { function() return #("x"):rep(1 << 24) end, memory = 1 << 26 }:join()
+    end, memory = 1 << 20 }
+    local results = { thread:join() }
+    t.equal({ results[1], results[2] }, { true, false })
+    t.truthy(tostring(results[3]):find "not enough memory", results[3])
+    t.equal({ rl.thread { function()
+      return require "runloop".thread(function() while true do end end):join(20)
+    end, cpu = 0.1 }:join(25) }, { true, false, "limit: 0.1 s of processor time" })
+  end)
+
   t.it("does not count waiting", REAL, function()
     t.equal({ rl.thread { function() require "runloop".sleep(0.3) return 5 end, cpu = 0.2 }:join(20) }, { true, 5 })
   end)
@@ -155,19 +168,62 @@ t.describe("a callback that holds the loop", function()
 end)
 
 t.describe("the main state", function()
-  t.it("has a limit of memory, and its threads do not", REAL, function()
-    local answer = run("--memory=2M", [[
+  t.it("has a limit of memory, which its threads share", REAL, function()
+    local answer = run("--memory=8M", [[
       local rl = require "runloop"
-      print(pcall(string.rep, "x", 1 << 22))
-      print(rl.thread(function() return #("x"):rep(1 << 23) end):join())
+      print(pcall(string.rep, "x", 1 << 24))
+      print(select(2, pcall(function() assert(rl.thread(function() return #("x"):rep(1 << 24) end):join()) end)))
+      print(rl.thread(function() return #("x"):rep(1 << 21) end):join())
     ]])
-    t.equal({ answer.code, answer.output }, { 0, "false\tnot enough memory\ntrue\t8388608\n" }, answer.errors)
+    t.truthy(answer.output:find "^false\tnot enough memory\n[^\n]*not enough memory\ntrue\t2097152\n$", answer.output
+      .. answer.errors)
+  end)
+
+  t.it("shares it with threads that take it a little at a time", REAL, function()
+    local answer = run("--memory=8M", [[
+      local rl = require "runloop"
+      local threads = {}
+      local function fill()
+        local rl, kept = require "runloop", {}
+        local fine, message = pcall(function() while true do kept[#kept + 1] = ("%9d"):format(#kept):rep(100) end end)
+        local bytes = collectgarbage "count"
+        rl.sleep(0.2)
+        return fine, message, bytes
+      end
+      for i = 1, 3 do threads[i] = rl.thread(fill) end
+      local sum = 0
+      for _, thread in ipairs(threads) do
+        local _, fine, message, bytes = thread:join()
+        assert(not fine and message == "not enough memory")
+        sum = sum + bytes
+      end
+      print(sum + collectgarbage "count" < 8192 + 4 * 64, sum > 4096)
+      -- What the threads had is free again.
+      print(#("x"):rep(2 << 20))
+    ]])
+    t.equal({ answer.code, answer.output }, { 0, "true\ttrue\n2097152\n" }, answer.errors)
   end)
 
   t.it("ends when its processor time is over", REAL, function()
     local answer = run("--cpu=0.1", "while true do end")
     t.equal(answer.code, 1)
     t.truthy(answer.errors:find "stdin:1: limit: 0.1 s of processor time\nstack traceback:", answer.errors)
+  end)
+
+  t.it("ends if its threads use the processor time while it waits", REAL, function()
+    for _, waits in ipairs { "thread:join()", "rl.sleep(600)", "rl.run()" } do
+      local answer = run("--cpu=0.3", [[
+        local rl = require "runloop"
+        local thread = rl.thread(function() while true do end end)
+      ]] .. waits)
+      t.equal({ answer.code, answer.errors }, { 1, "rlhost: limit: 0.3 s of processor time\n" }, waits)
+    end
+  end)
+
+  t.it("ends by itself in a function of C that does not", { real_time = true, timeout = 120 }, function()
+    local answer = run("--cpu=0.1", [[print(string.find(("a"):rep(3000), ("a-"):rep(12) .. "b"))]])
+    t.equal({ answer.code, answer.errors },
+      { 1, "rlhost: limit: 0.1 s of processor time, and a function of C goes on\n" })
   end)
 
   t.it("ends even if it goes on after the error", REAL, function()

@@ -1263,7 +1263,8 @@ local Thread = {}
 ---@field name? string for messages
 ---@field keeps_alive? boolean false: the program does not wait for its end; true if absent
 ---@field memory? integer limit of Lua's memory there, in bytes: 524288 or more; code above it gets "not enough memory"
----@field cpu? number limit of its processor time, in seconds: 0.01 or more. It ends as by `cancel`
+---@field cpu? number limit of its processor time, in seconds: 0.01 or more. It ends as by `cancel`. Threads that a
+---  thread starts have its limits each, or smaller ones
 
 ---Starts a thread. The function, its upvalues and arguments are copied: tables with cycles and shared parts, but
 ---without metatables. Values reachable from `package.loaded` are passed by name; loops, threads, sources, ports and

@@ -1,7 +1,8 @@
 // Limits of what running Lua code may take: memory, processor time, and time during which a callback holds its loop.
 //
-// The processor time has a timer of the thread's clock. The other limit is watched by a thread of the host's, which
-// sees in `turns` that a callback still runs. Both send SIGURG to the thread, whose handler makes Lua call a hook.
+// The processor time has a timer of the thread's clock, or of the process's for the main state. The other limit is
+// watched by a thread of the host's, which sees in `turns` that a callback still runs. Both send SIGURG to the thread,
+// whose handler makes Lua call a hook.
 #define _GNU_SOURCE
 #include "limit.h"
 #include "private.h"
@@ -10,6 +11,8 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,6 +20,8 @@ enum { PROCESSOR = 1, HELD = 2 };
 // Code that goes on after its processor time is over is interrupted again after this time of the processor. If no Lua
 // code runs when the signal comes, the next one comes soon.
 enum { SOON_NANOSECONDS = 10000000, AGAIN = 100 };
+// If the main state has not ended after this time of the processor, because a function of C goes on, the process ends.
+enum { MOST_TICKS = 300 };
 
 static _Thread_local struct {
   cl_state *state;
@@ -26,7 +31,7 @@ static _Thread_local struct {
   timer_t timer;
   int has_timer;
   char processor[48], held[48];
-  int cancels, times;
+  int is_main, times, ticks;
   void (*reached)(cl_state *state, int times);
   int (*is_in_run)(cl_state *state);
 } own;
@@ -54,7 +59,7 @@ static int raise_processor(lua_State *L) {
   own.pause = AGAIN;
   own.times++;
   own.reached(state, own.times);
-  if (own.cancels) {
+  if (!own.is_main) {
     lua_rawgeti(L, LUA_REGISTRYINDEX, state->anchors);
     lua_rawgeti(L, -1, state->cancelled);
     return lua_error(L);
@@ -84,6 +89,16 @@ static void on_limit(lua_State *L, lua_Debug *debug) {
   if (over & HELD && own.turn == state->turns && own.is_in_run && own.is_in_run(state)) raise_held(L);
 }
 
+// Async-signal-safe.
+static _Noreturn void end_process(void) {
+  static const char before[] = "rlhost: ", after[] = ", and a function of C goes on\n";
+  struct iovec pieces[] = {{(void *)before, sizeof before - 1}, {own.processor, strlen(own.processor)},
+                           {(void *)after, sizeof after - 1}};
+  ssize_t ignored = writev(STDERR_FILENO, pieces, 3);
+  (void)ignored;
+  _exit(1);
+}
+
 static int heed(const siginfo_t *info) {
   int what = 0;
   if (info->si_code == SI_TIMER && info->si_value.sival_ptr == &own) what = PROCESSOR;
@@ -91,6 +106,12 @@ static int heed(const siginfo_t *info) {
     what = HELD;
   if (!what) return 0;
   cl_state *state = own.state;
+  if (state && what == PROCESSOR && own.is_main && ++own.ticks > MOST_TICKS) end_process();
+  if (state && what == PROCESSOR && own.is_main && (!state->running || cl_is_main_waiting())) {
+    // Other threads use the time.
+    if (own.ticks % AGAIN == 1) cl_note_wish(CL_WISH_END);
+    return 0;
+  }
   if (!state || !state->running) return 1;
   if (what == PROCESSOR && own.pause > 0) {
     own.pause = own.pause - 1;
@@ -104,10 +125,33 @@ static int heed(const siginfo_t *info) {
 
 // Memory --------------------------------------------------------------------------------------------------------------
 
+// The states that share a limit. Each of them looks at the memory of the others when its own has grown by a portion.
+static pthread_mutex_t sharing = PTHREAD_MUTEX_INITIALIZER;
+static cl_state *sharers;
+static size_t shared_limit;
+enum { PORTION = 64 << 10 };
+
+static size_t limit_of(const cl_state *state) {
+  size_t others = 0;
+  if (!state->shares_memory) return state->bytes_limit;
+  pthread_mutex_lock(&sharing);
+  for (cl_state *it = sharers; it; it = it->next_sharer)
+    if (it != state) others += __atomic_load_n(&it->bytes, __ATOMIC_RELAXED);
+  size_t left = others < shared_limit ? shared_limit - others : 0;
+  pthread_mutex_unlock(&sharing);
+  return left < state->bytes_limit ? left : state->bytes_limit;
+}
+
+static void place_mark(cl_state *state, size_t bytes) {
+  size_t next = state->shares_memory && state->bytes_collect > bytes + PORTION ? bytes + PORTION : state->bytes_collect;
+  state->bytes_mark = next;
+}
+
 static void set_mark(cl_state *state) {
-  size_t limit = state->bytes_limit, bytes = state->bytes;
+  size_t limit = limit_of(state), bytes = state->bytes;
   size_t middle = bytes < limit ? bytes + (limit - bytes) / 2 : limit;
-  state->bytes_mark = middle > limit / 2 ? middle : limit / 2;
+  state->bytes_collect = middle > limit / 2 ? middle : limit / 2;
+  place_mark(state, bytes);
 }
 
 static void on_mark(lua_State *L, lua_Debug *debug) {
@@ -125,8 +169,12 @@ static void on_mark(lua_State *L, lua_Debug *debug) {
 // make long strings, do not: they would fail for want of memory that is only garbage. So the garbage is collected
 // before, at the next instruction, when half of what was free is used.
 static int pass_mark(cl_state *state, size_t bytes) {
-  int is_within = bytes <= state->bytes_limit;
-  if (is_within) state->bytes_mark = bytes + (state->bytes_limit - bytes) / 2;
+  size_t limit = limit_of(state), middle = bytes + (limit - bytes) / 2;
+  int is_within = bytes <= limit, is_little = is_within && bytes <= state->bytes_collect;
+  // Others may have taken some of what was free.
+  if (is_within && !(is_little && middle > state->bytes_collect)) state->bytes_collect = middle;
+  if (is_within) place_mark(state, bytes);
+  if (is_little) return 1;
   lua_State *L = state->main ? cl_innermost(state) : NULL;
   if (L) cl_displace_hook(L, on_mark, cl_on_guarded_call);
   return is_within;
@@ -138,6 +186,34 @@ void cl_limit_memory(cl_state *state, size_t bytes) {
   set_mark(state);
 }
 
+void cl_share_memory(cl_state *state) {
+  pthread_mutex_lock(&sharing);
+  if (shared_limit && !state->shares_memory) {
+    state->shares_memory = 1;
+    state->next_sharer = sharers;
+    sharers = state;
+  }
+  pthread_mutex_unlock(&sharing);
+  if (state->shares_memory) cl_limit_memory(state, state->bytes_limit);
+}
+
+void cl_limit_all_memory(cl_state *state, size_t bytes) {
+  pthread_mutex_lock(&sharing);
+  shared_limit = bytes;
+  pthread_mutex_unlock(&sharing);
+  cl_share_memory(state);
+}
+
+void cl_end_sharing(cl_state *state) {
+  if (!state->shares_memory) return;
+  pthread_mutex_lock(&sharing);
+  cl_state **link = &sharers;
+  while (*link != state) link = &(*link)->next_sharer;
+  *link = state->next_sharer;
+  pthread_mutex_unlock(&sharing);
+  state->shares_memory = 0;
+}
+
 // Time ----------------------------------------------------------------------------------------------------------------
 
 static void begin(cl_state *state) {
@@ -146,20 +222,28 @@ static void begin(cl_state *state) {
   cl_expect_urgent();
 }
 
-int cl_limit_processor(cl_state *state, double seconds, int cancels, void (*reached)(cl_state *state, int times)) {
+static int limit(cl_state *state, clockid_t clock, double seconds, void (*reached)(cl_state *state, int times)) {
   begin(state);
-  own.cancels = cancels;
-  own.times = 0;
+  own.is_main = clock == CLOCK_PROCESS_CPUTIME_ID;
+  own.times = own.ticks = 0;
   own.reached = reached;
   snprintf(own.processor, sizeof own.processor, "limit: %.10g s of processor time", seconds);
   struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGURG, .sigev_value.sival_ptr = &own};
   event._sigev_un._tid = gettid();
-  if (timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &own.timer) != 0) return errno;
+  if (timer_create(clock, &event, &own.timer) != 0) return errno;
   own.has_timer = 1;
   struct itimerspec time = {.it_interval.tv_nsec = SOON_NANOSECONDS, .it_value.tv_sec = (time_t)seconds};
   time.it_value.tv_nsec = (long)((seconds - (double)time.it_value.tv_sec) * 1e9);
   if (time.it_value.tv_sec == 0 && time.it_value.tv_nsec == 0) time.it_value.tv_nsec = 1;
   return timer_settime(own.timer, 0, &time, NULL) == 0 ? 0 : errno;
+}
+
+int cl_limit_processor(cl_state *state, double seconds, void (*reached)(cl_state *state, int times)) {
+  return limit(state, CLOCK_THREAD_CPUTIME_ID, seconds, reached);
+}
+
+int cl_limit_all_processor(cl_state *state, double seconds, void (*reached)(cl_state *state, int times)) {
+  return limit(state, CLOCK_PROCESS_CPUTIME_ID, seconds, reached);
 }
 
 const char *cl_processor_limit(void) { return own.processor; }

@@ -288,13 +288,16 @@ __attribute__((noinline)) static void *allocate_elsewhere(cl_state *state, void 
   return block;
 }
 
+// Atomic, because states with a common limit read it.
+static void set_bytes(cl_state *state, size_t bytes) { __atomic_store_n(&state->bytes, bytes, __ATOMIC_RELAXED); }
+
 // RLHOST_MALLOC=1 selects this allocator, for valgrind or to rule out an error in the slabs.
 void *cl_allocate_plainly(void *data, void *old, size_t old_size, size_t new_size) {
   cl_state *state = data;
   if (state->thread == cl_this_thread()) {
     size_t bytes = state->bytes + new_size - (old ? old_size : 0);
     if (bytes > state->bytes_mark && bytes > state->bytes && !state->pass_mark(state, bytes)) return NULL;
-    state->bytes = bytes;
+    set_bytes(state, bytes);
   }
   if (new_size > 0) return realloc(old, new_size);
   free(old);
@@ -317,7 +320,7 @@ APART static void *allocate_new(cl_state *state, size_t size) {
   if (!may_grow(state, bytes)) return NULL;
   void *block = take(state, size);
   if (!block) return NULL;
-  state->bytes = bytes;
+  set_bytes(state, bytes);
   state->blocks++;
   return block;
 }
@@ -327,12 +330,12 @@ APART static void *allocate_again(cl_state *state, void *old, size_t old_size, s
   // Shrinking never fails, as Lua requires.
   if (new_size > old_size && !may_grow(state, bytes)) return NULL;
   void *block = resize(state, old, new_size);
-  if (block) state->bytes = bytes;
+  if (block) set_bytes(state, bytes);
   return block;
 }
 
 APART static void *free_old(cl_state *state, void *old, size_t old_size) {
-  state->bytes -= old_size;
+  set_bytes(state, state->bytes - old_size);
   state->blocks--;
   give_back(state, old);
   return NULL;
@@ -348,7 +351,7 @@ void *cl_allocate(void *data, void *old, size_t old_size, size_t new_size) {
   if (!POOLS || new_size > LARGEST || !*list || state->fail_at || bytes > state->bytes_mark)
     return allocate_new(state, new_size);
   state->allocations++;
-  state->bytes = bytes;
+  set_bytes(state, bytes);
   state->blocks++;
   return take_from(list);
 }

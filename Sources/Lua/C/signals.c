@@ -256,6 +256,8 @@ typedef int heeding(const siginfo_t *info);
 static _Atomic(heeding *) heed_first;
 void cl_heed_first(heeding *heed) { atomic_store_explicit(&heed_first, heed, memory_order_release); }
 
+int cl_is_main_waiting(void) { return signal_host && signal_is_waiting && signal_is_waiting(); }
+
 static void heed_urgent(int number, const siginfo_t *info) {
   heeding *first = atomic_load_explicit(&heed_first, memory_order_acquire);
   if (first && first(info)) return;

@@ -1,4 +1,5 @@
 // Opening a state, and closing it.
+#include "limit.h"
 #include "private.h"
 
 #include <pthread.h>
@@ -100,6 +101,8 @@ void cl_close(cl_state *state) {
   state->running = NULL;
   state->resumption = NULL;
   if (L) lua_close(L);
+  cl_end_limits(state);
+  cl_end_sharing(state);
   cl_free_slabs(state);
 }
 

@@ -81,15 +81,20 @@ extension Interpreter {
 
     // MARK: Limits
 
-    /// Limits the number of bytes of Lua's memory.
-    public final func limitMemory(to bytes: Int) { cl_limit_memory(state, bytes) }
+    /// Limits the number of bytes of Lua's memory: of this state, or of all that call `shareMemory`.
+    public final func limitMemory(to bytes: Int, ofAll: Bool) {
+        if ofAll { cl_limit_all_memory(state, bytes) } else { cl_limit_memory(state, bytes) }
+    }
+
+    /// Counts this state's memory with that of the others, if there is a limit for all.
+    public final func shareMemory() { cl_share_memory(state) }
 
     /// Interrupts the running code when this thread has used this processor time, and again after each further second:
-    /// by the error that cancels code, or by a text. Returns 0 or an errno.
-    public final func limitProcessor(to seconds: Double, cancels: Bool) -> Int32 {
-        cl_limit_processor(state, seconds, cancels ? 1 : 0) { state, times in
-            Interpreter.of(state)?.reachedProcessorLimit(Int(times))
-        }
+    /// by the error that cancels code. In the main state it is the time of the process, and the error is a text.
+    /// Returns 0 or an errno.
+    public final func limitProcessor(to seconds: Double, ofAll: Bool) -> Int32 {
+        let limit = ofAll ? cl_limit_all_processor : cl_limit_processor
+        return limit(state, seconds) { state, times in Interpreter.of(state)?.reachedProcessorLimit(Int(times)) }
     }
 
     /// For `reportHeld`: the number of the thread, and a function that any thread may call as long as the state
@@ -209,6 +214,9 @@ public struct Wishes: OptionSet, Sendable {
     public static let dump = Wishes(rawValue: UInt32(CL_WISH_DUMP))
     /// Starts recording.
     public static let record = Wishes(rawValue: UInt32(CL_WISH_RECORD))
+
+    /// Ends the program, whose processor time is over.
+    public static let end = Wishes(rawValue: UInt32(CL_WISH_END))
 
     /// The value with which another process has to send SIGURG in order to be heard. It means `attach`.
     public static let word = Int32(CL_ATTACH_WORD)

@@ -18,7 +18,16 @@ extension RunLoop.Recorder {
         return first
     }()
 
-    // Functions that read a loop of another thread read single fields only, and none that counts references.
+    // Functions that read a loop of another thread read single fields only, and none that counts references. They use
+    // `peek` if the thread may be writing them.
+
+    private static func peek<Value>(_ place: UnsafePointer<Value>) -> Value {
+        withUnsafeTemporaryAllocation(of: Value.self, capacity: 1) { room in
+            guard let copy = room.baseAddress else { return place.pointee }
+            linux_peek(copy, place, MemoryLayout<Value>.size)
+            return copy.pointee
+        }
+    }
 
     /// Returns the records that the ring still holds. Safe on any thread while the loop exists.
     ///
@@ -30,7 +39,7 @@ extension RunLoop.Recorder {
         let present = present(recorder, ring)
         let end = present.end
         var first = end > capacity ? end - capacity : 0
-        var raw = (first..<end).map { ring[Int(truncatingIfNeeded: $0 & (capacity - 1))] }
+        var raw = (first..<end).map { peek(ring + Int(truncatingIfNeeded: $0 & (capacity - 1))) }
         var open = present.levels
         // Records that were written meanwhile have replaced the oldest.
         let now = linux_published(&recorder.pointee.next)
@@ -80,12 +89,12 @@ extension RunLoop.Recorder {
             let end = linux_published(&recorder.pointee.next)
             // Read it only if it surely points to memory of the recorder: for a moment it points past the ring's last
             // record.
-            let open = recorder.pointee.open
+            let open = peek(&recorder.pointee.open)
             let isThere = open == recorder.pointee.told || (ring..<ring + capacity).contains(open)
             let present = Present(
-                end: end, levels: levels(recorder), pass: recorder.pointee.pass,
-                passBegin: recorder.pointee.passBegin,
-                callback: isThere && recorder.pointee.state.isPending ? open.pointee : nil)
+                end: end, levels: levels(recorder), pass: peek(&recorder.pointee.pass),
+                passBegin: peek(&recorder.pointee.passBegin),
+                callback: isThere && peek(&recorder.pointee.state).isPending ? peek(open) : nil)
             attempts += 1
             // A loop that records without a pause gives no such moment.
             if linux_published(&recorder.pointee.next) == end || attempts == 100 { return present }
@@ -93,7 +102,8 @@ extension RunLoop.Recorder {
     }
 
     private static func levels(_ recorder: UnsafeMutablePointer<Self>) -> [Level] {
-        (0..<max(0, min(recorder.pointee.levelCount, deepest))).map { recorder.pointee.levels[$0] }
+        let levels = recorder.pointee.levels
+        return (0..<max(0, min(peek(&recorder.pointee.levelCount), deepest))).map { peek(levels + $0) }
     }
 
     /// The position of a reader.
@@ -170,7 +180,7 @@ extension RunLoop.Recorder {
             self.anchor = anchor
             usesTicks = recorder.pointee.usesTicks
             number = recorder.pointee.number
-            waitNames = recorder.pointee.waitNames
+            waitNames = peek(&recorder.pointee.waitNames)
             self.passes = passes
             now = Anchor.now()
             // Measure the scale between two readings of both clocks, if these are far enough apart.

@@ -1,10 +1,10 @@
 package import Linux
-internal import Lua
+package import Lua
 internal import RunLoops
 
 /// The limits of a state: memory, processor time, and the time for which a callback may hold the loop.
 package final class LuaLimits: HostPart {
-    /// In the main state: ends the program, which has gone on after the error.
+    /// In the main state: ends the program, which has gone on after the error, or waits.
     package var onProcessorTime: ((String) -> Void)?
     private var processorLimit = ""
 
@@ -17,12 +17,15 @@ package final class LuaLimits: HostPart {
         "limit: \(Time.short(Int64(seconds * 1e9))) s of processor time"
     }
 
-    package func limitMemory(to bytes: Int) { host.limitMemory(to: bytes) }
+    /// The main state shares its limit with the threads.
+    package func limitMemory(to bytes: Int) { host.limitMemory(to: bytes, ofAll: host.thread == nil) }
 
+    /// The main state has the time of the whole process.
+    ///
     /// - Throws: the system's error if there is no timer.
     package func limitProcessorTime(to seconds: Double) throws(SystemError) {
         processorLimit = Self.limitText(ofProcessorTime: seconds)
-        let failure = host.limitProcessor(to: seconds, cancels: host.thread != nil)
+        let failure = host.limitProcessor(to: seconds, ofAll: host.thread == nil)
         if failure != 0 { throw SystemError("timer_create", errno: failure) }
     }
 
@@ -32,6 +35,10 @@ package final class LuaLimits: HostPart {
         } else if times > 1 {
             onProcessorTime?(processorLimit)
         }
+    }
+
+    package override func grant(_ wishes: Wishes, isRunning: Bool) {
+        if wishes.contains(.end) { onProcessorTime?(processorLimit) }
     }
 
     /// Limits the time for which a callback may hold the loop; nil ends that.

@@ -13,6 +13,8 @@ package final class LuaThread: Sendable {
     let keepsAlive: Bool
     /// Whether it runs the functions of a pool, which may block.
     let isOfPool: Bool
+    /// What it may take. Threads that it starts have the same limits, or smaller ones.
+    let limits: Limits
     /// The handle of its loop, which exists before the thread begins.
     let handle: RunLoop.Handle
     private let state = Lock(State())
@@ -53,21 +55,33 @@ package final class LuaThread: Sendable {
         /// Receives errors that nobody in the thread handles.
         let report: @Sendable (Failure, Parcel?) -> Void
         let world: ThreadWorld
-        let limits: Limits
     }
 
     /// nil: without limit.
     struct Limits: Sendable {
         var memory: Int?
         var processorTime: Double?
+
+        /// Returns the limits of a thread that a thread with these limits starts with limits of its own.
+        func narrowed(by own: Limits) -> Limits {
+            func least<Value: Comparable>(_ one: Value?, _ other: Value?) -> Value? {
+                guard let one, let other else { return one ?? other }
+                return min(one, other)
+            }
+            return Limits(
+                memory: least(memory, own.memory), processorTime: least(processorTime, own.processorTime))
+        }
     }
 
-    init(name: String, site: String?, keepsAlive: Bool = true, isOfPool: Bool = false) throws(SystemError) {
+    init(
+        name: String, site: String?, keepsAlive: Bool = true, isOfPool: Bool = false, limits: Limits
+    ) throws(SystemError) {
         handle = try RunLoop.Handle()
         self.name = name
         self.site = site
         self.keepsAlive = keepsAlive
         self.isOfPool = isOfPool
+        self.limits = limits
     }
 
     var outcome: Outcome? { state.withLock { $0.outcome } }
@@ -256,7 +270,8 @@ package final class LuaThread: Sendable {
         for waiter in waiters { waiter() }
     }
 
-    private func begin(_ limits: Limits, in host: LuaHost) -> String? {
+    private func beginLimits(in host: LuaHost) -> String? {
+        host.shareMemory()
         if let memory = limits.memory { host.part(LuaLimits.self).limitMemory(to: memory) }
         guard let seconds = limits.processorTime else { return nil }
         do throws(SystemError) {
@@ -279,7 +294,7 @@ package final class LuaThread: Sendable {
             return .failure(nil, Failure(message))
         }
         guard host.startCollector() else { return .failure(nil, Failure(host.popMessage())) }
-        if let message = begin(start.limits, in: host) { return .failure(nil, Failure(message)) }
+        if let message = beginLimits(in: host) { return .failure(nil, Failure(message)) }
         guard let count = start.function.unpack(onto: host.stack) else {
             return .failure(nil, Failure(host.popMessage()))
         }

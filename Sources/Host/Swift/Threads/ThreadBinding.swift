@@ -39,20 +39,22 @@ enum ThreadBinding {
         let host = call.luaHost
         let threads = host.threads
         guard let function = call.takeParcel() else { throw .noMemory }
-        let limits = LuaThread.Limits(
+        let own = LuaThread.Limits(
             memory: try call.isMissing(5) ? nil : memory(call), processorTime: try call.seconds(6, "field 'cpu'"))
+        // A thread with limits cannot get rid of them in a thread of its own.
+        let limits = host.thread?.limits.narrowed(by: own) ?? own
         let thread: LuaThread
         let isOfPool = call.string(2) == "pool"
         do throws(SystemError) {
             thread = try LuaThread(
                 name: call.string(1) ?? "thread \(threads.count + 1)",
                 site: host.site(call.site), keepsAlive: call.isMissing(2) || !isOfPool && call.boolean(2),
-                isOfPool: isOfPool)
+                isOfPool: isOfPool, limits: limits)
             try thread.begin(
                 .init(
                     function: function, path: call.string(3) ?? "", nativePath: call.string(4) ?? "",
                     ignoresEnvironment: host.ignoresEnvironment, warns: host.warns, batteries: host.batteries,
-                    report: host.reportFromThreads(), world: threads.world, limits: limits))
+                    report: host.reportFromThreads(), world: threads.world))
         } catch {
             return call.fail(error)
         }

@@ -179,6 +179,9 @@ struct cl_state {
   size_t bytes_limit;              ///< no allocation may exceed it
   size_t bytes_mark;               ///< at most the limit: an allocation that exceeds it calls `pass_mark`
   int (*pass_mark)(cl_state *state, size_t bytes);  ///< whether Lua's memory may have this number of bytes
+  size_t bytes_collect;            ///< with a limit: beyond this, garbage is collected
+  struct cl_state *next_sharer;    ///< see cl_share_memory
+  int shares_memory;
   lua_CFunction collect_function;  ///< Lua's own collectgarbage
   int is_generational;             ///< the mode that the script has chosen
   int is_collecting;               ///< true between cl_begin_collection and cl_end_collection
@@ -517,6 +520,7 @@ enum {
   CL_WISH_INTERRUPT = 4,  ///< end the running callback
   CL_WISH_DUMP = 8,       ///< dump the recorded last moments
   CL_WISH_RECORD = 16,    ///< start recording
+  CL_WISH_END = 32,       ///< end the program, whose processor time is over
 };
 /// The value that another process sends with SIGURG by sigqueue. It means CL_WISH_ATTACH; other values are ignored.
 enum { CL_ATTACH_WORD = 0x726c };

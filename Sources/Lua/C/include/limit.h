@@ -8,11 +8,22 @@
 struct cl_state;
 /// Limits the memory of the state.
 void cl_limit_memory(struct cl_state *state, size_t bytes);
+/// Limits the memory of this state and of those that call cl_share_memory, together.
+void cl_limit_all_memory(struct cl_state *state, size_t bytes);
+/// Lets the state take its memory from what cl_limit_all_memory has limited, if it has.
+void cl_share_memory(struct cl_state *state);
+/// Takes the state out of the others. Must be called before it is freed.
+void cl_end_sharing(struct cl_state *state);
 /// Interrupts the running Lua code when this thread has used this many seconds of processor time from now on, and again
-/// after each further second. Raises the value of `cancelled` if `cancels` is set, otherwise the text: as an error at
-/// first, and as an interruption later. `reached` is called before, with the number of times. Returns 0 or an errno.
-int cl_limit_processor(struct cl_state *state, double seconds, int cancels,
-                       void (*reached)(struct cl_state *state, int times));
+/// after each further second. Raises the value of `cancelled`. `reached` is called before, with the number of times.
+/// Returns 0 or an errno.
+int cl_limit_processor(struct cl_state *state, double seconds, void (*reached)(struct cl_state *state, int times));
+/// The same for the main state and the time of the whole process. Raises the text: as an error at first, and as an
+/// interruption later. If no Lua code runs, notes CL_WISH_END. Ends the process if nothing of this has helped.
+int cl_limit_all_processor(struct cl_state *state, double seconds,
+                           void (*reached)(struct cl_state *state, int times));
+/// Returns whether the loop of the main state sleeps. Async-signal-safe.
+int cl_is_main_waiting(void);
 /// Returns the text of the error: "limit: 2 s of processor time".
 const char *cl_processor_limit(void);
 /// Prepares `cl_report_held` for this thread, and returns the thread. `is_in_run` says whether the loop runs.

@@ -167,7 +167,7 @@ end
 
 t.describe("a fake", function() cases(redis.fake) end)
 
-t.describe("a real server", function()
+t.describe("a real server", { real_time = true }, function()
   cases(function()
     local url = server():url()
     local db <close> = t.truthy(redis.open(url))

@@ -245,6 +245,13 @@ end
 --- Returns the refusal of a transaction that is over: `how` is "committed at app.lua:12" and the like.
 function shape.over(how) return nil, format("ENOTCONN: the transaction is over (%s)", how), "ENOTCONN" end
 
+--- Returns whether time is virtual. The clock of a test does not jump while a loop waits for a connection to a real
+--- server, so nothing may wait there for a connection that nobody uses.
+function shape.is_virtual()
+  local clock = rl.clock
+  return clock ~= nil and clock._is_virtual()
+end
+
 --- Runs a function in the background: nobody waits for it, and it keeps nothing alive.
 function shape.background(...)
   local task = { ... }

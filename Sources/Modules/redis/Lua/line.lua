@@ -4,8 +4,10 @@
 local native = ...
 local rl = require "runloop"
 local net = require "runloop.net"
+local shape = require "runloop.data.shape"
 
-local setmetatable, getmetatable, type, ipairs = setmetatable, getmetatable, type, ipairs
+local setmetatable, getmetatable, type = setmetatable, getmetatable, type
+local ipairs, next = ipairs, next
 local format, match, unpack, max = string.format, string.match, table.unpack, math.max
 
 -- The class of errors inside lists: the message is at 1.
@@ -52,15 +54,33 @@ function Line:answer(value)
   end
 end
 
+-- Leaves the loop while no answer is due, if time is virtual.
+local function rest(self)
+  if self.first <= self.last or self.is_at_rest or self.serve_fake or self.on_push or self.problem then return end
+  if not shape.is_virtual() then return end
+  self.is_at_rest = true
+  for mode in next, self.modes do
+    if self.loop:contains(self.stream, mode) then self.loop:remove(self.stream, mode) end
+  end
+end
+
+local function wake(self)
+  self.is_at_rest = nil
+  self.loop:add(self.stream, "common")
+  for mode in next, self.modes do
+    if not self.loop:contains(self.stream, mode) then self.loop:add(self.stream, mode) end
+  end
+end
+
 -- Reads answers out of bytes that have come.
 local function take(self, bytes)
   local parser = self.parser
   if parser:feed(bytes) == false then return self:fail("ENOMEM: no memory for an answer", "ENOMEM") end
   while not self.problem do
-    local shape, value = parser:next()
-    if shape == nil then return end
-    if shape == false then return self:fail(value, match(value, "^%u+")) end
-    if shape == ">" then
+    local kind, value = parser:next()
+    if kind == nil then return rest(self) end
+    if kind == false then return self:fail(value, match(value, "^%u+")) end
+    if kind == ">" then
       if self.on_push then self.on_push(value) end
     else
       self:answer(value)
@@ -105,6 +125,7 @@ end
 
 -- Serves it in the mode that runs, if that is not a common one.
 local function serve_here(self)
+  if self.is_at_rest then wake(self) end
   local mode = self.loop:mode()
   if mode and not self.modes[mode] then self:serve(mode) end
 end

@@ -94,6 +94,9 @@ return function(_, core)
     system.hold(false)
   end
 
+  -- Whether time is virtual in the test that runs; for the host's own modules.
+  function Clock._is_virtual() return not (core.current and core.current.real_time) end
+
   function Clock.__tostring() return format("clock (%g s)", rl.now()) end
 
   rl.clock = setmetatable({}, Clock)

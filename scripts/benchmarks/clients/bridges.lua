@@ -10,7 +10,7 @@ local function echo(program, way, connections)
   for _ = 1, 3 do
     local result = assert(process.run { program, HERE .. "/../support/luv_echo.lua", way, connections,
       math.max(1000, 50000 * share // 1) })
-    best = math.min(best, assert(tonumber(result.output), result.errors))
+    best = math.min(best, (assert(tonumber(result.output), result.errors)))
   end
   return best
 end

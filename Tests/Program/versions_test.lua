@@ -38,14 +38,23 @@ t.it("samples of recordings of format 1 are read, and both forms say the same", 
   t.truthy(read(SAMPLES .. "recording-1.pftrace"):sub(1, 24):find("\xC0\xA9\x07\x01", 1, true))
 end)
 
+t.it("samples of recordings of format 2 are read, and both forms say the same", REAL, function()
+  local events, packets = events_of(SAMPLES .. "recording-2.json"), events_of(SAMPLES .. "recording-2.pftrace")
+  t.truthy(events and events:find "\ns message\n" and events:find "\nf message\n", events)
+  t.equal(packets, events)
+  t.truthy(read(SAMPLES .. "recording-2.pftrace"):sub(1, 24):find("\xC0\xA9\x07\x02", 1, true))
+  local json_text = read(SAMPLES .. "recording-2.json")
+  t.truthy(json_text:find '"args":{"format":2,"identity":%d+,"machine":"0x%x+","host":"[^"]+","zero_us":%d+%.%d+}')
+end)
+
 t.it("new recordings have the number first", REAL, function()
   for _, ending in ipairs { "json", "pftrace" } do
     local path = place .. "/new." .. ending
     t.equal(process.run { t.rlhost, "--trace=" .. path, "-e", "rl.after(0, print)" }.code, 0)
     if ending == "json" then
-      t.truthy(read(path):find '^%[\n{"ph":"M","pid":%d+,"name":"rlhost_format","args":{"format":1}},\n')
+      t.truthy(read(path):find '^%[\n{"ph":"M","pid":%d+,"name":"rlhost_format","args":{"format":2,[^\n]*}},\n')
     else
-      t.truthy(read(path):sub(1, 24):find("\xC0\xA9\x07\x01", 1, true))
+      t.truthy(read(path):sub(1, 24):find("\xC0\xA9\x07\x02", 1, true))
     end
     t.truthy(events_of(path))
   end
@@ -58,7 +67,7 @@ t.it("a recording of another number is refused, and nothing is written", REAL, f
     fs.write(place .. "/" .. name, content)
     local run = process.run { t.rlhost, "trace", place .. "/" .. name, "-o", place .. "/y.html" }
     t.equal({ run.code, run.errors },
-      { 1, ("rlhost: trace: %s/%s: recording format 3; this rlhost reads 1\n"):format(place, name) })
+      { 1, ("rlhost: trace: %s/%s: recording format 3; this rlhost reads 1 and 2\n"):format(place, name) })
     t.falsy(fs.stat(place .. "/y.html"))
   end
 end)

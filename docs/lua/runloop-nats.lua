@@ -27,7 +27,7 @@ local nats = {}
 ---@field inbox? string the beginning of the subjects for answers ("_INBOX")
 ---@field prefix? string the beginning of the subjects of ports and pools ("rl")
 ---@field expose? ("stats"|"trace")[] what others on the bus may see of this process: `"stats"`, for `rlhost top --via`
----and `nats.discover`; `"trace"`
+---and `nats.discover`; `"trace"`, for `rlhost trace --via`: its recordings
 ---@field modes? runloop.Modes of subscriptions that say nothing else; `"common"` if absent
 ---@field order? integer of subscriptions that say nothing else (0)
 ---@field on_event? fun(bus: runloop.nats.Bus, event: runloop.nats.Event, details: table)
@@ -659,7 +659,7 @@ function Pool:close() end
 ---@field subject string
 ---@field data string
 ---@field reply? string the subject for answers
----@field headers? table<string, string|string[]> by the exact name; a list if the name came several times
+---@field headers? table<string, string|string[]> by the exact name; several of a name: a list; without the recorder's
 local Message = {}
 
 ---Answers. Raises an error if the message has no `reply`.

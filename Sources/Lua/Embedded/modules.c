@@ -153,6 +153,10 @@ static const struct {
 #embed "../../Modules/nats/Lua/fake_consumers.lua" SIZE suffix(,)
 '\0'}}, {"runloop.nats.fake_streams", (const char[]){
 #embed "../../Modules/nats/Lua/fake_streams.lua" SIZE suffix(,)
+'\0'}}, {"runloop.nats.flow", (const char[]){
+#embed "../../Modules/nats/Lua/flow.lua" SIZE suffix(,)
+'\0'}}, {"runloop.nats.frame", (const char[]){
+#embed "../../Modules/nats/Lua/frame.lua" SIZE suffix(,)
 '\0'}}, {"runloop.nats.jobs", (const char[]){
 #embed "../../Modules/nats/Lua/jobs.lua" SIZE suffix(,)
 '\0'}}, {"runloop.nats.lease", (const char[]){
@@ -179,6 +183,8 @@ static const struct {
 #embed "../../Modules/nats/Lua/stream.lua" SIZE suffix(,)
 '\0'}}, {"runloop.nats.subscription", (const char[]){
 #embed "../../Modules/nats/Lua/subscription.lua" SIZE suffix(,)
+'\0'}}, {"runloop.nats.traces", (const char[]){
+#embed "../../Modules/nats/Lua/traces.lua" SIZE suffix(,)
 '\0'}}, {"runloop.nats.watch", (const char[]){
 #embed "../../Modules/nats/Lua/watch.lua" SIZE suffix(,)
 '\0'}}, {"runloop.nats.worker", (const char[]){
@@ -415,6 +421,8 @@ static const struct {
 #embed "../../Program/Lua/top.lua" SIZE suffix(,)
 '\0'}}, {"runloop.top.machines", (const char[]){
 #embed "../../Program/Lua/top/machines.lua" SIZE suffix(,)
+'\0'}}, {"runloop.trace_via", (const char[]){
+#embed "../../Program/Lua/trace_via.lua" SIZE suffix(,)
 '\0'}}, {"runloop.trace", (const char[]){
 #embed "../../Modules/trace/Lua/trace.lua" SIZE suffix(,)
 '\0'}}, {"runloop.trace.activity", (const char[]){

@@ -23,7 +23,7 @@ struct TraceCommandTests {
         #expect(
             run.output == """
                 1
-                {"ph":"M","pid":1,"name":"rlhost_format","args":{"format":1}},
+                {"ph":"M","pid":1,"name":"rlhost_format","args":{"format":2}},
                 {"ph":"M","pid":1,"name":"process_name","args":{"name":"app.lua"}},
                 {"ph":"M","pid":1,"tid":0,"name":"thread_name","args":{"name":"main"}},
                 {"ph":"B","pid":1,"tid":0,"ts":1.500,"cat":"timer","name":"tick"},

@@ -202,7 +202,7 @@ extension RunLoop.Recorder {
             record.time = max(record.time, latest)
             latest = record.time
             if record.kind == Kind.whole.rawValue { latest += record.a }
-            if record.task != 0 {
+            if record.task != 0, record.kind != Kind.arrives.rawValue {
                 record.task = UInt32(number & 1023) << Record.taskBits | record.task & Record.tasks
             }
             records.append(record)
@@ -212,7 +212,7 @@ extension RunLoop.Recorder {
             var record = raw
             record.time = date(raw.time)
             record.flags &= ~(Flags.inside | Flags.sends | Flags.beginsPass)
-            if raw.task >= Record.unlessItWaits { record.task = 0 }
+            if raw.task >= Record.unlessItWaits, raw.kind != Kind.arrives.rawValue { record.task = 0 }
             let sends = raw.flags & Flags.sends != 0
             if raw.flags & Flags.beginsPass != 0 {
                 switch Kind(rawValue: raw.kind) {

@@ -78,6 +78,12 @@ extension RunLoop.Recorder {
             flags |= Flags.sends
         }
 
+        /// The sender's clock in a record of the kind `arrives`, in nanoseconds.
+        package var sentAt: UInt64 {
+            get { UInt64(task) << 32 | UInt64(flow) }
+            set { (flow, task) = (UInt32(truncatingIfNeeded: newValue), UInt32(truncatingIfNeeded: newValue >> 32)) }
+        }
+
         /// The label of the function in which a callback waits; 0 if none. Not in the ring.
         package var waitsIn: UInt32 {
             kind == Kind.end.rawValue && flags & Flags.waits != 0 ? flow : 0
@@ -124,6 +130,11 @@ extension RunLoop.Recorder {
         case delayed
         /// The long operation with the number `flow` belongs to the group `object`, as a request belongs to its route.
         case belongs
+        /// A message, `object`, leaves for another process over a network. `a`: its number; see `nextMessage`.
+        case departs
+        /// Such a message arrives. `a`: its number. `flow` and `task`: the lower and the upper half of the sender's
+        /// clock when it left, in nanoseconds.
+        case arrives
     }
 
     /// Flags of `end`, `closes`, `bytes` and, in the ring, others.

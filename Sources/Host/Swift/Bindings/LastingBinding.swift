@@ -9,6 +9,12 @@ package enum LastingBinding {
         .init("ends") { ends(Call($0)) },
     ]
 
+    package static let ofNATS: [Library.Entry] = [
+        .init("label") { Call.run($0) { call throws(Misuse) in try label(call, "nats") } },
+        .init("begins") { begins(Call($0)) },
+        .init("ends") { ends(Call($0)) },
+    ]
+
     package static let ofBridges: [Library.Entry] = [
         .init("label") { Call.run($0) { call throws(Misuse) in try label(call, call.string(2) ?? "") } }
     ]

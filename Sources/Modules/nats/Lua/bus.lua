@@ -7,6 +7,8 @@ local objects = require "runloop.objects"
 local check = require "runloop.nats.check"
 local subscription = require "runloop.nats.subscription"
 local seen = require "runloop.nats.seen"
+local flow = require "runloop.nats.flow"
+local frame = require "runloop.nats.frame"
 
 local setmetatable, type, next = setmetatable, type, next
 local ipairs, pairs, pcall = ipairs, pairs, pcall
@@ -163,24 +165,6 @@ local function keep_offline(self, text, size, request)
   return true
 end
 
--- Returns the frame of a message; or nil, the reason and its code. `head`: its headers as text.
-local function frame(self, subject, reply, data, head)
-  local link = self._link
-  local most, size = link and link.max_payload or self._max_payload, #data
-  if head then size = size + #head end
-  if size > most then
-    return refusal("EMSGSIZE", "a message of %d bytes; the server takes %d", size, most)
-  end
-  if not head then
-    if reply then return "PUB " .. subject .. " " .. reply .. " " .. size .. "\r\n" .. data .. "\r\n" end
-    return "PUB " .. subject .. " " .. size .. "\r\n" .. data .. "\r\n"
-  end
-  if link and link.info.headers ~= true then
-    return refusal("ENOTSUP", "the server %s has no headers (2.2 and later have)", link.address.text)
-  end
-  return concat { "HPUB ", subject, " ", reply and reply .. " " or "", #head, " ", size, "\r\n", head, data, "\r\n" }
-end
-
 --- Waits until less than UNSENT bytes are left to send.
 function Bus:_make_room(link)
   while not link.is_over and link.unsent and link.unsent > UNSENT do
@@ -195,14 +179,15 @@ local function head_of(options, what)
   return headers and next(headers) ~= nil and check.headers(headers, what)
 end
 
---- Publishes with checked arguments.
-function Bus:_publish(what, subject, data, options)
-  return self:_publish_with(subject, options and options.reply, data, head_of(options, what))
+--- Publishes with checked arguments. `question`: the message that this one answers.
+function Bus:_publish(what, subject, data, options, question)
+  return self:_publish_with(subject, options and options.reply, data, head_of(options, what), question)
 end
 
 --- Publishes with checked headers, as text.
-function Bus:_publish_with(subject, reply, data, head)
-  local text, message, code = frame(self, subject, reply, data, head)
+function Bus:_publish_with(subject, reply, data, head, question)
+  local lines = question and question._flow and flow.lines(self, question.subject, nil, true)
+  local text, message, code = frame(self, subject, reply, data, head, lines)
   if not text then return nil, message, code end
   local link = self._link
   if link and link.unsent and link.unsent > UNSENT then
@@ -242,6 +227,8 @@ end
 Request.__close = function(self)
   waits[running()] = nil
   self.bus:_forget_request(self)
+  -- A request that nobody has answered was cancelled, or its time is over.
+  if self.record then self.record = flow.ends(self.record, 0, not self.came) end
 end
 
 function Request:complete(...) self.future:complete(...) end
@@ -285,15 +272,22 @@ local function ask(self, what, subject, data, options)
   if self._requests >= MOST_REQUESTS then
     return refusal("ENOBUFS", "%d requests wait for an answer already", MOST_REQUESTS)
   end
-  local number = self._last_request + 1
+  local number, request = self._last_request + 1, nil
   local reply = self._inbox .. number
-  local text, message, code = frame(self, subject, reply, data, head_of(options, what))
-  if not text then return nil, message, code end
-  self._last_request = number
-  local request = setmetatable({ bus = self, reply = reply, subject = subject, future = rl.future() }, Request)
-  local begun
-  begun, message, code = self:_begin(request, text, #data)
-  if not begun then return nil, message, code end
+  local head, record = head_of(options, what), flow.begins(subject)
+  local lines = record and flow.lines(self, subject, head and options.headers)
+  local text, message, code = frame(self, subject, reply, data, head, lines)
+  local begun = text
+  if text then
+    self._last_request = number
+    request = setmetatable({ bus = self, reply = reply, subject = subject, future = rl.future() }, Request)
+    request.record = record
+    begun, message, code = self:_begin(request, text, #data)
+  end
+  if not begun then
+    flow.ends(record, 0, true)
+    return nil, message, code
+  end
   return request
 end
 
@@ -354,6 +348,7 @@ local function finish(self, request, ...)
   else
     request.is_over = true
   end
+  if request.record then request.record = flow.ends(request.record, 0, (...) == nil) end
   request:complete(...)
 end
 
@@ -364,10 +359,12 @@ local function answer(self, subject, message, status)
   elseif status == 503 and #message.data == 0 then
     finish(self, request, refusal("ENOENT", "nobody answers on %s", request.subject))
   elseif request.came then
+    if message._flow then flow.arrives(message, request.subject) end
     request.last = request.last + 1
     request.came[request.last] = message
     request.future:complete(true)
   else
+    if message._flow then flow.arrives(message, request.subject) end
     finish(self, request, message)
   end
 end
@@ -378,10 +375,12 @@ function Bus:_received(bytes) self._bytes_in = self._bytes_in + bytes end
 
 function Bus:_relieve() if #self._crowded > 0 then self._crowded = subscription.relieve(self._crowded) end end
 
-function Bus:_message(head, data, headers, status, description)
+--- Takes a message of the server. `mark` and `trace`: see runloop.nats.flow.
+function Bus:_message(head, data, headers, status, description, mark, trace)
   self._messages_in = self._messages_in + 1
   local message = setmetatable({ subject = head.subject, data = data, reply = head.reply, headers = headers,
     _bus = self, _status = status, _description = description }, Message)
+  if mark then message._flow, message._trace = mark, trace end
   local sid = head.sid
   if sid == 1 then return answer(self, head.subject, message, status) end
   local one = self._subscriptions[sid]

@@ -17,6 +17,8 @@ local receiver, raise = misuse.receiver, misuse.raise
 local push, take = subscription.Subscription._push, subscription.Subscription._take
 
 local Message = objects.class("runloop.nats.StoredMessage", { __name = "message", __stays = true })
+-- See runloop.nats.flow.
+Message._flow = false
 local Consumer = objects.class("runloop.nats.Consumer", { __name = "consumer", __stays = true })
 
 -- Seconds for which the server keeps a consumer without a name when nobody asks it.

@@ -35,6 +35,7 @@ local Bus = require "runloop.nats.bus"
 local known_headers = require "runloop.nats.check".known_headers
 local subscription = require "runloop.nats.subscription"
 local seen = require "runloop.nats.seen"
+local flow = require "runloop.nats.flow"
 
 local setmetatable, pairs, ipairs, type = setmetatable, pairs, ipairs, type
 local format, match, sub = string.format, string.match, string.sub
@@ -216,6 +217,11 @@ local function send(caller, call, head, data)
   bus._last_request = number
   local reply = bus._inbox .. number
   call.reply = reply
+  local lines = flow.lines(bus, subject)
+  if lines then
+    head = flow.join(lines, head, #data, bus._max_payload)
+    length = #head
+  end
   local text = "HPUB " .. subject .. " " .. reply .. " " .. length .. " " .. length + #data .. "\r\n" .. head .. data
     .. "\r\n"
   caller.count = caller.count + 1
@@ -422,7 +428,7 @@ local function respond(self, message, kind, data)
   local reply = message.reply
   if not reply then return true end
   local head = exchange.head(kind, exchange.id_of(message) or 0)
-  return self.bus:_publish_with(reply, nil, data, head)
+  return self.bus:_publish_with(reply, nil, data, head, message)
 end
 
 --- Answers a message. Only the first answer counts.

@@ -6,6 +6,7 @@ local net = require "runloop.net"
 local json = require "runloop.json"
 local check = require "runloop.nats.check"
 local secrets = require "runloop.nats.secrets"
+local flow = require "runloop.nats.flow"
 
 local setmetatable, type, tonumber = setmetatable, type, tonumber
 local find, sub, match, format = string.find, string.sub, string.match, string.format
@@ -114,11 +115,18 @@ local function deliver(self, head, bytes, from)
   local size, split = head.size, head.head
   if not split then return self.owner:_message(head, sub(bytes, from, from + size - 1)) end
   local owner, sid, text = self.owner, head.sid, sub(bytes, from, from + split - 1)
-  local quick = sid == 1 and owner._quick
+  local has_mark, mark, trace = find(text, "Rl-Flow: ", 11, true), nil, nil
+  if has_mark then text, mark, trace = flow.take(text) end
+  local quick = sid == 1 and not has_mark and owner._quick
   if quick and quick(owner, head.subject, text, bytes, from + split, from + size - 1) then return true end
-  local headers, status, description = (owner._shares[sid] and known_headers or read_headers)(text)
-  if not headers then return refuse(self, "headers " .. sub(bytes, from, from + 30)) end
-  return owner:_message(head, sub(bytes, from + split, from + size - 1), headers, status, description)
+  local headers, status, description
+  if text then
+    local has_known = owner._shares[sid] and (mark or not has_mark)
+    headers, status, description = (has_known and known_headers or read_headers)(text)
+    if not headers then return refuse(self, "headers " .. sub(bytes, from, from + 30)) end
+    if has_mark and not mark then headers, mark, trace = flow.sift(headers) end
+  end
+  return owner:_message(head, sub(bytes, from + split, from + size - 1), headers, status, description, mark, trace)
 end
 
 -- Finds the head for a line; keeps those that may come again. Answers have a subject each.

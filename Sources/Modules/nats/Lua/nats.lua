@@ -351,6 +351,11 @@ local function script_name()
   return type(path) == "string" and path:match "[^/]+$" or "rlhost"
 end
 
+local function is_exposed(options, wanted)
+  for _, word in ipairs(options.expose or {}) do if word == wanted then return true end end
+  return false
+end
+
 local function new(what, servers, options)
   local list = addresses_of(servers, what)
   options = check_options(what, options)
@@ -368,7 +373,7 @@ local function new(what, servers, options)
     _subscriptions = {}, _subscription_count = 0, _last_sid = 1, _offline = {}, _offline_bytes = 0, _again = {},
     _kept = options.republish and {} or nil, _kept_first = 1, _kept_bytes = 0, _max_payload = 1 << 20,
     _messages_in = 0, _messages_out = 0, _bytes_in = 0, _bytes_out = 0, _reconnects = 0, _late = 0,
-    _had_tls = false, _made_at = objects.made_at(),
+    _had_tls = false, _made_at = objects.made_at(), _exposes_trace = is_exposed(options, "trace"),
   }, Bus)
 end
 
@@ -393,6 +398,7 @@ function nats.connect(servers, options)
   is_done = true
   self._guard = rl.task { guard, self, name = "end of NATS", keeps_alive = false }
   if self._options.expose then require "runloop.nats.service".expose(self, self._options.expose) end
+  if self._exposes_trace then require "runloop.nats.traces".expose(self) end
   return self
 end
 

@@ -5,6 +5,7 @@ local misuse = require "runloop.misuse"
 local objects = require "runloop.objects"
 local check = require "runloop.nats.check"
 local seen = require "runloop.nats.seen"
+local flow = require "runloop.nats.flow"
 
 local setmetatable, type, next, ipairs = setmetatable, type, next, ipairs
 local format, find, max = string.format, string.find, math.max
@@ -20,6 +21,9 @@ local SOON = 1e-6
 local AT_ONCE = 256
 -- With this number of messages in its queue, a subscription handles some before the connection is read again.
 local CROWDED = 1024
+
+-- The mark of a sender's recorder, see runloop.nats.flow.
+Message._flow = false
 
 -- The first values of a subscription's fields; only those that differ cost memory.
 for name, value in next, {
@@ -40,7 +44,7 @@ function Message:respond(data, options)
   if type(reply) ~= "string" or find(reply, "[%c \127*>]") then
     check.subject(reply, "message:respond", "field 'reply'")
   end
-  return self._bus:_publish("message:respond", reply, check.data(data, "message:respond", 1), options)
+  return self._bus:_publish("message:respond", reply, check.data(data, "message:respond", 1), options, self)
 end
 
 local OPTIONS = {
@@ -55,6 +59,7 @@ local function handle(self)
   self._running = self._running + 1
   local _ <close> = setmetatable({}, { __close = function()
     self._running = self._running - 1
+    flow.forget()
     self:_wake()
   end })
   local fn, queue = self._fn, self._queue
@@ -63,7 +68,13 @@ local function handle(self)
     if not message then break end
     queue[self._first], self._first = nil, self._first + 1
     self._bytes, self._handled = self._bytes - #message.data, self._handled + 1
-    fn(message, self)
+    if message._flow or message.headers then
+      flow.handles(message)
+      fn(message, self)
+      flow.forget()
+    else
+      fn(message, self)
+    end
   end
 end
 
@@ -158,6 +169,7 @@ function Subscription:_take(timeout)
     waits[running()] = nil
   end
   local message = self._queue[self._first]
+  if message._flow then flow.arrives(message, message.subject) end
   self._queue[self._first], self._first = nil, self._first + 1
   self._bytes, self._handled = self._bytes - #message.data, self._handled + 1
   if self._first > self._last then

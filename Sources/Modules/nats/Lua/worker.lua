@@ -6,6 +6,7 @@ local objects = require "runloop.objects"
 local api = require "runloop.nats.api"
 local check = require "runloop.nats.check"
 local exchange = require "runloop.nats.exchange"
+local flow = require "runloop.nats.flow"
 local jobs = require "runloop.nats.jobs"
 local seen = require "runloop.nats.seen"
 local service = require "runloop.nats.service"
@@ -103,7 +104,9 @@ local function perform(self, id, data, waited)
   if not held or began >= ends then
     return failure { failure = "late", error = "its time was over before it began" }
   end
+  local trace = flow.trace()
   local task = rl.task { function()
+    local _ <close> = flow.within(trace)
     local done, text, fields = rl.timeout(ends - now() + GRACE, call, self, job.name, values)
     if done then return text, fields end
     return failure { failure = "late", error = "its time is over" }

@@ -2,15 +2,19 @@ internal import CLuaCodecs
 internal import Glibc
 internal import Lua
 internal import LuaRunLoops
+internal import RunLoops
 
 /// The native functions of `runloop.nats`, which is written in Lua.
 enum NATSBinding {
-    static let functions = Library([
-        .init("suspended") { Call.answer($0) { _ in seconds(of: CLOCK_BOOTTIME) - seconds(of: CLOCK_MONOTONIC) } },
-        .init("identity") { Call.answer($0) { _ in identity() } },
-        .init("load") { Call.answer($0) { call in load(of: call.luaHost) } },
-        .init("chance") { Call.answer($0) { $0.luaHost.chance() } },
-    ])
+    static let functions = Library(
+        [
+            .init("suspended") { Call.answer($0) { _ in seconds(of: CLOCK_BOOTTIME) - seconds(of: CLOCK_MONOTONIC) } },
+            .init("identity") { Call.answer($0) { _ in identity() } },
+            .init("load") { Call.answer($0) { call in load(of: call.luaHost) } },
+            .init("chance") { Call.answer($0) { $0.luaHost.chance() } },
+            .init("departs") { departs(Call($0)) },
+            .init("arrives") { arrives(Call($0)) },
+        ] + LastingBinding.ofNATS)
 
     /// identity(): returns the names of machine and process: { host, pid }.
     private static func identity() -> ValueProgram {
@@ -42,5 +46,83 @@ enum NATSBinding {
         var time = timespec()
         clock_gettime(clock, &time)
         return Double(time.tv_sec) + Double(time.tv_nsec) / 1_000_000_000
+    }
+
+    // MARK: Flows: the headers by which both ends record a message
+
+    private static let hex: [UInt8] = Array("0123456789abcdef".utf8)
+
+    /// departs(label, trace, always): Records that a message leaves. Returns the lines of its headers; nil if it has
+    /// none: unless `always`, only messages that are recorded into a file have them.
+    ///
+    /// `trace`: 32 digits of the trace that the message belongs to; nil for a new one; false for an answer, which has
+    /// no header of W3C.
+    private static func departs(_ call: Call) -> Int32 {
+        let loop = call.luaHost.loop
+        guard loop.isRecording, call.boolean(3) || loop.isFollowed else { return call.answerNil() }
+        let message = RunLoop.Recorder.nextMessage()
+        let label = call.integer(1).flatMap { UInt32(exactly: $0) } ?? 0
+        guard let clock = loop.noteDeparture(label, message) else { return call.answerNil() }
+        return withUnsafeTemporaryAllocation(byteCount: 128, alignment: 1) { buffer in
+            var length = 0
+            func add(_ text: StaticString) {
+                text.withUTF8Buffer { text in
+                    for byte in text {
+                        buffer[length] = byte
+                        length += 1
+                    }
+                }
+            }
+            func add(_ number: UInt64) {
+                for shift in stride(from: 60, through: 0, by: -4) {
+                    buffer[length] = hex[Int(number >> UInt64(shift) & 15)]
+                    length += 1
+                }
+            }
+            if call.isMissing(2) || call.boolean(2) {
+                add("traceparent: 00-")
+                if let trace = call.bytes(2), trace.count == 32 {
+                    for byte in trace {
+                        buffer[length] = byte
+                        length += 1
+                    }
+                } else {
+                    add(UInt64.random(in: 1...UInt64.max))
+                    add(UInt64.random(in: 0...UInt64.max))
+                }
+                add("-")
+                add(message)
+                add("-01\r\n")
+            }
+            add("Rl-Flow: ")
+            add(message)
+            add(" ")
+            add(clock)
+            add("\r\n")
+            return call.answer(copyOf: UnsafeRawBufferPointer(rebasing: buffer[..<length]))
+        }
+    }
+
+    /// arrives(label, text): Records that a message has arrived, with the text of its header: its number and the
+    /// sender's clock. Ignores any other text.
+    private static func arrives(_ call: Call) -> Int32 {
+        let loop = call.luaHost.loop
+        guard loop.isRecording, let text = call.bytes(2), text.count == 33, text[16] == UInt8(ascii: " "),
+            let message = number(text[..<16]), let clock = number(text[17...]), message != 0
+        else { return call.nothing() }
+        loop.noteArrival(call.integer(1).flatMap { UInt32(exactly: $0) } ?? 0, message, sentAt: clock)
+        return call.nothing()
+    }
+
+    private static func number(_ digits: Slice<UnsafeRawBufferPointer>) -> UInt64? {
+        var number: UInt64 = 0
+        for digit in digits {
+            switch digit {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"): number = number << 4 | UInt64(digit - UInt8(ascii: "0"))
+            case UInt8(ascii: "a")...UInt8(ascii: "f"): number = number << 4 | UInt64(digit - UInt8(ascii: "a") + 10)
+            default: return nil
+            }
+        }
+        return number
     }
 }

@@ -73,6 +73,7 @@ public enum TestRecording {
         private var objects: [UInt32: UInt32] = [:]
         private var flows: [UInt32: UInt32] = [:]
         private var tasks: [UInt32: UInt32] = [:]
+        private var messages: [UInt64: UInt64] = [:]
         /// The names that were not written yet.
         var newNames: [(label: UInt32, object: UInt32)] = []
 
@@ -94,12 +95,20 @@ public enum TestRecording {
         mutating func replace(in record: inout RunLoop.Recorder.Record, _ thread: UInt16, since beginning: Int64) {
             let wait = record.waitsIn
             record.object = object(record.object)
+            let kind = RunLoop.Recorder.Kind(rawValue: record.kind)
+            let start = UInt64(max(0, beginning))
+            if kind == .departs || kind == .arrives {
+                record.sentAt -= min(record.sentAt, start)
+                if messages[record.a] == nil { messages[record.a] = UInt64(messages.count + 1) }
+                record.a = messages[record.a] ?? 0
+                record.thread = thread
+                return record.time -= min(record.time, start)
+            }
             record.flow = wait != 0 ? object(wait) : Self.number(record.flow, in: &flows)
             record.task = Self.number(record.task, in: &tasks)
             record.thread = thread
-            let start = UInt64(max(0, beginning))
             record.time -= min(record.time, start)
-            switch RunLoop.Recorder.Kind(rawValue: record.kind) {
+            switch kind {
             case .begin, .sleep: record.a -= min(record.a, start)
             default: break
             }

@@ -10,7 +10,8 @@ final class TraceFile: Sendable {
     private let state: Lock<State>
 
     private struct State {
-        let writer: Recording.Writer
+        /// nil when the file is complete: the recorders keep this object until they next look.
+        var writer: Recording.Writer?
         /// The position up to which each recorder was read. Retains the recorders: a loop may end before the file does.
         var positions: [ObjectIdentifier: (recorder: RunLoop.Recorder.Memory, at: RunLoop.Recorder.Position)] = [:]
         var isOpen = true
@@ -42,7 +43,7 @@ final class TraceFile: Sendable {
     }
 
     static func about(dropped: Int = 0) -> Recording.About {
-        .init(title: TraceNames.title, process: TraceNames.process, dropped: dropped)
+        .init(title: TraceNames.title, process: TraceNames.process, dropped: dropped, origin: TraceNames.origin)
     }
 
     var isOpen: Bool { state.withLock { $0.isOpen } }
@@ -85,7 +86,8 @@ final class TraceFile: Sendable {
     private static func keepFailure(
         _ state: inout State, _ body: (Recording.Writer) throws(SystemError) -> Void
     ) {
-        do throws(SystemError) { try body(state.writer) } catch { state.failure = state.failure ?? error }
+        guard let writer = state.writer else { return }
+        do throws(SystemError) { try body(writer) } catch { state.failure = state.failure ?? error }
     }
 
     /// Called on a loop's thread before the loop ends.
@@ -109,6 +111,7 @@ final class TraceFile: Sendable {
             state.isOpen = false
             state.positions = [:]
             Self.keepFailure(&state) { (writer) throws(SystemError) in try writer.finish(title: TraceNames.title) }
+            state.writer = nil
             return state.failure
         }
         if let failure { throw failure }

@@ -7,6 +7,8 @@ extension Recording {
             case opens, closes, belongs
             /// An arrow's tail and its head.
             case send, receive
+            /// The same for a message between processes, over a network.
+            case departs, arrives
             /// The number of records that are missing.
             case loss
         }
@@ -26,7 +28,10 @@ extension Recording {
         var waitsIn = ""
         var failed = false
         var task: UInt64 = 0
+        /// The number of a message between processes, or of another flow.
         var flow: UInt64 = 0
+        /// The sender's clock when a message left; 0 if it is not known.
+        var sentAt: UInt64 = 0
         var result: UInt64 = 0
         var until: UInt64 = 0
         var reason: UInt64 = 0

@@ -3,20 +3,36 @@ internal import RunLoops
 
 extension Recording {
     /// Passes events of files on to a writer. Loops and names get new numbers, so that several files make one
-    /// recording. Arrows lead from one file to another, since times and the numbers of sends are the same on the whole
-    /// machine.
+    /// recording. Arrows lead from one file to another, since the numbers of sends are the same in all.
+    ///
+    /// Several files are read twice: first for the differences of their clocks.
     final class Retelling {
         private let make: (About) throws(SystemError) -> Writer
         private var writer: Writer?
         private var about = About(title: "", process: 0)
         private var lanes: [Event.Track: Lane] = [:]
         private var numbers: [Name: UInt32] = [:]
-        private var titles: [Int64: String] = [:]
+        private var processes: [Process] = []
+        /// The processes of the current file, by the numbers that their machines gave them.
+        private var current: [Int64: Int] = [:]
+        private var clocks = Clocks()
+        private var alignments: [Int64: Clocks.Alignment] = [:]
+        private var isSurvey = false
+        /// What the process of the current file is called, if not as the file says.
+        var title: String?
         private var lost = 0
         private var counters: [Counter: UInt32] = [:]
         private var takenRooms: Set<UInt32> = []
         /// The latest time in the current file.
         private var latest: UInt64 = 0
+
+        /// A process. Its place in `processes` is its number here, because different machines have equal numbers.
+        private struct Process {
+            var process: Int64
+            var origin: Origin
+            /// nil until a file says it.
+            var title: String?
+        }
 
         private struct Lane {
             var number: UInt16
@@ -29,21 +45,57 @@ extension Recording {
 
         init(_ make: @escaping (About) throws(SystemError) -> Writer) { self.make = make }
 
+        /// Begins or ends the reading that only finds the differences of clocks.
+        func survey(_ isSurvey: Bool) {
+            self.isSurvey = isSurvey
+            if !isSurvey { alignments = clocks.aligned() }
+            // What is read twice counts once.
+            (about.dropped, lost, current) = (0, 0, [:])
+        }
+
+        /// Says where a process of the current file runs, before anything else of it.
+        func origin(_ process: Int64, _ origin: Origin) {
+            guard current[process] == nil else { return }
+            // The recordings of format 1 do not tell machines apart.
+            let known = processes.firstIndex {
+                $0.origin.identity == origin.identity && (origin.identity != 0 || $0.process == process)
+            }
+            current[process] = known ?? processes.count
+            if known == nil { processes.append(Process(process: process, origin: origin)) }
+            if let place = current[process] { clocks.add(Int64(place), processes[place].origin) }
+        }
+
+        /// Returns the number of a process in `processes`.
+        private func place(_ process: Int64) -> Int64 {
+            if current[process] == nil { origin(process, Origin()) }
+            return Int64(current[process] ?? 0)
+        }
+
         /// Adds a process to the recording.
         func process(_ process: Int64, _ title: String) throws(SystemError) {
-            guard titles[process] == nil else { return }
-            titles[process] = title
-            if titles.count == 1 {
+            let place = Int(place(process))
+            guard processes[place].title == nil else { return }
+            let title = self.title ?? title
+            processes[place].title = title
+            if processes.count(where: { $0.title != nil }) == 1 {
                 about.process = Int32(clamping: process)
                 about.title = title
+                about.origin = processes[place].origin
             } else {
                 about.title += " + \(title)"
+                about.origin = Origin()
                 // Two loops named "main" need different names.
                 for (track, lane) in lanes { try tellName(of: lane, track) }
             }
         }
 
+        private func own(_ track: Event.Track) -> Event.Track {
+            Event.Track(process: place(track.process), number: track.number)
+        }
+
         func thread(_ track: Event.Track, _ name: String) throws(SystemError) {
+            if isSurvey { return }
+            let track = own(track)
             guard var lane = lanes[track] else {
                 _ = try lane(track, name)
                 return
@@ -65,22 +117,43 @@ extension Recording {
         }
 
         private func tellName(of lane: Lane, _ track: Event.Track) throws(SystemError) {
-            let title = titles.count > 1 ? titles[track.process].map { "\($0) \(track.process): " } ?? "" : ""
-            try open().thread(lane.number, title + lane.name)
+            let place = Int(track.process)
+            guard processes.count(where: { $0.title != nil }) > 1, let title = processes[place].title else {
+                return try open().thread(lane.number, lane.name)
+            }
+            let name = "\(title) \(processes[place].process)\(host(of: place)): \(lane.name)"
+            try open().thread(lane.number, name, of: place)
+        }
+
+        /// Returns the name of a process's machine if there are several machines.
+        private func host(of place: Int) -> String {
+            let host = processes[place].origin.host
+            return host.isEmpty || processes.allSatisfy { $0.origin.host == host } ? "" : "@\(host)"
+        }
+
+        private func joined() -> [Joined] {
+            guard processes.count > 1 else { return [] }
+            return processes.indices.map { place in
+                let alignment = alignments[Int64(place)]
+                return Joined(
+                    title: processes[place].title ?? "", process: processes[place].process,
+                    host: processes[place].origin.host, error: alignment?.error,
+                    sharesClock: alignment?.sharesClock ?? false)
+            }
         }
 
         private func open() throws(SystemError) -> Writer {
             if let writer { return writer }
+            about.processes = joined()
             let made = try make(about)
             writer = made
             return made
         }
 
         /// Makes numbers unique that each process counts for itself. Numbers that processes share are kept.
-        private func flow(of event: Event) -> UInt32 {
-            let process = event.track.process
+        private func flow(of event: Event, _ process: Int64) -> UInt32 {
             let flow =
-                event.flow >> 32 == UInt64(clamping: process)
+                event.flow >> 32 == UInt64(clamping: event.track.process)
                 ? UInt32(truncatingIfNeeded: event.flow) : UInt32(truncatingIfNeeded: event.flow ^ event.flow >> 32)
             guard flow != 0, flow >> 31 == 0 else { return flow }
             // The numbers begin with that of a loop, which each process counts for itself.
@@ -112,14 +185,19 @@ extension Recording {
                 lost += Int(clamping: event.lost)
                 return
             }
-            var lane = try self.lane(event.track)
-            let flow = flow(of: event)
+            let track = own(event.track)
+            if isSurvey { return survey(event, track.process) }
+            var lane = try self.lane(track)
+            let isMessage = event.phase == .departs || event.phase == .arrives
+            let flow = isMessage ? 0 : flow(of: event, track.process)
             var record = Record(
-                time: event.time, kind: .begin, thread: lane.number, flow: flow,
-                task: UInt32(truncatingIfNeeded: event.task))
+                time: shifted(event.time, track), kind: .begin, thread: lane.number, flow: flow,
+                task: isMessage ? 0 : UInt32(truncatingIfNeeded: event.task))
             switch event.phase {
             case .begin:
                 try begin(event, lane, &record)
+                let hasDate = [Record.Kind.sleep, .begin].contains { $0.rawValue == record.kind }
+                if hasDate, record.a > 0 { record.a = shifted(record.a, track) }
                 lane.open.append((Record.Kind(rawValue: record.kind) ?? .begin, record.object))
             case .end:
                 // An end without a known beginning is ignored.
@@ -145,12 +223,41 @@ extension Recording {
                 record.object = lane.lasting.removeValue(forKey: flow) ?? 0
                 record.a = event.status
                 record.flags = event.failed ? Record.Flags.failed : 0
+            case .departs, .arrives: try message(event, &record)
             default:
                 try instant(event, &record)
             }
-            lanes[event.track] = lane
+            lanes[track] = lane
             latest = max(latest, record.time)
             try put(record)
+        }
+
+        private func survey(_ event: Event, _ process: Int64) {
+            clocks.saw(process, at: event.time)
+            switch event.phase {
+            case .departs: clocks.departed(event.flow, process, at: event.time)
+            case .arrives: clocks.arrived(event.flow, process, at: event.time, sentAt: event.sentAt)
+            default: break
+            }
+        }
+
+        /// Returns a time of a process by the clock that all have here.
+        private func shifted(_ time: UInt64, _ track: Event.Track) -> UInt64 {
+            guard let offset = alignments[track.process]?.offset, offset != 0 else { return time }
+            return UInt64(clamping: Int64(clamping: time).addingReportingOverflow(offset).partialValue)
+        }
+
+        private func message(_ event: Event, _ record: inout Record) throws(SystemError) {
+            record.object = event.name.isEmpty ? 0 : try number(name(of: event))
+            record.a = event.flow
+            guard event.phase == .arrives else { return record.kind = Record.Kind.departs.rawValue }
+            record.kind = Record.Kind.arrives.rawValue
+            // By the common clock, if the sender's difference is known.
+            let identity = UInt32(truncatingIfNeeded: event.flow >> 32)
+            let sender = identity == 0 ? nil : processes.firstIndex { $0.origin.identity == identity }
+            if let sender, event.sentAt > 0 {
+                record.sentAt = shifted(event.sentAt, .init(process: Int64(sender), number: 0))
+            }
         }
 
         /// Makes the record of an event that begins a slice.
@@ -228,7 +335,7 @@ extension Recording {
         /// Called at the end of a file. Open slices of this file end at its own last time, not at the last time of all
         /// files.
         func endFile() throws(SystemError) {
-            defer { latest = 0 }
+            defer { (latest, current) = (0, [:]) }
             for (track, lane) in lanes.sorted(by: { $0.value.number < $1.value.number }) {
                 for (kind, object) in lane.open.reversed() {
                     let end: Record.Kind =

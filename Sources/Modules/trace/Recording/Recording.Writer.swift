@@ -88,9 +88,11 @@ extension Recording {
         package func knows(_ number: UInt32) -> Bool { known.contains(number) }
 
         /// Names a loop, in words such as "main" or "worker 2".
-        package func thread(_ number: UInt16, _ name: String) throws(SystemError) {
+        ///
+        /// - Parameter process: See `Encoder.thread`.
+        package func thread(_ number: UInt16, _ name: String, of process: Int? = nil) throws(SystemError) {
             guard !isFull, !isFinished else { return }
-            encoder.thread(number, name.shownInLine)
+            encoder.thread(number, name.shownInLine, of: process)
             try putIfLarge()
         }
 

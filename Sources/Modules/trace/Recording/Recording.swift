@@ -1,3 +1,5 @@
+internal import Linux
+
 /// A recording of run loops, and its files. This module knows no loop and no Lua: it receives names and records, and
 /// writes them. See docs/seeing.md.
 package enum Recording {
@@ -41,12 +43,50 @@ package enum Recording {
         package var process: Int32
         /// The number of records before the first that are lost, because a ring had no room.
         package var dropped: Int
+        package var origin = Origin()
+        /// The processes whose recordings were joined, if there are several.
+        package var processes: [Joined] = []
 
-        package init(title: String, process: Int32, dropped: Int = 0) {
+        package init(title: String, process: Int32, dropped: Int = 0, origin: Origin = Origin()) {
             self.title = title
             self.process = process
             self.dropped = dropped
+            self.origin = origin
         }
+    }
+
+    /// Where a process runs, and by which clock. In files of format 1 nothing of it is known.
+    package struct Origin: Equatable, Sendable {
+        /// The upper half of the numbers of all messages of the process; 0 if unknown.
+        package var identity: UInt32 = 0
+        /// Processes with the same number have the same clock: they run on the same machine, since the same start of
+        /// it. 0 if unknown.
+        package var machine: UInt64 = 0
+        /// The name of the machine; empty if unknown.
+        package var host = ""
+        /// Nanoseconds from 1970 to the zero of the recording's clock, by the machine's clock; 0 if unknown.
+        package var zero: UInt64 = 0
+
+        package init() {}
+
+        package init(identity: UInt32, machine: UInt64, host: String, zero: UInt64) {
+            self.identity = identity
+            self.machine = machine
+            self.host = host.shownInLine
+            self.zero = zero
+        }
+    }
+
+    /// One of the processes whose recordings were joined.
+    package struct Joined: Equatable, Sendable {
+        package var title: String
+        package var process: Int64
+        package var host: String
+        /// By how many nanoseconds its times may be wrong, beside those of the first process; nil if nothing bounds
+        /// that, because only the machines' clocks could be compared.
+        package var error: Int64?
+        /// Whether its clock is that of the first process.
+        package var sharesClock: Bool
     }
 
     /// The meaning of a number in records.
@@ -65,7 +105,8 @@ package enum Recording {
 
         /// The kind of a named object, which decides its colour in pages. The numbers are in no file.
         package enum Kind: String, CaseIterable, Sendable {
-            case timer, source, port, observer, request, task, message, span, collector, stream, program, http, other
+            case timer, source, port, observer, request, task, message, span, collector, stream, program, http, nats,
+                other
         }
     }
 }

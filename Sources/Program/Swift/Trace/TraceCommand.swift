@@ -10,9 +10,12 @@ enum TraceCommand {
 
         /// A running process; nil if files are given.
         var process: TraceProcess?
+        /// Processes on a message bus.
+        var bus: TraceBus?
 
         init(_ arguments: ArraySlice<String>) throws(Program.Refusal) {
             var rest = arguments
+            var settings: [String: String] = [:]
             while let argument = rest.popFirst() {
                 switch argument {
                 case "-h", "--help": showsHelp = true
@@ -20,20 +23,31 @@ enum TraceCommand {
                     guard let path = rest.popFirst() else { throw .misuse("'-o' needs a file") }
                     output = path
                 case _ where argument.hasPrefix("-o"): output = String(argument.unicodeScalars.dropFirst(2))
+                case "--via", "--credentials", "--ca":
+                    guard let value = rest.popFirst() else {
+                        throw .misuse("'\(argument)' needs \(argument == "--via" ? "an address" : "a file")")
+                    }
+                    settings[argument] = value
                 case _ where argument.hasPrefix("-"):
                     throw .misuse(OptionTable.unknown(argument, of: "trace"))
                 default: files.append(argument)
                 }
             }
             guard !showsHelp else { return }
+            if let output, Recording.Format(path: output) == nil {
+                throw .misuse("\(Recording.Format.advice), not as '\(output)'")
+            }
+            if let url = settings["--via"] {
+                bus = try TraceBus(
+                    url, names: files, output: output, credentials: settings["--credentials"], ca: settings["--ca"])
+                return
+            }
+            if let option = settings.keys.first { throw .misuse("'\(option)' needs '--via', the address of a server") }
             guard !files.isEmpty else {
                 throw .misuse(
                     "it needs a process or a recording: rlhost trace PID, rlhost trace FILE.pftrace -o FILE.html")
             }
             process = try running()
-            if let output, Recording.Format(path: output) == nil {
-                throw .misuse("\(Recording.Format.advice), not as '\(output)'")
-            }
             guard process == nil else { return }
             guard let output else {
                 throw .misuse("it needs a file to write: rlhost trace \(files[0]) -o FILE.html")
@@ -62,18 +76,24 @@ enum TraceCommand {
         usage: rlhost trace PID|NAME [-o FILE]              write down the last moments of a process that runs
                rlhost trace PID|NAME [-o FILE] SECONDS      record what happens there in the next seconds
                rlhost trace FILE… -o FILE     make a page (.html), or another form (.pftrace, .json), of recordings
+               rlhost trace --via URL [--credentials FILE] [--ca FILE] NAME… [SECONDS] -o FILE
+                                              one page of processes on other machines
         Recordings are files that end in .pftrace (Perfetto) or .json (Chrome's trace events). Several of them, of
         processes that talk with each other, make one page: arrows lead from one to another.
         Processes are those that 'rlhost attach' lists, and what forbids attaching forbids this; without -o the file is
         NAME-PID.html in the current directory.
-        exit status: 0 all went well, 1 a file cannot be read or written, 64 wrong use, 69 the process cannot be
-        attached to, does not answer or has ended
+        With --via, URL is a NATS server's, such as nats://a:4222, and the processes are those whose bus has this NAME, or
+        runs at HOST:PID, and exposes "trace". --credentials is a user's .creds file, --ca a file of certificates that
+        the server's is checked with. Without SECONDS, it is their last moments.
+        exit status: 0 all went well, 1 a file cannot be read or written, or one of several processes has not answered or
+        has ended, 64 wrong use, 69 the process cannot be attached to, does not answer or has ended
 
         """
 
     static func run(_ arguments: ArraySlice<String>) throws(Program.Refusal) -> Int32 {
         let options = try Options(arguments)
         if !options.showsHelp, let process = options.process { return try process.run() }
+        if !options.showsHelp, let bus = options.bus { return bus.run() }
         guard !options.showsHelp, let output = options.output else {
             Output.write(usage, to: 1)
             return 0

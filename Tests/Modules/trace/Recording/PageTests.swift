@@ -14,7 +14,7 @@ struct PageTests {
     @Test("in headless Chromium")
     func browser() throws {
         let path = "/tmp/page-\(getpid())"
-        let files = ["known", "odd", "cut", "long", "ends"].map { "\(path)-\($0).html" }
+        let files = ["known", "odd", "cut", "long", "ends", "joined"].map { "\(path)-\($0).html" }
         defer { files.forEach { unlink($0) } }
         try Self.known(files[0])
         try Self.odd(files[1])
@@ -22,6 +22,7 @@ struct PageTests {
         try Sample.put(bytes.dropLast(250), files[2])
         try Self.long(files[3])
         try Sample.ends(files[4])
+        try Sample.joined(files[5])
         let script = Self.folder.appending(path: "page_test.py").path
         let result = try Reader.call([script] + files)
         let stories = result.output.split(separator: "\n")

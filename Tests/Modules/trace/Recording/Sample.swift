@@ -72,6 +72,52 @@ struct Sample {
         try writer.finish()
     }
 
+    /// Two processes of two machines with equal numbers, whose clocks differ by two days: the first asks at 10 ms, the
+    /// other answers from 12 to 14 ms, and the answer is there at 16 ms. A third one has no messages.
+    static func joined(_ path: String) throws {
+        let day: UInt64 = 86_400_000_000_000, ms: UInt64 = 1_000_000
+        let asked: UInt64 = 1 << 32 | 7, answered: UInt64 = 2 << 32 | 7
+        func origin(_ number: UInt64) -> Recording.Origin {
+            .init(identity: UInt32(number), machine: 100 + number, host: "m\(number)", zero: 10 * day)
+        }
+        func arrival(_ time: UInt64, _ message: UInt64) -> Recording.Record {
+            .init(time: time, kind: .arrives, object: 2, a: message)
+        }
+        let parts: [(UInt64, [Recording.Record])] = [
+            (1, [
+                .init(time: day, kind: .run, object: 1), .init(time: day + 10 * ms, kind: .begin, object: 3),
+                .init(time: day + 10 * ms, kind: .opens, object: 2, flow: 5),
+                .init(time: day + 10 * ms, kind: .departs, object: 2, a: asked),
+                .init(time: day + 11 * ms, kind: .end, object: 3), .init(time: day + 16 * ms, kind: .begin, object: 4),
+                arrival(day + 16 * ms, answered), .init(time: day + 16 * ms, kind: .closes, object: 2, flow: 5),
+                .init(time: day + 17 * ms, kind: .end, object: 4), .init(time: day + 20 * ms, kind: .runEnd, object: 1),
+            ]),
+            (2, [
+                .init(time: 3 * day, kind: .run, object: 1), .init(time: 3 * day + 12 * ms, kind: .begin, object: 4),
+                arrival(3 * day + 12 * ms, asked),
+                .init(time: 3 * day + 14 * ms, kind: .departs, object: 2, a: answered),
+                .init(time: 3 * day + 14 * ms, kind: .end, object: 4),
+                .init(time: 3 * day + 20 * ms, kind: .runEnd, object: 1),
+            ]),
+            (3, [.init(time: 5 * ms, kind: .run, object: 1), .init(time: 25 * ms, kind: .runEnd, object: 1)]),
+        ]
+        var files: [String] = []
+        defer { files.forEach { unlink($0) } }
+        for (number, records) in parts {
+            files.append("\(path)-\(number).pftrace")
+            let about = Recording.About(title: "p\(number).lua", process: 7, origin: origin(number))
+            let writer = try Recording.Writer(path: files[files.count - 1], about: about)
+            try writer.thread(0, "main")
+            try writer.name(1, .init(kind: .other, text: "default"))
+            try writer.name(2, .init(kind: .nats, text: "thumbs.small"))
+            try writer.name(3, .init(kind: .timer, text: "timer", place: "p.lua:1"))
+            try writer.name(4, .init(kind: .task, text: "task", place: "p.lua:2"))
+            try records.withUnsafeBytes { try writer.write($0) }
+            try writer.finish()
+        }
+        try Recording.Conversion.convert(files, to: path)
+    }
+
     /// A tenth of a second: `worker` ends after 10 ms, `late` waits behind a callback of 30 ms that was not scheduled
     /// for 29 of them, and three requests are of one route.
     static func ends(_ path: String) throws {

@@ -1,6 +1,7 @@
 // ---- Drawing ----
 
-const HEAD = 20, RULER = 22, GAP = 10, LABEL = 112, LATE = 1e6;
+const HEAD = 20, RULER = 22, GAP = 10, LATE = 1e6;
+let LABEL = 112;  // more for the names of several processes
 let ROW = 18;  // as high as there is room
 let from = 0, to = 1, chosen = null, hovered = null, showsArrows = false, found = null, scroll = 0, ruler = null,
     wanted = false;
@@ -149,13 +150,13 @@ function drawLane(c, l) {
   c.fillStyle = theme.text;
   c.textAlign = "left";
   c.font = "600 12px system-ui, sans-serif";
-  c.fillText(clip(l.name, c, LABEL - 16), 8, top + 11);
+  c.fillText(clip(l.owner || l.name, c, LABEL - 16), 8, top + 11);
   c.font = "11px system-ui, sans-serif"; c.fillStyle = theme.faint;
   const alive = aliveBetween(l, from, to),
         share = Math.max(0, Math.min(1, awakeBetween(l, from, to) / Math.max(1, alive)));
-  c.fillText(alive > 0  ? "awake " + (share * 100).toFixed(share < .1 ? 1 : 0) + " %"
+  c.fillText((l.own ? l.own + " · " : "") + (alive > 0  ? "awake " + (share * 100).toFixed(share < .1 ? 1 : 0) + " %"
       : l.ended <= from ? "has ended"
-                        : "",
+                        : ""),
     8, top + 27);
   c.restore();
   c.font = "12px system-ui, sans-serif";
@@ -333,8 +334,11 @@ function endpoint(end) {
 }
 
 function drawFlow(c, flow) {
-  const a = sent(flow), b = received(flow);
-  if (a && b) arrow(c, endpoint(a), endpoint(b));
+  const a = sent(flow);
+  if (!a) return;
+  if (flow >= MESSAGES) c.strokeStyle = c.fillStyle = COLORS.nats;
+  for (const b of arrived(flow)) arrow(c, endpoint(a), endpoint(b));
+  if (flow >= MESSAGES) c.strokeStyle = c.fillStyle = theme.accent;
 }
 
 const MOST_ARROWS = 3000;
@@ -361,6 +365,7 @@ function drawChosen(c) {
   c.strokeRect(x(l.start[i]) - 1, at.py - ROW / 2, Math.max(3, x(l.end[i]) - x(l.start[i])) + 2, ROW);
   c.strokeStyle = c.fillStyle = theme.accent; c.lineWidth = 1.5;
   if (l.flow[i]) drawFlow(c, l.flow[i]);
+  for (const flow of flowsIn(l, i)) drawFlow(c, flow);
   for (const flow of chosen.out) drawFlow(c, flow);
   // The pieces of a task are joined.
   const pieces = l.task[i] && piecesOf(l.task[i]);

@@ -35,15 +35,44 @@ class Ends {
   }
 }
 
+// Messages between processes: where each has left, and where it has arrived, which may be several places.
+let departures = null, arrivals = null;
+function followMessages() {
+  if (departures) return;
+  departures = new Map(); arrivals = new Map();
+  for (const l of lanes()) {
+    for (let n = 0; n < l.outCount; n++)
+      if (l.outFlows[n] >= MESSAGES)
+        departures.set(
+          l.outFlows[n], { lane: l, time: l.outTimes[n], slice: l.outSlices[n], object: l.outObjects[n] });
+    for (let n = 0; n < l.inCount; n++) {
+      const flow = l.inFlows[n], end = { lane: l, time: l.inTimes[n], slice: l.inSlices[n], object: 0 };
+      if (flow < MESSAGES) continue;
+      if (arrivals.has(flow)) arrivals.get(flow).push(end); else arrivals.set(flow, [end]);
+    }
+  }
+}
+
+// Returns all places where a flow has arrived.
+function arrived(flow) {
+  followMessages();
+  const one = flow < MESSAGES && received(flow);
+  return one ? [one] : arrivals.get(flow) || [];
+}
+
 // Made at first use.
 let sends = null, receipts = null;
 
 function sent(flow) {
+  if (flow >= MESSAGES) {
+    followMessages();
+    return departures.get(flow);
+  }
   if (!sends) {
     sends = new Ends(lanes().reduce((sum, l) => sum + l.outCount, 0));
     lanes().forEach((l, lane) => {
       for (let n = 0; n < l.outCount; n++)
-        if (l.outFlows[n])
+        if (l.outFlows[n] && l.outFlows[n] < MESSAGES)
           sends.set(sends.find(l.outFlows[n]), l.outFlows[n], lane, l.outTimes[n], l.outSlices[n], l.outObjects[n]);
     });
   }
@@ -52,12 +81,14 @@ function sent(flow) {
 
 // Returns the marked place, or else the callback that the flow has begun, or else the wake-up of the loop.
 function received(flow) {
+  if (flow >= MESSAGES) return arrived(flow)[0];
   if (!receipts) {
     const all = lanes(),
           told = receipts = new Ends(all.reduce((sum, l) => sum + l.inCount + l.sliceCount + l.sleepCount, 0));
     all.forEach((l, lane) => {
       for (let n = 0; n < l.inCount; n++)
-        if (l.inFlows[n]) told.set(told.find(l.inFlows[n]), l.inFlows[n], lane, l.inTimes[n], l.inSlices[n], 0);
+        if (l.inFlows[n] && l.inFlows[n] < MESSAGES)
+          told.set(told.find(l.inFlows[n]), l.inFlows[n], lane, l.inTimes[n], l.inSlices[n], 0);
     });
     all.forEach((l, lane) => {
       for (let i = 0; i < l.sliceCount; i++) {
@@ -77,16 +108,44 @@ function received(flow) {
 
 // Returns when the flows sent by a lane arrived; NaN: not recorded.
 function arrivalsOf(l) {
-  if (!l.arrivals) l.arrivals = l.outTimes.map((_, n) => received(l.outFlows[n])?.time ?? NaN);
+  if (!l.arrivals) l.arrivals = l.outTimes.map((_, n) => arrived(l.outFlows[n]).at(-1)?.time ?? NaN);
   return l.arrivals;
 }
 
-// Returns the flows that a callback has sent.
+// Returns the flows that a callback has sent; of a request, its message.
 function flowsOut(l, i) {
+  if (l.state[i] & LASTS) return messageOf(l, i);
   const out = [];
   for (let n = upper(l.outTimes, l.start[i] - 1); n < l.outCount && l.outTimes[n] <= l.end[i]; n++)
     if (l.outSlices[n] === i) out.push(l.outFlows[n]);
   return out;
+}
+
+// Returns the messages that have arrived in a callback; of a request, the last answer.
+function flowsIn(l, i) {
+  const found = [];
+  if (l.state[i] & LASTS) return answerOf(l, i);
+  for (let n = upper(l.inTimes, l.start[i] - 1); n < l.inCount && l.inTimes[n] <= l.end[i]; n++)
+    if (l.inSlices[n] === i && l.inFlows[n] >= MESSAGES) found.push(l.inFlows[n]);
+  return found;
+}
+
+// Returns the message of a request: the first of its name that has left since its beginning, in the same callback.
+function messageOf(l, i) {
+  if (label(l.object[i]).kind !== "nats") return [];
+  const { opener } = l.lasts.find(one => one.slice === i);
+  for (let n = upper(l.outTimes, l.start[i] - 1); n < l.outCount && l.outTimes[n] <= l.end[i]; n++)
+    if (l.outFlows[n] >= MESSAGES && l.outObjects[n] === l.object[i] && l.outSlices[n] === opener)
+      return [l.outFlows[n]];
+  return [];
+}
+
+function answerOf(l, i) {
+  if (label(l.object[i]).kind !== "nats") return [];
+  const { closer } = l.lasts.find(one => one.slice === i);
+  for (let n = upper(l.inTimes, l.end[i]) - 1; n >= 0 && l.inTimes[n] >= l.start[i]; n--)
+    if (l.inFlows[n] >= MESSAGES && l.inObjects[n] === l.object[i] && l.inSlices[n] === closer) return [l.inFlows[n]];
+  return [];
 }
 
 // Returns the pieces of a task, [lane, slice] each; null: not a task. Keeps the last answer, since one task is asked

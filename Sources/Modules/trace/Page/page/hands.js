@@ -195,6 +195,7 @@ addEventListener("DOMContentLoaded", async () => {
     document.documentElement.dataset.state = "failed";
     return;
   }
+  if (about.processes) LABEL = 184;
   const seen = new Set(lanes().flatMap(l => [...l.objects].map(n => label(n).kind)));
   for (const span of $("legend").children) span.hidden = !seen.has(span.dataset.kind);
   if (about.title) { $("title").textContent = about.title; document.title = about.title + " – rlhost timeline"; }

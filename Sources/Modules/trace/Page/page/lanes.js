@@ -12,14 +12,14 @@ const SLEEPS = ["sleeps", "wakes", "reasons", "wakers", "wakeFlows"];
 const STEPS = ["stepTimes", "stepNumbers"];
 const PIECES = ["byteTimes", "byteCounts", "byteObjects", "byteOuts", "byteFlows"];
 const OUTS = ["outTimes", "outFlows", "outSlices", "outObjects"];
-const INS = ["inTimes", "inFlows", "inSlices"];
+const INS = ["inTimes", "inFlows", "inSlices", "inObjects"];
 
 class Lane {
   // Assigned by name: an object that gets many properties by computed names is slow.
   constructor(number) {
     const times = () => new Float64Array(256), words = () => new Uint32Array(256), bytes = () => new Uint8Array(256),
           places = () => new Int32Array(256);
-    this.number = number; this.name = number === 0 ? "main" : "thread " + number;
+    this.number = number; this.name = number === 0 ? "main" : "thread " + number; this.owner = ""; this.own = "";
     this.sliceCount = 0;
     this.start = times();
     this.end = times();
@@ -44,11 +44,13 @@ class Lane {
     this.byteFlows = words();
     this.outCount = 0;
     this.outTimes = times();
-    this.outFlows = words();
+    this.outFlows = times();
     this.outSlices = places();
     this.outObjects = words();
     this.arrivals = null;
-    this.inCount = 0; this.inTimes = times(); this.inFlows = words(); this.inSlices = places();
+    this.inCount = 0; this.inTimes = times(); this.inFlows = times();
+    this.inSlices = places();
+    this.inObjects = words();
     // Open slices, and open runs as negative numbers from ~0 down.
     this.stack = []; this.depth = 0; this.run = null; this.openSleep = NaN; this.openPasses = [];
     this.runs = []; this.marks = []; this.lasts = []; this.lasting = new Map(); this.groups = new Map();
@@ -163,11 +165,11 @@ class Lane {
     this.outTimes[n] = time; this.outFlows[n] = flow; this.outSlices[n] = this.inner(); this.outObjects[n] = object;
   }
 
-  received(time, flow) {
+  received(time, flow, object) {
     const n = this.inCount++, slice = this.inner();
     if (n === this.inTimes.length) this.resize(INS, 2 * n);
-    this.inTimes[n] = time; this.inFlows[n] = flow; this.inSlices[n] = slice;
-    if (slice >= 0 && !this.flow[slice]) this.flow[slice] = flow;
+    this.inTimes[n] = time; this.inFlows[n] = flow; this.inSlices[n] = slice; this.inObjects[n] = object;
+    if (slice >= 0 && !this.flow[slice] && flow < MESSAGES) this.flow[slice] = flow;
   }
 
   bytes(time, count, object, isOut, flow) {
@@ -223,6 +225,15 @@ class Lane {
   }
 }
 
+// The numbers of messages between processes follow those of flows within one. They have 64 bits; the upper half is the
+// sender's.
+const MESSAGES = 4294967296, senders = new Map();
+function message(low, high) {
+  let sender = senders.get(high);
+  if (!sender) senders.set(high, sender = senders.size + 1);
+  return sender * MESSAGES + low;
+}
+
 // Reads the events of a chunk, column by column.
 function take(words) {
   const count = words.length >> 3, column = n => words.subarray(n * count, (n + 1) * count);
@@ -272,7 +283,9 @@ function take(words) {
       case SLEEP: l.openSleep = time; break;
       case WAKE: l.wake(time, low, object, flow); break;
       case OUT: l.sent(time, flow, object); break;
-      case IN: l.received(time, flow); break;
+      case IN: l.received(time, flow, 0); break;
+      case DEPARTS: l.sent(time, message(low, high), object); break;
+      case ARRIVES: l.received(time, message(low, high), object); break;
       case MARK: l.marks.push({ time, object }); break;
       case BYTES: l.bytes(time, low + high * 4294967296, object, head >> 8 & 1, flow); break;
       case STEP: l.step(time, low); break;

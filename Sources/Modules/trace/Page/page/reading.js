@@ -5,7 +5,8 @@
 // what has passed since the event before it in the chunk, which may be less than nothing; that of the first counts from
 // 0.
 const BEGIN = 1, END = 2, RUN = 3, RUN_END = 4, PASS = 5, PASS_END = 6, SLEEP = 7, WAKE = 8, OUT = 9, IN = 10,
-      MARK = 11, WHOLE = 12, BYTES = 13, STEP = 14, OPENS = 16, CLOSES = 17, ENDED = 18, DELAYED = 19, BELONGS = 20;
+      MARK = 11, WHOLE = 12, BYTES = 13, STEP = 14, OPENS = 16, CLOSES = 17, ENDED = 18, DELAYED = 19, BELONGS = 20,
+      DEPARTS = 21, ARRIVES = 22;
 const WAITS = 1, FAILED = 2, LASTS = 4;  // flags of END, and of lasting items
 const REASONS = ["", "a timer was due", "a descriptor became ready", "a wake-up", "a signal", "its time was over"];
 const RESULTS = ["", "finished", "stopped", "timed out", "handled a source"];
@@ -23,6 +24,7 @@ const COLORS = {
   stream: "#4f7cac",
   program: "#7f5aa2",
   http: "#3b8f8f",
+  nats: "#a3336b",
   other: "#888888"
 };
 const GROUNDS = ["#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#999999", "#0072b2", "#f0e442"];
@@ -157,9 +159,16 @@ function learn(told) {
     if (!texts.has(key)) texts.set(key, { kind: COLORS[kind] ? kind : "other", text, place: place || "" });
     names.set(number, texts.get(key));
   }
-  for (const [number, name] of told.threads || []) lane(number).name = name;
   Object.assign(about, told.about || {});
+  for (const [number, name, process] of told.threads || []) {
+    const l = lane(number), owner = (about.processes || [])[process];
+    l.name = name;
+    // In a page of several processes, their names come first.
+    if (owner) [l.owner, l.own] = cut(name, name.indexOf(": ", owner.name.length), 2);
+  }
 }
+
+const cut = (text, at, length) => [text.slice(0, at), text.slice(at + length)];
 
 // Returns the first index with a greater value.
 function upper(sorted, value) {

@@ -18,6 +18,13 @@ function other(end) {
   ];
 }
 
+// Adds where a flow has arrived.
+function itemsOf(list, flow) {
+  const term = flow >= MESSAGES ? "message to" : "woke", ends = arrived(flow);
+  if (!ends.length) item(list, term, label((sent(flow) || {}).object).text + " (not seen to arrive)");
+  for (const end of ends.slice(0, 20)) item(list, term, ...other(end));
+}
+
 // Returns what the task waited in after this piece; older recordings do not contain it.
 function waitText(l, i, words) {
   return l.state[i] & WAITS ? words + (l.waits[i] ? " in " + label(l.waits[i]).text : "") : "";
@@ -66,10 +73,11 @@ function describe() {
   if (l.flow[i] && sent(l.flow[i])) { const [text, go] = other(sent(l.flow[i])); item(list, "woken by", text, go); }
   if (wake >= 0 && pass >= 0 && l.wakes[wake] >= l.passes[pass])
     item(list, "loop woke", wakeText(l, wake).replace(/^it is /, ""));
-  for (const flow of chosen.out.slice(0, 20)) {
-    const [text, go] = other(received(flow)) || [label((sent(flow) || {}).object).text + " (not seen to arrive)", null];
-    item(list, "woke", text, go);
+  for (const flow of flowsIn(l, i).slice(0, 20)) {
+    const [text, go] = other(sent(flow)) || ["a process or a moment that is not in it", null];
+    item(list, "message from", text, go);
   }
+  for (const flow of chosen.out.slice(0, 20)) itemsOf(list, flow);
   const pieces = l.task[i] && piecesOf(l.task[i]);
   if (pieces && pieces.length > 1) {
     const n = pieces.findIndex(([p, k]) => p === l && k === i);
@@ -99,6 +107,8 @@ function describeLasting(aside, l, { slice: i, number, opener, closer }) {
   if (what.kind === "program" && !isOpen) item(list, "exit status", String(status));
   else if (status) item(list, "status", String(status));
   if (failed) item(list, "outcome", "failed");
+  for (const flow of flowsOut(l, i)) itemsOf(list, flow);
+  for (const flow of answerOf(l, i)) item(list, "answer from", ...(other(sent(flow)) || ["not seen to leave"]));
   const counts = [0, 0];
   for (let n = upper(l.byteTimes, l.start[i] - 1); n < l.byteTimes.length && l.byteTimes[n] <= l.end[i]; n++)
     if (l.byteFlows[n] === number) counts[l.byteOuts[n]] += l.byteCounts[n];
@@ -167,7 +177,7 @@ function welcome() {
   box.innerHTML = `<h2>How to read it</h2>
     <p>Each lane is a thread's run loop. The coloured ground is the <b>mode</b> it runs in; ground on ground is a run inside a run. Where nothing is, the loop
     <b>sleeps</b>. Each box is a <b>callback</b>; a line that leads to it begins at the date when it was due: so <b>late</b> it was. The pale boxes below last
-    longer than a callback: <b>connections, programs, requests</b>.</p>
+    longer than a callback: <b>connections, programs, requests</b>. Arrows lead from what was sent to what that woke, also between processes.</p>
     <p>The strip above shows all of it: how much of the time the busiest loop was <b>awake</b>. Click there to go to that moment.</p>
     <p>Click a box to see where it was made, who woke it, whom it woke, and the ten steps of its pass.</p>
     <div id="keys"><h2>Keys</h2><dl>
@@ -179,7 +189,21 @@ function welcome() {
 
 const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 // Lasting items have their own words.
-const LASTING = { stream: "connection", program: "program", http: "HTTP request" };
+const LASTING = { stream: "connection", program: "program", http: "HTTP request", nats: "NATS request" };
+
+// Returns by how much the times of different processes may be wrong; of one machine's processes, nothing.
+function clockText() {
+  const all = about.processes || [], unknown = all.filter(one => one.error === undefined),
+        most = Math.max(0, ...all.map(one => one.error || 0)), name = one => `${one.name} ${one.process}`;
+  $("summary").title = all.map(one => `${name(one)}${one.host && " on " + one.host}: ${
+    one.shares && !one.error           ? "the clock of the first one"
+      : one.error === undefined        ? "by its machine's time of day"
+                                       : "± " + duration(one.error)}`).join("\n");
+  if (unknown.length)
+    return `clocks by the time of day, which may be wrong: ${unknown.map(name).join(", ")}${
+      most ? `; others ± ${duration(most)}` : ""}`;
+  return most || all.some(one => !one.shares) ? `clocks ± ${duration(most)}` : "";
+}
 
 function summary() {
   let callbacks = 0, late = 0, longest = 0;
@@ -194,8 +218,8 @@ function summary() {
   $("summary").textContent = [
     duration(last - first), plural(threads.size, "loop"), plural(callbacks, "callback"), late + " late",
     "longest " + duration(longest),
-    ...Object.entries(lasting).map(([kind, count]) => plural(count, LASTING[kind] || kind))
-  ].join(" · ");
+    ...Object.entries(lasting).map(([kind, count]) => plural(count, LASTING[kind] || kind)), clockText()
+  ].filter(Boolean).join(" · ");
   if (about.dropped) $("summary").textContent += ` · ${about.dropped} earlier records are not in it`;
   if (about.left)
     $("summary").textContent += ` · the first ${about.left} records are not shown: there are too many for a page`;

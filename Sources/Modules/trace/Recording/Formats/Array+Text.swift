@@ -25,6 +25,15 @@ extension [UInt8] {
         append(UInt8(ascii: "0") + UInt8(rest % 10))
     }
 
+    /// Appends "0x" and 16 digits.
+    mutating func append(hex number: UInt64) {
+        let digits: StaticString = "0123456789abcdef"
+        append(contentsOf: "0x")
+        for shift in stride(from: 60, through: 0, by: -4) {
+            append(digits.utf8Start[Int(number >> UInt64(shift) & 15)])
+        }
+    }
+
     /// Appends a JSON string with its quotation marks.
     mutating func append(quoted text: String) {
         let hex: StaticString = "0123456789abcdef"

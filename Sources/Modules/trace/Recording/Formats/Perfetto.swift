@@ -12,6 +12,11 @@ enum Perfetto {
         static let trackDescriptor: UInt64 = 60
         /// Our own: the number of a recording's format, in its first packet. Other readers skip it.
         static let format: UInt64 = 15000
+        /// Our own, in the same packet: see `Recording.Origin`.
+        static let identity: UInt64 = 15001
+        static let machine: UInt64 = 15002
+        static let host: UInt64 = 15003
+        static let zero: UInt64 = 15004
     }
 
     enum Track {
@@ -62,7 +67,7 @@ enum Perfetto {
     /// The kinds of names, and of events that are not callbacks.
     enum Category: String, CaseIterable {
         case timer, source, port, observer, request, task, message, span, collector, stream, program, other
-        case run, pass, sleep, send, receive, mark, bytes, step, lost, http, ended, delayed
+        case run, pass, sleep, send, receive, mark, bytes, step, lost, http, ended, delayed, nats, departs, arrives
 
         var number: UInt64 { UInt64(Self.allCases.firstIndex(of: self) ?? 0) + 1 }
     }
@@ -89,6 +94,7 @@ enum Perfetto {
         case whole = "whole_ns"
         case dropped, lost, status, connection
         case notScheduled = "not_scheduled_ns"
+        case sent = "sent_ns"
 
         var number: UInt64 { UInt64(Self.allCases.firstIndex(of: self) ?? 0) + 1 }
 

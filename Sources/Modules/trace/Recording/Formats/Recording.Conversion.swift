@@ -14,11 +14,12 @@ extension Recording {
         }
 
         /// The number of the format that recordings begin with: see docs/versions.md.
-        static let format: Int64 = 1
+        static let format: Int64 = 2
+        static let formerFormat: Int64 = 1
 
         /// - Parameter format: nil for files of other programs, and of releases before there were numbers.
         static func check(format: Int64?) throws(Failure) {
-            if let format, format != Self.format { throw .unknown(format: format) }
+            if let format, format != Self.format, format != formerFormat { throw .unknown(format: format) }
         }
 
         /// A problem with a file; its path comes first.
@@ -29,10 +30,12 @@ extension Recording {
         /// Reads recordings in Perfetto's format or as Chrome's events, and writes one with all of their content. If a
         /// file ends in the middle of an event, the events before it count. O(n); the files are mapped, not copied.
         ///
-        /// - Parameter limit: See `Writer`.
+        /// - Parameters:
+        ///   - titles: What the processes are called, one for each path; if there are none, as their recordings say.
+        ///   - limit: See `Writer`.
         /// - Throws: The problem and its file. The new file is made only after the first event was parsed.
         package static func convert(
-            _ paths: [String], to target: String, limit: Int = Writer.defaultLimit
+            _ paths: [String], to target: String, titles: [String] = [], limit: Int = Writer.defaultLimit
         ) throws(Problem) {
             if let path = paths.first(where: { isSameFile($0, target) }) {
                 throw Problem(
@@ -41,37 +44,53 @@ extension Recording {
             let retelling = Retelling { about throws(SystemError) in
                 try Writer(path: target, about: about, limit: limit)
             }
+            if paths.count > 1 {
+                retelling.survey(true)
+                try read(paths, titles, retelling)
+                retelling.survey(false)
+            }
+            try read(paths, titles, retelling)
+            do throws(SystemError) {
+                if paths.count > 1 { try retelling.endFile() }
+                try retelling.finish()
+            } catch { throw Problem(description: "\(error)") }
+        }
+
+        private static func read(
+            _ paths: [String], _ titles: [String], _ retelling: Retelling
+        ) throws(Problem) {
             for (place, path) in paths.enumerated() {
+                retelling.title = place < titles.count ? titles[place] : nil
                 do throws(Failure) {
                     if place > 0 { try endFile(retelling) }
-                    try mapped(path) { bytes throws(Failure) in
-                        guard bytes.first != UInt8(ascii: "<") else {
-                            throw .malformed("it is a page; pages are made from files that end in .pftrace or .json")
-                        }
-                        // A packet begins with a byte that is a line break in text, so blanks before JSON are not
-                        // skipped.
-                        let isText = bytes.first == UInt8(ascii: "[") || bytes.first == UInt8(ascii: "{")
-                        if isText || Format(path: path) == .events {
-                            var reader = EventsReader(bytes, retelling)
-                            try reader.read()
-                        } else {
-                            var reader = PerfettoReader(bytes, retelling)
-                            try reader.read()
-                        }
-                    }
+                    try mapped(path) { bytes throws(Failure) in try read(bytes, path, retelling) }
                 } catch {
                     switch error {
                     case .refused(let error): throw Problem(description: "\(error)")
                     case .malformed(let problem): throw Problem(description: "\(path) is not a recording: \(problem)")
                     case .unknown(let number):
-                        throw Problem(description: "\(path): recording format \(number); this rlhost reads \(format)")
+                        let known = "this rlhost reads \(formerFormat) and \(format)"
+                        throw Problem(description: "\(path): recording format \(number); \(known)")
                     }
                 }
             }
-            do throws(SystemError) {
-                if paths.count > 1 { try retelling.endFile() }
-                try retelling.finish()
-            } catch { throw Problem(description: "\(error)") }
+        }
+
+        private static func read(
+            _ bytes: UnsafeRawBufferPointer, _ path: String, _ retelling: Retelling
+        ) throws(Failure) {
+            guard bytes.first != UInt8(ascii: "<") else {
+                throw .malformed("it is a page; pages are made from files that end in .pftrace or .json")
+            }
+            // A packet begins with a byte that is a line break in text, so blanks before JSON are not skipped.
+            let isText = bytes.first == UInt8(ascii: "[") || bytes.first == UInt8(ascii: "{")
+            if isText || Format(path: path) == .events {
+                var reader = EventsReader(bytes, retelling)
+                try reader.read()
+            } else {
+                var reader = PerfettoReader(bytes, retelling)
+                try reader.read()
+            }
         }
 
         private static func endFile(_ retelling: Retelling) throws(Failure) {

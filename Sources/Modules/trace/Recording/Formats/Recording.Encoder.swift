@@ -7,7 +7,9 @@ extension Recording {
 
         func begin(_ about: About)
         func name(_ number: UInt32, _ name: Name)
-        func thread(_ number: UInt16, _ name: String)
+        /// - Parameter process: The index of its process in `About.processes`, if several are joined; `name` begins
+        ///   with that process's name.
+        func thread(_ number: UInt16, _ name: String, of process: Int?)
         /// Receives whole records.
         func records(_ records: UnsafeRawBufferPointer)
         /// Appends all records held back so far.

@@ -18,17 +18,31 @@ extension Recording {
             bytes.append(
                 contentsOf:
                     "[\n{\"ph\":\"M\",\"pid\":\(process),\"name\":\"rlhost_format\","
-                    + "\"args\":{\"format\":\(Conversion.format)}},"
+                    + "\"args\":{\"format\":\(Conversion.format)"
             )
+            tell(about.origin)
+            bytes.append(contentsOf: "}},")
             bytes.append(
                 contentsOf: "\n{\"ph\":\"M\",\"pid\":\(process),\"name\":\"process_name\",\"args\":{\"name\":")
             bytes.append(quoted: about.title)
             bytes.append(contentsOf: "}}")
         }
 
+        /// Numbers of 64 bits are texts, because JSON has only doubles.
+        private func tell(_ origin: Origin) {
+            guard origin.identity != 0 else { return }
+            bytes.append(contentsOf: ",\"identity\":\(origin.identity),\"machine\":\"")
+            bytes.append(hex: origin.machine)
+            bytes.append(contentsOf: "\",\"host\":")
+            bytes.append(quoted: origin.host)
+            bytes.append(contentsOf: ",\"zero_us\":")
+            bytes.append(microseconds: origin.zero)
+        }
+
         func name(_ number: UInt32, _ name: Name) { names[number] = name }
 
-        func thread(_ number: UInt16, _ name: String) {
+        func thread(_ number: UInt16, _ name: String, of process: Int?) {
+            let process = self.process
             bytes.append(
                 contentsOf:
                     ",\n{\"ph\":\"M\",\"pid\":\(process),\"tid\":\(number),\"name\":\"thread_name\",\"args\":{\"name\":"
@@ -90,6 +104,8 @@ extension Recording {
                 flow("s", record, "out")
             case .in:
                 flow("f", record, "in")
+            case .departs: message("s", record, "departs")
+            case .arrives: message("f", record, "arrives")
             case .whole:
                 open("X", record, categoryOf: record.object)
                 bytes.append(contentsOf: ",\"dur\":")
@@ -221,6 +237,18 @@ extension Recording {
             arguments { arguments in
                 arguments.add("at", part)
                 if part == "out", let name = names[record.object] { arguments.add("by", name) }
+            }
+        }
+
+        private func message(_ phase: String, _ record: Record, _ part: String) {
+            head(phase, record, "flow", "message")
+            bytes.append(contentsOf: ",\"id\":\"")
+            bytes.append(hex: record.a)
+            bytes.append(contentsOf: "\",\"bp\":\"e\"")
+            arguments { arguments in
+                arguments.add("at", part)
+                if let name = names[record.object] { arguments.add("by", name) }
+                if part == "arrives", record.sentAt != 0 { arguments.add("sent_us", microseconds: record.sentAt) }
             }
         }
 

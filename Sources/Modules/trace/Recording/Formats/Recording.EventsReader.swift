@@ -67,32 +67,16 @@ extension Recording {
             let process = Int64(clamping: field("pid")?.count ?? 0)
             let track = Event.Track(process: process, number: field("tid")?.count ?? 0)
             let name = field("name")?.text ?? ""
-            if phase == "M" {
-                if name == "rlhost_format" {
-                    try Conversion.check(format: Int64(clamping: argument("format")?.count ?? 0))
-                }
-                do throws(SystemError) {
-                    switch name {
-                    case "process_name": try retelling.process(process, argument("name")?.text ?? "")
-                    case "thread_name": try retelling.thread(track, argument("name")?.text ?? "")
-                    case "rlhost":
-                        var event = Event(.loss, track)
-                        event.dropped = argument("dropped")?.count ?? 0
-                        event.lost = argument("lost")?.count ?? 0
-                        try retelling.tell(event)
-                    default: break
-                    }
-                } catch { throw .refused(error) }
-                return
-            }
+            if phase == "M" { return try metadata(name, process, track, argument) }
             let phases: [String: Event.Phase] = [
                 "B": .begin, "E": .end, "X": .whole, "i": .instant, "I": .instant, "s": .send, "f": .receive,
                 "b": .opens, "e": .closes, "n": .belongs,
             ]
             guard let known = phases[phase] else { return }
             // Skips heads of arrows that the beginning of a slice implies.
-            if known == .receive, let at = argument("at")?.text, at != "in" { return }
-            var event = Event(known, track)
+            if known == .receive, let at = argument("at")?.text, at != "in", at != "arrives" { return }
+            let at = argument("at")?.text
+            var event = Event(at == "departs" ? .departs : at == "arrives" ? .arrives : known, track)
             guard let time = field("ts")?.nanoseconds else {
                 throw .malformed("\(text.place(of: start)): an event without a time, \"ts\"")
             }
@@ -118,13 +102,44 @@ extension Recording {
             event.status = argument("status")?.count ?? 0
             event.delay = argument("not_scheduled_us")?.nanoseconds ?? 0
             event.step = argument("step")?.count ?? 0
-            if known == .send {
+            if event.phase == .departs || event.phase == .arrives {
+                event.flow = field("id")?.count ?? 0
+                event.sentAt = argument("sent_us")?.nanoseconds ?? 0
+            }
+            if known == .send || event.phase == .arrives {
                 let by = argument("by").map { other($0, argument) }
                 event.name = by?.text ?? event.name
                 event.place = by?.place ?? ""
                 event.category = by?.kind.rawValue ?? Name.Kind.other.rawValue
             }
             do throws(SystemError) { try retelling.tell(event) } catch { throw .refused(error) }
+        }
+
+        /// Reads names, and facts about the whole recording.
+        private func metadata(
+            _ name: String, _ process: Int64, _ track: Event.Track, _ argument: (String) -> JSONReader.Value?
+        ) throws(Conversion.Failure) {
+            if name == "rlhost_format" {
+                try Conversion.check(format: Int64(clamping: argument("format")?.count ?? 0))
+                retelling.origin(
+                    process,
+                    Origin(
+                        identity: UInt32(truncatingIfNeeded: argument("identity")?.count ?? 0),
+                        machine: argument("machine")?.count ?? 0,
+                        host: argument("host")?.text ?? "", zero: argument("zero_us")?.nanoseconds ?? 0))
+            }
+            do throws(SystemError) {
+                switch name {
+                case "process_name": try retelling.process(process, argument("name")?.text ?? "")
+                case "thread_name": try retelling.thread(track, argument("name")?.text ?? "")
+                case "rlhost":
+                    var event = Event(.loss, track)
+                    event.dropped = argument("dropped")?.count ?? 0
+                    event.lost = argument("lost")?.count ?? 0
+                    try retelling.tell(event)
+                default: break
+                }
+            } catch { throw .refused(error) }
         }
 
         private func other(_ text: JSONReader.Value, _ argument: (String) -> JSONReader.Value?) -> Name {

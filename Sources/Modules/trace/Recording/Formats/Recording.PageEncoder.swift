@@ -39,11 +39,12 @@ extension Recording {
             names.append(UInt8(ascii: "]"))
         }
 
-        func thread(_ number: UInt16, _ name: String) {
+        func thread(_ number: UInt16, _ name: String, of process: Int?) {
             threads.append(contentsOf: threads.isEmpty ? "[" : ",[")
             threads.append(decimal: UInt64(number))
             threads.append(UInt8(ascii: ","))
             threads.append(quoted: name)
+            if let process { threads.append(contentsOf: ",\(process)") }
             threads.append(UInt8(ascii: "]"))
         }
 
@@ -101,8 +102,24 @@ extension Recording {
             var text: [UInt8] = []
             text.append(contentsOf: "{\"about\":{\"title\":")
             text.append(quoted: about.title)
-            text.append(contentsOf: ",\"process\":\(about.process),\"dropped\":\(about.dropped),\"lost\":\(lost)}}")
+            text.append(contentsOf: ",\"process\":\(about.process),\"dropped\":\(about.dropped),\"lost\":\(lost)")
+            if !about.processes.isEmpty { tell(about.processes, &text) }
+            text.append(contentsOf: "}}")
             append(chunk: text, "n")
+        }
+
+        private func tell(_ processes: [Joined], _ text: inout [UInt8]) {
+            text.append(contentsOf: ",\"processes\":[")
+            for (place, one) in processes.enumerated() {
+                text.append(contentsOf: place == 0 ? "{\"name\":" : ",{\"name\":")
+                text.append(quoted: one.title)
+                text.append(contentsOf: ",\"host\":")
+                text.append(quoted: one.host)
+                text.append(contentsOf: ",\"process\":\(one.process),\"shares\":\(one.sharesClock)")
+                if let error = one.error { text.append(contentsOf: ",\"error\":\(error)") }
+                text.append(contentsOf: "}")
+            }
+            text.append(contentsOf: "]")
         }
 
         private func append(chunk: [UInt8], _ kind: String) {

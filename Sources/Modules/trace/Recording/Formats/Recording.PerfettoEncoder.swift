@@ -15,7 +15,15 @@ extension Recording {
 
         func begin(_ about: About) {
             process = about.process
-            packet { $0.append(Perfetto.Packet.format, UInt64(Conversion.format)) }
+            packet { packet in
+                packet.append(Perfetto.Packet.format, UInt64(Conversion.format))
+                let origin = about.origin
+                guard origin.identity != 0 else { return }
+                packet.append(Perfetto.Packet.identity, UInt64(origin.identity))
+                packet.append(Perfetto.Packet.machine, origin.machine)
+                packet.append(Perfetto.Packet.host, origin.host)
+                packet.append(Perfetto.Packet.zero, origin.zero)
+            }
             packet { [process] packet in
                 packet.append(Perfetto.Packet.trackDescriptor) { track in
                     track.append(Perfetto.Track.uuid, Perfetto.track(process))
@@ -63,7 +71,8 @@ extension Recording {
             }
         }
 
-        func thread(_ number: UInt16, _ name: String) {
+        func thread(_ number: UInt16, _ name: String, of process: Int?) {
+            let process = self.process
             describe(Perfetto.track(process, number), name, under: Perfetto.track(process))
         }
 
@@ -146,7 +155,7 @@ extension Recording {
                         event.append(Perfetto.Event.flows, fixed: Perfetto.flow(process, record.flow))
                     }
                 }
-            case .out, .in, .mark, .bytes, .step, .ended, .delayed, .belongs: instant(kind, record)
+            case .out, .in, .departs, .arrives, .mark, .bytes, .step, .ended, .delayed, .belongs: instant(kind, record)
             case .due: break  // Such a record never leaves the ring.
             case .opens:
                 nestings[record.thread, default: Nesting()].opens(record.flow)
@@ -175,6 +184,13 @@ extension Recording {
             case .in:
                 event(record, .instant, [.receive], Perfetto.FixedName.received.rawValue) { event in
                     event.append(Perfetto.Event.endingFlows, fixed: Perfetto.flow(process, record.flow))
+                }
+            case .departs, .arrives:
+                let category = kind == .departs ? Perfetto.Category.departs : .arrives
+                event(record, .instant, [category, self.category(record.object)], number(record.object)) { event in
+                    self.place(record, &event)
+                    event.append(Perfetto.Event.flows, fixed: record.a)
+                    if kind == .arrives, record.sentAt != 0 { event.annotate(.sent, record.sentAt) }
                 }
             case .mark:
                 event(record, .instant, [.mark, category(record.object)], number(record.object)) {

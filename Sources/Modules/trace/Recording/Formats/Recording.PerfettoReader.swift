@@ -12,6 +12,8 @@ extension Recording {
         private var lasting: [UInt64: UInt64] = [:]
         /// The number of the recording's format; nil in files of other programs.
         private var format: Int64?
+        /// Where the process of the current packets runs, until its number is known.
+        private var origin = Origin()
         /// The number of ends to skip, by track: their slices were reported as a whole.
         private var told: [Event.Track: Int] = [:]
 
@@ -59,6 +61,10 @@ extension Recording {
                 case Perfetto.Packet.sequenceFlags: isCleared = value.number & 1 != 0
                 case Perfetto.Packet.trackDescriptor: descriptor = value.fields
                 case Perfetto.Packet.format: format = Int64(clamping: value.number)
+                case Perfetto.Packet.identity: origin.identity = UInt32(truncatingIfNeeded: value.number)
+                case Perfetto.Packet.machine: origin.machine = value.number
+                case Perfetto.Packet.host: origin.host = value.text.shownInLine
+                case Perfetto.Packet.zero: origin.zero = value.number
                 case Perfetto.Packet.trackEvent: event = value.fields
                 case Perfetto.Packet.internedData: interned.append(value.fields)
                 default: break
@@ -125,6 +131,8 @@ extension Recording {
             }
             if let process, thread == nil {
                 tracks[uuid] = .init(process: process, number: .max)
+                retelling.origin(process, origin)
+                origin = Origin()
                 return try retelling.process(process, title)
             }
             if let parent, let loop = tracks[parent], let own = Int32(exactly: loop.process),
@@ -186,6 +194,8 @@ extension Recording {
             case (Perfetto.EventType.instant.rawValue, "send"):
                 event.phase = .send
             case (Perfetto.EventType.instant.rawValue, "receive"): event.phase = .receive
+            case (Perfetto.EventType.instant.rawValue, "departs"): event.phase = .departs
+            case (Perfetto.EventType.instant.rawValue, "arrives"): event.phase = .arrives
             case (Perfetto.EventType.instant.rawValue, "lost"): event.phase = .loss
             case (Perfetto.EventType.instant.rawValue, _): break
             default: return
@@ -232,6 +242,7 @@ extension Recording {
                 event.duration = number
                 isWhole = true
             case .notScheduled: event.delay = number
+            case .sent: event.sentAt = number
             case .late, nil: break
             }
         }

@@ -1,5 +1,5 @@
 """Tests of the page that shows a recording, in a headless Chromium: page_test.py KNOWN.html ODD.html CUT.html LONG.html
-ENDS.html
+ENDS.html JOINED.html
 
 KNOWN is the recording of PageTests.swift: there it is said what happens when. Each test is a function of a page that
 has just been opened; what it says is printed, "ok" before it. """
@@ -495,6 +495,45 @@ def alone(page):
 )
 def broken(page):
     ticks(page)
+
+
+@test("processes of several machines have lanes with their names, one clock, and its error in the head", file=5)
+def machines(page):
+    equal(page.evaluate("lanes().map(l => l.owner + '|' + l.own)"), ["p1.lua 7@m1|main", "p2.lua 7@m2|main",
+                                                                   "p3.lua 7@m3|main"])
+    # The round trip takes 6 ms, of which 2 are work: the clocks are known to 2 ms.
+    summary = page.evaluate("document.getElementById('summary').textContent")
+    assert "clocks by the time of day, which may be wrong: p3.lua 7; others ± 2 ms" in summary, summary
+    title = page.evaluate("document.getElementById('summary').title")
+    equal(title.split("\n"), ["p1.lua 7 on m1: the clock of the first one", "p2.lua 7 on m2: ± 2 ms",
+                              "p3.lua 7 on m3: by its machine's time of day"])
+    times = page.evaluate("lanes().slice(0, 2).map(l => l.start[0] - first)")
+    equal(times[1] - times[0], 2e6, "the middle between the bounds")
+
+
+@test("arrows lead from a request to the callback that answers, and from the answer back", file=5)
+def messages(page):
+    flows = page.evaluate(
+        "lanes().flatMap(l => [...l.outFlows].map(f => [l.own && l.number, sent(f).slice >= 0, arrived(f).map(e => "
+        "e.lane.number + ' ' + label(e.lane.object[e.slice]).text)]))")
+    equal(flows, [[0, True, ["1 task"]], [1, True, ["0 task"]]])
+    page.evaluate("choose(lanes()[0], lanes()[0].lasts[0].slice, true)")
+    text = details(page)
+    for words in ("NATS request", "message to\ntask p.lua:2 on p2.lua 7@m2: main",
+                  "answer from\ntask p.lua:2 on p2.lua 7@m2: main"):
+        assert words in text, text
+    page.evaluate("choose(lanes()[1], 0, true)")
+    text = details(page)
+    for words in ("message from\ntimer p.lua:1 on p1.lua 7@m1: main", "message to\ntask p.lua:2 on p1.lua 7@m1: main"):
+        assert words in text, text
+    page.evaluate("choose(lanes()[0], 0, true)")
+    page.frame()
+    shown = Shown(page)
+    color = page.evaluate(
+        "(() => { const a = endpoint(sent(lanes()[0].outFlows[0])), data = canvas.getContext('2d').getImageData("
+        "Math.round(a.px) - 2, Math.round(a.py) + 12, 40, 60).data; for (let i = 0; i < data.length; i += 4) if "
+        "(data[i] > 140 && data[i + 1] < 90 && data[i + 2] > 80 && data[i + 2] < 140) return true; return false; })()")
+    assert color and shown, "an arrow in the colour of messages leads down"
 
 
 def main(files):

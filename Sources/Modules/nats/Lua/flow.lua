@@ -1,0 +1,124 @@
+-- runloop.nats.flow: what recordings have of messages: a span for each request, and the number by which both ends of a
+-- message record it. The number and the sender's clock travel in a header, "Rl-Flow", beside W3C's "traceparent".
+--
+-- They travel while everything is recorded into a file, and always on a bus that exposes "trace". While only the last
+-- moments are recorded, requests stay as they are: for their cost, and because other clients see the headers.
+
+local system = ...
+
+local find, match, sub = string.find, string.match, string.sub
+local setmetatable, next, type, running = setmetatable, next, type, coroutine.running
+local label, begins, departs, arrives = system.label, system.begins, system.departs, system.arrives
+
+local flow = { ends = system.ends }
+
+-- Labels of subjects in recordings. Beyond this number all are forgotten.
+local KEPT = 1000
+local labels, count = {}, 0
+
+local function label_of(subject)
+  if count >= KEPT then labels, count = {}, 0 end
+  -- Each of these is used once, and there is room for some thousand labels only.
+  local number = label(match(subject, "^_INBOX%.") and "_INBOX" or subject)
+  labels[subject], count = number, count + 1
+  return number
+end
+
+--- Begins the span of a request. Returns its number, for `flow.ends(number, result, has_failed)`; nil if nothing is
+--- recorded.
+function flow.begins(subject)
+  local number = begins(labels[subject])
+  if number == false then return begins(label_of(subject)) end
+  return number
+end
+
+-- Traces --------------------------------------------------------------------------------------------------------------
+
+-- By coroutine: the trace of the message that it handles.
+local traces, has_traces = setmetatable({}, { __mode = "k" }), false
+
+--- Makes the calling task's requests part of a message's trace, until `flow.forget`.
+local function follow(trace)
+  traces[running()], has_traces = trace, true
+end
+
+function flow.forget() if has_traces then traces[running()] = nil end end
+
+--- Returns the trace to which the calling task's requests belong; nil if there is none.
+function flow.trace() return has_traces and traces[running()] or nil end
+
+local Within = { __close = flow.forget }
+
+--- Does the same as `follow` until the returned value is closed.
+function flow.within(trace)
+  if not trace then return nil end
+  follow(trace)
+  return setmetatable({}, Within)
+end
+
+-- Sending -------------------------------------------------------------------------------------------------------------
+
+--- Records that a message about this subject leaves, and returns the lines of its headers; nil if it has none. The
+--- lines come before those of the script. `headers`: those of the script. `is_answer`: the peer has sent such a header.
+function flow.lines(bus, subject, headers, is_answer)
+  local link = bus._link
+  if not link or link.info.headers ~= true then return nil end
+  -- Subjects of the server itself, such as "$JS.API.INFO" and "$KV.settings.color", mean nothing to programs.
+  if find(subject, "^%$") then return nil end
+  local trace = nil
+  if is_answer or headers and headers.traceparent ~= nil then
+    trace = false
+  elseif has_traces then
+    trace = traces[running()]
+  end
+  return departs(labels[subject] or label_of(subject), trace, is_answer or bus._exposes_trace)
+end
+
+--- Puts these lines before a script's headers, as text; `head` is nil if there are none. Returns the headers, and the
+--- size of the message. The lines are left out where they would make it too large.
+function flow.join(lines, head, size, most)
+  local both = "NATS/1.0\r\n" .. lines .. (head and sub(head, 11) or "\r\n")
+  if #both + size <= most then return both, #both + size end
+  return head, head and #head + size or size
+end
+
+-- Receiving -----------------------------------------------------------------------------------------------------------
+
+--- Takes the lines of a sender's recorder from a block of headers. Returns the block without them, nil if nothing is
+--- left; the number with the sender's clock; and the trace.
+function flow.take(text)
+  local trace, parent, mark, stop =
+    match(text, "^NATS/1%.0\r\ntraceparent: 00%-(%x+)%-(%x+)%-%x%x\r\nRl%-Flow: (%x+ %x+)\r\n()")
+  if not trace or parent ~= sub(mark, 1, 16) or #trace ~= 32 then
+    trace = nil
+    mark, stop = match(text, "^NATS/1%.0\r\nRl%-Flow: (%x+ %x+)\r\n()")
+    if not mark then return text end
+  end
+  if stop == #text - 1 then return nil, mark, trace end
+  return "NATS/1.0\r\n" .. sub(text, stop), mark, trace
+end
+
+--- Takes the same from headers that were read, in any order. Returns the headers, the number and the trace.
+function flow.sift(headers)
+  local mark, parent = headers["Rl-Flow"], headers.traceparent
+  if type(mark) ~= "string" then return headers end
+  headers["Rl-Flow"] = nil
+  local trace, span = nil, nil
+  if type(parent) == "string" then trace, span = match(parent, "^00%-(%x+)%-(%x+)%-%x%x$") end
+  if trace and #trace == 32 and span == sub(mark, 1, 16) then headers.traceparent = nil else trace = nil end
+  return next(headers) ~= nil and headers or nil, mark, trace
+end
+
+--- Records that a message of another process about this subject has arrived.
+function flow.arrives(message, subject) arrives(labels[subject] or label_of(subject), message._flow) end
+
+--- Does the same in the task that handles the message, whose requests belong to its trace: also to that of another
+--- program, which has sent a header of W3C alone.
+function flow.handles(message)
+  if message._flow then flow.arrives(message, message.subject) end
+  local trace, parent = message._trace, message.headers and message.headers.traceparent
+  if not trace and type(parent) == "string" then trace = match(parent, "^%x%x%-(%x+)%-%x+%-%x%x") end
+  if trace and #trace == 32 then follow(trace) end
+end
+
+return flow

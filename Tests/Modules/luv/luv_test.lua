@@ -115,6 +115,31 @@ t.it("shows what is active", REAL, function()
   t.truthy(output:find "luv\ttcp 127%.0%.0%.1:%d+, timer\n", output)
 end)
 
+t.it("shows each turn in recordings as the bridge's, and each callback until it has ended", REAL, function()
+  local directory = fs.temporary_directory()
+  t.finally(function() fs.remove(directory, { recursive = true }) end)
+  local script = [[
+    local rl, bridge, uv = require "runloop", require "runloop.luv", require "luv"
+    local timer, count = uv.new_timer(), 0
+    timer:start(5, 5, function()
+      count = count + 1
+      if count == 3 then timer:close() end
+      rl.sleep(0.001)
+    end)
+  ]]
+  local result = process.run { rlhost, "--trace=" .. directory .. "/turns.json", "-", input = script }
+  if result.errors:find "luv is not installed" then return t.skip "lua-luv is not installed" end
+  local turns, strange, callbacks = 0, 0, 0
+  local events = require "runloop.json".decode(assert(fs.read(directory .. "/turns.json")))
+  for _, event in ipairs(events.traceEvents or events) do
+    if event.name == 'bridge "luv"' then turns = turns + 1 end
+    if event.cat == "stream" then strange = strange + 1 end
+    if event.ph == "b" and event.name == "callback" then callbacks = callbacks + 1 end
+  end
+  t.equal({ strange, callbacks }, { 0, 3 })
+  t.truthy(turns >= 3)
+end)
+
 t.it("goes on beside a loop that is always busy", REAL, function()
   t.equal(run [[
     local rl, bridge, uv = require "runloop", require "runloop.luv", require "luv"

@@ -108,6 +108,8 @@ final class BridgePort: RunLoop.EdgePort {
 
     override func didEnter(mode: RunLoop.Mode) {
         host.loop.add(timer, to: mode)
+        // Recordings show its turns as this port's.
+        timer.label = host.loop.label(of: self)
         host.part(Bridges.self).note(self)
     }
 

@@ -22,8 +22,9 @@ local Worker = objects.class("runloop.nats.Worker", { __name = "worker", __stays
 
 -- Seconds for which a job may outlast its time: a caller that lives has cancelled it before.
 local GRACE = 0.25
--- Seconds between tries to bring a result to a caller whose connection is lost: they double.
-local AGAIN, TRIES = 0.5, 6
+-- Seconds between tries to bring a result to a caller whose connection is lost: they double. Seconds until a job comes
+-- again that could not be put away.
+local AGAIN, TRIES, LATER = 0.5, 6, 10
 
 -- Jobs ----------------------------------------------------------------------------------------------------------------
 
@@ -165,9 +166,11 @@ local function bring(self, reply, text)
   end, name = format("result for a caller of pool %s", self._name), keeps_alive = false }
 end
 
--- Puts a job away that nobody could do.
+-- Puts a job away that nobody could do. It stays in its stream while there is no other place for it.
 local function bury(self, message, reply, text, fields)
-  require "runloop.nats.durable".bury(self._bus, "pool", self._name, message, line_of(fields.error))
+  local durable = require "runloop.nats.durable"
+  local is_done = durable.bury(self._bus, "pool", self._name, message, line_of(fields.error))
+  if not is_done then return message:nak(LATER) end
   bring(self, reply, text)
   message:term()
 end

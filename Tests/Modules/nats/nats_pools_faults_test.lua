@@ -231,6 +231,18 @@ t.it("a result that cannot cross makes a dead letter at once: the function is no
   t.equal(count, 1)
 end)
 
+t.it("a job that cannot be put away stays in its stream until it can", function()
+  local pool, _, its = fake_pair({ f = function() error("bad", 0) end }, { durable = { max_deliver = 1 } })
+  local other = t.truthy(its.near:stream("RL_DEAD", { subjects = { "elsewhere" } }))
+  local task = rl.task(function() return problem_of(pool.run, pool, "f") end)
+  rl.sleep(5)
+  t.equal(its.near:stream("RL_POOL_p"):info().messages, 1)
+  t.truthy(other:remove())
+  t.truthy(#task:await(40) > 0)
+  rl.sleep(1)
+  t.equal({ its.near:stream("RL_POOL_p"):info().messages, its.near:stream("RL_DEAD"):info().messages }, { 0, 1 })
+end)
+
 t.it("pools and workers that are dropped leave nothing", { timeout = 60 }, function()
   local fake = nats.fake()
   local bus = connect(fake)

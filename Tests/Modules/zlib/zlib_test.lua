@@ -58,7 +58,7 @@ end)
 
 local REAL <const> = { real_time = true }
 
-t.it("understands gzip and Python, and they understand it", REAL, function()
+t.it("understands gzip and Python, and they understand it", { real_time = true, timeout = 60 }, function()
   local text = some_text(300000)
   for _, command in ipairs { { "gzip", "-c", "-9" }, { "gzip", "-c", "-1" } } do
     command.input = text

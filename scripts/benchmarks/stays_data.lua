@@ -144,6 +144,30 @@ return function(kind, each)
     for i = 1, n do assert(bus:lease("l" .. i % 10)):invalidate() end
     bus:close()
   end, "nats.Lease")
+  kind("nats ports", 500, function(n)
+    local rl = require "runloop"
+    local bus = nats()
+    for i = 1, n do
+      local port = assert(rl.message_port { name = "p" .. i % 10, via = bus, keeps_alive = false, modes = "common",
+        callback = function(_, _, data) return data end })
+      local remote = assert(rl.remote_port("p" .. i % 10, { via = bus }))
+      assert(remote:request(1, "x") == "x")
+      port:invalidate()
+    end
+    bus:close()
+  end, "nats.MessagePort nats.RemotePort")
+  kind("nats pools", 300, function(n)
+    local rl = require "runloop"
+    local bus = nats()
+    for i = 1, n do
+      local worker = rl.worker { name = "w" .. i % 10, via = bus, keeps_alive = false,
+        functions = { twice = function(x) return 2 * x end } }
+      local pool <close> = rl.pool { name = "w" .. i % 10, via = bus }
+      assert(pool:run("twice", i) == 2 * i)
+      worker:invalidate()
+    end
+    bus:close()
+  end, "nats.Worker nats.Pool")
   kind("connections of runloop.socket", 2000, function(n)
     local socket = require "runloop.socket"
     local master = assert(socket.bind("127.0.0.1", 0))

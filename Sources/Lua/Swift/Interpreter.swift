@@ -88,10 +88,13 @@ open class Interpreter {
         // Callbacks of the first `willClose` may have left more to close. From now on nothing can be added.
         willClose()
         isClosed = true
-        cl_close(state)
+        cl_close(state, endsWithProcess ? 1 : 0)
         for fiber in fibers { fiber.interpreterClosed() }
         pool = nil
     }
+
+    /// Set by the program before its last `close`: memory that the process gives back anyway is not freed one by one.
+    public final var endsWithProcess = false
 
     /// Set once waiting tasks are being ended.
     public private(set) final var isClosing = false

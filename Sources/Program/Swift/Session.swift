@@ -48,6 +48,7 @@ final class Session {
             Terminal.flush()
             LuaHost.limitClosing(by: SIGTERM)
         }
+        host.endsWithProcess = true
         host.close()
         // Signals that arrived while finalizers ran, and that nobody has taken.
         if status == nil, host.endingStatus == nil { handleEnd(host.takeSignals()) }
@@ -371,6 +372,7 @@ final class Session {
         RawTerminal.endAll()
         Program.report(failure.text)
         TraceSettings.noteError(host)
+        host.endsWithProcess = true
         host.close()
         // Control-C has ended code that computes. `rlhost --watch` must end as well, and sees the signal only.
         if failure.cause == .interrupted, WatchedProgram.isWatched { Ending.die(by: SIGINT) }

@@ -80,6 +80,29 @@ struct LinkageTests {
         #expect(run.status == 0, "\(run)")
     }
 
+    @Test("functions of Swift's library that nobody calls are left out")
+    func loosened() throws {
+        let run = try Binary.shell("nm \(Release.path) | grep -c _swift_stdlib_names")
+        #expect(run.output == "0\n", "\(run)")
+        let size = try Binary.withDirectory { directory in
+            try Binary.shell("strip -o rlhost \(Release.path) && wc -c <rlhost", directory: directory).output
+        }
+        #expect((Int(size.dropLast()) ?? .max) <= 10_000_000, "\(size)")
+    }
+
+    @Test("the end calls all finalizers and closes files, although it frees no objects")
+    func finalizers() throws {
+        try Binary.withDirectory { directory in
+            let script = """
+                for i = 1, 3 do _G[i] = setmetatable({}, { __gc = function() print(i) end }) end
+                file = io.open("file", "w") file:write "written"
+                """
+            let run = try Binary.run(["-e", script], directory: directory, program: Release.path)
+            #expect(run.status == 0 && run.output == "3\n2\n1\n", "\(run)")
+            #expect(try String(contentsOfFile: directory + "/file", encoding: .utf8) == "written")
+        }
+    }
+
     @Test("the modules written in Lua are in the program as bytecode")
     func bytecode() throws {
         let run = try Binary.shell(#"LC_ALL=C grep -aoF "$(printf '\033Lua')" \#(Release.path) | wc -l"#)

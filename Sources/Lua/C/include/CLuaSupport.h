@@ -176,11 +176,11 @@ struct cl_state {
   int suggests_modules;            ///< the searcher that suggests names of modules is in place
   // Memory.
   size_t bytes, blocks;
-  size_t bytes_limit;              ///< no allocation may exceed it
-  size_t bytes_mark;               ///< at most the limit: an allocation that exceeds it calls `pass_mark`
+  size_t bytes_limit;  ///< no allocation may exceed it
+  size_t bytes_mark;   ///< at most the limit: an allocation that exceeds it calls `pass_mark`
   int (*pass_mark)(cl_state *state, size_t bytes);  ///< whether Lua's memory may have this number of bytes
-  size_t bytes_collect;            ///< with a limit: beyond this, garbage is collected
-  struct cl_state *next_sharer;    ///< see cl_share_memory
+  size_t bytes_collect;                             ///< with a limit: beyond this, garbage is collected
+  struct cl_state *next_sharer;                     ///< see cl_share_memory
   int shares_memory;
   lua_CFunction collect_function;  ///< Lua's own collectgarbage
   int is_generational;             ///< the mode that the script has chosen
@@ -200,6 +200,7 @@ struct cl_state {
   lua_CFunction sethook_function, gethook_function;  ///< Lua's own
   cl_held held[CL_HELD];                             ///< the calls that have blocked the thread last, a ring
   int last_held;                                     ///< the newest of them
+  void *end;    ///< in `cl_close` of a process that ends: the place to go on after the last finalizer
   int closing;  ///< finalizers run for the last time, and every call of the API raises
   int warns;    ///< Lua's warnings are on
   /// whether a call of a missing method can be distinguished from a read of the field: 1, -1, or 0 if not tried yet
@@ -218,7 +219,8 @@ cl_state *cl_open(void *swift);
 /// Has all later states hash strings with a number that depends on `seed` alone, if the process has no random
 /// addresses.
 void cl_fix_seed(unsigned seed);
-void cl_close(cl_state *state);
+/// Calls all finalizers, and frees the objects. If the process ends as well, most of them are not freed.
+void cl_close(cl_state *state, int with_process);
 void cl_free(cl_state *state);
 /// Notes that the host resumes a coroutine. Other threads may read the number at any time.
 static inline void cl_note_turn(cl_state *state) {

@@ -1,0 +1,30 @@
+// Replaces parts of Swift's and C++'s libraries that the linker would take although the program does not need them.
+// Only builds that contain these libraries replace them (scripts/build).
+#ifdef RLHOST_STATIC_RUNTIME
+#include <stdint.h>
+#include <stdlib.h>
+
+intptr_t _swift_stdlib_getScalarName(uint32_t scalar, uint8_t *buffer, intptr_t capacity);
+
+/// The names of Unicode's characters, such as "GREEK SMALL LETTER ALPHA": none is known. `scripts/build.d/loosen` makes
+/// the library's own function weak.
+///
+/// Costs if removed: 550 kB of the program.
+intptr_t _swift_stdlib_getScalarName(uint32_t scalar, uint8_t *buffer, intptr_t capacity) {
+  return (void)scalar, (void)buffer, (void)capacity, 0;
+}
+
+// C++ reserves 72 kB for exceptions that it throws when memory is short. Swift's runtime throws none; when memory is
+// short, the program ends either way.
+//
+// Costs if removed: two page faults, and a call of the system, of each start.
+void *__cxa_allocate_exception(size_t size);
+void __cxa_free_exception(void *exception);
+void *__cxa_allocate_dependent_exception(void);
+void __cxa_free_dependent_exception(void *exception);
+
+void *__cxa_allocate_exception(size_t size) { return (void)size, abort(), NULL; }
+void __cxa_free_exception(void *exception) { (void)exception; }
+void *__cxa_allocate_dependent_exception(void) { return abort(), NULL; }
+void __cxa_free_dependent_exception(void *exception) { (void)exception; }
+#endif

@@ -57,7 +57,7 @@ t.it("jobs.lua does each job once, although workers are killed", REAL, function(
   local db <close> = t.truthy(postgres.open(server:url()))
   local function count(which) return db:value("select count(*) from jobs where done is " .. which) end
   t.eventually(function() return count "not null" == 30 end, { within = 20 })
-  -- One worker has the long job: when it goes, the job is free again.
+  -- A worker has the long job: when the worker ends, the job is free again.
   for _, worker in ipairs(workers) do worker:kill "KILL" end
   t.eventually(function()
     return db:execute [[update jobs set text = 'short' where id in

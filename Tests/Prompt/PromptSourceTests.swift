@@ -46,7 +46,7 @@ struct PromptSourceTests {
         try changed.write(to: path, atomically: true, encoding: .utf8)
         try session.enter(".reload mod", showing: "mod is loaded again from ./mod.lua: 1 function replaced, 1 new;")
         try session.enter("mod.hi 'x'", showing: "\"v2 x 2\"")
-        // One variable for all who shared it, new functions among them; and who has kept an old function.
+        // All functions that shared a variable, new and old ones, still share it.
         try session.enter("hi 'x'", showing: "\"v1 x 3\"")
         try session.enter("mod.total(), mod.list[1], mod.limit", showing: "\"kept\"")
         try "return {".write(to: path, atomically: true, encoding: .utf8)

@@ -42,7 +42,7 @@ package enum TestRunnerFixture {
         report.replacingMatches(of: #"(?m)^( *(?:ok|FAIL) .*) \((?:time|\d+ ms|[\d.]+ s)\)$"#, with: "$1")
     }
 
-    /// One file, whose failures are to be reported just so.
+    /// A file and the expected report of its failures.
     package static func expect(
         _ text: String, _ report: String, _ arguments: [String] = [], status: Int32 = 1,
         sourceLocation: SourceLocation = #_sourceLocation

@@ -28,7 +28,7 @@ end
 
 local function perform(text) rl.sleep(tonumber(text:match "^sleep ([%d.]+)") or 0) end
 
--- Does one job. Returns whether there was one.
+-- Does one job. Returns whether there was a job.
 local function work_once(name)
   local tx <close> = assert(db:begin())
   local job = tx:row [[select id, text from jobs where done is null order by id limit 1 for update skip locked]]

@@ -1,5 +1,5 @@
--- Like `tail -F`: prints text as it is appended to a file or written into a fifo, also after the file is truncated or
--- replaced.
+-- Like `tail -F`: prints the text that is appended to a file or written into a fifo, even after the file is truncated
+-- or replaced.
 --
 --   rlhost tail.lua PATH [SECONDS]
 --

@@ -31,7 +31,7 @@ local function worker(distant_port)
   }
   rl.current():add(own, rl.modes.default)
 
-  -- 3-15: the check-in message. It must fit into the port at once; there is room, so it does.
+  -- 3-15: the check-in message. It must fit into the port at once, and it does, since there is room.
   local sent, reason = distant_port:send { id = CHECK_IN, data = "ready", reply_port = own, before = rl.now() }
   assert(sent, reason)
 

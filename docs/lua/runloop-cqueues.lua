@@ -1,8 +1,8 @@
 ---@meta runloop.cqueues
 
 -- The module `runloop.cqueues`: a bridge that serves a controller of cqueues on the run loop of this thread. `require`
--- makes it and adds it to the common modes. In a task of runloop's, `cqueues.sleep` and `cqueues.poll` raise an error
--- from then on, which leads to `call`.
+-- makes it and adds it to the common modes. In a task of the run loop, `cqueues.sleep` and `cqueues.poll` raise an
+-- error from then on, which leads to `call`.
 
 ---@class runloop.cqueues.Bridge
 local bridge = {}

@@ -21,8 +21,8 @@ function encoding.encode(bytes, form) end
 ---@class runloop.encoding.Options
 ---@field lenient? boolean false if absent
 
----Reads a text. It is strict, so that two texts never mean the same bytes: no blanks, padding as the form has it, and
----no bits left over. "hex" may be in upper or lower case; "base64url" may have its padding.
+---Reads a text. It is strict, so that two texts never mean the same bytes: it refuses blanks, missing or additional
+---padding, and bits that are left over. "hex" may be in upper or lower case; "base64url" may have its padding.
 ---
 ---Another text gives nil, `"base64: byte 5 is '*'"`, `"EBADMSG"`.
 ---@param text string

@@ -165,7 +165,7 @@ function Lock:close() end
 
 ---@class runloop.fs.LockOptions
 ---@field timeout? number seconds to wait; 0: not at all; no limit if absent
----@field shared? boolean several may have it at once, but nobody beside them who wants it alone
+---@field shared? boolean several may have a shared lock at once, but not beside an exclusive one
 
 ---Waits for the lock of a file, flock(2): other tasks, threads and processes, such as `flock(1)`, exclude each other by
 ---it. The file is made with mode 0600 if it is missing, and never removed. If the file is replaced meanwhile, the new

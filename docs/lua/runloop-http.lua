@@ -517,8 +517,8 @@ function Events:close() end
 ---@return runloop.http.Routes routes
 function http.routes() end
 
----`"/items/:id"` sets `request.params.id`; `"/files/*path"` sets `path` to the rest. Of the routes with the request's
----method, exact ones come before others. A path that exists with other methods only gives 405.
+---`"/items/:id"` sets `request.params.id`; `"/files/*path"` sets `path` to the rest. Among the routes with the
+---request's method, exact ones come first. A path that exists with other methods only gives 405.
 ---@class runloop.http.Routes
 local Routes = {}
 

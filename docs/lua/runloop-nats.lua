@@ -240,7 +240,7 @@ function Bus:unconfirmed() end
 ---@field max_age? number seconds
 ---@field max_bytes? integer
 ---@field max_messages? integer
----@field duplicates? number seconds for which the ids of messages are known (120)
+---@field duplicates? number seconds for which the stream remembers the ids of messages (120)
 
 ---Finds a stream, or with settings makes it. Waits. `"ENOENT"`: it is not there, and no settings were given;
 ---`"EEXIST"`: it is there with other settings, which the message names; `"ENOTSUP"`: the server stores nothing, or
@@ -253,7 +253,7 @@ function Bus:unconfirmed() end
 ---@return runloop.nats.Refusal? refusal
 function Bus:stream(name, settings) end
 
----What JetStream has said.
+---An error that JetStream has reported.
 ---@class runloop.nats.Refusal
 ---@field err_code integer
 ---@field description string
@@ -280,8 +280,8 @@ function Bus:bucket(name, settings) end
 ---@field on_lost? fun(lease: runloop.nats.Lease) called when it is lost, not when it is given back
 ---@field bucket? string where it is kept ("rl_leases"), made if it is not there
 
----Takes a lease: of all programs, one at a time has it. Waits until it is free. When the time is over: nil, "timed
----out", "EBUSY" and who has it.
+---Takes a lease, which one program at a time has. Waits until it is free. When the time is over: nil, "timed out",
+---"EBUSY" and the name of its holder.
 ---@param name string a key of a bucket
 ---@param options? runloop.nats.LeaseOptions
 ---@return runloop.nats.Lease? lease
@@ -385,7 +385,7 @@ function Stream:name() end
 ---@overload fun(self: runloop.nats.Stream, name: string?, fn?: function): runloop.nats.Consumer?, string?, string?
 function Stream:consumer(name, options, fn) end
 
----What hands a stream's messages out until they are acknowledged.
+---Hands the messages of a stream to its readers until they acknowledge them.
 ---@class runloop.nats.Consumer
 local Consumer = {}
 
@@ -451,7 +451,8 @@ function StoredMessage:ack(timeout) end
 ---@return string? code
 function StoredMessage:nak(delay) end
 
----Says that it is worked on: `ack_wait` begins again. Calls of a consumer's function need not say it.
+---Tells the server that the message is still being handled: `ack_wait` begins again. While a consumer's function runs,
+---the consumer does so itself.
 ---@return true?
 ---@return string? problem
 ---@return string? code

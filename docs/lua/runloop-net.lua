@@ -318,10 +318,10 @@ function Stream:read_frame(format, options) end
 ---@class runloop.net.UntilOptions: runloop.net.ReadOptions
 ---@field pattern? boolean the texts are Lua patterns; `max` is 65536 then
 
----Reads the bytes before a text, and takes the text as well. Of a list of 1 to 64 texts, the one counts that is
----complete first; of several, the first in the list; its number follows. With `pattern`, the number and the captures of
----the match follow, or all of it if it has none. Patterns are tried on everything unread when something has come, up to
----`max` bytes; an empty match counts as none. Waits.
+---Reads the bytes before a text, and takes the text as well. With a list of 1 to 64 texts, the text that is complete
+---first counts, and its number in the list follows; if several are complete at the same byte, the first in the list
+---counts. With `pattern`, the number and the captures of the match follow, or all of it if it has none. Patterns are
+---tried on everything unread when something has come, up to `max` bytes; an empty match counts as none. Waits.
 ---@param text string|string[]
 ---@param options? runloop.net.UntilOptions
 ---@return string? bytes

@@ -343,7 +343,7 @@ function tx:commit() end
 ---@return table? details
 function tx:rollback() end
 
----What comes on some channels. `<close>` ends it.
+---The notifications of some channels. `<close>` ends it.
 ---@class runloop.postgres.Subscription
 local subscription = {}
 

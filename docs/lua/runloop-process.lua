@@ -125,7 +125,7 @@ function process.directory() end
 function process.set_directory(path) end
 
 ---Gives up root's rights for those of another user, in all threads and for good; only the main thread does it. A name
----gets the groups in which the system's lists have it, a number none. HOME, USER and LOGNAME follow. Programs that are
+---gets the groups that the system lists for it; a number gets none. HOME, USER and LOGNAME follow. Programs that are
 ---started later are that user's, and the socket of `rl.attach` is made again. Without root's rights: nil, `"EPERM: only
 ---root can become www-data"`, `"EPERM"`; without such a user: `"ENOENT: no user named frob"`. If only a part can be
 ---changed, or root could be had back, the process ends with status 77.

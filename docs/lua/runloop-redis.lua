@@ -11,7 +11,7 @@ local redis = {}
 ---@class runloop.redis.Options
 ---@field timeout? number seconds for each answer (5)
 ---@field connect_timeout? number seconds until a new connection is logged in (5)
----@field size? integer connections at most, beside the one for all tasks: for commands that block and the like (10)
+---@field size? integer connections at most, beside the shared one, such as for commands that block (10)
 ---@field idle? number seconds after which an idle one of them is closed (300)
 ---@field wait? number seconds for a free one (30)
 ---@field user? string
@@ -22,7 +22,7 @@ local redis = {}
 ---@field setup? (string|number)[][] commands for each new connection
 ---@field name? string for messages, and for CLIENT SETNAME
 
----What went wrong with one command of several.
+---The error of one command of several.
 ---@class runloop.redis.Problem
 ---@field message string
 ---@field code string
@@ -97,7 +97,7 @@ function db:batch(list) end
 function db:script(text, keys, ...) end
 
 ---Iterates over what SCAN, SSCAN, HSCAN or ZSCAN find, without the cursor; the last two give two values. An entry may
----come twice, as SCAN has it. Waits. Raises what the server refuses.
+---come twice, as with SCAN. Waits. Raises what the server refuses.
 ---@param command string
 ---@param ... string|number
 ---@return fun(): string?, string?
@@ -123,7 +123,7 @@ function db:execute() end
 ---@return table? details
 function db:begin(options) end
 
----Takes one connection for oneself, for SELECT and the like. Waits.
+---Takes a connection that no other task uses, for SELECT and similar commands. Waits.
 ---@return runloop.redis.Connection? connection
 ---@return string? problem
 ---@return string? code
@@ -212,7 +212,7 @@ function tx:batch(list) end
 function tx:script(text, keys, ...) end
 
 ---Iterates over what SCAN, SSCAN, HSCAN or ZSCAN find, without the cursor; the last two give two values. An entry may
----come twice, as SCAN has it. Waits. Raises what the server refuses.
+---come twice, as with SCAN. Waits. Raises what the server refuses.
 ---@param command string
 ---@param ... string|number
 ---@return fun(): string?, string?
@@ -238,7 +238,7 @@ function tx:execute() end
 ---@return string? code
 function tx:queue(command, ...) end
 
----Runs the commands that were kept, as one. Waits.
+---Runs the collected commands as one. Waits.
 ---@return any[]? answers
 ---@return table<integer, runloop.redis.Problem>|string|nil problems by the command's number, or why nothing was done
 ---@return string? code "EAGAIN": a watched key has changed
@@ -251,7 +251,7 @@ function tx:commit() end
 ---@return string? code
 function tx:rollback() end
 
----What comes on some channels. `<close>` ends it.
+---The messages of some channels. `<close>` ends it.
 ---@class runloop.redis.Subscription
 local subscription = {}
 
@@ -333,7 +333,7 @@ function connection:batch(list) end
 function connection:script(text, keys, ...) end
 
 ---Iterates over what SCAN, SSCAN, HSCAN or ZSCAN find, without the cursor; the last two give two values. An entry may
----come twice, as SCAN has it. Waits. Raises what the server refuses.
+---come twice, as with SCAN. Waits. Raises what the server refuses.
 ---@param command string
 ---@param ... string|number
 ---@return fun(): string?, string?

@@ -365,7 +365,7 @@ function Calls:is_valid() end
 ---```
 ---@param seconds number
 ---@param fn function
----@return function call pass it wherever a function is expected
+---@return function call pass it anywhere a function is expected
 ---@return runloop.Calls calls
 function rl.debounce(seconds, fn) end
 
@@ -708,7 +708,7 @@ rl.locals = {}
 ---Starts a task. It runs at once, until its first wait.
 ---
 ---A table of options may stand for the function and its arguments: `rl.task{ fn, 1, 2, name = "reader", keeps_alive =
----false }`. What such a task waits for keeps no loop running, nor do the tasks that `rl.timeout`, `rl.first_of`,
+---false }`. The waits of such a task keep no loop running. Neither do the tasks that `rl.timeout`, `rl.first_of`,
 ---`rl.all_of`, `rl.settle_all` and groups start in it. When the loop is done, it is cancelled. But while the main chunk
 ---waits, or a task waits in `future:await`, the loop stays for it: it may bring the answer.
 ---
@@ -1039,7 +1039,7 @@ function rl.on_shutdown(fn, options) end
 ---@param reason? any
 function rl.shutdown(reason) end
 
----Returns the absolute path of the script's directory, in a test that of the test file; nil without a script. Use it
+---Returns the absolute path of the directory of the script, or in a test of the test file; nil without a script. Use it
 ---for files beside the script.
 ---@return string? path
 function rl.script_directory() end
@@ -1116,7 +1116,7 @@ function Backoff:wait() end
 ---Begins again with the first try.
 function Backoff:reset() end
 
----What one task of a thread holds at a time, or at most `places` tasks.
+---A lock that one task of a thread holds at a time, or at most `places` tasks.
 ---@class runloop.Mutex
 local Mutex = {}
 
@@ -1199,7 +1199,7 @@ function rl.channel(capacity) end
 ---received them. A sender that is cancelled while it waits has sent nothing.
 ---@param ... any
 ---@return true? sent
----@return string? message "closed", also if that happens while it waits
+---@return string? message "closed", also if the port is closed while the call waits
 function Channel:send(...) end
 
 ---Receives the next values. Waits while the channel is empty.
@@ -1651,9 +1651,9 @@ function rl.limit_callbacks(seconds) end
 function rl.sandbox(options) end
 
 ---Returns an error as text: the message, the stack where it was raised, the task or thread in which that was, and for
----each wait that has passed the error on (as `task:await`, `rl.timeout` and `pool:run` do) the stack of the waiter. Of
----an error that no wait has passed on, it returns what `debug.traceback` gives. So it is the handler for `xpcall`. The
----ways of a thread's last 32 errors are kept.
+---each wait that has passed the error on (as `task:await`, `rl.timeout` and `pool:run` do) the stack of the waiter. For
+---an error that no wait has passed on, it returns the same as `debug.traceback`. So it is the handler for `xpcall`. A
+---thread keeps these stacks of its last 32 errors.
 ---
 ---A stack has at most 22 lines, and ten waits are shown: the middle is left out and counted.
 ---
@@ -1681,7 +1681,7 @@ function rl.traceback(err) end
 ---@field colors? boolean whether the text has colours for a terminal
 
 ---Returns a value as text for people, as the prompt shows it: keys are sorted, texts are quoted, a table that contains
----itself is `<cycle>`, and the `__name` of a metatable stands before the fields. It runs no code of the value's but
+---itself is `<cycle>`, and the `__name` of a metatable stands before the fields. It calls no metamethod but
 ---`__tostring`, and never raises because of a value: an error in `__tostring` becomes a part of the text.
 ---
 ---```lua

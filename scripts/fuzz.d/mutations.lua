@@ -1,5 +1,5 @@
 -- Feeds changed bytes to the parsers in Swift and Lua, as their peers do: rlhost mutations.lua SECONDS SEED [TARGET…].
--- Prints what should not be: an error inside a module, or a server that no longer serves. The rest ends the process.
+-- Prints defects: errors inside a module, and servers that no longer serve. The rest ends the process.
 
 local rl, net, http = require "runloop", require "runloop.net", require "runloop.http"
 local schedule, nats, redis, fs = require "runloop.schedule", require "runloop.nats", require "runloop.redis",
@@ -40,7 +40,7 @@ local function mutated(text)
 end
 
 local current, found
--- An error that a module has not meant to raise.
+-- An error that a module raises by mistake.
 local function note(message)
   message = tostring(message)
   if message:find "attempt to " or message:find "stack overflow" or message:find "bad argument" then

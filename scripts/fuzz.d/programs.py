@@ -32,7 +32,7 @@ MULTI
 SUBSCRIBE
 """.split("\n")
 CRON = ["* * * * *", "*/5 * * * mon-fri", "30 2 29 2 *", "61 * * * *", "@hourly", "0 0 1 1 * *", ""]
-# What peers answer that are servers of some kind, or none.
+# The answers of peers that are servers of some kind, or of none.
 REPLIES = r"""+OK\r\n
 $-1\r\n
 *2\r\n$1\r\na\r\n:1\r\n
@@ -71,7 +71,7 @@ def quoted(words):
 
 
 def rules(world):
-    """→ (pattern, values): what the parameters and fields get whose "owner.name" matches, instead of values of their
+    """→ (pattern, values): parameters and fields whose "owner.name" matches get these values instead of values of their
     types. These stay within the scratch directory, the loopback and the programs above."""
     def connected():
         return [world.address(), world.address(), *quoted("unix:s1|unix:s2|127.0.0.1:1|memory")]
@@ -160,9 +160,9 @@ class Node:
 class World:
     """Makes the program of a seed, from a Reference."""
 
-    # What only tests can call, or what would need other programs than ours.
+    # Calls that only tests can make, or that would need other programs.
     LEFT_OUT = {"runloop.test"}
-    # It takes from the rest of the program what that needs, for good.
+    # It takes resources for good that the rest of the program needs.
     NEVER = {"sandbox"}
     SINGLE = {"runloop.Notifications": "M.runloop.notifications", "runloop.Trace": "M.runloop.trace",
               "runloop.socket.dns": "M.socket.dns", "runloop.luv.Bridge": "M.luv",

@@ -1,4 +1,4 @@
-"""What docs/lua says of every public call: its parameters, what it returns, and whether it waits."""
+"""The description of every public call in docs/lua: its parameters, its results, and whether it waits."""
 import re
 from collections import namedtuple
 from pathlib import Path

@@ -1,5 +1,5 @@
-// Fuzz targets for the parsers in C: $FUZZ_TARGET says which one the bytes are for. Beside memory, each checks that its
-// parser finds the same in pieces as in one go, or that what is written reads back the same.
+// Fuzz targets for the parsers in C: $FUZZ_TARGET selects the one that gets the bytes. Besides errors of memory, each
+// target looks for differences between a text in pieces and in one go, or after writing and reading.
 #include <CJSON.h>
 #include <CLuaCodecs.h>
 #include <HTTP.h>

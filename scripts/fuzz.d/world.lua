@@ -22,7 +22,7 @@ local function descriptors()
 end
 local before = #descriptors()
 
--- The modules, made when they are first used: M.net, M.runloop. Those of other loops keep some pipes open.
+-- The modules, made when they are first used: M.net, M.runloop. Modules for other loops keep some pipes open.
 M = setmetatable({ runloop = rl }, { __index = function(modules, name)
   local count = #descriptors()
   modules[name] = require("runloop." .. name)

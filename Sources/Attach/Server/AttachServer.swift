@@ -159,7 +159,7 @@ final class Attachable: HostPart {
         willClose()
     }
 
-    // Its socket is in a directory of the user's, who alone can connect to it.
+    // Its socket is in a directory that belongs to the user, so that nobody else can connect.
     override func didChangeUser() {
         guard isAway else { return }
         isAway = false

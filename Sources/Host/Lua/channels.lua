@@ -31,7 +31,7 @@ end
 
 local Channel = objects.class("runloop.Channel", { __name = "channel", __stays = true })
 
--- Stores one value as it is. Of several values, the others are in `further`, at the same place.
+-- Stores one value as it is. If there are several values, the others are in `further`, at the same place.
 local function store(self, first, ...)
   local place = self.last + 1
   self.last, self[place] = place, first

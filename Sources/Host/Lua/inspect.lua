@@ -34,7 +34,7 @@ local function quote(bytes)
   return '"' .. text.shown(bytes) .. '"'
 end
 
--- Escapes a text of the script's own: its line breaks stay, and other control characters become visible.
+-- Escapes a text that comes from the script: its line breaks stay, and other control characters become visible.
 local function harmless(bytes) return text.shown(bytes, true) end
 
 local function number_text(value)

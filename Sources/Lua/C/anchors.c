@@ -11,8 +11,8 @@ static int is_full(const cl_state *state) { return state->free_count == 0 && sta
 // Doubles the number of slots. One more entry than a power of two makes Lua double the table's array; from then on,
 // filling a slot allocates nothing.
 //
-// Reads and changes the state here, not in the caller: hooks of the script's run before and after this function, and
-// may themselves anchor values.
+// Reads and changes the state here, not in the caller: the script's hooks run before and after this function, and may
+// anchor values themselves.
 static int p_add_anchors(lua_State *L) {
   cl_state *state = cl_state_of(L);
   if (!is_full(state)) return 0;

@@ -98,7 +98,7 @@ void cl_set_usual_hook(lua_State *L);
 /// Sets the hook that counts lines and calls in the coroutines made from now on; NULL ends that.
 void cl_count_with(lua_Hook hook);
 /// Replaces a coroutine's hook from its next instruction on, also in a signal handler. `guard` is another hook of the
-/// host's, which is not remembered as the script's own.
+/// host, which is not remembered as a hook of the script.
 void cl_displace_hook(lua_State *L, lua_Hook hook, lua_Hook guard);
 /// Restores the coroutine's own hook.
 void cl_give_hook_back(lua_State *L);

@@ -13,7 +13,7 @@ exit status: 0 all went well, 1 a file is missing or is not Lua, 64 wrong use
 
 local bundle = {}
 local script, output, extra = nil, nil, {}
--- In the order in which they are found: { name, path, text }. `known` has the names that are dealt with.
+-- In the order in which they are found: { name, path, text }. `known` has the names that were handled before.
 local modules, known = {}, {}
 local outside, computed = {}, {}
 

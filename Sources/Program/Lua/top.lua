@@ -242,7 +242,7 @@ end
 --- Returns the activity of the process's loops in the last seconds.
 function Process:loops(seconds) return json.decode(self:ask(ACTIVITY, format("%d", floor(seconds * 1e9)))).loops end
 
---- Returns the same for a process that may have just started: waits until there is something to report.
+--- Returns the same for a process that may have just started: waits until it has numbers.
 function Process:first_loops(seconds)
   local loops, known = self:loops(seconds), 0
   for _, l in ipairs(loops) do known = max(known, l.window / 1e9) end
@@ -257,8 +257,8 @@ function Process:first_loops(seconds)
   return loops
 end
 
---- Returns what the tasks of all threads wait in, without the directories of their places: that leaves room for what
---- they wait in. If a loop is busy, the process says so instead.
+--- Returns the waits of the tasks of all threads. Places are shown without their directories, so that the rest of a
+---line fits. If a loop is busy, the process says so instead.
 function Process:tasks()
   local tasks = {}
   for thread, text in self:ask(TASKS, ""):gmatch "([^\t\n]*)\t([^\n]*)" do

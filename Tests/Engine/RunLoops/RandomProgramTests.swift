@@ -5,7 +5,7 @@ import Testing
 @testable import RunLoops
 
 /// Random programs: callbacks that add, remove, move, invalidate, signal, stop, and run the loop again. The state of
-/// the loop must always agree with the state of its items, and no callback may run that is not allowed to.
+/// the loop must always agree with the state of its items, and only allowed callbacks may run.
 @Suite(.timed) struct RandomProgramTests {
     @Test("invariants hold", .soak(seconds: 60)) func invariantsHold() throws {
         for seed in Soak.seeds {

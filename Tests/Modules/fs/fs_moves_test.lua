@@ -86,7 +86,8 @@ t.describe("fs.watch and moves", function()
   local EXCHANGE = [[python3 -c 'import ctypes, sys; a, b = (name.encode() for name in sys.argv[1:]); ]]
     .. [[ctypes.CDLL(None).renameat2(-100, a, -100, b, 2)']]
 
-  t.it("keeps names apart that are exchanged and go elsewhere in the same moment", { real_time = true }, function()
+  local SLOW = { real_time = true, timeout = 60 }
+  t.it("keeps names apart that are exchanged and go elsewhere in the same moment", SLOW, function()
     local function told_of(before, commands)
       os.execute("cd " .. directory .. " && rm -rf * && { " .. before .. "; }")
       local known = real()

@@ -242,7 +242,7 @@ t.describe("process.start", function()
     t.equal(log[#log - 1], "output is over")
     log = log_of { "sh", "-c", "head -c 30000 /dev/zero; exit 6", terminal = {} }
     t.equal({ log[#log], log.output }, { "exit 6", 30000 })
-    -- Others that hold its output, and write on, are not waited for.
+    -- The call does not wait for other programs that hold its output and still write.
     local others, program = log_of(sh "while echo x; do :; done & sleep 0.1; exit 5")
     t.equal({ others[#others], program:is_running() }, { "exit 5", false })
     program:signal "KILL"

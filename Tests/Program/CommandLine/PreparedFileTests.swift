@@ -91,7 +91,7 @@ struct PreparedFileTests {
             let command = command.replacingOccurrences(
                 of: "$RLHOST", with: "setpriv --reuid=65534 --regid=65534 --clear-groups $RLHOST")
             let run = try run(command, in: directory)
-            // Where the tests are may not be that user's to look at.
+            // That user may have no right to read the directory of the tests.
             guard !run.errors.contains("Permission denied"), run.status != 127 else { return }
             #expect((run.errors + run.output).contains("EACCES"), "\(name): \(run)")
             #expect(try FileManager.default.contentsOfDirectory(atPath: directory) == ["a_test.lua"], "\(name)")

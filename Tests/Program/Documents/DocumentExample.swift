@@ -6,8 +6,8 @@ import Testing
 /// output.
 ///
 /// - A Lua block is run. A ```` ```text ```` block right behind it is its exact output.
-/// - One whose first line is a file's name (`-- door.lua`) is there under that name when the document's commands run.
-/// - One marked ```` ```lua fragment: reason ```` is only compiled.
+/// - If its first line is a file's name (`-- door.lua`), the commands of the document find it under that name.
+/// - An example marked ```` ```lua fragment: reason ```` is only compiled.
 /// - In a console block each line behind `$ ` is run, and what follows is its exact output, errors included.
 struct DocumentExample: Sendable, CustomTestStringConvertible {
     enum Kind: Sendable { case script, fragment, transcript }

@@ -207,7 +207,7 @@ void linux_set_port_directory(linux_sandbox *it, const char *path) { it->port_di
 // What the program needs itself --------------------------------------------------------------------------------------
 
 static void imply_all(linux_sandbox *it) {
-  // Libraries that are opened when they are first needed, the time zone, and what the modules read of this process.
+  // Libraries that are opened at their first use, the time zone, and the files about this process that modules read.
   static const char *const always[] = {
       "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo",
       "/etc/ssl/openssl.cnf", "/dev/null", "/dev/urandom", "/proc/self/stat", "/proc/self/statm", "/proc/self/fd"};
@@ -326,7 +326,7 @@ static int keeps_variable(const linux_sandbox *it, const char *entry) {
   return 0;
 }
 
-// Takes variables away, and overwrites those that the process was started with, which others may see in /proc.
+// Removes variables, and overwrites their first values, which other processes may see in /proc.
 static void clear_environment(const linux_sandbox *it) {
   char **arguments = linux_arguments(), *first = arguments ? arguments[0] : NULL, **to = environ;
   for (char **from = environ; from && *from; from++) {

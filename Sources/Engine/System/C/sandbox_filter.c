@@ -1,5 +1,5 @@
-// The part of the sandbox that Landlock does not hold, as a filter of system calls. What it refuses fails with EACCES;
-// a call that is newer than this file does not exist.
+// The part of the sandbox that Landlock does not hold, as a filter of system calls. A refused call fails with EACCES; a
+// call that is newer than this file fails as if it did not exist.
 #define _GNU_SOURCE
 #include "sandbox_private.h"
 
@@ -158,8 +158,8 @@ static void add_sockets(filter *f, const linux_sandbox *it) {
   if_any(f, SYS_sendmmsg, 3, FASTOPEN);
 }
 
-// Modes, owners, times and attributes, which Landlock does not hold. By descriptor for what may be opened, if anything
-// may be written; by path only if everything may.
+// Modes, owners, times and attributes, which Landlock does not hold. Calls by descriptor are allowed if any file may be
+// written; calls by path only if every file may.
 static void add_attributes(filter *f, const linux_sandbox *it) {
   static const short paths[] = {SYS_fchmodat, SYS_fchownat, SYS_setxattr, SYS_lsetxattr, SYS_removexattr,
                                 SYS_lremovexattr, FCHMODAT2, SETXATTRAT, REMOVEXATTRAT, FILE_SETATTR,
@@ -237,7 +237,7 @@ static void add_processes(filter *f, const linux_sandbox *it, int abi) {
   only(f, SYS_rt_tgsigqueueinfo, 0, (unsigned)getpid());
 }
 
-// What changes the machine, or leads around Landlock.
+// Calls that change the machine, or that lead around Landlock.
 static void add_machine(filter *f, const linux_sandbox *it) {
   static const short calls[] = {
       SYS_mount, SYS_umount2, SYS_pivot_root, SYS_chroot, SYS_unshare, SYS_setns, SYS_open_by_handle_at,
@@ -257,7 +257,7 @@ static void add_machine(filter *f, const linux_sandbox *it) {
 #endif
   };
   for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) never(f, calls[i]);
-  // The kernel shows names in any directory to one who watches it.
+  // The kernel shows the names in a directory to every process that watches it.
   if (!it->all[LINUX_ALLOW_READ]) never(f, SYS_inotify_add_watch);
   // A program that is in no file has no path that could be refused.
   if (!it->all[LINUX_ALLOW_RUN]) never(f, SYS_memfd_create), never(f, SYS_execveat);

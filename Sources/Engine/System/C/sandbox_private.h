@@ -1,4 +1,4 @@
-// What the files of the sandbox share.
+// Shared by the files of the sandbox.
 #pragma once
 
 #include "sandbox.h"

@@ -15,8 +15,8 @@ final class LuaTask: FiberOwner {
         name.isEmpty ? nil : ("task \"\(name)\"", host.site(fiber.subjectSite) ?? "")
     }
     var awaiters = Awaiters()
-    /// The number of results. One result is the user value itself; several are in a table that is the user value. -1 if
-    /// the task has failed.
+    /// The number of results. A single result is the user value itself; several are in a table that is the user value.
+    /// -1 if the task has failed.
     private(set) var results: Int32 = 0
     private(set) var isEnded = false
     /// The number of this end among the ends of the state's tasks, counted from 1.

@@ -21,7 +21,7 @@ package final class Waiter: RunLoop.ItemOwner {
     private var link: UnsafeMutablePointer<WaitLink>?
     /// Its places in the queues of several futures.
     private var links: [(link: UnsafeMutablePointer<WaitLink>, future: Future.Pointer)] = []
-    /// The number of the state's wait for tasks: a task's waiters are sorted by it.
+    /// The number of this wait among all waits for tasks of the state: the waiters of a task are sorted by it.
     private(set) var number = 0
     private var port: RunLoop.FDPort?
     private var wakeUp: RunLoop.RequestToken?

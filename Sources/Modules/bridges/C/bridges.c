@@ -1,4 +1,4 @@
-// What bridges to the loops of libraries need of the system.
+// The system calls that bridges to the loops of libraries need.
 #include <poll.h>
 #include <sys/timerfd.h>
 

@@ -1,4 +1,4 @@
--- runloop.bridges: what the bridges to the loops of libraries have in common.
+-- runloop.bridges: the common parts of bridges to the loops of libraries.
 
 local native = ...
 local rl = require "runloop"
@@ -11,7 +11,7 @@ function bridges.expect_function(name, value)
   if type(value) ~= "function" then misuse.wrong("bridge:" .. name, "argument #1", "a function", value) end
 end
 
--- Makes the class of a module's bridge, with the methods of each; `leave` gives the library back.
+-- Makes the class of a module's bridge, with the methods of all bridges; `leave` gives the library back.
 function bridges.class(library, leave)
   local Bridge = objects.class("runloop." .. library .. ".Bridge",
     { __name = library .. " bridge", __stays = true, __item = "_port" })
@@ -29,8 +29,8 @@ function bridges.class(library, leave)
   return Bridge
 end
 
--- Makes the port of a bridge and adds it to the common modes. `plan`: fd, name, callback and source, the address of
--- what describes the library's loop.
+-- Makes the port of a bridge and adds it to the common modes. `plan`: fd, name, callback, and source, the address of
+-- the description of the library's loop.
 function bridges.port(plan)
   local port = native.port(plan)
   rl.current():add(port, "common")

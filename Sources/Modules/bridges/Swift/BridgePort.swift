@@ -5,19 +5,19 @@ internal import Lua
 internal import LuaRunLoops
 internal import RunLoops
 
-/// Gives the loop of a library, such as luv's, its turns: when its descriptor is readable, when its next date has come,
-/// and when it has something to do at once. Nobody reports what scripts start in that loop, so the port looks before
+/// Gives turns to the loop of a library, such as luv: when its descriptor is readable, when its next date has come, and
+/// when it has something to do at once. Scripts start work in that loop without a report, so the port checks it before
 /// each sleep of the run loop.
 ///
-/// Its dates are real ones also in a simulated world. There, time does not jump while that loop waits for something.
+/// Its dates are real ones even in a simulated world, where time does not jump while that loop waits for something.
 final class BridgePort: RunLoop.EdgePort {
     private let source: UnsafeMutablePointer<bridge_source>?
-    private unowned(unsafe) let host: LuaHost  // The host owns the items, and so outlives everything that they call.
+    private unowned(unsafe) let host: LuaHost  // The host owns the items, so it outlives everything that they call.
     private let timer: TimerPort
     /// The date for which `timer` is set, in nanoseconds of the real clock; `.max` if it is not set.
     private var setFor = Int64.max
     private var isInTurn = false
-    /// Whether a turn would have done something when the port last looked.
+    /// Whether a turn would have done something at the last check.
     private var wasServed = false
     /// What a library without a `source` has reported last.
     private var reported = (isActive: false, date: BridgePort.idle, waits: "")
@@ -65,7 +65,7 @@ final class BridgePort: RunLoop.EdgePort {
         if !host.loop.isReal { timer.watch(isActive ? timer.descriptor?.number ?? -1 : -1) }
         guard date != Self.idle else {
             set(.max)
-            // One more turn: others may wait for the end.
+            // One more turn, since other code may wait for the end.
             if wasServed { signal() }
             wasServed = false
             return
@@ -88,7 +88,7 @@ final class BridgePort: RunLoop.EdgePort {
         host.items.call(self) { _, _ in 0 }
         isInTurn = false
         guard isValid else { return }
-        // The kernel reports changes only, and a turn may leave something.
+        // The kernel reports changes only, and a turn may leave some events unhandled.
         if source?.pointee.is_drained != 1, date != Self.idle, bridge_is_readable(fd) != 0 { signal() }
     }
 

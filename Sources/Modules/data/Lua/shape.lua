@@ -1,4 +1,4 @@
--- runloop.data.shape: what the databases have in common: options of a call, parameters, rows, and the calls themselves.
+-- runloop.data.shape: the common parts of databases: options of a call, parameters, rows, and the calls.
 
 local _, internals = ...
 local rl = require "runloop"
@@ -21,7 +21,7 @@ local owners, since = setmetatable({}, { __mode = "k" }), setmetatable({}, { __m
 shape.NOTED = setmetatable({}, { __close = function() texts[running()] = nil end })
 local NOTED = shape.NOTED
 
---- Notes what the calling task is going to wait for, for rl.why() and the like.
+--- Notes the statement that the calling task is going to wait for, for rl.why().
 function shape.note(self, kind, text)
   local task = running()
   texts[task], kinds[task], owners[task], since[task] = text, kind, self._db or self, rl.now()
@@ -48,8 +48,8 @@ shape.MAX = 64 << 20
 
 -- A request is a table: `kind`, `text`, the parameters at 1 to `count`, and the options of the call.
 
--- Reads the table form: the text, then the parameters, with options as named fields. The largest index says how many
--- parameters there are, so that nil may lie between.
+-- Reads the table form: the text, then the parameters, with options as named fields. The largest index is the number of
+-- parameters, so that a parameter may be nil.
 local function from_table(what, kind, given)
   local request, most, named = { kind = kind }, 1, {}
   for key, value in pairs(given) do
@@ -180,7 +180,7 @@ end
 
 local trim = shape.trim
 
--- Returns what a call in a time limit has returned.
+-- Returns the results of a call with a time limit.
 local function in_time(is_done, first, second, third, fourth)
   if is_done then return trim(first, second, third, fourth) end
   return nil, first
@@ -222,7 +222,7 @@ function shape.session(class, noun, calls)
   end
 end
 
---- Gives the class of a database what all have: `close`, `is_open`, `name`, and its text. `close(self, timeout)` waits;
+--- Adds the methods that all databases have: `close`, `is_open`, `name` and `tostring`. `close(self, timeout)` waits;
 --- `close_later(self)`, or a background task that closes, serves `<close>` and collection.
 function shape.database(class, kind, close, close_later)
   class._is = kind
@@ -242,7 +242,7 @@ function shape.database(class, kind, close, close_later)
   class.__close, class.__gc = close_later, close_later
 end
 
---- Returns the refusal of a transaction that is over: `how` is "committed at app.lua:12" and the like.
+--- Returns the refusal of a transaction that is over: `how` is a text such as "committed at app.lua:12".
 function shape.over(how) return nil, format("ENOTCONN: the transaction is over (%s)", how), "ENOTCONN" end
 
 --- Returns whether time is virtual. The clock of a test does not jump while a loop waits for a connection to a real

@@ -1,6 +1,5 @@
--- runloop.data.subscriptions: what comes on channels. All subscriptions of a database share one connection, its link,
--- made at the first and closed with the last. When it is lost, it is made again, with everything that it was
--- subscribed to.
+-- runloop.data.subscriptions: messages on channels. All subscriptions of a database share one connection, its link,
+-- made at the first and closed with the last. A lost link is made again, with all subscriptions.
 --
 -- A driver knows the database: `open(db, deliver)` makes a link, which calls `deliver(key, text, channel)` and its own
 -- `on_lost()`, and has a `problem` when it is lost; `listen(db, link, keys)` returns true when all keys are confirmed;
@@ -18,7 +17,7 @@ local raise, describe, trim = misuse.raise, misuse.describe, shape.trim
 local Hub = {}
 Hub.__index = Hub
 
--- Seconds between questions to a silent server; messages of one call of a source.
+-- Seconds between two pings of a silent server; the number of messages in one call of a source.
 local PAUSE, LOT = 15, 100
 
 -- The link ------------------------------------------------------------------------------------------------------------
@@ -36,7 +35,7 @@ local function serve(self, link)
   end
 end
 
--- Asks the server now and then: a connection that was cut in silence is lost, too.
+-- Pings the server from time to time, since a connection may be lost without a sign.
 local function watch(self, link)
   while not link.problem do
     rl.sleep(PAUSE)
@@ -44,7 +43,7 @@ local function watch(self, link)
   end
 end
 
--- Connects again for as long as somebody has subscribed.
+-- Connects again while there are subscriptions.
 local function repair(self)
   local lost_at, backoff = rl.now(), rl.backoff { first = 0.05, most = 5 }
   while next(self.all) and not self.is_closed do
@@ -59,7 +58,7 @@ local function repair(self)
   self.is_repaired = nil
 end
 
--- Returns the link; makes it if there is none, and subscribes to everything again.
+-- Returns the link. If there is none, makes it and subscribes to all channels again.
 function Hub:open()
   local _ <close> = self.mutex:lock()
   if self.link and not self.link.problem then return self.link end
@@ -112,7 +111,7 @@ local function enter(self, subscription)
   return self.driver.listen(self.db, link, fresh)
 end
 
--- Takes a subscription out; channels that nobody has any more are left.
+-- Removes a subscription, and leaves the channels that no other subscription has.
 local function leave(self, subscription)
   if not self.all[subscription] then return end
   self.all[subscription] = nil
@@ -170,7 +169,7 @@ local function pop(self)
   return message
 end
 
--- Calls the function with what waits. It may wait itself: messages then wait for it.
+-- Calls the function with the queued messages. If the function waits, further messages wait for it.
 local function perform(self, source)
   for _ in source:commands() do end
   if self._is_busy then return end

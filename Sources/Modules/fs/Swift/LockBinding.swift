@@ -13,7 +13,7 @@ enum LockBinding {
         .init("lock_pause", saidAs: "fs.lock") { Call.run($0) { call throws(Misuse) in try pause(call) } },
     ]
 
-    /// The locks of a Lua state, by descriptor. Those that are left end with it: while a state is closed, finalizers
+    /// The locks of a Lua state, by descriptor. The remaining locks end with it: while a state is closed, finalizers
     /// cannot call the host.
     private final class Part: HostPart {
         var files: [Int32: String] = [:]

@@ -45,8 +45,8 @@ typedef struct context {
   int epoll;          // contains the descriptors for which GLib waits
   int is_looking;     // a source's prepare function may run the loop
   int has_readies;    // some descriptor is always ready, such as a file's
-  int timeout;        // as g_main_context_query has it: milliseconds, or -1
-  struct pollfd *fds, *watched;  // as GLib has asked for them last; and as `epoll` has them, in the same order
+  int timeout;        // as from g_main_context_query: milliseconds, or -1
+  struct pollfd *fds, *watched;  // as GLib has asked for them last; and as `epoll` watches them, in the same order
   int count, capacity, watching;
   unsigned *ids, next_id;  // sources that have neither descriptor nor date, and the first number that was not looked at
   int id_count, id_capacity;
@@ -87,8 +87,8 @@ static void watch(context *self, int operation, const struct pollfd *it) {
   if (errno == EPERM) self->has_readies = 1;
 }
 
-// Makes `epoll` wait for what GLib waits for. Each descriptor costs a system call: only the kernel knows whether it
-// still is the same file.
+// Makes `epoll` wait for the events that GLib waits for. Each descriptor costs a system call: only the kernel knows
+// whether it still is the same file.
 static void synchronize(context *self) {
   int i = 0, j = 0;
   self->has_readies = 0;

@@ -127,7 +127,7 @@ function M.of(exchange)
   end
   -- In this case curl's text is about an earlier error.
   if code == 7 and name then return nil, ("%s: %s (%s)"):format(name, text:lower(), url), name end
-  -- The bundle of Debian's libcurl; a file that the caller names is looked for before.
+  -- The file is the one of Debian's libcurl: a file that the caller names has been checked before.
   if code == 77 and message:find("/etc/ssl/certs/ca-certificates.crt", 1, true) then
     message = "this system has no certificates of authorities, so none can be checked: apt install ca-certificates"
   end

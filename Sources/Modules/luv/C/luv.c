@@ -154,7 +154,7 @@ static int serve(lua_State *L) {
   lua_setmetatable(L, -2);
   self->library = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
   if (!self->library || !find_functions(self)) return 0;
-  // luv calls on the coroutine that has required it first, which may have been a task's.
+  // luv calls functions on the coroutine that required it first, which may belong to a task.
   lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
   lua_State *main = lua_tothread(L, -1);
   lua_pop(L, 1);
@@ -183,7 +183,7 @@ static int leave(lua_State *L) {
 
 // turn(source) -> whether it has called something: runs what is due
 static int turn(lua_State *L) {
-  // A round that calls nothing has found that nothing is left, as another system call would. ROUNDS is a limit:
+  // If a round calls nothing, no event is left; that saves a system call. ROUNDS is a limit:
   // the run loop's own callbacks wait meanwhile.
   enum { NOWAIT = 2, ROUNDS = 8 };
   served *self = lua_touserdata(L, 1);

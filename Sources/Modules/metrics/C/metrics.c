@@ -149,8 +149,8 @@ static metric *make(lua_State *L) {
   return NULL;
 }
 
-// define(kind, name, help, labels, buckets, place, whether a function has its number) -> metric; or nil and the place
-// where another metric of the name was made. The Lua half has checked the arguments.
+// define(kind, name, help, labels, buckets, place, whether a function returns its number) -> metric; or nil and the
+// place where another metric of that name was made. The Lua half has checked the arguments.
 static int define(lua_State *L) {
   metric **self = lua_newuserdatauv(L, sizeof *self, 0);
   *self = NULL;
@@ -348,14 +348,14 @@ static int64_t moment(void) {
 // clock() -> a moment for `text`
 static int clock_now(lua_State *L) { return lua_pushinteger(L, moment()), 1; }
 
-// is_shown(gauge) -> whether a page has it: not after the end of the test that has made it.
+// is_shown(gauge) -> whether a page shows it, which ends with the test that has made it.
 static int is_shown(lua_State *L) {
   metric *m = *(metric **)lua_touserdata(L, 1);
   lua_pushboolean(L, !__atomic_load_n(&m->is_hidden, __ATOMIC_RELAXED));
   return 1;
 }
 
-// put(gauge, number): the function of a gauge has answered.
+// put(gauge, number): stores the number that the function of a gauge has returned.
 static int put(lua_State *L) {
   metric *m = *(metric **)lua_touserdata(L, 1);
   pthread_mutex_lock(&m->lock);

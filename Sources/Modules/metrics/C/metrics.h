@@ -12,7 +12,7 @@ enum { COUNTER, GAUGE, HISTOGRAM };
 typedef struct series {
   struct series *next, *later;  // in its chain, and in the order of making
   double value;                 // a histogram's sum
-  uint64_t *counts;             // a histogram's, by bucket; the last one is that without a limit
+  uint64_t *counts;             // for a histogram, by bucket; the last bucket has no limit
   size_t length;
   char key[];
 } series;
@@ -24,7 +24,7 @@ typedef struct metric {
   int is_asked;            // a function gives its number, which belongs to the state `owner` while that lives
   const void *owner;
   int64_t put_at;          // when the function has answered last; 0 if never
-  int is_hidden;           // between two tests: no page has it, until somebody names or uses it
+  int is_hidden;           // between two tests: no page shows it until a test names or uses it
   int has_warned;
   uint64_t dropped;
   series *chains[CHAINS], *first, **last;
@@ -41,8 +41,8 @@ extern struct metrics_list metrics_all;
 /// The names of the kinds.
 extern const char *const metrics_kinds[];
 
-/// text(since) -> the part of the page that scripts have made. A function's number is there if it is not older, or if
-/// its state has ended. The second upvalue is a metatable whose __gc is metrics_free_page.
+/// text(since) -> the part of the page that scripts have made. The number of a function is shown if it is not older, or
+/// if its state has ended. The second upvalue is a metatable whose __gc is metrics_free_page.
 int metrics_text(lua_State *L);
 int metrics_free_page(lua_State *L);
 /// number(n) -> the shortest text that reads back the same

@@ -48,7 +48,7 @@ local function check_name(what, name, kind)
   if not find(name, "^[%a_:][%w_:]*$") then
     raise("%s: a name has letters, digits, '_' and ':' and does not begin with a digit, got %s", what, describe(name))
   end
-  if TAKEN[name] then raise("%s: %s is always there, and a number of the host's own", what, name) end
+  if TAKEN[name] then raise("%s: %s is always there, and belongs to the host", what, name) end
   if kind == COUNTER and not find(name, "_total$") then
     raise("%s: the name of a counter ends in \"_total\", got %s", what, describe(name))
   end

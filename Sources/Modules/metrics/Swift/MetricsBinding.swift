@@ -25,7 +25,7 @@ enum MetricsBinding {
         var asks: UInt32 = 0
         /// Called when they have answered.
         var whenAsked: [() -> Void] = []
-        /// The time awake that the loop had when it was first looked at, less the processor's time until then.
+        /// The time that the loop had been awake at the first look, less the processor time until then.
         var awakeBefore: Int64?
 
         override func reset() { metrics_reset() }
@@ -46,7 +46,7 @@ enum MetricsBinding {
             return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
         }
 
-        /// Asks the gauges of this state, which another thread has asked for.
+        /// Reads the gauges of this state for another thread.
         func ask(_ then: @escaping () -> Void) {
             guard asks != 0, let fiber = host.takeFiber(), host.stack.reserve(4) else { return then() }
             whenAsked.append(then)
@@ -63,8 +63,7 @@ enum MetricsBinding {
     /// The last measurements of the loops, by their handles.
     private static let known = Lock<[ObjectIdentifier: Sample]>([:])
 
-    /// The handle of the main thread's state, once that has required the module: the state of a test has a loop of its
-    /// own.
+    /// The handle of the main thread's state, once it has required the module. The state of a test has its own loop.
     private static let mainHandle = Lock<RunLoop.Handle?>(nil)
 
     private static var handles: [(String, RunLoop.Handle)] {
@@ -114,7 +113,7 @@ enum MetricsBinding {
         }
     }
 
-    /// ask(): has all other loops say their numbers, and waits for that, at most a tenth of a second.
+    /// ask(): requests the numbers of all other loops, and waits for them for at most 0.1 seconds.
     private static func ask(_ call: Call) throws(Misuse) -> Int32 {
         let host = call.luaHost
         let own = host.loop.handle
@@ -136,7 +135,7 @@ enum MetricsBinding {
     }
 
     /// loops(): returns a table of { thread, passes, seconds awake, longest callback, waiting tasks, bytes } of the
-    /// loops that are alive. Threads of one name are added up.
+    /// loops that are alive. The numbers of threads with the same name are added.
     private static func loops(of host: LuaHost) -> ValueProgram {
         note(host)
         var order: [String] = []

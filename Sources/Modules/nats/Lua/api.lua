@@ -1,5 +1,5 @@
--- runloop.nats.api: questions to JetStream, the part of a NATS server that stores messages: what may be asked again,
--- and the answers as values and codes.
+-- runloop.nats.api: requests to JetStream, the part of a NATS server that stores messages: repeats them where that is
+-- safe, and returns the answers as values and codes.
 
 local system = ...
 local rl = require "runloop"
@@ -10,9 +10,10 @@ local format, match, find, now = string.format, string.match, string.find, rl.no
 
 local api = {}
 
--- Seconds: for a call of the API, within which a leader is found; the first wait for one answer, which doubles.
+-- Seconds: the limit of an API call, in which a cluster finds a leader; and the first wait for an answer, which doubles
+-- with each try.
 local LIMIT, FIRST = 10, 1
--- Seconds: what is over so soon is over now. A shorter wait might not move a virtual clock.
+-- Seconds: a wait that would be shorter than this is over. It might not move a virtual clock.
 local SOON = 1e-6
 local PREFIX = "$JS.API."
 
@@ -44,8 +45,9 @@ local function decode(message)
   return type(value) == "table" and value or { error = { code = 0, description = "the answer has no JSON" } }
 end
 
---- Sends a request until it is answered. It must be one that may be handled twice. Waits. `give_up(code)`, if given, is
---- asked after a failure whether to end: it returns nil, or a function that returns the results. Returns the message
+--- Sends a request again and again until it is answered. The server may handle it twice. Waits. After a failure,
+---`give_up(code)`, if given, decides whether to end: it returns nil, or a function that returns the results. Returns
+---the message
 --- and how often it was sent; or nil, the reason and its code.
 function api.repeated(bus, what, subject, data, headers, timeout, give_up)
   local deadline, pause, patience, tries = now() + timeout, 0.05, FIRST, 0
@@ -94,7 +96,8 @@ function api.is_there(bus)
   return true
 end
 
---- Asks the API, and again while no leader answers, for up to 10 s. Waits. `subject`: without "$JS.API."; `about`: the
+--- Sends a request to the API, and repeats it for up to 10 s while no leader answers. Waits. `subject`: without
+---"$JS.API."; `about`: the
 --- thing in messages. Returns the answer as a table; or nil, the reason, its code and the refusal.
 function api.call(bus, what, subject, body, about, limit)
   local there, text, code = api.is_there(bus)
@@ -123,8 +126,8 @@ function api.call(bus, what, subject, body, about, limit)
   end
 end
 
---- Reads the answer to a message that was to be stored. Returns it; or nil, the reason, its code and the refusal, or
---- nothing but nil if it may be tried again.
+--- Reads the answer to a message that was to be stored. Returns the answer; or nil, the reason, its code and the
+---refusal; or only nil if the message may be sent again.
 function api.acknowledgement(message, about)
   local answer = decode(message)
   local problem = answer.error
@@ -135,10 +138,11 @@ function api.acknowledgement(message, about)
   return api.refuse(problem, about)
 end
 
--- Seconds for which a cluster that says "not found" is asked again: it may not know everything yet after a restart.
+-- Seconds for which a request is repeated if a cluster answers "not found": after a restart it may not know everything
+-- yet.
 local GRACE = 2
 
---- Whether to believe that something is not there, which the server has said since a time.
+--- Whether to believe "not found", which the server has answered since this time.
 function api.is_gone(bus, since)
   local link = bus._link
   return link ~= nil and (not link.info.cluster or now() - since >= GRACE)
@@ -146,7 +150,7 @@ end
 
 local SECOND = 1000000000
 
---- Returns seconds as JetStream has them: an integer number of nanoseconds.
+--- Returns seconds in JetStream's form: an integer number of nanoseconds.
 function api.nanoseconds(seconds) return math.tointeger(seconds * SECOND // 1) end
 
 function api.seconds(nanoseconds) return (nanoseconds or 0) / SECOND end

@@ -50,7 +50,8 @@ end
 
 local bucket = { class = Bucket }
 
---- Makes or finds a bucket, with checked arguments. Waits. Returns it; or nil, the reason, its code and the refusal.
+--- Makes or finds a bucket, with checked arguments. Waits. Returns the bucket; or nil, the reason, its code and the
+---refusal.
 function bucket.find(bus, what, name, settings)
   local about = "bucket " .. name
   local info, text, code, refusal
@@ -109,7 +110,7 @@ local function ask_any(self, what, subject)
     time = api.time_of(headers["Nats-Time-Stamp"]) }
 end
 
---- Returns the entry of a key, also one that says that the key was removed. Waits.
+--- Returns the entry of a key, even if the entry says that the key was removed. Waits.
 function Bucket:_entry(what, key, revision, is_stale)
   local subject = self._prefix .. key
   -- Old clients make streams without direct access. Servers leave a question there unanswered, as for one that is gone.

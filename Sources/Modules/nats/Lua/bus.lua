@@ -1,5 +1,5 @@
--- runloop.nats.bus: a client of NATS servers: what goes out, who waits for an answer, and what happens when the
--- connection goes.
+-- runloop.nats.bus: a client of NATS servers: sends messages, brings answers to their requests, and recovers from lost
+-- connections.
 
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
@@ -21,9 +21,9 @@ local Bus = objects.class("runloop.nats.Bus", { __name = "bus", __stays = true }
 -- Above this number of unsent bytes, publishing waits.
 local UNSENT = 1 << 20
 local MOST_REQUESTS = 65536
--- Seconds: what is over so soon is over now. A shorter wait might not move a virtual clock.
+-- Seconds: a wait that would be shorter than this is over. It might not move a virtual clock.
 local SOON = 1e-6
--- Seconds between two questions whether the server has what was published.
+-- Seconds between two checks that the server has received the published messages.
 local CONFIRM = 0.1
 
 local function refusal(code, text, ...) return nil, code .. ": " .. format(text, ...), code end
@@ -61,7 +61,8 @@ local function add_link(self, mode)
   add(link.far, mode)
 end
 
---- Reads the connection in one more mode, until `_leave` was called as often. It is in the common modes anyway.
+--- Reads the connection in one more mode, until `_leave` was called as often. The connection is in the common modes
+---anyway.
 function Bus:_join(mode)
   local count = self._joined[mode] or 0
   self._joined[mode] = count + 1
@@ -99,7 +100,7 @@ function Bus:_why_over()
   return refusal("ENOTCONN", "the connection to NATS is closed%s", self._reason and " (" .. self._reason .. ")" or "")
 end
 
--- Asks the server now and then whether it has what was published.
+-- Checks from time to time that the server has received the published messages.
 local function confirm_soon(self)
   if self._confirming then return end
   self._confirming = rl.timer { delay = CONFIRM, modes = "common", keeps_alive = false, name = "confirmation of NATS",
@@ -134,7 +135,7 @@ function Bus:_pong(link)
   if ping.future then ping.future:complete(true) end
 end
 
--- Keeps a text until the server has confirmed it; the oldest ones go when there are too many bytes.
+-- Keeps a text until the server has confirmed it; if the texts have too many bytes, the oldest are dropped.
 local function keep(self, link, text)
   local kept = self._kept
   kept[link.sent], self._kept_bytes = text, self._kept_bytes + #text
@@ -218,7 +219,7 @@ end
 
 -- Requests ------------------------------------------------------------------------------------------------------------
 
--- A request that waits: `future`; of a gather, the messages that came. Closing it forgets it.
+-- A waiting request: `future`, and for a gather the received messages. Closing it forgets it.
 local Request = {}
 Request.__index = Request
 function Request:_awaited()
@@ -417,14 +418,14 @@ function Bus:_register(one)
   return one
 end
 
---- Forgets a subscription; what still comes for it is dropped.
+--- Forgets a subscription; its further messages are dropped.
 function Bus:_forget(one)
   if self._subscriptions[one._sid] ~= one then return end
   self._subscriptions[one._sid], self._subscription_count = nil, self._subscription_count - 1
   self._shares[one._sid] = nil
 end
 
---- Asks the server for no more messages. With `is_draining` those under way still count.
+--- Asks the server to send no more messages. With `is_draining`, messages that are on their way still count.
 function Bus:_unsubscribe(one, is_draining)
   if self._subscriptions[one._sid] ~= one then return end
   if self._link then self._link:send("UNSUB " .. one._sid .. "\r\n") end
@@ -433,7 +434,7 @@ end
 
 -- The connection ------------------------------------------------------------------------------------------------------
 
---- Learns from INFO: other servers, and one that is about to leave.
+--- Reads from INFO which other servers there are, and whether this one is about to end.
 function Bus:_told(link, info)
   self:_learn_servers(link, info)
   self._max_payload = link.max_payload
@@ -472,7 +473,8 @@ function Bus:_error(link, text)
   end
 end
 
--- Ends the requests that went out on a connection; all, also those that wait for one, without it.
+-- Ends the requests that were sent on a connection; without an argument, all requests, even those that wait for a
+-- connection.
 local function end_requests(self, link, message, code)
   local ended = {}
   for _, request in pairs(self._waiting) do
@@ -555,7 +557,7 @@ end
 
 -- The end -------------------------------------------------------------------------------------------------------------
 
---- Ends everything: who waits gets ENOTCONN. What was written is still sent.
+--- Ends everything: all waiting calls return ENOTCONN. What was written is still sent.
 function Bus:_shut(reason)
   if self._status == "closed" then return end
   local parts = self._parts

@@ -1,4 +1,5 @@
--- runloop.nats.check: what may go to a server: subjects, headers, names. Nothing else of a script's reaches the wire.
+-- runloop.nats.check: checks the subjects, headers and names that scripts give. Nothing else from a script reaches a
+-- server.
 
 local misuse = require "runloop.misuse"
 
@@ -8,11 +9,11 @@ local raise, describe = misuse.raise, misuse.describe
 
 local check = {}
 
--- Subjects that were found to be right. Beyond this number all are forgotten.
+-- The largest number of remembered valid subjects. With one more, all are forgotten.
 local KEPT = 1000
 local known, count = {}, 0
 
--- Returns what is wrong with a subject; nil if it is right.
+-- Returns the problem of a subject; nil if it is valid.
 local function fault(subject, is_filter)
   if subject == "" then return "is empty" end
   if #subject > 255 then return "has more than 255 bytes" end
@@ -51,7 +52,7 @@ function check.name(name, what, which)
   end
 end
 
--- Returns what is wrong with a key of a bucket; nil if it is right.
+-- Returns the problem of a key of a bucket; nil if it is valid.
 local function key_fault(key, is_filter)
   if key == "" then return "is empty" end
   if #key > 200 then return "has more than 200 bytes" end
@@ -99,7 +100,7 @@ function check.headers(headers, what)
   return concat(lines)
 end
 
---- Reads the text of headers. Returns the headers, the status and its description; nil if the text is none.
+--- Reads the text of headers. Returns the headers, the status and its description; nil if the text has another form.
 function check.read_headers(text)
   local status, rest = text:match "^NATS/1%.0([^\r\n]*)\r\n()"
   if not status then return nil end

@@ -1,5 +1,4 @@
--- runloop.nats.consumer: consumers of JetStream: what hands the messages of a stream out, again and again until they
--- are acknowledged.
+-- runloop.nats.consumer: consumers of JetStream, which deliver each message of a stream until it is acknowledged.
 
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
@@ -21,7 +20,7 @@ local Message = objects.class("runloop.nats.StoredMessage", { __name = "message"
 Message._flow = false
 local Consumer = objects.class("runloop.nats.Consumer", { __name = "consumer", __stays = true })
 
--- Seconds for which the server keeps a consumer without a name when nobody asks it.
+-- Seconds for which the server keeps an unnamed consumer without any request.
 local INACTIVE = 30
 -- How many messages a server hands out without an acknowledgement: more than all its clients ask for.
 local UNANSWERED = 65536
@@ -147,7 +146,7 @@ local COMPARED = {
   { "max_waiting", "max_waiting", shown },
 }
 
--- Returns how a consumer that is there differs from given options, as text; nil if it does not.
+-- Returns the difference between an existing consumer and the given options, as text; nil if there is none.
 local function difference(there, wanted, options)
   local found = {}
   if there.deliver_subject then found[1] = "it is a push consumer" end
@@ -185,12 +184,12 @@ local function find(owner, what, name, options)
   return found.config
 end
 
--- Makes a consumer that goes with its object. Waits. Returns its configuration; or nil, the reason and its code.
+-- Makes a consumer that is removed with its object. Waits. Returns its configuration; or nil, the reason and its code.
 local function make_own(self)
   local owner, name = self._stream, self._name
   local config = config_of(nil, self._options)
   config.name, config.inactive_threshold = name, api.nanoseconds(INACTIVE)
-  -- It goes on where it was: behind what is done.
+  -- The new consumer continues behind the last handled message.
   local from = self._last_seq
   for message in pairs(self._open) do if from and message.seq <= from then from = message.seq - 1 end end
   if from then set_deliver(config, from + 1) end
@@ -204,7 +203,7 @@ end
 
 -- Messages in hand ----------------------------------------------------------------------------------------------------
 
---- Returns how many messages are here and not answered.
+--- Returns the number of messages that were received and not answered.
 function Consumer:_held() return self._count end
 
 --- Takes a message of the server.
@@ -218,20 +217,20 @@ function Consumer:_message(message)
   push(self._one, message)
 end
 
---- A message needs no more care.
+--- Notes that a message is finished.
 function Consumer:_answered(message)
   if not self._open[message] then return end
   self._open[message], self._count = nil, self._count - 1
   self._pull:fill()
 end
 
---- A message is being worked on.
+--- Notes that the script works on a message.
 function Consumer:_extend(message)
   if self._open[message] then self._open[message] = rl.now() + self._ack_wait end
 end
 
--- Tells the server that messages are in work: those in calls of the function, and those that wait here. Messages that
--- a script has received and not answered are not held for ever: the server hands them out again.
+-- Reports to the server which messages are still handled: those in calls of the function, and the queued ones. This
+-- does not include messages that a script has received and not answered: the server delivers them again.
 local function work_on(self)
   local time = rl.now()
   for message, limit in pairs(self._open) do
@@ -246,7 +245,7 @@ local function work_on(self)
   self._pull:fill()
 end
 
--- The end of a call of the function: acknowledges its message, or gives it back.
+-- Called when a call of the function ends: acknowledges its message, or returns it to the server.
 local Call = { __close = function(call, problem)
   local message, self = call.message, call.consumer
   self._handled = self._handled + 1
@@ -268,7 +267,8 @@ local function call(self, message)
   end
 end
 
--- Gives back what waits here. The subscription has ended before, or the server would send it here once more.
+-- Returns the queued messages to the server. The subscription must have ended, or the server would send them here
+-- again.
 local function give_back(self)
   local one = self._one
   for index = one._first, one._last do
@@ -281,7 +281,7 @@ local function give_back(self)
   end
 end
 
--- Ends it here: no more is asked for, and what waits is given back.
+-- Ends the consumer here: requests no more messages, and returns the queued ones.
 local function finish(self, text, code)
   if self._is_over then return end
   self._is_over = true
@@ -295,7 +295,7 @@ local function finish(self, text, code)
   self._one:_end(true)
 end
 
---- The server has it no more.
+--- The server no longer has the consumer.
 function Consumer:_gone(text, code)
   if self._is_own and not self._is_renewing then
     self._is_renewing = true
@@ -356,7 +356,7 @@ function Consumer:invalidate()
   receiver(self, Consumer, "consumer:invalidate")
   if self._is_over then return end
   finish(self)
-  -- What a call still works on is acknowledged to the consumer, so that goes later by itself then.
+  -- Running calls still acknowledge their messages to the consumer: it stays, and the server removes it later.
   if self._is_own and (not self._fn or self._count == 0) then
     self._bus:_publish("consumer:invalidate", "$JS.API.CONSUMER.DELETE." .. self._stream._name .. "." .. self._name, "")
   end

@@ -37,7 +37,7 @@ local function matches(filter, words)
   return #filter == #words
 end
 
--- Returns the subscriptions for a subject: those alone, and lists of those that share a queue.
+-- Returns the subscriptions for a subject: single ones, and lists of those that share a queue.
 local function route(self, subject)
   local known = self._routes[subject]
   if known then return known end
@@ -126,7 +126,7 @@ local function deliver(self, one, message)
   if one.most and one.count >= one.most then unsubscribe(self, one) end
 end
 
--- Sends a message to all that asked for a subject. Returns whether there was one.
+-- Sends a message to all subscriptions of a subject. Returns whether there was a subscription.
 local function distribute(self, subject, message)
   local found, is_taken = route(self, subject), false
   for _, one in ipairs(found.alone) do
@@ -146,10 +146,10 @@ local function publish(self, message)
   return distribute(self, message.subject, message) or is_stored
 end
 
---- Sends a message of the store to those that asked for a subject.
+--- Sends a stored message to the subscriptions of a subject.
 function Fake:_deliver(subject, message) return distribute(self, subject, message) end
 
---- Whether somebody asks for a subject.
+--- Whether a subject has a subscription.
 function Fake:_listens(subject)
   local found = route(self, subject)
   return #found.alone > 0 or #found.groups > 0

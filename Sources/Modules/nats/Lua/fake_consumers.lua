@@ -1,4 +1,4 @@
--- runloop.nats.fake_consumers: the pull consumers of a fake's streams: whom a message goes to, and when it goes again.
+-- runloop.nats.fake_consumers: the pull consumers of a fake's streams: who gets a message, and when it is sent again.
 
 local rl = require "runloop"
 local json = require "runloop.json"
@@ -11,7 +11,7 @@ local min, max, huge = math.min, math.max, math.huge
 local consumers = {}
 
 local SECOND = 1000000000
--- Seconds: what is due so soon is due now, since timers count in nanoseconds.
+-- Seconds: a message that is due sooner is due now, since timers count in nanoseconds.
 local SOON = 1e-6
 
 -- A consumer has `next`, the number in the stream from which it looks; `listed`, numbers that come first; `open`, the
@@ -30,7 +30,7 @@ local function lasts(stream, consumer)
   return list
 end
 
--- Sets from where a consumer delivers.
+-- Sets the message at which a consumer begins.
 local function begin(consumer, stream, config)
   local policy = config.deliver_policy
   consumer.next = stream.first
@@ -75,7 +75,7 @@ function consumers.describe(consumer)
     num_waiting = #consumer.asked }
 end
 
---- Whether the server would have dropped it, since nobody asks it.
+--- Whether the server would have dropped the consumer, which nobody has used for a time.
 function consumers.is_idle(consumer)
   local limit = consumer.config.inactive_threshold
   return limit ~= nil and limit > 0 and #consumer.asked == 0 and rl.now() - consumer.seen > limit / SECOND
@@ -124,7 +124,7 @@ local function finish(consumer, request)
   consumer.seen = rl.now()
 end
 
--- Returns the number of the next message that was not handed out; nil if there is none.
+-- Returns the number of the next message that was not delivered; nil if there is none.
 local function take_new(consumer)
   local stream = consumer.stream
   local listed = table.remove(consumer.listed, 1)
@@ -177,7 +177,7 @@ local function hand_out(store, consumer, request, seq)
       consumer.number, math.tointeger(message.time * SECOND // 1), consumer.pending) })
 end
 
--- Looks again when the next message is due.
+-- Delivers again when the next message is due.
 local function wake_at(store, consumer, at)
   if consumer.alarm then consumer.alarm:invalidate() end
   consumer.alarm = at < huge and rl.timer { delay = max(0, at - rl.now()), modes = "common", keeps_alive = false,
@@ -187,7 +187,7 @@ local function wake_at(store, consumer, at)
     end } or nil
 end
 
---- Hands out what there is, to those that ask.
+--- Delivers the available messages to the open requests.
 function consumers.serve(store, consumer)
   local at
   while true do
@@ -207,7 +207,7 @@ function consumers.serve(store, consumer)
   wake_at(store, consumer, consumer.asked[1] and (due or at) or huge)
 end
 
--- Sends heartbeats until a question has expired.
+-- Sends heartbeats until a request has expired.
 local function keep(store, consumer, request, heartbeat)
   local step = min(heartbeat, max(0.001, request.ends - rl.now()))
   request.timer = rl.timer { delay = step, modes = "common", keeps_alive = false, name = "fake of JetStream",
@@ -222,7 +222,7 @@ local function keep(store, consumer, request, heartbeat)
     end }
 end
 
---- Somebody asks for messages.
+--- Handles a request for messages.
 function consumers.ask(store, consumer, reply, question)
   local config = consumer.config
   if (config.max_waiting or 0) > 0 and #consumer.asked >= config.max_waiting then
@@ -243,7 +243,7 @@ function consumers.ask(store, consumer, reply, question)
   end
 end
 
---- An answer to a message has come.
+--- Handles the answer to a message.
 function consumers.answered(store, consumer, seq, word)
   if not consumer.open[seq] then return end
   consumer.seen = rl.now()
@@ -260,7 +260,7 @@ function consumers.answered(store, consumer, seq, word)
   consumers.serve(store, consumer)
 end
 
---- A message was done with at one consumer: work queues, and streams of interest, forget it.
+--- Called when a consumer has finished a message: work queues and streams of interest remove it.
 function consumers.done(consumer, seq)
   local stream = consumer.stream
   local message, retention = stream.messages[seq], stream.config.retention
@@ -271,7 +271,7 @@ function consumers.done(consumer, seq)
   stream.forget(seq)
 end
 
---- A client has left: forgets its questions.
+--- Called when a client has left: forgets its requests.
 function consumers.left(store, consumer)
   for _, request in ipairs { table.unpack(consumer.asked) } do
     if not store.fake:_listens(request.reply) then finish(consumer, request) end
@@ -282,7 +282,7 @@ function consumers.left(store, consumer)
   end
 end
 
---- Ends its questions, with a status if one is given.
+--- Ends the requests of a consumer, with a status if one is given.
 function consumers.stop(store, consumer, text)
   for _, request in ipairs { table.unpack(consumer.asked) } do
     finish(consumer, request)

@@ -1,4 +1,4 @@
--- runloop.nats.fake_streams: what a fake stores: the streams of JetStream with one replica, and its API.
+-- runloop.nats.fake_streams: the store of a fake: streams of JetStream with one replica, and their API.
 
 local rl = require "runloop"
 local json = require "runloop.json"
@@ -61,7 +61,7 @@ local function remove(stream, seq)
   return true
 end
 
--- Removes what is too old.
+-- Removes messages that are too old.
 local function expire(stream)
   local age = stream.config.max_age or 0
   if age == 0 then return end
@@ -77,7 +77,7 @@ end
 
 local function wrong_last(last) return problem(400, 10071, "wrong last sequence: " .. last) end
 
--- Returns the answer to a message that is not to be stored; nil if it is.
+-- Returns the answer to a message that must not be stored; nil if it may be stored.
 local function refusal(stream, message, headers)
   local config, expected = stream.config, headers["Nats-Expected-Stream"]
   if expected and expected ~= config.name then return problem(400, 10060, "expected stream does not match") end
@@ -213,7 +213,7 @@ function API.STREAM_PURGE(self, name, _, question)
   return { success = true, purged = count }
 end
 
--- Returns the message that a question means.
+-- Returns the message that a request names.
 local function find(stream, question)
   expire(stream)
   return stream.messages[question.seq or last_of(stream, question.last_by_subj or "")]
@@ -277,7 +277,7 @@ local function create(self, name, word, question)
 end
 API.CONSUMER_CREATE, API.CONSUMER_DURABLE_CREATE = create, create
 
--- Returns a consumer that is there.
+-- Returns an existing consumer.
 local function consumer_of(self, name, word)
   local stream = self.streams[name]
   local consumer = stream and stream.consumers[word]
@@ -328,7 +328,7 @@ end
 
 -- The store -----------------------------------------------------------------------------------------------------------
 
---- Takes a message that a client has published. Returns whether it was for the store.
+--- Takes a message that a client has published. Returns whether the message was for the store.
 function Store:take(message)
   local rest = match(message.subject, "^%$JS%.API%.(.+)$")
   if rest then return answer(self, rest, message) == true end
@@ -361,7 +361,7 @@ function Store:left()
   end
 end
 
---- The server ends: what was in memory only is gone.
+--- Called when the server ends: streams in memory are lost.
 function Store:stop()
   for name, stream in pairs(self.streams) do
     for word, consumer in pairs(stream.consumers) do

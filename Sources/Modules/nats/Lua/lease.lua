@@ -20,7 +20,7 @@ local Lease = objects.class("runloop.nats.Lease", { __name = "lease", __stays = 
 local OPTIONS = { ttl = "seconds", timeout = "seconds", on_lost = "function", bucket = "string" }
 -- The share of `ttl` for which a holder trusts an answered renewal.
 local TRUST = 2 / 3
--- Seconds: what is over so soon is over now. A shorter wait might not move the clock.
+-- Seconds: a wait that would be shorter than this is over. It might not move the clock.
 local SOON = 1e-6
 -- Before all others of a loop.
 local FIRST = math.mininteger
@@ -36,13 +36,13 @@ local function wait_of(self, seconds) return seconds / self._pace end
 
 -- Entries -------------------------------------------------------------------------------------------------------------
 
--- Returns what says who holds a lease.
+-- Returns the value of an entry that names the holder of a lease.
 local function identity(self)
   local host, pid = api.here()
   return { host = host, pid = pid, name = self._bus._options.name, ttl = self._ttl, beat = self._beat }
 end
 
--- Returns who holds the lease, as an entry says; nil if nobody does.
+-- Returns the holder that an entry names; nil if nobody holds the lease.
 local function holder_of(entry)
   if not entry or entry.operation ~= "put" then return nil end
   local value = json.decode(entry.value)
@@ -68,7 +68,7 @@ local function stop(self)
   self._bus._parts[self] = nil
 end
 
--- Ends it here: what runs under it is cancelled.
+-- Ends the lease here: the work under it is cancelled.
 local function finish(self, state, reason)
   self._state, self._reason = state, reason
   stop(self)
@@ -94,8 +94,8 @@ local function is_ours(self)
   return self._state == "held"
 end
 
--- Begins to count from a renewal that was sent at this time. The clock is asked when the time is over, and whenever the
--- loop awakes: before a program that was stopped or slept does anything else.
+-- Begins to count from a renewal that was sent at this time. The clock is read when the time is over, and each time the
+-- loop wakes up: a program that was stopped or asleep does nothing else before.
 local function trust(self, sent, revision)
   self._until, self._revision = sent + self._ttl * TRUST, revision
   if self._limit then self._limit:invalidate() end
@@ -103,7 +103,7 @@ local function trust(self, sent, revision)
     keeps_alive = false, name = "end of the lease " .. self._name, callback = function() is_ours(self) end }
 end
 
--- Renews each third of the time, as a task.
+-- A task that renews the lease after each third of the time.
 local function renew(self)
   while self._state == "held" do
     rl.sleep(wait_of(self, self._ttl / 3))
@@ -121,7 +121,7 @@ local function renew(self)
   end
 end
 
--- The lease is ours since an entry that was sent at this time.
+-- Notes that this program holds the lease since an entry that was sent at this time.
 local function hold(self, sent, revision)
   self._state, self._epoch = "held", revision
   trust(self, sent, revision)
@@ -132,7 +132,7 @@ local function hold(self, sent, revision)
   return self
 end
 
--- Gives it back; the next one may have it at once.
+-- Gives the lease back; the next program may have it at once.
 local function give_back(self)
   self._bus:_publish("lease:invalidate", self._bucket._prefix .. self._name, "", {
     headers = { ["KV-Operation"] = "DEL", ["Nats-Expected-Last-Subject-Sequence"] = tostring(self._revision) } })
@@ -165,8 +165,8 @@ local function wait_for(self, entry, seen)
   return seen.at + ttl - clock(self), holder
 end
 
--- Waits until the lease is ours; with `gives_up` at most until its holder has renewed it. Returns it; or nil, the
--- reason, its code and the holder.
+-- Waits until the lease is ours; with `gives_up` at most until its holder has renewed it. Returns the lease; or nil,
+-- the reason, its code and the holder.
 local function take(self, deadline, gives_up)
   local seen, changes = {}, nil
   local _ <close> = setmetatable({}, { __close = function() if changes then changes:invalidate() end end })
@@ -177,7 +177,7 @@ local function take(self, deadline, gives_up)
     if text and (text ~= "timed out" or is_late) then return nil, text, code end
     local left, holder = wait_for(self, entry, seen)
     if text then
-      -- No leader answers now. The time counts on.
+      -- No leader answers now. The time passes meanwhile.
       rl.sleep(0)
     elseif left <= SOON then
       local sent, revision = clock(self), nil
@@ -249,7 +249,7 @@ function Lease:run(fn, ...)
   local task = rl.task { function() return fn(table.unpack(arguments, 1, arguments.n)) end,
     name = "work under the lease " .. self._name }
   self._tasks[task] = true
-  -- The work goes with its caller.
+  -- The work ends with its caller.
   local _ <close> = setmetatable({}, { __close = function()
     self._tasks[task] = nil
     task:cancel()

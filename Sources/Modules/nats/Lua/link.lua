@@ -16,16 +16,17 @@ local read_headers, known_headers = check.read_headers, check.known_headers
 local Link = {}
 Link.__index = Link
 
--- The longest line. Longer ones, and unknown ones, end the connection.
+-- The longest line. Longer lines, and unknown ones, end the connection.
 local LONGEST = 65536
--- The number of known heads of messages; beyond it all are forgotten.
+-- The largest number of known heads of messages; with one more, all are forgotten.
 local HEADS = 1000
--- The largest size that a server may allow: what it says is not trusted beyond it.
+-- The largest message size: a server may not announce a larger one.
 local MOST = 64 << 20
 
 -- Addresses -----------------------------------------------------------------------------------------------------------
 
---- Reads an address: "nats://user:password@host:4222", "tls://host", "host:4222". Returns nil if it is none.
+--- Reads an address: "nats://user:password@host:4222", "tls://host", "host:4222". Returns nil if the text is not an
+---address.
 function Link.address(text)
   local scheme, rest = match(text, "^(%a+)://(.*)$")
   if scheme and scheme ~= "nats" and scheme ~= "tls" then return nil end
@@ -141,7 +142,7 @@ local function new_head(self, line)
   return head
 end
 
--- Handles all that has come. A message that is longer than a read is collected first.
+-- Handles all received bytes. A message that is longer than one read is collected first.
 local function feed(self, bytes)
   if self.need then
     local pieces = self.pieces
@@ -193,7 +194,7 @@ end
 
 -- Sending -------------------------------------------------------------------------------------------------------------
 
---- Sends bytes with the other writes of this turn. Returns how many are unsent.
+--- Sends bytes with the other writes of this turn. Returns the number of unsent bytes.
 function Link:send(bytes) return not self.is_over and self.stream:queue(bytes) or 0 end
 
 --- Ends the connection because of a failure; the owner hears it once.
@@ -268,7 +269,7 @@ local function secure(self, options, deadline, had_tls)
   return true
 end
 
--- Logs in, and waits for the first PONG: what is wrong with the log-in comes before it.
+-- Logs in, and waits for the first PONG: the server reports a refused log-in before it.
 local function log_in(self, options, deadline)
   local info, address = self.info, self.address
   local secret = secrets.in_clear(options, address)

@@ -27,9 +27,9 @@ local OPTIONS = {
 }
 -- What others may see of a process.
 local EXPOSED = { stats = true, trace = true }
--- How many servers a bus knows at most: a server tells of others.
+-- The largest number of servers that a bus knows: servers report further ones.
 local MOST_SERVERS = 1000
--- A log-in that was refused is tried so often before it waits long.
+-- The number of refused log-ins before the next one waits long.
 local LOGINS = 2
 -- Seconds: what is over so soon is over now. A shorter wait might not move a virtual clock.
 local SOON = 1e-6
@@ -69,7 +69,7 @@ local function addresses_of(servers, what)
   return list
 end
 
---- Learns the other servers of a cluster, which its servers tell.
+--- Adds the other servers of a cluster, which a server has reported.
 function Bus:_learn_servers(link, info)
   local urls, from = info.connect_urls, link.address
   if type(urls) ~= "table" or from.fake then return end
@@ -167,7 +167,7 @@ function Bus:_reconnect_soon()
   self._reconnecting = rl.task { reconnect, self, name = "connecting to NATS again", keeps_alive = false }
 end
 
--- Moves to another server while the old connection still brings what it owes.
+-- Moves to another server while the old connection still receives the answers to its requests.
 local function move(self, old)
   local link = open_any(self, now() + self._timeout, old.address)
   if not link then return end
@@ -276,7 +276,7 @@ function Bus:drain(timeout)
   return true
 end
 
--- What is stored: the parts are loaded when a script first needs them.
+-- The calls for stored messages: their parts are loaded at the first use.
 function Bus:stream(name, settings)
   return require "runloop.nats.stream".open(receiver(self, Bus, "bus:stream"), name, settings)
 end
@@ -303,7 +303,7 @@ local function keep_asking(self)
   seen.items[self._pinging] = self
 end
 
--- Waits until the program ends: then the bus is closed, so that what was published goes out.
+-- Waits until the program ends, and closes the bus then, so that published messages go out.
 local function guard(self)
   local _ <close> = setmetatable({}, { __close = function()
     self._guard = nil

@@ -1,5 +1,5 @@
--- runloop.nats.pull: keeps a question for messages open at a consumer of JetStream. A heartbeat shows that it is still
--- known there; it is asked again when two are missing, and after each reconnect.
+-- runloop.nats.pull: keeps a request for messages open at a consumer of JetStream. Heartbeats show that the server
+-- still knows the request; it is sent again when two heartbeats are missing, and after each reconnect.
 
 local rl = require "runloop"
 local json = require "runloop.json"
@@ -12,14 +12,15 @@ local find, now = string.find, rl.now
 local Pull = {}
 Pull.__index = Pull
 
--- Seconds: for which a question is open, between two heartbeats, and without an answer until it is asked again.
+-- Seconds: the life of a request, the time between two heartbeats, and the time without an answer after which the
+-- request is sent again.
 local EXPIRES, HEARTBEAT, PATIENCE = 30, 5, 10
--- Seconds until a question that the server has ended is asked again.
+-- Seconds until a request that the server has ended is sent again.
 local PAUSE = 0.2
 
 --- Makes a pull. `owner` has `_held()`, the number of messages in hand; `_message(message)`, which takes one; and
 --- `_gone(text, code)`, called when the consumer is no longer there. `one`: the subscription of the answers, with the
---- subject `inbox`, ".*" at its end. `most`: how many messages are in hand and asked for.
+--- subject `inbox`, ".*" at its end. `most`: the largest number of received and requested messages.
 function Pull.new(bus, owner, one, inbox, most)
   local self = setmetatable({ bus = bus, owner = owner, one = one, inbox = inbox, most = most, asked = 0, number = 0,
     heard = 0, is_looking = false, is_over = true }, Pull)
@@ -45,13 +46,13 @@ function Pull:stop()
   self.watcher = nil
 end
 
---- Forgets what was asked, and asks again.
+--- Forgets the open request, and sends a new one.
 function Pull:again()
   self.number, self.asked = self.number + 1, 0
   self:fill()
 end
 
---- Asks for as many messages as there is room for.
+--- Requests as many messages as there is room for.
 function Pull:fill()
   local bus = self.bus
   if self.is_over or self.one._is_ended or not bus._link or self.pause then return end
@@ -116,7 +117,8 @@ function Pull:take(message)
   self.owner:_message(message)
 end
 
---- Makes the subscription for the answers to a pull, and the word under which it asks. `options` and `fn` are those of
+--- Makes the subscription for the answers to a pull, and the word that marks its requests. `options` and `fn` are those
+---of
 --- `bus:subscribe`.
 function Pull.subscribe(bus, what, options, fn)
   local inbox = bus._options.inbox or "_INBOX"

@@ -1,5 +1,5 @@
--- runloop.nats.secrets: what a client shows when it logs in: passwords, tokens, signatures of nkeys, credentials files.
--- Files are read again for each connection, since others replace them.
+-- runloop.nats.secrets: proofs of a client's identity for the log-in: passwords, tokens, signatures of nkeys,
+-- credentials files. Files are read again for each connection, since others replace them.
 
 local fs = require "runloop.fs"
 
@@ -41,7 +41,7 @@ local function to_base32(bytes)
   return table.concat(out)
 end
 
--- CRC-16 with the polynomial 0x1021, as XMODEM has it.
+-- CRC-16 with the polynomial 0x1021, as in XMODEM.
 local function checksum(bytes)
   local crc = 0
   for i = 1, #bytes do
@@ -90,14 +90,14 @@ local function sign(seed, nonce, path)
   return (encoding.encode(signature, "base64url"):gsub("=", ""))
 end
 
---- Returns which secret would go to the server as it is: "password", "token", "credentials"; nil if none.
+--- Returns the kind of secret that would be sent in plain text: "password", "token", "credentials"; nil if none.
 function secrets.in_clear(options, address)
   if options.password or address.password then return "password" end
   if options.token or address.token then return "token" end
   if options.credentials then return "credentials" end
 end
 
---- Puts what the server wants to know into the fields of CONNECT. Returns true; or nil, the reason and its code.
+--- Puts the proofs that the server requires into the fields of CONNECT. Returns true; or nil, the reason and its code.
 function secrets.fill(fields, options, address, nonce)
   fields.user = address.user or options.user
   fields.pass = address.password or options.password

@@ -1,5 +1,5 @@
--- runloop.nats.stream: streams of JetStream: made or found, published to, looked at. A message that is published to a
--- stream is on its replicas when the call returns.
+-- runloop.nats.stream: makes or finds streams of JetStream, publishes to them, and reads them. A message that is
+-- published to a stream is on its replicas when the call returns.
 
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
@@ -16,9 +16,9 @@ local Stream = objects.class("runloop.nats.Stream", { __name = "stream", __stays
 
 local stream = { class = Stream }
 
--- The most that JetStream accepts for the window of duplicates and for ages here: a hundred years.
+-- The largest window of duplicates, and the largest age: a hundred years.
 local CENTURY = 3155760000
--- Seconds: what is over so soon is over now. A shorter wait might not move a virtual clock.
+-- Seconds: a wait that would be shorter than this is over. It might not move a virtual clock.
 local SOON = 1e-6
 -- The largest number of replicas.
 local MOST_REPLICAS = 5
@@ -56,7 +56,7 @@ local function check_settings(settings, what)
   check.range(settings, what, "duplicates", 0.1, CENTURY)
 end
 
---- Returns how many replicas a store has that says nothing: three in a cluster.
+--- Returns the default number of replicas: three in a cluster.
 function stream.replicas(bus)
   local link = bus._link
   return link and link.info.cluster and 3 or 1
@@ -76,7 +76,7 @@ local function config_of(bus, name, settings)
   }
 end
 
--- The names of JetStream's fields here, and how a value is shown.
+-- JetStream's fields with the names of our options, and functions that show their values.
 local function seconds(value) return format("%g", api.seconds(value)) end
 local function limit(value) return value == nil and "none" or value < 0 and "none" or tostring(value) end
 local function list(value)
@@ -102,7 +102,8 @@ local function difference(there, wanted)
   return found[1] and concat(found, "; ")
 end
 
---- Makes a stream with this configuration, or takes an equal one. Waits. `about`: the thing in messages. Returns the
+--- Makes a stream with this configuration, or uses an existing equal one. Waits. `about`: the thing in messages.
+---Returns the
 --- server's description of it; or nil, the reason, its code and the refusal.
 function stream.make(bus, what, about, config)
   local answer, text, code, refusal = api.call(bus, what, "STREAM.INFO." .. config.name, nil, about)
@@ -168,7 +169,7 @@ end
 function stream.store(self, what, subject, data, headers, timeout)
   local bus, deadline, missing = self._bus, rl.now() + timeout, nil
   local function give_up(code)
-    -- Nobody answers: the stream has no leader now, or it is gone, or takes other subjects.
+    -- Nobody answers: the stream has no leader now, does not exist any more, or takes other subjects.
     if code ~= "ENOENT" or self._is_found then return nil end
     local left = deadline - rl.now()
     if left <= SOON then return nil end
@@ -221,7 +222,7 @@ function Stream:publish(subject, data, options)
   data = check.data(data, "stream:publish")
   options = misuse.options(options, PUBLISH, "stream:publish", 3)
   if options.id == "" then raise "stream:publish: field 'id' is empty" end
-  -- The default is for every stream: it shrinks where a stream forgets duplicates sooner.
+  -- The default time-out becomes shorter if the stream forgets duplicates sooner.
   local timeout = options.timeout or math.min(10, self._duplicates / 2)
   stream.check_timeout(self, "stream:publish", timeout)
   local answer, text, code, refusal = stream.store(self, "stream:publish", subject, data, own_headers(self, options),

@@ -1,4 +1,4 @@
--- runloop.nats.subscription: what a bus receives: messages, and subscriptions with their queues.
+-- runloop.nats.subscription: received messages, and subscriptions with their queues.
 
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
@@ -15,9 +15,9 @@ local Message = objects.class("runloop.nats.Message", { __name = "message", __st
 local Subscription = objects.class("runloop.nats.Subscription",
   { __name = "subscription", __stays = true, __item = "_source" })
 
--- Seconds: what is over so soon is over now. A shorter wait might not move a virtual clock.
+-- Seconds: a wait that would be shorter than this is over. It might not move a virtual clock.
 local SOON = 1e-6
--- How many messages a task handles before the loop serves others.
+-- The number of messages that a task handles before the loop serves other items.
 local AT_ONCE = 256
 -- With this number of messages in its queue, a subscription handles some before the connection is read again.
 local CROWDED = 1024
@@ -54,7 +54,7 @@ local OPTIONS = {
 
 local function name_of(self) return self._name or format("subscription of %q", self._subject) end
 
--- The end of a call of `fn`: an error or a cancellation leaves the task, and the next messages get another one.
+-- Called when a call of `fn` ends. An error or a cancellation ends the task, and the next messages get another task.
 local function handle(self)
   self._running = self._running + 1
   local _ <close> = setmetatable({}, { __close = function()
@@ -78,7 +78,7 @@ local function handle(self)
   end
 end
 
---- Handles what waits, as far as `concurrency` allows.
+--- Handles queued messages, as many as `concurrency` allows.
 function Subscription:_pump()
   self._is_woken = false
   for _ = 1, self._concurrency - self._running do
@@ -87,7 +87,7 @@ function Subscription:_pump()
   end
 end
 
--- Makes the loop handle what waits; or, after the last message, ends what is left.
+-- Makes the loop handle queued messages, or end the subscription after the last one.
 function Subscription:_wake()
   if self._first > self._last then
     self._is_slow = false
@@ -140,7 +140,7 @@ function Subscription:_push(message)
   end
 end
 
---- Ends it without a word to the server: the bus is closed, or the last message has come.
+--- Ends the subscription without telling the server: the bus is closed, or the last message has come.
 function Subscription:_end(is_at_once)
   if self._is_ended and not is_at_once then return end
   self._is_ended = true

@@ -25,7 +25,7 @@ local BATCH = 256
 local INACTIVE = 60
 -- Seconds for reading all entries.
 local LIMIT = 10
--- Stands in the queue for "all that was there has come".
+-- In the queue, marks the end of the entries that existed at the beginning.
 local CURRENT = {}
 
 -- At the server -------------------------------------------------------------------------------------------------------
@@ -41,7 +41,8 @@ local function make(self, settings)
     { stream_name = of._name, config = config }, self._bucket._about)
 end
 
--- Returns how the consumer has to begin; or nil, the reason and its code. A stream that was made again begins again.
+-- Returns the start of the consumer; or nil, the reason and its code. If the stream was made again, the watch
+-- begins again.
 local function beginning(self)
   local settings, of = self._settings, self._bucket._stream
   local answer, text, code, refusal = api.call(self._bus, self._what, "STREAM.INFO." .. of._name, nil,
@@ -54,7 +55,7 @@ local function beginning(self)
   return { headers_only = settings.headers_only, deliver_policy = "by_start_sequence", opt_start_seq = self._last + 1 }
 end
 
--- Tells that all that was there has come.
+-- Reports that all existing entries have come.
 local function become_current(self)
   if self._is_current then return end
   self._is_current = true
@@ -62,7 +63,7 @@ local function become_current(self)
   if self._fn then push(self._one, { data = "", _mark = CURRENT }) end
 end
 
--- Begins, or begins again, behind the last entry. Waits. Returns true; or nil, the reason and its code.
+-- Begins or continues behind the last received entry. Waits. Returns true; or nil, the reason and its code.
 local function begin(self)
   local settings, text, code, refusal = beginning(self)
   if not settings then return nil, text, code, refusal end
@@ -115,7 +116,7 @@ local function again(self)
   end, name = "watching a bucket of NATS again", keeps_alive = false }
 end
 
--- What the pull asks and says -----------------------------------------------------------------------------------------
+-- Functions that the pull calls --------------------------------------------------------------------------------------
 
 function Watch:_held() return self._one._last - self._one._first + 1 end
 
@@ -124,11 +125,11 @@ function Watch:_message(message)
   local place = {}
   local number, pending = read_place(place, message.reply or "")
   if not number then return end
-  -- A number that is missing was lost on its way, or it is one of the consumer before.
+  -- If a number is missing, a message was lost, or the message comes from the previous consumer.
   if number ~= self._expected then return number > self._expected and again(self) or nil end
   self._expected = number + 1
   local operation = bucket.operation_of(message.headers)
-  -- Servers of 2.9 may skip what they have not handed out yet when a key is purged.
+  -- When a key is purged, servers of version 2.9 may skip messages that they have not handed out yet.
   if operation == "purge" and place.seq > self._known and place.seq > self._last + 1 then return again(self) end
   if place.seq > self._last then
     self._last = place.seq
@@ -145,7 +146,7 @@ function Watch:_message(message)
   self._pull:fill()
 end
 
---- The consumer is no longer there, but the bucket may be.
+--- The consumer no longer exists, but the bucket may.
 function Watch:_gone() again(self) end
 
 function Watch:_connected()
@@ -159,7 +160,7 @@ function Watch:_closing() self._pull:stop() end
 
 local OPTIONS = { modes = "any", order = "any", keeps_alive = "boolean" }
 
--- Returns what scripts get: the entry without what is needed here.
+-- Returns the entry for scripts, without the fields that only this part needs.
 local function shown(entry)
   entry.data = nil
   return entry
@@ -215,7 +216,7 @@ function watch.open(owner, filter, options, fn)
   return first(new(owner, "bucket:watch", filter, { deliver_policy = "last_per_subject" }, options, fn))
 end
 
---- Returns all entries that are there for a filter, as a list. Waits.
+--- Returns a list of all entries that a filter selects. Waits.
 function watch.all(owner, what, filter, settings)
   if owner._bus._status == "closed" then return owner._bus:_why_over() end
   local self = new(owner, what, filter, settings, {})

@@ -70,7 +70,7 @@ static int address(lua_State *L) {
   return 1;
 }
 
-// failure() -> why it could not connect; nil if it did
+// failure() -> the reason for which it could not connect; nil if it is connected
 static int failure(lua_State *L) {
   cpostgres *it = *holder(L);
   if (it && it->is_connected) lua_pushnil(L);
@@ -90,7 +90,7 @@ static int push_liveness(lua_State *L, cpostgres *it) {
   return 1;
 }
 
-// is_alive() -> whether the connection, which has nothing under way, still stands
+// is_alive() -> whether the connection, which must be idle, is still open
 static int is_alive(lua_State *L) {
   cpostgres *it = self(L);
   struct pollfd file = {pq.PQsocket(it->connection), POLLIN, 0};
@@ -101,7 +101,7 @@ static int is_alive(lua_State *L) {
   return push_liveness(L, it);
 }
 
-// stands() -> whether it has not been lost
+// stands() -> whether the connection is not known to be lost
 static int stands(lua_State *L) { return push_liveness(L, self(L)); }
 
 // shut() ends the connection; a task that waits for it goes on
@@ -249,7 +249,7 @@ static void set_text(lua_State *L, const char *name, const char *text) {
   lua_setfield(L, -2, name);
 }
 
-// Sets answer.failure to a table of what the server says.
+// Sets answer.failure to a table with the fields of the server's refusal.
 static void note_failure(lua_State *L, const PGresult *result) {
   static const struct { const char *name; int field; } fields[] = {
       {"code", PG_DIAG_SQLSTATE}, {"message", PG_DIAG_MESSAGE_PRIMARY}, {"detail", PG_DIAG_MESSAGE_DETAIL},
@@ -411,7 +411,7 @@ static int end_copy(lua_State *L) {
   return lua_pushboolean(L, done), 1;
 }
 
-// get_copy() -> bytes; false if nothing more has come; nothing at the end
+// get_copy() -> bytes; false if no more bytes have come yet; nothing at the end
 static int get_copy(lua_State *L) {
   cpostgres *it = self(L);
   char *bytes = NULL;

@@ -108,7 +108,7 @@ void cpostgres_connect(cpostgres *it) {
     it->failure = strdup("out of memory");
     return;
   }
-  // So that a refusal has its code.
+  // Gives a refusal its code.
   pq.PQsetErrorVerbosity(it->connection, PQERRORS_VERBOSE);
   pq.PQsetNoticeReceiver(it->connection, on_notice, it);
   if (pq.PQstatus(it->connection) == CONNECTION_BAD) {
@@ -128,7 +128,8 @@ void cpostgres_connect(cpostgres *it) {
 // Seconds within which a server must take a request.
 static const double CANCEL_SECONDS = 2;
 
-// Sends a request with the functions of libpq 17, which encrypt it as the connection is, and do not block.
+// Sends a request with the functions of libpq 17. They do not block, and encrypt the request if the connection is
+// encrypted.
 static void send_request(cpostgres *it) {
   double limit = now() + CANCEL_SECONDS;
   int is_started = pq_cancels.start(it->cancelling);

@@ -43,13 +43,13 @@ struct cpostgres {
   _Atomic int holders, is_given_up, is_connected;
   PGconn *connection;
   PGcancel *cancel;
-  pq_cancelling *cancelling;  // instead of `cancel`, where libpq has it
+  pq_cancelling *cancelling;  // instead of `cancel`, if libpq has this function
   PGresult *result;      // what is read at the moment
-  char **names, **values;  // what it connects with
+  char **names, **values;  // the settings with which it connects
   double seconds;        // for connecting
-  char *failure;         // why it could not connect
+  char *failure;         // the reason for which it could not connect
   int is_ending;         // the server has said that it closes the connection
-  int64_t rows, bytes;   // what was read of the answer
+  int64_t rows, bytes;   // the part of the answer that was read
 };
 
 // How values become Lua's.

@@ -13,7 +13,7 @@ enum {
   TIMESTAMPTZ = 1184, JSONB = 3802, TEXT = 25,
 };
 
-// Arrays, and what is in them. Types that become text are TEXT.
+// Arrays and their elements. Types that become text are TEXT.
 static const struct { Oid array, element; } arrays[] = {
     {1000, BOOL}, {1001, BYTEA}, {1005, INT2}, {1007, INT4},  {1016, INT8}, {1028, OID},    {1021, FLOAT4},
     {1022, FLOAT8}, {199, JSON}, {3807, JSONB}, {1185, TIMESTAMPTZ}, {1009, TEXT}, {1015, TEXT}, {1014, TEXT},
@@ -103,7 +103,7 @@ static void push_json(lua_State *L, const value_options *options, const char *te
   lua_pushvalue(L, -1);
   lua_insert(L, -3);
   lua_call(L, 1, 1);
-  // A value that the decoder refuses, as it is too deep, stays a text.
+  // A value that is too deep for the decoder stays a text.
   if (lua_isnil(L, -1)) lua_pop(L, 1);
   else lua_remove(L, -2);
 }

@@ -1,4 +1,4 @@
--- runloop.postgres.addresses: where a database is, as keywords of libpq, and what is trusted on the way.
+-- runloop.postgres.addresses: the place of a database, as keywords of libpq, and the certificates that are trusted.
 
 local binding = ...
 local misuse = require "runloop.misuse"
@@ -27,7 +27,7 @@ local function is_near(host)
   return host == "" or host:find "^[/@]" or host == "localhost" or host:find "^127%." or host == "::1"
 end
 
--- Asks for a verified certificate, unless the caller has said what to do, or the server is on this machine.
+-- Requires a verified certificate, unless the caller has chosen otherwise, or the server is on this machine.
 local function choose_trust(words)
   if words.sslmode or getenv "PGSSLMODE" then return end
   local hosts = words.hostaddr or words.host or getenv "PGHOSTADDR" or getenv "PGHOST" or ""

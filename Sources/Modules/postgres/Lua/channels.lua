@@ -41,7 +41,7 @@ local function lose(link)
   if link.on_lost then link.on_lost() end
 end
 
--- Takes what has come.
+-- Takes the notifications that have come.
 local function take(link)
   local box = link.connection.box
   local is_alive = box:is_alive()
@@ -50,7 +50,7 @@ local function take(link)
   if not is_alive then lose(link) end
 end
 
--- The port would take the answers to statements: it is there between them only.
+-- The port exists only between two statements, since it would take their answers.
 local function watch(link)
   if link.problem or link.port then return end
   link.port = rl.fd_port {

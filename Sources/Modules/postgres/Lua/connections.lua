@@ -1,5 +1,5 @@
--- runloop.postgres.connections: one connection: what is sent, what comes back, and the end of a statement whose task
--- was cancelled.
+-- runloop.postgres.connections: one connection: sends statements, reads answers, and ends a statement whose task was
+-- cancelled.
 
 local binding = ...
 local rl = require "runloop"
@@ -35,7 +35,7 @@ end
 
 local function fresh() return { rows = {}, names = {} } end
 
--- Sends what libpq keeps. Returns false if the connection is lost.
+-- Sends the bytes that libpq has queued. Returns false if the connection is lost.
 local function flush(connection)
   local box = connection.box
   local left = box:flush()
@@ -58,7 +58,7 @@ local function receive(connection, answer, lists, nulls, most, keep, each)
   return state
 end
 
--- Reads and forgets what comes until nothing more does, or, with `is_gentle`, until that is much or late: then nil.
+-- Reads and drops the rest of an answer. With `is_gentle`, gives up and returns nil if the rest is large or takes long.
 -- Returns whether the connection can be used again.
 local function forget(connection, is_gentle)
   local box, reads = connection.box, 0
@@ -77,11 +77,11 @@ local function forget(connection, is_gentle)
   end
 end
 
--- Cancel requests of one database at the same time. libpq 15 waits for the server to take one: for a server that is
--- paused that may be long, so it must not have all the threads.
+-- Cancel requests of one database at the same time. libpq 15 waits until the server takes one. If the server is paused,
+-- that may take long, so cancel requests must not use all threads.
 local MOST_CANCELS = 2
 
--- Asks the server to end what runs. The request goes on by itself if nobody waits for it any more.
+-- Asks the server to end the running statement. The request continues even if its task no longer waits.
 local function cancel(lease)
   local places, connection, done = lease.places, lease.connection, rl.future()
   places.cancels = places.cancels or rl.mutex(MOST_CANCELS)
@@ -93,7 +93,8 @@ local function cancel(lease)
   done:await()
 end
 
--- Ends what runs on a connection, and reads its answer, within the time there is. Returns whether it can be used again.
+-- Ends the running statement of a connection, and reads its answer, within the remaining time. Returns whether the
+-- connection can be used again.
 local function settle(lease, is_gentle)
   local connection = lease.connection
   local done, is_good = rl.timeout(PATIENCE, function()
@@ -112,7 +113,8 @@ end
 
 -- Leases --------------------------------------------------------------------------------------------------------------
 
--- Frees a connection of what a task has left there, in the background. The next use of the lease waits for that.
+-- Cleans up, in the background, the state that a task has left on a connection. The next use of the lease waits for
+-- that.
 local function drain(lease, is_gentle)
   if lease.draining then return end
   local done = rl.future()
@@ -143,7 +145,7 @@ local function wait_until_drained(lease)
   while lease.draining do lease.draining:await() end
 end
 
--- Gives the connection back, or closes it if nobody else may have it.
+-- Gives the connection back, or closes it if no other task may use it.
 local function return_it(lease)
   local connection = lease.connection
   if connection.is_lost or connection.is_own or connection.box:transaction() ~= "idle" then return lease:drop() end
@@ -343,7 +345,7 @@ local function ask(self, lease, request, is_plain)
   return answer, nil, name ~= nil
 end
 
--- Returns what is wrong with an answer; nothing if it is good.
+-- Returns the problem of an answer; nothing if there is none.
 local function problem(what, lease, request, answer, state)
   local connection = lease.connection
   if answer.twice then
@@ -366,8 +368,8 @@ local function problem(what, lease, request, answer, state)
   if answer.is_empty then return own("EINVAL", "the text has no statement", "42601") end
 end
 
--- Sends a statement, and waits for its answer, or for the first rows of it with `each`. What the server has forgotten
--- or never knew is sent as a text then, once.
+-- Sends a statement, and waits for its answer, or for the first rows of it with `each`. A statement that the server has
+-- forgotten or never knew is then sent once as text.
 local function exchange(self, lease, what, request, each)
   local connection, box = lease.connection, lease.connection.box
   wait_until_drained(lease)
@@ -404,7 +406,7 @@ local copy = require "runloop.postgres.copies" {
   refuse = refuse, lose = lose,
 }
 
---- Carries out a request on a lease's connection, and returns what it gives.
+--- Performs a request on a lease's connection, and returns its results.
 function connections.perform(self, lease, what, request)
   local kind = request.kind
   if kind == "script" then return connections.script(lease, request) end
@@ -426,7 +428,7 @@ end
 
 -- Rows as they come ---------------------------------------------------------------------------------------------------
 
--- Makes what `iterate` of shape expects of the rows that came so far.
+-- Makes the rows that have come so far into the form that `iterate` of shape expects.
 local function lot_of(what, lease, request, answer, state)
   local rows = answer.rows
   answer.rows = {}
@@ -494,7 +496,7 @@ local function read_batch(self, connection, requests)
   return results, state, bad
 end
 
---- Sends statements in one journey: all of them happen, or none.
+--- Sends statements in one round trip: all of them take effect, or none.
 function connections.batch(self, lease, what, request)
   local connection, requests = lease.connection, request.requests
   for index, one in ipairs(requests) do
@@ -529,7 +531,7 @@ end
 
 -- Connecting ----------------------------------------------------------------------------------------------------------
 
--- Makes the connection what this module needs, and what `setup` says.
+-- Sets the connection up for this module, and as `setup` asks.
 local function set_up(self, lease)
   local box = lease.connection.box
   if not (box:parameter "DateStyle" or "ISO"):find "^ISO" then

@@ -59,7 +59,7 @@ local function source_of(what, from)
   return function() return from:read() end
 end
 
--- Returns a function that takes pieces; it returns nil, a message and a code if it cannot.
+-- Returns a function that takes pieces; it returns nil, a message and a code if it fails.
 local function sink_of(what, to)
   if misuse.is_callable(to) then
     return function(piece)
@@ -79,7 +79,7 @@ end
 return function(parts)
   local flush, receive, fresh = parts.flush, parts.receive, parts.fresh
 
-  -- Hands over all pieces of a source. Returns whether the connection stands; raises what the source raises.
+  -- Hands over all pieces of a source. Returns whether the connection is open; raises the errors of the source.
   local function feed(what, connection, next_piece, columns)
     local box = connection.box
     while true do
@@ -109,7 +109,7 @@ return function(parts)
     return state
   end
 
-  -- Hands on what comes. Returns the state of the answer; or a sink's problem.
+  -- Passes received data on. Returns the state of the answer; or a sink's problem.
   local function get(connection, sink, answer)
     local box = connection.box
     while true do
@@ -153,7 +153,7 @@ return function(parts)
       lease.is_busy = false
       return own("EINVAL", "the copy needs 'from stdin' or 'to stdout'", "42601")
     end
-    -- One whose data still come is closed.
+    -- A connection whose data still arrive is closed.
     lease.is_busy = state == "stopped"
     if finish then return finish() end
     if answer.failure then return parts.refuse(connection, answer.failure, "the copy") end

@@ -1,4 +1,4 @@
--- runloop.postgres.failures: what PostgreSQL and libpq refuse, in the codes that all databases have.
+-- runloop.postgres.failures: refusals of PostgreSQL and libpq, with the codes that all databases share.
 
 local _, internals = ...
 local format = string.format
@@ -35,7 +35,7 @@ function failures.lost(message, during)
   return nil, format("ECONNRESET: %s; during %s: it may have happened", first, during), "ECONNRESET"
 end
 
---- Returns a refusal of this module's own, with the code that PostgreSQL has for its like.
+--- Returns a refusal by this module, with PostgreSQL's code for that kind.
 function failures.own(code, message, state)
   return nil, format("%s: %s%s", code, message, state and format(" (%s)", state) or ""), code,
     state and { code = state } or nil

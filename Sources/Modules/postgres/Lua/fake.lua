@@ -18,7 +18,7 @@ local OPTIONS = { latency = "seconds", bandwidth = "number", password = "string"
 -- The numbers with which a connection begins.
 local VERSION, CANCEL, TLS, GSS = 196608, 80877102, 80877103, 80877104
 local LONGEST = 1 << 30
--- Seconds: what is left of a stall may be less than the clock can tell.
+-- Seconds: the rest of a stall may be shorter than the clock can measure.
 local INSTANT = 1e-6
 
 -- Sending -------------------------------------------------------------------------------------------------------------
@@ -27,7 +27,7 @@ local function cut_all(self)
   for _, client in ipairs { unpack(self._clients) } do client.stream:abort() end
 end
 
--- Sends bytes to a client; cuts all connections when the bytes before that have gone.
+-- Sends bytes to a client; cuts all connections after the chosen number of bytes.
 local function send(self, client, bytes)
   if self._bandwidth then rl.sleep(#bytes / self._bandwidth) end
   local left = self._drop_after
@@ -55,7 +55,7 @@ end
 
 local HANDLERS = {}
 
--- Query: several statements, all or none of them.
+-- Query: several statements, which all take effect, or none.
 function HANDLERS.Q(self, client, body)
   local list = messages.statements(body:sub(1, -2))
   if #list == 0 then send(self, client, messages.EMPTY) end
@@ -69,7 +69,7 @@ function HANDLERS.Q(self, client, body)
   send(self, client, messages.ready(client.state))
 end
 
--- Refuses, and ignores what comes until Sync.
+-- Refuses, and ignores all messages until Sync.
 local function refuse(self, client, problem, state)
   client.is_skipping = true
   send(self, client, statements.answer(client, { problem = problem, state = state }))
@@ -166,7 +166,7 @@ local function cancel(self, body)
   end
 end
 
--- Reads the beginning of a connection. Returns the words of the client; nil if it goes no further.
+-- Reads the beginning of a connection. Returns the parameters of the client; nil if the connection has to end.
 local function greet(self, stream)
   while true do
     local _, body = read(self, stream)

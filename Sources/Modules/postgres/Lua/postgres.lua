@@ -37,7 +37,7 @@ end
 
 -- Idle connections ----------------------------------------------------------------------------------------------------
 
--- Seconds after which an idle connection is watched: until then, its next use finds out whether it still stands.
+-- Seconds after which an idle connection is watched. Before, its next use finds out whether it is still open.
 local SOON = 0.02
 
 -- Closes an idle connection.
@@ -46,7 +46,7 @@ local function discard(self, connection)
   connection:close()
 end
 
--- Watches a connection: if the server closes it, it leaves at once.
+-- Watches an idle connection, and removes it as soon as the server closes it.
 local function watch(weak, connection)
   connection.port = rl.fd_port {
     fd = connection.fd, modes = "common", keeps_alive = false, name = "idle connection of postgres",
@@ -245,7 +245,7 @@ local function finish(self, how)
   self._how = site and how .. " at " .. site or how
 end
 
--- Returns how a session is over; nil if it goes on.
+-- Returns a text about the end of a session; nil if it has not ended.
 local function over(self)
   local one = self
   while one do

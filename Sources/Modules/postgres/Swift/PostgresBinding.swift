@@ -20,7 +20,7 @@ enum PostgresBinding {
 
     /// A connection that a thread works for.
     private struct Held: @unchecked Sendable {
-        // Sendable: the functions that get it are for any thread.
+        // Sendable, since the functions that take it may be called on any thread.
         let pointer: OpaquePointer
 
         init(_ call: Call) throws(Misuse) {
@@ -31,7 +31,7 @@ enum PostgresBinding {
         }
     }
 
-    /// connect(address): the task waits until it is connected, or until that has failed.
+    /// connect(address): the task waits until the connection is made, or has failed.
     private static func connect(_ call: Call) throws(Misuse) -> Int32 {
         let held = try Held(call)
         return try call.wait(in: WaitName.of("postgres.open") ?? "a call of runloop.postgres") {

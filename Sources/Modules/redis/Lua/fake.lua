@@ -41,7 +41,7 @@ local function later(seconds, client, fn)
   return rl.timer { delay = seconds, modes = client.modes, keeps_alive = false, callback = fn }
 end
 
---- Sends bytes to a client; cuts all connections when the bytes before that have gone.
+--- Sends bytes to a client; cuts all connections after the chosen number of bytes.
 function Fake:_send(client, text)
   local left = self._drop_after
   if not left or #text < left then
@@ -121,7 +121,8 @@ function Fake:_perform(client, words)
   return (answer_of(function() return command_of(words)[2](client, words) end))
 end
 
--- Runs a command, and returns its answer; nil if it blocks. What is refused while a transaction is collected breaks it.
+-- Runs a command, and returns its answer; nil if it blocks. If a command is refused while a transaction is collected,
+-- the transaction fails.
 local function execute(client, words)
   local answer, is_refused = answer_of(run, client, words)
   if is_refused and client.transaction then
@@ -133,8 +134,8 @@ end
 
 -- Blocking ------------------------------------------------------------------------------------------------------------
 
---- Returns what `attempt(key)` gives for the first of some keys. If there is nothing, the client is blocked until a key
---- has something, or the time is over. In a transaction the answer is `none` then, or a null instead of a list.
+--- Returns what `attempt(key)` gives for the first of some keys. If the keys are empty, the client is blocked until a
+---key has a value, or the time is over. In a transaction the answer is then `none`, or a null instead of a list.
 function Fake:_block(client, keys, seconds, attempt, none)
   local wanted = {}
   for _, key in ipairs(keys) do
@@ -186,7 +187,7 @@ local function serve_key(self, space, key, served)
   end
 end
 
--- Serves blocked clients after a command, and then what they have sent behind the command that blocked.
+-- Serves blocked clients after a command, then the commands that they have sent behind the blocking one.
 local function serve_blocked(self)
   local served = {}
   while self._ready[1] do
@@ -211,7 +212,7 @@ local function leave(self, client)
   client.stream:close()
 end
 
--- Waits until a stall is over. Returns whether there is one.
+-- Waits until a stall is over. Returns whether there is a command.
 local function is_stalled(self, client)
   local left = self._stalled - rl.now()
   if left <= INSTANT then return false end
@@ -244,7 +245,7 @@ function drain(self, client)
   client.is_draining = nil
 end
 
--- Takes the commands out of bytes. Returns false if they are none.
+-- Parses the commands in the bytes. Returns false if they contain anything else.
 local function take(self, client, bytes)
   local parser = client.parser
   parser:feed(bytes)

@@ -1,5 +1,5 @@
--- runloop.redis.line: one connection to Redis. Commands of any number of tasks go out in the order of the calls, and
--- answers belong to them in the same order, whatever becomes of the tasks.
+-- runloop.redis.line: one connection to Redis. The commands of all tasks go out in the order of the calls, and the
+-- answers come in the same order, even if some tasks are cancelled.
 
 local native = ...
 local rl = require "runloop"
@@ -88,7 +88,7 @@ local function take(self, bytes)
   end
 end
 
---- Ends the connection: every call that waits gets the reason. What is wrong with an answer belongs to the first.
+--- Ends the connection: every call that waits gets the reason. A malformed answer is an error of the first call.
 function Line:fail(message, code)
   if self.problem then return end
   self.problem, self.code = message, code
@@ -123,7 +123,7 @@ function Line:serve(mode)
   if not self.loop:contains(self.stream, mode) then self.loop:add(self.stream, mode) end
 end
 
--- Serves it in the mode that runs, if that is not a common one.
+-- Serves the connection in the mode that runs, if it is not a common mode.
 local function serve_here(self)
   if self.is_at_rest then wake(self) end
   local mode = self.loop:mode()
@@ -168,7 +168,7 @@ function Group:complete(value, message, code, details)
   if index == self.count then self.future:complete(self.answers, self.problems) end
 end
 
---- Sends bytes with some commands, and returns the future of all answers, and of the problems by number.
+--- Sends bytes with some commands, and returns a future of all answers and of the problems by number.
 function Line:send_all(bytes, count)
   if self.problem then return nil, self.problem, self.code end
   serve_here(self)
@@ -211,7 +211,7 @@ function Line:is_idle() return self.first > self.last end
 
 -- Opening -------------------------------------------------------------------------------------------------------------
 
--- Logs in, and does what belongs to each new connection, before any other byte is sent.
+-- Logs in and sets up a new connection before any other byte is sent.
 local function greet(self, options, limit)
   local function left() return max(0, limit - rl.now()) end
   local words = { "HELLO", "3" }
@@ -239,7 +239,7 @@ local function greet(self, options, limit)
   return nil, message, code, details
 end
 
--- Makes the stream of a connection. Its functions get what comes, so that any mode can serve it.
+-- Makes the stream of a connection. Functions receive its bytes, so that any mode can serve it.
 local function connect(self, options)
   local where = options.where
   if where._accept then

@@ -1,5 +1,5 @@
--- runloop.redis: Redis databases. One connection carries the commands of all tasks; commands that block, transactions
--- and connections of one's own have others.
+-- runloop.redis: Redis databases. One connection carries the commands of all tasks; blocking commands, transactions and
+-- reserved connections have others.
 
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
@@ -29,7 +29,7 @@ local function closed(self) return nil, format("ENOTCONN: the database is closed
 
 -- Connecting ----------------------------------------------------------------------------------------------------------
 
--- A connection was lost. Those that idle may have been lost with it: they are asked before their next use.
+-- A connection was lost. Idle connections may be lost as well: each is checked before its next use.
 local function lost(self, line)
   self._lost = self._lost + 1
   self._places:forget(line)
@@ -54,7 +54,7 @@ local function connect(self)
   return line
 end
 
--- Returns the connection for all tasks. One attempt serves all that need it.
+-- Returns the connection for all tasks. One attempt serves all calls that wait for the connection.
 local function line_of(self)
   if self._is_closed then return closed(self) end
   local line = self._line
@@ -92,8 +92,8 @@ local function note_idle(self, line)
   self._sweeper = shape.background(sweep, setmetatable({ self }, { __mode = "v" }), self._idle)
 end
 
--- Gives the connection of a lease back at the end of a block. One with an answer under way is closed instead: its task
--- was cancelled, or gave up.
+-- Gives the connection of a lease back at the end of a block. If an answer is still on its way, the connection is
+-- closed instead: its task was cancelled, or gave up.
 local Hold = { __close = function(hold)
   local lease = hold.lease
   if hold.is_kept then return end
@@ -112,7 +112,7 @@ local function hold(self, lease) return setmetatable({ lease = lease, database =
 -- Seconds within which a connection that may be lost must answer.
 local ANSWERS = 2
 
--- Takes a connection out of the places; only one that works.
+-- Takes a connection that works out of the places.
 local function take(self, wait)
   while true do
     if self._is_closed then return closed(self) end
@@ -142,13 +142,13 @@ local function ask_other(self, bytes, seconds)
   return future:await(seconds > 0 and seconds + self._timeout or nil)
 end
 
--- Counts a call that has ended. Those that have not, and whose answers have come, were cancelled.
+-- Counts a call that has ended. A call that is not counted although its answer has come was cancelled.
 local function ended(self, count, value, message, code, details)
   self._ended = self._ended + count
   return value, message, code, details
 end
 
--- Sends by the connection for all tasks. Bytes that were not sent at all go to the next one.
+-- Sends on the connection for all tasks. Bytes that were not sent at all go to the next connection.
 local function send_shared(self, method, bytes, count)
   local result, message, code, details
   for _ = 1, 2 do
@@ -332,7 +332,7 @@ function Own:begin(options)
   options = misuse.options(options, BEGIN, "connection:begin", 1)
   if self._how then return over() end
   local line = self._lease.connection
-  -- The transaction gives back what the connection keeps.
+  -- The transaction gives its connection back.
   local lease = { connection = line, give = function() end, drop = function() line:close() end }
   return trim(begin(self._db, lease, options))
 end

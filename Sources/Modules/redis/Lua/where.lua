@@ -1,4 +1,4 @@
--- runloop.redis.where: where a database is: an address, or a text such as "redis://user:password@host:6379/0".
+-- runloop.redis.where: the place of a database: an address, or a text such as "redis://user:password@host:6379/0".
 
 local misuse = require "runloop.misuse"
 local raise = misuse.raise

@@ -7,8 +7,8 @@
 #include "CSQLite.h"
 
 // All numbers are in the machine's byte order. A request begins with its operation; RUN and BATCH go on with flags.
-// RUN: limit of bytes, limit of rows, number of parameters, the text, the parameters. LOT, DROP: a cursor. SCRIPT: the
-// text. BATCH: requests of RUN, each with its length. OPEN: flags, milliseconds to wait for locks, the path. CLOSE:
+// RUN: the limits of bytes and rows, the number of parameters, the text, the parameters. LOT, DROP: a cursor. SCRIPT:
+// the text. BATCH: requests of RUN, each with its length. OPEN: flags, milliseconds to wait for locks, the path. CLOSE:
 // nothing.
 enum { REQUEST_OPEN, REQUEST_RUN, REQUEST_LOT, REQUEST_DROP, REQUEST_SCRIPT, REQUEST_BATCH, REQUEST_CLOSE };
 

@@ -113,7 +113,7 @@ end
 local function raw_self_of(self, name)
   self_of(self, name)
   if not self._raw or self._raw == 0 then
-    raise("terminal:%s: make the terminal raw before, so that it is given back whatever happens", name)
+    raise("terminal:%s: call terminal:raw() first, so that the terminal is always restored", name)
   end
   return self
 end

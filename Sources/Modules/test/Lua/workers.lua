@@ -43,7 +43,7 @@ end
 
 -- Output -------------------------------------------------------------------------------------------------------------
 
--- Reads the output of a worker. Returns whether there may be more.
+-- Reads the output of a worker. Returns whether more output may come.
 local function read_output(worker)
   for _ = 1, 64 do
     if not worker.output then return false end

@@ -98,7 +98,7 @@ extension Recording {
 
         /// Writes records, 32 bytes each; ignores an incomplete one at the end.
         ///
-        /// - Throws: ENOSPC and the like; the file then ends where it had room.
+        /// - Throws: An error such as ENOSPC; the file then ends with what was written before.
         package func write(_ records: UnsafeRawBufferPointer) throws(SystemError) {
             var rest = UnsafeRawBufferPointer(rebasing: records[..<(records.count / Record.size * Record.size)])
             told += rest.count / Record.size

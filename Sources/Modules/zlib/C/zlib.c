@@ -116,7 +116,7 @@ static int compress_text(lua_State *L) {
 
 // Decompressing -------------------------------------------------------------------------------------------------------
 
-// Where in all of the input the next byte is, counted from 1.
+// The position of the next byte in all of the input, from 1.
 static uint64_t place(const stage *self, const char *start) {
   return self->taken + (uint64_t)((const char *)self->z.next_in - start) + 1;
 }

@@ -13,7 +13,7 @@ struct Painter {
     /// Whether styles are written.
     var usesColor = false
 
-    /// Draws a frame over the one that is shown. The cursor ends where the frame has it.
+    /// Draws a frame over the one that is shown. At the end, the cursor is at its place in the frame.
     mutating func paint(_ frame: Frame, columns: Int, into output: inout [UInt8]) {
         let old = shown?.rows ?? []
         if shown == nil {

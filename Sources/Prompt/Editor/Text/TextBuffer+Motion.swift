@@ -80,7 +80,8 @@ extension TextBuffer {
 }
 
 extension TextBuffer {
-    /// Converts an offset in UTF-8 bytes to scalars. Inside of a scalar, returns the offset before it. O(n).
+    /// Converts an offset in UTF-8 bytes to scalars. If the offset is inside of a scalar, returns the start of the
+    /// scalar. O(n).
     func offset(utf8 target: Int) -> Int {
         var bytes = 0
         for (index, scalar) in scalars.enumerated() {

@@ -130,7 +130,7 @@ struct PageTests {
 }
 
 enum Chromium {
-    /// Where tests must not be left out, its absence is a failure.
+    /// Its absence is a failure where no test may be left out.
     static let isThere =
         ProcessInfo.processInfo.environment["CI"] != nil
         || ["chromium", "chromium-browser", "google-chrome"].contains { access("/usr/bin/\($0)", X_OK) == 0 }

@@ -196,8 +196,8 @@ end
 local Pieces = {}
 Pieces.__index = Pieces
 
--- Makes an object for the body of a response, which is written piece by piece. What is written in a turn of the loop is
--- sent, flushed once, at its end. `send(bytes, waits)` sends.
+-- Makes an object for the body of a response, which is written piece by piece. Pieces that are written in one turn of
+-- the loop are flushed once, at its end. `send(bytes, waits)` sends.
 function M.pieces(level, loop, modes, send)
   return setmetatable({ write = pieces.pieces(level), loop = loop, modes = modes, send = send, texts = {}, size = 0 },
     Pieces)

@@ -13,7 +13,7 @@ const char *cpostgres_load(void);
 
 /// Returns the connection at the address that Lua has, held once more.
 cpostgres *cpostgres_hold(int64_t address);
-/// Lets go of it; the last one closes and frees it.
+/// Releases the connection; the last holder closes and frees it.
 void cpostgres_release(cpostgres *it);
 /// Connects, with all waits. Any thread.
 void cpostgres_connect(cpostgres *it);

@@ -145,7 +145,7 @@ function messages.words(body)
   return words
 end
 
---- Returns the statements of a text, without what is between them.
+--- Returns the statements of a text, without blanks and comments between them.
 function messages.statements(text)
   local list, from, at = {}, 1, 1
   local function add(last)

@@ -58,7 +58,7 @@ local function check_name(name)
   return name ~= "" and name or nil
 end
 
--- Reads what follows the version of HELLO, and logs in.
+-- Reads the words behind the version of HELLO, and logs in.
 local function hello_options(client, words)
   local at, name = 3, nil
   while words[at] do

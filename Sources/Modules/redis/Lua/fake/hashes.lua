@@ -80,7 +80,7 @@ commands.hvals = { 2, function(client, words)
   return replies.texts(list)
 end }
 
--- Changes a field by a function of what it has.
+-- Changes a field by a function of its value.
 local function increase(client, words, sum_of)
   local value = sum_of(field_of(client, words) or "0")
   client.space:make(words[2], "hash", new):set(words[3], value)

@@ -217,7 +217,7 @@ end }
 
 -- Moving and blocking -------------------------------------------------------------------------------------------------
 
--- Moves an element; returns nil if there is none.
+-- Moves an element; returns nil if the list is empty.
 local function move(client, from, to, from_side, to_side)
   local list = client.space:get(from, "list")
   if not list then return nil end

@@ -1,4 +1,4 @@
--- runloop.redis.fake.replies: answers of the fake in bytes, and what its commands read from their words.
+-- runloop.redis.fake.replies: writes the answers of the fake, and parses the words of its commands.
 
 local error, type, tonumber, setmetatable = error, type, tonumber, setmetatable
 local format, find, lower, concat = string.format, string.find, string.lower, table.concat
@@ -8,7 +8,7 @@ local replies = { OK = "+OK\r\n", QUEUED = "+QUEUED\r\n", EMPTY = "*0\r\n" }
 
 -- Refusals ------------------------------------------------------------------------------------------------------------
 
---- The class of what a command raises to refuse: the answer is at 1.
+--- The class of errors with which a command refuses: the answer is at 1.
 replies.Refusal = { __name = "refusal of a fake" }
 
 --- Ends a command with an error.
@@ -97,7 +97,7 @@ function replies.read_integer(text, problem)
   return number
 end
 
---- Reads an integer from 0 up.
+--- Reads an integer that is not negative.
 function replies.read_count(text)
   local number = replies.read_integer(text, "ERR value is out of range, must be positive")
   if number < 0 then fail "ERR value is out of range, must be positive" end

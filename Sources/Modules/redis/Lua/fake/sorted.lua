@@ -26,7 +26,7 @@ function Sorted:take(member)
   return self:remove(member)
 end
 
---- Returns the members by score, and by name where that is equal.
+--- Returns the members, sorted by score; those of equal score are sorted by name.
 function Sorted:order()
   if self.sorted then return self.sorted end
   local list, scores = self:list(), self.values
@@ -225,7 +225,7 @@ local function members_answer(client, zset, members, has_scores, is_flat)
   return replies.list(pieces)
 end
 
--- Reads what follows the bounds of a range.
+-- Reads the options behind the bounds of a range.
 local function range_options(words, range, is_zrange)
   local at = 5
   while words[at] do

@@ -1,5 +1,5 @@
--- runloop.redis.fake.spaces: the keys of one database of the fake: values with their kinds, when they end, and who
--- watches them. Keys, fields and members keep the order in which they came.
+-- runloop.redis.fake.spaces: the keys of one database of the fake: values, their kinds and expiry times, and the
+-- clients that watch them. Keys, fields and members keep the order in which they came.
 
 local rl = require "runloop"
 local replies = require "runloop.redis.fake.replies"
@@ -86,7 +86,7 @@ end
 local Space = {}
 Space.__index = Space
 
---- Makes a database. `on_ready(space, key)` gets keys that have got something to take.
+--- Makes a database. `on_ready(space, key)` is called for a key that has got a value for blocked clients.
 function Space.new(on_ready)
   return setmetatable({ entries = Ordered.new(), watchers = {}, on_ready = on_ready }, Space)
 end
@@ -97,7 +97,7 @@ function Space.now() return rl.time() * 1000 end
 -- Sums of times are rounded.
 local ROUNDING = 0.01
 
---- Whether the time of an entry is over.
+--- Whether an entry has expired.
 function Space.is_expired(entry) return entry.expires ~= nil and Space.now() + ROUNDING >= entry.expires end
 
 --- Notes a change of a key: transactions that watch it are not run.
@@ -133,7 +133,7 @@ function Space:make(key, kind, new)
   return value
 end
 
---- Gives a key a new value, and the time of its end, if any.
+--- Gives a key a new value, and an expiry time, if any.
 function Space:put(key, kind, value, expires)
   self.entries:set(key, { kind = kind, value = value, expires = expires })
   self:touch(key)
@@ -146,7 +146,7 @@ function Space:remove(key)
   return was_there
 end
 
---- Notes that a collection has changed: an empty one goes.
+--- Notes that a collection has changed, and removes it if it is empty.
 function Space:changed(key, count)
   if count == 0 then self.entries:remove(key) end
   self:touch(key)

@@ -163,7 +163,7 @@ commands.setrange = { 4, function(client, words)
   return integer(#value)
 end }
 
---- Adds two integers; refuses a sum that is none.
+--- Adds two integers; refuses a sum beyond 64 bits.
 local function add(value, step)
   local sum = value + step
   if step > 0 and sum < value or step < 0 and sum > value then fail "ERR increment or decrement would overflow" end

@@ -716,7 +716,7 @@ function Subscription:order() end
 
 -- Message ports over a bus ------------------------------------------------------------------------------------------
 
----What `rl.message_port` takes beside `via`. docs/message-ports.md says what is promised.
+---The options of `rl.message_port` for a bus. docs/message-ports.md describes its guarantees.
 ---@class runloop.nats.MessagePortOptions
 ---@field via runloop.nats.Bus
 ---@field name string words of letters, digits, `_` and `-` with points between them, at most 100 bytes

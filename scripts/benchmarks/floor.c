@@ -4,6 +4,9 @@
 //
 //   floor WORKLOAD SIZE COUNT              callbacks in C ("C")
 //   floor floor.lua WORKLOAD SIZE COUNT    callbacks in Lua ("C+Lua")
+//
+// With -DTASKS, timers and posts in Lua have the contract of rlhost's ("C+task"): each is an object with the place that
+// made it, and its callback runs in a coroutine from a pool, so that it could wait.
 #include "support/floor_loop.h"
 #include <errno.h>
 #include <lauxlib.h>
@@ -23,8 +26,54 @@ enum { timer_callbacks = 1, fd_callbacks, post_callbacks, post_callbacks_2, othe
 
 static loop *loop_of(lua_State *L) { return *(loop **)lua_getextraspace(L); }
 
+#ifdef TASKS
+typedef struct {
+  const char *source;
+  int line;
+} item;
+static lua_State *pool[64];
+static int pooled;
+
+// Replaces the function on top by an object for it, whose metatable is the pool's name in the registry.
+static void push_item(lua_State *L) {
+  item *made = lua_newuserdatauv(L, sizeof *made, 1);
+  lua_Debug debug;
+  if (lua_getstack(L, 1, &debug) && lua_getinfo(L, "Sl", &debug)) *made = (item){debug.source, debug.currentline};
+  lua_insert(L, -2);
+  lua_setiuservalue(L, -2, 1);
+  luaL_setmetatable(L, "floor.item");
+}
+
+static void call_item(lua_State *L, uint32_t index) {
+  lua_State *task = pooled ? pool[--pooled] : NULL;
+  if (!task) {
+    task = lua_newthread(L);
+    luaL_ref(L, LUA_REGISTRYINDEX);
+  }
+  lua_getiuservalue(L, -1, 1);
+  lua_xmove(L, task, 1);
+  lua_pop(L, 1);
+  lua_pushinteger(task, index);
+  int results;
+  if (lua_resume(task, L, 1, &results) != LUA_OK) {
+    fprintf(stderr, "floor: %s\n", lua_tostring(task, -1));
+    exit(1);
+  }
+  lua_settop(task, 0);
+  if (pooled < 64) pool[pooled++] = task;
+}
+#else
+static void push_item(lua_State *L) { (void)L; }
+#endif
+
 static void call_lua(loop *l, int table, uint32_t index) {
   lua_rawgeti(l->L, lua_upvalueindex(table), index);
+#ifdef TASKS
+  if (lua_isuserdata(l->L, -1)) {
+    call_item(l->L, index);
+    return;
+  }
+#endif
   lua_pushinteger(l->L, index);
   if (lua_pcall(l->L, 1, 0, 0)) {
     fprintf(stderr, "floor: %s\n", lua_tostring(l->L, -1));
@@ -41,6 +90,7 @@ static void lua_wake(loop *l, uint32_t fd) {
 
 static void keep(lua_State *L, int argument, int table, uint32_t index) {
   lua_pushvalue(L, argument);
+  if (table == timer_callbacks || table == post_callbacks || table == post_callbacks_2) push_item(L);
   lua_rawseti(L, lua_upvalueindex(table), index);
 }
 
@@ -115,6 +165,7 @@ static const luaL_Reg functions[] = {
 static lua_State *new_state(loop *l) {
   lua_State *L = luaL_newstate();
   luaL_openlibs(L);
+  luaL_newmetatable(L, "floor.item");
   l->L = L;
   *(loop **)lua_getextraspace(L) = l;
   luaL_newlibtable(L, functions);

@@ -93,6 +93,7 @@ def find(host):
     compile_c("gcc", "support/start.c", "start")
     fds = compile_c("gcc", "support/fds.c", "fds")
     floor = compile_c("gcc", "floor.c", "floor", *lua_flags, "-Wl,-E", "-lpthread")
+    tasks = compile_c("gcc", "floor.c", "floor-tasks", "-DTASKS", *lua_flags, "-Wl,-E", "-lpthread")
     nothing = BUILD / "empty.lua"
     nothing.write_text("")
     (BUILD / "empty.mjs").write_text("")
@@ -122,6 +123,7 @@ def find(host):
     makers = {
         "C": lambda: Peer([floor], [floor, "start"]),
         "C+Lua": lambda: Peer([floor, script("floor.lua")], [floor, str(nothing)]),
+        "C+task": lambda: Peer([tasks, script("floor.lua")], [tasks, str(nothing)]),
         "luv": lambda: in_lua("luv", "require('luv').run()"),
         "node": node,
         "cqueues": lambda: in_lua("cqueues", "require('cqueues').new():loop()"),

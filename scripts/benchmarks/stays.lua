@@ -553,8 +553,8 @@ local function grow(act, count)
 end
 
 -- By how much the process has grown in the round in which it grew least: sizes of tables, the allocator's and the
--- pools' settle after some rounds, and what is lost is lost in each. Nothing worth a second round is below eight bytes
--- for each.
+-- pools' settle after some rounds, and what is lost is lost in each. Less than eight bytes for each object need no
+-- second round.
 local function measure(act, count)
   local least = math.huge
   for _ = 1, 4 do

@@ -111,7 +111,7 @@ struct AttachClientTarget {
         let state =
             isStopped ?? namespace
             ?? "it does not allow it, or is in a function of C, or of the system, that takes its time"
-        throw .init(message: "\(text) has not let anybody in for 3 s: \(state)")
+        throw .init(message: "\(text) has not answered for 3 s: \(state)")
     }
 
     static func useRuntimeDirectory(_ path: String?) {

@@ -88,7 +88,7 @@ local function take(self)
     if not thread and self.count < self.limit then
       local message
       local call = self.setup and { worker.serve, self.setup, self.on_close } or { serve, self.pool_name }
-      -- "pool" in the place of keeps_alive: such a thread holds nobody, and is there to be held.
+      -- "pool" instead of keeps_alive: the thread keeps no loop alive.
       thread, message = crossing["rl.thread"](self.pool_name, "pool", package.path, package.cpath, nil, nil,
         unpack(call))
       if thread then

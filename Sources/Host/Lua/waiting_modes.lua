@@ -4,7 +4,7 @@
 local rl = require "runloop"
 local setmetatable, pcall = setmetatable, pcall
 
--- The number of waits that need an object in a mode to which its owner has not added it: by object, by mode.
+-- By object, then by mode: the number of waits for which this part has added the object to the mode.
 local borrowed = setmetatable({}, { __mode = "k" })
 
 -- Adds an object to the mode that runs, until the returned value is closed. Returns nil if the object is in the mode

@@ -20,6 +20,7 @@
 #define SPAN (SLAB * CHUNK)  // bytes of a chunk, which is aligned to this size
 #define KEPT 8               // empty chunks that the process keeps for later states: 512 kB
 #define WHOLE 2              // chunks of the process that get all their pages at once
+#define GROWN (1 << 20)      // bytes of a state whose further chunks do, too
 #define STEP 16              // alignment that a userdata of a C module may need
 #define LARGEST (STEP * CL_POOL_CLASSES)
 
@@ -115,16 +116,18 @@ static void *map_pages(void *near, size_t size, int flags) {
 // more calls to cut the first one out of a larger mapping. The first is some megabytes below a variable of the thread,
 // since those addresses are random; the others follow it.
 //
-// The first spans get their pages at once: every script uses them, and each page would be a fault of its own otherwise.
+// The first spans, which every script uses, get their pages at once, and so do those of a state that grows: each page
+// would be a fault of its own otherwise.
 //
-// Costs if removed: 30 page faults of a script that requires runloop.
-static void *map_span(void) {
+// Costs if removed: 30 page faults of a script that requires runloop, and a twentieth of the time of a burst of posts.
+static void *map_span(int is_whole) {
   static const size_t below = 16 << 20;
   static char *next;
   char *near = __atomic_load_n(&next, __ATOMIC_RELAXED);
   if (!near) near = (char *)(((uintptr_t)&errno - below) & ~(uintptr_t)(SPAN - 1));
   static unsigned count;
-  char *start = map_pages(near, SPAN, __atomic_fetch_add(&count, 1, __ATOMIC_RELAXED) < WHOLE ? MAP_POPULATE : 0);
+  is_whole |= __atomic_fetch_add(&count, 1, __ATOMIC_RELAXED) < WHOLE;
+  char *start = map_pages(near, SPAN, is_whole ? MAP_POPULATE : 0);
   if ((uintptr_t)start & (SPAN - 1)) {
     munmap(start, SPAN);
     if (!(start = map_pages(NULL, 2 * SPAN, 0))) return NULL;
@@ -140,7 +143,7 @@ static void *map_span(void) {
 
 static cl_chunk *new_chunk(cl_state *state) {
   cl_slab *first = take_kept();
-  if (!first && !(first = map_span())) return NULL;
+  if (!first && !(first = map_span(state->bytes > GROWN))) return NULL;
   cl_chunk *c = (cl_chunk *)(first + 1);
   *c = (cl_chunk){0};
   LINK(&state->chunks, c);

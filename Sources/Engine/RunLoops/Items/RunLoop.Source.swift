@@ -74,8 +74,8 @@ extension RunLoop {
             return number == 0 ? nil : number
         }
 
-        /// Takes the flow of the signal. Call it before `perform`: no thread writes `flow` while the source is
-        /// signalled.
+        /// Returns the flow of the signal, and forgets it. Call it before `perform`: no thread writes `flow` while the
+        /// source is signalled.
         func takeFlow() -> UInt32 {
             let taken = flow.load(ordering: .relaxed)
             if taken != 0 { flow.store(0, ordering: .relaxed) }

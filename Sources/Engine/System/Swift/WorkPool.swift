@@ -20,7 +20,7 @@ package final class WorkPool: Sendable {
         var busy = 0
         /// The number of threads that may be busy: the limit plus the number of blocked threads.
         var places: Int
-        /// The number of jobs begun so far, and that number when blocked threads were last found.
+        /// The number of jobs begun so far, and its value at the last check for blocked threads.
         var begun = 0
         var begunBefore = 0
 

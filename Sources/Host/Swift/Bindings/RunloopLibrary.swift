@@ -34,7 +34,7 @@ enum RunloopLibrary {
             .init("why") { Call($0).answer(InspectBinding.why(Call($0).luaHost)) },
         ])
 
-    /// For the Lua-written part, under the names that the script's errors have.
+    /// Functions for the part in Lua. Errors show these names to scripts.
     static let internals = Library([
         .init("rl.thread", packs: 7) { Call.run($0, ThreadBinding.start) },
         .init("rl.pool", packs: 1) { call in

@@ -101,7 +101,7 @@ local function check_options(options)
   subscription.modes_of(options.modes, nil, WHAT)
 end
 
--- Takes the lease of a port with one holder. Returns it; or nil, the reason and its code.
+-- Takes the lease of a port with one holder. Returns the port; or nil, the reason and its code.
 local function take_lease(self)
   local bus, name = self._bus, self._name
   -- A holder that lives renews its lease before this time is over, and one that was killed has lost it then.

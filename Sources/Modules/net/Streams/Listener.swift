@@ -235,7 +235,7 @@ public final class Listener: RunLoop.EdgePort {
         if let pause { network.loop.remove(pause, from: mode) }
     }
 
-    /// Somebody handles connections: accept them.
+    /// Whether the listener accepts connections: not while nobody handles them.
     public var serves = true {
         didSet {
             updateActivity()

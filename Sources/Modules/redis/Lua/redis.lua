@@ -72,7 +72,8 @@ local function line_of(self)
   return pending:await()
 end
 
--- Closes connections that have been idle for long, while there are idle ones. The task must not keep the database.
+-- Closes connections that have been idle for long. Runs as long as there are idle connections. The task must not keep
+-- the database.
 local function sweep(weak, idle)
   while true do
     rl.sleep(idle)

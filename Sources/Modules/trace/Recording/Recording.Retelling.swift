@@ -107,7 +107,8 @@ extension Recording {
 
         private func lane(_ track: Event.Track, _ name: String? = nil) throws(SystemError) -> Lane {
             if let lane = lanes[track] { return lane }
-            // Loops beyond the largest number of a record share one lane. Our own recordings have fewer.
+            // If there are more loops than a record can number, the last ones share a lane. Our own recordings have
+            // fewer.
             let lane = Lane(
                 number: UInt16(clamping: lanes.count),
                 name: name ?? (track.number == 0 ? "main" : "thread \(track.number)"))

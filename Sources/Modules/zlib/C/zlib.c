@@ -236,7 +236,7 @@ static int step(lua_State *L) {
   }
   self->is_over = is_end;
   if (is_end || !count) close_stage(self);
-  // Some bytes can make many, and a stage may wait long for the next ones.
+  // A few bytes can decompress to many, and a stage may wait long for the next ones.
   if (self->output.capacity > 65536) free(self->output.bytes), self->output = (linux_bytes){0};
   return count ? count : refuse(L, self);
 }

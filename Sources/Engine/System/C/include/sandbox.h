@@ -23,8 +23,8 @@ typedef struct linux_sandbox linux_sandbox;
 linux_sandbox *linux_new_sandbox(void);
 /// Frees a sandbox that was not entered.
 void linux_free_sandbox(linux_sandbox *sandbox);
-/// Allows one thing, or all of a kind if `value` is NULL. Returns 0; or 64 for a value that means nothing, and 66 for a
-/// file that is not there, with the end of a message.
+/// Allows one thing, or all of a kind if `value` is NULL. Returns 0; 64 for an invalid value, and 66 for a missing
+/// file, each with the end of a message.
 int linux_allow(linux_sandbox *sandbox, enum linux_allowance kind, const char *value, char text[512]);
 /// Lets Lua read what a list of templates such as package.path finds: the directories before the `?` of absolute ones,
 /// and of others the files with the template's ending, down to three directories below this one.

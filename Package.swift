@@ -44,7 +44,7 @@ let package = Package(
         .systemLibrary(
             name: "CLua", path: "Sources/Lua/Headers", pkgConfig: "lua5.4",
             providers: [.apt(["liblua5.4-dev", "pkg-config"])]),
-        // All that is written in Lua, by the names under which it is required.
+        // All code in Lua, under the names with which it is required.
         .target(
             name: "LuaModules", path: "Sources/Lua/Embedded", exclude: ["compiler", "generate", "order"], cSettings: c),
         .target(name: "CLuaSupport", dependencies: ["CLua", "LuaModules"], path: "Sources/Lua/C", cSettings: c),

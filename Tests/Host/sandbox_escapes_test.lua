@@ -42,7 +42,7 @@ local function stays_inside(code, options, more, expected)
   t.equal(#fs.list(path .. "/out"), 1)
 end
 
--- What it is; the code; more options and settings of the program; what it prints, if not the name of an option.
+-- The name; the code; further options and settings of the program; its output, if that is not the name of an option.
 local ESCAPES <const> = {
   { "by ..", [[print(io.open(path .. "/in/../out/secret"))]] },
   { "by its working directory", [[require "runloop.process".set_directory(path .. "/out") print(io.open "secret")]] },

@@ -459,7 +459,7 @@ function StoredMessage:nak(delay) end
 function StoredMessage:working() end
 
 ---It never comes again, although it is not done.
----@param reason? string for the server's advisories (2.10.4 and later)
+---@param reason? string a text that the server's advisories show (2.10.4 and later)
 ---@return true?
 ---@return string? problem
 ---@return string? code

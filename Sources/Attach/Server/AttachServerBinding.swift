@@ -10,7 +10,7 @@ extension Battery {
 }
 
 private enum AttachServerBinding {
-    private static let refusal = "code of somebody who is attached cannot change this"
+    private static let refusal = "attached code cannot change this"
 
     /// rl.attach(name): opens the port under a name, or without one; false closes it. Returns the name to attach by.
     static func attach(_ call: Call) throws(Misuse) -> Int32 {

@@ -114,7 +114,7 @@ final class AttachServerPort: @unchecked Sendable {
 
     private func take(_ message: RunLoop.MessagePort.Message) {
         // The client may have sent everything at once and left, and so be signed off already.
-        guard message.isSenderConnected else { return message.fail("nobody is there to get an answer") }
+        guard message.isSenderConnected else { return message.fail("there is no receiver for the answer") }
         guard let request = Attach.Request(rawValue: message.id) else {
             return message.fail("there is no such request")
         }
@@ -126,7 +126,7 @@ final class AttachServerPort: @unchecked Sendable {
             return message.answer(Attach.activity(nanoseconds))
         }
         if request == .tasks { return AttachServerSurvey.begin(for: message, handle, main: target) }
-        guard let seat = seats[message.sender] else { return message.fail("who does not say hello is not known here") }
+        guard let seat = seats[message.sender] else { return message.fail("the first message must be a hello") }
         let client = seat.client
         switch request {
         case .hello, .activity, .tasks: break
@@ -135,7 +135,7 @@ final class AttachServerPort: @unchecked Sendable {
             pump(seat)
         case .enter:
             guard let entry = Attach.Entry(message.data), entry.number > seat.lastEntry else {
-                return message.fail("this is not an entry, or its number does not come next")
+                return message.fail("this is not an entry, or its number is out of order")
             }
             message.answer()
             seat.lastEntry = entry.number

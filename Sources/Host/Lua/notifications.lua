@@ -157,7 +157,7 @@ local function includes(modes, mode)
 end
 
 local function check_sender(call, what, sender)
-  if sender ~= sender then raise("%s: %s must not be NaN, which is nobody", call, what) end
+  if sender ~= sender then raise("%s: %s must not be NaN", call, what) end
 end
 
 function notifications:enqueue(name, info, options)

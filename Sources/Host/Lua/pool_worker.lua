@@ -10,8 +10,7 @@ local setup, on_close, state
 local is_ready, is_over = false, false
 local turn, over, port
 
--- Ends the thread after the function that runs. Nothing interrupts this, for as long as the program waits for its
--- threads.
+-- Ends the thread after the function that runs. Nothing interrupts this while the program waits for its threads.
 function worker.finish()
   native.shield()
   if is_over then return end

@@ -42,7 +42,7 @@ void cl_push_box(lua_State *L, uint32_t kind, void *object) {
   }
   lua_pop(L, 1);
   if (!state->kinds[kind])
-    luaL_error(L, "a %s cannot come here before its module is required here", cl_kind_record((int)kind)->name);
+    luaL_error(L, "a %s cannot be received before its module is required here", cl_kind_record((int)kind)->name);
   cl_box *box = lua_newuserdatauv(L, state->kinds[kind]->size, state->kinds[kind]->user_values);
   memset(box, 0, state->kinds[kind]->size);
   box->kind = state->kinds[kind];

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-// As luaL_traceback: of a deeper stack it shows the 10 innermost levels and the 11 outermost ones.
+// Like luaL_traceback: if the stack is deeper, it shows the 10 innermost levels and the 11 outermost ones.
 enum { INNER = 10, OUTER = 11, MOST = INNER + OUTER + 1, NAME = 64 };
 
 // A level. Its source and its name follow it, each with a zero.

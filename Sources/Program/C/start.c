@@ -23,7 +23,7 @@ static int is_own(int number, const siginfo_t *info) {
 static void on_trap(int number, siginfo_t *info, void *context) {
   (void)context;
   static const char no_memory[] = "rlhost: not enough memory\n";
-  static const char other[] = "rlhost: ended by a failure inside, or for want of memory\n";
+  static const char other[] = "rlhost: ended by an internal failure, or for lack of memory\n";
   if (is_own(number, info)) {
     void *room = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (room == MAP_FAILED) {

@@ -16,7 +16,7 @@ exit status: 0 all went well, 1 NAME exists, or a file cannot be read, written o
 ]]
 
 local new = {}
--- By the first word: a function that is called with the other words.
+-- A table by first word: the function that is called with the other words.
 local kinds = {}
 
 local function fail(status, text, ...)

@@ -133,7 +133,7 @@ modes that are none:	raises	notifications:enqueue: field 'modes' must be the nam
 coalesce:	raises	notifications:enqueue: field 'coalesce' must be an array of "name" and "sender", got "name"
 coalesce by what:	raises	notifications:enqueue: field 'coalesce' holds "name" and "sender" only, got nam
 coalesce with keys:	raises	notifications:enqueue: field 'coalesce' must be an array, as in { "name" }, got a key name
-nobody as sender:	raises	notifications:enqueue: field 'sender' must not be NaN, which is nobody
+nobody as sender:	raises	notifications:enqueue: field 'sender' must not be NaN
 dequeue nothing:	raises	notifications:dequeue: give the name of a notification, or a sender, or both
 nothing of that was queued:	0
 as soon as possible, then idle:	b2 a4 a1 c3

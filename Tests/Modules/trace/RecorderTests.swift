@@ -52,7 +52,7 @@ import Testing
             let sent = recording.events.filter { $0.phase == "s" && $0.thread == 1 }.compactMap(\.id)
             let arrived = recording.events.filter { ["f", "t"].contains($0.phase) && $0.thread == 0 }.compactMap(\.id)
             #expect(sent.count >= 2 && Set(sent).isSubset(of: arrived), "\(sent) arrive as \(arrived)")
-            // Where it was asked for, though that was on another thread.
+            // The place of the request, although another thread has made it.
             let requests = recording.callbacks("request", "request").filter { $0.thread == 0 }
             for line in [8, 9] { #expect(requests.contains { $0.place == "app.lua:\(line)" }, "\(requests)") }
             #expect(recording.events.contains { $0.phase == "M" && $0.arguments["name"] as? String == "thread 1" })

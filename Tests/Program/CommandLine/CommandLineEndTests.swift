@@ -250,6 +250,6 @@ struct CommandLineEndTests {
     func death(_ text: String, _ signal: Int32, _ isOwn: Bool) throws {
         let run = try Binary.run(["-e", "rl = require 'runloop' \(text)"])
         #expect(run.status == 128 + signal, "\(run)")
-        #expect(run.errors == (isOwn ? "rlhost: ended by a failure inside, or for want of memory\n" : ""), "\(run)")
+        #expect(run.errors == (isOwn ? "rlhost: ended by an internal failure, or for lack of memory\n" : ""), "\(run)")
     }
 }

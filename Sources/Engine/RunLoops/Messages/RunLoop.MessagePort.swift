@@ -95,7 +95,7 @@ extension RunLoop {
         /// Takes a name, and gives up the previous one. Existing connections stay. After an error nothing has changed.
         /// CFMessagePortSetName.
         ///
-        /// - Throws: As `init`; EINVAL for an invalid port.
+        /// - Throws: Throws as `init` does; EINVAL for an invalid port.
         public func setName(_ new: String) throws(SystemError) {
             guard isValid else { throw SystemError("bind", errno: EINVAL, reason: "the port is no longer valid") }
             guard new != claim?.name else { return }

@@ -26,7 +26,7 @@ extension SimulatedClock {
         var since = linux_monotonic_now()
         var deadline = Int64.max
         var activity: Int64 = 0
-        /// Its `activity` when it answered the question before.
+        /// Its `activity` at its previous answer.
         var activityBefore: Int64 = -1
         var isOutstanding = false
         var surroundings: Int32 = 0

@@ -51,7 +51,7 @@ public final class LuaHost: Interpreter {
     var depthLeft = 0
     /// The fibers of chunks and tests that have not ended.
     package var mains: [Fiber] = []
-    /// Where a task that awaits a future was found last.
+    /// The place at which the last search found a task that awaits a future.
     var awaiterPlace = 0
     /// Also holds for the states of its threads.
     var ignoresEnvironment = false

@@ -10,7 +10,7 @@ extension LuaHost {
     /// - Parameters:
     ///   - script: A file that may be read, too.
     ///   - ports: Names of message ports that are taken before.
-    /// - Returns: What the kernel does not hold, in lines.
+    /// - Returns: The restrictions that the kernel does not enforce, as lines of text.
     package func enterSandbox(
         _ allowances: [Sandbox.Allowance], script: String? = nil, ports: [String] = [], goesOn: Bool = false
     ) throws(Sandbox.Failure) -> String {

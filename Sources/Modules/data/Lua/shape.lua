@@ -13,7 +13,7 @@ local shape = {}
 
 -- Calls under way -----------------------------------------------------------------------------------------------------
 
--- By coroutine: the statement or command that it waits for, the name of the call, its database, and since when.
+-- A table by coroutine: the statement or command that it waits for, the name of the call, its database, and the start.
 local texts, kinds = setmetatable({}, { __mode = "k" }), setmetatable({}, { __mode = "k" })
 local owners, since = setmetatable({}, { __mode = "k" }), setmetatable({}, { __mode = "k" })
 
@@ -139,7 +139,7 @@ end
 -- Sessions ------------------------------------------------------------------------------------------------------------
 
 -- The iterator of `rows`. `calls.open_rows(self, what, request)` and `calls.next_rows(self, what, state)` return the
--- state and the next rows; without a state, these are the last ones. Or nil, nil, and the reason.
+-- state and the next rows; without a state, these are the last ones. On failure, they return nil, nil, and the reason.
 local function iterate(self, what, request, calls)
   local state, lot, place = nil, nil, 0
   local is_last = false

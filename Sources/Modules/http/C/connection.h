@@ -5,7 +5,7 @@
 
 #include "private.h"
 
-/// What all connections of a server share.
+/// Shared by all connections of a server.
 typedef struct server {
   double head, patience, idle;  // limits in seconds: for a head, for a request, for the silence after one
   double next_sweep;            // when expired connections are looked for

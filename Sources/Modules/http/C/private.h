@@ -29,10 +29,11 @@ enum {
   ANSWER_IS_SWITCH = 16
 };
 
-/// Where the table of a request keeps its rarely used values. Lua has the indices in `native.own`.
+/// The index in a request's table of its rarely used values. Lua has the indices in `native.own`.
 enum { OWN_CONNECTION = 1, OWN_FLAGS, OWN_HEAD, OWN_ROUTE, OWN_COUNT = OWN_ROUTE };
 
-/// What a peer has sent and nobody has taken yet, and how far the body of a message goes in it. Begins as zeros.
+/// The received bytes that nobody has taken yet, and the part of them that belongs to the body of a message. Begins as
+/// zeros.
 typedef struct http_reader {
   linux_bytes bytes;
   size_t position;         ///< of the first unread byte

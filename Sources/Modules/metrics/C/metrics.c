@@ -257,7 +257,7 @@ static int change(lua_State *L, metric *m, const char *what, int how, double num
     int low = 0, high = m->bucket_count;
     while (low < high) {
       int middle = (low + high) / 2;
-      // Not a number is in no bucket but the last.
+      // A value that is not a number counts in the last bucket only.
       if (number <= m->buckets[middle]) high = middle;
       else low = middle + 1;
     }

@@ -1,4 +1,4 @@
--- runloop.nats.exchange: calls over a bus. Each ends with an answer, or with the knowledge that nobody works on it any
+-- runloop.nats.exchange: calls over a bus. Each ends with an answer, or with the certainty that no worker has it any
 -- more. Message ports and pools are made of it.
 --
 -- The calling side:

@@ -6,10 +6,10 @@ local _, internals = ...
 local format, setmetatable = string.format, setmetatable
 
 local WEAK = { __mode = "k" }
--- By coroutine: the request or subscription for which it waits.
+-- A table by coroutine: the request or subscription for which it waits.
 local waits = setmetatable({}, WEAK)
--- By item of a loop: the object that it serves. It has `_seen()`, which returns its kind, its name and further
--- information.
+-- A table by item of a loop: the object that the item serves. It has `_seen()`, which returns its kind, its name and
+-- further information.
 local items = setmetatable({}, WEAK)
 
 local seen = { waits = waits, items = items }

@@ -256,7 +256,7 @@ local function has_bytes(request)
 end
 
 -- Returns the name of the statement for a text, which is prepared from its second use on; nil to send the text itself.
--- Or nil, and the answer with the server's refusal.
+-- If the server refuses: nil, and the answer with the refusal.
 local function statement_for(self, connection, request)
   local db, text = self._db or self, request.text
   if not db._prepare or db._is_pooled and connection.box:transaction() ~= "idle" then return nil end

@@ -9,7 +9,7 @@ enum UserBinding {
     static func setUser(_ call: Call) throws(Misuse) -> Int32 {
         let host = call.luaHost
         guard !host.parts.contains(where: \.isInEntry) else {
-            throw Misuse("code of somebody who is attached cannot change this")
+            throw Misuse("attached code cannot change this")
         }
         let shown = call.stack.string(1) ?? "user \(call.integer(1) ?? 0)"
         guard Account.mayChange else { return call.fail("only root can become \(shown.shownInLine)", code: "EPERM") }

@@ -40,7 +40,7 @@ end
 function Line:answer(value)
   local first = self.first
   local waiter = self.waiters[first]
-  if not waiter then return self:fail("EPROTO: an answer that nobody has asked for", "EPROTO") end
+  if not waiter then return self:fail("EPROTO: an answer without a request", "EPROTO") end
   self.waiters[first], self.first = nil, first + 1
   if getmetatable(value) == Problem then
     local message, code, details = meaning(value[1])

@@ -79,7 +79,7 @@ local function too_late(current, name, seconds, failure)
         "the clock was read again and again: it stands still while Lua runs; use rl.sleep, or real_time"
     end
     if rl.now() >= 3600 then
-      details[#details + 1] = format("the clock has jumped to %g s, and what was waited for has not happened by then",
+      details[#details + 1] = format("the clock has jumped to %g s, and the awaited event has not happened by then",
         rl.now())
     end
     if #again > 0 then

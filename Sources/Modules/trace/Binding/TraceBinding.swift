@@ -62,7 +62,7 @@ enum TraceBinding {
         if let file = TraceFile.current {
             return call.fail(
                 SystemError(
-                    "trace", path, errno: EBUSY, reason: "what happens is recorded already, in \(file.path)"))
+                    "trace", path, errno: EBUSY, reason: "a recording is already under way, in \(file.path)"))
         }
         do throws(SystemError) { _ = try TraceFile(path: path, limit: limit) } catch { return call.fail(error) }
         let host = call.luaHost

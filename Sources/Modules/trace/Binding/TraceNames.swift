@@ -48,7 +48,7 @@ enum TraceNames {
     ///   to that file.
     static func dump(to path: String) throws(SystemError) {
         if let file = TraceFile.current, Recording.Conversion.isSameFile(path, file.path) {
-            throw SystemError("trace", path, errno: EBUSY, reason: "what happens is being recorded into \(path)")
+            throw SystemError("trace", path, errno: EBUSY, reason: "a recording is under way, into \(path)")
         }
         try dump { about throws(SystemError) in try Recording.Writer(path: path, about: about) }
     }

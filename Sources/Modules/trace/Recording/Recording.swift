@@ -5,7 +5,7 @@ internal import Linux
 package enum Recording {
     /// The format of a recording.
     package enum Format: Sendable {
-        /// One HTML file with everything in it, to look at.
+        /// A single HTML file that shows the recording in a browser.
         case page
         /// Perfetto's protocol buffers, for ui.perfetto.dev and trace_processor.
         case perfetto

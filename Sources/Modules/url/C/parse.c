@@ -4,7 +4,7 @@
 
 #include "url.h"
 
-// Where a part begins, and that it is complete.
+// The start of a part, and whether it is complete.
 static url_part begin(url *to) { return (url_part){to->text.length, 0}; }
 static void end(url *to, url_part *part) { part->length = to->text.length - part->at; }
 

@@ -16,7 +16,7 @@ enum Editor {
             throw PromptFiles.Failure(message: "the editor '\(editor)' has failed; nothing is changed")
         }
         guard var result = PromptFiles.contents(of: name) else {
-            throw PromptFiles.failure("what the editor has written cannot be read")
+            throw PromptFiles.failure("the text that the editor has written cannot be read")
         }
         while result.utf8.last == 10 { result.unicodeScalars.removeLast() }
         return result

@@ -1,4 +1,4 @@
--- What the tests of several tools use.
+-- Functions that the tests of several tools use.
 local fs, process = require "runloop.fs", require "runloop.process"
 local t = require "runloop.test"
 

@@ -18,7 +18,7 @@ function Places.new(options)
   }, Places)
 end
 
--- A lease is a task's right to a connection: the connection, since when, and where it was taken.
+-- A lease is a task's right to a connection: the connection, the time, and the place in the script that took it.
 local Lease = {}
 Lease.__index = Lease
 
@@ -168,7 +168,7 @@ function Places:forget(connection)
   end
 end
 
---- Closes the connections that have been idle since a moment. Returns whether others are idle.
+--- Closes the connections that have been idle since a given time. Returns whether other connections are idle.
 function Places:reap(since)
   for index = #self.idle, 1, -1 do
     local connection = self.idle[index]
@@ -184,8 +184,8 @@ end
 --- Returns whether no connection is in use.
 function Places:is_idle() return next(self.taken) == nil end
 
---- Closes the idle connections, and each other one when it is given back. Tasks that wait get `reason`. With `close`,
---- that closes the idle ones.
+--- Closes the idle connections, and each used one when it is given back. Tasks that wait get `reason`. If `close` is
+---given, it closes the idle ones.
 function Places:close(reason, close)
   if self.closed then return end
   self.closed = reason
@@ -197,7 +197,7 @@ function Places:close(reason, close)
   self.waiting, self.first, self.last = {}, 1, 0
 end
 
---- Returns how many connections there are, how many of them are idle, and how many calls wait for one.
+--- Returns the numbers of connections, of idle ones, and of calls that wait for a connection.
 function Places:numbers()
   local waiting = 0
   for i = self.first, self.last do if not self.waiting[i].gave_up then waiting = waiting + 1 end end

@@ -3,8 +3,9 @@ internal import CLinux
 // Before a long sleep, in step 7 of a pass, the loop gives memory back to the system.
 
 extension RunLoop {
-    /// Nanoseconds. Before a sleep longer than this, there is time for work that can wait.
-    static let longSleep: UInt64 = 50_000_000
+    /// Nanoseconds. Before a sleep longer than this, there is time for work that can wait. Shorter than the interval of
+    /// a clock or an animation: the memory of a burst goes back in such a program, too.
+    static let longSleep: UInt64 = 5_000_000
 
     /// Called before a long sleep. Returns the nanoseconds after which to call it again: 0 if the loop must first look
     /// for events. Nil if the run has no reason left to sleep.

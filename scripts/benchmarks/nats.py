@@ -20,6 +20,8 @@ ROWS = [
     ("request after request, time", "request", 10_000, "wall", "nats.go", 1.0),
     ("request after request, CPU", "request", 10_000, "cpu", "nats.go", 1.0),
     ("requests by 100 tasks, CPU", "request100", 100_000, "cpu", "nats.go", 1.0),
+    ("send of a port, CPU", "port", 200_000, "cpu", None, 4),
+    ("send of a port, time", "port", 200_000, "wall", None, 25),
     ("bytes of a bus", "buses", 500, "bytes", None, 6000),
     ("bytes of a subscription with a function", "subscriptions", 10_000, "bytes", None, 600),
     ("bytes of a request that waits", "waiting", 10_000, "bytes", None, 3000),

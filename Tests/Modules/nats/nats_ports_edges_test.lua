@@ -362,6 +362,36 @@ t.it("foreign answers that nobody asked for, twice, or odd, harm nothing", funct
   t.equal(#warned, 0)
 end)
 
+t.it("odd errors and odd headers harm nothing", function()
+  local server, warned = fake { jetstream = true }, warnings()
+  local bus, there = connect(server), connect(server)
+  local before
+  before = rl.on_error(function() end)
+  t.finally(function() rl.on_error(before) end)
+  local port = hold(there, { name = "x", modes = "later" }, function()
+    error(setmetatable({}, { __tostring = function() error "no" end }))
+  end)
+  local function ask()
+    return bus:request("rl.port.x", "x", { timeout = 5, headers = { ["Rl-Kind"] = "request" } })
+  end
+  rl.current():add(port, "default")
+  t.equal(ask().data, "its callback raised an error: an error that cannot be shown")
+  rl.current():remove(port, "default")
+  -- A header whose name has a blank, as no client of ours writes it.
+  bus._link:send("HPUB rl.port.x back 35 36\r\nNATS/1.0\r\nOdd Name: 1\r\nRl-Id: 3\r\n\r\nx\r\n")
+  local waits = rl.task(ask)
+  rl.sleep(0.1)
+  local back = bus:subscribe "back"
+  hold(bus, "x", function(_, id) return "second " .. id end)
+  port:invalidate()
+  t.equal({ back:receive(5).data, waits:await().data }, { "second 3", "second 0" })
+  hold(there, { name = "d", durable = { max_deliver = 1 } }, function() error("bad", 0) end)
+  bus._link:send("HPUB rl.durable.d 35 36\r\nNATS/1.0\r\nOdd Name: 1\r\nRl-Id: 3\r\n\r\nx\r\n")
+  rl.sleep(5)
+  t.equal(#warned, 1)
+  t.equal(bus:stream "RL_DEAD":info().messages, 1)
+end)
+
 t.it("each thread has a bus of its own", { real_time = true }, function()
   local server = t.server "nats"
   local url = server:url()

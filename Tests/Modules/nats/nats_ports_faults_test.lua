@@ -83,6 +83,19 @@ t.it("knows within 3 s that the only holder was killed, and within 8 s that one 
   end
 end)
 
+t.it("says within 100 ms that nobody is there", function()
+  local server = fake { latency = 0.02 }
+  local bus = connect(server)
+  for _, use in ipairs { "send", "request" } do
+    local remote, began = reach(bus, "nobody"), rl.now()
+    t.equal({ remote[use](remote, 1, "x") }, { nil, "invalid" })
+    t.truthy(rl.now() - began <= 0.1)
+  end
+  -- A holder whose loop does not run is somebody.
+  hold(connect(server), { name = "p", modes = "another" }, function() end)
+  t.equal({ reach(bus, "p"):send(1, "x") }, { true })
+end)
+
 t.it("reports a message that one of several holders had", function()
   local server, go, warned = fake(), rl.future(), warnings()
   local victim = connect(server, { name = "victim", reconnect = false })

@@ -46,6 +46,7 @@ local WORK = {}
 function WORK.echo()
   local bus = connect()
   bus:subscribe("echo", function(m) m:respond(m.data) end)
+  assert(rl.message_port { name = "bench", via = bus, modes = "common", callback = function() end })
   assert(bus:flush())
   print "ready"
 end
@@ -90,6 +91,15 @@ function WORK.request100()
   begin()
   for i = 1, 100 do tasks[i] = rl.task(function() requests(bus, count // 100) end) end
   for i = 1, 100 do tasks[i]:await() end
+  finish()
+end
+
+function WORK.port()
+  local bus <close> = connect()
+  local remote = assert(rl.remote_port("bench", { via = bus }))
+  begin()
+  for _ = 1, count do assert(remote:send(1, DATA)) end
+  assert(remote:flush())
   finish()
 end
 

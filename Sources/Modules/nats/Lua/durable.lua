@@ -58,8 +58,7 @@ function durable.bury(bus, kind, name, message, problem)
   local stream, text, code = bus:stream(stream_name(bus, "DEAD"), { subjects = { bus._prefix .. ".dead.>" },
     max_age = WEEK })
   if not stream then return nil, text, code end
-  local headers = {}
-  for header, value in pairs(message.headers or {}) do headers[header] = value end
+  local headers = exchange.headers_of(message)
   headers["Rl-Error"] = problem:gsub("%c+", " "):sub(1, 1000)
   local stored
   stored, text, code = stream:publish(subject, message.data, { headers = headers })
@@ -160,9 +159,10 @@ end
 -- The end of a call of the callback: after an error of the last delivery the message is put away.
 local Work = { __close = function(work, problem)
   local self, message = work.holder, work.message
-  if self.service then self.service:count(now() - work.began, problem ~= nil and tostring(problem) or nil) end
+  local text = problem ~= nil and exchange.text_of(problem) or nil
+  if self.service then self.service:count(now() - work.began, text) end
   if problem == nil or rl.is_cancelled(problem) or message.delivered < self.most then return end
-  put_away(self, message, tostring(problem))
+  put_away(self, message, text)
 end }
 
 --- A message is acknowledged when the callback has returned; a wrong one is put away.
@@ -183,8 +183,9 @@ function durable.holder(bus, what, options, handle, wanted, name)
   local stream, text, code = durable.open(bus, "PORT", name, options.subject, settings)
   if not stream then return nil, text, code end
   local self = setmetatable({ bus = bus, name = name, most = settings.max_deliver or 5, is_over = false }, Holder)
-  self.asked, text, code = exchange.answer_questions(bus, what, options.who, {})
-  if not self.asked then return nil, text, code end
+  self.asked = exchange.answer_questions(bus, what, options.who, {})
+  local is_done
+  local _ <close> = setmetatable({}, { __close = function() if not is_done then self.asked:invalidate() end end })
   self.consumer, text, code = stream:consumer("port", { ack_wait = settings.ack_wait or 10, max_deliver = ENDLESS,
     concurrency = exchange.MOST_MESSAGES, batch = exchange.MOST_MESSAGES, time_limit = 1 << 40, modes = {},
     order = options.order, keeps_alive = options.keeps_alive }, function(message)
@@ -194,11 +195,8 @@ function durable.holder(bus, what, options, handle, wanted, name)
       local _ <close> = setmetatable({ holder = self, message = message, began = now() }, Work)
       return handle(message)
     end)
-  if not self.consumer then
-    self.asked:invalidate()
-    return nil, text, code
-  end
-  self.one = self.consumer._one
+  if not self.consumer then return nil, text, code end
+  is_done, self.one = true, self.consumer._one
   return self
 end
 

@@ -38,7 +38,8 @@ local seen = require "runloop.nats.seen"
 local flow = require "runloop.nats.flow"
 
 local setmetatable, pairs, ipairs, type = setmetatable, pairs, ipairs, type
-local format, match, sub = string.format, string.match, string.sub
+local pcall, tostring = pcall, tostring
+local format, find, match, sub = string.format, string.find, string.match, string.sub
 local tonumber, tointeger, min = tonumber, math.tointeger, math.min
 local huge, now = math.huge, rl.now
 local push, waits, running = subscription.Subscription._push, seen.waits, coroutine.running
@@ -91,6 +92,21 @@ function exchange.id_of(message)
     return id
   end
   return nil, "Rl-Id is not an integer of 32 bits"
+end
+
+--- Returns the headers of a message that may be published again: foreign ones may have odd names.
+function exchange.headers_of(message)
+  local headers = {}
+  for name, value in pairs(message.headers or {}) do
+    if not find(name, "[: \t]") then headers[name] = value end
+  end
+  return headers
+end
+
+--- Returns an error value as text. Its own function for that may fail.
+function exchange.text_of(err)
+  local fine, text = pcall(tostring, err)
+  return fine and text or "an error that cannot be shown"
 end
 
 function exchange.warn(text, ...) io.stderr:write("rlhost: warning: ", format(text, ...), "\n") end
@@ -226,7 +242,13 @@ local function send(caller, call, head, data)
     .. "\r\n"
   caller.count = caller.count + 1
   if caller.keep then caller:keep(call, text) end
-  if bus._link then bus:_begin(call, text, #data) else bus:_expect(call) end
+  -- As bus:_begin does it, without two calls for each message of a port.
+  local link = bus._link
+  if link then
+    link.unsent, call.link = link:send(text), link
+    bus._messages_out, bus._bytes_out = bus._messages_out + 1, bus._bytes_out + #data
+  end
+  bus._waiting[reply], bus._requests = call, bus._requests + 1
   local at = now() + FIRST
   call.look_at = at
   if at < bus._look_at then look_at(bus, at) end
@@ -306,7 +328,9 @@ function Caller:begin(head, data, ended, id)
   -- With eight fields from the beginning, its table never grows.
   local call = setmetatable({ caller = self, subject = self.subject, ended = ended, id = id, reply = false,
     look_at = false, link = false, future = false }, Call)
-  if self.first > self.last and has_room(self) then
+  local link = self.bus._link
+  local is_free = link and self.count < WINDOW and (link.unsent or 0) < UNSENT and self.back_at == self.bus._back_at
+  if self.first > self.last and (is_free or has_room(self)) then
     send(self, call, head, data)
   else
     self.last = self.last + 1
@@ -440,11 +464,10 @@ end
 
 -- The end of a call of the function.
 local Work = { __close = function(work, problem)
-  local self = work.holder
-  if self.service then self.service:count(now() - work.began, problem ~= nil and tostring(problem) or nil) end
+  local self, text = work.holder, problem ~= nil and exchange.text_of(problem) or nil
+  if self.service then self.service:count(now() - work.began, text) end
   if problem == nil then return self:answer(work.message, "done", "") end
-  local text = rl.is_cancelled(problem) and "its callback was cancelled"
-    or "its callback raised an error: " .. tostring(problem)
+  text = rl.is_cancelled(problem) and "its callback was cancelled" or "its callback raised an error: " .. text
   self:answer(work.message, "failure", text:sub(1, 1000))
 end }
 
@@ -468,7 +491,8 @@ function Holder:stop()
   for _, message in ipairs(waiting) do
     release(self, message)
     if self.bus._status ~= "closed" then
-      self.bus:_publish("holder", message.subject, message.data, { reply = message.reply, headers = message.headers })
+      self.bus:_publish("holder", message.subject, message.data, { reply = message.reply,
+        headers = exchange.headers_of(message) })
     end
   end
   if self.count == 0 then self.asked:invalidate() end

@@ -297,7 +297,9 @@ local function where(self, what)
   end
   if not message then return nil, text, code end
   local place = json.decode(message.data)
-  if type(place) ~= "table" then return nil, "EPROTO: the holder does not say where it is", "EPROTO" end
+  if type(place) ~= "table" or type(place.host) ~= "string" or math_type(place.pid) ~= "integer" then
+    return nil, "EPROTO: the holder does not say where it is", "EPROTO"
+  end
   return place.host, place.pid
 end
 

@@ -13,18 +13,22 @@ from pathlib import Path
 from benchmarks.data import PYTHON, compile_peer, free_port, start
 
 HERE = Path(__file__).resolve().parent / "nats"
-# (label, workload, operations, what is printed, peer for the ratio, goal). Without a peer, the goal is for the number.
+# (label, workload, operations, what is printed, peer for the ratio, goal). Without a peer, the goal is for the number
+# itself. Things are counted at powers of two, when tables are full.
 ROWS = [
-    ("receive, CPU", "receive", 500_000, "cpu", "libnats", 1.7),
-    ("publish, CPU", "publish", 500_000, "cpu", "libnats", 2.5),
+    ("receive, CPU", "receive", 200_000, "cpu", "libnats", 1.7),
+    ("publish, CPU", "publish", 200_000, "cpu", "libnats", 2.5),
     ("request after request, time", "request", 10_000, "wall", "nats.go", 1.0),
     ("request after request, CPU", "request", 10_000, "cpu", "nats.go", 1.0),
-    ("requests by 100 tasks, CPU", "request100", 100_000, "cpu", "nats.go", 1.0),
+    ("requests by 100 tasks, CPU", "request100", 50_000, "cpu", "nats.go", 1.0),
     ("send of a port, CPU", "port", 200_000, "cpu", None, 4),
     ("send of a port, time", "port", 200_000, "wall", None, 25),
-    ("bytes of a bus", "buses", 500, "bytes", None, 6000),
-    ("bytes of a subscription with a function", "subscriptions", 10_000, "bytes", None, 600),
-    ("bytes of a request that waits", "waiting", 10_000, "bytes", None, 3000),
+    ("bytes of Lua for a bus", "buses", 512, "bytes", None, 6000),
+    ("bytes of Lua for a subscription with a function", "subscriptions", 8192, "bytes", None, 600),
+    ("bytes of Lua for a request that waits", "waiting", 8192, "bytes", None, 3000),
+    ("resident bytes of a bus", "buses", 512, "resident", None, None),
+    ("resident bytes of a subscription", "subscriptions", 8192, "resident", None, None),
+    ("resident bytes of a request that waits", "waiting", 8192, "resident", None, None),
     ("ms of require", "require", 1, "ms", None, 3),
 ]
 SHARED = "work shared by two processes, speed beside one"
@@ -78,7 +82,13 @@ def run(peers, peer, url, workload, count):
         program = begin(peers[peer], url, workload, count)
         subprocess.run([*peers.get("libnats", peers["rlhost"]), url, "publish", str(count)], check=True,
                        capture_output=True)
-        return numbers(program.communicate(timeout=300)[0])
+        try:
+            return numbers(program.communicate(timeout=100)[0])
+        except subprocess.TimeoutExpired:
+            # On a busy machine the server may cut off a client that reads slowly.
+            program.kill()
+            print(f"{peer}: {workload} did not end", file=sys.stderr)
+            return {}
     done = subprocess.run([*peers[peer], url, workload, str(count)], capture_output=True, text=True, timeout=300)
     if done.returncode == 3:
         return {}
@@ -121,7 +131,8 @@ def show(peers, samples):
             continue
         ratio = found[0] / (medians[workload, what, beside] if beside else 1)
         shown = f"{ratio:8.2f}" if beside else " " * 8
-        print(f"{label:48}{cells}{shown}  {'✓' if ratio <= goal else '✗'} {goal:g}")
+        verdict = "" if goal is None else f"  {'✓' if ratio <= goal else '✗'} {goal:g}"
+        print(f"{label:48}{cells}{shown}{verdict}")
     speed = medians[SHARED, "", "rlhost"]
     print(f"{SHARED:48}{speed:10.2f}{' ' * 10 * (len(peers) - 1)}{' ' * 8}  {'✓' if speed >= 1.6 else '✗'} 1.6")
 

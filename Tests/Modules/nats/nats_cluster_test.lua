@@ -86,7 +86,7 @@ t.it("loses nothing that was acknowledged when servers are killed", { real_time 
         count = count + 1
         local data = number .. "." .. count
         waiting[data] = true
-        t.truthy(s:publish("s.a", data, { timeout = 40 }))
+        t.truthy(s:publish("s.a", data, { timeout = 20 }))
         stored = stored + 1
         rl.sleep(0.015)
       end

@@ -18,12 +18,12 @@ local function finish()
   print(("cpu\t%f\nwall\t%f"):format(spent / count * 1e6, passed / count * 1e6))
 end
 
--- Returns the bytes of memory in use, without garbage.
+-- Returns the bytes of memory in use, without garbage: those of Lua, and those that are resident.
 local function memory()
   collectgarbage()
   collectgarbage()
   local file <close> = assert(io.open "/proc/self/statm")
-  return tonumber(file:read "a":match "^%d+ (%d+)") * 4096
+  return collectgarbage "count" * 1024, tonumber(file:read "a":match "^%d+ (%d+)") * 4096
 end
 
 -- Prints the bytes that each of `count` things takes, the second half of them: the first one may fill holes.
@@ -31,10 +31,11 @@ local function each(make)
   local kept = {}
   for i = 1, count do kept[i] = make(i) end
   rl.sleep(0.1)
-  local used = memory()
+  local used, resident = memory()
   for i = count + 1, 2 * count do kept[i] = make(i) end
   rl.sleep(0.1)
-  print(("bytes\t%f"):format((memory() - used) / count))
+  local used_now, resident_now = memory()
+  print(("bytes\t%f\nresident\t%f"):format((used_now - used) / count, (resident_now - resident) / count))
   os.exit(0)
 end
 

@@ -101,7 +101,7 @@ function Bus:_why_over()
 end
 
 -- Checks from time to time that the server has received the published messages.
-local function confirm_soon(self)
+function Bus:_confirm_soon()
   if self._confirming then return end
   self._confirming = rl.timer { delay = CONFIRM, modes = "common", keeps_alive = false, name = "confirmation of NATS",
     callback = function()
@@ -109,7 +109,7 @@ local function confirm_soon(self)
       local link = self._link
       if not link or link.sent == link.confirmed then return end
       self:_ping(link)
-      confirm_soon(self)
+      self:_confirm_soon()
     end }
 end
 
@@ -150,7 +150,7 @@ local function count_sent(self, link, text, size)
   link.sent, link.sent_bytes = link.sent + 1, link.sent_bytes + size
   self._messages_out, self._bytes_out = self._messages_out + 1, self._bytes_out + size
   if self._kept then keep(self, link, text) end
-  if not self._confirming then confirm_soon(self) end
+  if not self._confirming then self:_confirm_soon() end
 end
 
 -- Keeps a message while there is no connection.
@@ -202,19 +202,6 @@ function Bus:_publish_with(subject, reply, data, head, question)
   end
   if self._status == "closed" then return self:_why_over() end
   return keep_offline(self, text, #data)
-end
-
-local PUBLISH = { reply = "string", headers = "table" }
-
-function Bus:publish(subject, data, options)
-  receiver(self, Bus, "bus:publish")
-  check.subject(subject, "bus:publish")
-  if type(data) ~= "string" then data = check.data(data, "bus:publish") end
-  if options then
-    misuse.options(options, PUBLISH, "bus:publish", 3)
-    if options.reply then check.subject(options.reply, "bus:publish", "field 'reply'") end
-  end
-  return self:_publish("bus:publish", subject, data, options)
 end
 
 -- Requests ------------------------------------------------------------------------------------------------------------
@@ -379,8 +366,14 @@ function Bus:_relieve() if #self._crowded > 0 then self._crowded = subscription.
 --- Takes a message of the server. `mark` and `trace`: see runloop.nats.flow.
 function Bus:_message(head, data, headers, status, description, mark, trace)
   self._messages_in = self._messages_in + 1
-  local message = setmetatable({ subject = head.subject, data = data, reply = head.reply, headers = headers,
-    _bus = self, _status = status, _description = description }, Message)
+  local message
+  if headers or head.reply then
+    message = setmetatable({ subject = head.subject, data = data, reply = head.reply, headers = headers,
+      _bus = self, _status = status, _description = description }, Message)
+  else
+    -- A table of four fields takes half the memory.
+    message = setmetatable({ subject = head.subject, data = data, _bus = self }, Message)
+  end
   if mark then message._flow, message._trace = mark, trace end
   local sid = head.sid
   if sid == 1 then return answer(self, head.subject, message, status) end
@@ -579,11 +572,10 @@ function Bus:_shut(reason)
     if self[name] then self[name]:invalidate() end
   end
   if self._connected then self._connected:complete() end
-  for _, name in ipairs { "_guard", "_reconnecting" } do
-    local task = self[name]
-    self[name] = nil
-    if task then task:cancel() end
-  end
+  self:_unguard()
+  local task = self._reconnecting
+  self._reconnecting = nil
+  if task then task:cancel() end
   self:_tell("closed", { reason = reason })
 end
 

@@ -8,9 +8,9 @@ local check = require "runloop.nats.check"
 local secrets = require "runloop.nats.secrets"
 local flow = require "runloop.nats.flow"
 
-local setmetatable, type, tonumber = setmetatable, type, tonumber
+local setmetatable, type, tonumber, ipairs = setmetatable, type, tonumber, ipairs
 local find, sub, match, format = string.find, string.sub, string.match, string.format
-local concat, now = table.concat, rl.now
+local concat, byte, now = table.concat, string.byte, rl.now
 local read_headers, known_headers = check.read_headers, check.known_headers
 
 local Link = {}
@@ -22,6 +22,9 @@ local LONGEST = 65536
 local HEADS = 1000
 -- The largest message size: a server may not announce a larger one.
 local MOST = 64 << 20
+-- The fields of INFO that are kept. Some of the others are long.
+local FACTS = { "auth_required", "cluster", "connect_urls", "headers", "jetstream", "ldm", "nonce", "server_name",
+  "tls_available", "tls_required", "version" }
 
 -- Addresses -----------------------------------------------------------------------------------------------------------
 
@@ -112,9 +115,9 @@ local function control(self, line)
   return not self.is_over
 end
 
+-- Delivers a message with headers.
 local function deliver(self, head, bytes, from)
   local size, split = head.size, head.head
-  if not split then return self.owner:_message(head, sub(bytes, from, from + size - 1)) end
   local owner, sid, text = self.owner, head.sid, sub(bytes, from, from + split - 1)
   local has_mark, mark, trace = find(text, "Rl-Flow: ", 11, true), nil, nil
   if has_mark then text, mark, trace = flow.take(text) end
@@ -150,7 +153,7 @@ local function feed(self, bytes)
     if self.have < self.need then return end
     bytes, self.need, self.pieces = concat(pieces), nil, nil
   end
-  local at, last = 1, #bytes
+  local at, last, owner = 1, #bytes, self.owner
   while at <= last do
     local stop = find(bytes, "\r\n", at, true)
     if not stop then
@@ -169,8 +172,8 @@ local function feed(self, bytes)
         self.need, self.have, self.pieces = stops + 2 - at, last - at + 1, { sub(bytes, at) }
         return
       end
-      if sub(bytes, stops, stops + 1) ~= "\r\n" then return refuse(self, line) end
-      deliver(self, head, bytes, from)
+      if byte(bytes, stops) ~= 13 or byte(bytes, stops + 1) ~= 10 then return refuse(self, line) end
+      if head.head then deliver(self, head, bytes, from) else owner:_message(head, sub(bytes, from, stops - 1)) end
       at = stops + 2
     else
       if not control(self, line) then return end
@@ -219,7 +222,9 @@ function Link:learn(info)
   if type(info.max_payload) == "number" and info.max_payload > 0 then
     self.max_payload = math.min(info.max_payload, MOST)
   end
-  for name, value in next, info do self.info[name] = value end
+  for _, name in ipairs(FACTS) do
+    if info[name] ~= nil then self.info[name] = info[name] end
+  end
 end
 
 local function failed(self, message, code)
@@ -234,6 +239,7 @@ local function read_line(self, deadline)
   local line, message, code = self.stream:read_line { timeout = rest_of(deadline), max = LONGEST }
   if line then return line end
   if message == "timed out" then return failed(self, message) end
+  if code == "EMSGSIZE" then return failed(self, "EPROTO: protocol error: " .. message, "EPROTO") end
   return failed(self, message or "ECONNRESET: the server has closed the connection", code or "ECONNRESET")
 end
 
@@ -319,7 +325,7 @@ function Link.open(owner, address, options, deadline, had_tls)
   local self = setmetatable({
     owner = owner, stream = stream, far = far, address = address, info = {}, max_payload = 1 << 20,
     heads = {}, head_count = 0, is_over = false, tls = false, pings = {}, first_ping = 1, last_ping = 0, silent = 0,
-    confirmed = 0, confirmed_bytes = 0, sent = 0, sent_bytes = 0, round_trip = 0,
+    confirmed = 0, confirmed_bytes = 0, sent = 0, sent_bytes = 0, unsent = 0, round_trip = 0,
   }, Link)
   local is_done
   local _ <close> = setmetatable({}, { __close = function() if not is_done then failed(self) end end })

@@ -202,6 +202,38 @@ function Bus:_move(link)
   end
 end
 
+-- Publishing ----------------------------------------------------------------------------------------------------------
+
+local PUBLISH = { reply = "string", headers = "table" }
+-- Above this number of unsent bytes, publishing waits.
+local UNSENT = 1 << 20
+-- The sizes of small messages as text: making it takes as long as joining the frame.
+local SIZES = setmetatable({}, { __index = function(sizes, size)
+  local text = size .. "\r\n"
+  if size < 4096 then sizes[size] = text end
+  return text
+end })
+
+function Bus:publish(subject, data, options)
+  receiver(self, Bus, "bus:publish")
+  check.subject(subject, "bus:publish")
+  if type(data) ~= "string" then data = check.data(data, "bus:publish") end
+  local link, size = self._link, #data
+  if options or not link or self._kept or size > link.max_payload or link.unsent > UNSENT then
+    if options then
+      misuse.options(options, PUBLISH, "bus:publish", 3)
+      if options.reply then check.subject(options.reply, "bus:publish", "field 'reply'") end
+    end
+    return self:_publish("bus:publish", subject, data, options)
+  end
+  -- The usual case in one piece: the calls of the other one take half of its time.
+  link.unsent = link.stream:queue("PUB " .. subject .. " " .. SIZES[size] .. data .. "\r\n") or 0
+  link.sent, link.sent_bytes = link.sent + 1, link.sent_bytes + size
+  self._messages_out, self._bytes_out = self._messages_out + 1, self._bytes_out + size
+  if not self._confirming then self:_confirm_soon() end
+  return true
+end
+
 -- Looking inside ------------------------------------------------------------------------------------------------------
 
 --- What loop:inspect shows.
@@ -303,13 +335,32 @@ local function keep_asking(self)
   seen.items[self._pinging] = self
 end
 
--- Waits until the program ends, and closes the bus then, so that published messages go out.
-local function guard(self)
+-- The open buses, and the task that closes them when the program ends, so that published messages go out.
+local guarded, guard = {}, nil
+
+local function watch()
   local _ <close> = setmetatable({}, { __close = function()
-    self._guard = nil
-    self:_shut "the program ends"
+    guard = nil
+    local list = {}
+    for bus in next, guarded do list[#list + 1] = bus end
+    for _, bus in ipairs(list) do bus:_shut "the program ends" end
   end })
   rl.channel():receive()
+end
+
+function Bus:_guard()
+  guarded[self] = true
+  guard = guard or rl.task { watch, name = "end of NATS", keeps_alive = false }
+end
+
+--- It is closed.
+function Bus:_unguard()
+  guarded[self] = nil
+  local task = guard
+  if task and next(guarded) == nil then
+    guard = nil
+    task:cancel()
+  end
 end
 
 local function check_options(what, options)
@@ -356,25 +407,36 @@ local function is_exposed(options, wanted)
   return false
 end
 
+-- The first values of a bus's fields; only those that differ cost memory.
+for name, value in next, {
+  _timeout = 10, _ping_every = 10, _max_offline = 8 << 20, _reconnect = true, _on_event = false, _order = 0,
+  _prefix = "rl", _requests = 0, _last_request = 0, _last_number = 0, _subscription_count = 0, _last_sid = 1,
+  _offline_bytes = 0, _kept = false, _kept_first = 1, _kept_bytes = 0, _max_payload = 1 << 20, _messages_in = 0,
+  _messages_out = 0, _bytes_in = 0, _bytes_out = 0, _reconnects = 0, _late = 0, _had_tls = false, _link = false,
+  _confirming = false, _reconnecting = false, _connected = false,
+} do Bus[name] = value end
+
+-- The options that become fields.
+local FIELDS = { timeout = "_timeout", ping = "_ping_every", max_offline = "_max_offline", reconnect = "_reconnect",
+  on_event = "_on_event", order = "_order", prefix = "_prefix" }
+
 local function new(what, servers, options)
   local list = addresses_of(servers, what)
   options = check_options(what, options)
   local own = {}
   for name, value in pairs(options) do own[name] = value end
   own.name = own.name or script_name()
-  return setmetatable({
-    _servers = list, _options = own, _timeout = options.timeout or 10, _ping_every = options.ping or 10,
-    _max_offline = options.max_offline or 8 << 20, _reconnect = options.reconnect, _on_event = options.on_event,
-    _modes = subscription.modes_of(options.modes, nil, what), _order = options.order or 0,
-    _prefix = options.prefix or "rl", _inbox = (options.inbox or "_INBOX") .. "." .. unique() .. ".",
-    _status = "reconnecting", _joined = {}, _crowded = {}, _warned = {}, _waiting = {}, _requests = 0,
-    _last_request = 0, _parts = {}, _last_number = 0,
-    _shares = {},
-    _subscriptions = {}, _subscription_count = 0, _last_sid = 1, _offline = {}, _offline_bytes = 0, _again = {},
-    _kept = options.republish and {} or nil, _kept_first = 1, _kept_bytes = 0, _max_payload = 1 << 20,
-    _messages_in = 0, _messages_out = 0, _bytes_in = 0, _bytes_out = 0, _reconnects = 0, _late = 0,
-    _had_tls = false, _made_at = objects.made_at(), _exposes_trace = is_exposed(options, "trace"),
+  local self = setmetatable({
+    _servers = list, _options = own, _inbox = (options.inbox or "_INBOX") .. "." .. unique() .. ".",
+    _modes = subscription.modes_of(options.modes, nil, what), _status = "reconnecting", _waiting = {}, _parts = {},
+    _joined = {}, _crowded = {}, _warned = {}, _subscriptions = {}, _offline = {}, _again = {}, _shares = {},
+    _made_at = objects.made_at(), _exposes_trace = is_exposed(options, "trace"),
   }, Bus)
+  for option, field in next, FIELDS do
+    if options[option] ~= nil then self[field] = options[option] end
+  end
+  if options.republish then self._kept = {} end
+  return self
 end
 
 function nats.connect(servers, options)
@@ -396,7 +458,7 @@ function nats.connect(servers, options)
     rl.timeout(deadline - now(), backoff.wait, backoff)
   end
   is_done = true
-  self._guard = rl.task { guard, self, name = "end of NATS", keeps_alive = false }
+  self:_guard()
   if self._options.expose then require "runloop.nats.service".expose(self, self._options.expose) end
   if self._exposes_trace then require "runloop.nats.traces".expose(self) end
   return self

@@ -35,7 +35,8 @@ static struct linux_library library = {"libidn2.so.0", "libidn2-0", find_functio
 // `allowed`: the characters that the result may have; NULL: any.
 static int convert(const char *name, const char *allowed, char out[256], char code[32], char text[512]) {
   size_t ascii = 0;
-  while (name[ascii] > 0) ascii++;
+  // Bytes above 127 are negative only where char has a sign.
+  while ((signed char)name[ascii] > 0) ascii++;
   if (!name[ascii]) {
     if (ascii > 255) return refuse(code, text, name, "a host name has at most 255 bytes", "EINVAL");
     memcpy(out, name, ascii + 1);

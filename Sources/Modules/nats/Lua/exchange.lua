@@ -14,8 +14,8 @@
 --                                                  true if calls that were sent earlier may still be answered
 --   caller:drop(call)                              nobody wants its result: it is never sent, or its answer is dropped
 --   caller:finish(reason)                          ends all calls
---   caller:drop(call)                              nobody wants its result: it is not sent, or its answer is dropped
--- two seconds. Calls that end sooner cost no question, no task and no condition.
+-- A call that has had no answer for a second is asked for, then again every two seconds. Calls that end sooner cost no
+-- question, no task and no condition.
 --
 -- The holding side:
 --   holder = exchange.holder(bus, what, { subject =, queue =, who =, name =, modes =, order =, keeps_alive = }, handle)

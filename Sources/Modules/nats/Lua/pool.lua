@@ -195,7 +195,11 @@ local function run(self, what, name, ...)
     if not answer then return raise_reason(self, what, name, reason, true) end
   end
   while true do
-    if not self._stream then send(one, text) end
+    if not self._stream then
+      -- The time that is left counts from when the job goes out.
+      while not self._bus._link and self._bus._status ~= "closed" and now() < deadline do rl.sleep(LOOK) end
+      send(one, jobs.encode({ name = name, timeout = deadline - now() }, ...))
+    end
     seen.waits[coroutine.running()] = one
     answer, reason = one.future:await(max(0, deadline - now()))
     if answer or not was_refused(self, reason) or now() > deadline - LOOK then break end

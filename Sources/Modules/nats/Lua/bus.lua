@@ -67,7 +67,7 @@ function Bus:_join(mode)
   local count = self._joined[mode] or 0
   self._joined[mode] = count + 1
   if count == 0 then
-    add_link(self, mode)
+    if not self._link or not self._link.is_resting then add_link(self, mode) end
     add(self._look, mode)
   end
 end
@@ -225,6 +225,7 @@ function Request:complete(...) self.future:complete(...) end
 function Bus:_forget_request(request)
   if self._waiting[request.reply] == request then
     self._waiting[request.reply], self._requests = nil, self._requests - 1
+    if self._link then self._link:settle() end
   end
   local entry = request.entry
   if entry and entry.text then
@@ -416,6 +417,7 @@ function Bus:_forget(one)
   if self._subscriptions[one._sid] ~= one then return end
   self._subscriptions[one._sid], self._subscription_count = nil, self._subscription_count - 1
   self._shares[one._sid] = nil
+  if self._link then self._link:settle() end
 end
 
 --- Asks the server to send no more messages. With `is_draining`, messages that are on their way still count.

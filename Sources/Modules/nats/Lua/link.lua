@@ -183,10 +183,44 @@ local function feed(self, bytes)
   end
 end
 
+-- Resting -------------------------------------------------------------------------------------------------------------
+
+-- Whether it is a real server's, time is virtual, and nothing is expected.
+local function may_rest(self)
+  local owner = self.owner
+  return self.may_rest and not self.is_resting and self == owner._link and owner._requests == 0
+    and owner._subscription_count == 0 and self.sent == self.confirmed and self.first_ping > self.last_ping
+    and not self.is_leaving
+end
+
+-- Leaves the loop: the clock of a test does not jump while a loop waits for a server. The next bytes that are sent
+-- bring the connection back.
+local function rest(self)
+  self.is_resting, self.woken = true, rl.future()
+  local loop, stream = rl.current(), self.stream
+  loop:remove(stream, "common")
+  for mode in next, self.owner._joined do loop:remove(stream, mode) end
+  self.woken:await()
+end
+
+--- Something that was expected is not expected any more. The answer to a ping lets the reader look whether it may rest.
+function Link:settle() if may_rest(self) then self.owner:_ping(self) end end
+
+local function wake(self)
+  local loop, stream, woken = rl.current(), self.stream, self.woken
+  self.is_resting, self.woken = nil, nil
+  loop:add(stream, "common")
+  for mode in next, self.owner._joined do loop:add(stream, mode) end
+  woken:complete()
+end
+
+-- Reading -------------------------------------------------------------------------------------------------------------
+
 --- Reads until the connection ends. A message may begin in one piece and end in another.
 function Link:read()
   local stream = self.stream
   while not self.is_over do
+    if may_rest(self) then rest(self) end
     local bytes, message, code = stream:read(262144)
     if not bytes then return self:lose(message or "the server has closed the connection", code or "ECONNRESET") end
     self.owner:_received(#bytes)
@@ -198,7 +232,10 @@ end
 -- Sending -------------------------------------------------------------------------------------------------------------
 
 --- Sends bytes with the other writes of this turn. Returns the number of unsent bytes.
-function Link:send(bytes) return not self.is_over and self.stream:queue(bytes) or 0 end
+function Link:send(bytes)
+  if self.is_resting then wake(self) end
+  return not self.is_over and self.stream:queue(bytes) or 0
+end
 
 --- Ends the connection because of a failure; the owner hears it once.
 function Link:lose(reason, code)
@@ -309,6 +346,9 @@ local function log_in(self, options, deadline)
   return true
 end
 
+-- The clock of a test.
+local clock = rl.clock
+
 --- Connects and logs in. Waits. `options`: those of nats.connect. Returns the link; or nil, the reason and its code.
 function Link.open(owner, address, options, deadline, had_tls)
   local stream, message, code, far
@@ -335,6 +375,7 @@ function Link.open(owner, address, options, deadline, had_tls)
   if fine then fine, message, code = log_in(self, options, deadline) end
   if not fine then return nil, message, code end
   is_done = true
+  self.may_rest = not address.fake and clock ~= nil and clock._is_virtual()
   return self
 end
 

@@ -53,6 +53,40 @@ t.it("a hook that makes objects while the host makes room for one loses none of 
   t.equal({ output, status }, { "0\ttrue\n", 0 })
 end)
 
+t.it("a hook that begins callbacks while the host prepares others ends before the C stack does", REAL, function()
+  local output, status = run [[
+    rl.on_error(function() end)
+    local made = 0
+    debug.sethook(function()
+      made = made + 1
+      if made > 3000 then return end
+      local function none() end
+      pcall(rl.source, { perform = none, schedule = none, modes = "default", keeps_alive = false })
+    end, "c")
+    pcall(print, "begin")
+    debug.sethook()
+    print(made > 10, debug.gethook())]]
+  t.equal({ output, status }, { "begin\ntrue\tnil\n", 0 })
+end)
+
+t.it("the hook of a callback that has ended sees no call that the host makes for the next one", REAL, function()
+  local output, status = run [[
+    local calls, hook = 0
+    function hook() calls = calls + 1 end
+    rl.after(0, function()
+      debug.sethook(hook, "cr", 3)
+      local set, mask, count = debug.gethook()
+      print(set == hook, mask, count)
+    end)
+    rl.sleep(0.01)
+    local before = calls
+    for i = 1, 3 do
+      rl.source { perform = function() end, schedule = function() end, modes = "default", keeps_alive = false }
+    end
+    print(before > 0, calls - before)]]
+  t.equal({ output, status }, { "true\tcr\t3\ntrue\t0\n", 0 })
+end)
+
 t.it("threads that are cancelled while they start programs leave no descriptors", REAL, function()
   local output, status = run [[
     local function descriptors()

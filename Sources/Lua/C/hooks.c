@@ -20,10 +20,21 @@ void cl_chunk_runs(lua_State *L, int runs) {
 
 static int runs_chunk(lua_State *L) { return (int)(*(uintptr_t *)lua_getextraspace(L) & RUNS_CHUNK); }
 
+// The host also calls functions in coroutines that do not run, to put arguments and results there. Such a call is not
+// the script's, and Lua does not count its depth: a hook that began other callbacks there would overflow the C stack.
+static int runs(lua_State *L) { return cl_state_of(L)->running == L; }
+
+// The function of debug.sethook that calls the script's. It is the same in all states.
+static _Atomic(lua_Hook) library_hook;
+
+static void call_own_hook(lua_State *L, lua_Debug *debug) {
+  if (runs(L)) atomic_load_explicit(&library_hook, memory_order_relaxed)(L, debug);
+}
+
 static void call_hook(lua_State *L, lua_Debug *debug) {
   static const char *const events[] = {"call", "return", "line", "count", "tail call"};
   // A coroutine of the script's inherits the hook from its maker. Lua's own hook would find no function for it either.
-  if (!cl_is_fiber(L)) return;
+  if (!cl_is_fiber(L) || !runs(L)) return;
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, &everywhere) != LUA_TFUNCTION) {
     lua_pop(L, 1);
     return;
@@ -88,6 +99,10 @@ static int set_hook(lua_State *L) {
   int function = lua_isthread(L, 1) ? 2 : 1;
   int count = state->sethook_function(L);
   state->has_hooks = 1;
+  if (cl_is_fiber(target) && lua_gethook(target)) {
+    atomic_store_explicit(&library_hook, lua_gethook(target), memory_order_relaxed);
+    lua_sethook(target, call_own_hook, lua_gethookmask(target), lua_gethookcount(target));
+  }
   if (runs_chunk(target)) {
     state->hook_mask = lua_gethookmask(target);
     state->hook_count = lua_gethookcount(target);
@@ -98,16 +113,28 @@ static int set_hook(lua_State *L) {
   return count;
 }
 
+// Pushes the function of a coroutine's own hook, or nil, from the table in which Lua 5.4's debug.sethook keeps it.
+static void push_own_function(lua_State *L, lua_State *target) {
+  if (lua_getfield(L, LUA_REGISTRYINDEX, "_HOOKKEY") != LUA_TTABLE) return;
+  luaL_checkstack(target, 1, NULL);
+  lua_pushthread(target);
+  lua_xmove(target, L, 1);
+  lua_rawget(L, -2);
+  lua_remove(L, -2);
+}
+
 // debug.gethook([thread])
 static int get_hook(lua_State *L) {
   lua_State *target = target_of(L);
-  if (lua_gethook(target) != call_hook) return cl_state_of(L)->gethook_function(L);
+  lua_Hook hook = lua_gethook(target);
+  if (hook != call_hook && hook != call_own_hook) return cl_state_of(L)->gethook_function(L);
   char mask[4];
   int length = 0, set = lua_gethookmask(target);
   if (set & LUA_MASKCALL) mask[length++] = 'c';
   if (set & LUA_MASKRET) mask[length++] = 'r';
   if (set & LUA_MASKLINE) mask[length++] = 'l';
-  lua_rawgetp(L, LUA_REGISTRYINDEX, &everywhere);
+  if (hook == call_hook) lua_rawgetp(L, LUA_REGISTRYINDEX, &everywhere);
+  else push_own_function(L, target);
   lua_pushlstring(L, mask, (size_t)length);
   lua_pushinteger(L, lua_gethookcount(target));
   return 3;

@@ -172,7 +172,7 @@ let package = Package(
         .testTarget(
             name: "RlhostTests", dependencies: ["LineEditor", "TestSupport"], path: "Tests",
             exclude: [
-                "Engine", "Lua", "Host", "Tidy", "Support", "Prompt/Editor", "Prompt/HistoryWriter",
+                "Engine", "Lua", "Host", "Tidy", "Support", "Corpus", "Prompt/Editor", "Prompt/HistoryWriter",
                 "Modules/net/Streams", "Modules/trace/Recording",
             ] + others(in: "Tests", "Modules", "Program"), sources: ["Modules", "Prompt", "Attach", "Program"],
             swiftSettings: swift),

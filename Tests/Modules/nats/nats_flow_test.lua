@@ -371,6 +371,7 @@ t.it("rlhost trace --via has one recording of a process with several buses", REA
       local bus = assert(nats.connect(%d, { name = "several", expose = { "trace" } }))
       bus:subscribe("several.work", function(m) m:respond "done" end)
       assert(bus:flush())
+      rl.every(0.02, function() end)
       return bus
     end
     rl.thread(function()

@@ -12,7 +12,7 @@ end
 local function functions(table)
   local names = {}
   for name, value in pairs(table) do
-    if type(value) == "function" and not name:find "^__" then names[name] = true end
+    if type(value) == "function" and not name:find "^_" then names[name] = true end
   end
   return names
 end

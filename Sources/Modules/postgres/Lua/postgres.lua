@@ -71,7 +71,7 @@ local function look_after(weak)
     if now >= limit then
       discard(self, connection)
     else
-      if not connection.port and not shape.is_virtual() then watch(weak, connection) end
+      if not connection.port and (self._fake or not shape.is_virtual()) then watch(weak, connection) end
       if limit < soonest then soonest = limit end
     end
   end

@@ -60,9 +60,7 @@ enum TraceBinding {
         var limit = Recording.Writer.defaultLimit
         if !call.isMissing(2) { limit = try call.fields(2, Option.self)[.limit, Limit.self] ?? limit }
         if let file = TraceFile.current {
-            return call.fail(
-                SystemError(
-                    "trace", path, errno: EBUSY, reason: "a recording is already under way, in \(file.path)"))
+            return call.fail(TraceFile.isUnderWay(path, file))
         }
         do throws(SystemError) { _ = try TraceFile(path: path, limit: limit) } catch { return call.fail(error) }
         let host = call.luaHost

@@ -1,3 +1,4 @@
+internal import Glibc
 internal import Linux
 internal import Lua
 internal import RunLoops
@@ -24,14 +25,28 @@ final class TraceFile: Sendable {
     static var current: TraceFile? { open.withLock { $0 } }
 
     /// - Parameter limit: The most bytes of the file.
-    /// - Throws: EINVAL for a path whose ending `Recording.Format` does not know; the system's error.
+    /// - Throws: EINVAL for a path whose ending `Recording.Format` does not know; EBUSY if another recording is under way;
+    ///   the system's error.
     init(path: String, limit: Int) throws(SystemError) {
         self.path = path
         let about = TraceFile.about()
         let writer = try Recording.Writer(path: path, about: about, limit: limit, isSeenAtOnce: true)
         state = Lock(State(writer: writer))
-        Self.open.withLock { $0 = self }
+        let other = Self.open.withLock { current in
+            if current == nil { current = self }
+            return current
+        }
+        // Two threads may begin at once.
+        if let other, other !== self {
+            state.withLock { $0.isOpen = false }
+            throw Self.isUnderWay(path, other)
+        }
         Ending.at(.finishRecording) { TraceFile.finishAtEnd() }
+    }
+
+    /// Returns the error for a second recording.
+    static func isUnderWay(_ path: String, _ file: TraceFile) -> SystemError {
+        SystemError("trace", path, errno: EBUSY, reason: "a recording is already under way, in \(file.path)")
     }
 
     /// The process ends: the file is completed.

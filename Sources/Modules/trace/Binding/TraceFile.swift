@@ -25,8 +25,8 @@ final class TraceFile: Sendable {
     static var current: TraceFile? { open.withLock { $0 } }
 
     /// - Parameter limit: The most bytes of the file.
-    /// - Throws: EINVAL for a path whose ending `Recording.Format` does not know; EBUSY if another recording is under way;
-    ///   the system's error.
+    /// - Throws: EINVAL for a path whose ending `Recording.Format` does not know; EBUSY if another recording is under
+    ///   way; the system's error.
     init(path: String, limit: Int) throws(SystemError) {
         self.path = path
         let about = TraceFile.about()

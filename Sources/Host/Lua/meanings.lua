@@ -107,7 +107,7 @@ meanings.names = {
   logger = { warn = "warning", err = "error", fatal = "error", critical = "error", trace = "debug" },
   ["http client"] = { request = "fetch", put = "fetch", delete = "fetch", patch = "fetch", head = "fetch" },
   listener = { listen = "loop:add(listener)" },
-  -- What redis has comes first.
+  -- The words of Redis come first.
   database = {
     exec = { "call", "execute" }, run = { "call", "execute" }, command = { "call", "execute" },
     insert = "execute", update = "execute", delete = "execute", all = "query", select = "query",

@@ -6,12 +6,8 @@ local net = require "runloop.net"
 local json = require "runloop.json"
 local nats = require "runloop.nats"
 local process = require "runloop.process"
-
-local function connect(where, options)
-  local bus = t.truthy(nats.connect(where, options))
-  t.finally(function() bus:close() end)
-  return bus
-end
+local buses = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../../Support/buses.lua")
+local connect = buses.connect
 
 -- Returns a list to which the events of a bus go, and the option for it.
 local function listen()

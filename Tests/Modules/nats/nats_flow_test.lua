@@ -6,17 +6,13 @@ local fs = require "runloop.fs"
 local json = require "runloop.json"
 local nats = require "runloop.nats"
 local process = require "runloop.process"
+local buses = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../../Support/buses.lua")
+local connect = buses.connect
 
 local REAL = { real_time = true, timeout = 120 }
 
 local place = assert(fs.temporary_directory())
 t.after_all(function() fs.remove(place, { recursive = true }) end)
-
-local function connect(where, options)
-  local bus = t.truthy(nats.connect(where, options))
-  t.finally(function() bus:close() end)
-  return bus
-end
 
 local function write(name, text)
   assert(fs.write(place .. "/" .. name, text))

@@ -5,18 +5,8 @@ local rl = require "runloop"
 local t = require "runloop.test"
 local json = require "runloop.json"
 local nats = require "runloop.nats"
-
-local function connect(where, options)
-  local bus = t.truthy(nats.connect(where, options))
-  t.finally(function() bus:close() end)
-  return bus
-end
-
-local function problem_of(fn, ...)
-  local fine, err = pcall(fn, ...)
-  t.equal(fine, false)
-  return tostring(err)
-end
+local buses = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../../Support/buses.lua")
+local connect, problem_of = buses.connect, buses.problem_of
 
 local function fake_pair(functions, pool_options, bus_options)
   local fake = nats.fake { latency = 0.001, jetstream = true }

@@ -4,18 +4,8 @@ local rl = require "runloop"
 local t = require "runloop.test"
 local fs = require "runloop.fs"
 local nats = require "runloop.nats"
-
-local function connect(where, options)
-  local bus = t.truthy(nats.connect(where, options))
-  t.finally(function() bus:close() end)
-  return bus
-end
-
-local function problem_of(fn, ...)
-  local fine, err = pcall(fn, ...)
-  t.equal(fine, false)
-  return tostring(err)
-end
+local buses = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../../Support/buses.lua")
+local connect, pool_of, problem_of = buses.connect, buses.pool_of, buses.problem_of
 
 t.describe("real programs", { real_time = true, timeout = 60 }, function()
   local server = t.resource(function() return t.server "nats" end, function(server) server:stop() end)
@@ -41,14 +31,6 @@ t.describe("real programs", { real_time = true, timeout = 60 }, function()
     t.finally(function() program:kill() end)
     program:wait_for("ready", { within = 20 })
     return program
-  end
-
-  local function pool_of(bus, name, options)
-    local all = { via = bus, name = name }
-    for field, value in pairs(options or {}) do all[field] = value end
-    local pool = t.truthy(rl.pool(all))
-    t.finally(function() pool:close() end)
-    return pool
   end
 
   local function has_begun(program, times)

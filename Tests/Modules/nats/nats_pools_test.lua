@@ -5,12 +5,8 @@ local t = require "runloop.test"
 local json = require "runloop.json"
 local nats = require "runloop.nats"
 local process = require "runloop.process"
-
-local function connect(where, options)
-  local bus = t.truthy(nats.connect(where, options))
-  t.finally(function() bus:close() end)
-  return bus
-end
+local buses = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../../Support/buses.lua")
+local connect, pool_of, problem_of = buses.connect, buses.pool_of, buses.problem_of
 
 local number = 0
 -- Each test has a pool of its own: the server has the streams of all.
@@ -25,21 +21,6 @@ local function work(bus, name, functions, options)
   local worker = t.truthy(rl.worker(all))
   t.finally(function() worker:invalidate() end)
   return worker
-end
-
-local function pool_of(bus, name, options)
-  local all = { via = bus, name = name }
-  for field, value in pairs(options or {}) do all[field] = value end
-  local pool = t.truthy(rl.pool(all))
-  t.finally(function() pool:close() end)
-  return pool
-end
-
--- The error that a call raises, as text.
-local function problem_of(fn, ...)
-  local fine, err = pcall(fn, ...)
-  t.equal(fine, false)
-  return tostring(err), err
 end
 
 local function cases(start, is_fake)

@@ -3,41 +3,9 @@
 local rl = require "runloop"
 local t = require "runloop.test"
 local nats = require "runloop.nats"
-
-local function connect(where, options)
-  local bus = t.truthy(nats.connect(where, options))
-  t.finally(function() bus:close() end)
-  return bus
-end
-
-local function hold(bus, options, callback)
-  if type(options) == "string" then options = { name = options } end
-  options.via, options.callback, options.modes = bus, callback, options.modes or "common"
-  return t.truthy(rl.message_port(options))
-end
-
-local function reach(bus, name, options)
-  options = options or {}
-  options.via = bus
-  return t.truthy(rl.remote_port(name, options))
-end
-
--- Keeps what goes to standard error; returns the list.
-local function warnings()
-  local list, stderr = {}, io.stderr
-  io.stderr = { write = function(_, ...) list[#list + 1] = table.concat { ... } end }
-  t.finally(function() io.stderr = stderr end)
-  return list
-end
-
--- Waits for a condition, with a limit.
-local function await(condition, what)
-  for _ = 1, 3000 do
-    if condition() then return end
-    rl.sleep(0.01)
-  end
-  t.equal(what, "came true")
-end
+local buses = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../../Support/buses.lua")
+local connect, hold, reach, warnings = buses.connect, buses.hold, buses.reach, buses.warnings
+local await = buses.await
 
 local function fake(options)
   options = options or {}

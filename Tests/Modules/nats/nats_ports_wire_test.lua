@@ -1,28 +1,15 @@
--- Message ports over a bus the same cases with a holder in Lua and with one in Python: docs/examples/nats.
+-- Message ports over a bus: the same cases with a holder in Lua and with one in Python: docs/examples/nats.
 
 local rl = require "runloop"
 local t = require "runloop.test"
-local nats = require "runloop.nats"
 local process = require "runloop.process"
 local json = require "runloop.json"
+local buses = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../../Support/buses.lua")
+local connect, await = buses.connect, buses.await
 
 local ROOT = debug.getinfo(1, "S").source:match "^@(.-)/?Tests/Modules/nats/[^/]*$"
 ROOT = ROOT:sub(1, 1) == "/" and ROOT or process.directory() .. "/" .. ROOT
 local EXAMPLES = ROOT .. "/docs/examples/nats/"
-
-local function connect(where)
-  local bus = t.truthy(nats.connect(where))
-  t.finally(function() bus:close() end)
-  return bus
-end
-
-local function await(condition, what)
-  for _ = 1, 3000 do
-    if condition() then return end
-    rl.sleep(0.01)
-  end
-  t.equal(what, "came true")
-end
 
 -- Cases of all holders. `start(name, url)` returns a program that holds the port.
 local function cases(start)

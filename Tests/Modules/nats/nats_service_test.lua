@@ -6,6 +6,8 @@ local fs = require "runloop.fs"
 local json = require "runloop.json"
 local nats = require "runloop.nats"
 local process = require "runloop.process"
+local buses = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../../Support/buses.lua")
+local connect = buses.connect
 -- Scripts have no use for this part: workers and ports use it.
 local part = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../../Support/part.lua")
 local service = part "runloop.nats.service"
@@ -14,12 +16,6 @@ local function folder()
   local path = t.truthy(fs.temporary_directory())
   t.finally(function() fs.remove(path, { recursive = true }) end)
   return path
-end
-
-local function connect(where, options)
-  local bus = t.truthy(nats.connect(where, options))
-  t.finally(function() bus:close() end)
-  return bus
 end
 
 local function ask(bus, subject)

@@ -3,23 +3,10 @@
 local rl = require "runloop"
 local t = require "runloop.test"
 local nats = require "runloop.nats"
-
-local function connect(where, options)
-  local bus = t.truthy(nats.connect(where, options))
-  t.finally(function() bus:close() end)
-  return bus
-end
+local buses = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../../Support/buses.lua")
+local connect, await = buses.connect, buses.await
 
 local function fake() return nats.fake { latency = 0.0001, jetstream = true } end
-
--- Waits for a condition, with a limit.
-local function await(condition, what)
-  for _ = 1, 3000 do
-    if condition() then return end
-    rl.sleep(0.01)
-  end
-  t.equal(what, "came true")
-end
 
 -- Publishing ----------------------------------------------------------------------------------------------------------
 

@@ -3,12 +3,8 @@
 local rl = require "runloop"
 local t = require "runloop.test"
 local nats = require "runloop.nats"
-
-local function connect(where, options)
-  local bus = t.truthy(nats.connect(where, options))
-  t.finally(function() bus:close() end)
-  return bus
-end
+local buses = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../../Support/buses.lua")
+local connect = buses.connect
 
 local last = 0
 

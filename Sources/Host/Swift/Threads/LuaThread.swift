@@ -13,7 +13,7 @@ package final class LuaThread: Sendable {
     let keepsAlive: Bool
     /// Whether it runs the functions of a pool, which may block.
     let isOfPool: Bool
-    /// What it may take. Threads that it starts have the same limits, or smaller ones.
+    /// The limits of the thread. Threads that it starts have the same limits, or smaller ones.
     let limits: Limits
     /// The handle of its loop, which exists before the thread begins.
     let handle: RunLoop.Handle

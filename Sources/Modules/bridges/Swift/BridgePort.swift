@@ -65,7 +65,7 @@ final class BridgePort: RunLoop.EdgePort {
         if !host.loop.isReal { timer.watch(isActive ? timer.descriptor?.number ?? -1 : -1) }
         guard date != Self.idle else {
             set(.max)
-            // One more turn, since other code may wait for the end.
+            // The bridge gets another turn: other code may wait for the end.
             if wasServed { signal() }
             wasServed = false
             return

@@ -325,7 +325,7 @@ function Consumer:_closing()
   give_back(self)
 end
 
--- What scripts call ---------------------------------------------------------------------------------------------------
+-- Calls of scripts ----------------------------------------------------------------------------------------------------
 
 function Consumer:receive(timeout)
   receiver(self, Consumer, "consumer:receive")

@@ -56,7 +56,7 @@ local SOON = 1e-6
 local BACK, PAUSE = 2, 0.1
 -- A time that does not come, in seconds.
 local NEVER = 1e9
--- What a holder takes at once.
+-- The most messages and bytes that a holder has at the same time.
 local MOST_MESSAGES, MOST_BYTES = 256, 64 << 20
 
 local exchange = { MOST_MESSAGES = MOST_MESSAGES }

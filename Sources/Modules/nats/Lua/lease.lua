@@ -218,7 +218,7 @@ function lease.take(bus, name, options, gives_up)
   return take(self, deadline, gives_up)
 end
 
--- What scripts call ---------------------------------------------------------------------------------------------------
+-- Calls of scripts ----------------------------------------------------------------------------------------------------
 
 function Lease:epoch() return receiver(self, Lease, "lease:epoch")._epoch end
 function Lease:is_valid() return is_ours(receiver(self, Lease, "lease:is_valid")) end

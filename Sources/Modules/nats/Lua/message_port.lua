@@ -61,7 +61,7 @@ end
 --- The connection is about to be closed.
 function Port:_closing() finish(self) end
 
--- What scripts call ---------------------------------------------------------------------------------------------------
+-- Calls of scripts ----------------------------------------------------------------------------------------------------
 
 function Port:invalidate() finish(receiver(self, Port, "message_port:invalidate")) end
 Port.__close = function(self) return self:invalidate() end
@@ -120,7 +120,7 @@ local function running(self)
   return holder.consumer and holder.consumer:stats().unanswered or holder.count
 end
 
--- What loop:inspect shows.
+-- Returns the kind, the name and further information for loop:inspect.
 local function seen_as(self)
   return "message_port", self._name, format("via NATS, %d under way", running(self))
 end

@@ -25,7 +25,7 @@ local OPTIONS = {
   reconnect = { "boolean", "table" }, ping = "number", max_offline = "count", republish = "boolean", inbox = "string",
   prefix = "string", expose = "table", modes = "any", order = "any", on_event = "function",
 }
--- What others may see of a process.
+-- The parts of a process that the option `expose` may show to others.
 local EXPOSED = { stats = true, trace = true }
 -- The largest number of servers that a bus knows: servers report further ones.
 local MOST_SERVERS = 1000
@@ -236,7 +236,7 @@ end
 
 -- Looking inside ------------------------------------------------------------------------------------------------------
 
---- What loop:inspect shows.
+--- Returns the kind, the name and further information for loop:inspect.
 function Bus:_seen()
   return "nats", self._options.name, format("%s, %s", seen.place(self), self._status)
 end

@@ -314,7 +314,7 @@ end
 function Remote:invalidate() finish(receiver(self, Remote, "remote_port:invalidate"), "became invalid", true) end
 Remote.__close = function(self) return self:invalidate() end
 
---- What rl.why shows of a task that waits for an answer, or for room.
+--- Returns the text of rl.why for a task that waits for an answer, or for room.
 function Remote:_awaited() return format("remote_port %q", self._name) end
 
 function Remote:__tostring()

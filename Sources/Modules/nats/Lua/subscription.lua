@@ -246,9 +246,10 @@ function Subscription:order()
   return self._source and self._source:order() or 0
 end
 
---- What rl.why and loop:inspect show.
+--- Returns the name for rl.why if a task waits for a message.
 function Subscription:_awaited() return self._arrived and name_of(self) or nil end
 
+--- Returns the kind, the name and further information for loop:inspect.
 function Subscription:_seen()
   local pending = self._last - self._first + 1
   return "subscription", self._name or self._subject, (self._group and format('queue "%s", ', self._group) or "")

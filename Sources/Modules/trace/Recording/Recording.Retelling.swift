@@ -18,7 +18,7 @@ extension Recording {
         private var clocks = Clocks()
         private var alignments: [Int64: Clocks.Alignment] = [:]
         private var isSurvey = false
-        /// What the process of the current file is called, if not as the file says.
+        /// The name for the process of the current file that replaces the one in the file.
         var title: String?
         private var lost = 0
         private var counters: [Counter: UInt32] = [:]
@@ -49,7 +49,7 @@ extension Recording {
         func survey(_ isSurvey: Bool) {
             self.isSurvey = isSurvey
             if !isSurvey { alignments = clocks.aligned() }
-            // What is read twice counts once.
+            // A record that is read twice counts once.
             (about.dropped, lost, current) = (0, 0, [:])
         }
 

@@ -203,10 +203,11 @@ local function run(self, what, name, ...)
     seen.waits[coroutine.running()] = one
     answer, reason = one.future:await(max(0, deadline - now()))
     if answer or not was_refused(self, reason) or now() > deadline - LOOK then break end
-    rl.sleep(min(pause * (0.5 + math.random()), deadline - now()))
+    -- The end of the pool ends the pause, too.
+    one.future = rl.future()
+    one.future:await(min(pause * (0.5 + math.random()), deadline - now()))
     if self._is_closed then break end
-    pause = min(pause * 2, MOST)
-    one.future, one.is_over = rl.future(), false
+    pause, one.is_over = min(pause * 2, MOST), false
   end
   if not answer then return raise_reason(self, what, name, reason, one.was_sent()) end
   return results(self, what, name, answer)
@@ -253,8 +254,8 @@ function Pool:close()
     if not one.is_over then
       one.is_over = true
       one.drop()
-      one.future:complete(nil, "closed")
     end
+    one.future:complete(nil, "closed")
   end
 end
 Pool.__close = function(self) return self:close() end

@@ -64,9 +64,9 @@ let package = Package(
             exclude: [
                 "net", "http", "json", "trace", "test", "schedule", "arguments", "process", "fs", "terminal", "log",
                 "crypto/Lua", "crypto/Swift", "encoding/Lua", "url/Lua", "zlib/Lua", "sqlite", "data", "redis/Lua",
-                "socket/Lua", "luv/Lua", "glib/Lua", "bridges/Lua", "bridges/Swift", "cqueues", "nats",
-                "metrics/Lua", "metrics/Swift",
-            ], sources: ["encoding/C", "crypto/C", "url/C", "zlib/C", "redis/C", "socket/C", "luv/C",
+                "socket/Lua", "luv/Lua", "glib/Lua", "bridges/Lua", "bridges/Swift", "cqueues", "nats/Lua",
+                "nats/Swift", "metrics/Lua", "metrics/Swift",
+            ], sources: ["encoding/C", "crypto/C", "url/C", "zlib/C", "redis/C", "nats/C", "socket/C", "luv/C",
                 "glib/C", "bridges/C", "metrics/C",
             ],
             publicHeadersPath: "encoding/C/include", cSettings: c),
@@ -107,7 +107,7 @@ let package = Package(
                 "net", "http", "json", "trace", "test", "schedule", "arguments", "process/Lua", "fs/Lua",
                 "terminal/Lua", "log/Lua", "encoding", "url", "zlib", "crypto/C", "crypto/Lua",
                 "sqlite/Lua", "sqlite/C", "postgres/Lua", "postgres/C", "data", "redis", "socket", "luv", "glib",
-                "cqueues", "nats/Lua", "bridges/C", "bridges/Lua", "metrics/C", "metrics/Lua",
+                "cqueues", "nats/Lua", "nats/C", "bridges/C", "bridges/Lua", "metrics/C", "metrics/Lua",
             ],
             sources: [
                 "process/Swift", "fs/Swift", "terminal/Swift", "log/Swift", "crypto/Swift", "sqlite/Swift",

@@ -1,6 +1,7 @@
 -- runloop.nats.bus: a client of NATS servers: sends messages, brings answers to their requests, and recovers from lost
 -- connections.
 
+local system = ...
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
 local objects = require "runloop.objects"
@@ -14,7 +15,8 @@ local setmetatable, type, next = setmetatable, type, next
 local ipairs, pairs, pcall = ipairs, pairs, pcall
 local format, concat, now = string.format, table.concat, rl.now
 local receiver = misuse.receiver
-local Message, waits, running = subscription.Message, seen.waits, coroutine.running
+local waits, running = seen.waits, coroutine.running
+local native = system.open()
 
 local Bus = objects.class("runloop.nats.Bus", { __name = "bus", __stays = true })
 
@@ -103,11 +105,13 @@ end
 -- Checks from time to time that the server has received the published messages.
 function Bus:_confirm_soon()
   if self._confirming then return end
+  native.set_confirming(self._link.wire, true)
   self._confirming = rl.timer { delay = CONFIRM, modes = "common", keeps_alive = false, name = "confirmation of NATS",
     callback = function()
       self._confirming = nil
       local link = self._link
-      if not link or link.sent == link.confirmed then return end
+      if link then native.set_confirming(link.wire, false) end
+      if not link or link:sent() == link.confirmed then return end
       self:_ping(link)
       self:_confirm_soon()
     end }
@@ -116,7 +120,8 @@ end
 --- Sends a PING. Its PONG confirms all that went out before. `future` is completed then.
 function Bus:_ping(link, future)
   link.last_ping = link.last_ping + 1
-  link.pings[link.last_ping] = { future = future, sent = link.sent, bytes = link.sent_bytes, at = now() }
+  local sent, bytes = link:sent()
+  link.pings[link.last_ping] = { future = future, sent = sent, bytes = bytes, at = now() }
   link:send "PING\r\n"
 end
 
@@ -138,7 +143,7 @@ end
 -- Keeps a text until the server has confirmed it; if the texts have too many bytes, the oldest are dropped.
 local function keep(self, link, text)
   local kept = self._kept
-  kept[link.sent], self._kept_bytes = text, self._kept_bytes + #text
+  kept[link:sent()], self._kept_bytes = text, self._kept_bytes + #text
   while self._kept_bytes > self._max_offline do
     local oldest = kept[self._kept_first]
     if oldest then self._kept_bytes = self._kept_bytes - #oldest end
@@ -146,9 +151,9 @@ local function keep(self, link, text)
   end
 end
 
+-- Counts a message that the server is asked to confirm. `text`: its bytes, if they are kept.
 local function count_sent(self, link, text, size)
-  link.sent, link.sent_bytes = link.sent + 1, link.sent_bytes + size
-  self._messages_out, self._bytes_out = self._messages_out + 1, self._bytes_out + size
+  native.sent(link.wire, size)
   if self._kept then keep(self, link, text) end
   if not self._confirming then self:_confirm_soon() end
 end
@@ -168,10 +173,10 @@ end
 
 --- Waits until less than UNSENT bytes are left to send.
 function Bus:_make_room(link)
-  while not link.is_over and link.unsent and link.unsent > UNSENT do
+  while not link.is_over and link:unsent() > UNSENT do
     local _ <close> = self:_borrow()
     link.stream:write ""
-    link.unsent = link:send ""
+    link:send ""
   end
 end
 
@@ -188,20 +193,20 @@ end
 --- Publishes with checked headers, as text.
 function Bus:_publish_with(subject, reply, data, head, question)
   local lines = question and question._flow and flow.lines(self, question.subject, nil, true)
-  local text, message, code = frame(self, subject, reply, data, head, lines)
-  if not text then return nil, message, code end
+  local fine, message, code = frame.check(self, head, data, lines)
+  if not fine then return nil, message, code end
+  head = message
   local link = self._link
-  if link and link.unsent and link.unsent > UNSENT then
+  if link and link:unsent() > UNSENT then
     self:_make_room(link)
     link = self._link
   end
   if link then
-    link.unsent = link:send(text) or 0
-    count_sent(self, link, text, #data)
+    count_sent(self, link, link:put(subject, reply, head, data, self._kept), #data)
     return true
   end
   if self._status == "closed" then return self:_why_over() end
-  return keep_offline(self, text, #data)
+  return keep_offline(self, frame.text(subject, reply, head, data), #data)
 end
 
 -- Requests ------------------------------------------------------------------------------------------------------------
@@ -233,17 +238,17 @@ function Bus:_forget_request(request)
   end
 end
 
---- Sends the frame of a request, which has `subject`, `reply` and `complete`, a method called once, with the answer; or
+--- Sends a request, which has `subject`, `reply` and `complete`, a method called once, with the answer; or
 --- with nil, the reason and its code. Returns true; or nil, the reason and its code, if there is no connection and no
 --- room.
-function Bus:_begin(request, text, size)
+function Bus:_begin(request, head, data)
   local link = self._link
   if link then
-    link.unsent = link:send(text) or 0
     request.link = link
-    self._messages_out, self._bytes_out = self._messages_out + 1, self._bytes_out + size
+    link:put(request.subject, request.reply, head, data)
   else
-    local kept, message, code = keep_offline(self, text, size, request)
+    local text = frame.text(request.subject, request.reply, head, data)
+    local kept, message, code = keep_offline(self, text, #data, request)
     if not kept then return nil, message, code end
   end
   self:_expect(request)
@@ -265,13 +270,13 @@ local function ask(self, what, subject, data, options)
   local reply = self._inbox .. number
   local head, record = head_of(options, what), flow.begins(subject)
   local lines = record and flow.lines(self, subject, head and options.headers)
-  local text, message, code = frame(self, subject, reply, data, head, lines)
-  local begun = text
-  if text then
+  local begun, message, code = frame.check(self, head, data, lines)
+  if begun then
+    head = message
     self._last_request = number
     request = setmetatable({ bus = self, reply = reply, subject = subject, future = rl.future() }, Request)
     request.record = record
-    begun, message, code = self:_begin(request, text, #data)
+    begun, message, code = self:_begin(request, head, data)
   end
   if not begun then
     flow.ends(record, 0, true)
@@ -341,11 +346,12 @@ local function finish(self, request, ...)
   request:complete(...)
 end
 
-local function answer(self, subject, message, status)
-  local request = self._waiting[subject]
+--- Takes an answer to a request.
+function Bus:_answer(message)
+  local request = self._waiting[message.subject]
   if not request then
     self._late = self._late + 1
-  elseif status == 503 and #message.data == 0 then
+  elseif message._status == 503 and #message.data == 0 then
     finish(self, request, refusal("ENOENT", "nobody answers on %s", request.subject))
   elseif request.came then
     if message._flow then flow.arrives(message, request.subject) end
@@ -360,30 +366,20 @@ end
 
 -- Receiving -----------------------------------------------------------------------------------------------------------
 
-function Bus:_received(bytes) self._bytes_in = self._bytes_in + bytes end
-
 function Bus:_relieve() if #self._crowded > 0 then self._crowded = subscription.relieve(self._crowded) end end
 
---- Takes a message of the server. `mark` and `trace`: see runloop.nats.flow.
-function Bus:_message(head, data, headers, status, description, mark, trace)
-  self._messages_in = self._messages_in + 1
-  local message
-  if headers or head.reply then
-    message = setmetatable({ subject = head.subject, data = data, reply = head.reply, headers = headers,
-      _bus = self, _status = status, _description = description }, Message)
-  else
-    -- A table of four fields takes half the memory.
-    message = setmetatable({ subject = head.subject, data = data, _bus = self }, Message)
-  end
-  if mark then message._flow, message._trace = mark, trace end
-  local sid = head.sid
-  if sid == 1 then return answer(self, head.subject, message, status) end
+--- Takes a message of the server for the subscription with this number. Further ones go into its queue without this
+--- call, if they can.
+function Bus:_take(sid, message)
+  if sid == 1 then return self:_answer(message) end
   local one = self._subscriptions[sid]
   if not one then return end
   local left = one._left
   if left then
     one._left = left - 1
     if left == 1 then self:_forget(one) end
+  else
+    self._queues[sid] = one:_plain_queue() or nil
   end
   one:_push(message)
   if left == 1 then one:_end() end
@@ -416,7 +412,7 @@ end
 function Bus:_forget(one)
   if self._subscriptions[one._sid] ~= one then return end
   self._subscriptions[one._sid], self._subscription_count = nil, self._subscription_count - 1
-  self._shares[one._sid] = nil
+  self._shares[one._sid], self._queues[one._sid] = nil, nil
   if self._link then self._link:settle() end
 end
 
@@ -496,11 +492,13 @@ function Bus:_lost(link, reason, code)
   end_pings(link, text, "ECONNRESET")
   if link ~= self._link then return end
   self._link, self._lost_at = nil, now()
+  native.use(self, nil)
   if self._status == "closed" then return end
-  local messages, bytes = link.sent - link.confirmed, link.sent_bytes - link.confirmed_bytes
+  local sent, sent_bytes = link:sent()
+  local messages, bytes = sent - link.confirmed, sent_bytes - link.confirmed_bytes
   if self._kept then
     local first = self._kept_first
-    for index = first, link.sent do self._again[#self._again + 1] = self._kept[index] end
+    for index = first, sent do self._again[#self._again + 1] = self._kept[index] end
     self._kept, self._kept_first = {}, 1
   end
   if self._status == "connected" then self._status = "reconnecting" end
@@ -517,6 +515,7 @@ local function send_offline(self, link)
     if entry.text then
       if not entry.request then
         link:send(entry.text)
+        native.count(link.wire, entry.size)
         count_sent(self, link, entry.text, entry.size)
       else
         entry.request.link = link
@@ -531,6 +530,8 @@ end
 --- go out again.
 function Bus:_use(link)
   self._link, self._max_payload = link, link.max_payload
+  native.use(self, link.wire)
+  link:look_at_use()
   self._had_tls = self._had_tls or link.tls
   add_link(self, "common")
   for mode in next, self._joined do add_link(self, mode) end
@@ -541,6 +542,7 @@ function Bus:_use(link)
   self._again, self._kept_bytes = {}, 0
   for _, text in ipairs(again) do
     link:send(text)
+    native.count(link.wire, #text)
     count_sent(self, link, text, #text)
   end
   send_offline(self, link)
@@ -561,6 +563,7 @@ function Bus:_shut(reason)
   self._status, self._reason = "closed", reason
   local link = self._link
   self._link = nil
+  native.use(self, nil)
   if link then link:close() end
   local _, text = self:_why_over()
   end_requests(self, nil, text, "ENOTCONN")
@@ -568,6 +571,7 @@ function Bus:_shut(reason)
   local list = {}
   for _, one in pairs(self._subscriptions) do list[#list + 1] = one end
   self._subscriptions, self._subscription_count = {}, 0
+  for sid in pairs(self._queues) do self._queues[sid] = nil end
   for _, one in ipairs(list) do one:_end(true) end
   self._offline, self._offline_bytes, self._again = {}, 0, {}
   for _, name in ipairs { "_confirming", "_pinging", "_look", "_holder" } do

@@ -270,10 +270,8 @@ end
 -- Returns the queued messages to the server. The subscription must have ended, or the server would send them here
 -- again.
 local function give_back(self)
-  local one = self._one
-  for index = one._first, one._last do
-    local message = one._queue[index]
-    if message and not message._answer then
+  for _, message in ipairs(self._one:_clear()) do
+    if not message._answer then
       message._answer = "close"
       self._bus:_publish("message:nak", message._ack, "-NAK")
       self._open[message], self._count = nil, self._count - 1
@@ -347,8 +345,8 @@ end
 
 function Consumer:stats()
   receiver(self, Consumer, "consumer:stats")
-  local one = self._one
-  return { received = one._received, handled = self._handled, pending = one._last - one._first + 1,
+  local stats = self._one:stats()
+  return { received = stats.received, handled = self._handled, pending = stats.pending,
     unanswered = self._count }
 end
 

@@ -70,8 +70,8 @@ end
 
 -- The calling side ----------------------------------------------------------------------------------------------------
 
-local function keep(caller, call, text)
-  call.text, call.pause = text, FIRST
+local function keep(caller, call, head, data)
+  call.is_kept, call.head, call.data, call.pause = true, head, data, FIRST
   caller.bus._parts[caller] = true
 end
 
@@ -80,7 +80,7 @@ local function repeat_one(caller, call, time)
   local bus = caller.bus
   if bus._link then
     bus:_forget_request(call)
-    bus:_begin(call, call.text, #call.text)
+    bus:_begin(call, call.head, call.data)
     call.pause = min(call.pause * 2, MOST)
   end
   call.look_at = time + call.pause

@@ -153,15 +153,14 @@ local function ask(bus, call, round)
     call.question = question
   end
   bus:_forget_request(question)
-  local data = call.reply
   call.round = round
-  bus:_begin(question, format("PUB %s %s %d\r\n%s\r\n", question.subject, question.reply, #data, data), #data)
+  bus:_begin(question, nil, call.reply)
   return true
 end
 
 -- A call has had no answer for a while.
 local function care(bus, call, time, round)
-  if call.text then return call.caller:repeat_one(call, time) end
+  if call.is_kept then return call.caller:repeat_one(call, time) end
   if call.round and call.round <= bus._heard_round then call.misses = call.misses + 1 end
   if call.misses >= QUESTIONS then
     bus:_forget_request(call)
@@ -228,27 +227,16 @@ end
 
 -- Sends a call.
 local function send(caller, call, head, data)
-  local bus, subject, length = caller.bus, caller.subject, #head
+  local bus, subject = caller.bus, caller.subject
   local number = bus._last_request + 1
   bus._last_request = number
   local reply = bus._inbox .. number
   call.reply = reply
   local lines = flow.lines(bus, subject)
-  if lines then
-    head = flow.join(lines, head, #data, bus._max_payload)
-    length = #head
-  end
-  local text = "HPUB " .. subject .. " " .. reply .. " " .. length .. " " .. length + #data .. "\r\n" .. head .. data
-    .. "\r\n"
+  if lines then head = flow.join(lines, head, #data, bus._max_payload) end
   caller.count = caller.count + 1
-  if caller.keep then caller:keep(call, text) end
-  -- As bus:_begin does it, without two calls for each message of a port.
-  local link = bus._link
-  if link then
-    link.unsent, call.link = link:send(text), link
-    bus._messages_out, bus._bytes_out = bus._messages_out + 1, bus._bytes_out + #data
-  end
-  bus._waiting[reply], bus._requests = call, bus._requests + 1
+  if caller.keep then caller:keep(call, head, data) end
+  if bus._link then bus:_begin(call, head, data) else bus:_expect(call) end
   local at = now() + FIRST
   call.look_at = at
   if at < bus._look_at then look_at(bus, at) end
@@ -295,7 +283,7 @@ local function has_room(caller)
   if caller.count >= WINDOW then return false end
   if not link then return caller.keep ~= nil end
   if caller.back_at ~= caller.bus._back_at and not wait_for_holder(caller) then return false end
-  if (link.unsent or 0) < UNSENT then return true end
+  if link:unsent() < UNSENT then return true end
   wait_for_room(caller)
   return false
 end
@@ -329,7 +317,7 @@ function Caller:begin(head, data, ended, id)
   local call = setmetatable({ caller = self, subject = self.subject, ended = ended, id = id, reply = false,
     look_at = false, link = false, future = false }, Call)
   local link = self.bus._link
-  local is_free = link and self.count < WINDOW and (link.unsent or 0) < UNSENT and self.back_at == self.bus._back_at
+  local is_free = link and self.count < WINDOW and link:unsent() < UNSENT and self.back_at == self.bus._back_at
   if self.first > self.last and (is_free or has_room(self)) then
     send(self, call, head, data)
   else
@@ -368,14 +356,13 @@ function Caller:finish(reason, is_bus_closed)
 end
 
 --- Takes the answer to a call. Returns false if it is something else.
-function Bus:_quick(subject, text, bytes, from, to)
+function Bus:_quick(subject, text, data)
   local call = self._waiting[subject]
   if not call or not call.is_call then return false end
   local headers, status = known_headers(text)
   if not headers or status then return false end
-  self._messages_in = self._messages_in + 1
   self._waiting[subject], self._requests = nil, self._requests - 1
-  call:complete { data = sub(bytes, from, to), headers = headers }
+  call:complete { data = data, headers = headers }
   return true
 end
 
@@ -485,9 +472,8 @@ end
 function Holder:stop()
   if self.is_over then return end
   self.is_over = true
-  local one, waiting = self.one, {}
-  for index = one._first, one._last do waiting[#waiting + 1] = one._queue[index] end
-  one:invalidate()
+  local waiting = self.one:_clear()
+  self.one:invalidate()
   for _, message in ipairs(waiting) do
     release(self, message)
     if self.bus._status ~= "closed" then

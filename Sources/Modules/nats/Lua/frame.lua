@@ -1,27 +1,34 @@
--- runloop.nats.frame: a function that returns the bytes of a message to a server.
+-- runloop.nats.frame: checks messages before they are sent, and makes their bytes where the native writer cannot.
 
 local flow = require "runloop.nats.flow"
 
 local format, concat = string.format, table.concat
 
+local frame = {}
+
 local function refusal(code, text, ...) return nil, code .. ": " .. format(text, ...), code end
 
--- Returns the frame of a message; or nil, the reason and its code. `head`: its headers as text; `lines`: those of the
--- recorder.
-return function(bus, subject, reply, data, head, lines)
+--- Returns true and the headers as text; or nil, the reason and its code. `head`: the headers of the script, as text;
+--- `lines`: those of the recorder, which come before them.
+function frame.check(bus, head, data, lines)
   local link = bus._link
   local most, size = link and link.max_payload or bus._max_payload, #data
   if head then size = size + #head end
   if size > most then
     return refusal("EMSGSIZE", "a message of %d bytes; the server takes %d", size, most)
   end
-  if lines then head, size = flow.join(lines, head, #data, most) end
-  if not head then
-    if reply then return "PUB " .. subject .. " " .. reply .. " " .. size .. "\r\n" .. data .. "\r\n" end
-    return "PUB " .. subject .. " " .. size .. "\r\n" .. data .. "\r\n"
-  end
-  if link and link.info.headers ~= true then
+  if lines then head = flow.join(lines, head, #data, most) end
+  if head and link and link.info.headers ~= true then
     return refusal("ENOTSUP", "the server %s has no headers (2.2 and later have)", link.address.text)
   end
-  return concat { "HPUB ", subject, " ", reply and reply .. " " or "", #head, " ", size, "\r\n", head, data, "\r\n" }
+  return true, head
 end
+
+--- Returns the bytes of a message with checked parts.
+function frame.text(subject, reply, head, data)
+  reply = reply and reply .. " " or ""
+  if not head then return concat { "PUB ", subject, " ", reply, #data, "\r\n", data, "\r\n" } end
+  return concat { "HPUB ", subject, " ", reply, #head, " ", #head + #data, "\r\n", head, data, "\r\n" }
+end
+
+return frame

@@ -1,16 +1,20 @@
 -- runloop.nats.link: one connection to a server, from its first byte to its last: log-in, and the frames of the
 -- protocol. The bus decides what they mean.
 
+local system = ...
 local rl = require "runloop"
 local net = require "runloop.net"
 local json = require "runloop.json"
 local check = require "runloop.nats.check"
 local secrets = require "runloop.nats.secrets"
 local flow = require "runloop.nats.flow"
+local frame = require "runloop.nats.frame"
+local subscription = require "runloop.nats.subscription"
 
+local native, Message = system.open(), subscription.Message
 local setmetatable, type, tonumber, ipairs = setmetatable, type, tonumber, ipairs
 local find, sub, match, format = string.find, string.sub, string.match, string.format
-local concat, byte, now = table.concat, string.byte, rl.now
+local now, put, sent, unsent = rl.now, native.put, native.sent, native.unsent
 local read_headers, known_headers = check.read_headers, check.known_headers
 
 local Link = {}
@@ -18,8 +22,6 @@ Link.__index = Link
 
 -- The longest line. Longer lines, and unknown ones, end the connection.
 local LONGEST = 65536
--- The largest number of known heads of messages; with one more, all are forgotten.
-local HEADS = 1000
 -- The largest message size: a server may not announce a larger one.
 local MOST = 64 << 20
 -- The fields of INFO that are kept. Some of the others are long.
@@ -61,40 +63,13 @@ end
 
 -- Frames --------------------------------------------------------------------------------------------------------------
 
--- The head that was read last: answers have one each, and nobody keeps it.
-local read = {}
-
-local function set_read(subject, sid, reply, head, size)
-  read.subject, read.sid, read.reply, read.head, read.size = subject, tonumber(sid), reply, head, size
-  return read
-end
-
--- Returns the words of "MSG subject sid [reply] size" and "HMSG subject sid [reply] head size", in a table that the
--- next call changes; nil for other lines.
-local function head_of(line)
-  -- As servers write answers with headers.
-  local subject, sid, head, size = match(line, "^HMSG (%S+) (%d+) (%d+) (%d+)$")
-  local reply, rest
-  if not subject then
-    subject, sid, reply, size = match(line, "^MSG%s+(%S+)%s+(%d+)%s+(%S-)%s*(%d+)%s*$")
-    if subject then return set_read(subject, sid, reply ~= "" and reply or nil, nil, tonumber(size)) end
-    subject, sid, rest = match(line, "^HMSG%s+(%S+)%s+(%d+)%s+(.-)%s*$")
-    if not subject then return nil end
-    reply, head, size = match(rest, "^(%S+)%s+(%d+)%s+(%d+)$")
-    if not reply then head, size = match(rest, "^(%d+)%s+(%d+)$") end
-  end
-  head, size = tonumber(head), tonumber(size)
-  if not head or head > size then return nil end
-  return set_read(subject, sid, reply, head, size)
-end
-
 -- Ends the connection because of what the server has sent.
 local function refuse(self, line)
   local shown = sub(line, 1, 40):gsub("[^\32-\126]", "?")
   return self:lose("protocol error: " .. shown, "EPROTO")
 end
 
--- Handles a line that is not the head of a message. Returns true if all is well.
+-- Handles a line that is not the head of a message.
 local function control(self, line)
   local verb = match(line, "^[+%-]?%a+")
   verb = verb and verb:upper()
@@ -110,78 +85,32 @@ local function control(self, line)
   elseif verb == "-ERR" then
     self.owner:_error(self, match(line, "'(.*)'") or line)
   elseif verb ~= "+OK" then
-    return refuse(self, line)
+    refuse(self, line)
   end
-  return not self.is_over
 end
 
--- Delivers a message with headers.
-local function deliver(self, head, bytes, from)
-  local size, split = head.size, head.head
-  local owner, sid, text = self.owner, head.sid, sub(bytes, from, from + split - 1)
+-- Takes a message with headers.
+local function take_headed(self, sid, subject, reply, text, data)
   local has_mark, mark, trace = find(text, "Rl-Flow: ", 11, true), nil, nil
   if has_mark then text, mark, trace = flow.take(text) end
+  local owner = self.owner
   local quick = sid == 1 and not has_mark and owner._quick
-  if quick and quick(owner, head.subject, text, bytes, from + split, from + size - 1) then return true end
+  if quick and quick(owner, subject, text, data) then return end
   local headers, status, description
   if text then
     local has_known = owner._shares[sid] and (mark or not has_mark)
     headers, status, description = (has_known and known_headers or read_headers)(text)
-    if not headers then return refuse(self, "headers " .. sub(bytes, from, from + 30)) end
+    if not headers then return refuse(self, "headers " .. text) end
     if has_mark and not mark then headers, mark, trace = flow.sift(headers) end
   end
-  return owner:_message(head, sub(bytes, from + split, from + size - 1), headers, status, description, mark, trace)
+  local message = setmetatable({ subject = subject, data = data, reply = reply, headers = headers, _bus = owner,
+    _status = status, _description = description }, Message)
+  if mark then message._flow, message._trace = mark, trace end
+  return owner:_take(sid, message)
 end
 
--- Finds the head for a line; keeps those that may come again. Answers have a subject each.
-local function new_head(self, line)
-  local head = head_of(line)
-  if not head then return nil end
-  if not head.reply and head.sid ~= 1 and #line < 512 then
-    if self.head_count >= HEADS then self.heads, self.head_count = {}, 0 end
-    head = { subject = head.subject, sid = head.sid, head = head.head, size = head.size }
-    self.heads[line], self.head_count = head, self.head_count + 1
-  end
-  return head
-end
-
--- Handles all received bytes. A message that is longer than one read is collected first.
-local function feed(self, bytes)
-  if self.need then
-    local pieces = self.pieces
-    pieces[#pieces + 1], self.have = bytes, self.have + #bytes
-    if self.have < self.need then return end
-    bytes, self.need, self.pieces = concat(pieces), nil, nil
-  end
-  local at, last, owner = 1, #bytes, self.owner
-  while at <= last do
-    local stop = find(bytes, "\r\n", at, true)
-    if not stop then
-      if last - at > LONGEST then return refuse(self, sub(bytes, at, at + 40)) end
-      self.need, self.have, self.pieces = last - at + 2, last - at + 1, { sub(bytes, at) }
-      return
-    end
-    local line = sub(bytes, at, stop - 1)
-    if #line > LONGEST then return refuse(self, line) end
-    local head = self.heads[line] or new_head(self, line)
-    if head then
-      local from, size = stop + 2, head.size
-      if size > self.max_payload then return refuse(self, line) end
-      local stops = from + size
-      if stops + 1 > last then
-        self.need, self.have, self.pieces = stops + 2 - at, last - at + 1, { sub(bytes, at) }
-        return
-      end
-      if byte(bytes, stops) ~= 13 or byte(bytes, stops + 1) ~= 10 then return refuse(self, line) end
-      if head.head then deliver(self, head, bytes, from) else owner:_message(head, sub(bytes, from, stops - 1)) end
-      at = stops + 2
-    else
-      if not control(self, line) then return end
-      at = stop + 2
-    end
-    if self.is_over then return end
-  end
-end
+local feed = native.feed(Message, function(self, message) return self.owner:_answer(message) end, take_headed,
+  function(self, sid, message) return self.owner:_take(sid, message) end, control, refuse, subscription.pushed)
 
 -- Resting -------------------------------------------------------------------------------------------------------------
 
@@ -189,7 +118,7 @@ end
 local function may_rest(self)
   local owner = self.owner
   return self.may_rest and not self.is_resting and self == owner._link and owner._requests == 0
-    and owner._subscription_count == 0 and self.sent == self.confirmed and self.first_ping > self.last_ping
+    and owner._subscription_count == 0 and self:sent() == self.confirmed and self.first_ping > self.last_ping
     and not self.is_leaving
 end
 
@@ -197,6 +126,7 @@ end
 -- bring the connection back.
 local function rest(self)
   self.is_resting, self.woken = true, rl.future()
+  self:look_at_use()
   local loop, stream = rl.current(), self.stream
   loop:remove(stream, "common")
   for mode in next, self.owner._joined do loop:remove(stream, mode) end
@@ -209,6 +139,7 @@ function Link:settle() if may_rest(self) then self.owner:_ping(self) end end
 local function wake(self)
   local loop, stream, woken = rl.current(), self.stream, self.woken
   self.is_resting, self.woken = nil, nil
+  self:look_at_use()
   loop:add(stream, "common")
   for mode in next, self.owner._joined do loop:add(stream, mode) end
   woken:complete()
@@ -223,8 +154,7 @@ function Link:read()
     if may_rest(self) then rest(self) end
     local bytes, message, code = stream:read(262144)
     if not bytes then return self:lose(message or "the server has closed the connection", code or "ECONNRESET") end
-    self.owner:_received(#bytes)
-    feed(self, bytes)
+    feed(self.wire, bytes)
     self.owner:_relieve()
   end
 end
@@ -234,13 +164,35 @@ end
 --- Sends bytes with the other writes of this turn. Returns the number of unsent bytes.
 function Link:send(bytes)
   if self.is_resting then wake(self) end
-  return not self.is_over and self.stream:queue(bytes) or 0
+  return not self.is_over and unsent(self.wire, self.stream:queue(bytes) or 0) or 0
+end
+
+--- Sends a message with checked parts. Returns its bytes if `needs_text`, or if the native writer cannot send it.
+function Link:put(subject, reply, head, data, needs_text)
+  if not needs_text and not self.is_resting and put(self.wire, subject, reply, head, data) then return nil end
+  local text = frame.text(subject, reply, head, data)
+  self:send(text)
+  native.count(self.wire, #data)
+  return text
+end
+
+--- Returns the number of published messages, and of their bytes.
+function Link:sent() return sent(self.wire) end
+
+--- Returns the number of unsent bytes.
+function Link:unsent() return unsent(self.wire) end
+
+--- Lets publish write into the stream, or not.
+function Link:look_at_use()
+  local owner = self.owner
+  native.set_ready(self.wire, self == owner._link and not self.is_resting and not owner._kept)
 end
 
 --- Ends the connection because of a failure; the owner hears it once.
 function Link:lose(reason, code)
   if self.is_over then return false end
   self.is_over, self.reason, self.code = true, reason, code
+  native.finish(self.wire)
   self.stream:abort()
   self.owner:_lost(self, reason, code)
   return false
@@ -250,6 +202,7 @@ end
 function Link:close()
   if self.is_over then return end
   self.is_over = true
+  native.finish(self.wire)
   self.stream:close()
 end
 
@@ -258,6 +211,7 @@ end
 function Link:learn(info)
   if type(info.max_payload) == "number" and info.max_payload > 0 then
     self.max_payload = math.min(info.max_payload, MOST)
+    native.set_payload(self.wire, self.max_payload)
   end
   for _, name in ipairs(FACTS) do
     if info[name] ~= nil then self.info[name] = info[name] end
@@ -364,9 +318,11 @@ function Link.open(owner, address, options, deadline, had_tls)
   stream:set_keeps_alive(false)
   local self = setmetatable({
     owner = owner, stream = stream, far = far, address = address, info = {}, max_payload = 1 << 20,
-    heads = {}, head_count = 0, is_over = false, tls = false, pings = {}, first_ping = 1, last_ping = 0, silent = 0,
-    confirmed = 0, confirmed_bytes = 0, sent = 0, sent_bytes = 0, unsent = 0, round_trip = 0,
+    is_over = false, tls = false, pings = {}, first_ping = 1, last_ping = 0, silent = 0, confirmed = 0,
+    confirmed_bytes = 0, round_trip = 0,
   }, Link)
+  self.wire = native.wire(self, stream, owner._totals, owner._queues, stream:outlet())
+  native.set_payload(self.wire, self.max_payload)
   local is_done
   local _ <close> = setmetatable({}, { __close = function() if not is_done then failed(self) end end })
   local fine

@@ -1,5 +1,6 @@
 -- runloop.nats.subscription: received messages, and subscriptions with their queues.
 
+local system = ...
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
 local objects = require "runloop.objects"
@@ -8,6 +9,9 @@ local seen = require "runloop.nats.seen"
 local flow = require "runloop.nats.flow"
 
 local setmetatable, type, next, ipairs = setmetatable, type, next, ipairs
+local native = system.open()
+local push, next_of, handle, pending = native.push, native.take, native.handle, native.pending
+local listen, clear = native.listen, native.clear
 local format, find, max = string.format, string.find, math.max
 local receiver, running, waits = misuse.receiver, coroutine.running, seen.waits
 
@@ -19,16 +23,16 @@ local Subscription = objects.class("runloop.nats.Subscription",
 local SOON = 1e-6
 -- The number of messages that a task handles before the loop serves other items.
 local AT_ONCE = 256
--- With this number of messages in its queue, a subscription handles some before the connection is read again.
-local CROWDED = 1024
+-- What `push` returns: the message is the first one that was dropped; the subscription wants to know of it; a thousand
+-- messages wait, so that it handles some before the connection is read again.
+local FULL, WOKEN, CROWDED = 1, 2, 4
 
 -- The mark of a sender's recorder, see runloop.nats.flow.
 Message._flow = false
 
 -- The first values of a subscription's fields; only those that differ cost memory.
 for name, value in next, {
-  _first = 1, _last = 0, _bytes = 0, _received = 0, _handled = 0, _dropped = 0, _running = 0, _concurrency = 1,
-  _max_pending = 65536, _max_bytes = 64 << 20, _keeps_alive = true, _is_woken = false, _is_slow = false,
+  _running = 0, _concurrency = 1, _max_pending = 65536, _max_bytes = 64 << 20, _keeps_alive = true, _is_woken = false,
   _is_ended = false, _is_over = false, _group = false, _left = false, _arrived = false, _drained = false,
   _fn = false, _source = false, _why = false, _queue = false, _name = false, _refused = false,
 } do Subscription[name] = value end
@@ -39,7 +43,10 @@ function Message:respond(data, options)
   receiver(self, Message, "message:respond")
   misuse.options(options, RESPOND, "message:respond", 2)
   local reply = self.reply
-  if not reply then misuse.raise "message:respond: nobody asks for an answer: the message has no reply" end
+  -- Messages without a reply have no bus.
+  if not reply or not self._bus then
+    misuse.raise "message:respond: nobody asks for an answer: the message has no reply"
+  end
   -- A script may have changed it. The other rules hold for what a server has sent.
   if type(reply) ~= "string" or find(reply, "[%c \127*>]") then
     check.subject(reply, "message:respond", "field 'reply'")
@@ -54,43 +61,44 @@ local OPTIONS = {
 
 local function name_of(self) return self._name or format("subscription of %q", self._subject) end
 
--- Called when a call of `fn` ends. An error or a cancellation ends the task, and the next messages get another task.
-local function handle(self)
+-- The end of a task that handles messages. An error or a cancellation ends it, and the next messages get another task.
+local Handling = { __close = function(handling)
+  local self = handling.one
+  self._running = self._running - 1
+  flow.forget()
+  self:_wake()
+end }
+
+-- Handles a message with headers, which may have a trace.
+local function handle_marked(message, self)
+  flow.handles(message)
+  self._fn(message, self)
+  flow.forget()
+end
+
+local function work(self)
   self._running = self._running + 1
-  local _ <close> = setmetatable({}, { __close = function()
-    self._running = self._running - 1
-    flow.forget()
-    self:_wake()
-  end })
-  local fn, queue = self._fn, self._queue
-  for _ = 1, AT_ONCE do
-    local message = queue[self._first]
-    if not message then break end
-    queue[self._first], self._first = nil, self._first + 1
-    self._bytes, self._handled = self._bytes - #message.data, self._handled + 1
-    if message._flow or message.headers then
-      flow.handles(message)
-      fn(message, self)
-      flow.forget()
-    else
-      fn(message, self)
-    end
-  end
+  local _ <close> = setmetatable({ one = self }, Handling)
+  handle(self._queue, self._fn, self, handle_marked, AT_ONCE)
 end
 
 --- Handles queued messages, as many as `concurrency` allows.
 function Subscription:_pump()
   self._is_woken = false
+  local queue = self._queue
+  if not queue then return end
+  listen(queue)
   for _ = 1, self._concurrency - self._running do
-    if self._first > self._last then break end
-    rl.task { handle, self, name = name_of(self), keeps_alive = self._keeps_alive }
+    if pending(queue) == 0 then break end
+    rl.task { work, self, name = name_of(self), keeps_alive = self._keeps_alive }
   end
 end
 
 -- Makes the loop handle queued messages, or end the subscription after the last one.
 function Subscription:_wake()
-  if self._first > self._last then
-    self._is_slow = false
+  local queue = self._queue
+  if not queue or pending(queue) == 0 then
+    if queue then listen(queue) end
     if self._running == 0 and self._is_ended then self:_finish() end
     return
   end
@@ -110,42 +118,57 @@ function Subscription:_finish()
   if drained then drained:complete(true) end
 end
 
---- Takes a message of the server. Returns false if there is no room.
-function Subscription:_push(message)
-  local size = #message.data
-  local waiting = self._last - self._first + 1
-  if waiting >= self._max_pending or self._bytes + size > self._max_bytes then
-    self._dropped = self._dropped + 1
-    if not self._is_slow then
-      self._is_slow = true
-      self._bus:_tell("slow", { subscription = self, subject = self._subject, dropped = self._dropped })
-    end
-    return false
+-- Called after a message was pushed. `what`: bits.
+local function pushed(self, what)
+  if what & FULL ~= 0 then
+    local _, _, dropped = native.stats(self._queue)
+    return self._bus:_tell("slow", { subscription = self, subject = self._subject, dropped = dropped })
   end
-  self._received, self._bytes = self._received + 1, self._bytes + size
-  self._last = self._last + 1
+  if what & CROWDED ~= 0 and self._source then
+    local crowded = self._bus._crowded
+    crowded[#crowded + 1] = self
+  end
+  if what & WOKEN == 0 then return end
+  if self._source then return self:_wake() end
+  local arrived = self._arrived
+  self._arrived = false
+  if arrived then arrived:complete() end
+end
+
+-- Returns the queue, which is made for the first message.
+local function queue_of(self)
   local queue = self._queue
   if not queue then
-    queue = {}
+    queue = native.queue(self, self._max_pending, self._max_bytes)
     self._queue = queue
   end
-  queue[self._last] = message
-  if waiting == CROWDED and self._source then self._bus._crowded[#self._bus._crowded + 1] = self end
-  if self._source then
-    if not self._is_woken then self:_wake() end
-  elseif self._arrived then
-    local arrived = self._arrived
-    self._arrived = false
-    arrived:complete()
-  end
+  return queue
 end
+
+--- Takes a message of the server.
+function Subscription:_push(message)
+  local what = push(queue_of(self), message)
+  if what ~= 0 then pushed(self, what) end
+end
+
+--- Returns the queue if further messages need no more than to be pushed into it.
+function Subscription:_plain_queue() return self._push == Subscription._push and not self._left and queue_of(self) end
+
+--- Returns the number of messages that wait.
+function Subscription:_pending()
+  local queue = self._queue
+  return queue and pending(queue) or 0
+end
+
+--- Removes the messages that wait, and returns a list of them.
+function Subscription:_clear() return self._queue and clear(self._queue) or {} end
 
 --- Ends the subscription without telling the server: the bus is closed, or the last message has come.
 function Subscription:_end(is_at_once)
   if self._is_ended and not is_at_once then return end
   self._is_ended = true
-  if is_at_once then self._queue, self._first, self._last, self._bytes = {}, 1, 0, 0 end
-  if is_at_once or self._first > self._last and self._running == 0 then self:_finish() end
+  if is_at_once then self:_clear() end
+  if is_at_once or self:_pending() == 0 and self._running == 0 then self:_finish() end
   local arrived = self._arrived
   self._arrived = false
   if arrived then arrived:complete() end
@@ -153,8 +176,9 @@ end
 
 --- Returns the next message; nil, the reason and its code at the end. Waits.
 function Subscription:_take(timeout)
-  local deadline = timeout and rl.now() + timeout
-  while self._first > self._last do
+  local deadline, queue = timeout and rl.now() + timeout, queue_of(self)
+  local message = next_of(queue)
+  while not message do
     if self._is_ended then
       local why = self._why
       if why then return nil, why.text, why.code end
@@ -163,17 +187,15 @@ function Subscription:_take(timeout)
     local left = deadline and deadline - rl.now()
     if left and left <= SOON then return nil, "timed out" end
     self._arrived = self._arrived or rl.future()
+    listen(queue)
     local _ <close> = self._bus:_borrow()
     waits[running()] = self
     self._arrived:await(left)
     waits[running()] = nil
+    message = next_of(queue)
   end
-  local message = self._queue[self._first]
   if message._flow then flow.arrives(message, message.subject) end
-  self._queue[self._first], self._first = nil, self._first + 1
-  self._bytes, self._handled = self._bytes - #message.data, self._handled + 1
-  if self._first > self._last then
-    self._is_slow = false
+  if pending(queue) == 0 then
     if self._is_ended then self:_finish() end
   elseif self._arrived then
     self._arrived:complete()
@@ -235,8 +257,10 @@ end
 
 function Subscription:stats()
   receiver(self, Subscription, "subscription:stats")
-  return { received = self._received, handled = self._handled, dropped = self._dropped,
-    pending = self._last - self._first + 1, pending_bytes = self._bytes }
+  local queue = queue_of(self)
+  local received, handled, dropped = native.stats(queue)
+  local count, bytes = pending(queue)
+  return { received = received, handled = handled, dropped = dropped, pending = count, pending_bytes = bytes }
 end
 
 function Subscription:name() return name_of(receiver(self, Subscription, "subscription:name")) end
@@ -251,9 +275,8 @@ function Subscription:_awaited() return self._arrived and name_of(self) or nil e
 
 --- Returns the kind, the name and further information for loop:inspect.
 function Subscription:_seen()
-  local pending = self._last - self._first + 1
   return "subscription", self._name or self._subject, (self._group and format('queue "%s", ', self._group) or "")
-    .. pending .. " pending"
+    .. self:_pending() .. " pending"
 end
 
 function Subscription:__tostring() return format("subscription of %q (%s)", self._subject, self._made_at) end
@@ -281,7 +304,7 @@ local function cancel(source, _, mode)
   if one then one._bus:_leave(mode) end
 end
 
-local subscription = { Message = Message, Subscription = Subscription, modes_of = modes_of }
+local subscription = { Message = Message, Subscription = Subscription, modes_of = modes_of, pushed = pushed }
 
 --- Makes a subscription of a bus; it is not known to a server yet.
 function subscription.new(bus, what, subject, options, fn)
@@ -316,9 +339,9 @@ function subscription.relieve(crowded)
     if one._source:is_valid() and loop:contains(one._source, mode) then
       local before
       repeat
-        before = one._first
+        before = one:_pending()
         one:_pump()
-      until one._first == before or one._first > one._last
+      until one:_pending() == before or one:_pending() == 0
     end
   end
   return {}

@@ -118,7 +118,7 @@ end
 
 -- Functions that the pull calls --------------------------------------------------------------------------------------
 
-function Watch:_held() return self._one._last - self._one._first + 1 end
+function Watch:_held() return self._one:_pending() end
 
 --- Takes a message of the server.
 function Watch:_message(message)

@@ -18,6 +18,16 @@ extension StreamBinding {
                 return written(stream.enqueue(bytes), stream, call)
             }
         },
+        // (): for the C half of a module, which writes into the stream without calls of Lua: the addresses of the
+        // stream, which has to be kept alive, and of the functions `room` and `filled`.
+        .init("outlet", saidAs: "stream:queue") {
+            stream($0).run { stream, call in
+                call.stack.push(Int(bitPattern: Unmanaged.passUnretained(stream).toOpaque()))
+                call.stack.push(unsafeBitCast(room, to: Int.self))
+                call.stack.push(unsafeBitCast(filled, to: Int.self))
+                return call.values(3)
+            }
+        },
         .init("queue") { stream($0).run { (stream, call) throws(Misuse) in try queue(stream, call) } },
         .init("flush") { stream($0).run { (stream, call) throws(Misuse) in try flush(stream, call) } },
         .init("finish") {
@@ -28,6 +38,19 @@ extension StreamBinding {
             }
         },
     ]
+
+    /// Returns the place for more bytes; nil if the stream takes none.
+    private static let room: @convention(c) (UnsafeRawPointer, Int) -> UnsafeMutableRawPointer? = { stream, count in
+        Unmanaged<Streams.Stream>.fromOpaque(stream)._withUnsafeGuaranteedRef { $0.room(for: count) }
+    }
+
+    /// The bytes were written there. Returns the number of bytes that are left to send.
+    private static let filled: @convention(c) (UnsafeRawPointer, Int) -> Int = { stream, count in
+        Unmanaged<Streams.Stream>.fromOpaque(stream)._withUnsafeGuaranteedRef { stream in
+            stream.filled(count)
+            return stream.unsent
+        }
+    }
 
     /// Passes all arguments to the stream as one write. Returns the failure if it refuses them.
     private static func enqueue(_ stream: Streams.Stream, _ call: Call) throws(Misuse) -> StreamFailure? {

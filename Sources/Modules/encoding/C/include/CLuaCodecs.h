@@ -1,5 +1,6 @@
-// CLuaCodecs: the native halves of runloop.encoding, .crypto, .url, .zlib, .redis, .socket, .luv, .glib and .metrics: C
-// functions for Lua. They raise errors, so that only Lua may call them, not Swift, unless a comment says otherwise.
+// CLuaCodecs: the native halves of runloop.encoding, .crypto, .url, .zlib, .redis, .nats, .socket, .luv, .glib and
+// .metrics: C functions for Lua. They raise errors, so that only Lua may call them, not Swift, unless a comment says
+// otherwise.
 #pragma once
 
 #include <lua.h>
@@ -13,6 +14,7 @@ int zlib_open(lua_State *L);
 int socket_open(lua_State *L);
 int luv_open(lua_State *L);
 int glib_open(lua_State *L);
+int nats_open(lua_State *L);
 /// Its second argument is the metatable of URLs.
 int url_open(lua_State *L);
 /// Its argument is the metatable of errors inside answers.

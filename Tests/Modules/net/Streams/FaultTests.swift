@@ -58,6 +58,8 @@ struct FaultTests {
             world.run(for: .seconds(60))
             listener.close()
             for item in world.loop.allItems { (item as? Streams.Stream)?.close() }
+            // A closed stream that waits for its peer's end does not keep the loop running.
+            world.loop.add(RunLoop.Timer(fireDate: world.loop.now + .seconds(9)) { _, _ in })
             world.run(for: .seconds(10))
             #expect(world.loop.allItems.isEmpty, "left in the loop")
         }

@@ -292,9 +292,10 @@ def processor_time(process):
 
 
 def memory(process):
-    with open(f"/proc/{process}/status") as file:
+    """Counts anonymous memory only, since further connections share the pages of code that the first ones touch."""
+    with open(f"/proc/{process}/smaps_rollup") as file:
         for line in file:
-            if line.startswith("VmRSS"):
+            if line.startswith("Anonymous"):
                 return int(line.split()[1])
     raise OSError("the server has ended")
 

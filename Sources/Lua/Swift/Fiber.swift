@@ -11,32 +11,34 @@ internal import CLuaSupport
 public struct Fiber: Hashable {
     @usableFromInline let memory: UnsafeMutablePointer<Memory>
 
+    /// In an order without gaps: every task that waits has one.
     @usableFromInline struct Memory {
         var thread: LuaState
         let slot: UInt32
         /// Its index among the interpreter's fibers.
-        var place: Int
-        @usableFromInline var now = Moment()
+        var place: Int32
         var cancelWait: ((Fiber) -> Void)?
-        @usableFromInline var waitsIn: StaticString = ""
         var waitsFor = 0
-        var objectSite: UInt32 = 0
         var waitsSince: Int64 = 0
         var sleeper: AnyObject?
         var owner: FiberOwner?
+        @usableFromInline var waitsIn: StaticString = ""
+        var objectSite: UInt32 = 0
+        @usableFromInline var now = Moment()
     }
 
     /// The part that is reset for each use.
     @usableFromInline struct Moment {
-        var state = State.idle
         var next: Fiber?
         @usableFromInline var number = 0
-        var depth = 0
+        var kind: UnsafePointer<cl_kind>?
         var subject: UInt32 = 0
         var subjectSite: UInt32 = 0
-        var kind: UnsafePointer<cl_kind>?
         var below: Int32 = 1
         @usableFromInline var label: UInt32 = 0
+        /// At most 200: Lua limits the depth of calls in C.
+        var depth: Int16 = 0
+        var state = State.idle
         var isToBeCancelled = false
         var carriesError = false
         @usableFromInline var isBackground = false
@@ -61,8 +63,8 @@ public struct Fiber: Hashable {
         nonmutating set { memory.pointee.now.next = newValue }
     }
     var place: Int {
-        get { memory.pointee.place }
-        nonmutating set { memory.pointee.place = newValue }
+        get { Int(memory.pointee.place) }
+        nonmutating set { memory.pointee.place = Int32(truncatingIfNeeded: newValue) }
     }
     /// A number that grows with each fiber taken into use.
     @inlinable public internal(set) var number: Int {
@@ -71,8 +73,8 @@ public struct Fiber: Hashable {
     }
     /// The number of nested fibers that ran when it was resumed, itself included.
     var depth: Int {
-        get { memory.pointee.now.depth }
-        nonmutating set { memory.pointee.now.depth = newValue }
+        get { Int(memory.pointee.now.depth) }
+        nonmutating set { memory.pointee.now.depth = Int16(truncatingIfNeeded: newValue) }
     }
     /// The number of values on its stack below the function that it runs.
     public var below: Int32 {
@@ -177,7 +179,7 @@ public struct Fiber: Hashable {
 
     init(thread: LuaState, slot: UInt32, place: Int) {
         memory = .allocate(capacity: 1)
-        memory.initialize(to: Memory(thread: thread, slot: slot, place: place))
+        memory.initialize(to: Memory(thread: thread, slot: slot, place: Int32(truncatingIfNeeded: place)))
     }
 
     func free() {

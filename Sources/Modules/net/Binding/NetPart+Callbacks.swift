@@ -104,7 +104,7 @@ extension NetPart {
         stack.pushCopy(of: 2)
         fiber.runs(own, slot: box.slot)
         listener.handlers += 1
-        fiber.owner = Handling(self, stream, listener)
+        fiber.owner = Handling(stream, listener)
         host.resume(fiber, arguments: 2)
     }
 
@@ -148,13 +148,11 @@ extension NetPart {
 
     /// A task of a listener: its stream is closed when the task returns, and aborted when it raises.
     final class Handling: FiberOwner {
-        private unowned(unsafe) let part: NetPart
         private let stream: Streams.Stream
         private let listener: Listener
         func isOf(_ other: Listener) -> Bool { listener === other }
 
-        init(_ part: NetPart, _ stream: Streams.Stream, _ listener: Listener) {
-            self.part = part
+        init(_ stream: Streams.Stream, _ listener: Listener) {
             self.stream = stream
             self.listener = listener
         }
@@ -168,7 +166,7 @@ extension NetPart {
         }
 
         override func ended(_ fiber: Fiber, results: Int32) {
-            let part = part
+            guard let part = listener.part else { return }
             if results < 0 {
                 if !isOfConnection(fiber.stack.string(-1) ?? ""), !part.host.wasCancelled(fiber) {
                     part.host.uncaught(fiber)

@@ -63,8 +63,7 @@ public final class Stream: RunLoop.EdgePort {
     /// Deliveries are stopped: see `hold`.
     public internal(set) var isHeld = false
     public internal(set) var endWasDelivered = false
-    /// For the owner: the waiter for the connection; and whether to close the stream when its input ends.
-    public var opener = 0
+    /// For the owner: whether to close the stream when its input ends.
     public var closesAtEnd = false
     /// The loop serves it, and does not stay for it, unless it is closed and has bytes to send.
     public var staysIdle = false { didSet { noteIdleness() } }
@@ -104,21 +103,22 @@ public final class Stream: RunLoop.EdgePort {
     var searched = 0
     /// The waiter that reads.
     public internal(set) var reader = 0
-    /// Made for the first waiter.
-    var waits: OutputWaits?
     var hasWaits: Bool { waits.map { !$0.isEmpty } ?? false }
-    public internal(set) var inputFailure: StreamFailure?
-    public internal(set) var outputFailure: StreamFailure?
     public internal(set) var bytesRead = 0
     public internal(set) var bytesWritten = 0
     /// Reads and writes for a stream without a descriptor.
     var backing: Backing?
-    var connector: Connector?
     var tls: TLSSession?
-    var handlers: Handlers?
-    /// Fields that few streams need: each field costs memory in every connection.
+    /// Fields that few connections need while they are idle: each field costs memory in every connection.
     private var rare: Rare?
     private final class Rare {
+        var inputFailure, outputFailure: StreamFailure?
+        var connector: Connector?
+        var opener = 0
+        /// Made for the first waiter.
+        var waits: OutputWaits?
+        var handlers: Handlers?
+        var timeout: Int64 = -1
         /// The result for a reader that waits while the stream is closed.
         var cancelledRead: StreamFailure?
         /// `subject` as it was while the stream was open.
@@ -131,12 +131,13 @@ public final class Stream: RunLoop.EdgePort {
     /// The listener that counts this stream.
     public internal(set) var listener: Listener?
     var remote = SmallAddress()
-    /// For the owner: the time limit of waits, in nanoseconds; negative: none.
-    public var timeout: Int64 = -1
     var deadline: Int64 = 0
 
     /// Receives the stream's events: its own owner, or the network's.
-    let teller: Unmanaged<StreamOwner>
+    var teller: Unmanaged<StreamOwner> {
+        // `init` sets the owner, and accepts only a StreamOwner.
+        .passUnretained(unsafe unsafeDowncast(owner.unsafelyUnwrapped, to: StreamOwner.self))
+    }
 
     init(
         _ network: Network, name: String = "", order: Int = 0, owner: StreamOwner? = nil,
@@ -146,7 +147,6 @@ public final class Stream: RunLoop.EdgePort {
         self.network = network
         self.settings = settings
         self.isTCP = isTCP
-        teller = .passUnretained(owner ?? network.owner)
         super.init(name: name, order: order, owner: owner ?? network.owner)
     }
 
@@ -292,6 +292,43 @@ public final class Stream: RunLoop.EdgePort {
         let new = Rare()
         rare = new
         return new
+    }
+
+    public internal(set) var inputFailure: StreamFailure? {
+        get { rare?.inputFailure }
+        set { if rare != nil || newValue != nil { madeRare.inputFailure = newValue } }
+    }
+
+    public internal(set) var outputFailure: StreamFailure? {
+        get { rare?.outputFailure }
+        set { if rare != nil || newValue != nil { madeRare.outputFailure = newValue } }
+    }
+
+    var connector: Connector? {
+        get { rare?.connector }
+        set { if rare != nil || newValue != nil { madeRare.connector = newValue } }
+    }
+
+    /// For the owner: the waiter for the connection.
+    public var opener: Int {
+        get { rare?.opener ?? 0 }
+        set { if rare != nil || newValue != 0 { madeRare.opener = newValue } }
+    }
+
+    var waits: OutputWaits? {
+        get { rare?.waits }
+        set { madeRare.waits = newValue }
+    }
+
+    var handlers: Handlers? {
+        get { rare?.handlers }
+        set { madeRare.handlers = newValue }
+    }
+
+    /// For the owner: the time limit of waits, in nanoseconds; negative: none.
+    public var timeout: Int64 {
+        get { rare?.timeout ?? -1 }
+        set { madeRare.timeout = newValue }
     }
 
     /// For the owner: why the last read or write was refused, if it was.

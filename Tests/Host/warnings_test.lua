@@ -117,7 +117,7 @@ t.describe("a loop that is held", REAL, function()
       "the main chunk held the loop for N s",
     })
     t.equal((warnings [[
-      os.execute "sleep 0.3"
+      os.execute "sleep 0.5"
       local done = rl.now() + 0.3 repeat until rl.now() > done
       io.popen("sleep 0.25"):read "a"
     ]]), { "the main chunk held the loop for N s, in os.execute at w.lua:2 and file:read at w.lua:4" })

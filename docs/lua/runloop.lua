@@ -737,7 +737,7 @@ function rl.sleep(seconds) end
 ---Waits until a descriptor can be read.
 ---
 ---```lua
----local pipe = assert(io.popen "sleep 0.02; echo at last")
+---local pipe = assert(io.popen "sleep 0.3; echo at last")
 ---print(rl.wait_readable(pipe, 0))
 ---print(rl.wait_readable(pipe):find "r" ~= nil, pipe:read "l")
 ---```

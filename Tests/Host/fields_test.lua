@@ -29,6 +29,13 @@ t.it("right options pass, and are returned", function()
   t.equal(misuse.fields({ fn = print }, KNOWN, "test.call"), nil)
 end)
 
+t.it("a float that equals an integer becomes one, so that no text has its .0", function()
+  local options = misuse.options({ fn = print, count = 2.0, limit = 1e6, timeout = 2.0 }, KNOWN, "test.call", 2)
+  t.equal(("%s %s %s"):format(options.count, options.limit, options.timeout), "2 1000000 2.0")
+  t.equal(try { fn = print, limit = 0.0 }, "test.call: field 'limit' must be an integer, 1 or more, got 0")
+  t.equal(try { fn = print, count = 1e300 }, "test.call: field 'count' must be an integer, 0 or more, got 1e+300")
+end)
+
 t.it("an unknown field comes before a missing one, and that before one of a wrong kind", function()
   t.equal(try { nmae = 1, timeout = "x" }, "test.call: unknown field 'nmae' (did you mean 'name'?)")
   t.equal(try { timeout = "x" }, "test.call: field 'fn' is missing (a function)")

@@ -5,7 +5,7 @@
 local native = ...
 local getinfo = package.loaded.debug.getinfo
 local error, type, tostring, next = error, type, tostring, next
-local pairs, ipairs, select, math_type = pairs, ipairs, select, math.type
+local pairs, ipairs, select, integer_of = pairs, ipairs, select, math.tointeger
 local getmetatable, rawget = getmetatable, rawget
 local format, concat = string.format, table.concat
 local unpack, running = table.unpack, coroutine.running
@@ -79,8 +79,8 @@ local CHECKS = {
   string = is_a "string", boolean = is_a "boolean", table = is_a "table", ["function"] = is_a "function",
   number = function(value) return type(value) == "number" and value >= 0 end,
   seconds = function(value) return type(value) == "number" and value >= 0 end,
-  count = function(value) return math_type(value) == "integer" and value >= 0 end,
-  positive = function(value) return math_type(value) == "integer" and value > 0 end,
+  count = function(value) return type(value) == "number" and integer_of(value) ~= nil and value >= 0 end,
+  positive = function(value) return type(value) == "number" and integer_of(value) ~= nil and value > 0 end,
   any = function() return true end,
 }
 CHECKS.bytes = CHECKS.positive

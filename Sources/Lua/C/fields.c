@@ -88,7 +88,21 @@ static void compile(lua_State *L) {
   lua_pop(L, 1);
 }
 
-// Whether the value on top of the stack is of one of the kinds.
+// Puts the integer that a float equals, such as 1e6, into the options in its place: texts and other programs are to
+// get it without ".0". The field is below the float, on top of the stack.
+static int become_integer(lua_State *L) {
+  int is_whole;
+  lua_Integer number = lua_tointegerx(L, -1, &is_whole);
+  if (!is_whole) return 0;
+  lua_pop(L, 1);
+  lua_pushvalue(L, -1);
+  lua_pushinteger(L, number);
+  lua_rawset(L, 1);
+  lua_pushinteger(L, number);
+  return 1;
+}
+
+// Whether the value on top of the stack, of the field below it, is of one of the kinds.
 static int fits(lua_State *L, lua_Integer bits) {
   if (bits & IS_ANY) return 1;
   switch (lua_type(L, -1)) {
@@ -99,7 +113,10 @@ static int fits(lua_State *L, lua_Integer bits) {
     case LUA_TNUMBER: break;
     default: return 0;
   }
-  if (!lua_isinteger(L, -1)) return bits & IS_NUMBER && lua_tonumber(L, -1) >= 0;
+  if (!lua_isinteger(L, -1)) {
+    if (bits & IS_NUMBER) return lua_tonumber(L, -1) >= 0;
+    if (!(bits & (IS_COUNT | IS_POSITIVE)) || !become_integer(L)) return 0;
+  }
   lua_Integer number = lua_tointeger(L, -1);
   return number > 0 ? (bits & (IS_NUMBER | IS_COUNT | IS_POSITIVE)) != 0
                     : number == 0 && (bits & (IS_NUMBER | IS_COUNT)) != 0;

@@ -3,7 +3,7 @@
 
 local misuse = require "runloop.misuse"
 
-local type, next, ipairs, math_type = type, next, ipairs, math.type
+local type, next, ipairs, integer_of = type, next, ipairs, math.tointeger
 local find, gmatch, concat = string.find, string.gmatch, table.concat
 local raise, describe = misuse.raise, misuse.describe
 
@@ -136,12 +136,13 @@ function check.known_headers(text)
   return known[1], known[2], known[3]
 end
 
---- Raises unless a number is in its range.
+--- Raises unless a number is in its range. A float that equals an integer becomes one where an integer is expected.
 function check.range(options, what, field, low, high, is_integer)
   local value = options[field]
   if value == nil then return end
-  if type(value) ~= "number" or value ~= value or value < low or value > high
-    or is_integer and math_type(value) ~= "integer" then
+  local integer = is_integer and type(value) == "number" and integer_of(value)
+  if integer then options[field] = integer end
+  if type(value) ~= "number" or value ~= value or value < low or value > high or is_integer and not integer then
     raise("%s: field '%s' must be %s from %g to %g, got %s", what, field, is_integer and "an integer" or "a number",
       low, high, describe(value))
   end

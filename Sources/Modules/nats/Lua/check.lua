@@ -119,7 +119,7 @@ function check.read_headers(text)
   return headers, math.tointeger(code), description
 end
 
-local texts, text_count = {}, 0
+local texts, text_count, plain = {}, 0, {}
 -- Longer headers are read each time.
 local LONGEST = 200
 
@@ -129,11 +129,22 @@ function check.known_headers(text)
   if not known then
     known = { check.read_headers(text) }
     if known[1] and #text <= LONGEST then
-      if text_count >= KEPT then texts, text_count = {}, 0 end
+      if text_count >= KEPT then texts, text_count, plain = {}, 0, {} end
       texts[text], text_count = known, text_count + 1
     end
   end
   return known[1], known[2], known[3]
+end
+
+--- Does the same for headers that have neither a status nor the number of a recorder; returns nil for others.
+function check.plain_headers(text)
+  local headers = plain[text]
+  if headers or find(text, "Rl-Flow: ", 11, true) then return headers end
+  local status
+  headers, status = check.known_headers(text)
+  if not headers or status then return nil end
+  if texts[text] then plain[text] = headers end
+  return headers
 end
 
 --- Raises unless a number is in its range. A float that equals an integer becomes one where an integer is expected.

@@ -28,20 +28,21 @@
 --   holder.service                                 if set: the object of runloop.nats.service that counts the calls
 -- A holder has 256 messages at most, with 64 MB of data. Others get the failure "busy".
 
+local system = ...
 local rl = require "runloop"
 local json = require "runloop.json"
 local api = require "runloop.nats.api"
 local Bus = require "runloop.nats.bus"
-local known_headers = require "runloop.nats.check".known_headers
+local plain_headers = require "runloop.nats.check".plain_headers
 local subscription = require "runloop.nats.subscription"
 local seen = require "runloop.nats.seen"
 local flow = require "runloop.nats.flow"
 
 local setmetatable, pairs, ipairs, type = setmetatable, pairs, ipairs, type
 local pcall, tostring = pcall, tostring
-local format, find, match, sub = string.format, string.find, string.match, string.sub
+local format, find, match = string.format, string.find, string.match
 local tonumber, tointeger, min = tonumber, math.tointeger, math.min
-local huge, now = math.huge, rl.now
+local huge, now, unsent = math.huge, rl.now, system.open().unsent
 local push, waits, running = subscription.Subscription._push, seen.waits, coroutine.running
 
 -- Open calls of a caller, and unsent bytes of a connection, beyond which calls wait.
@@ -126,7 +127,7 @@ end
 local Call = {}
 Call.__index = Call
 -- Questions without an answer.
-Call.misses, Call.is_call = 0, true
+Call.misses = 0
 local Caller = {}
 Caller.__index = Caller
 -- A question: who has a call?
@@ -149,12 +150,12 @@ local function ask(bus, call, round)
   if not question then
     local number = bus._last_request + 1
     bus._last_request = number
-    question = setmetatable({ subject = call.caller.who, reply = bus._inbox .. number, call = call }, Question)
+    question = setmetatable({ subject = call.caller.who, reply = number, call = call }, Question)
     call.question = question
   end
   bus:_forget_request(question)
   call.round = round
-  bus:_begin(question, nil, call.reply)
+  bus:_begin(question, nil, bus._inbox .. call.reply)
   return true
 end
 
@@ -229,9 +230,7 @@ end
 local function send(caller, call, head, data)
   local bus, subject = caller.bus, caller.subject
   local number = bus._last_request + 1
-  bus._last_request = number
-  local reply = bus._inbox .. number
-  call.reply = reply
+  bus._last_request, call.reply = number, number
   local lines = flow.lines(bus, subject)
   if lines then head = flow.join(lines, head, #data, bus._max_payload) end
   caller.count = caller.count + 1
@@ -283,7 +282,7 @@ local function has_room(caller)
   if caller.count >= WINDOW then return false end
   if not link then return caller.keep ~= nil end
   if caller.back_at ~= caller.bus._back_at and not wait_for_holder(caller) then return false end
-  if link:unsent() < UNSENT then return true end
+  if unsent(link.wire) < UNSENT then return true end
   wait_for_room(caller)
   return false
 end
@@ -317,7 +316,7 @@ function Caller:begin(head, data, ended, id)
   local call = setmetatable({ caller = self, subject = self.subject, ended = ended, id = id, reply = false,
     look_at = false, link = false, future = false }, Call)
   local link = self.bus._link
-  local is_free = link and self.count < WINDOW and link:unsent() < UNSENT and self.back_at == self.bus._back_at
+  local is_free = link and self.count < WINDOW and unsent(link.wire) < UNSENT and self.back_at == self.bus._back_at
   if self.first > self.last and (is_free or has_room(self)) then
     send(self, call, head, data)
   else
@@ -337,7 +336,7 @@ end
 
 --- Whether a call was sent before another one.
 function exchange.is_before(call, other)
-  return tonumber(match(call.reply, "%d+$")) < tonumber(match(other.reply, "%d+$"))
+  return call.reply < other.reply
 end
 
 --- Ends the calls that wait and, unless `is_bus_closed`, those that were sent.
@@ -355,14 +354,13 @@ function Caller:finish(reason, is_bus_closed)
   for _, call in ipairs(calls) do call:finish(nil, reason, true) end
 end
 
---- Takes the answer to a call. Returns false if it is something else.
-function Bus:_quick(subject, text, data)
-  local call = self._waiting[subject]
-  if not call or not call.is_call then return false end
-  local headers, status = known_headers(text)
-  if not headers or status then return false end
-  self._waiting[subject], self._requests = nil, self._requests - 1
-  call:complete { data = data, headers = headers }
+--- Takes the usual answer, as the text of its headers and its data. Returns false if it is something else.
+function Call:take(text, data)
+  local headers = plain_headers(text)
+  if not headers then return false end
+  local bus = self.caller.bus
+  bus._waiting[self.reply], bus._requests = nil, bus._requests - 1
+  self:complete { data = data, headers = headers }
   return true
 end
 
@@ -402,7 +400,7 @@ end
 function exchange.caller(bus, subject, who)
   if not bus._look then prepare(bus) end
   return setmetatable({ bus = bus, subject = subject, who = who, count = 0, queue = {}, first = 1, last = 0,
-    is_draining = false }, Caller)
+    is_draining = false, back_at = false }, Caller)
 end
 
 -- The holding side ----------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ local system = ...
 local find, match, sub = string.find, string.match, string.sub
 local setmetatable, next, type, running = setmetatable, next, type, coroutine.running
 local label, begins, departs, arrives = system.label, system.begins, system.departs, system.arrives
+local departing = system.departing
 
 local flow = { ends = system.ends }
 
@@ -61,17 +62,18 @@ end
 --- Records that a message about this subject leaves, and returns the lines of its headers; nil if it has none. The
 --- lines come before those of the script. `headers`: those of the script. `is_answer`: the peer has sent such a header.
 function flow.lines(bus, subject, headers, is_answer)
+  local always = is_answer or bus._exposes_trace
+  if not departing(always) then return nil end
   local link = bus._link
-  if not link or link.info.headers ~= true then return nil end
   -- Subjects of the server itself, such as "$JS.API.INFO" and "$KV.settings.color", mean nothing to programs.
-  if find(subject, "^%$") then return nil end
+  if not link or link.info.headers ~= true or find(subject, "^%$") then return nil end
   local trace = nil
   if is_answer or headers and headers.traceparent ~= nil then
     trace = false
   elseif has_traces then
     trace = traces[running()]
   end
-  return departs(labels[subject] or label_of(subject), trace, is_answer or bus._exposes_trace)
+  return departs(labels[subject] or label_of(subject), trace, always)
 end
 
 --- Puts these lines before a script's headers, as text; `head` is nil if there are none. Returns the headers, and the

@@ -2,7 +2,7 @@
 
 local flow = require "runloop.nats.flow"
 
-local format, concat = string.format, table.concat
+local type, format, concat = type, string.format, table.concat
 
 local frame = {}
 
@@ -24,8 +24,9 @@ function frame.check(bus, head, data, lines)
   return true, head
 end
 
---- Returns the bytes of a message with checked parts.
-function frame.text(subject, reply, head, data)
+--- Returns the bytes of a message with checked parts. `reply`: a subject, or the number of a request.
+function frame.text(bus, subject, reply, head, data)
+  if type(reply) == "number" then reply = bus._inbox .. reply end
   reply = reply and reply .. " " or ""
   if not head then return concat { "PUB ", subject, " ", reply, #data, "\r\n", data, "\r\n" } end
   return concat { "HPUB ", subject, " ", reply, #head, " ", #head + #data, "\r\n", head, data, "\r\n" }

@@ -1,7 +1,7 @@
 -- runloop.nats.link: one connection to a server, from its first byte to its last: log-in, and the frames of the
 -- protocol. The bus decides what they mean.
 
-local system = ...
+local system, internals = ...
 local rl = require "runloop"
 local net = require "runloop.net"
 local json = require "runloop.json"
@@ -89,13 +89,17 @@ local function control(self, line)
   end
 end
 
--- Takes a message with headers.
+-- Takes a message with headers. `subject`: for an answer, the number of its request.
 local function take_headed(self, sid, subject, reply, text, data)
+  local owner, number = self.owner, nil
+  if sid == 1 then
+    number = subject
+    local call = owner._waiting[number]
+    if call and call.take and call:take(text, data) then return end
+    subject = owner._inbox .. number
+  end
   local has_mark, mark, trace = find(text, "Rl-Flow: ", 11, true), nil, nil
   if has_mark then text, mark, trace = flow.take(text) end
-  local owner = self.owner
-  local quick = sid == 1 and not has_mark and owner._quick
-  if quick and quick(owner, subject, text, data) then return end
   local headers, status, description
   if text then
     local has_known = owner._shares[sid] and (mark or not has_mark)
@@ -106,10 +110,11 @@ local function take_headed(self, sid, subject, reply, text, data)
   local message = setmetatable({ subject = subject, data = data, reply = reply, headers = headers, _bus = owner,
     _status = status, _description = description }, Message)
   if mark then message._flow, message._trace = mark, trace end
+  if number then return owner:_answer(message, number) end
   return owner:_take(sid, message)
 end
 
-local feed = native.feed(Message, function(self, message) return self.owner:_answer(message) end, take_headed,
+local feed = native.feed(Message, function(self, ...) return self.owner:_answer(...) end, take_headed,
   function(self, sid, message) return self.owner:_take(sid, message) end, control, refuse, subscription.pushed)
 
 -- Resting -------------------------------------------------------------------------------------------------------------
@@ -167,10 +172,11 @@ function Link:send(bytes)
   return not self.is_over and unsent(self.wire, self.stream:queue(bytes) or 0) or 0
 end
 
---- Sends a message with checked parts. Returns its bytes if `needs_text`, or if the native writer cannot send it.
+--- Sends a message with checked parts. `reply`: a subject, or the number of a request. Returns its bytes if
+--- `needs_text`, or if the native writer cannot send it.
 function Link:put(subject, reply, head, data, needs_text)
   if not needs_text and not self.is_resting and put(self.wire, subject, reply, head, data) then return nil end
-  local text = frame.text(subject, reply, head, data)
+  local text = frame.text(self.owner, subject, reply, head, data)
   self:send(text)
   native.count(self.wire, #data)
   return text
@@ -321,7 +327,7 @@ function Link.open(owner, address, options, deadline, had_tls)
     is_over = false, tls = false, pings = {}, first_ping = 1, last_ping = 0, silent = 0, confirmed = 0,
     confirmed_bytes = 0, round_trip = 0,
   }, Link)
-  self.wire = native.wire(self, stream, owner._totals, owner._queues, stream:outlet())
+  self.wire = native.wire(self, stream, owner._totals, owner._queues, owner._inbox, internals.outlet(stream))
   native.set_payload(self.wire, self.max_payload)
   local is_done
   local _ <close> = setmetatable({}, { __close = function() if not is_done then failed(self) end end })

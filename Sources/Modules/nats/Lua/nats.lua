@@ -405,6 +405,7 @@ for name, value in next, {
   _prefix = "rl", _requests = 0, _last_request = 0, _last_number = 0, _subscription_count = 0, _last_sid = 1,
   _offline_bytes = 0, _kept = false, _kept_first = 1, _kept_bytes = 0, _max_payload = 1 << 20, _reconnects = 0,
   _late = 0, _had_tls = false, _link = false, _confirming = false, _reconnecting = false, _connected = false,
+  _back_at = false, _look = false, _reason = false,
 } do Bus[name] = value end
 
 -- The options that become fields.
@@ -422,7 +423,7 @@ local function new(what, servers, options)
     _modes = subscription.modes_of(options.modes, nil, what), _status = "reconnecting", _waiting = {}, _parts = {},
     _joined = {}, _crowded = {}, _warned = {}, _subscriptions = {}, _offline = {}, _again = {}, _shares = {},
     _queues = {}, _totals = system.open().totals(),
-    _made_at = objects.made_at(), _exposes_trace = is_exposed(options, "trace"),
+    _loop = rl.current(), _made_at = objects.made_at(), _exposes_trace = is_exposed(options, "trace"),
   }, Bus)
   for option, field in next, FIELDS do
     if options[option] ~= nil then self[field] = options[option] end

@@ -112,7 +112,7 @@ local function send(one, text)
   sent.of = one
   function one.drop()
     self._caller:drop(sent)
-    if sent.reply then cancel(self, sent.reply) end
+    if sent.reply then cancel(self, self._bus._inbox .. sent.reply) end
   end
   function one.was_sent() return sent.reply ~= false end
 end
@@ -137,11 +137,12 @@ local function store(one, text, deadline)
   local self, bus = one.pool, one.bus
   local id, stored, problem = api.unique(bus), nil, nil
   bus._last_request = bus._last_request + 1
-  one.reply, one.subject = bus._inbox .. bus._last_request, self._stream:name()
+  one.reply, one.subject = bus._last_request, self._stream:name()
   bus:_expect(one)
   local function publish(timeout)
     return self._stream:publish(jobs.subject(bus, self._name, "durable"), text, { id = id,
-      headers = { ["Rl-Job"] = id, ["Rl-Reply"] = one.reply }, timeout = min(timeout, self._stream._duplicates / 2) })
+      headers = { ["Rl-Job"] = id, ["Rl-Reply"] = bus._inbox .. one.reply },
+      timeout = min(timeout, self._stream._duplicates / 2) })
   end
   function one.was_sent() return true end
   function one.drop()

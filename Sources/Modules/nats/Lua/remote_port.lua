@@ -9,13 +9,18 @@ local exchange = require "runloop.nats.exchange"
 local seen = require "runloop.nats.seen"
 local ports = require "runloop.nats.ports"
 
-local setmetatable, type, math_type = setmetatable, type, math.type
+local setmetatable, type, ipairs, math_type = setmetatable, type, ipairs, math.type
 local format, now = string.format, rl.now
 local raise, receiver, wrong = misuse.raise, misuse.receiver, misuse.wrong
 local head_of, retain, release = exchange.head, exchange.retain, exchange.release
 local waits, running = seen.waits, coroutine.running
 
 local Remote = objects.class("runloop.nats.RemotePort", { __name = "remote_port", __stays = true })
+
+-- Without a first value, a look at a field that is not there takes a thousand instructions.
+for _, name in ipairs { "_is_concluded", "_is_expected", "_flushes", "_failure", "_reason", "_new_head" } do
+  Remote[name] = false
+end
 
 -- A longer time-out is none, and a shorter one does not wait; in seconds, as for local ports.
 local LONGEST, SHORTEST = 864000, 0.001
@@ -36,7 +41,7 @@ local function conclude(self)
       self._unacknowledged)
   end
   local flushes = self._flushes
-  self._flushes = nil
+  self._flushes = false
   if flushes then flushes:complete(nil, self._reason) end
 end
 
@@ -79,7 +84,7 @@ local function settle(self)
   local flushes = self._flushes
   if self._unacknowledged > 0 or not flushes then return end
   local failure = self._failure
-  self._flushes, self._failure = nil, nil
+  self._flushes, self._failure = false, false
   if failure then flushes:complete(nil, failure) else flushes:complete(true) end
 end
 

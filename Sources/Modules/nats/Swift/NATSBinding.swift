@@ -13,6 +13,7 @@ enum NATSBinding {
             .init("identity") { Call.answer($0) { _ in identity() } },
             .init("load") { Call.answer($0) { call in load(of: call.luaHost) } },
             .init("chance") { Call.answer($0) { $0.luaHost.chance() } },
+            .init("departing") { departing(Call($0)) },
             .init("departs") { departs(Call($0)) },
             .init("arrives") { arrives(Call($0)) },
         ] + LastingBinding.ofNATS)
@@ -52,6 +53,12 @@ enum NATSBinding {
     // MARK: Flows: the headers by which both ends record a message
 
     private static let hex: [UInt8] = Array("0123456789abcdef".utf8)
+
+    /// departing(always): returns whether `departs` would return lines.
+    private static func departing(_ call: Call) -> Int32 {
+        let loop = call.luaHost.loop
+        return call.answer(loop.isRecording && (call.boolean(1) || loop.isFollowed))
+    }
 
     /// departs(label, trace, always): Records that a message leaves. Returns the lines of its headers; nil if it has
     /// none: unless `always`, only messages that are recorded into a file have them.

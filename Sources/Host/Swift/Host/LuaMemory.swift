@@ -16,6 +16,8 @@ package final class LuaMemory: HostPart {
     private var lastPass = -1
     /// The collection in steps that is under way, if any.
     private var collection: Collection?
+    /// Whether a task has failed since the last collection began: only a collection tells whether it is forgotten.
+    private var isWanted = false
 
     /// This many objects are half a megabyte or more.
     private static let manyReleased = 1000
@@ -53,6 +55,9 @@ package final class LuaMemory: HostPart {
         if isLarge { shrinkSoon() }
     }
 
+    /// Asks for a collection, however small the state is, as soon as the last one is long enough ago.
+    func collectSoon() { isWanted = true }
+
     // MARK: While the loop has nothing to do
 
     /// Collects garbage in small steps, if there may be much of it. Called when the loop is about to sleep for long.
@@ -65,7 +70,7 @@ package final class LuaMemory: HostPart {
         }
         let bytes = host.bytesInUse
         survivors = min(survivors, bytes)
-        let hasGrown = released >= Self.manyReleased || bytes > survivors + survivors / 4 + Self.worthwhile
+        let hasGrown = isWanted || released >= Self.manyReleased || bytes > survivors + survivors / 4 + Self.worthwhile
         // Released objects do not show in the number of bytes, so a large state is also collected after the loop has
         // worked.
         guard hasGrown || bytes > Self.large && host.loop.statistics.passes != lastPass else {
@@ -78,6 +83,7 @@ package final class LuaMemory: HostPart {
         guard now >= date else { return date - now }
         guard host.beginCollection() else { return .max }
         released = 0
+        isWanted = false
         collection = Collection(bytes: bytes)
         return 0
     }
@@ -122,6 +128,7 @@ package final class LuaMemory: HostPart {
     func collectInMeasure() -> Bool {
         guard mayCollect else { return false }
         let start = host.loop.now.nanoseconds
+        isWanted = false
         host.collectGarbage()
         let end = host.loop.now.nanoseconds
         nextCollection = end + 20 * (end - start)

@@ -28,9 +28,11 @@ package final class LuaTasks: HostPart {
         findForgotten()
     }
 
-    /// Collects garbage soon, but not too often: Lua's own collections, or the end of the loop, find the others.
+    /// Collects garbage soon, but not too often: a collection while the loop sleeps, Lua's own, or the end of the loop
+    /// find the others.
     func findForgotten() {
-        guard !isLooking, host.part(LuaMemory.self).mayCollect else { return }
+        guard !isLooking else { return }
+        guard host.part(LuaMemory.self).mayCollect else { return host.part(LuaMemory.self).collectSoon() }
         isLooking = true
         host.loop.perform { [weak host = host] in
             guard let host, !host.isClosed else { return }
@@ -40,7 +42,7 @@ package final class LuaTasks: HostPart {
 
     private func look() {
         isLooking = false
-        _ = host.part(LuaMemory.self).collectInMeasure()
+        if !host.part(LuaMemory.self).collectInMeasure() { host.part(LuaMemory.self).collectSoon() }
         failed.removeAll { $0.task?.isObserved ?? true }
     }
 

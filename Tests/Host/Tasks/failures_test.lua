@@ -1,0 +1,26 @@
+-- Errors of tasks that the script has dropped.
+
+local process = require "runloop.process"
+local t = require "runloop.test"
+
+t.describe("the error of a dropped task", { timeout = 60 }, function()
+  -- The program is small and idle: neither Lua nor a large state's look for garbage would find the task. The collection
+  -- for the first error puts off the one for the second.
+  t.it("is reported soon in a loop that sleeps, also after others", function()
+    local done = assert(process.run { t.rlhost, "-", input = [[
+      local rl = require "runloop"
+      local count, all = 0, rl.future()
+      local function fail()
+        rl.task(function() error("dropped " .. count + 1, 0) end)
+      end
+      rl.on_error(function(problem)
+        count = count + 1
+        print(problem)
+        if count == 5 then all:complete(true) else rl.after(0, fail) end
+      end)
+      fail()
+      print(all:await(20))
+    ]] })
+    t.equal(done.output, "dropped 1\ndropped 2\ndropped 3\ndropped 4\ndropped 5\ntrue\n", done.errors)
+  end)
+end)

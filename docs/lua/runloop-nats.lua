@@ -142,7 +142,8 @@ function Bus:request(subject, data, options) end
 ---@field most? integer ends after this number of answers
 ---@field headers? table<string, string|string[]>
 
----Iterates over the answers of all that listen. Raises an error if the question cannot be sent. Waits.
+---Iterates over the answers of all that listen. Raises an error if the question cannot be sent, or if the connection is
+---lost before the end. Waits.
 ---@param subject string
 ---@param data? string
 ---@param options? runloop.nats.GatherOptions

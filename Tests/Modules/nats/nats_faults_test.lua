@@ -94,6 +94,23 @@ t.it("ends requests under way with ECONNRESET, and sends none twice", function()
   t.equal(bus:stats().requests, 0)
 end)
 
+t.it("says that answers are missing which a lost connection took", function()
+  local fake = nats.fake()
+  local bus, other = connect(fake), connect(fake)
+  local s = other:subscribe("all", { keeps_alive = false }, function(m) m:respond "one" end)
+  other:flush()
+  local count = 0
+  local gathering = rl.task(function()
+    for _ in bus:gather("all", "?", { timeout = 60 }) do count = count + 1 end
+  end)
+  rl.sleep(1)
+  fake:drop()
+  local done, problem = pcall(gathering.await, gathering)
+  t.falsy(done)
+  t.truthy(problem:find "^ECONNRESET: the connection to fake was lost", problem)
+  t.equal({ count, s:is_valid(), bus:stats().requests }, { 1, true, 0 })
+end)
+
 t.it("keeps at most max_offline bytes", function()
   local fake = nats.fake()
   local bus, none = connect(fake, { max_offline = 200 }), connect(fake, { max_offline = 0 })
@@ -290,6 +307,9 @@ authorization { users = [ { user: u, password: p, permissions: { publish: { deny
   t.equal(code, "EACCES")
   t.truthy(text:find("no.way", 1, true))
   t.equal(events.refused.subject, "no.way")
+  local done, problem = pcall(function() for _ in bus:gather("no.way", "x", { timeout = 5 }) do end end)
+  t.falsy(done)
+  t.truthy(tostring(problem):find "^EACCES: the server refuses no.way", problem)
   t.equal(bus:status(), "connected")
 end)
 

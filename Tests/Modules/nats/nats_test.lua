@@ -182,6 +182,17 @@ local function cases(start)
     t.equal(bus:status(), "connected")
   end)
 
+  t.it("says which subscription has ended", function()
+    local bus = connect(start())
+    local s = bus:subscribe "d.*"
+    local waiting = rl.task(function() return s:receive(60) end)
+    s:invalidate()
+    local over = { nil, 'ENOTCONN: the subscription of "d.*" has ended', "ENOTCONN" }
+    t.equal({ waiting:await() }, over)
+    t.equal({ s:receive(60) }, over)
+    t.equal(bus:status(), "connected")
+  end)
+
   t.it("drains", function()
     local bus = connect(start())
     local handled = 0

@@ -332,6 +332,10 @@ function Bus:gather(subject, data, options)
       if not request.is_over then request.future = rl.future() end
     end
     Request.__close(request)
+    if not request.is_over then return nil end
+    -- That nobody listens is no failure, but fewer answers than there are is one.
+    local _, problem, code = request.future:await(0)
+    if code and code ~= "ENOENT" then error(problem, 0) end
   end
   return step, nil, nil, request
 end

@@ -8,7 +8,7 @@ local misuse = require "runloop.misuse"
 local check = require "runloop.nats.check"
 local api = require "runloop.nats.api"
 
-local type, ipairs, pairs, pcall = type, ipairs, pairs, pcall
+local type, ipairs, pairs, pcall, error = type, ipairs, pairs, pcall, error
 local tostring, tonumber, tointeger, setmetatable = tostring, tonumber, math.tointeger, setmetatable
 local format, gsub, match, now = string.format, string.gsub, string.match, rl.now
 local concat, sort, unpack, max = table.concat, table.sort, table.unpack, math.max
@@ -176,16 +176,14 @@ function service.discover(bus, options)
   end
   if bus._status == "closed" then return bus:_why_over() end
   local list = {}
-  local asked = { pcall(bus.gather, bus, subject, "", { timeout = options.timeout, most = MOST_ANSWERS }) }
-  if not asked[1] then return nil, asked[2], match(asked[2], "^(%u+): ") end
-  for message in unpack(asked, 2, 5) do
-    list[#list + 1] = service.read(message.data)
-  end
-  local request = asked[5]
-  if request.is_over then
-    -- That nobody is there is no failure.
-    local _, text, code = request.future:await(0)
-    if code and code ~= "ENOENT" then return nil, text, code end
+  local done, problem = pcall(function()
+    for message in bus:gather(subject, "", { timeout = options.timeout, most = MOST_ANSWERS }) do
+      list[#list + 1] = service.read(message.data)
+    end
+  end)
+  if not done then
+    if rl.is_cancelled(problem) then error(problem, 0) end
+    return nil, problem, match(problem, "^(%u+): ")
   end
   sort(list, function(a, b)
     if a.name ~= b.name then return a.name < b.name end

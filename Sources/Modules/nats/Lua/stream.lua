@@ -173,10 +173,10 @@ function stream.store(self, what, subject, data, headers, timeout)
     if code ~= "ENOENT" or self._is_found then return nil end
     local left = deadline - rl.now()
     if left <= SOON then return nil end
-    local info, text, why = stream.find(bus, what, self._about, self._name, left)
+    local info, text, why, refusal = stream.find(bus, what, self._about, self._name, left)
     if not info and why == "ENOENT" then
       missing = missing or rl.now()
-      return api.is_gone(bus, missing) and function() return nil, text, why end or nil
+      return api.is_gone(bus, missing) and function() return nil, text, why, refusal end or nil
     end
     if not info then return nil end
     if not takes(info.config, subject) then
@@ -190,8 +190,8 @@ function stream.store(self, what, subject, data, headers, timeout)
   self._is_found = false
   while true do
     local left = deadline - rl.now()
-    local message, tries, code = api.repeated(bus, what, subject, data, headers, left, give_up)
-    if not message then return nil, tries, code end
+    local message, tries, code, last = api.repeated(bus, what, subject, data, headers, left, give_up)
+    if not message then return nil, tries, code, code and last end
     local answer, text, why, refusal = api.acknowledgement(message, self._about)
     if answer or text then return answer, answer and tries or text, why, refusal end
     if rl.now() >= deadline - SOON then return nil, "timed out" end

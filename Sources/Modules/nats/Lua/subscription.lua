@@ -182,7 +182,8 @@ function Subscription:_take(timeout)
     if self._is_ended then
       local why = self._why
       if why then return nil, why.text, why.code end
-      return self._bus:_why_over()
+      if self._bus._status == "closed" then return self._bus:_why_over() end
+      return nil, format("ENOTCONN: the %s has ended", name_of(self)), "ENOTCONN"
     end
     local left = deadline and deadline - rl.now()
     if left and left <= SOON then return nil, "timed out" end

@@ -330,6 +330,18 @@ t.it("takes settings, and says which differ", function()
   t.equal(select(3, rl.remote_port("s", { via = connect(fake()), durable = true })), "ENOTSUP")
 end)
 
+t.it("gives no message to a port whose stream would have the same name", function()
+  local bus = connect(fake { jetstream = true })
+  local remote = reach(bus, "a.b", { durable = true })
+  t.equal(remote:send(1, "for a.b"), true)
+  t.equal(remote:flush(10), true)
+  local refused = { nil, "EEXIST: stream RL_PORT_a_b is there with other settings: subjects is rl.durable.a.b, not "
+    .. "rl.durable.a_b", "EEXIST" }
+  t.equal({ rl.message_port { name = "a_b", via = bus, callback = print, durable = true, modes = "common" } }, refused)
+  t.equal({ rl.remote_port("a_b", { via = bus, durable = true }) }, refused)
+  t.equal(bus:stream("RL_PORT_a_b"):info().messages, 1)
+end)
+
 t.it("makes its stream again when somebody has removed it", function()
   local server = fake { jetstream = true }
   local bus = connect(server)

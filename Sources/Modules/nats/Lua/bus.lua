@@ -333,7 +333,7 @@ function Bus:gather(subject, data, options)
     end
     Request.__close(request)
     if not request.is_over then return nil end
-    -- That nobody listens is no failure, but fewer answers than there are is one.
+    -- Zero answers are fine if nobody listens. In all other cases the caller has fewer answers than there are.
     local _, problem, code = request.future:await(0)
     if code and code ~= "ENOENT" then error(problem, 0) end
   end

@@ -9,7 +9,8 @@ local exchange = require "runloop.nats.exchange"
 local ports = require "runloop.nats.ports"
 
 local setmetatable, type, pairs, ipairs = setmetatable, type, pairs, ipairs
-local format, min, now, tostring = string.format, math.min, rl.now, tostring
+local format, concat, tostring = string.format, table.concat, tostring
+local min, now = math.min, rl.now
 
 local durable = {}
 
@@ -27,9 +28,9 @@ local SETTINGS = { replicas = "positive", max_age = "seconds", max_deliver = "po
 function durable.settings(value, what)
   if type(value) ~= "table" then return {} end
   misuse.fields(value, SETTINGS, what .. ": field 'durable'")
-  check.range(value, what, "replicas", 1, 5, true)
-  check.range(value, what, "max_age", 0.1, 100 * 366 * 86400)
-  check.range(value, what, "ack_wait", 0.1, 86400)
+  check.range(value, what .. ": field 'durable'", "replicas", 1, 5, true)
+  check.range(value, what .. ": field 'durable'", "max_age", 0.1, 100 * 366 * 86400)
+  check.range(value, what .. ": field 'durable'", "ack_wait", 0.1, 86400)
   return value
 end
 
@@ -39,12 +40,22 @@ function durable.stream_name(bus, kind, name)
 end
 local stream_name = durable.stream_name
 
+-- Whether a stream takes a subject. "a.b" and "a_b" have streams of one name.
+local function takes(stream, subject)
+  for _, one in ipairs(stream._subjects) do if one == subject then return true end end
+  return false
+end
+
 --- Makes or finds the stream of a port or pool. Without settings, one that is there is taken as it is. Waits. Returns
 --- it; or nil, the reason, its code and the refusal.
 function durable.open(bus, kind, name, subject, settings)
   local full = stream_name(bus, kind, name)
   if next(settings) == nil then
     local stream, text, code, refusal = bus:stream(full)
+    if stream and not takes(stream, subject) then
+      return nil, format("EEXIST: stream %s is there with other settings: subjects is %s, not %s", full,
+        concat(stream._subjects, " "), subject), "EEXIST"
+    end
     if stream or code ~= "ENOENT" then return stream, text, code, refusal end
   end
   return bus:stream(full, { subjects = { subject }, retention = "workqueue", replicas = settings.replicas,

@@ -8,7 +8,8 @@ local misuse = require "runloop.misuse"
 local check = require "runloop.nats.check"
 local api = require "runloop.nats.api"
 
-local type, ipairs, pairs, pcall, error = type, ipairs, pairs, pcall, error
+local type, ipairs, pairs = type, ipairs, pairs
+local pcall, error = pcall, error
 local tostring, tonumber, tointeger, setmetatable = tostring, tonumber, math.tointeger, setmetatable
 local format, gsub, match, now = string.format, string.gsub, string.match, rl.now
 local concat, sort, unpack, max = table.concat, table.sort, table.unpack, math.max

@@ -132,7 +132,8 @@ end
 function stream.new(bus, info)
   local config = info.config
   return setmetatable({ _bus = bus, _name = config.name, _about = "stream " .. config.name, _created = info.created,
-    _duplicates = api.seconds(config.duplicate_window), _made_at = objects.made_at() }, Stream)
+    _subjects = config.subjects or {}, _duplicates = api.seconds(config.duplicate_window),
+    _made_at = objects.made_at() }, Stream)
 end
 
 function stream.open(bus, name, settings)

@@ -38,7 +38,7 @@ end
 
 t.it("has a row for each process, and its ports and workers below it", function()
   local state = new()
-  machines.take(state, process_answer("b", "web2", 7, "shop.lua", { late = 3 }))
+  machines.take(state, process_answer("b", "web2", 7, "shop.lua", { late = 3, name = "shop-2" }))
   machines.take(state, process_answer("a", "web1", 812, "shop.lua", { awake = 0.95 }))
   machines.take(state, answer("thumbs", "c", "web1", 812, { num_requests = 10, data = { p99 = 0.1, running = 2 } }))
   machines.take(state, answer("alone", "d", "web3", 1, { num_requests = 10 }))
@@ -51,7 +51,7 @@ t.it("has a row for each process, and its ports and workers below it", function(
 HOST      PID NAME           RATE      P99  LONGEST  TASKS   MEMORY  STATE
 web1      812 shop.lua        103   1.7 ms  20.4 ms     12    25 MB  busy
 web1      812   thumbs         10   100 ms   2.50 s      2        -  holds
-web2        7 shop.lua        103   1.7 ms  20.4 ms     12    25 MB  late 3]])
+web2        7 shop-2          103   1.7 ms  20.4 ms     12    25 MB  late 3]])
 end)
 
 t.it("a silent process is grey, and gone after 30 seconds", function()

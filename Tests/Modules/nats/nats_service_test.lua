@@ -27,7 +27,7 @@ end
 local function cases(start)
   t.it("a process that exposes itself is found, by all, by name and by id", function()
     local where = start()
-    local bus, other = connect(where, { expose = { "stats" } }), connect(where)
+    local bus, other = connect(where, { expose = { "stats" }, name = "web" }), connect(where)
     bus:flush(5)
     local list = t.truthy(nats.discover(other, { timeout = 0.5 }))
     t.equal(#list, 1)
@@ -36,7 +36,7 @@ local function cases(start)
       { "rlhost", process.id(), "io.nats.micro.v1.stats_response", "1.0.0" })
     t.equal(one.host, one.stats.endpoints[1].data.host)
     local data = one.stats.endpoints[1].data
-    t.equal({ data.pid, data.script }, { process.id(), arg[0]:match "[^/]+$" })
+    t.equal({ data.pid, data.name, data.script }, { process.id(), "web", arg[0]:match "[^/]+$" })
     t.truthy(data.memory > 1e6 and data.uptime > 0 and data.tasks >= 1 and data.connections >= 0)
     for _, name in ipairs { "rlhost", "rlhost." .. one.id } do
       local ping = ask(other, "$SRV.PING." .. name)

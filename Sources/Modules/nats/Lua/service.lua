@@ -127,8 +127,8 @@ end
 
 local last
 
--- Returns the numbers of the process.
-local function numbers()
+-- Returns the numbers of the process, and the name of the bus that shows them.
+local function numbers(bus)
   if not last or now() - last.at > FRESH or now() < last.at then
     local script = arg and arg[0]
     local data = require "runloop.trace.activity"()
@@ -137,7 +137,7 @@ local function numbers()
     data.script = type(script) == "string" and match(script, "[^/]+$") or "rlhost"
     last = { at = now(), data = data }
   end
-  local copy = {}
+  local copy = { name = bus._options.name }
   for name, value in pairs(last.data) do copy[name] = value end
   return copy
 end
@@ -147,7 +147,8 @@ function service.expose(bus, words)
   local known = {}
   for _, word in ipairs(words) do known[word] = true end
   return service.offer(bus, { name = "rlhost", endpoint = "process", subject = "$SRV.STATS.rlhost",
-    description = "a process of rlhost", exposes = concat(words, " "), data = known.stats and numbers })
+    description = "a process of rlhost", exposes = concat(words, " "),
+    data = known.stats and function() return numbers(bus) end })
 end
 
 -- Finding -------------------------------------------------------------------------------------------------------------

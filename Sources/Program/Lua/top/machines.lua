@@ -30,6 +30,8 @@ local function bytes(value)
   return shown(value, function(count) return format(count < 1e7 and "%.1f MB" or "%.0f MB", count / 1e6) end)
 end
 
+local function text_of(value) return type(value) == "string" and value or nil end
+
 --- Takes an answer to STATS into the state.
 function machines.take(state, text)
   local found = service.read(text)
@@ -43,7 +45,8 @@ function machines.take(state, text)
     state = type(data.state) == "string" and data.state or "ok" }
   if found.name == "rlhost" then
     if not number(data.memory) then return end
-    row.is_process, row.name = true, type(data.script) == "string" and data.script or "rlhost"
+    -- Other versions say no name.
+    row.is_process, row.name = true, text_of(data.name) or text_of(data.script) or "rlhost"
     row.rate, row.tasks, row.memory = number(data.passes), number(data.tasks), number(data.memory)
     local late, awake = number(data.late) or 0, number(data.awake) or 0
     row.state = late > 0 and format("late %.0f", late) or awake >= 0.9 and "busy" or "ok"

@@ -143,6 +143,23 @@ local function cases(start)
     t.truthy(seen:find('subscription of "e"', 1, true), seen)
   end)
 
+  t.it("reports each error in a function at once, also while garbage is kept", function()
+    local bus, errors = connect(start()), 0
+    local before = rl.on_error(function() errors = errors + 1 end)
+    collectgarbage "stop"
+    t.finally(function()
+      collectgarbage "restart"
+      rl.on_error(before)
+    end)
+    bus:subscribe("e", { keeps_alive = false }, function(m) error(m.data) end)
+    for i = 1, 20 do
+      bus:publish("e", "oops")
+      local limit = rl.now() + 5
+      repeat rl.sleep(0.001) until errors >= i or rl.now() > limit
+      t.equal(errors, i)
+    end
+  end)
+
   t.it("ends a subscription after `max` messages", function()
     local bus = connect(start())
     local s = bus:subscribe("m", { max = 2 })

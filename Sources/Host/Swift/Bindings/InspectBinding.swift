@@ -70,7 +70,6 @@ public enum InspectBinding {
             case let source as RunLoop.Source:
                 entry.kind = "source"
                 if source.isSignalled { entry.detail = "signalled" }
-                if item.owner === host.items, let box = item.box { describe(box.slot, in: &entry, host) }
             case is RunLoop.Observer: entry.kind = "observer"
             case is RunLoop.MessagePort: entry.kind = "message_port"
             // An item of a battery.
@@ -83,27 +82,47 @@ public enum InspectBinding {
                 entry.site = host.site(waiter.fiber.subjectSite)
             }
             for part in host.parts { part.show(item, in: &entry) }
+            // Several objects of a module may share a source: each of them has an entry.
+            if item is RunLoop.Source, item.owner === host.items, let box = item.box {
+                var number = 1
+                while describe(box.slot, number, in: &entry, host) {
+                    entries.append(entry)
+                    number += 1
+                }
+                if number > 1 { continue }
+            }
             entries.append(entry)
         }
         return entries
     }
 
     /// Lets a module written in Lua say what an item of the script's serves: the kind, the name and further information
-    /// of its object.
-    private static func describe(_ slot: UInt32, in entry: inout Entry, _ host: LuaHost) {
+    /// of the object with this number; of one that shares the item with others, also itself and its creation site.
+    ///
+    /// - Returns: whether there is such an object.
+    @discardableResult
+    private static func describe(
+        _ slot: UInt32, _ number: Int = 1, in entry: inout Entry, _ host: LuaHost
+    ) -> Bool {
         let stack = host.stack
-        guard slot != 0, stack.reserve(8) else { return }
+        guard slot != 0, stack.reserve(10) else { return false }
         let top = stack.top
         defer { stack.top = top }
         guard stack.pushInternals(), stack.replaceTop(withField: "show_item"), stack.type(-1) == .function
-        else { return }
+        else { return false }
         host.push(stack, slot: slot)
-        guard stack.call(arguments: 1, results: 3), let kind = stack.string(-3) else { return }
+        stack.push(number)
+        guard stack.call(arguments: 2, results: 5), let kind = stack.string(-5) else { return false }
         entry.kind = kind
-        entry.name = stack.string(-2) ?? entry.name
-        entry.detail = stack.string(-1) ?? entry.detail
+        entry.name = stack.string(-4) ?? entry.name
+        entry.detail = stack.string(-3) ?? entry.detail
+        if stack.type(-2) == .table, let object = UnsafeRawPointer(bitPattern: stack.identity(-2)) {
+            entry.identity = object
+        }
+        entry.site = stack.string(-1) ?? entry.site
         entry.next = nil
         entry.interval = nil
+        return true
     }
 
     /// Returns the kind of the module's object that a port serves, or nil if it serves none.

@@ -22,15 +22,20 @@ extension Schedulable where Self: RunLoop.Item {
 
 extension Stack {
     /// Replaces an object that is written in Lua, a table, by the field that its metatable names for the loop: `__item
-    /// = "port"`. Raw: none of the script's code runs.
+    /// = "port"`, raw; or by the result of a function of the module's own there.
     func replaceByItem(_ index: Int32) {
         guard type(index) == .table, reserve(4) else { return }
         let top = top
         defer { self.top = top }
         guard pushMetatable(of: index), push("__item") else { return }
         pushField(of: top + 1)
-        guard type(-1) == .string else { return }
-        pushField(of: index)
+        if type(-1) == .function {
+            pushCopy(of: index)
+            guard call(arguments: 1, results: 1) else { return }
+        } else {
+            guard type(-1) == .string else { return }
+            pushField(of: index)
+        }
         copy(-1, to: index)
     }
 }

@@ -26,6 +26,8 @@ final class LuaTask: FiberOwner {
     override var guardian: FiberOwner? { origin }
     /// Whether its function is one of `rl.on_shutdown`.
     let isLast: Bool
+    /// Whether its error is reported at once: the module that has made it keeps it from everybody.
+    private var isUnheld = false
     /// Whether somebody has seen the error, or will.
     private(set) var isObserved = false
     /// The error, and the waits that have passed it on to this task.
@@ -114,7 +116,21 @@ final class LuaTask: FiberOwner {
         // A task may have begun to await this one while its variables were being closed.
         isObserved = isObserved || awaiters.wantResults
         // If the script has dropped the task, nobody will ask for the error: a collection of garbage finds out.
-        if !isCancelled, !isObserved { host.tasks.haveFailed(self) }
+        if !isCancelled, !isObserved, !isUnheld { host.tasks.haveFailed(self) }
+        reportIfUnheld()
+    }
+
+    /// Nobody has the task but the module that has made it, and that does not await it: the loop reports its error
+    /// soon, even before a collection of garbage.
+    func becomeUnheld() {
+        isUnheld = true
+        reportIfUnheld()
+    }
+
+    private func reportIfUnheld() {
+        guard isUnheld, let error, !isObserved, !isCancelled else { return }
+        isObserved = true
+        host.retire(error, trail, isLast: isLast, origin)
     }
 
     private var wasAskedToEnd = false

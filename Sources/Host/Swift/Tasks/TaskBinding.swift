@@ -1,4 +1,4 @@
-internal import Lua
+package import Lua
 internal import RunLoops
 
 /// `rl.task` and the methods of tasks.
@@ -98,6 +98,14 @@ package enum TaskBinding {
         fiber.below = 2
         host.resume(fiber, arguments: arguments, from: stack)
         return call.answerArgument(1)
+    }
+
+    /// For modules written in Lua: unheld(task): nobody can get the task, so that its error is reported soon. Without
+    /// this, a collection of garbage has to find out that nobody has it.
+    package static let unheld = Library.Entry("unheld") {
+        let call = Call($0)
+        if let box = call.stack.box(1, Kinds.task) { LuaTask.of(box)?.becomeUnheld() }
+        return call.nothing()
     }
 
     /// (timer or port, boolean): the loop serves the object only, since tasks of the background wait for it.

@@ -422,7 +422,7 @@ local function new(what, servers, options)
     _servers = list, _options = own, _inbox = (options.inbox or "_INBOX") .. "." .. unique() .. ".",
     _modes = subscription.modes_of(options.modes, nil, what), _status = "reconnecting", _waiting = {}, _parts = {},
     _joined = {}, _crowded = {}, _warned = {}, _subscriptions = {}, _offline = {}, _again = {}, _shares = {},
-    _queues = {}, _totals = system.open().totals(),
+    _queues = {}, _shared = {}, _totals = system.open().totals(),
     _loop = rl.current(), _made_at = objects.made_at(), _exposes_trace = is_exposed(options, "trace"),
   }, Bus)
   for option, field in next, FIELDS do

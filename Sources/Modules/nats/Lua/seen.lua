@@ -31,11 +31,12 @@ function internals.call_of(task)
   return other_call and other_call(task)
 end
 
---- Returns the kind, the name and further information of an item; nil if it serves nothing of a bus.
-function internals.show_item(item)
+--- Returns the kind, the name and further information of what an item serves; nil if it serves nothing of a bus.
+--- Several subscriptions may share an item: then `number` says of which one, with the subscription and its site.
+function internals.show_item(item, number)
   local one = items[item]
-  if one then return one:_seen() end
-  if other_item then return other_item(item) end
+  if one and (number == 1 or one.is_shared) then return one:_seen(number) end
+  if other_item and not one then return other_item(item, number) end
 end
 
 return seen

@@ -11,13 +11,13 @@ local flow = require "runloop.nats.flow"
 local setmetatable, type, next, ipairs = setmetatable, type, next, ipairs
 local native = system.open()
 local push, next_of, handle, pending = native.push, native.take, native.handle, native.pending
-local listen, clear = native.listen, native.clear
+local listen, clear, unheld = native.listen, native.clear, system.unheld
 local format, find, max = string.format, string.find, math.max
 local receiver, running, waits = misuse.receiver, coroutine.running, seen.waits
 
 local Message = objects.class("runloop.nats.Message", { __name = "message", __stays = true })
 local Subscription = objects.class("runloop.nats.Subscription",
-  { __name = "subscription", __stays = true, __item = "_source" })
+  { __name = "subscription", __stays = true, __item = function(self) return self:_own_source() end })
 
 -- Seconds: a wait that would be shorter than this is over. It might not move a virtual clock.
 local SOON = 1e-6
@@ -34,7 +34,7 @@ Message._flow = false
 for name, value in next, {
   _running = 0, _concurrency = 1, _max_pending = 65536, _max_bytes = 64 << 20, _keeps_alive = true, _is_woken = false,
   _is_ended = false, _is_over = false, _group = false, _left = false, _arrived = false, _drained = false,
-  _fn = false, _source = false, _why = false, _queue = false, _name = false, _refused = false,
+  _fn = false, _source = false, _shared = false, _why = false, _queue = false, _name = false, _refused = false,
 } do Subscription[name] = value end
 
 local RESPOND = { headers = "table" }
@@ -90,7 +90,7 @@ function Subscription:_pump()
   listen(queue)
   for _ = 1, self._concurrency - self._running do
     if pending(queue) == 0 then break end
-    rl.task { work, self, name = name_of(self), keeps_alive = self._keeps_alive }
+    unheld(rl.task { work, self, name = name_of(self), keeps_alive = self._keeps_alive })
   end
 end
 
@@ -102,16 +102,23 @@ function Subscription:_wake()
     if self._running == 0 and self._is_ended then self:_finish() end
     return
   end
-  if self._is_woken or not self._source or self._running >= self._concurrency then return end
+  local source, shared = self._source, self._shared
+  if self._is_woken or self._running >= self._concurrency or not source and not shared then return end
   self._is_woken = true
-  self._source:signal()
-  self._source:wake_loops()
+  if shared then
+    shared.woken[#shared.woken + 1] = self
+    source = shared.source
+  end
+  source:signal()
+  source:wake_loops()
 end
 
 -- Leaves the loop. Tasks that wait for messages get nothing more.
 function Subscription:_finish()
   self._is_over = true
   if self._source then self._source:invalidate() end
+  if self._shared then self._shared:leave() end
+  self._shared = false
   local arrived, drained = self._arrived, self._drained
   self._arrived = false
   if arrived then arrived:complete() end
@@ -124,12 +131,13 @@ local function pushed(self, what)
     local _, _, dropped = native.stats(self._queue)
     return self._bus:_tell("slow", { subscription = self, subject = self._subject, dropped = dropped })
   end
-  if what & CROWDED ~= 0 and self._source then
+  local is_served = self._source or self._shared
+  if what & CROWDED ~= 0 and is_served then
     local crowded = self._bus._crowded
     crowded[#crowded + 1] = self
   end
   if what & WOKEN == 0 then return end
-  if self._source then return self:_wake() end
+  if is_served then return self:_wake() end
   local arrived = self._arrived
   self._arrived = false
   if arrived then arrived:complete() end
@@ -268,7 +276,8 @@ function Subscription:name() return name_of(receiver(self, Subscription, "subscr
 
 function Subscription:order()
   receiver(self, Subscription, "subscription:order")
-  return self._source and self._source:order() or 0
+  local source = self._source or self._shared and self._shared.source
+  return source and source:order() or 0
 end
 
 --- Returns the name for rl.why if a task waits for a message.
@@ -294,7 +303,9 @@ end
 local FIELDS = { queue = "_group", concurrency = "_concurrency", max_pending = "_max_pending", max_bytes = "_max_bytes",
   max = "_left", name = "_name", keeps_alive = "_keeps_alive" }
 
--- The subscriptions by their sources, so that all share three functions.
+-- Sources -------------------------------------------------------------------------------------------------------------
+
+-- The subscriptions by their sources, so that all share three functions; or what several of them share.
 local owners = setmetatable({}, { __mode = "k" })
 
 local function perform(source) owners[source]:_pump() end
@@ -303,6 +314,76 @@ local function schedule(source, _, mode) owners[source]._bus:_join(mode) end
 local function cancel(source, _, mode)
   local one = owners[source]
   if one then one._bus:_leave(mode) end
+end
+
+local function make_source(owner, name, order, keeps_alive)
+  local source = rl.source { name = name, order = order, perform = perform, keeps_alive = keeps_alive,
+    schedule = schedule, cancel = cancel }
+  owners[source], seen.items[source] = owner, owner
+  return source
+end
+
+-- A source in the common modes that serves several subscriptions of a bus: a source for each would take 800 bytes. A
+-- subscription that a script adds to a mode, or removes from one, gets its own.
+local Shared = { is_shared = true }
+Shared.__index = Shared
+
+local function share(bus, order, keeps_alive)
+  local key = (keeps_alive and "stays " or "idle ") .. order
+  local shared = bus._shared[key]
+  if not shared then
+    shared = setmetatable({ _bus = bus, key = key, woken = {}, count = 0 }, Shared)
+    shared.source = make_source(shared, "subscriptions of NATS", order, keeps_alive)
+    bus._shared[key] = shared
+    rl.current():add(shared.source, "common")
+  end
+  shared.count = shared.count + 1
+  return shared
+end
+
+function Shared:leave()
+  self.count = self.count - 1
+  if self.count > 0 then return end
+  self._bus._shared[self.key] = nil
+  self.source:invalidate()
+end
+
+function Shared:_pump()
+  local woken = self.woken
+  self.woken = {}
+  for _, one in ipairs(woken) do if one._shared == self then one:_pump() end end
+end
+
+--- Returns what loop:inspect shows of the subscription with this number; nothing behind the last one.
+function Shared:_seen(number)
+  if number == 1 then
+    self.shown = {}
+    for _, one in next, self._bus._subscriptions do
+      if one._shared == self then self.shown[#self.shown + 1] = one end
+    end
+    table.sort(self.shown, function(a, b) return a._sid < b._sid end)
+  end
+  local one = self.shown[number]
+  if not one then
+    self.shown = nil
+    return
+  end
+  local kind, name, detail = one:_seen()
+  return kind, name, detail, one, (one._made_at:gsub("^made at ", ""))
+end
+
+--- Returns the source for the loop; nil if no function handles the messages.
+function Subscription:_own_source()
+  if not self._fn or self._source then return self._source or nil end
+  local shared = self._shared
+  local source = make_source(self, name_of(self), self:order(), self._keeps_alive)
+  self._source, self._shared = source, false
+  if self._is_over then source:invalidate() end
+  if not shared then return source end
+  rl.current():add(source, "common")
+  shared:leave()
+  if self._is_woken then source:signal() end
+  return source
 end
 
 local subscription = { Message = Message, Subscription = Subscription, modes_of = modes_of, pushed = pushed }
@@ -317,16 +398,18 @@ function subscription.new(bus, what, subject, options, fn)
   end
   -- Six fields make a table of eight; with more, each subscription takes 200 bytes more.
   local self = setmetatable({ _bus = bus, _subject = subject, _fn = fn, _made_at = objects.made_at(), _sid = 0,
-    _source = false }, Subscription)
+    _shared = false }, Subscription)
   for option, field in next, FIELDS do
     if options[option] ~= nil then self[field] = options[option] end
   end
   local modes = modes_of(options.modes, bus._modes, what)
-  if fn then
-    local source = rl.source { name = name_of(self), order = options.order or bus._order, perform = perform,
-      keeps_alive = self._keeps_alive, schedule = schedule, cancel = cancel }
-    self._source, owners[source], seen.items[source] = source, self, self
-    if #modes > 0 then rl.current():add(source, modes) end
+  if not fn then return self end
+  local order = options.order or bus._order
+  if #modes == 1 and modes[1] == "common" then
+    self._shared = share(bus, order, self._keeps_alive)
+  else
+    self._source = make_source(self, name_of(self), order, self._keeps_alive)
+    if #modes > 0 then rl.current():add(self._source, modes) end
   end
   return self
 end
@@ -337,7 +420,8 @@ function subscription.relieve(crowded)
   local loop = rl.current()
   local mode = loop:mode() or "default"
   for _, one in ipairs(crowded) do
-    if one._source:is_valid() and loop:contains(one._source, mode) then
+    local source = one._source or one._shared and one._shared.source
+    if source and source:is_valid() and loop:contains(source, mode) then
       local before
       repeat
         before = one:_pending()

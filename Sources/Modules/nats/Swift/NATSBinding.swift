@@ -9,6 +9,7 @@ enum NATSBinding {
     static let functions = Library(
         [
             .native("open", nats_open),
+            TaskBinding.unheld,
             .init("suspended") { Call.answer($0) { _ in seconds(of: CLOCK_BOOTTIME) - seconds(of: CLOCK_MONOTONIC) } },
             .init("identity") { Call.answer($0) { _ in identity() } },
             .init("load") { Call.answer($0) { call in load(of: call.luaHost) } },

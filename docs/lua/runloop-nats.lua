@@ -188,7 +188,8 @@ function Bus:flush(timeout) end
 ---@return string? code
 function Bus:drain(timeout) end
 
----Closes the bus. Calls that wait get "ENOTCONN"; what was written is still sent. `<close>` does the same.
+---Closes the bus. Calls that wait get "ENOTCONN"; what was written is still sent, for up to two seconds. `<close>` does
+---the same.
 function Bus:close() end
 
 ---@return boolean

@@ -124,6 +124,19 @@ t.it("keeps at most max_offline bytes", function()
   t.equal(bus:stats().offline_bytes, before)
 end)
 
+t.it("sends for two seconds what waits when it is closed, and no longer", function()
+  local fake = nats.fake { bandwidth = 100000 }
+  local bus, other = connect(fake), connect(fake)
+  local s = other:subscribe "a"
+  other:flush()
+  for _ = 1, 20 do bus:publish("a", ("x"):rep(50000)) end
+  bus:close()
+  t.equal(bus:status(), "closed")
+  local count = 0
+  while s:receive(30) do count = count + 1 end
+  t.truthy(count >= 3 and count <= 6, count)
+end)
+
 t.it("finds a silent server by its pings", function()
   local fake, events, on_event = nats.fake(), listen()
   local bus = connect(fake, { on_event = on_event, ping = 1, timeout = 2 })

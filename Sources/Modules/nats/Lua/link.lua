@@ -24,6 +24,8 @@ Link.__index = Link
 local LONGEST = 65536
 -- The largest message size: a server may not announce a larger one.
 local MOST = 64 << 20
+-- Seconds for which a closed connection still sends.
+local LINGER = 2
 -- The fields of INFO that are kept. Some of the others are long.
 local FACTS = { "auth_required", "cluster", "connect_urls", "headers", "jetstream", "ldm", "nonce", "server_name",
   "tls_available", "tls_required", "version" }
@@ -204,12 +206,12 @@ function Link:lose(reason, code)
   return false
 end
 
---- Ends the connection; what was written is still sent.
+--- Ends the connection; what was written is still sent, for a while.
 function Link:close()
   if self.is_over then return end
   self.is_over = true
   native.finish(self.wire)
-  self.stream:close()
+  internals.close_within(self.stream, LINGER)
 end
 
 -- Opening -------------------------------------------------------------------------------------------------------------

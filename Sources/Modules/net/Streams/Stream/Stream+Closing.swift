@@ -31,6 +31,13 @@ extension Stream {
         signal()
     }
 
+    /// Closes the stream as `close` does, but sends what is left for no longer than this, even if the peer takes bytes.
+    public func close(within limit: Duration) {
+        settings = Settings(
+            highWater: settings.highWater, maxQueue: settings.maxQueue, linger: limit, isPatient: false)
+        close()
+    }
+
     /// Nothing was sent that a reset could destroy, and nothing is unread that would cause a reset. The end of the
     /// output reaches the peer if nobody else has the descriptor.
     private var hasNothingToLose: Bool {
@@ -140,7 +147,7 @@ extension Stream {
     /// The time limit for flushing or draining has expired.
     func timeToClose(isFinal: Bool = false) {
         network.stopDraining(self)
-        if !isFinal, state == .flushing, outputFailure == nil, unsent > 0, drained != bytesWritten {
+        if !isFinal, settings.isPatient, state == .flushing, outputFailure == nil, unsent > 0, drained != bytesWritten {
             // A slow reader that makes progress gets more time.
             drained = bytesWritten
             drainsUntil = network.loop.now + .nanoseconds(settings.linger)

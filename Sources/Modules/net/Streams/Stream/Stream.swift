@@ -26,15 +26,18 @@ public final class Stream: RunLoop.EdgePort {
         /// Nanoseconds: a closed stream tries to send for `linger`, and then waits for the peer for `drain`.
         let linger: Int64
         let drain: Int64
+        /// Whether a peer that takes bytes from a closed stream gets more time.
+        let isPatient: Bool
 
         public init(
             highWater: Int = 262_144, maxQueue: Int = 16 << 20, linger: Duration = .seconds(5),
-            drain: Duration = .seconds(2)
+            drain: Duration = .seconds(2), isPatient: Bool = true
         ) {
             self.highWater = max(1, highWater)
             self.maxQueue = max(1, maxQueue)
             self.linger = linger.wholeNanoseconds
             self.drain = drain.wholeNanoseconds
+            self.isPatient = isPatient
         }
 
         public static let standard = Settings()

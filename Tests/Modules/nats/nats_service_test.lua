@@ -52,6 +52,13 @@ local function cases(start)
     t.equal(nats.discover(other), {})
   end)
 
+  t.it("a process that exposes nothing is not there", function()
+    local where = start()
+    local _ <close>, other <close> = connect(where, { expose = {} }), connect(where)
+    other:flush(5)
+    t.equal(nats.discover(other), {})
+  end)
+
   t.it("a process that says nothing is not there, and one that exposes only traces has no numbers", function()
     local where = start()
     local bus = connect(where)

@@ -452,7 +452,8 @@ function nats.connect(servers, options)
   end
   is_done = true
   self:_guard()
-  if self._options.expose then require "runloop.nats.service".expose(self, self._options.expose) end
+  local words = self._options.expose
+  if words and #words > 0 then require "runloop.nats.service".expose(self, words) end
   if self._exposes_trace then require "runloop.nats.traces".expose(self) end
   return self
 end

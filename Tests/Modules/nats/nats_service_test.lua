@@ -54,7 +54,7 @@ local function cases(start)
 
   t.it("a process that exposes nothing is not there", function()
     local where = start()
-    local _ <close>, other <close> = connect(where, { expose = {} }), connect(where)
+    local _, other = connect(where, { expose = {} }), connect(where)
     other:flush(5)
     t.equal(nats.discover(other), {})
   end)

@@ -279,7 +279,7 @@ end)
 
 t.describe("a long head", function()
   t.it("in tiny pieces is looked through a few times, not for each", { real_time = true, timeout = 120 }, function()
-    local server = http.serve("memory", { max_header = 4 << 20 }, function(request)
+    local server = http.serve("memory", { max_header = 4 << 20, header_timeout = 0 }, function(request)
       return request.headers["x-last"]
     end)
     local function cost(count)

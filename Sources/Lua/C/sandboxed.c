@@ -239,8 +239,9 @@ static int p_search_paths(lua_State *L) {
   return 0;
 }
 
-void cl_copy_search_paths(cl_state *state, char *paths[2]) {
-  paths[0] = paths[1] = NULL;
+void cl_copy_search_paths(cl_state *state, char **path, char **cpath) {
+  char *paths[2] = {NULL, NULL};
   lua_pushlightuserdata(state->main, paths);
   if (cl_call_protected(state->main, p_search_paths, 1, 0) != LUA_OK) lua_pop(state->main, 1);
+  *path = paths[0], *cpath = paths[1];
 }

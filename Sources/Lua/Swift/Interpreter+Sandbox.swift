@@ -14,13 +14,16 @@ extension Interpreter {
         cl_enter_sandbox(state, refusal, allowsModules ? 1 : 0) == LUA_OK
     }
 
-    /// package.path and package.cpath; empty if a script has made them something else.
-    public final var searchPaths: (lua: String, c: String) {
-        withUnsafeTemporaryAllocation(of: UnsafeMutablePointer<CChar>?.self, capacity: 2) { paths in
-            cl_copy_search_paths(state, paths.baseAddress)
-            defer { for path in paths { cl_free_text(path) } }
-            func text(_ path: UnsafeMutablePointer<CChar>?) -> String { path.map { String(anyBytes: $0) } ?? "" }
-            return (text(paths[0]), text(paths[1]))
+    /// Calls `body` with package.path and package.cpath; nil if a script has made one something else.
+    public final func withSearchPaths<Result, Failure: Error>(
+        _ body: (_ lua: UnsafePointer<CChar>?, _ c: UnsafePointer<CChar>?) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        var lua: UnsafeMutablePointer<CChar>?, c: UnsafeMutablePointer<CChar>?
+        cl_copy_search_paths(state, &lua, &c)
+        defer {
+            cl_free_text(lua)
+            cl_free_text(c)
         }
+        return try body(lua, c)
     }
 }

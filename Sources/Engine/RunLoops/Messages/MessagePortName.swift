@@ -196,8 +196,8 @@ final class MessagePortName {
 
     // MARK: The directory
 
-    /// The directory and the names of a process that has entered a sandbox.
-    private static let kept = Lock<(directory: String?, names: [MessagePortName])>((nil, []))
+    /// The names of a process that has entered a sandbox.
+    private static let kept = Lock<[MessagePortName]>([])
 
     /// Takes names before the process enters a sandbox, which refuses to take any. They stay until the process ends.
     ///
@@ -206,7 +206,7 @@ final class MessagePortName {
         let path = try directoryPath()
         var taken: [MessagePortName] = []
         for name in names where keptName(name) == nil { taken.append(try MessagePortName(name)) }
-        kept.withLock { [taken] kept in kept = (path, kept.names + taken) }
+        if !taken.isEmpty { kept.withLock { [taken] kept in kept += taken } }
         return path
     }
 
@@ -218,7 +218,7 @@ final class MessagePortName {
     }
 
     private static func keptName(_ name: String) -> MessagePortName? {
-        kept.withLock { $0.names.first { $0.name == name } }
+        kept.withLock { $0.first { $0.name == name } }
     }
 
     private static func refused(_ call: String, _ name: String, _ refusal: String) -> SystemError {
@@ -236,8 +236,7 @@ final class MessagePortName {
     private static func openDirectory(make: Bool) throws(SystemError) -> Descriptor {
         var owner = UInt32.max
         var mode: UInt32 = 0
-        let keptPath = kept.withLock { $0.directory }
-        let path = if let keptPath { keptPath } else { try directoryPath() }
+        let path = try directoryPath()
         let fd = linux_open_private_directory(path, make ? 1 : 0, &owner, &mode)
         guard fd < 0 else { return Descriptor(fd) }
         let error = SystemError("open", path)
@@ -250,6 +249,8 @@ final class MessagePortName {
     }
 
     private static func directoryPath() throws(SystemError) -> String {
+        // A sandbox has taken the variable away.
+        if let kept = linux_port_directory() { return String(cString: kept) }
         var owner = UInt32.max
         var mode: UInt32 = 0
         if let runtime = linux_environment("XDG_RUNTIME_DIR").map({ String(cString: $0) }), runtime.hasPrefix("/") {

@@ -73,8 +73,10 @@ static allowance *add(linux_sandbox *it, enum linux_allowance kind, const char *
   return &it->items[it->count++];
 }
 
-static void imply(linux_sandbox *it, enum linux_allowance kind, const char *path) {
-  add(it, kind, path)->is_implied = 1;
+static allowance *imply(linux_sandbox *it, enum linux_allowance kind, const char *path) {
+  allowance *new = add(it, kind, path);
+  new->is_implied = 1;
+  return new;
 }
 
 // Finds a program as execvp does. Returns 0 if there is none.
@@ -159,11 +161,31 @@ static int is_below(const char *path, const char *top) {
   return strcmp(top, "/") == 0 || (strncmp(path, top, length) == 0 && (!path[length] || path[length] == '/'));
 }
 
-static int covers(const linux_sandbox *it, enum linux_allowance kind, const char *path) {
+static int is_named_below(const linux_sandbox *it, enum linux_allowance kind, const char *path) {
   if (it->all[kind]) return 1;
   for (int i = 0; i < it->count; i++)
     if (it->items[i].kind == kind && is_below(path, it->items[i].text)) return 1;
   return 0;
+}
+
+static int covers(const linux_sandbox *it, enum linux_allowance kind, const char *path) {
+  if (is_named_below(it, kind, path)) return 1;
+  // Links are followed only now, since most programs never ask.
+  for (int i = 0; i < it->count; i++) {
+    char real[PATH_MAX];
+    const allowance *item = &it->items[i];
+    if (item->kind == kind && item->has_links && realpath(item->text, real) && is_below(path, real)) return 1;
+  }
+  return 0;
+}
+
+void linux_allow_script(linux_sandbox *it, const char *path) {
+  char here[PATH_MAX], whole[2 * PATH_MAX];
+  if (*path != '/' && !getcwd(here, sizeof here)) return;
+  if (*path != '/') snprintf(whole, sizeof whole, "%s/%s", here, path);
+  allowance *new = imply(it, LINUX_ALLOW_READ, *path == '/' ? path : whole);
+  new->has_links = new->is_file = 1;
+  it->script = new->text;
 }
 
 // Allows reading the files with an ending, some directories deep. A link may lead anywhere, so none is followed.
@@ -173,36 +195,56 @@ static void add_endings(linux_sandbox *it, const char *folder, const char *endin
   for (struct dirent *entry; *left > 0 && (entry = readdir(directory)); --*left) {
     char path[PATH_MAX];
     size_t length = strlen(entry->d_name), end = strlen(ending);
+    int type = entry->d_type, has_ending = length > end && strcmp(entry->d_name + length - end, ending) == 0;
     struct stat status;
     int is_long = snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) >= (int)sizeof path;
-    if (*entry->d_name == '.' || is_long || lstat(path, &status) != 0) continue;
-    if (S_ISDIR(status.st_mode) && depth > 1) add_endings(it, path, ending, depth - 1, left);
-    if (S_ISREG(status.st_mode) && length > end && strcmp(entry->d_name + length - end, ending) == 0)
-      add(it, LINUX_ALLOW_READ, path);
+    if (*entry->d_name == '.' || is_long) continue;
+    // Some file systems do not say it.
+    if (type == DT_UNKNOWN && lstat(path, &status) == 0) type = IFTODT(status.st_mode);
+    if (type == DT_DIR && depth > 1) add_endings(it, path, ending, depth - 1, left);
+    if (type == DT_REG && has_ending && !(it->script && strcmp(it->script, path) == 0))
+      add(it, LINUX_ALLOW_READ, path)->is_file = 1;
   }
   closedir(directory);
 }
 
+static int is_top(const struct stat *status) {
+  struct stat top;
+  return stat("/", &top) == 0 && status->st_ino == top.st_ino && status->st_dev == top.st_dev;
+}
+
 void linux_allow_templates(linux_sandbox *it, const char *templates) {
-  char last[PATH_MAX] = "";
+  const char *last = NULL;
+  if (it->all[LINUX_ALLOW_READ]) return;
   for (const char *at = templates; *at; at += strcspn(at, ";"), at += *at == ';') {
     char folder[PATH_MAX], path[PATH_MAX], ending[64];
     size_t whole = strcspn(at, ";"), length = 0;
     const char *mark = memchr(at, '?', whole), *dot = memrchr(at, '.', whole);
+    struct stat status;
     if (!mark || !dot || dot < mark) continue;
     for (size_t i = 0; i < (size_t)(mark - at); i++)
       if (at[i] == '/') length = i + 1;
+    // A folder's `?.lua` and `?/init.lua` follow each other.
+    int is_last = last && strncmp(at, last, length) == 0 && !memchr(last + length, '/', strcspn(last + length, "?"));
+    last = at;
     snprintf(folder, sizeof folder, "%.*s", length ? (int)length : 1, length ? at : ".");
-    if (!realpath(folder, path) || strcmp(path, last) == 0 || covers(it, LINUX_ALLOW_READ, path)) continue;
-    strcpy(last, path);
+    if (is_last || stat(folder, &status) != 0) continue;
     snprintf(ending, sizeof ending, "%.*s", (int)(at + whole - dot), dot);
+    for (size_t end = strlen(folder); end > 1 && folder[end - 1] == '/';) folder[--end] = 0;
     int left = 10000;
-    if (*folder == '/' && path[1]) imply(it, LINUX_ALLOW_READ, path);
-    else add_endings(it, path, ending, 3, &left);
+    if (*folder == '/' && !is_top(&status)) imply(it, LINUX_ALLOW_READ, folder)->has_links = 1;
+    else if (realpath(folder, path) && !is_named_below(it, LINUX_ALLOW_READ, path))
+      add_endings(it, path, ending, 3, &left);
   }
 }
 
 void linux_set_port_directory(linux_sandbox *it, const char *path) { it->port_directory = path; }
+
+const char *linux_port_directory(void) {
+  for (const linux_sandbox *it = entered; it; it = it->outer)
+    if (it->port_directory) return it->port_directory;
+  return NULL;
+}
 
 // What the program needs itself --------------------------------------------------------------------------------------
 
@@ -210,7 +252,7 @@ static void imply_all(linux_sandbox *it) {
   // Libraries that are opened at their first use, the time zone, and the files about this process that modules read.
   static const char *const always[] = {
       "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo",
-      "/etc/ssl/openssl.cnf", "/dev/null", "/dev/urandom", "/proc/self/stat", "/proc/self/statm", "/proc/self/fd"};
+      "/etc/ssl/openssl.cnf", "/dev/urandom", "/proc/self/stat", "/proc/self/statm", "/proc/self/fd", "/dev/null"};
   // On most machines these are links to directories above.
   static const char *const libraries[] = {"/lib", "/lib64"};
   static const char *const for_names[] = {
@@ -219,10 +261,10 @@ static void imply_all(linux_sandbox *it) {
       "/usr/local/share/ca-certificates", "/etc/pki/tls/certs", "/etc/pki/ca-trust", "/etc/ca-certificates"};
   static const char *const loaders[] = {"/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"};
   for (size_t i = 0; i < sizeof always / sizeof *always; i++) imply(it, LINUX_ALLOW_READ, always[i]);
+  imply(it, LINUX_ALLOW_WRITE, "/dev/null")->is_file = 1;
   char target[8];
   for (int i = 0; i < 2; i++)
     if (readlink(libraries[i], target, sizeof target) < 0) imply(it, LINUX_ALLOW_READ, libraries[i]);
-  imply(it, LINUX_ALLOW_WRITE, "/dev/null");
   for (size_t i = 0; i < sizeof for_names / sizeof *for_names && it->some[LINUX_ALLOW_CONNECT]; i++)
     imply(it, LINUX_ALLOW_READ, for_names[i]);
   for (size_t i = 0; i < sizeof loaders / sizeof *loaders && it->some[LINUX_ALLOW_RUN]; i++)
@@ -252,6 +294,20 @@ static int add_path_rule(int ruleset, const char *path, uint64_t allowed, int fo
   return error;
 }
 
+// What an allowance of a path lets a program do to the files.
+static uint64_t rights_of(const linux_sandbox *it, const allowance *item) {
+  // The program opens files of libraries by name, and lists only these two directories.
+  int is_listed = strcmp(item->text, "/proc/self/fd") == 0 ||
+                  (it->port_directory && strcmp(item->text, it->port_directory) == 0);
+  uint64_t allowed = rights[item->kind];
+  if (item->is_file) allowed &= OF_FILES;
+  return item->is_implied && !is_listed ? allowed & ~(uint64_t)READ_DIR : allowed;
+}
+
+static int is_rule_of(const linux_sandbox *it, int i, const char *path) {
+  return i < it->count && rights[it->items[i].kind] && strcmp(it->items[i].text, path) == 0;
+}
+
 static int add_rules(const linux_sandbox *it, int ruleset, uint64_t files, uint64_t ports) {
   int error = 0;
   for (int kind = 0; kind < LINUX_ALLOWANCES && !error; kind++)
@@ -270,12 +326,9 @@ static int add_rules(const linux_sandbox *it, int ruleset, uint64_t files, uint6
       } rule = {port_right, item->port};
       error = syscall(ADD_RULE, ruleset, RULE_PORT, &rule, 0) ? errno : 0;
     } else if (rights[item->kind] & files) {
-      uint64_t allowed = rights[item->kind] & files;
-      // The program opens files of libraries by name, and lists only these two directories.
-      int is_listed = strncmp(item->text, "/proc", 5) == 0 ||
-                      (it->port_directory && strcmp(item->text, it->port_directory) == 0);
-      if (item->is_implied && !is_listed) allowed &= ~(uint64_t)READ_DIR;
-      error = add_path_rule(ruleset, item->text, allowed, item->is_implied);
+      uint64_t allowed = rights_of(it, item);
+      for (; is_rule_of(it, i + 1, item->text); i++) allowed |= rights_of(it, &it->items[i + 1]);
+      error = add_path_rule(ruleset, item->text, allowed & files, item->is_implied);
     }
   }
   return error;
@@ -293,7 +346,6 @@ static int restrict_self(const linux_sandbox *it, int abi) {
   int ruleset = (int)syscall(CREATE_RULESET, &set, abi < 4 ? 8 : abi < 6 ? 16 : 24, 0);
   if (ruleset < 0) return errno;
   int error = add_rules(it, ruleset, set.files, set.ports);
-  if (!error && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) error = errno;
   if (!error && syscall(RESTRICT_SELF, ruleset, 0)) error = errno;
   close(ruleset);
   return error;
@@ -336,23 +388,17 @@ static void clear_environment(const linux_sandbox *it) {
   if (to) *to = NULL;
 }
 
-static void close_inherited(int fd, int kept) {
-  int flags = fd > 2 + kept ? fcntl(fd, F_GETFD) : -1;
-  // This process's own ones have the flag.
-  if (flags >= 0 && !(flags & FD_CLOEXEC)) close(fd);
-}
-
 void linux_close_inherited(void) {
-  enum { MOST_DESCRIPTORS = 1 << 20 };
   const char *process = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
   int kept = process && count && atoi(process) == getpid() && atoi(count) > 0 ? atoi(count) : 0;
-  DIR *directory = opendir("/proc/self/fd");
-  for (struct dirent *entry; directory && (entry = readdir(directory));) close_inherited(atoi(entry->d_name), kept);
-  if (directory) closedir(directory);
-  // Without /proc, every number may be one.
   struct rlimit limit = {.rlim_cur = 0};
-  if (!directory) getrlimit(RLIMIT_NOFILE, &limit);
-  for (rlim_t fd = 0; fd < limit.rlim_cur && fd < MOST_DESCRIPTORS; fd++) close_inherited((int)fd, kept);
+  if (kept > 1 << 20 || syscall(SYS_close_range, 3U + (unsigned)kept, ~0U, 0) == 0) return;
+  // Before Linux 5.9. Those that this process has opened have the flag.
+  getrlimit(RLIMIT_NOFILE, &limit);
+  for (int fd = 3 + kept; fd < (int)limit.rlim_cur && fd < 1 << 20; fd++) {
+    int flags = fcntl(fd, F_GETFD);
+    if (flags >= 0 && !(flags & FD_CLOEXEC)) close(fd);
+  }
 }
 
 static void note(char text[1024], const char *form, ...) __attribute__((format(printf, 2, 3)));
@@ -370,7 +416,7 @@ static int has_filters(void) {
   return syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0;
 }
 
-static void find_missing(const linux_sandbox *it, int abi, char text[1024]) {
+static void find_missing(const linux_sandbox *it, int abi, int has_filter, char text[1024]) {
   if (abi < 1) note(text, "this kernel cannot hold files: Landlock is missing (Linux 5.13, and landlock in lsm=); "
                           "ABI 1 is needed");
   int has_ports = 0;
@@ -384,14 +430,14 @@ static void find_missing(const linux_sandbox *it, int abi, char text[1024]) {
   if (abi < 6 && it->some[LINUX_ALLOW_RUN])
     note(text, "this kernel lets programs send signals to all others: Landlock ABI %d; 6 is needed for --allow-run",
          abi);
-  if (!has_filters()) note(text, "this kernel cannot hold sockets and other calls: seccomp is missing");
+  if (!has_filter) note(text, "this kernel cannot hold sockets and other calls: seccomp is missing");
 }
 
 int linux_enter_sandbox(linux_sandbox *it, int goes_on, char text[1024]) {
   *text = 0;
-  int abi = (int)syscall(CREATE_RULESET, NULL, 0, 1);
+  int abi = (int)syscall(CREATE_RULESET, NULL, 0, 1), has_filter = has_filters();
   if (abi < 0) abi = 0;
-  find_missing(it, abi, text);
+  find_missing(it, abi, has_filter, text);
   if (*text && !goes_on) return 69;
   int needs_doorman = 0;
   for (int i = 0; i < it->count; i++) needs_doorman |= it->items[i].kind == LINUX_ALLOW_CONNECT;
@@ -402,8 +448,9 @@ int linux_enter_sandbox(linux_sandbox *it, int goes_on, char text[1024]) {
   int error = 0;
   if (needs_doorman || it->all[LINUX_ALLOW_CONNECT]) error = linux_start_doorman(it);
   else linux_drop_doorman();
+  if (!error) call = "prctl", error = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ? errno : 0;
   if (!error) call = "landlock", error = restrict_self(it, abi);
-  if (!error && has_filters()) call = "seccomp", error = linux_install_filter(it, abi);
+  if (!error && has_filter) call = "seccomp", error = linux_install_filter(it, abi);
   *text = error ? 0 : *text;
   if (error == E2BIG) note(text, "the kernel allows %d sandboxes inside one another: one too many", MOST_LAYERS);
   else if (error) note(text, "%s: %s", call, linux_error_name(error));

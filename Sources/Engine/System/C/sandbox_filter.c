@@ -12,7 +12,6 @@
 #include <sched.h>
 #include <stddef.h>
 #include <sys/ioctl.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <fcntl.h>
@@ -112,6 +111,21 @@ static void allow_socket(filter *f, int family, int type, int protocol) {
   allow(f);
 }
 
+// In the block of `socket` or `socketpair`: allows Unix sockets without a protocol, those of datagrams if asked to.
+static void allow_local(filter *f, int datagrams) {
+  unsigned more = datagrams ? 1 : 0;
+  load(f, 0, 0);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, AF_UNIX, 0, 7 + more);
+  load(f, 2, 0);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 5 + more);
+  load(f, 1, 0);
+  put(f, BPF_ALU | BPF_AND | BPF_K, 0xf, 0, 0);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, SOCK_STREAM, 1 + more, 0);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, SOCK_SEQPACKET, more, 1 - more);
+  if (more) put(f, BPF_JMP | BPF_JEQ | BPF_K, SOCK_DGRAM, 0, 1);
+  allow(f);
+}
+
 static void add_families(filter *f, const linux_sandbox *it) {
   const uint8_t *all = it->all, *some = it->some;
   begin(f, SYS_socket);
@@ -122,8 +136,7 @@ static void add_families(filter *f, const linux_sandbox *it) {
   }
   // `connect` cannot be refused to these sockets alone.
   int has_local = all[LINUX_ALLOW_CONNECT] || (all[LINUX_ALLOW_LISTEN] && !some[LINUX_ALLOW_CONNECT]);
-  if (has_local) allow_socket(f, AF_UNIX, SOCK_STREAM, 0), allow_socket(f, AF_UNIX, SOCK_SEQPACKET, 0);
-  if (all[LINUX_ALLOW_CONNECT]) allow_socket(f, AF_UNIX, SOCK_DGRAM, 0);
+  if (has_local) allow_local(f, all[LINUX_ALLOW_CONNECT]);
   // The C library asks which kinds of addresses the machine has.
   if (some[LINUX_ALLOW_CONNECT]) allow_socket(f, AF_NETLINK, SOCK_RAW, 0);
   refuse(f, EACCES);
@@ -137,8 +150,7 @@ static void add_sockets(filter *f, const linux_sandbox *it) {
   else never(f, SYS_socket);
   // A socket of a pair of datagrams can send to any address, and SOCK_RAW is another name for it.
   begin(f, SYS_socketpair);
-  allow_socket(f, AF_UNIX, SOCK_STREAM, 0), allow_socket(f, AF_UNIX, SOCK_SEQPACKET, 0);
-  if (all[LINUX_ALLOW_CONNECT]) allow_socket(f, AF_UNIX, SOCK_DGRAM, 0);
+  allow_local(f, all[LINUX_ALLOW_CONNECT]);
   refuse(f, EACCES);
   end(f);
   if (!some[LINUX_ALLOW_CONNECT]) never(f, SYS_connect);
@@ -172,15 +184,14 @@ static void add_attributes(filter *f, const linux_sandbox *it) {
   for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) never(f, paths[i]);
   for (size_t i = 0; i < sizeof descriptors / sizeof *descriptors && !it->some[LINUX_ALLOW_WRITE]; i++)
     never(f, descriptors[i]);
+  if (!it->some[LINUX_ALLOW_WRITE]) return never(f, SYS_utimensat);
+  // Without a path, the times are those of the descriptor's file.
   begin(f, SYS_utimensat);
-  if (it->some[LINUX_ALLOW_WRITE]) {
-    // Without a path, the times are those of the descriptor's file.
-    load(f, 1, 0);
-    put(f, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3);
-    load(f, 1, 1);
-    put(f, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1);
-    allow(f);
-  }
+  load(f, 1, 0);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3);
+  load(f, 1, 1);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1);
+  allow(f);
   refuse(f, EACCES);
   end(f);
 }
@@ -267,6 +278,18 @@ static void add_machine(filter *f, const linux_sandbox *it) {
   none_of(f, SYS_ioctl, 1, controls, it->all[LINUX_ALLOW_WRITE] ? 4 : 7);
 }
 
+// Loads the word of the call's bit. Words that are equal, as those of numbers that no call has, are one.
+static void load_word(filter *f, const unsigned refused[WORDS]) {
+  unsigned groups = 0;
+  for (unsigned i = 0; i < WORDS; i++) groups += i == WORDS - 1 || refused[i] != refused[i + 1];
+  for (unsigned i = 0; i < WORDS; i++) {
+    if (i < WORDS - 1 && refused[i] == refused[i + 1]) continue;
+    if (--groups) put(f, BPF_JMP | BPF_JGE | BPF_K, (i + 1) * 32, 2, 0);
+    put(f, BPF_LD | BPF_IMM, refused[i], 0, 0);
+    if (groups) put(f, BPF_JMP | BPF_JA, groups * 3 - 2, 0, 0);
+  }
+}
+
 int linux_install_filter(const linux_sandbox *it, int abi) {
   if (!ARCHITECTURE) return ENOSYS;
   filter rules = {.count = 0}, f = {.count = 0};
@@ -285,11 +308,7 @@ int linux_install_filter(const linux_sandbox *it, int abi) {
   put(&f, BPF_ALU | BPF_AND | BPF_K, 31, 0, 0);
   put(&f, BPF_MISC | BPF_TAX, 0, 0, 0);
   put(&f, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
-  for (unsigned i = 0; i < WORDS; i++) {
-    if (i < WORDS - 1) put(&f, BPF_JMP | BPF_JGE | BPF_K, (i + 1) * 32, 2, 0);
-    put(&f, BPF_LD | BPF_IMM, rules.refused[i], 0, 0);
-    put(&f, BPF_JMP | BPF_JA, (WORDS - 1 - i) * 3 - (i < WORDS - 1), 0, 0);
-  }
+  load_word(&f, rules.refused);
   put(&f, BPF_ALU | BPF_RSH | BPF_X, 0, 0, 0);
   put(&f, BPF_JMP | BPF_JSET | BPF_K, 1, 1, 0);
   allow(&f);
@@ -297,7 +316,6 @@ int linux_install_filter(const linux_sandbox *it, int abi) {
   for (int i = 0; i < rules.count; i++) f.code[f.count++] = rules.code[i];
   refuse(&f, EACCES);
   struct sock_fprog program = {f.count, f.code};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) return errno;
   long result = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
   return result < 0 ? errno : result > 0 ? EBUSY : 0;
 }

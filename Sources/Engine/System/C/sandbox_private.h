@@ -9,14 +9,15 @@ typedef struct {
   enum linux_allowance kind;
   char *text;  // as given; a path without links
   uint16_t port;
-  uint8_t is_host, is_message_port, is_implied;
+  uint8_t is_host, is_message_port, is_implied, is_file;
+  uint8_t has_links;  // a path that may lead through links
 } allowance;
 
 struct linux_sandbox {
   allowance *items;
   int count, capacity;
   uint8_t all[LINUX_ALLOWANCES], some[LINUX_ALLOWANCES];
-  const char *port_directory;
+  const char *port_directory, *script;
   linux_sandbox *outer;
 };
 

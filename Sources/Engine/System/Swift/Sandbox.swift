@@ -63,12 +63,12 @@ package enum Sandbox {
     /// - Parameters:
     ///   - script: A file that may be read, too; nil if there is none.
     ///   - templates: Lists such as package.path: the files that they find may be read.
-    ///   - portDirectory: The directory of message ports.
+    ///   - portDirectory: The directory of message ports; nil if no ports are allowed.
     ///   - goesOn: Enters a sandbox that is not held completely.
     /// - Returns: What is not held, in lines.
     package static func enter(
-        _ allowances: [Allowance], script: [CChar]? = nil, templates: [[CChar]] = [], portDirectory: String,
-        goesOn: Bool = false
+        _ allowances: [Allowance], script: [CChar]?,
+        templates: (UnsafePointer<CChar>?, UnsafePointer<CChar>?), portDirectory: String?, goesOn: Bool
     ) throws(Failure) -> String {
         guard let sandbox = linux_new_sandbox() else { throw Failure(message: "not enough memory", status: 1) }
         let status = withUnsafeTemporaryAllocation(of: CChar.self, capacity: 1024) { text in
@@ -78,10 +78,10 @@ package enum Sandbox {
                 failure = linux_allow(sandbox, one.kind.number, one.value, room)
             }
             if failure == 0 {
-                // Without the file, the program reports that.
-                if let script, access(script, F_OK) == 0 { _ = linux_allow(sandbox, LINUX_ALLOW_READ, script, room) }
-                for list in templates { linux_allow_templates(sandbox, list) }
-                linux_set_port_directory(sandbox, strdup(portDirectory))
+                if let script { linux_allow_script(sandbox, script) }
+                if let list = templates.0 { linux_allow_templates(sandbox, list) }
+                if let list = templates.1 { linux_allow_templates(sandbox, list) }
+                if let portDirectory { linux_set_port_directory(sandbox, strdup(portDirectory)) }
                 failure = linux_enter_sandbox(sandbox, goesOn ? 1 : 0, room)
             }
             return Failure(message: String(cString: room), status: failure)

@@ -14,18 +14,20 @@ extension LuaHost {
     package func enterSandbox(
         _ allowances: [Sandbox.Allowance], script: String? = nil, ports: [String] = [], goesOn: Bool = false
     ) throws(Sandbox.Failure) -> String {
-        let paths = searchPaths
         let hasModules = allowances.contains { $0.kind == .modules }
-        let directory: String
-        do throws(SystemError) {
-            directory = try RunLoop.MessagePort.prepareForSandbox(ports)
-        } catch {
-            throw Sandbox.Failure(message: "\(error)", status: 69)
+        var directory: String?
+        if allowances.contains(where: { $0.kind == .connect || $0.kind == .listen }) {
+            do throws(SystemError) {
+                directory = try RunLoop.MessagePort.prepareForSandbox(ports)
+            } catch {
+                throw Sandbox.Failure(message: "\(error)", status: 69)
+            }
         }
-        let templates = hasModules ? [paths.lua, paths.c] : [paths.lua]
-        let missing = try Sandbox.enter(
-            allowances, script: script?.cBytes, templates: templates.map(\.cBytes), portDirectory: directory,
-            goesOn: goesOn)
+        let missing = try withSearchPaths { (lua, c) throws(Sandbox.Failure) in
+            try Sandbox.enter(
+                allowances, script: script?.cBytes, templates: (lua, hasModules ? c : nil), portDirectory: directory,
+                goesOn: goesOn)
+        }
         guard enterSandbox(allowsModules: Sandbox.allowsModules, refusal: Sandbox.refusing) else {
             throw Sandbox.Failure(message: popMessage(), status: 1)
         }

@@ -12,4 +12,4 @@ enum cl_refused { CL_READING, CL_WRITING, CL_RUNNING = 4 };
 /// - `refusal` returns the text of a refusal, or NULL. Set once, before there is a second thread.
 int cl_enter_sandbox(struct cl_state *state, const char *(*refusal)(int kind, const char *subject), int allows_modules);
 /// Returns copies of package.path and package.cpath, which the caller frees; NULL if they are not texts.
-void cl_copy_search_paths(struct cl_state *state, char *paths[2]);
+void cl_copy_search_paths(struct cl_state *state, char **path, char **cpath);

@@ -26,11 +26,15 @@ void linux_free_sandbox(linux_sandbox *sandbox);
 /// Allows one thing, or all of a kind if `value` is NULL. Returns 0; 64 for an invalid value, and 66 for a missing
 /// file, each with the end of a message.
 int linux_allow(linux_sandbox *sandbox, enum linux_allowance kind, const char *value, char text[512]);
+/// Allows reading a script, if it is there.
+void linux_allow_script(linux_sandbox *sandbox, const char *path);
 /// Lets Lua read what a list of templates such as package.path finds: the directories before the `?` of absolute ones,
 /// and of others the files with the template's ending, down to three directories below this one.
 void linux_allow_templates(linux_sandbox *sandbox, const char *templates);
 /// Sets the directory of message ports, before the environment is taken away. The text must last.
 void linux_set_port_directory(linux_sandbox *sandbox, const char *path);
+/// Returns the directory of message ports of the sandbox that the process has entered; NULL if there is none.
+const char *linux_port_directory(void);
 /// Closes the descriptors that the parent process has left open by accident. Call it before this process opens some.
 void linux_close_inherited(void);
 

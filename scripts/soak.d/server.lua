@@ -1,11 +1,12 @@
 -- The mixed server of scripts/soak: serves itself over HTTP, TLS, WebSockets and raw streams, and meanwhile uses the
--- other modules. RATE operations per second; each second it prints how many it has done.
+-- other modules. RATE operations per second; each second it prints how many it has done. Every ten seconds it rests for
+-- three, so that nothing is in progress when it prints "rested".
 
 local rl, net, http, fs = require "runloop", require "runloop.net", require "runloop.http", require "runloop.fs"
 local process, json, schedule = require "runloop.process", require "runloop.json", require "runloop.schedule"
 
 local RATE <const>, DIRECTORY <const> = tonumber(arg[1]), arg[2]
-local TICK <const> = 0.05
+local TICK <const>, CYCLE <const>, REST <const> = 0.05, 10, 3
 local TLS <const> = { certificate = DIRECTORY .. "/cert.pem", key = DIRECTORY .. "/key.pem" }
 
 local done, failed = 0, 0
@@ -125,9 +126,21 @@ local function attempt(act)
   end)
 end
 
+local rests = false
 rl.every(TICK, function()
-  for _ = 1, math.floor(RATE * TICK) do
+  for _ = 1, rests and 0 or math.floor(RATE * TICK) do
     attempt(math.random(100) > 1 and OFTEN[math.random(#OFTEN)] or SELDOM[math.random(#SELDOM)])
   end
 end)
-rl.every(1, function() print(done, failed) io.stdout:flush() end)
+local function report(word) print(done, failed, word) io.stdout:flush() end
+rl.every(1, function() report "works" end)
+rl.every(CYCLE, function()
+  rests = true
+  rl.sleep(REST / 2)
+  collectgarbage()
+  collectgarbage()
+  -- The loop gives back what malloc keeps, once a second.
+  rl.sleep(REST / 2)
+  report "rested"
+  rests = false
+end)

@@ -7,7 +7,7 @@ local t = require "runloop.test"
 
 local REAL <const> = { real_time = true, timeout = 60 }
 local RLHOST <const> = fs.real_path "/proc/self/exe"
-local EACCES <const>, EPERM <const>, ENOSYS <const> = 13, 1, 38
+local EACCES <const>, EPERM <const>, ENOSYS <const>, EOPNOTSUPP <const> = 13, 1, 38, 95
 
 -- Where a debug build has its libraries.
 local LIBRARIES <const> = (fs.read "/proc/self/maps" or ""):match "(/%S+)/libswiftCore%.so" or "/usr/lib"
@@ -283,6 +283,12 @@ call("lchown", secret, 0, 0)
 call("utimensat", -100, secret, 0, 0)
 call("setxattr", secret, b"user.x", b"x", 1, 0)
 call("truncate", secret, 0)
+call("getxattr", secret, b"user.x", room, 16)
+call("lgetxattr", secret, b"user.x", room, 16)
+call("listxattr", secret, room, 16)
+call("llistxattr", secret, room, 16)
+call("getxattrat", -100, secret, 0, b"user.x", room, 16)
+call("listxattrat", -100, secret, 0, room, 16)
 call("inotify_add_watch", 0, secret, 1)
 call("prlimit64", parent, 7, 0, 0)
 call("setpriority", 0, parent, 19)
@@ -307,6 +313,17 @@ opened = os.open(own, os.O_RDONLY)
 attempt("flags", lambda: fcntl.ioctl(opened, 0x40086602, struct.pack("l", 0x40)))
 attempt("version", lambda: fcntl.ioctl(opened, 0x40087602, struct.pack("l", 1)))
 attempt("extended flags", lambda: fcntl.ioctl(opened, 0x401c5820, struct.pack("5I8x", 128, 0, 0, 0, 0)))
+attempt("old version", lambda: fcntl.ioctl(opened, 0x40086604, struct.pack("l", 1)))
+attempt("verity", lambda: fcntl.ioctl(opened, 0x40806685, bytes(128)))
+attempt("encryption", lambda: fcntl.ioctl(os.open(path + "/in", os.O_RDONLY), 0x800c6613, bytes(12)))
+attempt("subvolume", lambda: fcntl.ioctl(os.open(path + "/in", os.O_RDONLY), 0x5000940e, bytes(1024)))
+attempt("line discipline", lambda: fcntl.ioctl(0, 0x5423, struct.pack("i", 2)))
+try:
+    fcntl.ioctl(opened, 0x80086601, bytes(8))
+except OSError as error:
+    print("allowed" if error.errno != 13 else "refused", "to read flags")
+else:
+    print("allowed to read flags")
 attempt("lease", lambda: fcntl.fcntl(opened, fcntl.F_SETLEASE, fcntl.F_WRLCK))
 handle = os.open(secret, os.O_PATH)
 attempt("handle", lambda: os.open("/proc/self/fd/%%d" %% handle, os.O_RDONLY))
@@ -339,7 +356,8 @@ local NUMBERS <const> = [[{"ptrace": 101, "process_vm_readv": 310, "kcmp": 312, 
 "migrate_pages": 256, "vhangup": 153, "clock_adjtime": 305, "io_uring_register": 427, "kexec_file_load": 320,
 "mq_unlink": 241, "shmat": 30, "msgsnd": 69, "semop": 65, "open_tree_attr": 467, "openat2": 437,
 "acct": 163, "unshare": 272, "clone": 56, "clone3": 435, "chmod": 90, "fchmodat": 268, "lchown": 94, "utimensat": 280,
-"setxattr": 188, "truncate": 76, "inotify_add_watch": 254, "prlimit64": 302, "setpriority": 141,
+"setxattr": 188, "getxattr": 191, "lgetxattr": 192,
+"listxattr": 194, "llistxattr": 195, "getxattrat": 464, "listxattrat": 465, "truncate": 76, "inotify_add_watch": 254, "prlimit64": 302, "setpriority": 141,
 "sched_setaffinity": 203, "kill": 62, "ioctl": 16, "unknown": 500}]]
 
 t.describe("a program does not get out by a call of the kernel", function()
@@ -356,10 +374,12 @@ t.describe("a program does not get out by a call of the kernel", function()
     local count = 0
     for name, error in answer.output:gmatch "([%a][%w_ ]*) (%d+)\n" do
       count = count + 1
-      local expected = (name == "clone3" or name == "unknown") and ENOSYS or name == "kill" and EPERM or EACCES
+      local expected = (name == "clone3" or name == "unknown") and ENOSYS or name == "kill" and EPERM
+        or (name:find "getxattr" or name:find "listxattr") and EOPNOTSUPP or EACCES
       t.equal(tonumber(error), expected, name)
     end
-    t.equal(count, 106, answer.output .. answer.errors)
+    t.equal(count, 117, answer.output .. answer.errors)
+    t.truthy(answer.output:find "allowed to read flags")
     t.falsy(answer.output:find "SECRET")
   end)
 

@@ -26,10 +26,28 @@ enum { ARCHITECTURE = 0 };
 #endif
 
 // Calls that Debian 12's headers do not have yet. The last one known here sets attributes of files.
-enum { FCHMODAT2 = 452, SETXATTRAT = 463, REMOVEXATTRAT = 466, OPEN_TREE_ATTR = 467, FILE_SETATTR = 469 };
-enum { TIOCSTI_ = 0x5412, TIOCLINUX_ = 0x541c, FASTOPEN = 0x20000000 };
-// Calls that change a file's attributes by a descriptor which may only be read: chattr's, and those of quotas.
-enum { SETFLAGS = 0x40086602, SETVERSION = 0x40087602, FSSETXATTR = 0x401c5820 };
+enum {
+  FCHMODAT2 = 452,
+  SETXATTRAT = 463,
+  GETXATTRAT = 464,
+  LISTXATTRAT = 465,
+  REMOVEXATTRAT = 466,
+  OPEN_TREE_ATTR = 467,
+  FILE_SETATTR = 469
+};
+enum { TIOCSTI_ = 0x5412, TIOCLINUX_ = 0x541c, TIOCSETD_ = 0x5423, FASTOPEN = 0x20000000 };
+// The calls that file systems have beneath `ioctl`, by their types. Many change a file or a directory, such as
+// attributes, snapshots and keys, by a descriptor which may only be read. These read, or copy to what may be written.
+enum { OF_FILE_SYSTEM_F = 'f', OF_FILE_SYSTEM_V = 'v', OF_FILE_SYSTEM_X = 'X', OF_FILE_SYSTEM_B = 0x94 };
+enum {
+  GETFLAGS = 0x80086601,
+  GETVERSION = 0x80087601,
+  FSGETXATTR = 0x801c581f,
+  FIEMAP_ = 0xc020660b,
+  CLONE = 0x40049409,
+  CLONE_RANGE = 0x4020940d,
+  DEDUPE_RANGE = 0xc0189436
+};
 // All kinds of namespaces, CLONE_NEWTIME apart, which only unshare takes; and children of the process outside.
 enum { NAMESPACES = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID |
                     CLONE_NEWNET | CLONE_PARENT };
@@ -248,6 +266,43 @@ static void add_processes(filter *f, const linux_sandbox *it, int abi) {
   only(f, SYS_rt_tgsigqueueinfo, 0, (unsigned)getpid());
 }
 
+// Attributes of files are text that somebody else may have written.
+static void add_reading(filter *f, const linux_sandbox *it) {
+  static const short calls[] = {SYS_getxattr, SYS_lgetxattr, SYS_listxattr, SYS_llistxattr, GETXATTRAT, LISTXATTRAT};
+  enum { CALLS = sizeof calls / sizeof *calls };
+  if (it->all[LINUX_ALLOW_READ]) return;
+  for (unsigned i = 0; i < CALLS; i++) {
+    mark(f, calls[i]);
+    put(f, BPF_JMP | BPF_JEQ | BPF_K, (unsigned)calls[i], CALLS - 1 - i, i == CALLS - 1 ? 1 : 0);
+  }
+  // `ls` and others go on.
+  refuse(f, EOPNOTSUPP);
+}
+
+static void add_controls(filter *f, const linux_sandbox *it) {
+  // Keys that the terminal's next reader would take for typed ones; parts of the kernel; receivers of signals.
+  static const unsigned refused[] = {TIOCSTI_, TIOCLINUX_, TIOCSETD_, FIOSETOWN, SIOCSPGRP};
+  static const unsigned reading[] = {GETFLAGS, GETVERSION, FSGETXATTR, FIEMAP_, CLONE, CLONE_RANGE, DEDUPE_RANGE};
+  static const unsigned types[] = {OF_FILE_SYSTEM_F, OF_FILE_SYSTEM_V, OF_FILE_SYSTEM_X, OF_FILE_SYSTEM_B};
+  enum { REFUSED = sizeof refused / sizeof *refused, READING = sizeof reading / sizeof *reading };
+  enum { TYPES = sizeof types / sizeof *types };
+  // Of instructions that may jump to the end, where the call is refused or, behind that, allowed.
+  unsigned left = REFUSED + (it->all[LINUX_ALLOW_WRITE] ? 0 : READING + 1 + TYPES);
+  begin(f, SYS_ioctl);
+  load(f, 1, 0);
+  for (unsigned i = 0; i < REFUSED; i++, left--)
+    put(f, BPF_JMP | BPF_JEQ | BPF_K, refused[i], left - 1, left == 1 ? 1 : 0);
+  if (left) {
+    for (unsigned i = 0; i < READING; i++, left--) put(f, BPF_JMP | BPF_JEQ | BPF_K, reading[i], left, 0);
+    put(f, BPF_ALU | BPF_AND | BPF_K, 0xff00, 0, 0), left--;
+    for (unsigned i = 0; i < TYPES; i++, left--)
+      put(f, BPF_JMP | BPF_JEQ | BPF_K, types[i] << 8, left - 1, left == 1 ? 1 : 0);
+  }
+  refuse(f, EACCES);
+  allow(f);
+  end(f);
+}
+
 // Calls that change the machine, or that lead around Landlock.
 static void add_machine(filter *f, const linux_sandbox *it) {
   static const short calls[] = {
@@ -273,9 +328,6 @@ static void add_machine(filter *f, const linux_sandbox *it) {
   // A program that is in no file has no path that could be refused.
   if (!it->all[LINUX_ALLOW_RUN]) never(f, SYS_memfd_create), never(f, SYS_execveat);
   if (!it->some[LINUX_ALLOW_RUN]) never(f, SYS_execve);
-  // Keys that the terminal's next reader would take for typed ones; receivers of signals; attributes of files.
-  static const unsigned controls[] = {TIOCSTI_, TIOCLINUX_, FIOSETOWN, SIOCSPGRP, SETFLAGS, SETVERSION, FSSETXATTR};
-  none_of(f, SYS_ioctl, 1, controls, it->all[LINUX_ALLOW_WRITE] ? 4 : 7);
 }
 
 // Loads the word of the call's bit. Words that are equal, as those of numbers that no call has, are one.
@@ -295,9 +347,11 @@ int linux_install_filter(const linux_sandbox *it, int abi) {
   filter rules = {.count = 0}, f = {.count = 0};
   add_sockets(&rules, it);
   add_attributes(&rules, it);
+  add_reading(&rules, it);
   if (abi < 3 && !it->all[LINUX_ALLOW_WRITE]) add_cutting(&rules, it);
   add_processes(&rules, it, abi);
   add_machine(&rules, it);
+  add_controls(&rules, it);
   put(&f, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), 0, 0);
   put(&f, BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0);
   refuse(&f, ENOSYS);

@@ -85,3 +85,26 @@ t.describe("what the system refuses", function()
     t.equal(told_without("/proc", [[print(rl.message_port { name = "org.example.a", callback = print })]]), want)
   end)
 end)
+
+-- Each run is in a coroutine that is deep in functions of C. Lua allows 200 of them inside each other, in all.
+t.it("runs in deep coroutines inside each other end with an error, and not with the stack", REAL, function()
+  local script = [[
+    local rl = require "runloop"
+    local first, nest
+    rl.on_error(function(problem) first = first or tostring(problem):match "[^:]*$" end)
+    local function deep(n, body)
+      if n == 0 then return body() end
+      ("x"):gsub(".", function() deep(n - 1, body) end)
+    end
+    function nest(n)
+      coroutine.wrap(deep)(60, function()
+        rl.after(0, function() rl.stop() nest(n + 1) end)
+        rl.run { timeout = 5 }
+      end)
+    end
+    nest(1)
+    print(first)
+  ]]
+  local result = process.run { "/bin/sh", "-c", [[ulimit -s 2048; exec "$0" -e "$1"]], rlhost, script, timeout = 30 }
+  t.equal({ result.output, result.errors, result.code }, { " C stack overflow\n", "", 0 })
+end)

@@ -278,6 +278,8 @@ extension Interpreter {
         let outerThread = state.pointee.running
         let outerSlot = state.pointee.running_slot
         let outerResumption = state.pointee.resumption
+        // Lua adds to the depth of the coroutine that runs the loop, which may be one of the script's own.
+        let from = stack?.thread ?? (outerResumption == nil ? outerThread ?? main : cl_innermost(state))
         if state.pointee.has_hooks != 0 { cl_hook_task(fiber.thread, fiber.state == .waiting ? 1 : 0) }
         running = fiber
         cl_note_turn(state)
@@ -293,7 +295,7 @@ extension Interpreter {
         fiber.state = .running
         var results: Int32 = 0
         owner?._withUnsafeGuaranteedRef { if $0.watchesRunning { $0.runs(true) } }
-        let status = lua_resume(fiber.thread, stack?.thread ?? outerThread ?? main, arguments, &results)
+        let status = lua_resume(fiber.thread, from, arguments, &results)
         running = outer
         depth -= 1
         state.pointee.running = outerThread

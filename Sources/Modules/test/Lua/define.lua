@@ -203,11 +203,20 @@ return function(t, core)
     core.at_end(body)
   end
 
-  --- Calls a function at the end of the test that runs, or of the group for which something is being made.
+  local function nothing() end
+
+  --- Calls a function at the end of the test that runs, or of the group for which something is being made. Returns a
+  --- function that takes this back.
   function core.at_end(body)
     local group = core.owner or core.current.group
     local list = group and group.made or core.current.after
     list[#list + 1] = body
+    -- The others keep their places, since the list may be in use.
+    return function()
+      local i = #list
+      while i > 0 and list[i] ~= body do i = i - 1 end
+      if i > 0 then list[i] = i < #list and nothing or nil end
+    end
   end
 
   -- Resources ---------------------------------------------------------------------------------------------------------

@@ -316,6 +316,7 @@ function Server:close()
   local lines = by_itself and last_lines(self)
   self:kill()
   self.is_closed = true
+  self.forget()
   programs.dismiss(self.guard, self.guard_input)
   if self.guard then core.servers[self.guard] = nil end
   fs.remove(self.place, { recursive = true })
@@ -399,7 +400,7 @@ return function(what, options, library)
   check_within(options)
   local self = setmetatable({ where = core.here(), place = assert(fs.temporary_directory "rlhost-server"),
     number = free_port(), recipe = recipe, starts = 0, within = options.within or 15, members = {} }, Server)
-  core.at_end(function() self:close() end)
+  self.forget = core.at_end(function() self:close() end)
   if recipe then words, self.ready, self.url_format = RECIPES[recipe](self, options) end
   self.ready = options.ready or self.ready
   local program = words[1] == "setpriv" and words[5] or words[1]

@@ -144,20 +144,25 @@ local function close_all()
   end
 end
 
+-- A callback that has waited until now may have made one.
+local function close_bridges()
+  for _, name in ipairs { "luv", "cqueues", "glib" } do
+    local bridge = rawget(M, name)
+    if bridge then pcall(bridge.invalidate, bridge) end
+  end
+end
+
 local watch
 -- Closes everything, and reports what is left all the same.
 local function check()
   over = 0
   watch:invalidate()
   rl.trace.stop()
-  for _, name in ipairs { "luv", "cqueues", "glib" } do
-    local bridge = rawget(M, name)
-    if bridge then pcall(bridge.invalidate, bridge) end
-  end
   rl.attach(false)
   rl.limit_callbacks()
   for _ = 1, 2 do
     close_all()
+    close_bridges()
     rl.sleep(0.002)
   end
   -- Requests for modes that nobody runs stay otherwise.
@@ -167,6 +172,7 @@ local function check()
   repeat
     -- Calls that have waited may still give something.
     close_all()
+    close_bridges()
     v = {}
     collectgarbage()
     collectgarbage()

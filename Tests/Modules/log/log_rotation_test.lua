@@ -154,3 +154,26 @@ t.it("standard output and standard error are not opened a second time, so nobody
   t.equal(fs.read(directory .. "/err"):gsub("%d", "N"), ("info    logged N\nwritten N\n"):rep(3))
   t.error(function() log.open { to = "/dev/stdout", max_size = 8192 } end, "max_size")
 end)
+
+t.it("to the standard output, a line that is lost shows in the exit status, however the program ends", REAL, function()
+  for way, status in pairs { [""] = 1, ["os.exit(0)"] = 1, ["os.exit(true, true)"] = 1, ["rl.shutdown()"] = 1,
+    ["rl.after(0, os.exit, 0)"] = 1, ["os.exit(7)"] = 7, ["print 'x'"] = 1 } do
+    local run = process.run { "sh", "-c", [["$0" -e "$1" >/dev/full]], fs.real_path(t.rlhost),
+      [[require "runloop.log".open { to = "/dev/stdout" }:info "lost" ]] .. way }
+    t.equal({ run.code, run.errors }, { status,
+      "rlhost: cannot write the log to /dev/stdout: ENOSPC: no space left on device\n" }, way)
+  end
+end)
+
+t.it("the same holds for the log of a server, which is reported once", REAL, function()
+  local run = process.run { "sh", "-c", [["$0" -e "$1" >/dev/full]], fs.real_path(t.rlhost), [[
+    local http = require "runloop.http"
+    local server = http.serve("127.0.0.1:0", { access_log = "/dev/stdout" }, function() return "x" end)
+    for _ = 1, 3 do http.get("http://" .. server:address() .. "/") end
+    server:close()
+    os.exit(0)
+  ]] }
+  t.equal(run.code, 1, run.errors)
+  t.equal(select(2, run.errors:gsub("No space", "")), 1, run.errors)
+  t.truthy(run.errors:find("cannot write the access log: No space left on device\nin http.serve", 1, true), run.errors)
+end)

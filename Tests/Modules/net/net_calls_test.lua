@@ -8,13 +8,17 @@ local process = require "runloop.process"
 
 local REAL <const> = { real_time = true, timeout = 60 }
 
--- Starts a script under strace. Returns the program, and a function that waits for its end and returns the calls in a
--- list of { name, result }.
-local function traced(script, calls)
+-- Starts a script under strace, or its tests. Returns the program, and a function that waits for its end and returns
+-- the calls in a list of { name, result }.
+local function traced(script, calls, is_test)
   local folder = assert(fs.temporary_directory())
-  local log = folder .. "/calls"
-  local program = process.start { "strace", "-f", "-e", "trace=" .. calls, "-o", log, fs.real_path(t.rlhost), "-e",
-    script, output = "pipe", errors = "null" }
+  local log, path = folder .. "/calls", folder .. "/traced_test.lua"
+  assert(fs.write(path, script))
+  local words = { "strace", "-f", "-e", "trace=" .. calls, "-o", log, fs.real_path(t.rlhost), output = "pipe",
+    errors = "null" }
+  if is_test then words[#words + 1] = "test" end
+  words[#words + 1] = path
+  local program = process.start(words)
   if not program then t.skip "strace is not installed" end
   return program, function()
     program:wait()
@@ -78,4 +82,24 @@ t.it("a connection that is accepted, answered and closed takes few calls", REAL,
   end
   local each = (serve(300) - serve(100)) / 200
   t.truthy(each <= 8, each)
+end)
+
+t.it("a jump of virtual time asks few things about an idle connection", REAL, function()
+  local function jump(count)
+    local _, calls = traced(([[
+      local rl, net, t = require "runloop", require "runloop.net", require "runloop.test"
+      t.it("jumps", { leaks = false }, function()
+        local listener <close> = net.serve("127.0.0.1:0", function(stream) stream:read() end)
+        local streams = {}
+        for i = 1, 50 do streams[i] = assert(net.connect("127.0.0.1:" .. listener:port())) end
+        for _ = 1, %d do rl.sleep(1) end
+        for _, stream in ipairs(streams) do stream:abort() end
+      end)
+    ]]):format(count), "all", true)
+    local asked = 0
+    for _, call in ipairs(calls()) do if not call[1]:find "wait" and call[1] ~= "poll" then asked = asked + 1 end end
+    return asked
+  end
+  local each = (jump(60) - jump(20)) / 40 / 50
+  t.truthy(each < 4, each)
 end)

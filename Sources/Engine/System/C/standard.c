@@ -9,9 +9,12 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 // The first error of each standard descriptor, by its number.
 static _Atomic int losses[3];
+// Whether the loss has been reported already.
+static _Atomic int told[3];
 static int (*_Atomic interruption)(void);
 // The streams themselves, since a prompt replaces the variables `stdout` and `stdin` for some time.
 static FILE *streams[3];
@@ -22,6 +25,17 @@ void linux_note_loss(int fd, int error) {
   int none = 0;
   if (fd == 1 || fd == 2)
     atomic_compare_exchange_strong_explicit(&losses[fd], &none, error, memory_order_seq_cst, memory_order_seq_cst);
+}
+
+void linux_note_told_loss(int fd, int error) {
+  struct stat lost, stream;
+  for (int i = 1; i <= 2; i++) {
+    int is_same = fd == i || (fstat(fd, &lost) == 0 && fstat(i, &stream) == 0 && lost.st_dev == stream.st_dev &&
+                              lost.st_ino == stream.st_ino);
+    if (!is_same) continue;
+    told[i] = 1;
+    linux_note_loss(i, error);
+  }
 }
 
 void linux_set_interruption(int (*has_come)(void)) { interruption = has_come; }
@@ -130,7 +144,7 @@ int linux_settle_standard_streams(int status) {
     // Like other programs of a pipeline whose reader has gone, end quietly. A program that ignores SIGPIPE wants an
     // error.
     const int is_quiet = fd == 1 && error == EPIPE && !is_ignored(SIGPIPE);
-    if (!is_quiet) report(fd, error);
+    if (!is_quiet && !told[fd]) report(fd, error);
     if (status == 0) status = is_quiet ? 128 + SIGPIPE : 1;
   }
   return status;

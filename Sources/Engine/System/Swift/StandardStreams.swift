@@ -19,6 +19,9 @@ package enum StandardStreams {
     /// Notes that data for descriptor 1 or 2 was lost.
     package static func noteLoss(_ number: Int32, errno: Int32) { linux_note_loss(number, errno) }
 
+    /// Notes a loss that has been reported, of a standard stream or of another descriptor of the same file.
+    package static func noteToldLoss(_ number: Int32, errno: Int32) { linux_note_told_loss(number, errno) }
+
     /// Flushes both, and reports lost data. `exit` calls it; code that ends the process in another way must call it.
     ///
     /// - Returns: The status with which the process must end: not 0 if data was lost.

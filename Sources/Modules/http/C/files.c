@@ -7,6 +7,7 @@
 #include <lauxlib.h>
 #include <linux/openat2.h>
 #include <lualib.h>
+#include <standard.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -101,4 +102,11 @@ int lua_http_open_log(lua_State *L) {
   }
   stream->closef = close_log;
   return 1;
+}
+
+// lose_log(file, error): notes that a line for the file is lost.
+int lua_http_lose_log(lua_State *L) {
+  luaL_Stream *stream = luaL_checkudata(L, 1, LUA_FILEHANDLE);
+  if (stream->closef) linux_note_told_loss(fileno(stream->f), (int)luaL_checkinteger(L, 2));
+  return 0;
 }

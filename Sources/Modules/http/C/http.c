@@ -128,6 +128,7 @@ int http_open_native(lua_State *L) {
                                        {"deflate", lua_http_deflate},
                                        {"open_file", lua_http_open_file},
                                        {"open_log", lua_http_open_log},
+                                       {"lose_log", lua_http_lose_log},
                                        {"read_file", lua_http_read_file},
                                        {"seek_file", lua_http_seek_file},
                                        {"close_file", lua_http_close_file},

@@ -112,6 +112,7 @@ int lua_http_deflate(lua_State *L);
 
 int lua_http_open_file(lua_State *L);
 int lua_http_open_log(lua_State *L);
+int lua_http_lose_log(lua_State *L);
 int lua_http_read_file(lua_State *L);
 int lua_http_seek_file(lua_State *L);
 int lua_http_close_file(lua_State *L);

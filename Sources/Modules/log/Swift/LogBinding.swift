@@ -17,10 +17,14 @@ enum LogBinding {
             .init("wall_clock") { Call.run($0) { call in call.answer(call.luaHost.wallClock) } },
         ])
 
-    /// Writes a line with one system call, so that lines of several processes do not mix.
+    /// Writes a line with one system call, so that lines of several processes do not mix. A log that leads to the
+    /// standard output is lost like what `print` writes: the exit status shows it.
     private static func write(_ call: Call) throws(Misuse) -> Int32 {
-        let failure = Descriptor.write(try call.argument(2, Bytes.self), to: try call.number32())
-        return failure == 0 ? call.answer(true) : call.fail(SystemError("write", "", errno: failure))
+        let descriptor = try call.number32()
+        let failure = Descriptor.write(try call.argument(2, Bytes.self), to: descriptor)
+        if failure == 0 { return call.answer(true) }
+        StandardStreams.noteToldLoss(descriptor, errno: failure)
+        return call.fail(SystemError("write", "", errno: failure))
     }
 
     private static func append(_ call: Call) throws(Misuse) -> Int32 {

@@ -22,6 +22,9 @@ void linux_set_interruption(int (*has_come)(void));
 /// Notes that data for descriptor 1 or 2 was lost. The first error of each counts.
 void linux_note_loss(int fd, int error);
 
+/// Notes a loss that has been reported, of descriptor 1 or 2 or of another one of the same file.
+void linux_note_told_loss(int fd, int error);
+
 /// Flushes both streams, and prints a line for each that has lost data. Returns the status with which the process must
 /// end: `status` if that is not 0; otherwise 1 if data was lost, or 141 if the reader of the standard output has gone.
 /// `linux_end` and exit(3) call it; code that ends the process by _exit(2) must call it.

@@ -36,6 +36,18 @@ local function can_write(where)
   return objects.method(where, "write")
 end
 
+-- Returns a function that writes to a file. The first of lines that are lost one after the other is reported; if the file
+-- is the standard output, the exit status shows it, too.
+local function writer(file, name)
+  local is_lost
+  return function(entry)
+    local done, problem, number = file:write(line_of(entry))
+    if not done then native.lose_log(file, number) end
+    if not done and not is_lost then M.tell(name, "cannot write the access log: " .. problem) end
+    is_lost = not done
+  end
+end
+
 -- Opens a log. `where` is true for the standard error, a path to append to, an open file, or a function that receives a
 -- table. Returns a function; nil without a log; nil, message, code if the file cannot be opened.
 function M.open(where, name)
@@ -60,7 +72,7 @@ function M.open(where, name)
       end
       file = where
     end
-    write = function(entry) file:write(line_of(entry)) end
+    write = io.type(file) and writer(file, name) or function(entry) file:write(line_of(entry)) end
   end
   return function(stream, request, status, bytes, seconds)
     write {

@@ -286,7 +286,7 @@ static void add_controls(filter *f, const linux_sandbox *it) {
   static const unsigned types[] = {OF_FILE_SYSTEM_F, OF_FILE_SYSTEM_V, OF_FILE_SYSTEM_X, OF_FILE_SYSTEM_B};
   enum { REFUSED = sizeof refused / sizeof *refused, READING = sizeof reading / sizeof *reading };
   enum { TYPES = sizeof types / sizeof *types };
-  // Of instructions that may jump to the end, where the call is refused or, behind that, allowed.
+  // Counts the instructions that may jump to the end, where the call is refused or, behind that, allowed.
   unsigned left = REFUSED + (it->all[LINUX_ALLOW_WRITE] ? 0 : READING + 1 + TYPES);
   begin(f, SYS_ioctl);
   load(f, 1, 0);

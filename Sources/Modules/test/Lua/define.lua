@@ -7,6 +7,15 @@ local unpack, pack, math_type = table.unpack, table.pack, math.type
 local values = require "runloop.test.values"
 local is_zone = require "runloop.test.zone"
 
+local function nothing() end
+
+-- Takes a function out of a list that may be in use, so that the others keep their places.
+local function forget(list, body)
+  local i = #list
+  while i > 0 and list[i] ~= body do i = i - 1 end
+  if i > 0 then list[i] = i < #list and nothing or nil end
+end
+
 --- Adds the defining functions to the test library.
 return function(t, core)
 
@@ -203,20 +212,13 @@ return function(t, core)
     core.at_end(body)
   end
 
-  local function nothing() end
-
   --- Calls a function at the end of the test that runs, or of the group for which something is being made. Returns a
   --- function that takes this back.
   function core.at_end(body)
     local group = core.owner or core.current.group
     local list = group and group.made or core.current.after
     list[#list + 1] = body
-    -- The others keep their places, since the list may be in use.
-    return function()
-      local i = #list
-      while i > 0 and list[i] ~= body do i = i - 1 end
-      if i > 0 then list[i] = i < #list and nothing or nil end
-    end
+    return function() forget(list, body) end
   end
 
   -- Resources ---------------------------------------------------------------------------------------------------------

@@ -65,6 +65,24 @@ t.it("does not show a request that is over", function()
   task:cancel()
 end)
 
+t.it("is a leak if it is open at the end of a test", function()
+  local fs, process = require "runloop.fs", require "runloop.process"
+  local path = t.truthy(fs.temporary_directory())
+  t.finally(function() fs.remove(path, { recursive = true }) end)
+  t.truthy(fs.write(path .. "/left_test.lua", [[
+    local nats, t = require "runloop.nats", require "runloop.test"
+    t.it("leaves it open", function() nats.connect(nats.fake(), { name = "forgotten" }) end)
+    t.it("closes it", function()
+      local bus <close> = nats.connect(nats.fake())
+      bus:publish("a", "b")
+    end)
+  ]]))
+  local done = t.truthy(process.run { t.rlhost, "test", "left_test.lua", directory = path })
+  t.equal(done.code, 1)
+  t.truthy(done.output:find "\n     nats \"forgotten\" %(fake, connected, made at left_test.lua:2%)", done.output)
+  t.truthy(done.output:find "\n1 passed, 1 failed", done.output)
+end)
+
 -- Cancelled waits -----------------------------------------------------------------------------------------------------
 
 t.it("ends a subscription whose drain is cancelled, and a bus", function()

@@ -6,9 +6,16 @@ local nats = require "runloop.nats"
 
 local JOBS, WORKERS = os.getenv "RLHOST_SIMULATE" and 200 or 60, 5
 
+-- Returns a bus, which is closed after the test.
+local function connect(fake, options)
+  local bus = t.truthy(nats.connect(fake, options))
+  t.finally(function() bus:close() end)
+  return bus
+end
+
 -- Starts a worker. Returns a function that ends it as a kill does: nothing more is done, and nothing is said.
 local function start(fake, handle)
-  local bus = t.truthy(nats.connect(fake, { reconnect = false, retry = true, timeout = 60 }))
+  local bus = connect(fake, { reconnect = false, retry = true, timeout = 60 })
   local client = fake._clients[#fake._clients]
   local work = t.truthy(bus:stream "work")
   t.truthy(work:consumer("w", { ack_wait = 5, max_deliver = 1000, concurrency = math.random(3), keeps_alive = false,
@@ -21,7 +28,7 @@ end
 
 t.it("has each job acknowledged, and its effect once", { timeout = 120 }, function()
   local fake = nats.fake { latency = 0.001, jetstream = true }
-  local bus = t.truthy(nats.connect(fake))
+  local bus = connect(fake)
   local work = t.truthy(bus:stream("work", { subjects = { "work.>" }, retention = "workqueue" }))
   t.truthy(work:consumer("w", { ack_wait = 5, max_deliver = 1000 })):invalidate()
   -- The effects, by id: what a job does twice is seen here.

@@ -52,6 +52,33 @@ struct AttachNameTests {
         #expect(process.finish().status == 143)
     }
 
+    @Test("HOST:PID is a process of another machine: ssh runs the command there, with quoted words")
+    func machines() throws {
+        try Binary.withDirectory { directory in
+            // A file that this process wrote would be busy while another test starts a program.
+            let script = "'#!/bin/sh' 'for word; do echo \"[$word]\"; done' 'exit 7'"
+            _ = try Binary.shell("printf '%s\\n' \(script) > \(directory)/ssh; chmod 755 \(directory)/ssh")
+            func attach(_ words: String, path: String = directory) throws -> Binary.Result {
+                try Binary.shell("PATH=\(path):/usr/bin:/bin; export PATH; exec \"$RLHOST\" attach \(words)")
+            }
+            let run = try attach("me@web-1.example:812 -e \"print 'a'\" --follow")
+            #expect(
+                run.output == "[me@web-1.example]\n[rlhost attach 812 '-e' 'print '\\''a'\\''' '--follow']\n", "\(run)")
+            #expect(run.status == 7, "\(run)")
+            let plain = try attach("web1:812")
+            #expect(plain.output == "[web1]\n[rlhost attach 812]\n", "\(plain)")
+            // ssh would take these for an option, or the shell for a command.
+            for text in ["-oProxyCommand=x:1", "'a;b:1'", "'a:1;b'", ":1", "a:"] {
+                let refused = try attach(text)
+                #expect(refused.output == "" && [64, 69].contains(refused.status), "\(text): \(refused)")
+            }
+            let none = try Binary.shell("PATH=/nowhere; export PATH; exec \"$RLHOST\" attach web1:812")
+            #expect(none.status == 69, "\(none)")
+            #expect(
+                none.errors.hasSuffix("attach: web1 is reached through ssh: No such file or directory\n"), "\(none)")
+        }
+    }
+
     @Test("what is in the way is said: no process, none that can be attached to, one that is stopped")
     func refusals() throws {
         let folder = try AttachedProcess.makeFolder()

@@ -14,6 +14,11 @@ enum AttachClientCommand {
         var target: String?
         var showsHelp = false
 
+        /// Without the process.
+        var words: [String] {
+            codes.flatMap { ["-e", $0] } + (asksWhere ? ["--where"] : []) + (follows ? ["--follow"] : [])
+        }
+
         init(_ arguments: ArraySlice<String>) throws(Program.Refusal) {
             var rest = arguments
             while let argument = rest.popFirst() {
@@ -45,6 +50,7 @@ enum AttachClientCommand {
                rlhost attach PID|NAME [-e code] …     run code in one, print its values; commands, too: -e .why
                rlhost attach PID|NAME --where         show where one is, with the stack of what runs
                rlhost attach PID|NAME --follow        show what the script in one prints from now on
+               rlhost attach HOST:PID …               the same on another machine, through ssh
         Any rlhost can be attached to by the user whose process it is, unless that was forbidden: by --no-attach, by
         RLHOST_ATTACH=off in its environment, or by its script, which has called rl.attach(false).
         exit status: 0 all went well, 1 code raised an error, 64 wrong use, 69 the process cannot be attached
@@ -59,6 +65,7 @@ enum AttachClientCommand {
             return 0
         }
         guard let text = options.target else { return try list() }
+        if let machine = AttachClientMachine(text) { try machine.attach(options.words) }
         let connection = try AttachClientConnection(AttachClientTarget.find(text))
         let codes = (options.asksWhere ? [".where"] : []) + options.codes + (options.follows ? [".follow"] : [])
         if !codes.isEmpty { return AttachClientRunner(connection).run(codes) }

@@ -92,6 +92,19 @@ t.describe("calls", function()
     t.error(function() for _ in db:rows "select frob" do error "not reached" end end, "no such column: frob")
   end)
 
+  t.it("keep the parameters of rows as long as these come", function()
+    local text = ("x"):rep(5000)
+    local db = open(nil, "create table n (text)")
+    db:execute([[insert into n with recursive n(i) as (select 1 union all select i + 1 from n where i < 1000)
+      select $1 from n]], text)
+    local count = 0
+    for _ in db:rows { "select 1 from n where text = $1", text, lists = true } do
+      count = count + 1
+      if count % 100 == 0 then db:value("select $1", ("y"):rep(5000)) end
+    end
+    t.equal(count, 1000)
+  end)
+
   t.it("run a batch as a whole", function()
     local db = open(nil, PEOPLE)
     local results = db:batch {
@@ -348,6 +361,57 @@ t.describe("waiting", function()
     end
   end)
 
+  t.it("for a long select is for its caller alone, though others called at the same moment", function()
+    local db = open()
+    local slow <close> = rl.task(function() return db:value(SLOW) end)
+    local quick = {}
+    for index = 1, 200 do quick[index] = rl.task(function() return db:value("select $1", index) end) end
+    for index = 1, 200 do t.equal(quick[index]:await(), index) end
+    t.equal(slow:status(), "waiting")
+    slow:cancel()
+    t.eventually(function() return db:stats().in_use == 0 end)
+  end)
+
+  t.it("shows the statement in rl.why(), without its values", function()
+    local db = open { name = "notes" }
+    local slow <close> = rl.task(function() return db:value(SLOW .. " where $1 <> ''", "secret") end)
+    local tx = t.truthy(db:begin())
+    local second <close> = rl.task(function() return db:execute "delete from   n" end)
+    rl.sleep(0.01)
+    local text = rl.why()
+    t.truthy(text:find('value "with recursive n(i) as (select 1 union all', 1, true), text)
+    t.truthy(text:find('execute "delete from n" of sqlite "notes" (for 0.0 s)', 1, true), text)
+    t.equal(text:find("secret", 1, true), nil)
+    second:cancel()
+    slow:cancel()
+    tx:rollback()
+    t.equal(rl.why():find("delete from n", 1, true), nil)
+  end)
+
+  t.it("gives each task its own answer while others are cancelled", { real_time = true, timeout = 120 }, function()
+    local db = open(nil, "create table n (i integer primary key)")
+    local wrong, answered = 0, 0
+    local function call(round, index)
+      local key = round * 100 + index
+      if index % 10 == 0 and db:execute("insert into n values ($1)", key) ~= 1 then wrong = wrong + 1 end
+      -- A task sees what it has written itself.
+      local text = index % 10 == 0 and "select i from n where i = $1" or "select $1"
+      if db:value(text, key) ~= key then wrong = wrong + 1 end
+      answered = answered + 1
+    end
+    for round = 1, 100 do
+      local tasks = {}
+      for index = 1, 100 do tasks[index] = rl.task(call, round, index) end
+      if round % 2 == 0 then rl.sleep(0) end
+      for index = 1, 100 do if index % 3 == 0 then tasks[index]:cancel() end end
+      for index = 1, 100 do if index % 3 ~= 0 then tasks[index]:await() end end
+    end
+    t.equal(wrong, 0)
+    t.truthy(answered >= 6700, answered)
+    t.truthy(db:stats().connections <= 4)
+    t.eventually(function() return db:stats().in_use == 0 end)
+  end)
+
   t.it("for a free connection has a limit", { real_time = true }, function()
     local db = open({ size = 2, wait = 0.1 })
     local task = rl.task(function()
@@ -360,6 +424,23 @@ t.describe("waiting", function()
     local text = "no connection was free for 0.1 s %(1 of 1 in use, the longest for .- by .-sqlite_test"
     t.truthy(message:find(text), message)
     task:cancel()
+  end)
+
+  t.it("for a writer passes in virtual time", function()
+    local db = open { wait = 600 }
+    local tx = t.truthy(db:begin())
+    local task = rl.task(function() return db:execute "create table a (i)" end)
+    local late = rl.task(function() return db:begin { timeout = 100 } end)
+    rl.sleep(500)
+    t.equal(select(3, late:await()), "EAGAIN")
+    tx:commit()
+    t.equal(task:await(), 0)
+    tx = t.truthy(db:begin())
+    local before = rl.now()
+    task = rl.task(function() return db:execute "create table b (i)" end)
+    t.equal(select(3, task:await()), "EAGAIN")
+    t.truthy(rl.now() - before >= 599, rl.now() - before)
+    tx:rollback()
   end)
 
   t.it("for another process's lock has a limit", { real_time = true }, function()

@@ -1,5 +1,5 @@
 internal import Linux
-internal import Lua
+package import Lua
 internal import RunLoops
 
 /// Texts for people about the state of a program: its waiting tasks, its timers, and the running code.
@@ -59,7 +59,7 @@ extension LuaHost {
     }
 
     /// Returns a text such as "waits in rl.sleep at app.lua:9".
-    func placeOfWait(_ fiber: Fiber) -> String {
+    package func placeOfWait(_ fiber: Fiber) -> String {
         "waits in \(fiber.waitsIn)" + (fiber.stack.place.map { " at \($0)" } ?? "")
             + (databaseCall(of: fiber).map { ", \($0)" } ?? "")
     }

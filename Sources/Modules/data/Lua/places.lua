@@ -2,25 +2,29 @@
 -- wait get them in the order in which they came.
 
 local rl = require "runloop"
+local misuse = require "runloop.misuse"
 
 local setmetatable, ipairs, next = setmetatable, ipairs, next
-local pcall, error = pcall, error
+local pcall, error, type = pcall, error, type
 local remove, format, huge = table.remove, string.format, math.huge
 
 local Places = {}
 Places.__index = Places
 
---- Makes the places. `open` makes a connection, or returns nil and the reason; `connection:close()` ends one.
+--- Makes the places. `open` makes a connection, or returns nil and the reason; `connection:close()` ends one. If there
+--- is `give(lease)`, <close> of a lease calls it unless the lease is kept.
 function Places.new(options)
   return setmetatable({
-    size = options.size, open = options.open, most_waiting = options.max_waiting or 10000,
+    size = options.size, open = options.open, give_back = options.give, most_waiting = options.max_waiting or 10000,
     idle = {}, taken = {}, waiting = {}, first = 1, last = 0, count = 0, cancelled = 0,
   }, Places)
 end
 
--- A lease is a task's right to a connection: the connection, the time, and the place in the script that took it.
+-- A lease is a task's right to a connection: the connection, the time, and the place in the script that took it, or
+-- the coroutine that is still there.
 local Lease = {}
 Lease.__index = Lease
+Lease.__close = function(self) if not self.is_kept then self.places.give_back(self) end end
 
 -- Completes the future of the task that has waited longest. Returns false if none waits.
 local function serve(self, connection)
@@ -97,7 +101,9 @@ end
 local function none_free(self, wait)
   local oldest
   for lease in next, self.taken do if not oldest or lease.since < oldest.since then oldest = lease end end
-  local used = oldest and format(", the longest for %.3g s by %s", rl.now() - oldest.since, oldest.site or "?") or ""
+  local site = oldest and oldest.site
+  if type(site) == "thread" then site = misuse.place(site) end
+  local used = oldest and format(", the longest for %.3g s by %s", rl.now() - oldest.since, site or "?") or ""
   return nil, format("EAGAIN: no connection was free for %g s (%d of %d in use%s)", wait, self.count - #self.idle,
     self.size, used), "EAGAIN"
 end
@@ -120,7 +126,8 @@ local function wait_for_one(self, wait)
   return connection
 end
 
---- Takes a connection; waits for one if all are in use. Returns a lease; or nil, the reason and its code.
+--- Takes a connection for a place of the script, or a coroutine; waits for one if all are in use. Returns a lease; or
+--- nil, the reason and its code.
 function Places:take(wait, site)
   if self.closed then return nil, self.closed, "ENOTCONN" end
   local connection, message, code, details = remove(self.idle), nil, nil, nil

@@ -5,7 +5,7 @@ local rl = require "runloop"
 local misuse = require "runloop.misuse"
 
 local type, select, pairs, setmetatable = type, select, pairs, setmetatable
-local rawlen, error, utf8 = rawlen, error, utf8
+local rawlen, error, utf8, getmetatable = rawlen, error, utf8, getmetatable
 local format, math_type, running = string.format, math.type, coroutine.running
 local raise, describe = misuse.raise, misuse.describe
 
@@ -13,18 +13,18 @@ local shape = {}
 
 -- Calls under way -----------------------------------------------------------------------------------------------------
 
--- A table by coroutine: the statement or command that it waits for, the name of the call, its database, and the start.
-local texts, kinds = setmetatable({}, { __mode = "k" }), setmetatable({}, { __mode = "k" })
-local owners, since = setmetatable({}, { __mode = "k" }), setmetatable({}, { __mode = "k" })
+-- What a coroutine waits for: a table with the statement or command, the name of the call, its database, and the start.
+local calls = setmetatable({}, { __mode = "k" })
 
 --- A value for <close>, which ends what `shape.note` has begun.
-shape.NOTED = setmetatable({}, { __close = function() texts[running()] = nil end })
+shape.NOTED = setmetatable({}, { __close = function() calls[running()] = nil end })
 local NOTED = shape.NOTED
 
---- Notes the statement that the calling task is going to wait for, for rl.why().
-function shape.note(self, kind, text)
-  local task = running()
-  texts[task], kinds[task], owners[task], since[task] = text, kind, self._db or self, rl.now()
+--- Notes the statement that the calling task is going to wait for, for rl.why(). `to` keeps that; it may be a request.
+function shape.note(self, kind, text, to)
+  to = to or {}
+  to.shown, to.kind, to.owner, to.since = text, kind, self._db or self, rl.now()
+  calls[running()] = to
 end
 local note = shape.note
 
@@ -33,10 +33,14 @@ local other_call = internals.call_of
 
 --- Returns the call of a database that a coroutine waits for, without values; nil if there is none.
 function internals.call_of(task)
-  local text, db = texts[task], owners[task]
-  if not text then return other_call and other_call(task) end
-  return format('%s "%s" of %s "%s" (for %.1f s)', kinds[task], shape.short(text), db._is, db._name,
-    rl.now() - since[task])
+  local call = calls[task]
+  if not call then return other_call and other_call(task) end
+  return shape.show_call(call.kind, call.shown, call.owner, rl.now() - call.since)
+end
+
+--- Returns the description of a call.
+function shape.show_call(kind, text, db, seconds)
+  return format('%s "%s" of %s "%s" (for %.1f s)', kind, shape.short(text), db._is, db._name, seconds)
 end
 
 -- Requests ------------------------------------------------------------------------------------------------------------
@@ -188,11 +192,12 @@ end
 
 --- Gives a class the calls that ask the database. `noun` is "db", "tx" or "connection" in messages. `calls` has
 --- `perform(self, what, request)`, which waits and returns the results, and the functions of `iterate`. A request with
---- a time limit runs in a task of its own, which is cancelled when the time is over.
+--- a time limit runs in a task of its own, which is cancelled when the time is over. If there is
+--- `quick(self, what, kind, text, …)`, it serves calls without options, and notes by itself what they wait for.
 function shape.session(class, noun, calls)
-  local perform = calls.perform
+  local perform, quick = calls.perform, calls.quick
   local function run(self, what, request)
-    note(self, request.kind, request.text or request.requests[1].text)
+    note(self, request.kind, request.text or request.requests[1].text, request)
     local _ <close> = NOTED
     local limit = request.timeout or self._timeout
     if not limit then return trim(perform(self, what, request)) end
@@ -202,7 +207,10 @@ function shape.session(class, noun, calls)
   for _, kind in pairs { "query", "row", "value", "execute" } do
     local what = noun .. ":" .. kind
     class[kind] = function(self, text, ...)
-      misuse.receiver(self, class, what)
+      if getmetatable(self) ~= class then misuse.receiver(self, class, what) end
+      if quick and type(text) == "string" and not self._timeout then
+        return trim(quick(self, what, kind, text, ...))
+      end
       return run(self, what, shape.request(what, kind, text, ...))
     end
   end

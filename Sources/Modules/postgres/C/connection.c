@@ -90,11 +90,15 @@ static int push_liveness(lua_State *L, cpostgres *it) {
   return 1;
 }
 
+static int is_readable(cpostgres *it) {
+  struct pollfd file = {pq.PQsocket(it->connection), POLLIN, 0};
+  return poll(&file, 1, 0) > 0;
+}
+
 // is_alive() -> whether the connection, which must be idle, is still open
 static int is_alive(lua_State *L) {
   cpostgres *it = self(L);
-  struct pollfd file = {pq.PQsocket(it->connection), POLLIN, 0};
-  for (int i = 0; i < 20 && !it->is_ending && poll(&file, 1, 0) > 0; i++) {
+  for (int i = 0; i < 20 && !it->is_ending && is_readable(it); i++) {
     if (!pq.PQconsumeInput(it->connection)) return lua_pushboolean(L, 0), 1;
     pq.PQisBusy(it->connection);
   }
@@ -106,6 +110,12 @@ static int stands(lua_State *L) { return push_liveness(L, self(L)); }
 
 // shut() ends the connection; a task that waits for it goes on
 static int shut(lua_State *L) { return shutdown(pq.PQsocket(self(L)->connection), SHUT_RDWR), 0; }
+
+// is_idle() -> whether no transaction is open
+static int is_idle(lua_State *L) {
+  lua_pushboolean(L, pq.PQtransactionStatus(self(L)->connection) == PQTRANS_IDLE);
+  return 1;
+}
 
 // transaction() -> "idle", "active", "inside", "failed" or "unknown"
 static int transaction(lua_State *L) {
@@ -156,20 +166,16 @@ static int describe(lua_State *L, parameter_slot *slot) {
   }
 }
 
-// send(text, values, count, name) sends a statement; with a name, the one that was prepared. -> true; false if the
-// connection is lost; or nil and the number of a parameter that no column can hold
-static int send_query(lua_State *L) {
-  cpostgres *it = self(L);
-  const char *text = luaL_checkstring(L, 2), *name = luaL_optstring(L, 5, NULL);
-  size_t count = (size_t)luaL_checkinteger(L, 4);
-  parameter_slot *slots = lua_newuserdatauv(L, (count + 1) * sizeof *slots, 0);
-  memset(slots, 0, (count + 1) * sizeof *slots);
-  const char **values = lua_newuserdatauv(L, (count + 1) * sizeof *values, 0);
-  int *numbers = lua_newuserdatauv(L, (count + 1) * 2 * sizeof *numbers, 0), *formats = numbers + count + 1;
-  Oid *types = lua_newuserdatauv(L, (count + 1) * sizeof *types, 0);
+enum { SLOTS = 16 };
+
+// Sends a statement: with a name, the one that was prepared. Returns as send_query.
+static int send_with(lua_State *L, cpostgres *it, size_t count, parameter_slot *slots, const char **values,
+                     int *lengths, int *formats, Oid *types) {
+  const char *text = lua_tostring(L, 2), *name = lua_tostring(L, 5);
   int has_types = 0;
   for (size_t i = 0; i < count; i++) {
     lua_rawgeti(L, 3, (lua_Integer)i + 1);
+    slots[i] = (parameter_slot){0};
     if (!describe(L, &slots[i])) {
       lua_pushnil(L);
       lua_pushinteger(L, (lua_Integer)i + 1);
@@ -177,17 +183,39 @@ static int send_query(lua_State *L) {
     }
     lua_pop(L, 1);
     values[i] = slots[i].value;
-    numbers[i] = slots[i].length;
+    lengths[i] = slots[i].length;
     formats[i] = slots[i].format;
     types[i] = slots[i].type;
     if (types[i]) has_types = 1;
   }
-  int done = name ? pq.PQsendQueryPrepared(it->connection, name, (int)count, values, numbers, formats, 0)
-                  : pq.PQsendQueryParams(it->connection, text, (int)count, has_types ? types : NULL, values, numbers,
+  int done = name ? pq.PQsendQueryPrepared(it->connection, name, (int)count, values, lengths, formats, 0)
+                  : pq.PQsendQueryParams(it->connection, text, (int)count, has_types ? types : NULL, values, lengths,
                                          formats, 0);
   it->rows = it->bytes = 0;
   lua_pushboolean(L, done);
   return 1;
+}
+
+// send(text, values, count, name) sends a statement; with a name, the one that was prepared. -> true; false if the
+// connection is lost; or nil and the number of a parameter that no column can hold
+static int send_query(lua_State *L) {
+  cpostgres *it = self(L);
+  luaL_checkstring(L, 2);
+  luaL_optstring(L, 5, NULL);
+  size_t count = (size_t)luaL_checkinteger(L, 4);
+  lua_settop(L, 5);
+  if (count <= SLOTS) {
+    parameter_slot slots[SLOTS];
+    const char *values[SLOTS];
+    int lengths[SLOTS], formats[SLOTS];
+    Oid types[SLOTS];
+    return send_with(L, it, count, slots, values, lengths, formats, types);
+  }
+  parameter_slot *slots = lua_newuserdatauv(L, count * sizeof *slots, 0);
+  const char **values = lua_newuserdatauv(L, count * sizeof *values, 0);
+  int *numbers = lua_newuserdatauv(L, count * 2 * sizeof *numbers, 0);
+  Oid *types = lua_newuserdatauv(L, count * sizeof *types, 0);
+  return send_with(L, it, count, slots, values, numbers, numbers + count, types);
 }
 
 // check(values, count) -> nil, or the number of a parameter that no column can hold
@@ -218,9 +246,6 @@ static int prepare(lua_State *L) {
   return answer_to(L, it, pq.PQsendPrepare(it->connection, luaL_checkstring(L, 2), luaL_checkstring(L, 3), 0, NULL));
 }
 
-// rows_singly() makes the rows of the statement that was sent come as they are there
-static int rows_singly(lua_State *L) { return lua_pushboolean(L, pq.PQsetSingleRowMode(self(L)->connection)), 1; }
-
 // pipeline(whether to begin or to end)
 static int pipeline(lua_State *L) {
   cpostgres *it = self(L);
@@ -237,6 +262,12 @@ static int flush(lua_State *L) {
   if (left == 1 && !pq.PQconsumeInput(it->connection)) left = -1;
   lua_pushinteger(L, left);
   return 1;
+}
+
+// start() makes the rows of the statement that was sent come as they are there, and sends it: as flush
+static int start(lua_State *L) {
+  pq.PQsetSingleRowMode(self(L)->connection);
+  return flush(L);
 }
 
 // Receiving -----------------------------------------------------------------------------------------------------------
@@ -356,7 +387,8 @@ static const char *take(lua_State *L, cpostgres *it, const value_options *option
 }
 
 // poll(answer, lists, nulls, most bytes, rows to keep, whether `most` is for each row) -> "done" after an answer;
-// "more" if it has to wait for input; "lost"; "stopped"; "copy"; "synced". Rows go to answer.rows.
+// "more" if it has to wait for input; "unread" if there is input already, which the loop's next pass may take;
+// "lost"; "stopped"; "copy"; "synced". Rows go to answer.rows.
 static int poll_answer(lua_State *L) {
   cpostgres *it = self(L);
   lua_settop(L, EACH);
@@ -374,7 +406,8 @@ static int poll_answer(lua_State *L) {
   }
   if (it->result) pq.PQclear(it->result);
   it->result = NULL;
-  if (!state) state = is_lost || pq.PQstatus(it->connection) != CONNECTION_OK ? "lost" : "more";
+  if (!state && (is_lost || pq.PQstatus(it->connection) != CONNECTION_OK)) state = "lost";
+  if (!state) state = is_readable(it) ? "unread" : "more";
   lua_pushstring(L, state);
   return 1;
 }
@@ -456,12 +489,12 @@ int cpostgres_open(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"make", make}, {"parse", parse}, {"keywords", keywords}, {"check", check}, {NULL, NULL}};
   static const luaL_Reg methods[] = {
-      {"close", close_it}, {"__gc", close_it}, {"address", address}, {"failure", failure},
-      {"descriptor", descriptor}, {"process", process}, {"message", message}, {"parameter", parameter},
-      {"is_alive", is_alive}, {"stands", stands}, {"shut", shut}, {"transaction", transaction}, {"send", send_query},
-      {"simple", simple}, {"prepare", prepare}, {"rows_singly", rows_singly}, {"pipeline", pipeline},
-      {"sync", sync_pipeline}, {"flush", flush}, {"poll", poll_answer}, {"notifications", notifications},
-      {"put_copy", put_copy}, {"end_copy", end_copy}, {"get_copy", get_copy}, {NULL, NULL}};
+      {"close", close_it}, {"__gc", close_it}, {"address", address}, {"failure", failure}, {"descriptor", descriptor},
+      {"process", process}, {"message", message}, {"parameter", parameter}, {"is_alive", is_alive},
+      {"stands", stands}, {"shut", shut}, {"is_idle", is_idle}, {"transaction", transaction}, {"send", send_query},
+      {"simple", simple}, {"prepare", prepare}, {"start", start}, {"pipeline", pipeline}, {"sync", sync_pipeline},
+      {"flush", flush}, {"poll", poll_answer}, {"notifications", notifications}, {"put_copy", put_copy},
+      {"end_copy", end_copy}, {"get_copy", get_copy}, {NULL, NULL}};
   lua_settop(L, 2);
   luaL_newmetatable(L, CLASS);
   lua_pushvalue(L, 1);

@@ -28,6 +28,7 @@ function Connection:close()
   if self.is_closed then return end
   self.is_closed = true
   if self.port then self.port:invalidate() end
+  if self.watch then self.watch:invalidate() end
   self.box:close()
 end
 
@@ -35,10 +36,16 @@ end
 
 local function fresh() return { rows = {}, names = {} } end
 
--- Sends the bytes that libpq has queued. Returns false if the connection is lost.
-local function flush(connection)
+-- Waits until a connection has input. `state`: that of the answer, see `poll` in connection.c.
+local function wait(connection, state)
+  local watch = connection.watch
+  if watch then watch:wait(state == "unread") else wait_readable(connection.fd) end
+end
+
+-- Sends the bytes that libpq has queued: `left` is what it has said first. Returns false if the connection is lost.
+local function flush(connection, left)
   local box = connection.box
-  local left = box:flush()
+  left = left or box:flush()
   while left == 1 do
     -- The server may wait for us to read: `flush` takes in what came.
     wait_writable(connection.fd, 0.02)
@@ -47,12 +54,13 @@ local function flush(connection)
   return left == 0
 end
 
--- Waits for the state of an answer: see `poll` in connection.c.
-local function receive(connection, answer, lists, nulls, most, keep, each)
-  local box, fd = connection.box, connection.fd
-  local state = box:poll(answer, lists, nulls, most, keep, each)
-  while state == "more" do
-    wait_readable(fd)
+-- Waits for the state of an answer: see `poll` in connection.c. With `each`, some rows are enough. `state`: "more" if
+-- the answer cannot be there yet.
+local function receive(connection, answer, lists, nulls, most, keep, each, state)
+  local box = connection.box
+  state = state or box:poll(answer, lists, nulls, most, keep, each)
+  while (state == "more" or state == "unread") and not (each and #answer.rows > 0) do
+    wait(connection, state)
     state = box:poll(answer, lists, nulls, most, keep, each)
   end
   return state
@@ -68,7 +76,7 @@ local function forget(connection, is_gentle)
     if is_gentle and reads > GENTLE_READS then return nil end
     local state = box:poll(fresh(), true, false, huge, 0)
     if state == "copy" or state == "lost" then return false end
-    if state == "more" then
+    if state == "more" or state == "unread" then
       reads = reads + 1
       if not wait_readable(connection.fd, is_gentle and GENTLE_SECONDS or nil) then return nil end
     end
@@ -133,11 +141,15 @@ connections.drain = drain
 
 local Guard = { __close = function(self) if self.lease.is_busy then drain(self.lease) end end }
 
+-- Returns an object for <close>, which ends the statement of a task that was cancelled while it waited.
 local function guard_of(lease)
-  local guard = lease.guard
-  if guard then return guard end
-  guard = setmetatable({ lease = lease }, Guard)
-  lease.guard = guard
+  local connection = lease.connection
+  local guard = connection.guard
+  if not guard then
+    guard = setmetatable({}, Guard)
+    connection.guard = guard
+  end
+  guard.lease = lease
   return guard
 end
 
@@ -148,7 +160,11 @@ end
 -- Gives the connection back, or closes it if no other task may use it.
 local function return_it(lease)
   local connection = lease.connection
-  if connection.is_lost or connection.is_own or connection.box:transaction() ~= "idle" then return lease:drop() end
+  if connection.is_lost or connection.is_own or not connection.box:is_idle() then return lease:drop() end
+  if connection.watch and shape.is_virtual() then
+    connection.watch:invalidate()
+    connection.watch = nil
+  end
   connection.since = rl.now()
   lease:give()
   if lease.on_give then lease.on_give() end
@@ -167,11 +183,6 @@ function connections.give(lease, last)
     end
   end)
 end
-
-local Hold = { __close = function(self) if not self.lease.is_kept then connections.give(self.lease) end end }
-
---- Returns an object for <close>, which gives a lease back unless it is kept.
-function connections.hold(lease) return setmetatable({ lease = lease }, Hold) end
 
 -- Statements ----------------------------------------------------------------------------------------------------------
 
@@ -259,7 +270,7 @@ end
 -- If the server refuses: nil, and the answer with the refusal.
 local function statement_for(self, connection, request)
   local db, text = self._db or self, request.text
-  if not db._prepare or db._is_pooled and connection.box:transaction() ~= "idle" then return nil end
+  if not db._prepare or db._is_pooled and not connection.box:is_idle() then return nil end
   local one = connection.prepared[text]
   if not one then
     if not is_known(db, text) or has_bytes(request) then return nil end
@@ -304,7 +315,7 @@ local function options_of(self, request)
 end
 
 local function check_request(what, request)
-  local bad = native.check(request, request.count)
+  local bad = request.count > 0 and native.check(request, request.count)
   if bad then
     local value = request[bad]
     if type(value) == "string" then
@@ -330,7 +341,7 @@ local function check_count(what, request, failure)
   end
 end
 
--- Sends a statement once, and waits for the first part of its answer. Returns the answer and its state.
+-- Sends a statement once. Returns its answer, which is empty yet, its state for `receive`, and whether it has a name.
 local function ask(self, lease, request, is_plain)
   local connection, answer = lease.connection, nil
   local box, name, state = connection.box, nil, nil
@@ -340,8 +351,9 @@ local function ask(self, lease, request, is_plain)
   end
   answer = fresh()
   if not box:send(request.text, request, request.count, name) then return answer, "lost" end
-  box:rows_singly()
-  if not flush(connection) then return answer, "lost" end
+  local left = box:start()
+  if left == 0 then return answer, "more", name ~= nil end
+  if not flush(connection, left) then return answer, "lost" end
   return answer, nil, name ~= nil
 end
 
@@ -374,28 +386,21 @@ local function exchange(self, lease, what, request, each)
   local connection, box = lease.connection, lease.connection.box
   wait_until_drained(lease)
   if connection.is_lost then return nil, lose(connection, shape.short(request.text)) end
-  local was_idle = box:transaction() == "idle"
+  local was_idle = box:is_idle()
   local lists, nulls, most, keep = options_of(self, request)
   lease.is_busy = true
   local _ <close> = guard_of(lease)
   local answer, state, is_named = ask(self, lease, request)
-  local function read()
-    if each then
-      state = box:poll(answer, lists, nulls, most, keep, true)
-      while state == "more" and #answer.rows == 0 do
-        wait_readable(connection.fd)
-        state = box:poll(answer, lists, nulls, most, keep, true)
-      end
-    else
-      state = receive(connection, answer, lists, nulls, most, keep)
-    end
+  if not state or state == "more" then
+    state = receive(connection, answer, lists, nulls, most, keep, each, state)
   end
-  if not state then read() end
   local failure = answer.failure
   if failure and is_named and was_idle and STALE[failure.code] and not is_lost_by(failure) and state == "done" then
     note_stale(self, connection, request.text, failure.code)
     answer, state = ask(self, lease, request, true)
-    if not state then read() end
+    if not state or state == "more" then
+      state = receive(connection, answer, lists, nulls, most, keep, each, state)
+    end
   end
   lease.is_busy = false
   return answer, state
@@ -432,9 +437,9 @@ end
 local function lot_of(what, lease, request, answer, state)
   local rows = answer.rows
   answer.rows = {}
-  if state == "more" then
+  if state == "more" or state == "unread" then
     lease.is_open = true
-    return { lease = lease, request = request, answer = answer }, rows
+    return { lease = lease, request = request, answer = answer, input = state }, rows
   end
   lease.is_open = nil
   if state == "done" and not (answer.failure or answer.twice or answer.is_empty) then return nil, rows end
@@ -456,11 +461,7 @@ function connections.next_rows(self, what, open)
   local lists, nulls, most, keep = options_of(self, request)
   lease.is_busy = true
   local _ <close> = guard_of(lease)
-  local state
-  repeat
-    wait_readable(lease.connection.fd)
-    state = lease.connection.box:poll(answer, lists, nulls, most, keep, true)
-  until state ~= "more" or #answer.rows > 0
+  local state = receive(lease.connection, answer, lists, nulls, most, keep, true, open.input)
   lease.is_busy = false
   return lot_of(what, lease, request, answer, state)
 end
@@ -562,6 +563,7 @@ local function make(self, words)
     box = box, fd = box:descriptor(), prepared = {}, prepared_count = 0, uses = 0, is_fresh = true, since = rl.now(),
     expires = rl.now() + 3600 * (0.9 + 0.2 * math.random()),
   }, Connection)
+  if not shape.is_virtual() and not self._fake then made.watch = binding.watch(made.fd) end
   local lease = { connection = made, places = { cancelled = 0 } }
   local done, problem_text, problem_code, details = set_up(self, lease)
   if not done then return nil, problem_text, problem_code, details end

@@ -8,13 +8,13 @@ local shape = require "runloop.data.shape"
 local Places = require "runloop.data.places"
 
 local setmetatable, getmetatable, pairs, ipairs = setmetatable, getmetatable, pairs, ipairs
-local type, select = type, select
+local type, select, now = type, select, rl.now
 local format, huge, unpack = string.format, math.huge, table.unpack
-local raise, made_at = misuse.raise, objects.made_at
+local raise, made_at, running = misuse.raise, objects.made_at, coroutine.running
 
 -- The library is loaded at the first `open`, and these parts with it.
 local connections, addresses, failures, channels
-local hold, give, perform_on, control
+local give, perform_on, control
 
 local postgres = {
   bytes = shape.bytes_function "postgres.bytes", json = shape.json_function "postgres.json",
@@ -39,6 +39,8 @@ end
 
 -- Seconds after which an idle connection is watched. Before, its next use finds out whether it is still open.
 local SOON = 0.02
+-- Seconds after its last use in which a connection is taken for open.
+local FRESH = 0.002
 
 -- Closes an idle connection.
 local function discard(self, connection)
@@ -103,7 +105,7 @@ local function take(self, wait)
   self._calls = self._calls + 1
   while true do
     if self._is_closed then return closed(self) end
-    local lease, message, code, details = self._places:take(wait or self._wait, misuse.place())
+    local lease, message, code, details = self._places:take(wait or self._wait, running())
     if not lease then return nil, message, code, details end
     local connection = lease.connection
     if connection.port then
@@ -111,7 +113,7 @@ local function take(self, wait)
       connection.port = nil
     end
     lease.on_give = self._on_give
-    if connection.is_fresh or connection.box:is_alive() then
+    if connection.is_fresh or now() - connection.since < FRESH or connection.box:is_alive() then
       connection.is_fresh = nil
       return lease
     end
@@ -140,18 +142,18 @@ local BEGUN = "the statement has begun a transaction: use begin(), or connection
 local function with_lease(self, what, request, fn)
   local lease, message, code, details = take(self)
   if not lease then return nil, message, code, details end
-  local _ <close> = hold(lease)
+  local _ <close> = lease
   return fn(self, lease, what, request)
 end
 
 local function perform(self, what, request)
   local lease, message, code, details = take(self)
   if not lease then return nil, message, code, details end
-  local _ <close> = hold(lease)
+  local _ <close> = lease
   local first, second, third, fourth = perform_on(self, lease, what, request)
   local connection = lease.connection
   if connection.is_lost then self._lost = self._lost + 1
-  elseif not lease.draining and connection.box:transaction() ~= "idle" then
+  elseif not lease.draining and not connection.box:is_idle() then
     connection.is_lost = true
     if first ~= nil then return failures.own("EINVAL", BEGUN, "25001") end
   end
@@ -234,6 +236,7 @@ local ISOLATIONS = {
 
 -- Makes the object of a transaction. `depth` is above 0 for a savepoint; `ends` says that COMMIT ends it.
 local function transaction(db, lease, depth, outer)
+  lease.site = misuse.place()
   return setmetatable({
     _db = db, _lease = lease, _max = db._max, _lists = db._lists, _nulls = db._nulls, _timeout = db._timeout,
     _site = misuse.place(), _depth = depth, _outer = outer,
@@ -447,7 +450,7 @@ function Database:connection()
   misuse.receiver(self, Database, "db:connection")
   local lease, message, code, details = take(self)
   if not lease then return nil, message, code, details end
-  lease.connection.is_own = true
+  lease.connection.is_own, lease.site = true, misuse.place()
   return setmetatable({
     _db = self, _lease = lease, _max = self._max, _lists = self._lists, _nulls = self._nulls,
     _timeout = self._timeout, _site = misuse.place(),
@@ -532,7 +535,7 @@ local function load()
   failures = require "runloop.postgres.failures"
   connections = require "runloop.postgres.connections"
   channels = require "runloop.postgres.channels"
-  hold, give, perform_on, control = connections.hold, connections.give, connections.perform, connections.control
+  give, perform_on, control = connections.give, connections.perform, connections.control
 end
 
 --- Opens a database. Waits.
@@ -564,6 +567,7 @@ function postgres.open(where, options)
   end
   self._places = Places.new {
     size = options.size or 10, max_waiting = options.max_waiting, open = function() return open_one(self) end,
+    give = connections.give,
   }
   local lease, message, code, details = take(self)
   if not lease then

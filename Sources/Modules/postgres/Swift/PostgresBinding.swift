@@ -6,10 +6,15 @@ internal import LuaRunLoops
 /// The calls of libpq that block, to connect and to cancel: `runloop.postgres` makes them on threads.
 enum PostgresBinding {
     static let battery = Battery(
-        "runloop.postgres",
+        "runloop.postgres", kinds: [PostgresWatch.kind],
         functions: Library([
             .native("open", cpostgres_open),
             .init("load") { Call($0).answer(cpostgres_load().map { String(cString: $0) }) },
+            // watch(descriptor)
+            .init("watch", constructs: PostgresWatch.kind) { thread in
+                let call = Call(thread)
+                return call.answerConstructed(PostgresWatch(call.luaHost, Int32(call.integer(2) ?? -1)))
+            },
             .init("connect", saidAs: "postgres.open") { Call.run($0) { call throws(Misuse) in try connect(call) } },
             .init("cancel", saidAs: "db:close") { Call.run($0) { call throws(Misuse) in try cancel(call) } },
         ]))

@@ -1,165 +1,195 @@
-// Requests and replies for Lua. These functions raise errors in Lua's way, so that only Lua may call them.
+// Jobs and replies for Lua. These functions raise errors in Lua's way, so that only Lua may call them.
 #include <lauxlib.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "private.h"
 
+// A job is an integer for Lua: its address. `pool:run` takes it.
+
 enum { BYTES_CLASS = 1 };  // the upvalue with the metatable of `sqlite.bytes`
 
-static void add_number(luaL_Buffer *to, uint64_t value) { luaL_addlstring(to, (const char *)&value, sizeof value); }
-
-static void add_text(luaL_Buffer *to, const char *text, size_t length) {
-  add_number(to, length);
-  luaL_addlstring(to, text, length);
+// Begins a job. Nothing may raise until it has ended.
+static void begin_job(block *to, int operation, int flags) {
+  static const csqlite_job empty = {0};
+  block_put(to, &empty, sizeof empty);
+  block_byte(to, operation);
+  block_byte(to, flags);
 }
 
-// Adds the value at an index. Returns 0 if no column can hold it.
-static int add_value(lua_State *L, luaL_Buffer *to, int index) {
+// Pushes the job; nil if there is no memory.
+static int end_job(lua_State *L, block *it) {
+  if (it->failed) {
+    free(it->bytes);
+    return lua_pushnil(L), 1;
+  }
+  csqlite_job *job = (csqlite_job *)(void *)it->bytes;
+  job->length = it->length - sizeof *job;
+  return lua_pushinteger(L, (lua_Integer)(intptr_t)job), 1;
+}
+
+// Puts the bytes that `sqlite.bytes` has wrapped at an index. Returns 0 for other values.
+static int put_wrapped(lua_State *L, block *to, int index) {
+  size_t length;
+  if (!lua_getmetatable(L, index)) return 0;
+  int is_bytes = lua_rawequal(L, -1, lua_upvalueindex(BYTES_CLASS));
+  lua_pop(L, 1);
+  if (!is_bytes) return 0;
+  lua_rawgeti(L, index, 1);
+  const char *bytes = lua_tolstring(L, -1, &length);
+  block_byte(to, VALUE_BYTES);
+  block_text(to, bytes, length);
+  lua_pop(L, 1);
+  return 1;
+}
+
+// Puts the value at an index. Returns 0 if no column can hold it.
+static int put_value(lua_State *L, block *to, int index) {
   size_t length;
   uint64_t bits;
   double number;
   switch (lua_type(L, index)) {
     case LUA_TNONE:
-    case LUA_TNIL: luaL_addchar(to, VALUE_NIL); return 1;
+    case LUA_TNIL: block_byte(to, VALUE_NIL); return 1;
     case LUA_TBOOLEAN:
-      luaL_addchar(to, VALUE_INTEGER);
-      add_number(to, (uint64_t)lua_toboolean(L, index));
+      block_byte(to, VALUE_INTEGER);
+      block_number(to, (uint64_t)lua_toboolean(L, index));
       return 1;
-    case LUA_TLIGHTUSERDATA: luaL_addchar(to, VALUE_NIL); return lua_touserdata(L, index) == NULL;
+    case LUA_TLIGHTUSERDATA: block_byte(to, VALUE_NIL); return lua_touserdata(L, index) == NULL;
     case LUA_TNUMBER:
       if (lua_isinteger(L, index)) {
-        luaL_addchar(to, VALUE_INTEGER);
-        add_number(to, (uint64_t)lua_tointeger(L, index));
+        block_byte(to, VALUE_INTEGER);
+        block_number(to, (uint64_t)lua_tointeger(L, index));
         return 1;
       }
       number = lua_tonumber(L, index);
       memcpy(&bits, &number, sizeof bits);
-      luaL_addchar(to, VALUE_FLOAT);
-      add_number(to, bits);
+      block_byte(to, VALUE_FLOAT);
+      block_number(to, bits);
       return !isnan(number);
     case LUA_TSTRING: {
       const char *text = lua_tolstring(L, index, &length);
-      luaL_addchar(to, VALUE_TEXT);
-      add_text(to, text, length);
+      block_byte(to, VALUE_TEXT);
+      block_text(to, text, length);
       return 1;
     }
+    case LUA_TTABLE: return put_wrapped(L, to, index);
     default: return 0;
   }
 }
 
-// Returns the bytes that `sqlite.bytes` has wrapped at an index; NULL for other values. Leaves the stack as it was: the
-// object holds them.
-static const char *wrapped_bytes(lua_State *L, int index, size_t *length) {
-  if (lua_type(L, index) != LUA_TTABLE || !lua_getmetatable(L, index)) return NULL;
-  int is_bytes = lua_rawequal(L, -1, lua_upvalueindex(BYTES_CLASS));
-  lua_pop(L, 1);
-  if (!is_bytes) return NULL;
-  lua_rawgeti(L, index, 1);
-  const char *bytes = lua_tolstring(L, -1, length);
-  lua_pop(L, 1);
-  return bytes;
+static void put_head(block *to, lua_Integer bytes, lua_Integer rows, lua_Integer count) {
+  block_number(to, (uint64_t)bytes);
+  block_number(to, (uint64_t)rows);
+  block_number(to, (uint64_t)count);
 }
 
-// run(flags, most bytes, most rows, text, values, first, last) -> request; or nil and the index of a value that no
-// column can hold
+// run(flags, most bytes, most rows, text, values…) -> job; or nil and the number of a value that no column can hold
 static int make_run(lua_State *L) {
-  enum { FLAGS = 1, BYTES, ROWS, TEXT, VALUES, FIRST, LAST };
+  enum { FLAGS = 1, BYTES, ROWS, TEXT, VALUES };
   size_t length;
+  int count = lua_gettop(L) - TEXT, flags = (int)luaL_checkinteger(L, FLAGS);
+  lua_Integer bytes = luaL_checkinteger(L, BYTES), rows = luaL_checkinteger(L, ROWS);
   const char *text = luaL_checklstring(L, TEXT, &length);
-  lua_Integer first = luaL_checkinteger(L, FIRST), last = luaL_checkinteger(L, LAST);
-  // A slot for the value, below those of the buffer.
-  lua_pushnil(L);
-  int slot = lua_gettop(L);
-  luaL_Buffer to;
-  luaL_buffinit(L, &to);
-  luaL_addchar(&to, REQUEST_RUN);
-  luaL_addchar(&to, (char)luaL_checkinteger(L, FLAGS));
-  add_number(&to, (uint64_t)luaL_checkinteger(L, BYTES));
-  add_number(&to, (uint64_t)luaL_checkinteger(L, ROWS));
-  add_number(&to, (uint64_t)(last >= first ? last - first + 1 : 0));
-  add_text(&to, text, length);
-  for (lua_Integer i = first; i <= last; i++) {
-    lua_rawgeti(L, VALUES, i);
-    lua_replace(L, slot);
-    size_t size;
-    const char *bytes = wrapped_bytes(L, slot, &size);
-    if (bytes) {
-      luaL_addchar(&to, VALUE_BYTES);
-      add_text(&to, bytes, size);
-    } else if (!add_value(L, &to, slot)) {
-      lua_pushnil(L);
-      lua_pushinteger(L, i);
-      return 2;
-    }
+  luaL_checkstack(L, 4, NULL);
+  block to = {0};
+  begin_job(&to, REQUEST_RUN, flags);
+  put_head(&to, bytes, rows, count);
+  block_text(&to, text, length);
+  for (int i = 0; i < count; i++) {
+    if (put_value(L, &to, VALUES + i)) continue;
+    free(to.bytes);
+    lua_pushnil(L);
+    lua_pushinteger(L, i + 1);
+    return 2;
   }
-  luaL_pushresult(&to);
-  return 1;
+  return end_job(L, &to);
 }
 
-// open(flags, milliseconds, path) -> request
-static int make_open(lua_State *L) {
+// Puts a statement of a batch: a table with its parameters at 1 to `count`; behind it on the stack are its text,
+// `count`, `max` and flags. Returns 0, or the number of a parameter that no column can hold.
+static lua_Integer put_statement(lua_State *L, block *to, int table) {
+  size_t length, start = to->length;
+  const char *text = lua_tolstring(L, table + 1, &length);
+  lua_Integer count = lua_tointeger(L, table + 2);
+  block_number(to, 0);
+  block_byte(to, REQUEST_RUN);
+  block_byte(to, (int)lua_tointeger(L, table + 4));
+  put_head(to, lua_tointeger(L, table + 3), 0, count);
+  block_text(to, text, length);
+  for (lua_Integer i = 1; i <= count; i++) {
+    lua_rawgeti(L, table, i);
+    int is_good = put_value(L, to, lua_gettop(L));
+    lua_pop(L, 1);
+    if (!is_good) return i;
+  }
+  uint64_t size = to->length - start - sizeof size;
+  if (!to->failed) memcpy(to->bytes + start, &size, sizeof size);
+  return 0;
+}
+
+// batch({table, text, count, max, flags, …}) -> job; or nil, and the numbers of a statement and its bad parameter
+static int make_batch(lua_State *L) {
+  lua_Integer count = (lua_Integer)lua_rawlen(L, 1);
+  luaL_checkstack(L, 12, NULL);
+  lua_settop(L, 1);
+  block to = {0};
+  begin_job(&to, REQUEST_BATCH, 0);
+  for (lua_Integer i = 1; i + 4 <= count; i += 5) {
+    for (int k = 0; k < 5; k++) lua_rawgeti(L, 1, i + k);
+    lua_Integer bad = put_statement(L, &to, 2);
+    lua_settop(L, 1);
+    if (!bad) continue;
+    free(to.bytes);
+    lua_pushnil(L);
+    lua_pushinteger(L, i / 5 + 1);
+    lua_pushinteger(L, bad);
+    return 3;
+  }
+  return end_job(L, &to);
+}
+
+// opening(flags, milliseconds, path, batch or nil) -> the string with which the connections of a pool begin
+static int make_opening(lua_State *L) {
   size_t length;
+  int flags = (int)luaL_checkinteger(L, 1);
+  lua_Integer wait = luaL_checkinteger(L, 2);
   const char *path = luaL_checklstring(L, 3, &length);
-  luaL_Buffer to;
-  luaL_buffinit(L, &to);
-  luaL_addchar(&to, REQUEST_OPEN);
-  luaL_addchar(&to, (char)luaL_checkinteger(L, 1));
-  add_number(&to, (uint64_t)luaL_checkinteger(L, 2));
-  add_text(&to, path, length);
-  luaL_pushresult(&to);
+  csqlite_job *setup = (csqlite_job *)(intptr_t)luaL_optinteger(L, 4, 0);
+  block to = {0};
+  block_number(&to, 2 + 2 * sizeof(uint64_t) + length);
+  block_byte(&to, REQUEST_OPEN);
+  block_byte(&to, flags);
+  block_number(&to, (uint64_t)wait);
+  block_text(&to, path, length);
+  // The statements of a batch have their lengths already.
+  if (setup) block_put(&to, setup->request + 2, setup->length - 2);
+  if (setup) csqlite_job_free(setup);
+  if (to.failed) lua_pushnil(L);
+  else lua_pushlstring(L, to.bytes, to.length);
+  free(to.bytes);
   return 1;
 }
 
-// lot(cursor, most bytes) -> request for the next rows; lot(cursor) -> request that closes the cursor
+// lot(cursor, most bytes) -> job for the next rows; lot(cursor) -> job that closes the cursor
 static int make_lot(lua_State *L) {
-  int is_drop = lua_isnone(L, 2);
+  int is_drop = lua_isnoneornil(L, 2);
   lua_Integer cursor = luaL_checkinteger(L, 1), most = luaL_optinteger(L, 2, 0);
-  luaL_Buffer to;
-  luaL_buffinit(L, &to);
-  luaL_addchar(&to, is_drop ? REQUEST_DROP : REQUEST_LOT);
-  add_number(&to, (uint64_t)cursor);
-  if (!is_drop) add_number(&to, (uint64_t)most);
-  luaL_pushresult(&to);
-  return 1;
-}
-
-// close() -> request
-static int make_close(lua_State *L) {
-  const char request[] = {REQUEST_CLOSE};
-  lua_pushlstring(L, request, sizeof request);
-  return 1;
+  block to = {0};
+  begin_job(&to, is_drop ? REQUEST_DROP : REQUEST_LOT, 0);
+  block_number(&to, (uint64_t)cursor);
+  if (!is_drop) block_number(&to, (uint64_t)most);
+  return end_job(L, &to);
 }
 
 static int make_script(lua_State *L) {
   size_t length;
   const char *text = luaL_checklstring(L, 1, &length);
-  luaL_Buffer to;
-  luaL_buffinit(L, &to);
-  luaL_addchar(&to, REQUEST_SCRIPT);
-  add_text(&to, text, length);
-  luaL_pushresult(&to);
-  return 1;
-}
-
-// batch(requests) -> request
-static int make_batch(lua_State *L) {
-  lua_Integer count = luaL_len(L, 1);
-  lua_pushnil(L);
-  int slot = lua_gettop(L);
-  luaL_Buffer to;
-  luaL_buffinit(L, &to);
-  luaL_addchar(&to, REQUEST_BATCH);
-  luaL_addchar(&to, 0);
-  for (lua_Integer i = 1; i <= count; i++) {
-    size_t length;
-    lua_rawgeti(L, 1, i);
-    lua_replace(L, slot);
-    const char *one = luaL_checklstring(L, slot, &length);
-    add_text(&to, one, length);
-  }
-  luaL_pushresult(&to);
-  return 1;
+  block to = {0};
+  begin_job(&to, REQUEST_SCRIPT, 0);
+  block_text(&to, text, length);
+  return end_job(L, &to);
 }
 
 // Replies -------------------------------------------------------------------------------------------------------------
@@ -230,21 +260,23 @@ static int push_failure(lua_State *L, block_reader *from) {
   return 4;
 }
 
-static int push_rows(lua_State *L, block_reader *from, const char *mode) {
+static int push_rows(lua_State *L, block_reader *from, const char *mode, int64_t taken) {
   uint64_t cursor = read_number(from), changes = read_number(from);
   int columns = (int)read_number(from);
+  size_t length;
+  if (*mode == 't') return lua_pushinteger(L, (lua_Integer)taken), 1;
   if (*mode == 'e') return lua_pushinteger(L, (lua_Integer)changes), 1;
+  if (*mode == 'v') {
+    for (int i = 1; i <= columns; i++) read_text(from, &length);
+    if (from->at == from->end || columns == 0) return lua_pushnil(L), 1;
+    return push_value(L, from, lua_toboolean(L, NULLS)), 1;
+  }
   lua_createtable(L, columns, 0);
   int names = lua_gettop(L);
-  size_t length;
   for (int i = 1; i <= columns; i++) {
     const char *name = read_text(from, &length);
     lua_pushlstring(L, name, length);
     lua_rawseti(L, names, i);
-  }
-  if (*mode == 'v') {
-    if (from->at == from->end || columns == 0) return lua_pushnil(L), 1;
-    return push_value(L, from, lua_toboolean(L, NULLS)), 1;
   }
   if (*mode == 'o') {
     if (from->at == from->end || columns == 0) return lua_pushnil(L), 1;
@@ -257,57 +289,76 @@ static int push_rows(lua_State *L, block_reader *from, const char *mode) {
     lua_rawseti(L, -2, i);
   }
   lua_pushvalue(L, names);
+  if (*mode != 'r') return 2;
   if (cursor) lua_pushinteger(L, (lua_Integer)cursor);
   else lua_pushnil(L);
-  return 3;
+  lua_pushinteger(L, (lua_Integer)taken);
+  return 4;
 }
 
-// reply(bytes, mode, lists, nulls): "query" -> rows, names, cursor or nil; "one" -> row; "value" -> value; "execute" ->
-// changes; "batch" -> results. A failure -> nil, message, code, details. False and a kind of mistake: "writes";
-// "parameters" and their number; "column" or "named" and a name.
-static int read_reply(lua_State *L) {
+static int push_batch(lua_State *L, block_reader *from) {
   size_t length;
-  const char *bytes = luaL_checklstring(L, REPLY, &length), *mode = luaL_checkstring(L, MODE), *name;
-  lua_settop(L, NULLS);
-  luaL_checkstack(L, 20, NULL);
-  block_reader from = {bytes, bytes + length, 0};
-  switch (read_byte(&from)) {
-    case REPLY_ROWS: return push_rows(L, &from, mode);
-    case REPLY_FAILURE: return push_failure(L, &from);
-    case REPLY_WRITES:
-      lua_pushboolean(L, 0);
-      lua_pushliteral(L, "writes");
-      return 2;
-    case REPLY_PARAMETERS:
-      lua_pushboolean(L, 0);
-      lua_pushliteral(L, "parameters");
-      lua_pushinteger(L, (lua_Integer)read_number(&from));
-      return 3;
-    case REPLY_COLUMN:
-    case REPLY_NAMED:
-      lua_pushboolean(L, 0);
-      lua_pushstring(L, bytes[0] == REPLY_COLUMN ? "column" : "named");
-      name = read_text(&from, &length);
-      lua_pushlstring(L, name, length);
-      return 3;
-    default: break;
-  }
   lua_newtable(L);
   int results = lua_gettop(L);
-  for (lua_Integer i = 1; from.at < from.end && !from.failed; i++) {
-    const char *one = read_text(&from, &length);
+  for (lua_Integer i = 1; from->at < from->end && !from->failed; i++) {
+    const char *one = read_text(from, &length);
     block_reader part = {one + 1, one + length, 0};
-    lua_pushvalue(L, -push_rows(L, &part, "batch"));
+    lua_pushvalue(L, -push_rows(L, &part, "batch", 0));
     lua_rawseti(L, results, i);
     lua_settop(L, results);
   }
   return 1;
 }
 
+// Pushes false, a word for what went wrong, and more about it.
+static int push_mistake(lua_State *L, int kind, block_reader *from) {
+  static const char *const words[] = {[REPLY_WRITES] = "writes",   [REPLY_PARAMETERS] = "parameters",
+                                      [REPLY_COLUMN] = "column",   [REPLY_NAMED] = "named",
+                                      [REPLY_LATE] = "late",       [REPLY_CLOSED] = "closed"};
+  size_t length;
+  lua_pushboolean(L, 0);
+  lua_pushstring(L, words[kind]);
+  if (kind == REPLY_PARAMETERS) return lua_pushinteger(L, (lua_Integer)read_number(from)), 3;
+  if (kind != REPLY_COLUMN && kind != REPLY_NAMED) return 2;
+  const char *name = read_text(from, &length);
+  lua_pushlstring(L, name, length);
+  return 3;
+}
+
+// reply(job, mode, lists, nulls): "query" -> rows, names; "rows" -> these, and the cursor and the connection if there
+// are more; "one" -> row; "value" -> value; "execute" -> changes; "take" -> connection; for a batch, its results. A
+// failure -> nil, message, code, details. False and a word for another problem: see push_mistake.
+static int read_reply(lua_State *L) {
+  csqlite_job *job = (csqlite_job *)(intptr_t)luaL_checkinteger(L, REPLY);
+  const char *mode = luaL_checkstring(L, MODE);
+  lua_settop(L, NULLS);
+  luaL_checkstack(L, 20, NULL);
+  block_reader from = {job->reply.bytes, job->reply.bytes + job->reply.length, 0};
+  int kind = read_byte(&from), count;
+  if (job->reply.failed || !job->reply.bytes) {
+    lua_pushnil(L);
+    lua_pushliteral(L, "ENOMEM: out of memory");
+    lua_pushliteral(L, "ENOMEM");
+    count = 3;
+  } else if (kind == REPLY_ROWS) {
+    count = push_rows(L, &from, mode, job->taken);
+  } else if (kind == REPLY_FAILURE) {
+    count = push_failure(L, &from);
+  } else if (kind == REPLY_BATCH) {
+    count = push_batch(L, &from);
+  } else {
+    count = push_mistake(L, kind, &from);
+  }
+  // The job itself stays until its task waits again.
+  free(job->reply.bytes);
+  job->reply = (block){0};
+  return count;
+}
+
 int csqlite_open_codec(lua_State *L) {
-  static const luaL_Reg functions[] = {{"run", make_run},       {"open", make_open},   {"lot", make_lot},
-                                       {"script", make_script}, {"close", make_close}, {"batch", make_batch},
-                                       {"reply", read_reply},   {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"run", make_run},       {"opening", make_opening}, {"lot", make_lot},
+                                       {"script", make_script}, {"batch", make_batch},     {"reply", read_reply},
+                                       {NULL, NULL}};
   luaL_checktype(L, 1, LUA_TTABLE);
   lua_settop(L, 1);
   lua_newtable(L);

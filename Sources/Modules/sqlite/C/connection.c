@@ -13,28 +13,21 @@
 
 enum { LOT_ROWS = 256, LOT_BYTES = 64 * 1024 };
 
-csqlite *csqlite_make(void) { return calloc(1, sizeof(csqlite)); }
-
 static void forget(prepared *it) {
   if (it->statement) sqlite.finalize(it->statement);
   free(it->text);
   *it = (prepared){0};
 }
 
-static void close_database(csqlite *it) {
+void csqlite_close_database(csqlite *it) {
   for (int i = 0; i < STATEMENTS; i++) forget(&it->statements[i]);
   memset(it->cursors, 0, sizeof it->cursors);
-  if (it->db) sqlite.close_v2(it->db);
+  if (!it->db) return;
+  sqlite.finalize(it->begin);
+  sqlite.finalize(it->end);
+  sqlite.close_v2(it->db);
   it->db = NULL;
 }
-
-void csqlite_free(csqlite *it) {
-  if (!it) return;
-  close_database(it);
-  free(it);
-}
-
-void csqlite_cancel(csqlite *it, uint64_t job) { it->cancelled = job; }
 
 // Statements ----------------------------------------------------------------------------------------------------------
 
@@ -137,7 +130,8 @@ static int number_of_parameter(sqlite3_stmt *statement, int index) {
   return name[0] == '$' && name[1] >= '1' && name[1] <= '9' && !*end && number < 100000 ? (int)number : -1;
 }
 
-static int bind(sqlite3_stmt *statement, int index, const block_reader *value) {
+// `keep`: SQLITE_STATIC if texts stay as long as the statement runs.
+static int bind(sqlite3_stmt *statement, int index, const block_reader *value, sqlite3_destructor_type keep) {
   block_reader from = *value;
   size_t length;
   int kind = read_byte(&from);
@@ -151,11 +145,11 @@ static int bind(sqlite3_stmt *statement, int index, const block_reader *value) {
       return sqlite.bind_double(statement, index, number);
     case VALUE_TEXT: {
       const char *text = read_text(&from, &length);
-      return sqlite.bind_text64(statement, index, text, length, SQLITE_STATIC, SQLITE_UTF8);
+      return sqlite.bind_text64(statement, index, text, length, keep, SQLITE_UTF8);
     }
     case VALUE_BYTES: {
       const char *bytes = read_text(&from, &length);
-      return sqlite.bind_blob64(statement, index, bytes, length, SQLITE_STATIC);
+      return sqlite.bind_blob64(statement, index, bytes, length, keep);
     }
     default: return sqlite.bind_null(statement, index);
   }
@@ -169,7 +163,10 @@ static void skip_value(block_reader *from) {
 }
 
 // Binds the parameters. Returns 0 after it has written what is wrong.
-static int bind_all(csqlite *it, sqlite3_stmt *statement, block_reader *from, uint64_t count, block *reply) {
+static int bind_all(
+    csqlite *it, sqlite3_stmt *statement, int flags, block_reader *from, uint64_t count, block *reply) {
+  // A cursor outlives its request, which has the texts.
+  sqlite3_destructor_type keep = flags & IN_LOTS ? SQLITE_TRANSIENT : SQLITE_STATIC;
   int indexes = sqlite.bind_parameter_count(statement), most = 0;
   for (int i = 1; i <= indexes; i++) {
     int number = number_of_parameter(statement, i);
@@ -191,7 +188,7 @@ static int bind_all(csqlite *it, sqlite3_stmt *statement, block_reader *from, ui
     skip_value(from);
     for (int i = 1; i <= indexes; i++) {
       if (number_of_parameter(statement, i) != (int)k) continue;
-      int code = bind(statement, i, &value);
+      int code = bind(statement, i, &value, keep);
       if (code == SQLITE_OK) continue;
       csqlite_put_error(it, reply, code);
       return 0;
@@ -345,7 +342,7 @@ static void run_statement(csqlite *it, int flags, block_reader *from, block *rep
     return;
   }
   if (!(flags & (LISTS | COUNTS)) && !check_columns(statement->statement, reply)) return;
-  if (!bind_all(it, statement->statement, from, count, reply)) {
+  if (!bind_all(it, statement->statement, flags, from, count, reply)) {
     release(statement);
     return;
   }
@@ -450,28 +447,46 @@ static void run_batch(csqlite *it, block_reader *from, block *reply) {
   else free(all.bytes);
 }
 
+// Snapshots -----------------------------------------------------------------------------------------------------------
+
+static int step_once(csqlite *it, sqlite3_stmt **statement, const char *text) {
+  if (!*statement) sqlite.prepare_v3(it->db, text, -1, SQLITE_PREPARE_PERSISTENT, statement, NULL);
+  if (!*statement) return 0;
+  int code = sqlite.step(*statement);
+  sqlite.reset(*statement);
+  return code == SQLITE_DONE;
+}
+
+void csqlite_begin_snapshot(csqlite *it) {
+  if (step_once(it, &it->begin, "begin")) it->snapshot = it->last_handed;
+}
+
+void csqlite_end_snapshot(csqlite *it) {
+  it->snapshot = 0;
+  // A failure may have ended it already.
+  if (!sqlite.get_autocommit(it->db)) step_once(it, &it->end, "rollback");
+}
+
+void csqlite_reset(csqlite *it) {
+  for (int i = 0; i < CURSORS; i++) {
+    if (it->cursors[i].statement) release(it->cursors[i].statement);
+    it->cursors[i] = (cursor){0};
+  }
+  if (it->db && !sqlite.get_autocommit(it->db)) step_once(it, &it->end, "rollback");
+}
+
 // Requests ------------------------------------------------------------------------------------------------------------
 
-char *csqlite_run(csqlite *it, uint64_t job, const char *request, size_t length, size_t *reply_length) {
+void csqlite_carry_out(csqlite *it, const char *request, size_t length, block *reply) {
   block_reader from = {request, request + length, 0};
-  block reply = {0};
-  int operation = read_byte(&from), flags = 0;
-  it->job = job;
-  if (operation == REQUEST_RUN || operation == REQUEST_BATCH) flags = read_byte(&from);
-  if (it->cancelled == it->job) csqlite_put_failure(&reply, "ECANCELED", "SQLITE_INTERRUPT", "interrupted");
-  else if (operation == REQUEST_OPEN) csqlite_open(it, &from, &reply);
-  else if (!it->db) csqlite_put_failure(&reply, "ENOTCONN", "SQLITE_MISUSE", "the connection is closed");
-  else if (operation == REQUEST_RUN) run_statement(it, flags, &from, &reply);
-  else if (operation == REQUEST_LOT) next_lot(it, &from, &reply);
-  else if (operation == REQUEST_DROP) drop_cursor(it, &from, &reply);
-  else if (operation == REQUEST_CLOSE) close_database(it), csqlite_put_done(&reply);
-  else if (operation == REQUEST_SCRIPT) run_script(it, &from, &reply);
-  else run_batch(it, &from, &reply);
-  it->job = 0;
-  if (reply.failed) {
-    free(reply.bytes);
-    return NULL;
-  }
-  *reply_length = reply.length;
-  return reply.bytes;
+  int operation = read_byte(&from), flags = read_byte(&from);
+  if (it->cancelled == it->job) csqlite_put_failure(reply, "ECANCELED", "SQLITE_INTERRUPT", "interrupted");
+  else if (operation == REQUEST_OPEN) csqlite_open(it, flags, &from, reply);
+  else if (!it->db) csqlite_put_failure(reply, "ENOTCONN", "SQLITE_MISUSE", "the connection is closed");
+  else if (operation == REQUEST_RUN) run_statement(it, flags, &from, reply);
+  else if (operation == REQUEST_LOT) next_lot(it, &from, reply);
+  else if (operation == REQUEST_DROP) drop_cursor(it, &from, reply);
+  else if (operation == REQUEST_SCRIPT) run_script(it, &from, reply);
+  else if (operation == REQUEST_BATCH) run_batch(it, &from, reply);
+  else csqlite_reset(it);
 }

@@ -10,21 +10,26 @@
 
 enum { INSTRUCTIONS_BETWEEN_LOOKS = 1000 };
 
-static int64_t now(void) {
+int64_t csqlite_now(void) {
   struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
   return time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
-static int is_cancelled(csqlite *it) { return it->cancelled == it->job; }
+static int is_cancelled(csqlite *it) { return it->job && it->cancelled == it->job; }
 
-static int on_progress(void *data) { return is_cancelled(data); }
+static int on_progress(void *data) {
+  csqlite *it = data;
+  it->look(it);
+  return is_cancelled(it);
+}
 
 // Called while another process has the lock.
 static int on_busy(void *data, int count) {
   csqlite *it = data;
-  if (count == 0) it->waits_until = now() + it->wait;
-  if (is_cancelled(it) || now() >= it->waits_until) return 0;
+  if (count == 0) it->waits_until = csqlite_now() + it->wait;
+  it->look(it);
+  if (is_cancelled(it) || csqlite_now() >= it->waits_until) return 0;
   struct timespec pause = {.tv_nsec = count < 10 ? 1000000 : 5000000};
   nanosleep(&pause, NULL);
   return 1;
@@ -132,8 +137,7 @@ static void put_open_failure(csqlite *it, int code, block *reply) {
   csqlite_put_failure(reply, strerrorname_np(number) ? strerrorname_np(number) : "EIO", "SQLITE_CANTOPEN", text);
 }
 
-void csqlite_open(csqlite *it, block_reader *from, block *reply) {
-  int flags = read_byte(from);
+void csqlite_open(csqlite *it, int flags, block_reader *from, block *reply) {
   size_t length;
   it->wait = (int64_t)read_number(from);
   const char *path = read_text(from, &length);

@@ -1,31 +1,37 @@
 // Declarations for all files of CSQLite: the library's functions, and the layout of requests and replies.
 #pragma once
 
+#include <pthread.h>
+#include <semaphore.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
 
 #include "CSQLite.h"
 
-// All numbers are in the machine's byte order. A request begins with its operation; RUN and BATCH go on with flags.
-// RUN: the limits of bytes and rows, the number of parameters, the text, the parameters. LOT, DROP: a cursor. SCRIPT:
-// the text. BATCH: requests of RUN, each with its length. OPEN: flags, milliseconds to wait for locks, the path. CLOSE:
+// All numbers are in the machine's byte order. A request begins with its operation and its flags. RUN: the limits of
+// bytes and rows, the number of parameters, the text, the parameters. LOT, DROP: a cursor; LOT has a limit of bytes.
+// SCRIPT: the text. BATCH: requests of RUN, each with its length. OPEN: milliseconds to wait for locks, the path. GIVE:
 // nothing.
-enum { REQUEST_OPEN, REQUEST_RUN, REQUEST_LOT, REQUEST_DROP, REQUEST_SCRIPT, REQUEST_BATCH, REQUEST_CLOSE };
+enum { REQUEST_OPEN, REQUEST_RUN, REQUEST_LOT, REQUEST_DROP, REQUEST_SCRIPT, REQUEST_BATCH, REQUEST_GIVE };
 
 enum {
   READS_ONLY = 1,  // refuse what is not a query: REPLY_WRITES
   CONTROLS = 2,    // `begin` and its kin are allowed
   LISTS = 4,       // two columns may have one name
-  IN_LOTS = 8,     // leave a cursor if there are more rows
+  IN_LOTS = 8,     // leave a cursor if there are more rows; its connection is then taken
   COUNTS = 16,     // only the number of changed rows matters
+  TAKES = 32,      // take the connection if the statement succeeds
 };
 
 enum { OPEN_READ_ONLY = 1, OPEN_CREATE = 2, OPEN_MEMORY = 4, OPEN_FULL = 8, OPEN_READER = 16 };
 
 // A reply: its kind. ROWS: cursor, changes, columns with names, rows. FAILURE: code, name, message, index in a batch.
 // WRITES: nothing. PARAMETERS: the number that the statement has. COLUMN: a name that two columns have. BATCH: replies
-// of ROWS, each with its length.
-enum { REPLY_ROWS, REPLY_FAILURE, REPLY_WRITES, REPLY_PARAMETERS, REPLY_COLUMN, REPLY_BATCH, REPLY_NAMED };
+// of ROWS, each with its length. LATE: no connection was free in time. CLOSED: the pool is closed.
+enum {
+  REPLY_ROWS, REPLY_FAILURE, REPLY_WRITES, REPLY_PARAMETERS, REPLY_COLUMN, REPLY_BATCH, REPLY_NAMED, REPLY_LATE,
+  REPLY_CLOSED,
+};
 
 enum { VALUE_NIL, VALUE_INTEGER, VALUE_FLOAT, VALUE_TEXT, VALUE_BYTES };
 
@@ -57,7 +63,7 @@ const char *read_text(block_reader *from, size_t *length);
               each(column_name) each(column_type) each(column_int64) each(column_double) each(column_text)            \
                   each(column_blob) each(column_bytes) each(stmt_readonly) each(total_changes) each(changes)          \
                       each(get_autocommit) each(exec) each(busy_handler) each(progress_handler) each(db_config)       \
-                          each(system_errno) each(stmt_busy)
+                          each(system_errno)
 
 // The functions of libsqlite3.
 typedef struct {
@@ -84,22 +90,100 @@ typedef struct {
   prepared *statement;
 } cursor;
 
+// A job ---------------------------------------------------------------------------------------------------------------
+
+enum { JOB_WAITS, JOB_RUNS, JOB_DONE };
+
+struct csqlite_job {
+  csqlite_job *next;
+  csqlite *on;                // the connection that runs it
+  intptr_t task;              // 0: nobody waits for it
+  lua_State *coroutine;
+  uint64_t number;            // in the order in which jobs come
+  int64_t connection, until;  // see csqlite_pool_add
+  int64_t since;              // when it began to run, in ms
+  int64_t taken;              // the number of the connection that it has taken; 0 if none
+  int lane, state, is_abandoned;
+  block reply;
+  size_t length;
+  char request[];
+};
+
+typedef struct {
+  csqlite_job *first, *last;
+  int count;
+} job_list;
+
+struct csqlite_pool {
+  pthread_mutex_t mutex;  // guards everything below but `pending`
+  job_list queue, done;
+  csqlite **connections;  // `size` places
+  int size, count, threads, users, cancelled, is_closed;
+  uint64_t last_handed;         // the number of the last job in the queue
+  int64_t made;                 // connections made so far
+  unsigned rung;                // lanes whose bell has rung
+  csqlite_job *closing;         // done when all connections are closed
+  block opening;
+  csqlite_host host;
+  _Atomic int queued;  // jobs in the queue, for connections that look without the mutex
+  // The loop's own.
+  job_list pending;
+  uint64_t last_number;
+};
+
 struct csqlite {
+  csqlite_pool *pool;
+  // Called while a statement runs: hands over what is done, and lets another connection help.
+  void (*look)(csqlite *);
+  int64_t number;
+  sem_t signal;
+  job_list own;  // jobs of those who have taken it
+  csqlite_job *current;
+  int is_idle, is_taken, is_leaving, is_open;
+  // The thread's own.
+  job_list done;
+  uint64_t snapshot;  // jobs up to this number may see the state that the open transaction sees; 0: there is none
+  uint64_t last_handed;
+  int has_more;
+  int64_t kept_since;  // when the first of `done` began, in µs
+
   sqlite3 *db;
+  sqlite3_stmt *begin, *end;
   prepared statements[STATEMENTS];
   cursor cursors[CURSORS];
   uint64_t uses, last_cursor;
   int64_t wait;  // milliseconds for the lock of another process
   int64_t waits_until;
   _Atomic uint64_t job, cancelled;
-  int is_controlled;  // a transaction has been begun on purpose
   char path[512];
 };
 
+void csqlite_append(job_list *list, csqlite_job *job);
+void csqlite_append_all(job_list *list, job_list *other);
+csqlite_job *csqlite_remove_first(job_list *list);
+// Returns 0 if it is not in the list.
+int csqlite_remove_job(job_list *list, csqlite_job *job);
+void csqlite_free_all(job_list *list);
+// Notes the tasks of jobs behind `count` others. Returns their number.
+int csqlite_note_tasks(const csqlite_job *job, intptr_t *to, int count, int most);
+// Returns whether a coroutine waits for a job, which may be NULL.
+int csqlite_is_of(const csqlite_job *job, lua_State *coroutine);
+const csqlite_job *csqlite_find_job(const job_list *list, lua_State *coroutine);
+// Returns the text of a job's first statement; NULL if it has none.
+const char *csqlite_text_of(const csqlite_job *job, size_t *length);
+
+// Carries out a request, and writes the reply.
+void csqlite_carry_out(csqlite *it, const char *request, size_t length, block *reply);
+// Makes a connection as it was when it was opened: no cursor, no transaction.
+void csqlite_reset(csqlite *it);
+void csqlite_close_database(csqlite *it);
+// Lets the queries that follow see one state of the database, until csqlite_end_snapshot.
+void csqlite_begin_snapshot(csqlite *it);
+void csqlite_end_snapshot(csqlite *it);
 void csqlite_put_failure(block *reply, const char *kind, const char *name, const char *message);
 // Writes a reply without rows.
 void csqlite_put_done(block *reply);
 // Writes the connection's last error.
 void csqlite_put_error(csqlite *it, block *reply, int code);
 // Carries out OPEN.
-void csqlite_open(csqlite *it, block_reader *from, block *reply);
+void csqlite_open(csqlite *it, int flags, block_reader *from, block *reply);

@@ -1,168 +1,186 @@
--- runloop.sqlite.connections: one connection and its thread: requests, replies, and the end of a statement whose task
--- was cancelled.
+-- runloop.sqlite.connections: jobs for the threads of a database, and the results of their replies.
 
 local native, internals = ...
-local rl = require "runloop"
 local misuse = require "runloop.misuse"
 local shape = require "runloop.data.shape"
 
-local setmetatable, ipairs = setmetatable, ipairs
-local raise = misuse.raise
+local select, unpack, ipairs, setmetatable = select, table.unpack, ipairs, setmetatable
+local raise, format = misuse.raise, string.format
 
--- The flags of requests: see private.h.
+-- The flags of jobs: see private.h.
 local LISTS, IN_LOTS, COUNTS = 4, 8, 16
 local connections = {
-  READS_ONLY = 1, CONTROLS = 2,
+  READS_ONLY = 1, CONTROLS = 2, TAKES = 32,
   OPEN = { read_only = 1, create = 2, memory = 4, full = 8, reader = 16 },
 }
 local codec = native.codec(shape.Bytes)
-connections.codec = codec
+local make_run, read_reply = codec.run, codec.reply
+local TAKES = connections.TAKES
 
--- How the reply of each kind of request is read.
-local MODES = { query = "query", row = "one", value = "value", execute = "execute", rows = "query", batch = "batch" }
+-- By kind of call: how the reply is read, the flags, and the number of rows; 0 for all.
+local MODES = { query = "query", row = "one", value = "value", execute = "execute", rows = "rows", take = "take" }
+local FLAGS = { query = 0, row = 0, value = 0, execute = COUNTS, rows = IN_LOTS, take = COUNTS | TAKES }
+local ROWS = { query = 0, row = 1, value = 1, execute = 0, rows = 0, take = 0 }
 
--- Seconds for which the end of a cancelled statement is waited for before its connection is closed.
-local PATIENCE = 2
+-- The numbers of the waits' names, by name.
+local names = setmetatable({}, { __index = function(self, what)
+  self[what] = native.name(what)
+  return self[what]
+end })
 
-local Connection = {}
-Connection.__index = Connection
-
-function Connection:close() self.thread:close() end
-function Connection:run(request, what) return self.thread:run(request, what) end
-
--- Ends the statement of a task that was cancelled while it waited.
-local Guard = { __close = function(self) if self.lease.is_busy then self.lease.connection.thread:cancel() end end }
-
--- Sends a request and waits for its reply.
-local function exchange(lease, request, what)
-  local guard = lease.guard
-  if not guard then
-    guard = setmetatable({ lease = lease }, Guard)
-    lease.guard = guard
+-- Returns a failure; if the sandbox is the reason why a file cannot be opened, one that names the option.
+local function explained(path, message, code, details)
+  if details and details.code == "SQLITE_CANTOPEN" then
+    path = message:match "unable to open database: (/[^%z]*) %(SQLITE_CANTOPEN%)$" or path
+    local refused = path and (internals.refusal("read", path) or internals.refusal("write", path))
+    if refused then return nil, format("EACCES: %s (%s)", refused, path), "EACCES", details end
   end
-  lease.is_busy = true
-  local _ <close> = guard
-  local reply, message, code = lease.connection.thread:run(request, what)
-  lease.is_busy = false
-  return reply, message, code
+  return nil, message, code, details
 end
 
---- Gives a lease back, after a last request if there is one. If the task was cancelled, waits in the background until
---- its statement has ended.
-function connections.give(lease, last)
-  if not lease.is_busy and not last then return lease:give() end
-  local connection, places = lease.connection, lease.places
-  if lease.is_busy then places.cancelled = places.cancelled + 1 end
-  shape.background(function()
-    if last then connection:run(last, "db:close") end
-    -- The answer to an empty request says that all requests before it are done.
-    local is_done = rl.timeout(PATIENCE, connection.run, connection, codec.lot(0), "db:close")
-    if is_done then lease:give() else lease:drop() end
-  end)
+local function closed(db) return nil, format("ENOTCONN: the database is closed (%s)", db._name), "ENOTCONN" end
+connections.closed = closed
+
+-- The connections that are taken, by pool: a table with the time and the place by number.
+local leases = setmetatable({}, { __mode = "k" })
+
+local function late(db, pool, wait)
+  local rl = require "runloop"
+  local count, in_use = pool:numbers()
+  local task, longest = pool:longest()
+  local site = task and misuse.place(task)
+  for _, lease in pairs(leases[pool]) do
+    local seconds = rl.now() - lease.since
+    if not longest or seconds > longest then longest, site = seconds, lease.site end
+  end
+  local used = longest and format(", the longest for %.3g s by %s", longest, site or "?") or ""
+  return nil, format("EAGAIN: no connection was free for %g s (%d of %d in use%s)", wait, in_use, count, used), "EAGAIN"
 end
 
-local Hold = { __close = function(self) if not self.lease.is_kept then connections.give(self.lease) end end }
-
---- Returns an object for <close>, which gives a lease back unless it is kept.
-function connections.hold(lease) return setmetatable({ lease = lease }, Hold) end
-
--- Returns what a reply says; false if a reader has refused to write. Raises what is wrong with the call.
-local function read(self, what, request, reply, mode)
-  local lists, nulls = request.lists, request.nulls
-  if lists == nil then lists = self._lists end
-  if nulls == nil then nulls = self._nulls end
-  local first, second, third, details = codec.reply(reply, mode, lists, nulls)
-  if first ~= false then return first, second, third, details end
-  if second == "parameters" and request.requests then
-    raise("%s: an entry has a wrong number of parameters: its statement has %d", what, third)
+-- Raises or returns what is wrong with a call.
+local function mistake(db, pool, what, word, about, count, wait)
+  if word == "late" then return late(db, pool, wait) end
+  if word == "closed" then return closed(db) end
+  if word == "parameters" and not count then
+    raise("%s: an entry has a wrong number of parameters: its statement has %d", what, about)
   end
-  if second == "parameters" then shape.wrong_count(what, third, request.count) end
-  if second == "column" then shape.two_columns(what, third) end
-  if second == "named" then raise("%s: the parameter %s has a name: use $1, $2 or ?", what, third) end
+  if word == "parameters" then shape.wrong_count(what, about, count) end
+  if word == "column" then shape.two_columns(what, about) end
+  if word == "named" then raise("%s: the parameter %s has a name: use $1, $2 or ?", what, about) end
   return false
 end
 
--- Returns the bytes of a request.
-local function encode(self, what, request, flags)
-  local kind, lists = request.kind, request.lists
-  if kind == "script" then return codec.script(request.text) end
-  if kind == "batch" and request.requests then
-    local list = {}
-    for index, one in ipairs(request.requests) do list[index] = encode(self, what, one, flags) end
-    return codec.batch(list)
+-- Runs a job, and returns what its reply has. `count`: its parameters; nil for a batch.
+local function run(db, pool, connection, what, job, mode, lists, nulls, count, wait)
+  local done, message, code = pool:run(names[what], job, connection, wait)
+  if not done then return nil, message, code end
+  local first, second, third, fourth = read_reply(done, mode, lists, nulls)
+  if first then
+    if mode == "take" then leases[pool][first] = { since = require "runloop".now(), site = misuse.place() } end
+    return first, second, third, fourth
   end
-  if lists == nil then lists = self._lists end
+  if first == false then return mistake(db, pool, what, second, third, count, wait) end
+  if fourth then return explained(nil, second, third, fourth) end
+  return first, second, third
+end
+
+--- Runs a statement, and returns what its call returns; false if it writes and may not. `options` has lists, nulls and
+--- max. `connection`: 0 for one that is free.
+function connections.ask(db, pool, connection, what, kind, flags, options, wait, text, ...)
+  local lists, nulls = options.lists, options.nulls
+  if lists == nil then lists = db._lists end
+  if nulls == nil then nulls = db._nulls end
+  flags = flags | FLAGS[kind]
   if lists then flags = flags | LISTS end
-  if kind == "execute" then flags = flags | COUNTS elseif kind == "rows" then flags = flags | IN_LOTS end
-  local most_rows = (kind == "row" or kind == "value") and 1 or 0
-  local bytes, bad = codec.run(flags, request.max or self._max, most_rows, request.text, request, 1, request.count)
-  if not bytes then shape.wrong_parameter(what, bad, request[bad]) end
-  return bytes
+  local job, bad = make_run(flags, options.max or db._max, ROWS[kind], text, ...)
+  if bad then shape.wrong_parameter(what, bad, (select(bad, ...))) end
+  return run(db, pool, connection, what, job, MODES[kind], lists, nulls, select("#", ...), wait)
 end
 
---- Returns the bytes of a request that controls a transaction.
-function connections.control(text) return codec.run(connections.CONTROLS | COUNTS, 1, 0, text, {}, 1, 0) end
-
--- Returns a failure; if the sandbox is the reason why a file cannot be opened, one that names the option.
-local function explained(path, done, message, code, details)
-  local cannot = not done and details and details.code == "SQLITE_CANTOPEN"
-  if cannot then path = message:match "unable to open database: (/[^%z]*) %(SQLITE_CANTOPEN%)$" or path end
-  local refused = cannot and path and (internals.refusal("read", path) or internals.refusal("write", path))
-  if refused then return nil, ("EACCES: %s (%s)"):format(refused, path), "EACCES", details end
-  return done, message, code, details
-end
-
---- Carries out a request on a lease's connection, and returns what it gives.
-function connections.perform(self, lease, what, request, flags)
-  local reply, message, code = exchange(lease, encode(self, what, request, flags), what)
-  if not reply then return nil, message, code end
-  local kind = request.kind
-  if kind ~= "script" then
-    local first, second, third, details = read(self, what, request, reply, MODES[kind])
-    if kind == "query" and first then return first, second end
-    return explained(nil, first, second, third, details)
+-- Returns the job of a batch.
+local function batch_of(db, what, requests, flags)
+  local list = {}
+  for _, one in ipairs(requests) do
+    local mine = one.lists or one.lists == nil and db._lists
+    local at = #list
+    list[at + 1], list[at + 2], list[at + 3] = one, one.text, one.count
+    list[at + 4], list[at + 5] = one.max or db._max, mine and flags | LISTS or flags
   end
-  local done, problem, name, details = codec.reply(reply, "execute")
-  if not done then return explained(nil, nil, problem, name, details) end
-  return true
+  local job, index, bad = codec.batch(list)
+  if index then shape.wrong_parameter(what, bad, requests[index][bad]) end
+  return job
+end
+
+--- Runs a request: a table of shape.
+function connections.perform(db, pool, connection, what, request, flags, wait)
+  local kind = request.kind
+  if kind == "script" then
+    local done, message, code, details =
+      run(db, pool, connection, what, codec.script(request.text), "execute", nil, nil, 0, wait)
+    if not done then return nil, message, code, details end
+    return true
+  end
+  if request.requests then
+    local job = batch_of(db, what, request.requests, flags)
+    return run(db, pool, connection, what, job, "batch", db._lists, db._nulls, nil, wait)
+  end
+  return connections.ask(db, pool, connection, what, kind, flags, request, wait, request.text,
+    unpack(request, 1, request.count))
 end
 
 --- Returns the next rows of a cursor, the names of their columns, and the cursor if there are more.
-function connections.next_lot(self, lease, what, state)
-  local request = codec.lot(state.cursor, state.request.max or self._max)
-  local reply, message, code = exchange(lease, request, what)
-  if not reply then return nil, message, code end
-  return read(self, what, state.request, reply, "query")
+function connections.next_lot(db, pool, connection, what, state)
+  local request = state.request
+  local lists, nulls = request.lists, request.nulls
+  if lists == nil then lists = db._lists end
+  if nulls == nil then nulls = db._nulls end
+  return run(db, pool, connection, what, codec.lot(state.cursor, request.max or db._max), "rows", lists, nulls, 0)
 end
 
---- Closes a connection, and waits until its files are closed.
-function connections.finish(connection)
-  local _ <close> = setmetatable({}, { __close = function() connection:close() end })
-  connection:run(codec.close(), "db:close")
+--- Closes a cursor, without waiting.
+function connections.drop_lot(pool, connection, cursor) pool:send(codec.lot(cursor), connection) end
+
+--- Runs a statement of a transaction in the background.
+function connections.send(pool, connection, text)
+  pool:send(make_run(connections.CONTROLS | COUNTS, 1, 0, text), connection)
 end
 
---- Opens a connection of a database, and runs the statements of its `setup`.
-function connections.open(self, flags)
-  local thread, problem, code = native.connection()
-  if not thread then return nil, problem, code end
-  local connection
-  local _ <close> = setmetatable({}, { __close = function() if not connection then thread:close() end end })
-  local function ask(request)
-    local reply, message, kind = thread:run(request, "sqlite.open")
-    if not reply then return nil, message, kind end
-    local first, second, third, details = codec.reply(reply, "execute")
-    if first == false then raise("sqlite.open: setup: wrong parameters of a statement") end
-    return first, second, third, details
-  end
-  local milliseconds = math.min(self._wait, 1e9) * 1000 // 1 | 0
-  local done, message, kind, details = ask(codec.open(flags, milliseconds, self._path))
-  for _, request in ipairs(done and self._setup or {}) do
-    done, message, kind, details = ask(encode(self, "sqlite.open", request, connections.CONTROLS | COUNTS))
-    if not done then break end
-  end
-  if not done then return explained(self._path, nil, message, kind, details) end
-  connection = setmetatable({ thread = thread }, Connection)
-  return connection
+--- Notes who has taken a connection.
+function connections.note_taken(pool, connection)
+  leases[pool][connection] = { since = require "runloop".now(), site = misuse.place() }
 end
+
+--- Gives a connection back: its transaction is rolled back.
+function connections.give(pool, connection)
+  leases[pool][connection] = nil
+  pool:give(connection)
+end
+
+--- Closes a connection instead of giving it back.
+function connections.drop(pool, connection)
+  leases[pool][connection] = nil
+  pool:drop(connection)
+end
+
+--- Makes a pool of connections. Each of them runs the statements of `setup` first.
+function connections.pool(db, size, flags)
+  local milliseconds = math.min(db._wait, 1e9) * 1000 // 1 | 0
+  local setup = db._setup and batch_of(db, "sqlite.open", db._setup, connections.CONTROLS | COUNTS)
+  local pool = native.pool(size, codec.opening(flags, milliseconds, db._path, setup or nil))
+  leases[pool] = {}
+  return pool
+end
+
+--- Opens the first connection of a pool. Returns true, or nil and the reason.
+function connections.open(db, pool)
+  local done = pool:run(names["sqlite.open"], codec.lot(0), 0, db._wait)
+  local first, second, third, fourth = read_reply(done, "execute")
+  if first == false then raise("sqlite.open: setup: wrong parameters of a statement") end
+  if not first then return explained(db._path, second, third, fourth) end
+  return true
+end
+
+--- Closes a pool, and waits until its files are closed, except for connections that are taken.
+function connections.close(pool) pool:close(codec.lot(0)) end
 
 return connections

@@ -1,17 +1,16 @@
 -- runloop.sqlite: SQLite databases. Each connection has a thread; the first one writes, the others read.
 
-local native = ...
+local native, internals = ...
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
 local objects = require "runloop.objects"
 local shape = require "runloop.data.shape"
-local Places = require "runloop.data.places"
 local connections = require "runloop.sqlite.connections"
 
-local setmetatable, pairs, select = setmetatable, pairs, select
-local format, running = string.format, coroutine.running
+local setmetatable, next = setmetatable, next
+local format, running, unpack, select = string.format, coroutine.running, table.unpack, select
 local raise, made_at = misuse.raise, objects.made_at
-local codec, hold, give, perform_on = connections.codec, connections.hold, connections.give, connections.perform
+local ask, perform_on, closed, give = connections.ask, connections.perform, connections.closed, connections.give
 local READS_ONLY, CONTROLS = connections.READS_ONLY, connections.CONTROLS
 
 local sqlite = {
@@ -28,14 +27,6 @@ local Own = objects.class("runloop.sqlite.Connection", { __name = "connection", 
 -- The transactions that tasks have begun, by coroutine.
 local owners = setmetatable({}, { __mode = "k" })
 
-local function closed(self) return nil, format("ENOTCONN: the database is closed (%s)", self._name), "ENOTCONN" end
-
-local function take(self, places, wait)
-  if self._is_closed then return closed(self) end
-  self._calls = self._calls + 1
-  return places:take(wait or self._wait, misuse.place())
-end
-
 local function check_owner(self, what, task)
   local own = owners[task or running()]
   if own and own._db == self and not own._how then
@@ -51,79 +42,91 @@ local function note_writes(self, text)
   if not self._writes[text] then self._writes[text], self._writes_count = true, self._writes_count + 1 end
 end
 
--- Takes a connection, calls fn(self, lease, what, request, flags), and gives it back. A reader refuses a text that
--- writes; the writer carries it out then.
-local function with_lease(self, what, request, fn)
-  local kind = request.kind
-  local may_read = kind == "query" or kind == "row" or kind == "value" or kind == "rows"
-  if self._readers and (not self._writer or may_read and not self._writes[request.text]) then
-    local lease, message, code, details = take(self, self._readers)
-    if not lease then return nil, message, code, details end
-    local _ <close> = hold(lease)
-    local first, second, third, fourth = fn(self, lease, what, request, self._writer and READS_ONLY or 0)
+local READS = { query = true, row = true, value = true, rows = true }
+local NOTHING = {}
+
+-- Carries out a call on a reader if it may be a query, else on the writer. A reader refuses a text that writes; the
+-- writer carries it out then.
+local function call(self, what, kind, options, text, ...)
+  if self._is_closed then return closed(self) end
+  self._calls = self._calls + 1
+  local readers, writer = self._readers, self._writer
+  if readers and (not writer or READS[kind] and not self._writes[text]) then
+    local flags = writer and READS_ONLY or 0
+    local first, second, third, fourth = ask(self, readers, 0, what, kind, flags, options, self._wait, text, ...)
     if first ~= false then return first, second, third, fourth end
-    note_writes(self, request.text)
+    note_writes(self, text)
   end
-  check_owner(self, what, request.task)
-  local lease, message, code, details = take(self, self._writer)
-  if not lease then return nil, message, code, details end
-  local _ <close> = hold(lease)
-  return fn(self, lease, what, request, 0)
+  check_owner(self, what, options.task)
+  return ask(self, writer, 0, what, kind, 0, options, self._wait, text, ...)
 end
 
-local function perform(self, what, request) return with_lease(self, what, request, perform_on) end
-
--- Rows come in lots; between them the statement is open on its connection, which the lease keeps.
-local function first_lot(self, lease, what, request, flags)
-  local rows, names, cursor, details = perform_on(self, lease, what, request, flags)
-  if rows == false then return false end
-  if not rows then return nil, names, cursor, details end
-  lease.is_kept = cursor ~= nil
-  return { lease = lease, cursor = cursor, request = request }, rows
+local function perform(self, what, request)
+  if request.text and request.kind ~= "script" then
+    return call(self, what, request.kind, request, request.text, unpack(request, 1, request.count))
+  end
+  if self._is_closed then return closed(self) end
+  self._calls = self._calls + 1
+  if self._writer then check_owner(self, what, request.task) end
+  return perform_on(self, self._writer or self._readers, 0, what, request, 0, self._wait)
 end
 
+-- Rows come in lots; between them the statement is open on its connection, which is taken.
 local function open_rows(self, what, request)
-  local state, rows = with_lease(self, what, request, first_lot)
-  if not state then return nil, nil, rows end
-  return state.cursor and state or nil, rows
+  local rows, message, cursor, connection = perform(self, what, request)
+  if not rows then return nil, nil, message end
+  if not cursor then return nil, rows end
+  local pool = self._writes[request.text] and self._writer or self._readers or self._writer
+  connections.note_taken(pool, connection)
+  return { pool = pool, connection = connection, cursor = cursor, request = request }, rows
 end
 
 local function close_rows(_, state)
-  local lease, request = state.lease, codec.lot(state.cursor)
-  lease.is_kept = false
-  if state.is_inside then return shape.background(lease.connection.run, lease.connection, request, "db:rows") end
-  give(lease, request)
+  if state.is_inside then return connections.drop_lot(state.pool, state.connection, state.cursor) end
+  give(state.pool, state.connection)
 end
 
 local function next_rows(self, what, state)
-  local lease, is_done = state.lease, false
+  local is_done = false
   local _ <close> = setmetatable({}, { __close = function() if not is_done then close_rows(self, state) end end })
-  local rows, names, cursor = connections.next_lot(self, lease, what, state)
-  if not rows then return nil, nil, names, cursor end
+  local rows, message, cursor = connections.next_lot(self._db or self, state.pool, state.connection, what, state)
+  if not rows then return nil, nil, message end
+  if not cursor then return nil, rows end
   is_done = true
-  if cursor then return state, rows end
-  lease.is_kept = false
-  if not state.is_inside then lease:give() end
-  return nil, rows
+  return state, rows
 end
 
-shape.session(Database, "db", { perform = perform, open_rows = open_rows, next_rows = next_rows,
-  close_rows = close_rows })
+shape.session(Database, "db", {
+  perform = perform, open_rows = open_rows, next_rows = next_rows, close_rows = close_rows,
+  quick = function(self, what, kind, ...) return call(self, what, kind, NOTHING, ...) end,
+})
 
 -- Transactions --------------------------------------------------------------------------------------------------------
 
 local BEGIN = { read_only = "boolean", timeout = "seconds" }
 
-local function control(self, lease, what, text)
-  return perform_on(self, lease, what, { kind = "execute", text = text, count = 0 }, CONTROLS)
+-- Carries out a statement on a connection that the session has.
+local function on_own(self, what, kind, options, ...)
+  if self._how then return shape.over(self._how) end
+  return ask(self, self._pool, self._connection, what, kind, self._flags or 0, options, nil, ...)
 end
 
--- Makes the object of a transaction. `depth` is above 0 for a savepoint.
-local function transaction(db, lease, depth, reads)
-  local tx = setmetatable({
-    _db = db, _lease = lease, _max = db._max, _lists = db._lists, _nulls = db._nulls, _timeout = db._timeout,
-    _site = misuse.place(), _depth = depth, _task = running(),
-  }, Transaction)
+local function control(self, what, text)
+  return ask(self, self._pool, self._connection, what, "execute", CONTROLS, NOTHING, nil, text)
+end
+
+-- Makes the object of a session with a connection of its own.
+local function session_of(db, class, pool, connection)
+  return setmetatable({
+    _db = db, _pool = pool, _connection = connection, _max = db._max, _lists = db._lists, _nulls = db._nulls,
+    _timeout = db._timeout, _name = db._name, _path = db._path, _site = misuse.place(),
+  }, class)
+end
+
+-- `depth` is above 0 for a savepoint.
+local function transaction(db, pool, connection, depth, reads)
+  local tx = session_of(db, Transaction, pool, connection)
+  tx._depth, tx._task = depth, running()
   if depth == 0 and not reads then owners[tx._task] = tx end
   return tx
 end
@@ -138,12 +141,17 @@ end
 local function abandon(self)
   if self._how then return end
   finish(self, "rolled back")
-  local lease, depth = self._lease, self._depth
-  if depth == 0 then return give(lease, connections.control "rollback") end
-  shape.background(function()
-    control(self, lease, "tx:rollback", format("rollback to rl%d", depth))
-    control(self, lease, "tx:rollback", format("release rl%d", depth))
-  end)
+  local depth = self._depth
+  if depth == 0 then return give(self._pool, self._connection) end
+  connections.send(self._pool, self._connection, format("rollback to rl%d", depth))
+  connections.send(self._pool, self._connection, format("release rl%d", depth))
+end
+
+-- Takes a connection of a pool with a statement. Returns its number.
+local function take(self, pool, what, text, wait)
+  if self._is_closed then return closed(self) end
+  self._calls = self._calls + 1
+  return ask(self, pool, 0, what, "take", CONTROLS, NOTHING, wait or self._wait, text)
 end
 
 function Database:begin(options)
@@ -151,34 +159,33 @@ function Database:begin(options)
   options = misuse.options(options, BEGIN, "db:begin", 1)
   local reads = self._readers and (options.read_only or not self._writer)
   if not reads then check_owner(self, "db:begin") end
-  local lease, message, code, details = take(self, reads and self._readers or self._writer, options.timeout)
-  if not lease then return nil, message, code, details end
-  local tx, done
-  local _ <close> = setmetatable({}, { __close = function()
-    if not tx then give(lease, connections.control "rollback") end
-  end })
-  done, message, code, details = control(self, lease, "db:begin", reads and "begin" or "begin immediate")
-  if done and reads then
-    -- The first query of a transaction decides what it sees.
-    local first = { kind = "value", text = "select count(*) from sqlite_schema", count = 0 }
-    done, message, code, details = perform_on(self, lease, "db:begin", first, 0)
-  end
-  if not done then return nil, message, code, details end
-  tx = transaction(self, lease, 0, reads)
+  local pool = reads and self._readers or self._writer
+  local connection, message, code, details =
+    take(self, pool, "db:begin", reads and "begin" or "begin immediate", options.timeout)
+  if not connection then return nil, message, code, details end
+  local tx = transaction(self, pool, connection, 0, reads)
+  if not reads then return tx end
+  -- The first query of a transaction decides what it sees.
+  local is_good
+  local _ <close> = setmetatable({}, { __close = function() if not is_good then abandon(tx) end end })
+  is_good, message, code, details = on_own(tx, "db:begin", "value", NOTHING, "select count(*) from sqlite_schema")
+  if not is_good then return nil, message, code, details end
   return tx
 end
 
-local function on_own(self, what, request)
-  if self._how then return shape.over(self._how) end
-  return perform_on(self, self._lease, what, request, self._flags or 0)
-end
-
 local session = {
-  perform = on_own, next_rows = next_rows, close_rows = close_rows,
+  perform = function(self, what, request)
+    if self._how then return shape.over(self._how) end
+    return perform_on(self, self._pool, self._connection, what, request, self._flags or 0)
+  end,
+  quick = function(self, what, kind, ...) return on_own(self, what, kind, NOTHING, ...) end,
+  next_rows = next_rows, close_rows = close_rows,
   open_rows = function(self, what, request)
-    local rows, names, cursor = on_own(self, what, request)
-    if not rows then return nil, nil, names end
-    return cursor and { lease = self._lease, cursor = cursor, request = request, is_inside = true } or nil, rows
+    local rows, message, cursor = on_own(self, what, "rows", request, request.text, unpack(request, 1, request.count))
+    if not rows then return nil, nil, message end
+    return cursor and {
+      pool = self._pool, connection = self._connection, cursor = cursor, request = request, is_inside = true,
+    } or nil, rows
   end,
 }
 shape.session(Transaction, "tx", session)
@@ -188,13 +195,13 @@ local function end_with(self, what, text, how)
   local depth = self._depth
   local done, message, code, details
   if depth > 0 and text == "rollback" then
-    done, message, code, details = control(self, self._lease, what, format("rollback to rl%d", depth))
+    done, message, code, details = control(self, what, format("rollback to rl%d", depth))
     if not done then return nil, message, code, details end
   end
-  done, message, code, details = control(self, self._lease, what, depth > 0 and format("release rl%d", depth) or text)
+  done, message, code, details = control(self, what, depth > 0 and format("release rl%d", depth) or text)
   if not done then return nil, message, code, details end
   finish(self, how)
-  if depth == 0 then give(self._lease) end
+  if depth == 0 then give(self._pool, self._connection) end
   return true
 end
 
@@ -210,9 +217,9 @@ end
 
 local function savepoint(self, what, depth)
   if self._how then return shape.over(self._how) end
-  local done, message, code, details = control(self, self._lease, what, format("savepoint rl%d", depth))
+  local done, message, code, details = control(self, what, format("savepoint rl%d", depth))
   if not done then return nil, message, code, details end
-  return transaction(self._db, self._lease, depth)
+  return transaction(self._db, self._pool, self._connection, depth)
 end
 
 function Transaction:begin()
@@ -229,12 +236,12 @@ end
 function Database:connection()
   misuse.receiver(self, Database, "db:connection")
   check_owner(self, "db:connection")
-  local lease, message, code, details = take(self, self._writer or self._readers)
-  if not lease then return nil, message, code, details end
-  return setmetatable({
-    _db = self, _lease = lease, _max = self._max, _lists = self._lists, _nulls = self._nulls,
-    _timeout = self._timeout, _flags = CONTROLS, _site = misuse.place(),
-  }, Own)
+  local pool = self._writer or self._readers
+  local connection, message, code, details = take(self, pool, "db:connection", "select 1")
+  if not connection then return nil, message, code, details end
+  local own = session_of(self, Own, pool, connection)
+  own._flags = CONTROLS
+  return own
 end
 shape.session(Own, "connection", session)
 
@@ -246,8 +253,7 @@ end
 local function close_own(self)
   if self._how then return end
   self._how = "closed"
-  if self._lease.is_busy then self._lease.connection.thread:cancel() end
-  self._lease:drop()
+  connections.drop(self._pool, self._connection)
 end
 
 function Own:close() close_own(misuse.receiver(self, Own, "connection:close")) end
@@ -258,33 +264,26 @@ end
 
 -- The database itself -------------------------------------------------------------------------------------------------
 
-local function each_place(self)
-  local all = {}
-  for _, places in pairs { self._writer or false, self._readers or false } do
-    if places then all[#all + 1] = places end
-  end
-  return pairs(all)
-end
+-- The databases of this thread, for rl.why().
+local databases = setmetatable({}, { __mode = "k" })
 
-local function is_idle(self)
-  for _, places in each_place(self) do if not places:is_idle() then return false end end
-  return true
+-- The numbers of all connections: how many there are, in use, calls that wait, and cancelled ones.
+local function numbers(self)
+  local count, in_use, waiting, cancelled = 0, 0, 0, 0
+  for _, pool in next, self._pools do
+    local a, b, c, d = pool:numbers()
+    count, in_use, waiting, cancelled = count + a, in_use + b, waiting + c, cancelled + d
+  end
+  return count, in_use, waiting, cancelled
 end
 
 local function close(self, timeout)
   if self._is_closed then return true end
-  self._is_closed = true
-  local reason, idle = select(2, closed(self)), {}
-  for _, places in each_place(self) do
-    places:close(reason, function(connection) idle[#idle + 1] = connection end)
-  end
+  self._is_closed, databases[self] = true, nil
   local limit = rl.now() + (timeout or 5)
-  -- A connection that is given back now is closed by its lease.
-  while not is_idle(self) and rl.now() < limit do rl.sleep(0.005) end
-  for _, places in each_place(self) do
-    for lease in pairs(places.taken) do lease.connection.thread:cancel() end
-  end
-  for _, connection in pairs(idle) do connections.finish(connection) end
+  while select(2, numbers(self)) > 0 and rl.now() < limit do rl.sleep(0.005) end
+  for _, pool in next, self._pools do pool:interrupt() end
+  for _, pool in next, self._pools do connections.close(pool) end
   return true
 end
 
@@ -292,14 +291,25 @@ shape.database(Database, "sqlite", close)
 
 function Database:stats()
   misuse.receiver(self, Database, "db:stats")
-  local total = { connections = 0, idle = 0, in_use = 0, waiting = 0, calls = self._calls, lost = 0, cancelled = 0 }
-  for _, places in each_place(self) do
-    local count, idle, waiting = places:numbers()
-    total.connections, total.idle = total.connections + count, total.idle + idle
-    total.cancelled = total.cancelled + places.cancelled
-    total.in_use, total.waiting = total.in_use + count - idle, total.waiting + waiting
+  local count, in_use, waiting, cancelled = numbers(self)
+  return {
+    connections = count, idle = count - in_use, in_use = in_use, waiting = waiting, calls = self._calls, lost = 0,
+    cancelled = cancelled,
+  }
+end
+
+local other_call = internals.call_of
+
+--- Returns the call of a database for which a coroutine waits, without values; nil if there is none.
+function internals.call_of(task)
+  for db in next, databases do
+    -- A finalized database may still be there, without its pools.
+    for _, pool in next, db._is_closed and NOTHING or db._pools do
+      local found = pool:text(task)
+      if found then return shape.show_call(found[1]:match "%a+$", found[2], db, found[3]) end
+    end
   end
-  return total
+  return other_call and other_call(task)
 end
 
 -- Opening -------------------------------------------------------------------------------------------------------------
@@ -309,19 +319,19 @@ local OPTIONS = {
   setup = "table", name = "string", timeout = "seconds", nulls = "boolean", lists = "boolean", max = "positive",
 }
 
--- Makes the places of the writer and of the readers.
-local function make_places(self, options, is_memory)
+-- Makes the pools of the writer and of the readers.
+local function make_pools(self, options, is_memory)
   local size = is_memory and 1 or options.size or 4
   local OPEN = connections.OPEN
   local flags = (options.create == false and 0 or OPEN.create) | (is_memory and OPEN.memory or 0)
     | (options.synchronous == "full" and OPEN.full or 0)
   if options.read_only then
-    self._readers = Places.new { size = size, open = function() return connections.open(self, OPEN.read_only) end }
-    return
+    self._readers = connections.pool(self, size, OPEN.read_only)
+  else
+    self._writer = connections.pool(self, 1, flags)
+    if size > 1 then self._readers = connections.pool(self, size - 1, OPEN.reader) end
   end
-  self._writer = Places.new { size = 1, open = function() return connections.open(self, flags) end }
-  if size == 1 then return end
-  self._readers = Places.new { size = size - 1, open = function() return connections.open(self, OPEN.reader) end }
+  self._pools = { self._writer or self._readers, self._writer and self._readers }
 end
 
 --- Opens a database. Waits.
@@ -340,13 +350,13 @@ function sqlite.open(path, options)
     _calls = 0, _writes = {}, _writes_count = 0,
     _setup = options.setup and shape.requests("sqlite.open", options.setup),
   }, Database)
-  make_places(self, options, path == ":memory:" or path == "")
-  local lease, message, code, details = (self._writer or self._readers):take(self._wait)
-  if not lease then
+  make_pools(self, options, path == ":memory:" or path == "")
+  local done, message, code, details = connections.open(self, self._pools[1])
+  if not done then
     self._is_closed = true
     return nil, message, code, details
   end
-  lease:give()
+  databases[self] = true
   return self
 end
 

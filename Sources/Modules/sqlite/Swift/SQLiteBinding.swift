@@ -3,130 +3,106 @@ internal import Glibc
 internal import Linux
 internal import Lua
 internal import LuaRunLoops
+internal import RunLoops
 
-/// The native half of `runloop.sqlite`: a connection with a thread of its own. Lua writes requests and reads replies,
-/// which are blocks of bytes; Swift carries them to the thread and back.
+/// The native half of `runloop.sqlite`. Lua writes jobs and reads their replies; a pool of threads carries them out.
 enum SQLiteBinding {
-    /// A connection of SQLite, whose thread carries out one request after the other.
-    final class Connection: Sendable {
-        typealias Answer = @Sendable (Result<ValueProgram, SystemError>) -> Void
-
-        private struct Job {
-            let number: UInt64
-            let request: [UInt8]
-            let answer: Answer
-        }
-
-        private struct State {
-            var jobs: [Job] = []
-            var last: UInt64 = 0
-            var isClosing = false
-        }
-
-        /// Only the thread uses SQLite's connection; any thread may set the number of the job that is cancelled.
-        private struct Native: @unchecked Sendable { let pointer: OpaquePointer }
-
-        private let native: Native
-        private let changed = Condition()
-        private let state = Lock(State())
-
-        init() throws(SystemError) {
-            guard let native = csqlite_make() else { throw SystemError("malloc", errno: ENOMEM) }
-            self.native = Native(pointer: native)
-        }
-
-        /// Starts the thread, which keeps the connection until it is closed.
-        func start() throws(SystemError) {
-            try Thread("sqlite", stackSize: 512 << 10) { [native, changed, state] in
-                Self.work(native, changed, state)
-            }
-        }
-
-        private static func work(_ native: Native, _ changed: Condition, _ state: Lock<State>) {
-            while true {
-                changed.lock()
-                while state.withLock({ $0.jobs.isEmpty && !$0.isClosing }) { changed.wait() }
-                let job = state.withLock { $0.jobs.isEmpty ? nil : $0.jobs.removeFirst() }
-                changed.unlock()
-                guard let job else { break }
-                job.answer(reply(native.pointer, job))
-            }
-            csqlite_free(native.pointer)
-        }
-
-        private static func reply(_ native: OpaquePointer, _ job: Job) -> Result<ValueProgram, SystemError> {
-            var length = 0
-            let bytes = job.request.withUnsafeBytes { bytes in
-                csqlite_run(
-                    native, job.number, bytes.bindMemory(to: CChar.self).baseAddress, bytes.count, &length)
-            }
-            guard let bytes else { return .failure(SystemError("malloc", errno: ENOMEM)) }
-            defer { free(bytes) }
-            var program = ValueProgram()
-            program.append(bytes: Array(UnsafeRawBufferPointer(start: bytes, count: length)))
-            return .success(program)
-        }
-
-        /// Queues a request. `answer` is called once, on the connection's thread.
-        func run(_ request: [UInt8], _ answer: @escaping Answer) throws(SystemError) {
-            changed.lock()
-            defer { changed.unlock() }
-            let isOpen = state.withLock { state in
-                guard !state.isClosing else { return false }
-                state.last += 1
-                state.jobs.append(Job(number: state.last, request: request, answer: answer))
-                return true
-            }
-            guard isOpen else { throw SystemError("sqlite", errno: ENOTCONN, reason: "the connection is closed") }
-            changed.signal()
-        }
-
-        /// Ends the last request early.
-        func cancel() {
-            // After `close`, the thread may have freed the connection.
-            if let last = state.withLock({ $0.isClosing ? nil : $0.last }) { csqlite_cancel(native.pointer, last) }
-        }
-
-        /// Lets the thread end after the requests that wait.
-        func close() {
-            changed.withLock {
-                state.withLock { $0.isClosing = true }
-                changed.signal()
-            }
-        }
-
-        deinit { close() }
-    }
-
     static let battery = Battery(
         "runloop.sqlite", kinds: [kind],
         functions: Library([
             .native("codec", csqlite_open_codec),
             .init("load") { Call($0).answer(csqlite_load().map { String(cString: $0) }) },
-            .init("connection", constructs: kind) { thread in
+            // name(text): the number of a wait's name.
+            .init("name") { Call.answer($0) { call in call.string(1).flatMap { number(ofName: $0) } ?? 0 } },
+            // pool(size, opening)
+            .init("pool", constructs: kind) { thread in
                 let call = Call(thread)
-                return call.attempt { () throws(SystemError) in
-                    let connection = try Connection()
-                    try connection.start()
-                    return call.answerConstructed(connection)
-                }
+                guard let opening = call.bytes(3),
+                    let pool = SQLitePool(call.luaHost, size: Int32(call.integer(2) ?? 1), opening: opening)
+                else { return call.raiseOutOfMemory() }
+                return call.answerConstructed(pool)
             },
         ]))
 
-    private static let kind: Kind = Kind("sqlite connection", methods: methods, collect: Kind.drop)
+    private static let kind: Kind = Kind("sqlite pool", methods: methods, collect: Kind.drop)
+
+    private static let waits: [(text: String, name: StaticString)] = [
+        "sqlite.open", "db:query", "db:row", "db:value", "db:execute", "db:rows", "db:batch", "db:script", "db:begin",
+        "db:connection", "db:close", "tx:query", "tx:row", "tx:value", "tx:execute", "tx:rows", "tx:batch", "tx:script",
+        "tx:begin", "tx:commit", "tx:rollback", "connection:query", "connection:row", "connection:value",
+        "connection:execute", "connection:rows", "connection:batch", "connection:script", "connection:begin",
+    ].compactMap { text in WaitName.of(text).map { (text, $0) } }
+
+    private static func number(ofName text: String) -> Int? { waits.firstIndex { $0.text == text } }
+
+    private static func job(_ call: Call, _ index: Int32) throws(Misuse) -> OpaquePointer {
+        guard let job = call.integer(index).flatMap({ OpaquePointer(bitPattern: $0) }) else { throw .noMemory }
+        return job
+    }
 
     private static let methods: Library = Library(
         of: kind,
         [
-            // run(request, name): the task waits for the reply; messages about its wait show `name`.
+            // run(name, job, connection, seconds): the task waits until the job is done. Returns the job, whose reply
+            // has to be read before the task waits again.
             .init("run") {
-                receiver($0, Connection.self).run { (own, call) throws(Misuse) in
-                    guard let request = call.bytes(2).map({ Array($0) }) else { throw Misuse("a request is expected") }
-                    let name = call.string(3).flatMap { WaitName.of($0) } ?? "a call of runloop.sqlite"
-                    return try call.wait(in: name) { answer throws(SystemError) in try own.run(request, answer) }
+                receiver($0, SQLitePool.self).run { (pool, call) throws(Misuse) in
+                    let job = try job(call, 3)
+                    let number = call.integer(2) ?? 0
+                    let name = waits.indices.contains(number) ? waits[number].name : "a call of runloop.sqlite"
+                    return pool.run(call, name, job, call.integer(4) ?? 0, call.number(5) ?? .infinity)
                 }
             },
-            .init("cancel") { receiver($0, Connection.self).act { $0.cancel() } },
-            .init("close") { receiver($0, Connection.self).act { $0.close() } },
+            // send(job, connection): nobody waits for it.
+            .init("send") {
+                receiver($0, SQLitePool.self).run { (pool, call) throws(Misuse) in
+                    pool.send(try job(call, 2), call.integer(3) ?? 0)
+                    return 0
+                }
+            },
+            .init("give") {
+                receiver($0, SQLitePool.self).run { pool, call in
+                    pool.give(call.integer(2) ?? 0)
+                    return 0
+                }
+            },
+            .init("drop") {
+                receiver($0, SQLitePool.self).run { pool, call in
+                    pool.drop(call.integer(2) ?? 0)
+                    return 0
+                }
+            },
+            .init("interrupt") { receiver($0, SQLitePool.self).act { csqlite_pool_interrupt($0.native) } },
+            // close(job): waits until the connections are closed that nobody has taken.
+            .init("close") {
+                receiver($0, SQLitePool.self).run { (pool, call) throws(Misuse) in
+                    pool.close(call, try job(call, 2))
+                }
+            },
+            // numbers() -> connections, in use, waiting, cancelled
+            .init("numbers") {
+                receiver($0, SQLitePool.self).run { pool, call in
+                    let numbers = csqlite_pool_numbers(pool.native)
+                    for number in [numbers.connections, numbers.in_use, numbers.waiting, numbers.cancelled] {
+                        call.stack.push(Int(number))
+                    }
+                    return call.values(4)
+                }
+            },
+            // longest() -> the coroutine whose statement runs for longest, and the seconds; nothing if none runs
+            .init("longest") {
+                receiver($0, SQLitePool.self).run { pool, call in
+                    var seconds = 0.0
+                    guard let fiber = Fiber(context: csqlite_pool_longest(pool.native, &seconds)),
+                        fiber.stack.reserve(4), call.stack.reserve(4)
+                    else { return 0 }
+                    fiber.stack.pushThread()
+                    fiber.stack.move(1, to: call.stack)
+                    call.stack.push(seconds)
+                    return call.values(2)
+                }
+            },
+            // text(coroutine) -> the name of the call in which it waits, its text, and the seconds
+            .init("text") { receiver($0, SQLitePool.self).run { pool, call in pool.text(call) } },
         ])
 }

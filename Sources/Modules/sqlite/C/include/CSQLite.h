@@ -1,26 +1,88 @@
-// CSQLite: the native half of `runloop.sqlite`. libsqlite3 is opened at the first use. Each connection belongs to one
-// thread, which carries out requests; requests and replies are blocks of bytes that Lua functions write and read.
+// CSQLite: the native half of `runloop.sqlite`. libsqlite3 is opened at the first use. A pool has a queue of jobs, and
+// connections with a thread each, which carry the jobs out. Lua functions write jobs and read their replies, which are
+// blocks of bytes.
 #pragma once
 
 #include <lua.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/// A connection. Only its own thread may use it, except for csqlite_cancel.
+/// Some connections to one file, and the jobs that wait for them. Unless something else is said, functions may be
+/// called on the thread of the pool's loop only.
+typedef struct csqlite_pool csqlite_pool;
+/// A connection, which belongs to its thread.
 typedef struct csqlite csqlite;
+/// A request and its reply.
+typedef struct csqlite_job csqlite_job;
 
-/// Makes a connection that is not open yet. Returns NULL without memory.
-csqlite *csqlite_make(void);
-/// Closes and frees it.
-void csqlite_free(csqlite *it);
-/// Carries out a request, whose number is `job`. Returns the reply, which the caller frees, and its length; NULL
-/// without memory.
-char *csqlite_run(csqlite *it, uint64_t job, const char *request, size_t length, size_t *reply_length);
-/// Ends a job early, if it runs at this moment or comes later; never another one. Safe on any thread.
-void csqlite_cancel(csqlite *it, uint64_t job);
+typedef struct {
+  /// Called on any thread when jobs with this lane are done, once until the next csqlite_pool_take.
+  void (*ring)(void *context, int lane);
+  /// Starts a thread that calls csqlite_work. Returns 0 if that is impossible. Called on any thread.
+  int (*start)(void *context, csqlite *connection);
+  void *context;
+} csqlite_host;
 
+/// Makes a pool of at most `size` connections. `opening` is a string for csqlite_codec's `opening`: how each connection
+/// begins. Returns NULL without memory.
+csqlite_pool *csqlite_pool_make(int size, const char *opening, size_t length, csqlite_host host);
+/// Closes all connections, and forgets the pool. The last thread frees it.
+void csqlite_pool_leave(csqlite_pool *pool);
+/// Closes the connections that nobody has taken; the others are closed when they are given back. `job` is done then.
+void csqlite_pool_close(csqlite_pool *pool, csqlite_job *job, intptr_t task, int lane);
+/// Ends all statements that run.
+void csqlite_pool_interrupt(csqlite_pool *pool);
+
+/// The work of a connection's thread.
+void csqlite_work(csqlite *connection);
+
+/// Notes a job, which csqlite_pool_hand_over then gives to a thread. `connection`: 0 for the next one that is free, or
+/// the number of one that was taken. `until`: the time in ms at which it no longer waits for a connection.
+/// `task`: what csqlite_job_task returns; 0 if nobody waits. `coroutine` is the task's.
+void csqlite_pool_add(csqlite_pool *pool, csqlite_job *job, int64_t connection, intptr_t task, lua_State *coroutine,
+                      int lane, int64_t until);
+void csqlite_pool_hand_over(csqlite_pool *pool);
+/// Returns the first of the jobs that are done since the last call.
+csqlite_job *csqlite_pool_take(csqlite_pool *pool);
+/// Nobody waits for a job any more. Returns 1 if it had not begun: it is freed then. Otherwise it comes back as done.
+int csqlite_pool_abandon(csqlite_pool *pool, csqlite_job *job);
+/// If a job still runs, gives its connection up, so that another one can take its place.
+void csqlite_pool_give_up(csqlite_pool *pool, uint64_t job);
+/// Ends the waits of jobs whose time is over. Returns the time at which that is to be done again; 0 if no job waits.
+int64_t csqlite_pool_expire(csqlite_pool *pool, int64_t now);
+
+/// Gives a connection back: cursors are closed, and a transaction is rolled back.
+void csqlite_pool_give(csqlite_pool *pool, int64_t connection);
+/// Closes a connection that was taken, and ends what it does.
+void csqlite_pool_drop(csqlite_pool *pool, int64_t connection);
+
+typedef struct {
+  int connections, in_use, waiting, cancelled;
+  /// Whether a thread works at something that a task waits for.
+  int is_busy;
+} csqlite_numbers;
+csqlite_numbers csqlite_pool_numbers(csqlite_pool *pool);
+/// Returns the task of the job that runs for longest, and the seconds; 0 if there is none.
+intptr_t csqlite_pool_longest(csqlite_pool *pool, double *seconds);
+/// Notes tasks that wait, those first whose statements run. Returns their number.
+int csqlite_pool_tasks(csqlite_pool *pool, intptr_t *to, int most);
+/// Returns the text of the statement that a coroutine waits for, its task and the length; NULL if there is none.
+const char *csqlite_pool_text(csqlite_pool *pool, lua_State *coroutine, intptr_t *task, size_t *length);
+/// Returns the coroutine at an index of a stack; NULL for another value.
+lua_State *csqlite_coroutine(lua_State *L, int index);
+
+csqlite_job *csqlite_job_next(csqlite_job *job);
+/// The task that waits for it; 0 if none does.
+intptr_t csqlite_job_task(csqlite_job *job);
+int csqlite_job_lane(csqlite_job *job);
+/// The number of the connection that it has taken; 0 if none.
+int64_t csqlite_job_taken(csqlite_job *job);
+uint64_t csqlite_job_number(csqlite_job *job);
+void csqlite_job_free(csqlite_job *job);
+
+/// Milliseconds of a clock that only goes on.
+int64_t csqlite_now(void);
 /// Loads libsqlite3. Returns NULL, or the reason for which that is impossible.
 const char *csqlite_load(void);
-
-/// Pushes the functions `request` and `reply`. A lua_CFunction.
+/// Pushes a table with the functions that write jobs and read replies. A lua_CFunction.
 int csqlite_open_codec(lua_State *L);

@@ -1,0 +1,577 @@
+// A pool: the queue of jobs, and the threads of its connections. A connection without work sleeps. The loop wakes one
+// for all jobs of a pass, and a thread wakes the loop once for all jobs that it has done since.
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "private.h"
+
+// The functions whose names end in _locked are called with the pool's mutex.
+
+static void note_queue_locked(csqlite_pool *pool) { pool->queued = pool->queue.count; }
+
+// Puts a job among those that are done. Returns its lane if the loop has to be rung for it, else -1.
+static int finish_locked(csqlite_pool *pool, csqlite_job *job) {
+  unsigned bit = 1u << job->lane;
+  job->state = JOB_DONE;
+  csqlite_append(&pool->done, job);
+  if (pool->rung & bit) return -1;
+  pool->rung |= bit;
+  return job->lane;
+}
+
+static void ring(csqlite_pool *pool, int lane) {
+  if (lane >= 0) pool->host.ring(pool->host.context, lane);
+}
+
+// Connections ---------------------------------------------------------------------------------------------------------
+
+static csqlite *connection_locked(csqlite_pool *pool, int64_t number) {
+  for (int i = 0; i < pool->size; i++)
+    if (pool->connections[i] && pool->connections[i]->number == number) return pool->connections[i];
+  return NULL;
+}
+
+static void wake_locked(csqlite *it) {
+  if (!it->is_idle) return;
+  it->is_idle = 0;
+  sem_post(&it->signal);
+}
+
+// Takes a connection out of its pool; its thread ends when it has nothing to do.
+static void remove_locked(csqlite *it) {
+  csqlite_pool *pool = it->pool;
+  it->is_leaving = 1;
+  for (int i = 0; i < pool->size; i++) {
+    if (pool->connections[i] != it) continue;
+    pool->connections[i] = NULL;
+    pool->count--;
+  }
+  wake_locked(it);
+}
+
+// Makes a connection, whose thread is to be started without the mutex. Returns NULL if the pool has enough of them.
+static csqlite *make_locked(csqlite_pool *pool) {
+  if (pool->count >= pool->size || pool->is_closed) return NULL;
+  csqlite *it = calloc(1, sizeof *it);
+  if (!it) return NULL;
+  it->pool = pool;
+  it->number = ++pool->made;
+  sem_init(&it->signal, 0, 0);
+  for (int i = 0; i < pool->size; i++) {
+    if (pool->connections[i]) continue;
+    pool->connections[i] = it;
+    pool->count++;
+    pool->users++;
+    pool->threads++;
+    break;
+  }
+  return it;
+}
+
+// Wakes an idle connection for the queue; one that works on it already may do instead. Returns a connection that is to
+// be started, if there is none.
+static csqlite *help_locked(csqlite_pool *pool, int working_one_does) {
+  csqlite *idle = NULL;
+  int working = 0;
+  for (int i = 0; i < pool->size; i++) {
+    csqlite *one = pool->connections[i];
+    if (!one || one->is_taken) continue;
+    if (one->is_idle) idle = one;
+    else working++;
+  }
+  if (!pool->queue.first || (working && working_one_does)) return NULL;
+  if (!idle) return make_locked(pool);
+  wake_locked(idle);
+  return NULL;
+}
+
+// Tells that a closed pool is rid of its connections, but for those that are taken. `ended`: threads that have ended.
+static void note_closed(csqlite_pool *pool, int ended) {
+  int lane = -1;
+  pthread_mutex_lock(&pool->mutex);
+  pool->threads -= ended;
+  if (pool->closing && pool->threads == pool->count) {
+    lane = finish_locked(pool, pool->closing);
+    pool->closing = NULL;
+  }
+  pthread_mutex_unlock(&pool->mutex);
+  ring(pool, lane);
+}
+
+static void release_pool(csqlite_pool *pool) {
+  pthread_mutex_lock(&pool->mutex);
+  int users = --pool->users;
+  pthread_mutex_unlock(&pool->mutex);
+  if (users) return;
+  csqlite_free_all(&pool->queue);
+  csqlite_free_all(&pool->done);
+  csqlite_free_all(&pool->pending);
+  if (pool->closing) csqlite_job_free(pool->closing);
+  pthread_mutex_destroy(&pool->mutex);
+  free(pool->connections);
+  free(pool->opening.bytes);
+  free(pool);
+}
+
+static void free_connection(csqlite *it) {
+  csqlite_free_all(&it->own);
+  sem_destroy(&it->signal);
+  free(it);
+}
+
+// A pool without connections cannot serve its jobs: each gets this reply.
+static void refuse_all(csqlite_pool *pool, const block *reply) {
+  unsigned lanes = 0;
+  pthread_mutex_lock(&pool->mutex);
+  for (csqlite_job *job; !pool->count && (job = csqlite_remove_first(&pool->queue));) {
+    block_put(&job->reply, reply->bytes, reply->length);
+    int lane = finish_locked(pool, job);
+    if (lane >= 0) lanes |= 1u << lane;
+  }
+  note_queue_locked(pool);
+  pthread_mutex_unlock(&pool->mutex);
+  for (int lane = 0; lanes >> lane; lane++)
+    if (lanes >> lane & 1) ring(pool, lane);
+}
+
+static void start(csqlite *it) {
+  csqlite_pool *pool = it->pool;
+  if (pool->host.start(pool->host.context, it)) return;
+  pthread_mutex_lock(&pool->mutex);
+  remove_locked(it);
+  pthread_mutex_unlock(&pool->mutex);
+  block failure = {0};
+  csqlite_put_failure(&failure, "EAGAIN", "SQLITE_NOMEM", "no thread can be started");
+  refuse_all(pool, &failure);
+  free(failure.bytes);
+  note_closed(pool, 1);
+  free_connection(it);
+  release_pool(pool);
+}
+
+// A connection's thread -----------------------------------------------------------------------------------------------
+
+static csqlite_job *next_job_locked(csqlite *it) {
+  csqlite_pool *pool = it->pool;
+  csqlite_job *job = csqlite_remove_first(&it->own);
+  if (!job && !it->is_taken && !it->is_leaving) {
+    job = csqlite_remove_first(&pool->queue);
+    note_queue_locked(pool);
+  }
+  it->has_more = pool->queue.first != NULL;
+  it->last_handed = pool->last_handed;
+  it->current = job;
+  if (!job) return NULL;
+  job->state = JOB_RUNS;
+  job->on = it;
+  job->since = csqlite_now();
+  it->job = job->number;
+  return job;
+}
+
+// Hands the jobs over that are done.
+static void publish(csqlite *it) {
+  if (!it->done.first) return;
+  csqlite_pool *pool = it->pool;
+  unsigned lanes = 0;
+  for (csqlite_job *job = it->done.first; job; job = job->next) lanes |= 1u << job->lane;
+  pthread_mutex_lock(&pool->mutex);
+  for (csqlite_job *job = it->done.first; job; job = job->next) {
+    job->state = JOB_DONE;
+    if (it->current == job) it->current = NULL;
+  }
+  csqlite_append_all(&pool->done, &it->done);
+  lanes &= ~pool->rung;
+  pool->rung |= lanes;
+  pthread_mutex_unlock(&pool->mutex);
+  for (int lane = 0; lanes >> lane; lane++)
+    if (lanes >> lane & 1) ring(pool, lane);
+}
+
+static void look(csqlite *it) {
+  publish(it);
+  csqlite_pool *pool = it->pool;
+  if (!pool->queued) return;
+  pthread_mutex_lock(&pool->mutex);
+  csqlite *other = help_locked(pool, 0);
+  pthread_mutex_unlock(&pool->mutex);
+  if (other) start(other);
+}
+
+static int64_t has_cursor(const csqlite_job *job) {
+  int64_t number = 0;
+  if (job->reply.length > sizeof number) memcpy(&number, job->reply.bytes + 1, sizeof number);
+  return number;
+}
+
+// The connection goes with the reply of a job that takes it.
+static void note_taken(csqlite *it, csqlite_job *job) {
+  int flags = job->request[1];
+  if (job->connection || job->request[0] != REQUEST_RUN || !(flags & (TAKES | IN_LOTS))) return;
+  if (!job->reply.bytes || job->reply.bytes[0] != REPLY_ROWS || !(flags & TAKES || has_cursor(job))) return;
+  job->taken = it->number;
+  pthread_mutex_lock(&it->pool->mutex);
+  it->is_taken = 1;
+  pthread_mutex_unlock(&it->pool->mutex);
+}
+
+// Ends a job for which nobody waits.
+static void forget_job(csqlite *it, csqlite_job *job) {
+  csqlite_pool *pool = it->pool;
+  int lane = -1;
+  pthread_mutex_lock(&pool->mutex);
+  it->current = NULL;
+  if (job->request[0] == REQUEST_GIVE) {
+    it->is_taken = 0;
+    if (pool->is_closed) remove_locked(it);
+  }
+  // The loop looks again whether the queue is served.
+  if (pool->queue.first && !(pool->rung & 1)) pool->rung |= 1, lane = 0;
+  pthread_mutex_unlock(&pool->mutex);
+  csqlite_job_free(job);
+  ring(pool, lane);
+}
+
+// Answers are kept back while others are likely to follow soon, as waking the loop takes longer than many statements.
+enum { MOST_KEPT = 64, MOST_MICROSECONDS = 200 };
+
+static int64_t microseconds(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * 1000000 + time.tv_nsec / 1000;
+}
+
+// Returns whether the answers that wait may wait for the next job, too. A query hands them over itself if it takes
+// long: see `look`. A commit cannot, so that the time that the last one took has to do.
+static int may_keep(csqlite *it, int is_query, int64_t began) {
+  if (!it->has_more || it->done.count >= MOST_KEPT) return 0;
+  if (is_query) return 1;
+  int64_t now = microseconds();
+  if (it->done.first == it->done.last) it->kept_since = began;
+  return now - it->kept_since + now - began < MOST_MICROSECONDS;
+}
+
+static void run_job(csqlite *it, csqlite_job *job) {
+  int is_query = !job->connection && job->request[0] == REQUEST_RUN && job->request[1] & READS_ONLY &&
+                 !(job->request[1] & (IN_LOTS | TAKES));
+  if (it->snapshot && (!is_query || job->number > it->snapshot)) csqlite_end_snapshot(it);
+  // All jobs that are in the queue already may see the state of this moment.
+  if (is_query && !it->snapshot && it->has_more && it->db) csqlite_begin_snapshot(it);
+  int64_t began = is_query ? 0 : microseconds();
+  csqlite_carry_out(it, job->request, job->length, &job->reply);
+  it->job = 0;
+  if (!job->task) {
+    forget_job(it, job);
+    return;
+  }
+  note_taken(it, job);
+  csqlite_append(&it->done, job);
+  if (!may_keep(it, is_query, began)) publish(it);
+}
+
+// Carries out the requests with which a connection begins. Returns 0 after the pool has the reason.
+static int open_connection(csqlite *it) {
+  block_reader from = {it->pool->opening.bytes, it->pool->opening.bytes + it->pool->opening.length, 0};
+  block reply = {0};
+  it->job = UINT64_MAX;
+  while (from.at < from.end && !from.failed) {
+    size_t length;
+    const char *request = read_text(&from, &length);
+    reply.length = 0;
+    csqlite_carry_out(it, request, length, &reply);
+    if (reply.failed || !reply.bytes || reply.bytes[0] != REPLY_ROWS) {
+      pthread_mutex_lock(&it->pool->mutex);
+      remove_locked(it);
+      pthread_mutex_unlock(&it->pool->mutex);
+      refuse_all(it->pool, &reply);
+      free(reply.bytes);
+      return 0;
+    }
+  }
+  it->job = 0;
+  free(reply.bytes);
+  return 1;
+}
+
+void csqlite_work(csqlite *it) {
+  csqlite_pool *pool = it->pool;
+  it->look = look;
+  open_connection(it);
+  pthread_mutex_lock(&pool->mutex);
+  it->is_open = 1;
+  for (;;) {
+    csqlite_job *job = next_job_locked(it);
+    if (!job && !it->snapshot && !it->done.first) {
+      if (it->is_leaving) break;
+      it->is_idle = 1;
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    if (job) {
+      run_job(it, job);
+    } else if (it->snapshot) {
+      csqlite_end_snapshot(it);
+    } else if (it->done.first) {
+      publish(it);
+    } else {
+      while (sem_wait(&it->signal) != 0) {}
+    }
+    pthread_mutex_lock(&pool->mutex);
+  }
+  pthread_mutex_unlock(&pool->mutex);
+  csqlite_close_database(it);
+  note_closed(pool, 1);
+  free_connection(it);
+  release_pool(pool);
+}
+
+// The loop's side -----------------------------------------------------------------------------------------------------
+
+csqlite_pool *csqlite_pool_make(int size, const char *opening, size_t length, csqlite_host host) {
+  csqlite_pool *pool = calloc(1, sizeof *pool);
+  if (!pool) return NULL;
+  pthread_mutex_init(&pool->mutex, NULL);
+  pool->connections = calloc((size_t)size, sizeof *pool->connections);
+  block_put(&pool->opening, opening, length);
+  pool->size = pool->connections ? size : 0;
+  pool->host = host;
+  pool->users = 1;
+  return pool;
+}
+
+static void close_all(csqlite_pool *pool, csqlite_job *job, int also_taken) {
+  unsigned lanes = 0;
+  block reply = {0};
+  block_byte(&reply, REPLY_CLOSED);
+  pthread_mutex_lock(&pool->mutex);
+  pool->is_closed = 1;
+  csqlite_append_all(&pool->queue, &pool->pending);
+  for (csqlite_job *one; (one = csqlite_remove_first(&pool->queue));) {
+    block_put(&one->reply, reply.bytes, reply.length);
+    int lane = finish_locked(pool, one);
+    if (lane >= 0) lanes |= 1u << lane;
+  }
+  note_queue_locked(pool);
+  for (int i = 0; i < pool->size; i++) {
+    csqlite *it = pool->connections[i];
+    if (!it || (it->is_taken && !also_taken)) continue;
+    if (also_taken && it->current) it->cancelled = it->current->number;
+    remove_locked(it);
+  }
+  pool->closing = job;
+  pthread_mutex_unlock(&pool->mutex);
+  free(reply.bytes);
+  for (int lane = 0; lanes >> lane; lane++)
+    if (lanes >> lane & 1) ring(pool, lane);
+}
+
+void csqlite_pool_leave(csqlite_pool *pool) {
+  close_all(pool, NULL, 1);
+  release_pool(pool);
+}
+
+void csqlite_pool_close(csqlite_pool *pool, csqlite_job *job, intptr_t task, int lane) {
+  job->task = task;
+  job->lane = lane;
+  close_all(pool, job, 0);
+  note_closed(pool, 0);
+}
+
+void csqlite_pool_interrupt(csqlite_pool *pool) {
+  pthread_mutex_lock(&pool->mutex);
+  for (int i = 0; i < pool->size; i++) {
+    csqlite *it = pool->connections[i];
+    if (it && it->current) it->cancelled = it->current->number;
+  }
+  pthread_mutex_unlock(&pool->mutex);
+}
+
+void csqlite_pool_add(csqlite_pool *pool, csqlite_job *job, int64_t connection, intptr_t task, lua_State *coroutine,
+                      int lane, int64_t until) {
+  job->number = ++pool->last_number;
+  job->connection = connection;
+  job->task = task;
+  job->coroutine = coroutine;
+  job->lane = lane;
+  job->until = until;
+  csqlite_append(&pool->pending, job);
+}
+
+void csqlite_pool_hand_over(csqlite_pool *pool) {
+  if (!pool->pending.first) return;
+  csqlite *other = NULL;
+  pthread_mutex_lock(&pool->mutex);
+  int had_some = pool->queue.first != NULL, is_for_all = 0;
+  for (csqlite_job *job; (job = csqlite_remove_first(&pool->pending));) {
+    csqlite *own = job->connection ? connection_locked(pool, job->connection) : NULL;
+    if (own) {
+      csqlite_append(&own->own, job);
+      wake_locked(own);
+    } else if (job->connection || pool->is_closed) {
+      block_byte(&job->reply, REPLY_CLOSED);
+      int lane = finish_locked(pool, job);
+      if (lane >= 0) {
+        pthread_mutex_unlock(&pool->mutex);
+        ring(pool, lane);
+        pthread_mutex_lock(&pool->mutex);
+      }
+    } else {
+      csqlite_append(&pool->queue, job);
+      is_for_all = 1;
+    }
+  }
+  pool->last_handed = pool->last_number;
+  note_queue_locked(pool);
+  if (is_for_all) other = help_locked(pool, !had_some);
+  pthread_mutex_unlock(&pool->mutex);
+  if (other) start(other);
+}
+
+csqlite_job *csqlite_pool_take(csqlite_pool *pool) {
+  pthread_mutex_lock(&pool->mutex);
+  csqlite_job *first = pool->done.first;
+  pool->done = (job_list){0};
+  pool->rung = 0;
+  pthread_mutex_unlock(&pool->mutex);
+  return first;
+}
+
+int csqlite_pool_abandon(csqlite_pool *pool, csqlite_job *job) {
+  int is_removed = csqlite_remove_job(&pool->pending, job);
+  if (!is_removed) {
+    pthread_mutex_lock(&pool->mutex);
+    csqlite *own = job->connection ? connection_locked(pool, job->connection) : NULL;
+    if (job->state == JOB_WAITS) is_removed = csqlite_remove_job(own ? &own->own : &pool->queue, job);
+    note_queue_locked(pool);
+    if (!is_removed) job->is_abandoned = 1;
+    if (job->state == JOB_RUNS) {
+      job->on->cancelled = job->number;
+      pool->cancelled++;
+    }
+    pthread_mutex_unlock(&pool->mutex);
+  }
+  if (is_removed) csqlite_job_free(job);
+  return is_removed;
+}
+
+void csqlite_pool_give_up(csqlite_pool *pool, uint64_t job) {
+  pthread_mutex_lock(&pool->mutex);
+  csqlite *other = NULL;
+  for (int i = 0; i < pool->size; i++) {
+    csqlite *it = pool->connections[i];
+    if (it && it->current && it->current->number == job) remove_locked(it), other = help_locked(pool, 1);
+  }
+  pthread_mutex_unlock(&pool->mutex);
+  if (other) start(other);
+}
+
+int64_t csqlite_pool_expire(csqlite_pool *pool, int64_t now) {
+  int64_t next = 0;
+  job_list left = {0}, all;
+  pthread_mutex_lock(&pool->mutex);
+  csqlite_append_all(&pool->queue, &pool->pending);
+  all = pool->queue;
+  pool->queue = (job_list){0};
+  for (csqlite_job *job; (job = csqlite_remove_first(&all));) {
+    if (job->until > now) {
+      if (!next || job->until < next) next = job->until;
+      csqlite_append(&left, job);
+      continue;
+    }
+    block_byte(&job->reply, REPLY_LATE);
+    finish_locked(pool, job);
+  }
+  pool->queue = left;
+  note_queue_locked(pool);
+  pthread_mutex_unlock(&pool->mutex);
+  return next;
+}
+
+void csqlite_pool_give(csqlite_pool *pool, int64_t connection) {
+  csqlite_job *job = calloc(1, sizeof *job + 2);
+  if (!job) return;
+  job->length = 2;
+  job->request[0] = REQUEST_GIVE;
+  csqlite_pool_add(pool, job, connection, 0, NULL, 0, INT64_MAX);
+  csqlite_pool_hand_over(pool);
+}
+
+void csqlite_pool_drop(csqlite_pool *pool, int64_t connection) {
+  pthread_mutex_lock(&pool->mutex);
+  csqlite *it = connection_locked(pool, connection), *other = NULL;
+  if (it) {
+    if (it->current) it->cancelled = it->current->number;
+    remove_locked(it);
+    other = help_locked(pool, 1);
+  }
+  pthread_mutex_unlock(&pool->mutex);
+  if (other) start(other);
+}
+
+// Looks ---------------------------------------------------------------------------------------------------------------
+
+csqlite_numbers csqlite_pool_numbers(csqlite_pool *pool) {
+  csqlite_numbers numbers = {0};
+  pthread_mutex_lock(&pool->mutex);
+  int is_served = pool->count < pool->size, is_busy = pool->done.first || pool->closing;
+  for (int i = 0; i < pool->size; i++) {
+    csqlite *it = pool->connections[i];
+    if (!it) continue;
+    int is_given = it->own.last && it->own.last->request[0] == REQUEST_GIVE;
+    if (it->current && it->current->request[0] == REQUEST_GIVE) is_given = 1;
+    if ((it->is_taken && !is_given) || (it->current && !is_given)) numbers.in_use++;
+    if (!it->is_taken || is_given) is_served = 1;
+    if (it->current || it->own.first) is_busy = 1;
+  }
+  numbers.connections = pool->count;
+  numbers.waiting = pool->queue.count + pool->pending.count;
+  numbers.cancelled = pool->cancelled;
+  numbers.is_busy = is_busy || (is_served && pool->queue.first);
+  pthread_mutex_unlock(&pool->mutex);
+  return numbers;
+}
+
+intptr_t csqlite_pool_longest(csqlite_pool *pool, double *seconds) {
+  int64_t since = INT64_MAX, now = csqlite_now();
+  intptr_t task = 0;
+  pthread_mutex_lock(&pool->mutex);
+  for (int i = 0; i < pool->size; i++) {
+    csqlite *it = pool->connections[i];
+    if (!it || !it->current || it->current->is_abandoned || it->current->since >= since) continue;
+    since = it->current->since;
+    task = it->current->task;
+  }
+  pthread_mutex_unlock(&pool->mutex);
+  *seconds = task ? (double)(now - since) / 1000 : 0;
+  return task;
+}
+
+int csqlite_pool_tasks(csqlite_pool *pool, intptr_t *to, int most) {
+  int count = 0;
+  pthread_mutex_lock(&pool->mutex);
+  for (int i = 0; i < pool->size; i++) {
+    csqlite *it = pool->connections[i];
+    if (!it) continue;
+    if (it->current && it->current->task && !it->current->is_abandoned && count < most) to[count++] = it->current->task;
+    count = csqlite_note_tasks(it->own.first, to, count, most);
+  }
+  count = csqlite_note_tasks(pool->queue.first, to, count, most);
+  count = csqlite_note_tasks(pool->pending.first, to, count, most);
+  pthread_mutex_unlock(&pool->mutex);
+  return count;
+}
+
+const char *csqlite_pool_text(csqlite_pool *pool, lua_State *coroutine, intptr_t *task, size_t *length) {
+  pthread_mutex_lock(&pool->mutex);
+  const csqlite_job *job = csqlite_find_job(&pool->pending, coroutine);
+  if (!job) job = csqlite_find_job(&pool->queue, coroutine);
+  for (int i = 0; i < pool->size && !job; i++) {
+    csqlite *it = pool->connections[i];
+    if (!it) continue;
+    job = csqlite_is_of(it->current, coroutine) ? it->current : csqlite_find_job(&it->own, coroutine);
+  }
+  pthread_mutex_unlock(&pool->mutex);
+  // Only this thread frees jobs for which a task waits.
+  if (job) *task = job->task;
+  return job ? csqlite_text_of(job, length) : NULL;
+}

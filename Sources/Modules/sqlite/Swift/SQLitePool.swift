@@ -1,0 +1,359 @@
+internal import CSQLite
+internal import Glibc
+internal import Linux
+internal import Lua
+internal import LuaRunLoops
+internal import RunLoops
+
+/// The connections of one kind, and the tasks that wait for their answers. The loop hands the jobs of a pass over
+/// together, and takes all answers at once that have come meanwhile.
+final class SQLitePool {
+    /// The part that threads use, which may outlive the pool.
+    private final class Bell: @unchecked Sendable {
+        // Sendable: `pool` is used on the loop's thread only; the rest is constant or guarded by a lock. Not weak: that
+        // makes each call that counts a reference to the pool slower.
+        unowned(unsafe) var pool: SQLitePool?
+        let handle: RunLoop.Handle
+        let lanes = Lock<[[RunLoop.Mode]]>([[.common]])
+
+        init(_ handle: RunLoop.Handle) { self.handle = handle }
+
+        static func of(_ context: UnsafeMutableRawPointer) -> Bell {
+            Unmanaged<Bell>.fromOpaque(context).takeUnretainedValue()
+        }
+
+        func ring(_ lane: Int) {
+            WorkPool.awaitTurn?()
+            handle.perform(in: lanes.withLock { $0[lane] }) { [self] _ in pool?.deliver() }
+        }
+
+        func start(_ connection: OpaquePointer) -> Bool {
+            let work = Work(connection: connection)
+            let thread = try? Thread("sqlite", stackSize: 512 << 10) { [self] in
+                withExtendedLifetime(self) { csqlite_work(work.connection) }
+            }
+            return thread != nil
+        }
+    }
+
+    // Sendable: a connection belongs to its thread.
+    private struct Work: @unchecked Sendable { let connection: OpaquePointer }
+
+    /// The calls that wait in the same modes, and keep the loop alive there.
+    private struct Lane {
+        /// A mode in which they can end besides the common ones.
+        let mode: RunLoop.Mode?
+        let isBackground: Bool
+        var count = 0
+        var source: RunLoop.Source?
+    }
+
+    /// Requests of the loop, and the timer for calls that wait for a connection.
+    private final class Requests: RunLoop.RequestOwner {
+        unowned(unsafe) var pool: SQLitePool?
+        override func perform(_ context: Int) {
+            switch context {
+            case 0: pool?.handOver()
+            case 1: pool?.expire()
+            default: pool?.deliver()
+            }
+        }
+    }
+
+    private final class Limit: RunLoop.TimerOwner {
+        unowned(unsafe) var pool: SQLitePool?
+        override func fire(_ node: UnsafeMutablePointer<RunLoop.TimerNode>, missed: Int) {
+            node.invalidate()
+            guard let pool else { return }
+            _ = pool.host.loop.perform(pool.requests, 1)
+        }
+    }
+
+    /// Marks the items of a pool as the host's own.
+    final class Part: HostPart {
+        override func show(_ item: RunLoop.Item, in entry: inout InspectBinding.Entry) {
+            guard let pool = (item.owner as? Owner)?.pool else { return }
+            entry.isHosts = true
+            entry.detail = pool.waitTexts.joined(separator: "; ")
+        }
+        override func show(_ timer: UnsafeMutablePointer<RunLoop.TimerNode>, in entry: inout InspectBinding.Entry) {
+            if timer.pointee.context == SQLitePool.mark { entry.isHosts = true }
+        }
+    }
+
+    /// The owner of a lane's source.
+    private final class Owner: RunLoop.ItemOwner {
+        unowned(unsafe) var pool: SQLitePool?
+    }
+
+    /// Lanes have a bit each. Calls in further modes end in the common ones.
+    private static let mostLanes = 30
+    private static let mostWaiting = 10_000
+    /// Seconds for which the end of a cancelled statement is waited for before its connection is given up.
+    private static let patience = 2
+    /// Answers that are handed out in one callback.
+    private static let mostAtOnce = 64
+    private static let mostShown = 10
+    private static let mark = 0x5351_4c69
+
+    let native: OpaquePointer
+    // As in HostPart: the host owns the state, which owns this object.
+    fileprivate unowned(unsafe) let host: LuaHost
+    private let bell: Bell
+    private let owner = Owner()
+    private let requests = Requests()
+    private let limit = Limit()
+    private let timer = UnsafeMutablePointer<RunLoop.TimerNode>.allocate(capacity: 1)
+    private var lanes = [Lane(mode: nil, isBackground: false)]
+    private var waiting = 0
+    private var isNoted = false
+    private var handsOver: RunLoop.RequestToken?
+    /// Done jobs whose tasks wait in a mode that does not run.
+    private var held: [OpaquePointer] = []
+
+    init?(_ host: LuaHost, size: Int32, opening: UnsafeRawBufferPointer) {
+        let bell = Bell(host.loop.handle)
+        let callbacks = csqlite_host(
+            ring: { context, lane in if let context { Bell.of(context).ring(Int(lane)) } },
+            start: { context, connection in
+                guard let context, let connection else { return 0 }
+                return Bell.of(context).start(connection) ? 1 : 0
+            }, context: Unmanaged.passUnretained(bell).toOpaque())
+        let bytes = opening.bindMemory(to: CChar.self)
+        guard let native = csqlite_pool_make(size, bytes.baseAddress, bytes.count, callbacks) else { return nil }
+        self.native = native
+        self.host = host
+        self.bell = bell
+        timer.initialize(to: .init(fireDate: 0, owner: limit))
+        timer.invalidate()
+        bell.pool = self
+        owner.pool = self
+        requests.pool = self
+        limit.pool = self
+        _ = host.part(Part.self)
+    }
+
+    deinit {
+        bell.pool = nil
+        owner.pool = nil
+        requests.pool = nil
+        limit.pool = nil
+        timer.invalidate()
+        timer.deallocate()
+        if isNoted { WorkPool.noteAwaited(-1) }
+        for job in held { csqlite_job_free(job) }
+        csqlite_pool_leave(native)
+    }
+
+    // MARK: Calls
+
+    private var now: Int64 { host.loop.now.nanoseconds / 1_000_000 }
+
+    /// Makes the task wait until a job is done. `seconds`: how long the job may wait for a connection.
+    func run(
+        _ call: Call, _ name: StaticString, _ job: OpaquePointer, _ connection: Int, _ seconds: Double
+    ) -> Int32 {
+        begin(call, name, job) { fiber, lane in
+            let limit = connection == 0 && seconds < 1e9 ? now + Int64(seconds * 1000) : .max
+            csqlite_pool_add(native, job, Int64(connection), fiber.context, fiber.thread, Int32(lane), limit)
+            if limit < .max, !timer.pointee.isValid || timer.pointee.fireDate > limit * 1_000_000 { arm(limit) }
+            handOverSoon()
+        }
+    }
+
+    /// Makes the task wait until the connections are closed that nobody has taken.
+    func close(_ call: Call, _ job: OpaquePointer) -> Int32 {
+        handOver()
+        return begin(call, "db:close", job) { fiber, lane in
+            csqlite_pool_close(native, job, fiber.context, Int32(lane))
+            note()
+        }
+    }
+
+    private func begin(
+        _ call: Call, _ name: StaticString, _ job: OpaquePointer, _ start: (Fiber, Int) -> Void
+    ) -> Int32 {
+        guard waiting < Self.mostWaiting else {
+            csqlite_job_free(job)
+            let reason = "\(Self.mostWaiting) calls wait for a connection already"
+            return call.fail(SystemError("sqlite", errno: ENOBUFS, reason: reason))
+        }
+        let index = lane(host.loop.runsInCommonMode ? nil : host.loop.currentMode, host.current?.isBackground ?? false)
+        switch call.beginWait(in: name, cancel: { [unowned(unsafe) self] _ in abandon(job, index) }) {
+        case .refused(let answer):
+            csqlite_job_free(job)
+            return answer
+        case .begun(let fiber):
+            enter(index)
+            start(fiber, index)
+            return call.yield()
+        }
+    }
+
+    /// Carries a job out for which nobody waits.
+    func send(_ job: OpaquePointer, _ connection: Int) {
+        csqlite_pool_add(native, job, Int64(connection), 0, nil, 0, .max)
+        handOver()
+    }
+
+    func give(_ connection: Int) {
+        csqlite_pool_give(native, Int64(connection))
+        note()
+    }
+
+    func drop(_ connection: Int) {
+        csqlite_pool_drop(native, Int64(connection))
+        note()
+    }
+
+    /// Returns the name of the call in which a coroutine waits, the text of its statement, and the seconds.
+    func text(_ call: Call) -> Int32 {
+        var length = 0
+        var task = 0
+        guard let text = csqlite_pool_text(native, csqlite_coroutine(call.thread, 2), &task, &length),
+            let fiber = Fiber(context: task)
+        else { return 0 }
+        var program = ValueProgram()
+        program.table { program in
+            program.element { $0.append("\(fiber.waitsIn)") }
+            program.element { $0.append(bytes: Array(UnsafeRawBufferPointer(start: text, count: length))) }
+            program.element { $0.append(Time.seconds(host.loop.now.nanoseconds - fiber.waitsSince)) }
+        }
+        return call.answer(program)
+    }
+
+    /// What the first of the waiting tasks wait for, and where.
+    private var waitTexts: [String] {
+        withUnsafeTemporaryAllocation(of: Int.self, capacity: Self.mostShown) { tasks in
+            let count = Int(csqlite_pool_tasks(native, tasks.baseAddress, Int32(Self.mostShown)))
+            return tasks.prefix(count).compactMap { Fiber(context: $0) }.map { host.placeOfWait($0) }
+                + (waiting > count ? ["\(waiting - count) more"] : [])
+        }
+    }
+
+    // MARK: Lanes
+
+    private func lane(_ mode: RunLoop.Mode?, _ isBackground: Bool) -> Int {
+        if mode == nil, !isBackground { return 0 }
+        if let known = lanes.firstIndex(where: { $0.mode == mode && $0.isBackground == isBackground }) { return known }
+        guard lanes.count < Self.mostLanes else { return 0 }
+        lanes.append(Lane(mode: mode, isBackground: isBackground))
+        bell.lanes.withLock { $0.append(modes(lanes[lanes.count - 1])) }
+        return lanes.count - 1
+    }
+
+    private func modes(_ lane: Lane) -> [RunLoop.Mode] { lane.mode.map { [.common, $0] } ?? [.common] }
+
+    private func enter(_ index: Int) {
+        waiting += 1
+        lanes[index].count += 1
+        guard lanes[index].count == 1 else { return }
+        let source = RunLoop.Source(name: "calls of runloop.sqlite", owner: owner)
+        source.keepsAlive = !lanes[index].isBackground
+        source.mayAnswer = lanes[index].isBackground
+        lanes[index].source = source
+        for mode in modes(lanes[index]) { host.loop.add(source, to: mode) }
+    }
+
+    private func leave(_ index: Int) {
+        waiting -= 1
+        lanes[index].count -= 1
+        if waiting == 0 { timer.invalidate() }
+        guard lanes[index].count == 0 else { return }
+        lanes[index].source?.invalidate()
+        lanes[index].source = nil
+    }
+
+    private var waitingModes: [RunLoop.Mode] { [.common] + lanes.compactMap(\.mode) }
+
+    private func isServed(_ index: Int) -> Bool {
+        host.loop.runsInCommonMode || lanes[index].mode != nil && lanes[index].mode == host.loop.currentMode
+    }
+
+    /// Notes whether threads work at something that a task waits for: a simulated clock must not jump meanwhile.
+    private func note() {
+        let isBusy = waiting > 0 && csqlite_pool_numbers(native).is_busy != 0
+        guard isBusy != isNoted else { return }
+        isNoted = isBusy
+        WorkPool.noteAwaited(isBusy ? 1 : -1)
+    }
+
+    // MARK: Jobs
+
+    private func handOverSoon() {
+        if !host.loop.runsInCommonMode { return handOver() }
+        if handsOver == nil { handsOver = host.loop.perform(requests, 0) }
+    }
+
+    private func handOver() {
+        handsOver = nil
+        csqlite_pool_hand_over(native)
+        note()
+    }
+
+    /// Called on the loop's thread when jobs are done.
+    private func deliver() {
+        guard !host.isClosed else { return }
+        var list = held
+        held = []
+        var next = csqlite_pool_take(native)
+        while let job = next {
+            list.append(job)
+            next = csqlite_job_next(job)
+        }
+        // A callback is to end soon: the rest comes in the next pass.
+        held = Array(list.dropFirst(Self.mostAtOnce))
+        if !held.isEmpty { _ = host.loop.perform(requests, 2, in: waitingModes) }
+        for job in list.prefix(Self.mostAtOnce) { deliver(job) }
+        note()
+        // The jobs that these tasks have made: the request for that came too late for this pass.
+        guard let handsOver else { return }
+        host.loop.cancel(handsOver)
+        handOver()
+    }
+
+    private func deliver(_ job: OpaquePointer) {
+        guard let fiber = Fiber(context: csqlite_job_task(job)), fiber.stack.reserve(4) else {
+            // Nobody waits for it: what it has taken is given back.
+            let taken = csqlite_job_taken(job)
+            if taken != 0 { give(Int(taken)) }
+            return csqlite_job_free(job)
+        }
+        let index = Int(csqlite_job_lane(job))
+        guard isServed(index) else { return held.append(job) }
+        leave(index)
+        fiber.stack.push(Int(bitPattern: job))
+        host.resume(fiber, arguments: 1)
+        csqlite_job_free(job)
+    }
+
+    private func abandon(_ job: OpaquePointer, _ index: Int) {
+        leave(index)
+        let number = csqlite_job_number(job)
+        if csqlite_pool_abandon(native, job) == 0 {
+            let date = host.loop.now + .seconds(Self.patience)
+            let timer = host.loop.callBack(at: date) { [weak requests] _, _ in
+                if let pool = requests?.pool { csqlite_pool_give_up(pool.native, number) }
+            }
+            timer.keepsAlive = false
+        }
+        note()
+    }
+
+    // MARK: The limit for waiting
+
+    private func arm(_ milliseconds: Int64) {
+        timer.invalidate()
+        timer.initialize(to: .init(fireDate: milliseconds * 1_000_000, owner: limit, context: Self.mark))
+        // The sources of lanes keep the loop alive.
+        timer.setKeepsAlive(false)
+        host.loop.addToCommonModes(timer)
+        for lane in lanes { if let mode = lane.mode { host.loop.add(timer, to: mode) } }
+    }
+
+    private func expire() {
+        let next = csqlite_pool_expire(native, now)
+        if next > 0, next < .max { arm(next) }
+        deliver()
+    }
+}

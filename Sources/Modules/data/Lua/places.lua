@@ -100,7 +100,7 @@ end
 
 local function none_free(self, wait)
   local oldest
-  for lease in next, self.taken do if not oldest or lease.since < oldest.since then oldest = lease end end
+  for _, lease in next, self.taken do if not oldest or lease.since < oldest.since then oldest = lease end end
   local site = oldest and oldest.site
   if type(site) == "thread" then site = misuse.place(site) end
   local used = oldest and format(", the longest for %.3g s by %s", rl.now() - oldest.since, site or "?") or ""
@@ -141,16 +141,19 @@ function Places:take(wait, site)
     connection, message, code, details = open_one(self)
     if not connection then return nil, message, code, details end
   end
-  local lease = setmetatable({ places = self, connection = connection, since = rl.now(), site = site }, Lease)
-  self.taken[lease] = true
+  local lease = setmetatable({
+    places = self, connection = connection, since = rl.now(), site = site, is_busy = false, is_kept = false,
+    on_give = false, draining = false,
+  }, Lease)
+  self.taken[connection] = lease
   return lease
 end
 
 --- Gives the connection back.
 function Lease:give()
   local places = self.places
-  if not places.taken[self] then return end
-  places.taken[self] = nil
+  if places.taken[self.connection] ~= self then return end
+  places.taken[self.connection] = nil
   if not places.closed then return pass_on(places, self.connection) end
   self.connection:close()
   places.count = places.count - 1
@@ -159,8 +162,8 @@ end
 --- Closes the connection instead of giving it back; another one may be opened.
 function Lease:drop()
   local places = self.places
-  if not places.taken[self] then return end
-  places.taken[self] = nil
+  if places.taken[self.connection] ~= self then return end
+  places.taken[self.connection] = nil
   self.connection:close()
   free_place(places)
 end

@@ -22,9 +22,13 @@ local NOTED = shape.NOTED
 
 --- Notes the statement that the calling task is going to wait for, for rl.why(). `to` keeps that; it may be a request.
 function shape.note(self, kind, text, to)
-  to = to or {}
-  to.shown, to.kind, to.owner, to.since = text, kind, self._db or self, rl.now()
-  calls[running()] = to
+  local owner = self._db or self
+  if to then
+    to.shown, to.kind, to.owner, to.since = text, kind, owner, rl.now()
+    calls[running()] = to
+  else
+    calls[running()] = { shown = text, kind = kind, owner = owner, since = rl.now() }
+  end
 end
 local note = shape.note
 
@@ -77,7 +81,8 @@ function shape.request(what, kind, text, ...)
     if select("#", ...) > 0 then raise("%s: parameters after the table of the call: put them into it", what) end
     request = from_table(what, kind, text)
   else
-    request = { kind = kind, count = select("#", ...), text = text, ... }
+    -- With room for what `shape.note` notes.
+    request = { kind = kind, count = select("#", ...), text = text, shown = text, owner = false, since = 0, ... }
   end
   if type(request.text) ~= "string" then
     raise("%s: argument #1 must be a text, or a table that begins with one, got %s", what, describe(request.text))

@@ -332,11 +332,20 @@ static void push_row(lua_State *L, const PGresult *result, int row, int columns,
   }
 }
 
+// Sets answer.value to the first column of a row.
+static void set_value(lua_State *L, const PGresult *result, int row, const value_options *options) {
+  if (pq.PQgetisnull(result, row, 0) && !options->has_nulls) return;
+  if (pq.PQgetisnull(result, row, 0)) lua_pushlightuserdata(L, NULL);
+  else cpostgres_push(L, options, pq.PQftype(result, 0), pq.PQgetvalue(result, row, 0),
+                      (size_t)pq.PQgetlength(result, row, 0));
+  lua_setfield(L, ANSWER, "value");
+}
+
 // Takes the rows of a result. Returns 0 if the answer must not go on: answer.twice or answer.is_too_large says why.
 static int take_rows(lua_State *L, cpostgres *it, const value_options *options) {
   PGresult *result = it->result;
-  int columns = pq.PQnfields(result), count = pq.PQntuples(result);
-  if (lua_rawlen(L, NAMES) == 0 && columns > 0 && !note_names(L, result, columns)) return 0;
+  int columns = pq.PQnfields(result), count = pq.PQntuples(result), has_rows = lua_istable(L, ROWS);
+  if (has_rows && lua_rawlen(L, NAMES) == 0 && columns > 0 && !note_names(L, result, columns)) return 0;
   int64_t most = luaL_checkinteger(L, MOST), keep = luaL_checkinteger(L, KEEP);
   for (int row = 0; row < count && it->rows < keep; row++) {
     if (lua_toboolean(L, EACH)) it->bytes = 0;
@@ -346,9 +355,11 @@ static int take_rows(lua_State *L, cpostgres *it, const value_options *options) 
       lua_setfield(L, ANSWER, "is_too_large");
       return 0;
     }
+    it->rows++;
+    if (!has_rows && columns > 0) set_value(L, result, row, options);
+    if (!has_rows) continue;
     push_row(L, result, row, columns, options);
     lua_rawseti(L, ROWS, (lua_Integer)lua_rawlen(L, ROWS) + 1);
-    it->rows++;
   }
   return 1;
 }
@@ -361,6 +372,7 @@ static void note_count(lua_State *L, PGresult *result) {
       lua_pushinteger(L, strtoll(pq.PQcmdTuples(result), NULL, 10));
       lua_setfield(L, ANSWER, "count");
     }
+  if (!lua_istable(L, ROWS)) return;
   lua_pushstring(L, status);
   lua_setfield(L, ANSWER, "status");
 }
@@ -388,7 +400,8 @@ static const char *take(lua_State *L, cpostgres *it, const value_options *option
 
 // poll(answer, lists, nulls, most bytes, rows to keep, whether `most` is for each row) -> "done" after an answer;
 // "more" if it has to wait for input; "unread" if there is input already, which the loop's next pass may take;
-// "lost"; "stopped"; "copy"; "synced". Rows go to answer.rows.
+// "lost"; "stopped"; "copy"; "synced". Rows go to answer.rows, and their names to answer.names; without these tables,
+// the first value goes to answer.value.
 static int poll_answer(lua_State *L) {
   cpostgres *it = self(L);
   lua_settop(L, EACH);

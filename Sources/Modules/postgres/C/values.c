@@ -92,7 +92,10 @@ static void push_time(lua_State *L, const char *text, size_t length) {
   if (!strcmp(at, " BC")) year = 1 - year;
   else if (*at) goto as_text;
   int64_t seconds = days(year, month, day) * 86400 + hour * 3600 + minute * 60 + second - sign * offset;
-  return lua_pushnumber(L, ((lua_Number)seconds * 1e6 + (lua_Number)micro) / 1e6);
+  // Microseconds are exact up to 2^53; beyond, seconds and their fraction are rounded once.
+  if (seconds < 9000000000 && seconds > -9000000000)
+    return lua_pushnumber(L, (lua_Number)(seconds * 1000000 + micro) / 1e6);
+  return lua_pushnumber(L, (lua_Number)seconds + (lua_Number)micro / 1e6);
 as_text:
   lua_pushlstring(L, text, length);
 }

@@ -131,7 +131,7 @@ local function drain(lease, is_gentle)
   lease.places.cancelled = lease.places.cancelled + 1
   shape.background(function()
     local _ <close> = setmetatable({}, { __close = function()
-      lease.draining = nil
+      lease.draining = false
       done:complete(true)
     end })
     if not settle(lease, is_gentle) then lease.connection.is_lost = true end
@@ -165,13 +165,15 @@ local function return_it(lease)
     connection.watch:invalidate()
     connection.watch = nil
   end
-  connection.since = rl.now()
+  local now = rl.now()
+  connection.since = now
   lease:give()
-  if lease.on_give then lease.on_give() end
+  if lease.on_give then lease.on_give(now) end
 end
 
 --- Gives a lease back, after a last statement if there is one; in the background if it has to wait for that.
 function connections.give(lease, last)
+  if lease.is_busy then drain(lease) end
   if not lease.draining and not last then return return_it(lease) end
   shape.background(function()
     local _ <close> = setmetatable({}, { __close = function() return_it(lease) end })
@@ -314,15 +316,18 @@ local function options_of(self, request)
   return lists or kind == "value" or kind == "execute", nulls, (request.max or self._max) // 1 | 0, keep
 end
 
-local function check_request(what, request)
+local function wrong_parameter(what, request, bad)
+  local value = request[bad]
+  if type(value) == "string" then raise("%s: parameter %d has a zero byte: bytes() makes it binary", what, bad) end
+  shape.wrong_parameter(what, bad, value)
+end
+
+-- Raises or refuses what cannot be sent. `is_known`: the text was sent before, and the parameters are checked when they
+-- are sent.
+local function check_request(what, request, is_known)
+  if is_known then return true end
   local bad = request.count > 0 and native.check(request, request.count)
-  if bad then
-    local value = request[bad]
-    if type(value) == "string" then
-      raise("%s: parameter %d has a zero byte: bytes() makes it binary", what, bad)
-    end
-    shape.wrong_parameter(what, bad, value)
-  end
+  if bad then wrong_parameter(what, request, bad) end
   if request.text:find("\0", 1, true) then return own("EINVAL", "the text has a zero byte", "42601") end
   return true
 end
@@ -342,15 +347,21 @@ local function check_count(what, request, failure)
 end
 
 -- Sends a statement once. Returns its answer, which is empty yet, its state for `receive`, and whether it has a name.
-local function ask(self, lease, request, is_plain)
+local function ask(self, lease, what, request, is_plain)
   local connection, answer = lease.connection, nil
   local box, name, state = connection.box, nil, nil
   if not is_plain then
     name, answer, state = statement_for(self, connection, request)
     if answer then return answer, answer.state or state, true end
   end
-  answer = fresh()
-  if not box:send(request.text, request, request.count, name) then return answer, "lost" end
+  local kind = request.kind
+  answer = (kind == "value" or kind == "execute") and {} or fresh()
+  local is_sent, bad = box:send(request.text, request, request.count, name)
+  if bad then
+    lease.is_busy = false
+    wrong_parameter(what, request, bad)
+  end
+  if not is_sent then return answer, "lost" end
   local left = box:start()
   if left == 0 then return answer, "more", name ~= nil end
   if not flush(connection, left) then return answer, "lost" end
@@ -386,18 +397,20 @@ local function exchange(self, lease, what, request, each)
   local connection, box = lease.connection, lease.connection.box
   wait_until_drained(lease)
   if connection.is_lost then return nil, lose(connection, shape.short(request.text)) end
-  local was_idle = box:is_idle()
+  -- A transaction or connection of one's own has a lease.
+  local own_lease = self._lease
+  local was_idle = not own_lease or box:is_idle()
   local lists, nulls, most, keep = options_of(self, request)
   lease.is_busy = true
-  local _ <close> = guard_of(lease)
-  local answer, state, is_named = ask(self, lease, request)
+  local _ <close> = own_lease and guard_of(lease)
+  local answer, state, is_named = ask(self, lease, what, request)
   if not state or state == "more" then
     state = receive(connection, answer, lists, nulls, most, keep, each, state)
   end
   local failure = answer.failure
   if failure and is_named and was_idle and STALE[failure.code] and not is_lost_by(failure) and state == "done" then
     note_stale(self, connection, request.text, failure.code)
-    answer, state = ask(self, lease, request, true)
+    answer, state = ask(self, lease, what, request, true)
     if not state or state == "more" then
       state = receive(connection, answer, lists, nulls, most, keep, each, state)
     end
@@ -417,7 +430,7 @@ function connections.perform(self, lease, what, request)
   if kind == "script" then return connections.script(lease, request) end
   if request.requests then return connections.batch(self, lease, what, request) end
   if kind == "copy" then return copy(lease, what, request) end
-  local good, message, code, details = check_request(what, request)
+  local good, message, code, details = check_request(what, request, lease.connection.prepared[request.text])
   if not good then return nil, message, code, details end
   local answer, state, third, fourth = exchange(self, lease, what, request)
   if not answer then return nil, third, fourth end
@@ -426,9 +439,8 @@ function connections.perform(self, lease, what, request)
   end
   if kind == "query" then return answer.rows, answer.names end
   if kind == "execute" then return answer.count or 0 end
-  local row = answer.rows[1]
-  if kind == "value" and row then return row[1] end
-  return row
+  if kind == "value" then return answer.value end
+  return answer.rows[1]
 end
 
 -- Rows as they come ---------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ local shape = require "runloop.data.shape"
 local Places = require "runloop.data.places"
 
 local setmetatable, getmetatable, pairs, ipairs = setmetatable, getmetatable, pairs, ipairs
-local type, select, now = type, select, rl.now
+local type, select = type, select
 local format, huge, unpack = string.format, math.huge, table.unpack
 local raise, made_at, running = misuse.raise, objects.made_at, coroutine.running
 
@@ -89,7 +89,7 @@ local function schedule(self, seconds)
     callback = function(timer)
       timer:invalidate()
       local owner = weak[1]
-      if owner then owner._timer = nil end
+      if owner then owner._timer = false end
       local next_look = look_after(weak)
       if next_look and owner and not owner._timer then schedule(owner, next_look + 0.001) end
     end,
@@ -113,7 +113,7 @@ local function take(self, wait)
       connection.port = nil
     end
     lease.on_give = self._on_give
-    if connection.is_fresh or now() - connection.since < FRESH or connection.box:is_alive() then
+    if connection.is_fresh or lease.since - connection.since < FRESH or connection.box:is_alive() then
       connection.is_fresh = nil
       return lease
     end
@@ -239,7 +239,7 @@ local function transaction(db, lease, depth, outer)
   lease.site = misuse.place()
   return setmetatable({
     _db = db, _lease = lease, _max = db._max, _lists = db._lists, _nulls = db._nulls, _timeout = db._timeout,
-    _site = misuse.place(), _depth = depth, _outer = outer,
+    _site = misuse.place(), _depth = depth, _outer = outer or false, _how = false,
   }, Transaction)
 end
 
@@ -453,7 +453,7 @@ function Database:connection()
   lease.connection.is_own, lease.site = true, misuse.place()
   return setmetatable({
     _db = self, _lease = lease, _max = self._max, _lists = self._lists, _nulls = self._nulls,
-    _timeout = self._timeout, _site = misuse.place(),
+    _timeout = self._timeout, _site = misuse.place(), _how = false, _outer = false,
   }, Own)
 end
 shape.session(Own, "connection", session)
@@ -503,7 +503,7 @@ local function close(self, timeout)
   local limit = rl.now() + (timeout or 5)
   -- A connection that is given back now is closed by its lease.
   while not places:is_idle() and rl.now() < limit do rl.sleep(0.005) end
-  for lease in pairs(places.taken) do lease.connection.box:shut() end
+  for _, lease in pairs(places.taken) do lease.connection.box:shut() end
   if self._fake then self._fake:_release() end
   return true
 end
@@ -551,17 +551,20 @@ function postgres.open(where, options)
   end
   local self = setmetatable({
     _words = words, _name = options.name or is_fake and "fake" or addresses.name(words), _wait = options.wait or 30,
-    _idle = options.idle or 300, _connect_timeout = options.connect_timeout or 10, _timeout = options.timeout,
-    _prepare = options.prepare ~= false, _nulls = options.nulls, _lists = options.lists,
+    _idle = options.idle or 300, _connect_timeout = options.connect_timeout or 10,
+    _timeout = options.timeout or false, _prepare = options.prepare ~= false, _nulls = options.nulls or false,
+    _lists = options.lists or false,
+    -- Absent fields take longer: objects.class explains those of scripts.
+    _db = false, _lease = false, _is_closed = false, _timer = false,
     _max = options.max or shape.MAX, _made_at = made_at(), _calls = 0, _lost = 0, _stale = 0, _texts = {},
     _texts_count = 0, _setup = options.setup and shape.requests("postgres.open", options.setup),
     _fake = is_fake and where or nil,
   }, Database)
   local weak = setmetatable({ self }, { __mode = "v" })
   self._weak = weak
-  self._on_give = function()
+  self._on_give = function(time)
     local owner = weak[1]
-    if owner and not owner._is_closed and (not owner._timer or owner._timer_due > rl.now() + SOON) then
+    if owner and not owner._is_closed and (not owner._timer or owner._timer_due > time + SOON) then
       schedule(owner, SOON)
     end
   end

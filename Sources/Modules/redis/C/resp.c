@@ -24,9 +24,15 @@ typedef struct {
 
 // Commands ------------------------------------------------------------------------------------------------------------
 
+// Each word has such a header: snprintf would take half of the time for encoding a short command.
 static void add_header(luaL_Buffer *to, char type, size_t count) {
-  char text[32];
-  luaL_addlstring(to, text, (size_t)snprintf(text, sizeof text, "%c%zu\r\n", type, count));
+  char text[32], *at = text + sizeof text;
+  *--at = '\n';
+  *--at = '\r';
+  do *--at = (char)('0' + count % 10);
+  while (count /= 10);
+  *--at = type;
+  luaL_addlstring(to, at, (size_t)(text + sizeof text - at));
 }
 
 // Writes a number as the shortest text that reads back the same.

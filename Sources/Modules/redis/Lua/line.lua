@@ -41,7 +41,9 @@ function Line:answer(value)
   local first = self.first
   local waiter = self.waiters[first]
   if not waiter then return self:fail("EPROTO: an answer without a request", "EPROTO") end
-  self.waiters[first], self.first = nil, first + 1
+  self.waiters[first] = nil
+  -- An empty queue begins at 1 again: a table whose indexes only grow is laid out again and again.
+  if first == self.last then self.first, self.last = 1, 0 else self.first = first + 1 end
   if getmetatable(value) == Problem then
     local message, code, details = meaning(value[1])
     waiter:complete(nil, message, code, details)

@@ -81,7 +81,7 @@ local function sweep(weak, idle)
     if not self then return end
     local left = self._places:reap(now() - idle)
     if not left then
-      self._sweeper = nil
+      self._sweeper = false
       return
     end
   end
@@ -371,7 +371,7 @@ local function close(self, timeout)
   self._places:close((select(2, closed(self))))
   while not is_idle(self) and now() < limit do rl.sleep(0.005) end
   if self._line then self._line:close() end
-  for lease in pairs(self._places.taken) do lease.connection:close() end
+  for _, lease in pairs(self._places.taken) do lease.connection:close() end
   return true
 end
 
@@ -420,6 +420,8 @@ function redis.open(where, options)
   local self = setmetatable({
     _options = settings, _name = options.name or shown, _timeout = options.timeout or 5, _wait = options.wait or 30,
     _idle = options.idle or 300, _made_at = made_at(), _calls = 0, _lost = 0, _asked = 0, _ended = 0, _cancelled = 0,
+    -- Absent fields take longer: objects.class explains those of scripts.
+    _db = false, _is_closed = false, _line = false, _sweeper = false,
   }, Database)
   self._places = Places.new { size = options.size or 10, open = function() return connect(self) end }
   local line, message, code, details = line_of(self)

@@ -159,9 +159,10 @@ static csqlite_job *next_job_locked(csqlite *it) {
     job = csqlite_remove_first(&pool->queue);
     note_queue_locked(pool);
   }
-  it->has_more = pool->queue.first != NULL;
+  it->has_more = (it->is_taken ? it->own.first : pool->queue.first) != NULL;
   it->last_handed = pool->last_handed;
-  it->current = job;
+  // The last job counts until its answer is handed over.
+  if (job || !it->done.first) it->current = job;
   if (!job) return NULL;
   job->state = JOB_RUNS;
   job->on = it;
@@ -267,7 +268,7 @@ static void run_job(csqlite *it, csqlite_job *job) {
   }
   note_taken(it, job);
   csqlite_append(&it->done, job);
-  if (!may_keep(it, is_query, began)) publish(it);
+  if (job->taken || !may_keep(it, is_query, began)) publish(it);
 }
 
 // Carries out the requests with which a connection begins. Returns 0 after the pool has the reason.

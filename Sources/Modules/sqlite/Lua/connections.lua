@@ -173,7 +173,7 @@ end
 
 --- Opens the first connection of a pool. Returns true, or nil and the reason.
 function connections.open(db, pool)
-  local done = pool:run(names["sqlite.open"], codec.lot(0), 0, db._wait)
+  local done = pool:run(names["sqlite.open"], codec.lot(0))
   local first, second, third, fourth = read_reply(done, "execute")
   if first == false then raise("sqlite.open: setup: wrong parameters of a statement") end
   if not first then return explained(db._path, second, third, fourth) end

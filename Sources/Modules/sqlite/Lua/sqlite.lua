@@ -108,7 +108,7 @@ local BEGIN = { read_only = "boolean", timeout = "seconds" }
 -- Carries out a statement on a connection that the session has.
 local function on_own(self, what, kind, options, ...)
   if self._how then return shape.over(self._how) end
-  return ask(self, self._pool, self._connection, what, kind, self._flags or 0, options, nil, ...)
+  return ask(self, self._pool, self._connection, what, kind, self._flags, options, nil, ...)
 end
 
 local function control(self, what, text)
@@ -119,7 +119,7 @@ end
 local function session_of(db, class, pool, connection)
   return setmetatable({
     _db = db, _pool = pool, _connection = connection, _max = db._max, _lists = db._lists, _nulls = db._nulls,
-    _timeout = db._timeout, _name = db._name, _path = db._path, _site = misuse.place(),
+    _timeout = db._timeout, _name = db._name, _path = db._path, _site = misuse.place(), _how = false, _flags = 0,
   }, class)
 end
 
@@ -176,7 +176,7 @@ end
 local session = {
   perform = function(self, what, request)
     if self._how then return shape.over(self._how) end
-    return perform_on(self, self._pool, self._connection, what, request, self._flags or 0)
+    return perform_on(self, self._pool, self._connection, what, request, self._flags)
   end,
   quick = function(self, what, kind, ...) return on_own(self, what, kind, NOTHING, ...) end,
   next_rows = next_rows, close_rows = close_rows,
@@ -331,7 +331,7 @@ local function make_pools(self, options, is_memory)
     self._writer = connections.pool(self, 1, flags)
     if size > 1 then self._readers = connections.pool(self, size - 1, OPEN.reader) end
   end
-  self._pools = { self._writer or self._readers, self._writer and self._readers }
+  self._pools = { self._writer or self._readers, self._writer and self._readers or nil }
 end
 
 --- Opens a database. Waits.
@@ -345,9 +345,11 @@ function sqlite.open(path, options)
   local problem = native.load()
   if problem then return nil, "ENOENT: " .. problem, "ENOENT" end
   local self = setmetatable({
-    _path = path, _name = options.name or path, _wait = options.wait or 5, _timeout = options.timeout,
-    _nulls = options.nulls, _lists = options.lists, _max = options.max or shape.MAX, _made_at = made_at(),
-    _calls = 0, _writes = {}, _writes_count = 0,
+    _path = path, _name = options.name or path, _wait = options.wait or 5, _timeout = options.timeout or false,
+    _nulls = options.nulls or false, _lists = options.lists or false, _max = options.max or shape.MAX,
+    _made_at = made_at(), _calls = 0, _writes = {}, _writes_count = 0,
+    -- Absent fields take longer: objects.class explains those of scripts.
+    _db = false, _is_closed = false, _writer = false, _readers = false,
     _setup = options.setup and shape.requests("sqlite.open", options.setup),
   }, Database)
   make_pools(self, options, path == ":memory:" or path == "")

@@ -17,6 +17,9 @@ HERE = Path(__file__).resolve().parent / "data"
 SINGLE, TASKS, BATCH = "GET, one after the other", "GET by 50 tasks", "GET in a batch of 100"
 KEY, ROW = "select by key, one after the other", "a row of 4 columns by rows()"
 AWAITED, INSERT = "select by key, awaited", "an insert of 1000 by 100 tasks, time"
+WRONG, BEYOND = "wrong answers beside cancelled calls", "connections beyond size, then"
+LEFT = "kB more memory after the first tenth of them"
+CANCELLED = [(WRONG, None, 0), (BEYOND, None, 0), (LEFT, None, 1024)]
 # By database: (row, peer and its row, goal for the ratio). Without a peer, the goal is for the number itself.
 GOALS = {
     "redis": [(SINGLE, ("hiredis", SINGLE), 1.6), (TASKS, ("rlhost", SINGLE), 0.6), (BATCH, ("hiredis", BATCH), 3)],
@@ -104,6 +107,13 @@ def sqlite_peers(options, directory, _, count):
     return {"rlhost": [options.host, str(HERE / "sqlite.lua"), file, count], "sqlite3": [program, file, count]}
 
 
+def cancelled_peer(options, name, port, directory):
+    """The program that cancels calls: run once, since its rows are counts."""
+    where = {"redis": f"redis://127.0.0.1:{port}/0", "postgres": f"postgres://postgres@127.0.0.1:{port}/postgres",
+             "sqlite": directory + "/cancelled.db"}[name]
+    return {"rlhost": [options.host, str(HERE / "cancelled.lua"), name, where, "1000" if options.quick else "10000"]}
+
+
 DATABASES = {"redis": (start_redis, redis_peers), "postgres": (start_postgres, postgres_peers),
              "sqlite": (None, sqlite_peers)}
 
@@ -126,7 +136,7 @@ def run_round(peers, samples):
 def show(name, samples):
     """Prints the rows of a database."""
     medians = {key: statistics.median(values) for key, values in samples.items()}
-    for label, peer, goal in GOALS[name]:
+    for label, peer, goal in GOALS[name] + CANCELLED:
         if ("rlhost", label) not in medians or peer and peer not in medians:
             continue
         own, other = medians["rlhost", label], medians[peer] if peer else 0
@@ -148,6 +158,7 @@ def measure(options):
                 peers = peers_of(options, directory, port, count)
                 for _ in range(1 if options.quick else 3):
                     status = run_round(peers, samples) or status
+                status = run_round(cancelled_peer(options, name, port, directory), samples) or status
             finally:
                 if server:
                     server.terminate()

@@ -1,0 +1,50 @@
+-- Cancels 10,000 calls of a database, each among others that go on, and prints the wrong answers of these, the
+-- connections beyond `size`, and the kB by which the process has grown after the first 1,000.
+
+local rl = require "runloop"
+local name, where, most = arg[1], arg[2], math.tointeger(arg[3])
+local size = 4
+local db <close> = assert(require("runloop." .. name).open(where, { size = size }))
+
+-- By database: a call that returns its number.
+local ask = ({
+  sqlite = function(i)
+    return db:value([[with recursive n(i) as (select 1 union all select i + 1 from n where i < 2000)
+      select $1 + count(*) - 2000 from n]], i)
+  end,
+  postgres = function(i) return db:value("select $1::int from pg_sleep(0.001)", i) end,
+  redis = function(i) return math.tointeger(db:call("ECHO", i)) end,
+})[name]
+
+local function memory()
+  collectgarbage()
+  collectgarbage()
+  for line in io.lines "/proc/self/status" do
+    local kilobytes = line:match "^VmRSS:%s+(%d+)"
+    if kilobytes then return tonumber(kilobytes) end
+  end
+end
+
+local wrong, cancelled, beyond, calls = 0, 0, 0, 0
+local before
+while cancelled < most do
+  local tasks = {}
+  for k = 1, 20 do
+    calls = calls + 1
+    local key = calls
+    tasks[k] = rl.task(function() if ask(key) ~= key then wrong = wrong + 1 end end)
+  end
+  if calls % 60 == 0 and name ~= "redis" then rl.sleep(0.0005) elseif calls % 40 == 0 then rl.sleep(0) end
+  for k = 1, 20 do
+    if k % 2 == 1 then
+      tasks[k]:await()
+    elseif tasks[k]:cancel() then
+      cancelled = cancelled + 1
+    end
+  end
+  beyond = math.max(beyond, db:stats().connections - size)
+  if not before and cancelled >= most // 10 then before = memory() end
+end
+print("wrong answers beside cancelled calls", wrong)
+print("connections beyond size, then", beyond)
+print("kB more memory after the first tenth of them", memory() - before)

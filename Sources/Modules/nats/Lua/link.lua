@@ -53,6 +53,9 @@ function Link.address(text)
     end
     address.user, address.password = plain(user), plain(password)
     if not user then address.token = plain(secret) end
+    for _, one in next, { address.user, address.password, address.token } do
+      if not utf8.len(one) then return nil end
+    end
   end
   return address
 end

@@ -367,6 +367,10 @@ local function check_options(what, options)
   if options.order ~= nil and math.type(options.order) ~= "integer" then
     misuse.wrong(what, "field 'order'", "an integer", options.order)
   end
+  for _, field in ipairs { "name", "user", "password", "token" } do
+    -- They go to the server as JSON.
+    if options[field] and not utf8.len(options[field]) then raise("%s: field '%s' is not UTF-8", what, field) end
+  end
   if options.credentials and options.nkey then raise("%s: give either 'credentials' or 'nkey'", what) end
   if type(options.reconnect) == "table" then
     local fine, problem = pcall(rl.backoff, options.reconnect)

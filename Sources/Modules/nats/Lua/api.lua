@@ -45,15 +45,22 @@ local function decode(message)
   return type(value) == "table" and value or { error = { code = 0, description = "the answer has no JSON" } }
 end
 
---- Sends a request again and again until it is answered. The server may handle it twice. Waits. After a failure,
----`give_up(code)`, if given, decides whether to end: it returns nil, or a function that returns the results. Returns
----the message
---- and how often it was sent; or nil, the reason and its code.
+--- Sends a request again and again until it is answered. The server may handle it twice. Waits. `data`: bytes, or a
+--- function that returns them for each try; with a function, no try waits for a connection. After a failure,
+--- `give_up(code)`, if given, decides whether to end: it returns nil, or a function that returns the results. Returns
+--- the message and how often it was sent; or nil, the reason and its code.
 function api.repeated(bus, what, subject, data, headers, timeout, give_up)
   local deadline, pause, patience, tries = now() + timeout, 0.05, FIRST, 0
   while true do
     tries = tries + 1
-    local message, text, code = bus:_request(what, subject, data, { headers = headers,
+    local bytes = data
+    if type(data) == "function" then
+      while not bus._link and bus._status ~= "closed" and deadline - now() > SOON do
+        rl.sleep(min(pause, deadline - now()))
+      end
+      bytes = data()
+    end
+    local message, text, code = bus:_request(what, subject, bytes, { headers = headers,
       timeout = max(0, min(patience, deadline - now())) })
     if message then
       if message._status ~= 503 then return message, tries end

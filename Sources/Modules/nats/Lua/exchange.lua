@@ -5,7 +5,8 @@
 --   caller = exchange.caller(bus, subject, who)    `who`: the subject for questions who still works on a call
 --   call = caller:begin(head, data, ended, id)     sent at once if there is room: `call.reply` is set then. Else it
 --                                                  waits in the caller's queue, and `call.sent`, if set, is called.
---                                                  `call.id` and `call.future` belong to the user
+--                                                  `call.id` and `call.future` belong to the user. If the user sets
+--                                                  `call.renew`, the queue sends its result in place of the data
 --   ended(call, message, reason, is_last)          once: an answer, whose `data` and `headers` it may read; or nil and
 --                                                  "invalid" (nobody got it), "became invalid" (it may be handled) or
 --                                                  "transport error: …". `is_last`: nobody is there, or the connection
@@ -25,6 +26,8 @@
 --   holder:stop()                                  takes no more. Messages that wait here go to another holder
 --   holder.one                                     the subscription, for `loop:add`
 --   holder.held                                    the messages that have no answer yet, by their subjects for answers
+--   holder.renew                                   if set: called with a message that goes to another holder. Returns
+--                                                  its data, or nil: no holder gets it
 --   holder.service                                 if set: the object of runloop.nats.service that counts the calls
 -- A holder has 256 messages at most, with 64 MB of data. Others get the failure "busy".
 
@@ -296,6 +299,7 @@ function Caller:pump()
     if call then
       local head, data = call.head, call.data
       call.head, call.data = nil, nil
+      if call.renew then data = call.renew() end
       send(self, call, head, data)
     end
   end
@@ -474,8 +478,10 @@ function Holder:stop()
   self.one:invalidate()
   for _, message in ipairs(waiting) do
     release(self, message)
-    if self.bus._status ~= "closed" then
-      self.bus:_publish("holder", message.subject, message.data, { reply = message.reply,
+    local data = message.data
+    if self.renew then data = self.renew(message) end
+    if data and self.bus._status ~= "closed" then
+      self.bus:_publish("holder", message.subject, data, { reply = message.reply,
         headers = exchange.headers_of(message) })
     end
   end

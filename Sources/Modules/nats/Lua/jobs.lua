@@ -60,6 +60,14 @@ function jobs.values(message)
   return function() return unpack(list, 1, count) end
 end
 
+--- Returns a job for which this number of seconds is left; nil if it has another form.
+function jobs.renewed(text, seconds)
+  local job = jobs.decode(text)
+  if not job or type(job.timeout) ~= "number" then return nil end
+  job.timeout = seconds
+  return json.encode(job)
+end
+
 --- Reads a message; nil if it is none.
 function jobs.decode(text)
   local message = json.decode(text)

@@ -7,6 +7,7 @@ local api = require "runloop.nats.api"
 local exchange = require "runloop.nats.exchange"
 local jobs = require "runloop.nats.jobs"
 local seen = require "runloop.nats.seen"
+local stream = require "runloop.nats.stream"
 
 local setmetatable, type, tostring, error = setmetatable, type, tostring, error
 local pairs, ipairs = pairs, ipairs
@@ -105,11 +106,12 @@ local function ended(call, message, reason)
   one.future:complete(message.data)
 end
 
--- Sends a job to a worker that is there.
-local function send(one, text)
+-- Sends a job to a worker that is there. `renew` returns the job with the time that is left: it may wait in the queue of
+-- calls until somebody is there after a reconnect.
+local function send(one, renew)
   local self = one.pool
-  local sent = self._caller:begin(exchange.head("request", 0), text, ended)
-  sent.of = one
+  local sent = self._caller:begin(exchange.head("request", 0), renew(), ended)
+  sent.of, sent.renew = one, renew
   function one.drop()
     self._caller:drop(sent)
     if sent.reply then cancel(self, self._bus._inbox .. sent.reply) end
@@ -132,17 +134,17 @@ local function take_back(self, id, stored)
   cancel(self, id)
 end
 
--- Stores a job. Waits. Returns true; or nil and the reason.
-local function store(one, text, deadline)
+-- Stores a job. `renew` returns it with the time that is left. Waits. Returns true; or nil and the reason.
+local function store(one, renew, deadline)
   local self, bus = one.pool, one.bus
   local id, stored, problem = api.unique(bus), nil, nil
   bus._last_request = bus._last_request + 1
   one.reply, one.subject = bus._last_request, self._stream:name()
   bus:_expect(one)
   local function publish(timeout)
-    return self._stream:publish(jobs.subject(bus, self._name, "durable"), text, { id = id,
-      headers = { ["Rl-Job"] = id, ["Rl-Reply"] = bus._inbox .. one.reply },
-      timeout = min(timeout, self._stream._duplicates / 2) })
+    return stream.store(self._stream, "pool:run", jobs.subject(bus, self._name, "durable"), renew,
+      { ["Nats-Msg-Id"] = id, ["Nats-Expected-Stream"] = self._stream:name(), ["Rl-Job"] = id,
+        ["Rl-Reply"] = bus._inbox .. one.reply }, min(timeout, self._stream._duplicates / 2))
   end
   function one.was_sent() return true end
   function one.drop()
@@ -186,20 +188,21 @@ local function run(self, what, name, ...)
   if #text + 512 > most then
     raise("%s: the arguments have %d bytes as JSON; the server takes %d in all", what, #text, most)
   end
+  local function renew() return jobs.renewed(text, deadline - now()) end
   local one <close> = setmetatable({ pool = self, bus = self._bus, name = name, future = rl.future(),
     is_over = false }, Call)
   self._calls[one] = true
   local _ <close> = self._bus:_borrow()
   local answer, reason, pause = nil, nil, LOOK
   if self._stream then
-    answer, reason = store(one, text, deadline)
+    answer, reason = store(one, renew, deadline)
     if not answer then return raise_reason(self, what, name, reason, true) end
   end
   while true do
     if not self._stream then
       -- The time that is left counts from when the job goes out.
       while not self._bus._link and self._bus._status ~= "closed" and now() < deadline do rl.sleep(LOOK) end
-      send(one, jobs.encode({ name = name, timeout = deadline - now() }, ...))
+      send(one, renew)
     end
     seen.waits[coroutine.running()] = one
     answer, reason = one.future:await(max(0, deadline - now()))

@@ -165,7 +165,8 @@ local function takes(config, subject)
   return false
 end
 
---- Stores a message: sends it until it is acknowledged. Waits. `headers` has its id. Returns the acknowledgement and
+--- Stores a message: sends it until it is acknowledged. Waits. `data`: bytes, or a function that returns them for each
+--- try. `headers` has its id. Returns the acknowledgement and
 --- how often it was sent; or nil, the reason, its code and the refusal.
 function stream.store(self, what, subject, data, headers, timeout)
   local bus, deadline, missing = self._bus, rl.now() + timeout, nil

@@ -140,6 +140,14 @@ local function handle(self, message)
   self._holder:answer(message, "reply", text)
 end
 
+-- Returns a waiting job for another worker, with the time that is left; nil if none is left, or if there is no
+-- connection: it would wait for one, and begin late.
+local function renew(message)
+  local job = message._bus._link and jobs.decode(message.data)
+  local left = job and type(job.timeout) == "number" and job.timeout - (now() - message._came)
+  return left and left > 0 and jobs.renewed(message.data, left) or nil
+end
+
 -- A caller wants a job no more, or there may be stored ones now.
 local function cancelled(self, id)
   if id == jobs.LOOK then return self:_look() end
@@ -298,6 +306,7 @@ return function(options)
     who = jobs.subject(bus, name, "who"), name = format("worker of pool %s", name), order = options.order,
     keeps_alive = options.keeps_alive }, function(message) return handle(self, message) end)
   if not self._holder then return nil, text, code end
+  self._holder.renew = renew
   local one = self._holder.one
   local push = one._push
   one._push = function(_, message)

@@ -213,6 +213,20 @@ t.it("calls on a closed bus raise at once, and so do those that wait for a place
   for i = 1, 300 do t.truthy(tasks[i]:await(1):find "closed$") end
 end)
 
+t.it("a dead letter that had no place for a while has the error of the job, and so does the caller", function()
+  local pool, _, its = fake_pair({ f = function() error("broken", 0) end }, { durable = { max_deliver = 1 },
+    timeout = 300 })
+  local other = t.truthy(its.near:stream("RL_DEAD", { subjects = { "elsewhere" } }))
+  local task = rl.task(function() return problem_of(pool.run, pool, "f") end)
+  rl.sleep(1)
+  t.truthy(other:remove())
+  local text = task:await(250)
+  t.truthy(text:find("broken", 1, true), text)
+  local letters = t.truthy(its.near:stream "RL_DEAD"):consumer(nil, { filter = "rl.dead.pool.p" })
+  t.equal(t.truthy(letters:receive(5)).headers["Rl-Error"], "broken")
+  letters:invalidate()
+end)
+
 t.it("a result that cannot cross makes a dead letter at once: the function is not called again", function()
   local count = 0
   local pool = fake_pair({ f = function() count = count + 1 return print end }, { durable = true })

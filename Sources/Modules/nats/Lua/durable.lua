@@ -62,9 +62,19 @@ function durable.open(bus, kind, name, subject, settings)
     max_age = settings.max_age or WEEK })
 end
 
---- Stores a message that nobody could handle. Waits. `kind`: "port" or "pool". Returns true; or nil, the reason and its
---- code.
-function durable.bury(bus, kind, name, message, problem)
+-- By message: the problem and the answer of those that could not be stored elsewhere. When such a message comes again,
+-- the number of its deliveries is not the reason.
+local problems, problem_count = {}, 0
+
+--- Stores a message that nobody could handle. Waits. `kind`: "port" or "pool"; `answer`: that of a pool to the caller.
+--- Returns true, and the answer as it was at the first try; or nil, the reason and its code.
+function durable.bury(bus, kind, name, message, problem, answer)
+  local key = format("%s %d %s", message.stream, message.seq, message.time)
+  if not problems[key] then
+    if problem_count >= 1000 then problems, problem_count = {}, 0 end
+    problems[key], problem_count = { problem, answer }, problem_count + 1
+  end
+  problem, answer = table.unpack(problems[key])
   local subject = ports.subject(bus, "dead." .. kind, name)
   local stream, text, code = bus:stream(stream_name(bus, "DEAD"), { subjects = { bus._prefix .. ".dead.>" },
     max_age = WEEK })
@@ -74,9 +84,10 @@ function durable.bury(bus, kind, name, message, problem)
   local stored
   stored, text, code = stream:publish(subject, message.data, { headers = headers })
   if not stored then return nil, text, code end
+  if problems[key] then problems[key], problem_count = nil, problem_count - 1 end
   exchange.warn("%s %q: a message goes to %s after %d deliveries: %s", kind == "port" and "message port" or kind, name,
     subject, message.delivered, headers["Rl-Error"])
-  return true
+  return true, answer
 end
 
 -- The calling side ----------------------------------------------------------------------------------------------------

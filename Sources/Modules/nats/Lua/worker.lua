@@ -177,9 +177,9 @@ end
 -- Puts a job away that nobody could do. It stays in its stream while there is no other place for it.
 local function bury(self, message, reply, text, fields)
   local durable = require "runloop.nats.durable"
-  local is_done = durable.bury(self._bus, "pool", self._name, message, line_of(fields.error))
+  local is_done, answer = durable.bury(self._bus, "pool", self._name, message, line_of(fields.error), text)
   if not is_done then return message:nak(LATER) end
-  bring(self, reply, text)
+  bring(self, reply, answer)
   message:term()
 end
 

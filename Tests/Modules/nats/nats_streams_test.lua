@@ -19,7 +19,7 @@ local function make(bus, settings)
   local name = unique()
   settings = settings or {}
   settings.subjects = settings.subjects or { name .. ".>" }
-  settings.storage = "memory"
+  settings.storage = settings.storage or "memory"
   return t.truthy(bus:stream(name, settings)), name
 end
 
@@ -88,6 +88,18 @@ local function cases(start)
     none, text, code, refusal = s:publish(name .. ".a", "4", { timeout = 5 })
     t.equal({ none, text, code }, { nil, "ENOENT: there is no stream " .. name, "ENOENT" })
     t.equal(refusal, { err_code = 10059, description = "stream not found" })
+  end)
+
+  t.it("counts the bytes of a message in the store", function()
+    local bus = connect(start())
+    for storage, more in pairs { file = 34, memory = 16 } do
+      local s, name = make(bus, { storage = storage })
+      t.truthy(s:publish(name .. ".a", "12345", { id = "1" }))
+      local head = ("NATS/1.0\r\nNats-Msg-Id: 1\r\nNats-Expected-Stream: %s\r\n\r\n"):format(name)
+      t.equal(s:info().bytes, #name + 2 + #head + 5 + more, storage)
+      local _, text = s:update { retention = "workqueue" }
+      t.truthy(text:find "can not change retention policy$", text)
+    end
   end)
 
   t.it("drops the oldest, or refuses, when a limit is reached", function()

@@ -95,7 +95,8 @@ local function refusal(stream, message, headers)
   if config.max_msgs > 0 and stream.count >= config.max_msgs then
     return problem(503, 10077, "maximum messages exceeded")
   end
-  if config.max_bytes > 0 and stream.bytes + #message.data > config.max_bytes then
+  local size = #message.data + (message.head and #message.head or 0)
+  if config.max_bytes > 0 and stream.bytes + size >= config.max_bytes then
     return problem(503, 10077, "maximum bytes exceeded")
   end
 end
@@ -111,6 +112,13 @@ local function trim(stream, subject)
   end
 end
 
+-- Returns the bytes that a message takes in the store of a server: its parts, their lengths, its number and its time.
+local function size_of(stream, message)
+  local size = #message.subject + #message.data + (message.head and #message.head or 0)
+  if stream.config.storage == "memory" then return size + 16 end
+  return size + (message.head and 34 or 30)
+end
+
 local function append(stream, message, headers)
   local seq, subject = stream.last + 1, message.subject
   stream.last = seq
@@ -123,7 +131,7 @@ local function append(stream, message, headers)
     stream.first = seq + 1
     return seq
   end
-  local size = #subject + #message.data + (message.head and #message.head or 0)
+  local size = size_of(stream, message)
   stream.messages[seq] = { subject = subject, data = message.data, head = message.head, time = rl.time(), seq = seq,
     size = size }
   local list = stream.by_subject[subject] or {}
@@ -181,9 +189,9 @@ end
 function API.STREAM_UPDATE(self, name, _, config)
   local stream = self.streams[name]
   if not stream then return NO_STREAM end
-  for _, field in ipairs { "storage", "retention" } do
+  for field, words in next, { storage = "storage type", retention = "retention policy" } do
     if config[field] ~= stream.config[field] then
-      return problem(500, 10052, format("stream configuration update can not change %s type", field))
+      return problem(500, 10052, "stream configuration update can not change " .. words)
     end
   end
   local fresh = new_stream(config)

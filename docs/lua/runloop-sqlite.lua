@@ -15,6 +15,7 @@ local sqlite = {}
 ---@field wait? number seconds for another process's lock, and for a free connection (5)
 ---@field synchronous? "normal"|"full" "full": each commit is on the disk; "normal": a power cut may lose the last ones
 ---@field size? integer connections at most (4): one writes, the others read
+---@field max_waiting? integer calls that may wait for a connection (10000)
 ---@field setup? (string|table)[] statements for each new connection
 ---@field name? string for messages; the path if absent
 ---@field timeout? number seconds for each call that says nothing else
@@ -22,10 +23,15 @@ local sqlite = {}
 ---@field lists? boolean true: rows are lists by column, instead of tables by name
 ---@field max? integer bytes of values that a call may return (64 MB)
 
+---Statements, with a time limit for all of them.
+---@class runloop.sqlite.Batch
+---@field [integer] string|runloop.sqlite.Call without `timeout`
+---@field timeout? number seconds
+
 ---A call in a table: the text, its parameters, and these options.
 ---@class runloop.sqlite.Call
 ---@field [integer] any the text, then the parameters; a nil between two is NULL
----@field timeout? number seconds; afterwards nil, "timed out", and the statement is ended
+---@field timeout? number seconds; afterwards nil, "timed out", and the statement is ended. For `rows`: for each wait
 ---@field nulls? boolean
 ---@field lists? boolean
 ---@field max? integer bytes; for `rows` those of one row
@@ -100,7 +106,7 @@ function db:rows(sql, ...) end
 
 ---Runs several statements, all or none of them, and returns their results: rows where there are columns, else the
 ---number of changed rows. Waits.
----@param list (string|runloop.sqlite.Call)[]
+---@param list runloop.sqlite.Batch
 ---@return any[]? results
 ---@return string? problem
 ---@return string? code
@@ -116,7 +122,7 @@ function db:batch(list) end
 function db:script(text) end
 
 ---Begins a transaction, for which no other task writes; writers get their turns in the order of their calls. Waits.
----`read_only`: with one view of everything, beside writers. `timeout`: seconds to wait for it.
+---`read_only`: with one view of everything, beside writers. `timeout`: seconds until it must have begun.
 ---@param options? { read_only: boolean?, timeout: number? }
 ---@return runloop.sqlite.Transaction? transaction
 ---@return string? problem
@@ -201,7 +207,7 @@ function tx:execute(sql, ...) end
 function tx:rows(sql, ...) end
 
 ---As `db:batch`. Waits.
----@param list (string|runloop.sqlite.Call)[]
+---@param list runloop.sqlite.Batch
 ---@return any[]? results
 ---@return string? problem
 ---@return string? code
@@ -284,7 +290,7 @@ function connection:execute(sql, ...) end
 function connection:rows(sql, ...) end
 
 ---As `db:batch`. Waits.
----@param list (string|runloop.sqlite.Call)[]
+---@param list runloop.sqlite.Batch
 ---@return any[]? results
 ---@return string? problem
 ---@return string? code

@@ -12,10 +12,12 @@ local Places = {}
 Places.__index = Places
 
 --- Makes the places. `open` makes a connection, or returns nil and the reason; `connection:close()` ends one. If there
---- is `give(lease)`, <close> of a lease calls it unless the lease is kept.
+--- is `give(lease)`, <close> of a lease calls it unless the lease is kept. `on_late()` is called when a connection is
+--- idle whose task did not wait for it.
 function Places.new(options)
   return setmetatable({
     size = options.size, open = options.open, give_back = options.give, most_waiting = options.max_waiting or 10000,
+    on_late = options.on_late,
     idle = {}, taken = {}, waiting = {}, first = 1, last = 0, count = 0, cancelled = 0,
   }, Places)
 end
@@ -53,6 +55,12 @@ local function free_place(self)
   refill(self)
 end
 
+-- Keeps a connection whose task has given up meanwhile.
+local function keep(self, connection)
+  pass_on(self, connection)
+  if self.on_late then self.on_late() end
+end
+
 -- Opens a connection for a task, or for others if that task has given up meanwhile. Its place is reserved already.
 local function open_for(self, waiter)
   local connection, message, code, details
@@ -62,7 +70,7 @@ local function open_for(self, waiter)
       connection:close()
       connection, message, code = nil, self.closed, "ENOTCONN"
     end
-    if not connection then free_place(self) elseif waiter.gave_up then return pass_on(self, connection) end
+    if not connection then free_place(self) elseif waiter.gave_up then return keep(self, connection) end
     waiter.future:complete(connection, message, code, details)
   end })
   fine, connection, message, code, details = pcall(self.open)
@@ -92,7 +100,7 @@ local function open_one(self)
   local waiter = { future = rl.future() }
   rl.task { open_for, self, waiter, name = "opening a connection", keeps_alive = false }
   local connection, message, code, details = await(waiter, nil, function(late)
-    if late then pass_on(self, late) end
+    if late then keep(self, late) end
   end)
   if waiter.problem ~= nil then error(waiter.problem, 0) end
   return connection, message, code, details
@@ -108,7 +116,20 @@ local function none_free(self, wait)
     self.size, used), "EAGAIN"
 end
 
+-- Removes the tasks that have given up from the queue.
+local function compact(self)
+  local waiting, last = {}, 0
+  for i = self.first, self.last do
+    if not self.waiting[i].gave_up then
+      last = last + 1
+      waiting[last] = self.waiting[i]
+    end
+  end
+  self.waiting, self.first, self.last = waiting, 1, last
+end
+
 local function wait_for_one(self, wait)
+  if self.last - self.first + 1 >= self.most_waiting then compact(self) end
   if self.last - self.first + 1 >= self.most_waiting then
     return nil, format("ENOBUFS: %d calls wait for a connection already", self.most_waiting), "ENOBUFS"
   end

@@ -50,6 +50,7 @@ end
 -- Requests ------------------------------------------------------------------------------------------------------------
 
 local CALL = { timeout = "seconds", nulls = "boolean", lists = "boolean", max = "positive" }
+local BATCH = { timeout = "seconds" }
 
 --- The limit for the bytes of a call's rows.
 shape.MAX = 64 << 20
@@ -90,10 +91,17 @@ function shape.request(what, kind, text, ...)
   return request
 end
 
---- Makes the requests of `db:batch { { sql, … }, … }`.
+--- Makes the requests of `db:batch { { sql, … }, …, timeout = 2 }`. Returns them, and the time limit.
 function shape.requests(what, list)
   misuse.argument(list, "table", what, 1)
-  local requests = {}
+  local requests, named = {}, nil
+  for key, value in pairs(list) do
+    if math_type(key) ~= "integer" then
+      named = named or {}
+      named[key] = value
+    end
+  end
+  if named then misuse.fields(named, BATCH, what) end
   for index = 1, rawlen(list) do
     local one = list[index]
     if type(one) == "string" then one = { one } end
@@ -101,9 +109,10 @@ function shape.requests(what, list)
       raise("%s: entry %d must be a list that begins with a text, got %s", what, index, describe(one))
     end
     requests[index] = from_table(what, "batch", one)
+    if one.timeout then raise("%s: entry %d has a timeout: a batch has one for all its statements", what, index) end
   end
   if #requests == 0 then raise("%s: argument #1 must have an entry, got an empty list", what) end
-  return requests
+  return requests, named and named.timeout
 end
 
 -- Parameters ----------------------------------------------------------------------------------------------------------
@@ -140,6 +149,9 @@ function shape.wrong_count(what, wanted, got)
   raise("%s: the statement has %d parameter%s, got %d", what, wanted, wanted == 1 and "" or "s", got)
 end
 
+--- Returns the name of a call with the number of a batch's entry.
+function shape.entry(what, index) return format("%s: entry %d", what, index) end
+
 --- Raises for two columns of one name.
 function shape.two_columns(what, name)
   raise("%s: two columns are called '%s': name them with 'as', or ask for lists = true", what, name)
@@ -151,7 +163,15 @@ end
 -- state and the next rows; without a state, these are the last ones. On failure, they return nil, nil, and the reason.
 local function iterate(self, what, request, calls)
   local state, lot, place = nil, nil, 0
-  local is_last = false
+  local is_last, limit = false, request.timeout or self._timeout
+  -- The limit is for each wait: the loop's body takes its own time.
+  local function wait(fn, argument)
+    if not limit then return fn(self, what, argument) end
+    request.task = running()
+    local is_done, first, second, third = rl.timeout(limit, fn, self, what, argument)
+    if is_done then return first, second, third end
+    return nil, nil, first
+  end
   local function stop()
     is_last = true
     if state then calls.close_rows(self, state) end
@@ -166,9 +186,9 @@ local function iterate(self, what, request, calls)
       -- The call cleans up by itself if it fails.
       state = nil
       if before then
-        state, lot, message = calls.next_rows(self, what, before)
+        state, lot, message = wait(calls.next_rows, before)
       else
-        state, lot, message = calls.open_rows(self, what, request)
+        state, lot, message = wait(calls.open_rows, request)
       end
       is_last, place = not state, 0
       if not lot then error(message, 0) end
@@ -195,6 +215,13 @@ local function in_time(is_done, first, second, third, fourth)
   return nil, first
 end
 
+--- Returns what a function returns, or nil and "timed out" if it has not returned after some seconds. nil: no limit.
+function shape.within(seconds, fn, ...)
+  if seconds then return in_time(rl.timeout(seconds, fn, ...)) end
+  return fn(...)
+end
+local within = shape.within
+
 --- Gives a class the calls that ask the database. `noun` is "db", "tx" or "connection" in messages. `calls` has
 --- `perform(self, what, request)`, which waits and returns the results, and the functions of `iterate`. A request with
 --- a time limit runs in a task of its own, which is cancelled when the time is over. If there is
@@ -207,7 +234,7 @@ function shape.session(class, noun, calls)
     local limit = request.timeout or self._timeout
     if not limit then return trim(perform(self, what, request)) end
     request.task = running()
-    return in_time(rl.timeout(limit, perform, self, what, request))
+    return within(limit, perform, self, what, request)
   end
   for _, kind in pairs { "query", "row", "value", "execute" } do
     local what = noun .. ":" .. kind
@@ -226,7 +253,8 @@ function shape.session(class, noun, calls)
   end
   function class:batch(list)
     misuse.receiver(self, class, batch)
-    return run(self, batch, { kind = "batch", requests = shape.requests(batch, list), count = 0 })
+    local requests, timeout = shape.requests(batch, list)
+    return run(self, batch, { kind = "batch", requests = requests, count = 0, timeout = timeout })
   end
   function class:script(text)
     misuse.receiver(self, class, script)
@@ -256,7 +284,10 @@ function shape.database(class, kind, close, close_later)
 end
 
 --- Returns the refusal of a transaction that is over: `how` is a text such as "committed at app.lua:12".
-function shape.over(how) return nil, format("ENOTCONN: the transaction is over (%s)", how), "ENOTCONN" end
+function shape.over(how)
+  if how == "closed" then return nil, "ENOTCONN: the connection is closed", "ENOTCONN" end
+  return nil, format("ENOTCONN: the transaction is over (%s)", how), "ENOTCONN"
+end
 
 --- Returns whether time is virtual. The clock of a test does not jump while a loop waits for a connection to a real
 --- server, so nothing may wait there for a connection that nobody uses.

@@ -310,7 +310,7 @@ static int push_batch(lua_State *L, block_reader *from) {
   return 1;
 }
 
-// Pushes false, a word for what went wrong, and more about it.
+// Pushes false, a word for what went wrong, more about it, and the index in a batch.
 static int push_mistake(lua_State *L, int kind, block_reader *from) {
   static const char *const words[] = {[REPLY_WRITES] = "writes",   [REPLY_PARAMETERS] = "parameters",
                                       [REPLY_COLUMN] = "column",   [REPLY_NAMED] = "named",
@@ -318,11 +318,15 @@ static int push_mistake(lua_State *L, int kind, block_reader *from) {
   size_t length;
   lua_pushboolean(L, 0);
   lua_pushstring(L, words[kind]);
-  if (kind == REPLY_PARAMETERS) return lua_pushinteger(L, (lua_Integer)read_number(from)), 3;
-  if (kind != REPLY_COLUMN && kind != REPLY_NAMED) return 2;
-  const char *name = read_text(from, &length);
-  lua_pushlstring(L, name, length);
-  return 3;
+  if (kind == REPLY_PARAMETERS) {
+    lua_pushinteger(L, (lua_Integer)read_number(from));
+  } else if (kind == REPLY_COLUMN || kind == REPLY_NAMED) {
+    const char *name = read_text(from, &length);
+    lua_pushlstring(L, name, length);
+  } else {
+    return 2;
+  }
+  return lua_pushinteger(L, (lua_Integer)read_number(from)), 4;
 }
 
 // reply(job, mode, lists, nulls): "query" -> rows, names; "rows" -> these, and the cursor and the connection if there

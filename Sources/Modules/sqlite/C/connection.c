@@ -438,6 +438,7 @@ static void run_batch(csqlite *it, block_reader *from, block *reply) {
       *reply = answer;
       if (answer.bytes && answer.bytes[0] == REPLY_FAILURE)
         memcpy(reply->bytes + reply->length - sizeof index, &index, sizeof index);
+      else block_number(reply, index);
       break;
     }
     block_text(&all, answer.bytes, answer.length);

@@ -5,6 +5,7 @@ local misuse = require "runloop.misuse"
 local shape = require "runloop.data.shape"
 
 local select, unpack, ipairs, setmetatable = select, table.unpack, ipairs, setmetatable
+local type = type
 local raise, format = misuse.raise, string.format
 
 -- The flags of jobs: see private.h.
@@ -44,6 +45,9 @@ connections.closed = closed
 -- The connections that are taken, by pool: a table with the time and the place by number.
 local leases = setmetatable({}, { __mode = "k" })
 
+-- The pools that are not closed. A database that is collected closes its pools, so that they must not go with it.
+local open = {}
+
 local function late(db, pool, wait)
   local rl = require "runloop"
   local count, in_use = pool:numbers()
@@ -58,19 +62,17 @@ local function late(db, pool, wait)
 end
 
 -- Raises or returns what is wrong with a call.
-local function mistake(db, pool, what, word, about, count, wait)
+local function mistake(db, pool, what, word, about, index, count, wait)
   if word == "late" then return late(db, pool, wait) end
   if word == "closed" then return closed(db) end
-  if word == "parameters" and not count then
-    raise("%s: an entry has a wrong number of parameters: its statement has %d", what, about)
-  end
+  if type(count) == "table" and index then what, count = shape.entry(what, index), count[index].count end
   if word == "parameters" then shape.wrong_count(what, about, count) end
   if word == "column" then shape.two_columns(what, about) end
   if word == "named" then raise("%s: the parameter %s has a name: use $1, $2 or ?", what, about) end
   return false
 end
 
--- Runs a job, and returns what its reply has. `count`: its parameters; nil for a batch.
+-- Runs a job, and returns what its reply has. `count`: the number of its parameters; for a batch, its requests.
 local function run(db, pool, connection, what, job, mode, lists, nulls, count, wait)
   local done, message, code = pool:run(names[what], job, connection, wait)
   if not done then return nil, message, code end
@@ -79,7 +81,7 @@ local function run(db, pool, connection, what, job, mode, lists, nulls, count, w
     if mode == "take" then leases[pool][first] = { since = require "runloop".now(), site = misuse.place() } end
     return first, second, third, fourth
   end
-  if first == false then return mistake(db, pool, what, second, third, count, wait) end
+  if first == false then return mistake(db, pool, what, second, third, fourth, count, wait) end
   if fourth then return explained(nil, second, third, fourth) end
   return first, second, third
 end
@@ -91,7 +93,7 @@ function connections.ask(db, pool, connection, what, kind, flags, options, wait,
   if lists == nil then lists = db._lists end
   if nulls == nil then nulls = db._nulls end
   flags = flags | FLAGS[kind]
-  if lists then flags = flags | LISTS end
+  if lists or kind == "value" then flags = flags | LISTS end
   local job, bad = make_run(flags, options.max or db._max, ROWS[kind], text, ...)
   if bad then shape.wrong_parameter(what, bad, (select(bad, ...))) end
   return run(db, pool, connection, what, job, MODES[kind], lists, nulls, select("#", ...), wait)
@@ -107,7 +109,7 @@ local function batch_of(db, what, requests, flags)
     list[at + 4], list[at + 5] = one.max or db._max, mine and flags | LISTS or flags
   end
   local job, index, bad = codec.batch(list)
-  if index then shape.wrong_parameter(what, bad, requests[index][bad]) end
+  if index then shape.wrong_parameter(shape.entry(what, index), bad, requests[index][bad]) end
   return job
 end
 
@@ -122,7 +124,7 @@ function connections.perform(db, pool, connection, what, request, flags, wait)
   end
   if request.requests then
     local job = batch_of(db, what, request.requests, flags)
-    return run(db, pool, connection, what, job, "batch", db._lists, db._nulls, nil, wait)
+    return run(db, pool, connection, what, job, "batch", db._lists, db._nulls, request.requests, wait)
   end
   return connections.ask(db, pool, connection, what, kind, flags, request, wait, request.text,
     unpack(request, 1, request.count))
@@ -163,11 +165,11 @@ function connections.drop(pool, connection)
 end
 
 --- Makes a pool of connections. Each of them runs the statements of `setup` first.
-function connections.pool(db, size, flags)
+function connections.pool(db, size, flags, max_waiting)
   local milliseconds = math.min(db._wait, 1e9) * 1000 // 1 | 0
   local setup = db._setup and batch_of(db, "sqlite.open", db._setup, connections.CONTROLS | COUNTS)
-  local pool = native.pool(size, codec.opening(flags, milliseconds, db._path, setup or nil))
-  leases[pool] = {}
+  local pool = native.pool(size, codec.opening(flags, milliseconds, db._path, setup or nil), max_waiting)
+  leases[pool], open[pool] = {}, true
   return pool
 end
 
@@ -180,7 +182,13 @@ function connections.open(db, pool)
   return true
 end
 
+--- Lets go of a pool whose first connection could not be opened.
+function connections.forget(pool) open[pool] = nil end
+
 --- Closes a pool, and waits until its files are closed, except for connections that are taken.
-function connections.close(pool) pool:close(codec.lot(0)) end
+function connections.close(pool)
+  open[pool] = nil
+  pool:close(codec.lot(0))
+end
 
 return connections

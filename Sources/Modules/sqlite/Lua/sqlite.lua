@@ -105,9 +105,19 @@ shape.session(Database, "db", {
 
 local BEGIN = { read_only = "boolean", timeout = "seconds" }
 
+-- Returns how a session has ended, or one around it; nil if they are open. Waits while one of them ends.
+local function over(self)
+  while self do
+    if self._ending then self._ending:await() end
+    if self._how then return self._how end
+    self = self._outer
+  end
+end
+
 -- Carries out a statement on a connection that the session has.
 local function on_own(self, what, kind, options, ...)
-  if self._how then return shape.over(self._how) end
+  local how = (self._how or self._ending or self._outer) and over(self)
+  if how then return shape.over(how) end
   return ask(self, self._pool, self._connection, what, kind, self._flags, options, nil, ...)
 end
 
@@ -120,14 +130,14 @@ local function session_of(db, class, pool, connection)
   return setmetatable({
     _db = db, _pool = pool, _connection = connection, _max = db._max, _lists = db._lists, _nulls = db._nulls,
     _timeout = db._timeout, _name = db._name, _path = db._path, _site = misuse.place(), _how = false, _flags = 0,
+    _ending = false, _outer = false,
   }, class)
 end
 
--- `depth` is above 0 for a savepoint.
-local function transaction(db, pool, connection, depth, reads)
+-- `depth` is above 0 for a savepoint, which is inside `outer`.
+local function transaction(db, pool, connection, depth, outer)
   local tx = session_of(db, Transaction, pool, connection)
-  tx._depth, tx._task = depth, running()
-  if depth == 0 and not reads then owners[tx._task] = tx end
+  tx._depth, tx._task, tx._outer = depth, running(), outer
   return tx
 end
 
@@ -137,12 +147,28 @@ local function finish(self, how)
   if owners[self._task] == self then owners[self._task] = nil end
 end
 
+-- Gives the connection of a transaction back, which is rolled back if it is open.
+local function leave(self)
+  local pool, connection = self._pool, self._connection
+  if self._is_query_only then
+    connections.send(pool, connection, "rollback")
+    connections.send(pool, connection, "pragma query_only = off")
+  end
+  give(pool, connection)
+end
+
 -- Ends a transaction in the background: nobody gets its connection before.
 local function abandon(self)
   if self._how then return end
+  local outer = self._outer
+  while outer do
+    -- Its statements could hit the next transaction.
+    if outer._how or outer._ending then return finish(self, "rolled back") end
+    outer = outer._outer
+  end
   finish(self, "rolled back")
   local depth = self._depth
-  if depth == 0 then return give(self._pool, self._connection) end
+  if depth == 0 then return leave(self) end
   connections.send(self._pool, self._connection, format("rollback to rl%d", depth))
   connections.send(self._pool, self._connection, format("release rl%d", depth))
 end
@@ -154,32 +180,59 @@ local function take(self, pool, what, text, wait)
   return ask(self, pool, 0, what, "take", CONTROLS, NOTHING, wait or self._wait, text)
 end
 
-function Database:begin(options)
-  misuse.receiver(self, Database, "db:begin")
-  options = misuse.options(options, BEGIN, "db:begin", 1)
-  local reads = self._readers and (options.read_only or not self._writer)
-  if not reads then check_owner(self, "db:begin") end
-  local pool = reads and self._readers or self._writer
+-- Begins a transaction; `reads`: on a reader. Returns its object.
+local function begin(self, pool, options, reads)
+  local is_only_read = reads or options.read_only
   local connection, message, code, details =
-    take(self, pool, "db:begin", reads and "begin" or "begin immediate", options.timeout)
+    take(self, pool, "db:begin", is_only_read and "begin" or "begin immediate", options.timeout)
   if not connection then return nil, message, code, details end
-  local tx = transaction(self, pool, connection, 0, reads)
-  if not reads then return tx end
-  -- The first query of a transaction decides what it sees.
+  local tx = transaction(self, pool, connection, 0, false)
+  if not is_only_read then return tx end
+  tx._is_query_only = not reads
   local is_good
   local _ <close> = setmetatable({}, { __close = function() if not is_good then abandon(tx) end end })
+  if not reads then
+    is_good, message, code, details = control(tx, "db:begin", "pragma query_only = on")
+    if not is_good then return nil, message, code, details end
+  end
+  -- The first query of a transaction decides what it sees.
   is_good, message, code, details = on_own(tx, "db:begin", "value", NOTHING, "select count(*) from sqlite_schema")
   if not is_good then return nil, message, code, details end
   return tx
 end
 
+function Database:begin(options)
+  misuse.receiver(self, Database, "db:begin")
+  options = misuse.options(options, BEGIN, "db:begin", 1)
+  local reads = self._readers and (options.read_only or not self._writer)
+  if not reads then check_owner(self, "db:begin") end
+  local pool, limit = reads and self._readers or self._writer, options.timeout or self._timeout
+  -- A call that waits for a connection gets EAGAIN before.
+  local tx, message, code, details = shape.within(limit and limit + 0.001, begin, self, pool, options, reads)
+  if not tx then return shape.trim(nil, message, code, details) end
+  if limit then
+    -- A task with a time limit has begun it.
+    tx._task, tx._site = running(), misuse.place()
+    connections.note_taken(pool, tx._connection)
+  end
+  if not reads then owners[tx._task] = tx end
+  return tx
+end
+
 local session = {
   perform = function(self, what, request)
-    if self._how then return shape.over(self._how) end
+    local how = over(self)
+    if how then return shape.over(how) end
     return perform_on(self, self._pool, self._connection, what, request, self._flags)
   end,
   quick = function(self, what, kind, ...) return on_own(self, what, kind, NOTHING, ...) end,
-  next_rows = next_rows, close_rows = close_rows,
+  next_rows = function(self, what, state)
+    local how = over(self)
+    if not how then return next_rows(self, what, state) end
+    close_rows(self, state)
+    return nil, nil, select(2, shape.over(how))
+  end,
+  close_rows = close_rows,
   open_rows = function(self, what, request)
     local rows, message, cursor = on_own(self, what, "rows", request, request.text, unpack(request, 1, request.count))
     if not rows then return nil, nil, message end
@@ -190,18 +243,29 @@ local session = {
 }
 shape.session(Transaction, "tx", session)
 
-local function end_with(self, what, text, how)
-  if self._how then return shape.over(self._how) end
+local function end_on(self, what, text)
   local depth = self._depth
-  local done, message, code, details
   if depth > 0 and text == "rollback" then
-    done, message, code, details = control(self, what, format("rollback to rl%d", depth))
+    local done, message, code, details = control(self, what, format("rollback to rl%d", depth))
     if not done then return nil, message, code, details end
   end
-  done, message, code, details = control(self, what, depth > 0 and format("release rl%d", depth) or text)
-  if not done then return nil, message, code, details end
+  return control(self, what, depth > 0 and format("release rl%d", depth) or text)
+end
+
+local function end_with(self, what, text, how)
+  local ended = over(self)
+  if ended then return shape.over(ended) end
+  -- A statement of another task would come after the end.
+  local ending = rl.future()
+  self._ending = ending
+  local _ <close> = setmetatable({}, { __close = function()
+    self._ending = false
+    ending:complete(true)
+  end })
+  local done, message, code, details = shape.within(self._timeout, end_on, self, what, text)
+  if not done then return shape.trim(nil, message, code, details) end
   finish(self, how)
-  if depth == 0 then give(self._pool, self._connection) end
+  if self._depth == 0 then leave(self) end
   return true
 end
 
@@ -215,15 +279,17 @@ function Transaction:rollback()
   return end_with(self, "tx:rollback", "rollback", "rolled back")
 end
 
-local function savepoint(self, what, depth)
-  if self._how then return shape.over(self._how) end
+local function savepoint(self, what, options, depth)
+  misuse.options(options, NOTHING, what, 1)
+  local how = over(self)
+  if how then return shape.over(how) end
   local done, message, code, details = control(self, what, format("savepoint rl%d", depth))
-  if not done then return nil, message, code, details end
-  return transaction(self._db, self._pool, self._connection, depth)
+  if not done then return shape.trim(nil, message, code, details) end
+  return transaction(self._db, self._pool, self._connection, depth, self)
 end
 
-function Transaction:begin()
-  return savepoint(misuse.receiver(self, Transaction, "tx:begin"), "tx:begin", self._depth + 1)
+function Transaction:begin(options)
+  return savepoint(misuse.receiver(self, Transaction, "tx:begin"), "tx:begin", options, self._depth + 1)
 end
 
 Transaction.__close, Transaction.__gc = abandon, abandon
@@ -245,8 +311,8 @@ function Database:connection()
 end
 shape.session(Own, "connection", session)
 
-function Own:begin()
-  return savepoint(misuse.receiver(self, Own, "connection:begin"), "connection:begin", 1)
+function Own:begin(options)
+  return savepoint(misuse.receiver(self, Own, "connection:begin"), "connection:begin", options, 1)
 end
 
 -- The connection is closed instead of given back, so that the next task gets a new one.
@@ -317,6 +383,7 @@ end
 local OPTIONS = {
   read_only = "boolean", create = "boolean", wait = "seconds", synchronous = "string", size = "positive",
   setup = "table", name = "string", timeout = "seconds", nulls = "boolean", lists = "boolean", max = "positive",
+  max_waiting = "positive",
 }
 
 -- Makes the pools of the writer and of the readers.
@@ -326,10 +393,10 @@ local function make_pools(self, options, is_memory)
   local flags = (options.create == false and 0 or OPEN.create) | (is_memory and OPEN.memory or 0)
     | (options.synchronous == "full" and OPEN.full or 0)
   if options.read_only then
-    self._readers = connections.pool(self, size, OPEN.read_only)
+    self._readers = connections.pool(self, size, OPEN.read_only, options.max_waiting)
   else
-    self._writer = connections.pool(self, 1, flags)
-    if size > 1 then self._readers = connections.pool(self, size - 1, OPEN.reader) end
+    self._writer = connections.pool(self, 1, flags, options.max_waiting)
+    if size > 1 then self._readers = connections.pool(self, size - 1, OPEN.reader, options.max_waiting) end
   end
   self._pools = { self._writer or self._readers, self._writer and self._readers or nil }
 end
@@ -356,6 +423,7 @@ function sqlite.open(path, options)
   local done, message, code, details = connections.open(self, self._pools[1])
   if not done then
     self._is_closed = true
+    for _, pool in next, self._pools do connections.forget(pool) end
     return nil, message, code, details
   end
   databases[self] = true

@@ -14,11 +14,13 @@ enum SQLiteBinding {
             .init("load") { Call($0).answer(csqlite_load().map { String(cString: $0) }) },
             // name(text): the number of a wait's name.
             .init("name") { Call.answer($0) { call in call.string(1).flatMap { number(ofName: $0) } ?? 0 } },
-            // pool(size, opening)
+            // pool(size, opening, calls that may wait for a connection)
             .init("pool", constructs: kind) { thread in
                 let call = Call(thread)
                 guard let opening = call.bytes(3),
-                    let pool = SQLitePool(call.luaHost, size: Int32(call.integer(2) ?? 1), opening: opening)
+                    let pool = SQLitePool(
+                        call.luaHost, size: Int32(call.integer(2) ?? 1), opening: opening,
+                        mostWaiting: call.integer(4) ?? 10_000)
                 else { return call.raiseOutOfMemory() }
                 return call.answerConstructed(pool)
             },

@@ -88,7 +88,6 @@ final class SQLitePool {
 
     /// Lanes have a bit each. Calls in further modes end in the common ones.
     private static let mostLanes = 30
-    private static let mostWaiting = 10_000
     /// Seconds for which the end of a cancelled statement is waited for before its connection is given up.
     private static let patience = 2
     /// Answers that are handed out in one callback.
@@ -97,6 +96,8 @@ final class SQLitePool {
     private static let mark = 0x5351_4c69
 
     let native: OpaquePointer
+    /// Calls that may wait for a connection.
+    private let mostWaiting: Int
     // As in HostPart: the host owns the state, which owns this object.
     fileprivate unowned(unsafe) let host: LuaHost
     private let bell: Bell
@@ -111,7 +112,7 @@ final class SQLitePool {
     /// Done jobs whose tasks wait in a mode that does not run.
     private var held: [OpaquePointer] = []
 
-    init?(_ host: LuaHost, size: Int32, opening: UnsafeRawBufferPointer) {
+    init?(_ host: LuaHost, size: Int32, opening: UnsafeRawBufferPointer, mostWaiting: Int) {
         let bell = Bell(host.loop.handle)
         let callbacks = csqlite_host(
             ring: { context, lane in if let context { Bell.of(context).ring(Int(lane)) } },
@@ -122,6 +123,7 @@ final class SQLitePool {
         let bytes = opening.bindMemory(to: CChar.self)
         guard let native = csqlite_pool_make(size, bytes.baseAddress, bytes.count, callbacks) else { return nil }
         self.native = native
+        self.mostWaiting = mostWaiting
         self.host = host
         self.bell = bell
         timer.initialize(to: .init(fireDate: 0, owner: limit))
@@ -153,7 +155,12 @@ final class SQLitePool {
     func run(
         _ call: Call, _ name: StaticString, _ job: OpaquePointer, _ connection: Int, _ seconds: Double
     ) -> Int32 {
-        begin(call, name, job) { fiber, lane in
+        if connection == 0, waiting >= mostWaiting, csqlite_pool_numbers(native).waiting >= mostWaiting {
+            csqlite_job_free(job)
+            let reason = "\(mostWaiting) calls wait for a connection already"
+            return call.fail(SystemError("sqlite", errno: ENOBUFS, reason: reason))
+        }
+        return begin(call, name, job) { fiber, lane in
             let limit = connection == 0 && seconds < 1e9 ? now + Int64(seconds * 1000) : .max
             csqlite_pool_add(native, job, Int64(connection), fiber.context, fiber.thread, Int32(lane), limit)
             if limit < .max, !timer.pointee.isValid || timer.pointee.fireDate > limit * 1_000_000 { arm(limit) }
@@ -173,11 +180,6 @@ final class SQLitePool {
     private func begin(
         _ call: Call, _ name: StaticString, _ job: OpaquePointer, _ start: (Fiber, Int) -> Void
     ) -> Int32 {
-        guard waiting < Self.mostWaiting else {
-            csqlite_job_free(job)
-            let reason = "\(Self.mostWaiting) calls wait for a connection already"
-            return call.fail(SystemError("sqlite", errno: ENOBUFS, reason: reason))
-        }
         let index = lane(host.loop.runsInCommonMode ? nil : host.loop.currentMode, host.current?.isBackground ?? false)
         switch call.beginWait(in: name, cancel: { [unowned(unsafe) self] _ in abandon(job, index) }) {
         case .refused(let answer):

@@ -1,0 +1,160 @@
+-- runloop.sqlite: transactions and connections that several tasks use, that end in odd orders, and that nobody closes.
+
+local t = require "runloop.test"
+local rl = require "runloop"
+local fs = require "runloop.fs"
+local sqlite = require "runloop.sqlite"
+
+-- A query that takes far longer than any test.
+local SLOW = "with recursive c(i) as (select 1 union all select i + 1 from c where i < 1e12) select count(*) from c"
+
+-- Returns a directory that goes with the test.
+local function directory()
+  local path = t.truthy(fs.temporary_directory())
+  t.finally(function() fs.remove(path, { recursive = true }) end)
+  return path
+end
+
+-- Opens a new database with a table.
+local function open(options, path)
+  path = path or directory() .. "/x.db"
+  local db = t.truthy(sqlite.open(path, options))
+  t.finally(function() db:close(0.1) end)
+  t.equal(db:script "create table if not exists n (i integer)", true)
+  return db, path
+end
+
+t.describe("a transaction", function()
+  t.it("that several tasks use ends only the statement of the cancelled one", { real_time = true }, function()
+    local db = open()
+    local tx <close> = t.truthy(db:begin())
+    local slow = rl.task(function() return tx:value(SLOW) end)
+    rl.sleep(0.02)
+    local quick = rl.task(function() return tx:value "select 42" end)
+    rl.sleep(0.02)
+    slow:cancel()
+    t.equal(quick:await(), 42)
+    -- Rows that are left early close their cursor beside other statements.
+    tx:execute(("insert into n values (1)%s"):format((", (1)"):rep(999)))
+    for _ in tx:rows "select i from n" do break end
+    slow = rl.task(function() return tx:value(SLOW) end)
+    rl.sleep(0.02)
+    slow:cancel()
+    t.equal(tx:value "select 43", 43)
+  end)
+
+  t.it("refuses the statements that come after its commit, of savepoints and of waiting tasks as well", function()
+    local db = open()
+    local tx = t.truthy(db:begin())
+    local inner = t.truthy(tx:begin())
+    local commit = rl.task(function() return tx:commit() end)
+    local late = rl.task(function() return select(3, tx:execute "insert into n values (1)") end)
+    t.equal(commit:await(), true)
+    t.equal(late:await(), "ENOTCONN")
+    local _, message, code = inner:execute "insert into n values (2)"
+    t.equal(code, "ENOTCONN")
+    t.truthy(message:find("the transaction is over (committed", 1, true), message)
+    t.equal({ select(3, inner:commit()) }, { "ENOTCONN" })
+    -- Its savepoint has the name of the other one, whose end must not touch it.
+    local next_tx = t.truthy(db:begin())
+    local next_inner = t.truthy(next_tx:begin())
+    next_inner:execute "insert into n values (3)"
+    getmetatable(inner).__close(inner)
+    rl.sleep(0.05)
+    t.equal(next_inner:commit(), true)
+    t.equal(next_tx:commit(), true)
+    t.equal(db:query "select i from n", { { i = 3 } })
+  end)
+
+  t.it("that only reads refuses to write where there is one connection", function()
+    for _, options in ipairs { { path = ":memory:" }, { size = 1 } } do
+      local db = open({ size = options.size }, options.path)
+      do
+        local tx <close> = t.truthy(db:begin { read_only = true })
+        t.equal(select(3, tx:execute "insert into n values (1)"), "EROFS")
+        t.equal(select(3, tx:script "insert into n values (1)"), "EROFS")
+        t.equal(tx:value "select count(*) from n", 0)
+      end
+      t.equal(db:execute "insert into n values (1)", 1)
+      local tx = t.truthy(db:begin { read_only = true })
+      t.equal(tx:commit(), true)
+      t.equal(db:execute "insert into n values (1)", 1)
+    end
+  end)
+
+  t.it("is begun within its time while another process has the lock", { real_time = true }, function()
+    local db, path = open { wait = 60 }
+    local other = open({}, path)
+    local tx = t.truthy(other:begin())
+    t.equal(table.pack(db:begin { timeout = 0.05 }), { nil, "timed out", n = 2 })
+    tx:rollback()
+    t.equal(db:begin { timeout = 5 }:rollback(), true)
+  end)
+
+  t.it("and a connection have savepoints, which take no options", function()
+    local db = open()
+    local tx <close> = t.truthy(db:begin())
+    t.error(function() tx:begin { read_only = true } end, "tx:begin: unknown field 'read_only'")
+    tx:rollback()
+    local own = t.truthy(db:connection())
+    t.error(function() own:begin { timeout = 1 } end, "connection:begin: unknown field 'timeout'")
+    own:close()
+    t.equal({ own:query "select 1" }, { nil, "ENOTCONN: the connection is closed", "ENOTCONN" })
+  end)
+end)
+
+t.it("a call with a time limit may be rows, or a batch", { real_time = true }, function()
+  local db = open()
+  t.error(function()
+    for _ in db:rows { SLOW, timeout = 0.02 } do t.fail "a row" end
+  end, "timed out")
+  t.equal({ db:batch { "insert into n values (1)", SLOW, timeout = 0.02 } }, { nil, "timed out" })
+  t.equal(db:value "select count(*) from n", 0)
+  t.error(function() db:batch { "select 1", { SLOW, timeout = 1 } } end, "entry 2 has a timeout")
+  t.error(function() db:batch { "select 1", time = 1 } end, "unknown field 'time'")
+end)
+
+t.it("a batch names the entry that is wrong", function()
+  local db = open()
+  t.error(function() db:batch { "select 1", { "select $1, $2", 1 } } end,
+    "db:batch: entry 2: the statement has 2 parameters, got 1", true)
+  t.error(function() db:batch { "select 1", "select 1 as a, 2 as a" } end,
+    "db:batch: entry 2: two columns are called 'a'", true)
+  t.error(function() db:batch { { "select $1", {} } } end, "db:batch: entry 1: parameter 1 must be", true)
+  t.equal(db:value "select 1 as a, 2 as a", 1)
+end)
+
+t.it("calls that were cancelled do not count as waiting", { real_time = true }, function()
+  local db = open { size = 1, max_waiting = 2 }
+  local tx <close> = t.truthy(db:begin())
+  local function wait() return rl.task(function() return db:execute "insert into n values (1)" end) end
+  local one, two = wait(), wait()
+  rl.sleep(0.01)
+  local full = wait()
+  t.equal(select(3, full:await()), "ENOBUFS")
+  one:cancel()
+  two:cancel()
+  rl.sleep(0.01)
+  local three = wait()
+  rl.sleep(0.01)
+  t.equal(tx:commit(), true)
+  t.equal(three:await(), 1)
+end)
+
+t.it("a database that is collected closes its connections", { real_time = true, leaks = false }, function()
+  local folder = directory()
+  local path = folder .. "/collected.db"
+  local function use()
+    local db = t.truthy(sqlite.open(path))
+    t.equal(db:script "create table if not exists n (i)", true)
+    t.equal(db:value "select count(*) from n", 0)
+  end
+  use()
+  -- An error in a finalizer or in its task would fail the test.
+  for _ = 1, 3 do
+    collectgarbage()
+    rl.sleep(0.02)
+  end
+  -- The last connection removes the log.
+  t.eventually(function() return not fs.stat(path .. "-wal") end)
+end)

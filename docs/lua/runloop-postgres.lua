@@ -23,10 +23,15 @@ local postgres = {}
 ---@field lists? boolean true: rows are lists by column, instead of tables by name
 ---@field max? integer bytes of values that a call may return (64 MB)
 
+---Statements, with a time limit for all of them.
+---@class runloop.postgres.Batch
+---@field [integer] string|runloop.postgres.Call without `timeout`
+---@field timeout? number seconds
+
 ---A call in a table: the text, its parameters, and these options.
 ---@class runloop.postgres.Call
 ---@field [integer] any the text, then the parameters; a nil between two is NULL
----@field timeout? number seconds; afterwards nil, "timed out", and the statement is ended
+---@field timeout? number seconds; afterwards nil, "timed out", and the statement is ended. For `rows`: for each wait
 ---@field nulls? boolean
 ---@field lists? boolean
 ---@field max? integer bytes; for `rows` those of one row
@@ -141,7 +146,7 @@ function db:rows(sql, ...) end
 
 ---Runs several statements, all or none of them, and returns their results: rows where there are columns, else the
 ---number of changed rows. Waits.
----@param list (string|runloop.postgres.Call)[]
+---@param list runloop.postgres.Batch
 ---@return any[]? results
 ---@return string? problem
 ---@return string? code
@@ -201,8 +206,8 @@ function db:subscribe(channel, options, fn) end
 ---@return table? details
 function db:copy(text, way) end
 
----Begins a transaction. `isolation`: a level such as "serializable". `timeout`: seconds to wait for a connection.
----Waits.
+---Begins a transaction. `isolation`: a level such as "serializable". `timeout`: seconds until it must
+---have begun. Waits.
 ---@param options? { read_only: boolean?, isolation: string?, timeout: number? }
 ---@return runloop.postgres.Transaction? transaction
 ---@return string? problem
@@ -287,7 +292,7 @@ function tx:execute(sql, ...) end
 function tx:rows(sql, ...) end
 
 ---As `db:batch`. Waits.
----@param list (string|runloop.postgres.Call)[]
+---@param list runloop.postgres.Batch
 ---@return any[]? results
 ---@return string? problem
 ---@return string? code
@@ -411,7 +416,7 @@ function connection:execute(sql, ...) end
 function connection:rows(sql, ...) end
 
 ---As `db:batch`. Waits.
----@param list (string|runloop.postgres.Call)[]
+---@param list runloop.postgres.Batch
 ---@return any[]? results
 ---@return string? problem
 ---@return string? code

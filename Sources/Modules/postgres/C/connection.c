@@ -394,7 +394,11 @@ static const char *take(lua_State *L, cpostgres *it, const value_options *option
       lua_pushinteger(L, pq.PQnfields(it->result));
       lua_setfield(L, ANSWER, pq.PQresultStatus(it->result) == PGRES_COPY_IN ? "takes" : "gives");
       return "copy";
-    default: note_failure(L, it->result); return NULL;
+    default:
+      // The reason of the server comes before libpq's own result, which says that the connection is closed.
+      if (lua_getfield(L, ANSWER, "failure") == LUA_TNIL) note_failure(L, it->result);
+      lua_pop(L, 1);
+      return NULL;
   }
 }
 

@@ -24,9 +24,13 @@ local KEPT = 100
 local Connection = {}
 Connection.__index = Connection
 
+-- The connections that are not closed. A database that is collected closes its connections, so that their parts must
+-- not be collected with it.
+local alive = {}
+
 function Connection:close()
   if self.is_closed then return end
-  self.is_closed = true
+  self.is_closed, alive[self] = true, nil
   if self.port then self.port:invalidate() end
   if self.watch then self.watch:invalidate() end
   self.box:close()
@@ -323,11 +327,11 @@ local function wrong_parameter(what, request, bad)
 end
 
 -- Raises or refuses what cannot be sent. `is_known`: the text was sent before, and the parameters are checked when they
--- are sent.
-local function check_request(what, request, is_known)
+-- are sent. `index`: the request's in a batch.
+local function check_request(what, request, is_known, index)
   if is_known then return true end
   local bad = request.count > 0 and native.check(request, request.count)
-  if bad then wrong_parameter(what, request, bad) end
+  if bad then wrong_parameter(index and shape.entry(what, index) or what, request, bad) end
   if request.text:find("\0", 1, true) then return own("EINVAL", "the text has a zero byte", "42601") end
   return true
 end
@@ -339,9 +343,6 @@ local function check_count(what, request, failure)
   for number in failure.message:gsub('".-"', ""):gmatch "%d+" do numbers[#numbers + 1] = tonumber(number) end
   local wanted, got = numbers[#numbers], numbers[1]
   if #numbers == 2 and got == request.count and wanted ~= got then
-    if request.kind == "batch" then
-      raise("%s: an entry has a wrong number of parameters: its statement has %d", what, wanted)
-    end
     shape.wrong_count(what, wanted, got)
   end
 end
@@ -497,8 +498,8 @@ local function read_batch(self, connection, requests)
   local bad, state
   repeat
     local request, answer = requests[index], fresh()
-    local lists, nulls = options_of(self, request or { kind = "batch" })
-    state = receive(connection, answer, lists, nulls, (self._max) // 1 | 0, huge)
+    local lists, nulls, most = options_of(self, request or { kind = "batch" })
+    state = receive(connection, answer, lists, nulls, most, huge)
     if not bad and (answer.failure or answer.twice or answer.is_empty or state ~= "done" and state ~= "synced") then
       bad = { index = index, answer = answer, state = state }
     end
@@ -513,7 +514,7 @@ end
 function connections.batch(self, lease, what, request)
   local connection, requests = lease.connection, request.requests
   for index, one in ipairs(requests) do
-    local good, message, code, details = check_request(what, one)
+    local good, message, code, details = check_request(what, one, false, index)
     if not good then
       if details then details.index = index end
       return nil, message, code, details
@@ -536,7 +537,8 @@ function connections.batch(self, lease, what, request)
   lease.is_busy = false
   if not bad then return results end
   local failed = requests[bad.index] or requests[1]
-  local nothing, message, code, details = problem(what, lease, failed, bad.answer, bad.state)
+  local nothing, message, code, details = problem(shape.entry(what, bad.index), lease, failed, bad.answer,
+    bad.state)
   details = details or {}
   details.index = bad.index
   return nothing, message, code, details
@@ -572,15 +574,15 @@ local function make(self, words)
   local failed = box:failure()
   if failed then return failures.unconnected(failed) end
   local made = setmetatable({
-    box = box, fd = box:descriptor(), prepared = {}, prepared_count = 0, uses = 0, is_fresh = true, since = rl.now(),
+    box = box, fd = box:descriptor(), prepared = {}, prepared_count = 0, uses = 0, since = rl.now(),
     expires = rl.now() + 3600 * (0.9 + 0.2 * math.random()),
   }, Connection)
   if not shape.is_virtual() and not self._fake then made.watch = binding.watch(made.fd) end
   local lease = { connection = made, places = { cancelled = 0 } }
   local done, problem_text, problem_code, details = set_up(self, lease)
   if not done then return nil, problem_text, problem_code, details end
-  connection = made
-  return connection
+  connection, alive[made] = made, true
+  return made
 end
 
 --- Opens a connection of a database, within its time for that.

@@ -113,10 +113,7 @@ local function take(self, wait)
       connection.port = nil
     end
     lease.on_give = self._on_give
-    if connection.is_fresh or lease.since - connection.since < FRESH or connection.box:is_alive() then
-      connection.is_fresh = nil
-      return lease
-    end
+    if lease.since - connection.since < FRESH or connection.box:is_alive() then return lease end
     self._lost = self._lost + 1
     lease:drop()
   end
@@ -196,8 +193,10 @@ local function publish(self, what, perform_it, channel, text)
     return nil, format("EMSGSIZE: a notification has at most 7999 bytes, not %d", #text), "EMSGSIZE"
   end
   local request = { kind = "execute", text = "select pg_notify($1, $2)", count = 2, channel, text }
-  local done, message, code, details = perform_it(self, what, request)
-  if not done then return nil, message, code, details end
+  shape.note(self, "publish", request.text)
+  local _ <close> = shape.NOTED
+  local done, message, code, details = shape.within(self._timeout, perform_it, self, what, request)
+  if not done then return shape.trim(nil, message, code, details) end
   return true
 end
 
@@ -229,6 +228,7 @@ end
 
 -- Transactions --------------------------------------------------------------------------------------------------------
 
+local NO_OPTIONS = {}
 local BEGIN = { read_only = "boolean", isolation = "string", timeout = "seconds" }
 local ISOLATIONS = {
   serializable = true, ["repeatable read"] = true, ["read committed"] = true, ["read uncommitted"] = true,
@@ -248,6 +248,12 @@ local function finish(self, how)
   self._how = site and how .. " at " .. site or how
 end
 
+-- Counts the loss of a session's connection.
+local function note_loss(self)
+  local db, connection = self._db, self._lease.connection
+  if not connection.is_counted then connection.is_counted, db._lost = true, db._lost + 1 end
+end
+
 -- Returns a text about the end of a session; nil if it has not ended.
 local function over(self)
   local one = self
@@ -255,7 +261,10 @@ local function over(self)
     if one._how then return one._how end
     one = one._outer
   end
-  if self._lease.connection.is_lost and not self._lease.draining then finish(self, "the connection was lost") end
+  if self._lease.connection.is_lost and not self._lease.draining then
+    note_loss(self)
+    finish(self, "the connection was lost")
+  end
   return self._how
 end
 
@@ -291,17 +300,26 @@ local function begin_text(options, what)
   return options.read_only and text .. " read only" or text
 end
 
-function Database:begin(options)
-  misuse.receiver(self, Database, "db:begin")
-  options = misuse.options(options, BEGIN, "db:begin", 1)
-  local text = begin_text(options, "db:begin")
-  local lease, message, code, details = take(self, options.timeout)
+local function begin(self, text, wait)
+  local lease, message, code, details = take(self, wait)
   if not lease then return nil, message, code, details end
   local tx, done
   local _ <close> = setmetatable({}, { __close = function() if not tx then give(lease, "rollback") end end })
   done, message, code, details = control(lease, text)
   if not done then return nil, message, code, details end
   tx = transaction(self, lease, 0)
+  return tx
+end
+
+function Database:begin(options)
+  misuse.receiver(self, Database, "db:begin")
+  options = misuse.options(options, BEGIN, "db:begin", 1)
+  local text, limit = begin_text(options, "db:begin"), options.timeout or self._timeout
+  -- A call that waits for a connection gets EAGAIN before.
+  local tx, message, code, details = shape.within(limit and limit + 0.001, begin, self, text, options.timeout)
+  if not tx then return shape.trim(nil, message, code, details) end
+  -- A task with a time limit may have begun it.
+  tx._site, tx._lease.site = misuse.place(), running()
   return tx
 end
 
@@ -312,70 +330,8 @@ local function on_own(self, what, request)
   return perform_on(self, self._lease, what, request)
 end
 
--- Rows inside a transaction -------------------------------------------------------------------------------------------
-
-local LOT = 256
-local cursors = 0
-
--- Declares a cursor. Returns its name; nil where the statement cannot have one; nil and a message.
-local function declare(self, what, request)
-  local word = request.text:match "^[%s(]*(%a+)"
-  word = word and word:lower()
-  if word ~= "select" and word ~= "values" and word ~= "with" and word ~= "table" then return nil end
-  local lease, is_inside = self._lease, self._lease.connection.box:transaction() == "inside"
-  cursors = cursors + 1
-  local name = "rlc" .. cursors
-  local is_tried = is_inside and word == "with"
-  if is_tried then control(lease, "savepoint rlc") end
-  local declared = { kind = "execute", count = request.count, unpack(request, 1, request.count) }
-  declared.text = format("declare %s no scroll cursor%s for %s", name, is_inside and "" or " with hold", request.text)
-  local done, message = perform_on(self, lease, what, declared)
-  if is_tried then control(lease, done and "release savepoint rlc" or "rollback to savepoint rlc") end
-  if done then return name end
-  if is_tried or not is_inside then return nil end
-  return nil, message
-end
-
--- Fetches the next lot.
-local function fetch(self, what, state)
-  local request = state.request
-  local rows, message = perform_on(self, self._lease, what, {
-    kind = "query", text = format("fetch %d from %s", LOT, state.cursor), count = 0, lists = request.lists,
-    nulls = request.nulls, max = (request.max or self._max) * LOT,
-  })
-  if not rows then return nil, nil, message end
-  if #rows == LOT then return state, rows end
-  control(self._lease, "close " .. state.cursor)
-  return nil, rows
-end
-
-local session = {
-  perform = on_own,
-  open_rows = function(self, what, request)
-    local how = over(self)
-    if how then return nil, nil, select(2, shape.over(how)) end
-    local _ <close> = lock(self._lease)
-    local cursor, message = declare(self, what, request)
-    if cursor then return fetch(self, what, { cursor = cursor, request = request }) end
-    if message then return nil, nil, message end
-    request.kind = "query"
-    local rows, problem = perform_on(self, self._lease, what, request)
-    return nil, rows, problem
-  end,
-  next_rows = function(self, what, state)
-    local how = over(self)
-    if how then return nil, nil, select(2, shape.over(how)) end
-    local _ <close> = lock(self._lease)
-    return fetch(self, what, state)
-  end,
-  close_rows = function(self, state)
-    if over(self) then return end
-    shape.background(function()
-      local _ <close> = lock(self._lease)
-      if not over(self) then control(self._lease, "close " .. state.cursor) end
-    end)
-  end,
-}
+local session = require "runloop.postgres.cursors" { over = over, lock = lock }
+session.perform = on_own
 shape.session(Transaction, "tx", session)
 
 function Transaction:publish(channel, text)
@@ -397,7 +353,8 @@ local function end_with(self, text, how)
     or format(text == "commit" and "release savepoint rl%d" or "rollback to savepoint rl%d; release savepoint rl%d",
       depth, depth)
   local held <close> = lock(lease)
-  local answer, message, code, details = control(lease, command)
+  local answer, message, code, details = shape.within(self._timeout, control, lease, command)
+  if not answer and lease.connection.is_lost then note_loss(self) end
   if not answer and depth > 0 and not lease.connection.is_lost then return nil, message, code, details end
   if not answer then
     finish(self, lease.connection.is_lost and "the connection was lost" or "rolled back")
@@ -428,8 +385,9 @@ function Transaction:rollback()
   return nil, message, code, details
 end
 
-function Transaction:begin()
+function Transaction:begin(options)
   misuse.receiver(self, Transaction, "tx:begin")
+  misuse.options(options, NO_OPTIONS, "tx:begin", 1)
   local how = over(self)
   if how then return shape.over(how) end
   local _ <close> = lock(self._lease)
@@ -471,9 +429,13 @@ function Own:begin(options)
   options = misuse.options(options, BEGIN, "connection:begin", 1)
   local how = over(self)
   if how then return shape.over(how) end
+  local text = begin_text(options, "connection:begin")
   local _ <close> = lock(self._lease)
-  local done, message, code, details = control(self._lease, begin_text(options, "connection:begin"))
-  if not done then return nil, message, code, details end
+  if not self._lease.connection.box:is_idle() then
+    return failures.own("EINVAL", "the connection has a transaction: a savepoint is made by its begin()", "25001")
+  end
+  local done, message, code, details = shape.within(options.timeout or self._timeout, control, self._lease, text)
+  if not done then return shape.trim(nil, message, code, details) end
   return transaction(self._db, self._lease, 0, self)
 end
 
@@ -570,6 +532,7 @@ function postgres.open(where, options)
   end
   self._places = Places.new {
     size = options.size or 10, max_waiting = options.max_waiting, open = function() return open_one(self) end,
+    on_late = function() self._on_give(rl.now()) end,
     give = connections.give,
   }
   local lease, message, code, details = take(self)

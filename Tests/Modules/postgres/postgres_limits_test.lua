@@ -1,0 +1,130 @@
+-- runloop.postgres: limits of time and number, sessions that end in odd orders, and databases that nobody closes.
+
+local t = require "runloop.test"
+local rl = require "runloop"
+local postgres = require "runloop.postgres"
+
+local server = t.resource(function() return t.server "postgres" end)
+
+-- Opens a database; it is closed with the test.
+local function open(options, where)
+  local db = t.truthy(postgres.open(where or server():url(), options))
+  t.finally(function() db:close(0.1) end)
+  return db
+end
+
+local REAL = { real_time = true, timeout = 60 }
+
+t.describe("a time limit", function()
+  t.it("is for each wait of rows, and for a batch as a whole", REAL, function()
+    local db = open()
+    t.error(function()
+      for _ in db:rows { "select pg_sleep(30)", timeout = 0.05 } do t.fail "a row" end
+    end, "timed out")
+    t.equal({ db:batch { "create table late (x int)", "select pg_sleep(30)", timeout = 0.05 } }, { nil, "timed out" })
+    t.equal(db:value "select to_regclass('late')::text", nil)
+    t.error(function() db:batch { "select 1", { "select 1", timeout = 1 } } end, "entry 2 has a timeout")
+    t.error(function() db:batch { "select 1", time = 1 } end, "unknown field 'time'")
+  end)
+
+  t.it("of a database holds for begin, commit and publish as well", REAL, function()
+    local own = t.server "postgres"
+    local db = open({ timeout = 0.2, size = 6 }, own:url())
+    local tx, connection = t.truthy(db:begin()), t.truthy(db:connection())
+    own:pause()
+    local function late(fn, ...)
+      local done, nothing, message = rl.timeout(10, fn, ...)
+      t.equal({ done, nothing, message }, { true, nil, "timed out" })
+    end
+    late(db.begin, db)
+    late(db.begin, db, { timeout = 0.1 })
+    late(tx.commit, tx)
+    late(connection.begin, connection)
+    late(db.publish, db, "a", "b")
+    own:resume()
+    t.eventually(function() return db:value "select 1" == 1 end)
+  end)
+
+  t.it("leaves nobody in the queue who has given up", REAL, function()
+    local db = open { size = 1, max_waiting = 2 }
+    local own = t.truthy(db:connection())
+    local function wait() return rl.task(function() return db:value "select 1" end) end
+    local one, two = wait(), wait()
+    rl.sleep(0.01)
+    t.equal(select(3, db:value "select 1"), "ENOBUFS")
+    one:cancel()
+    two:cancel()
+    local three = wait()
+    rl.sleep(0.01)
+    own:close()
+    t.equal(three:await(), 1)
+  end)
+end)
+
+t.describe("a batch", function()
+  t.it("names the entry that is wrong", function()
+    local db = open()
+    t.error(function() db:batch { "select 1", { "select $1::int", 1, 2 } } end,
+      "db:batch: entry 2: the statement has 1 parameter, got 2", true)
+    t.error(function() db:batch { "select 1", "select 1 as a, 2 as a" } end,
+      "db:batch: entry 2: two columns are called 'a'", true)
+    t.error(function() db:batch { { "select $1::int", {} } } end, "db:batch: entry 1: parameter 1 must be", true)
+    t.equal(select(3, db:batch { { "select repeat('x', 100)", max = 50 } }), "EMSGSIZE")
+  end)
+end)
+
+t.describe("a connection", function()
+  t.it("of one's own has one transaction at a time", function()
+    local own <close> = t.truthy(open():connection())
+    local tx = t.truthy(own:begin())
+    t.equal({ select(3, own:begin()) }, { "EINVAL", { code = "25001" } })
+    t.error(function() tx:begin { read_only = true } end, "tx:begin: unknown field 'read_only'")
+    t.equal(tx:rollback(), true)
+    t.equal(own:begin():commit(), true)
+    own:close()
+    t.equal({ own:query "select 1" }, { nil, "ENOTCONN: the connection is closed", "ENOTCONN" })
+  end)
+
+  t.it("that was opened for a task which gave up is watched", REAL, function()
+    local own = t.server "postgres"
+    local db = open({ size = 2 }, own:url())
+    -- The first look at idle connections is over.
+    rl.sleep(0.1)
+    local held = t.truthy(db:connection())
+    local task = rl.task(function() return db:value "select 1" end)
+    rl.sleep(0.001)
+    task:cancel()
+    t.eventually(function() return db:stats().idle == 1 end)
+    own:restart()
+    t.eventually(function() return db:stats().idle == 0 end)
+    t.equal(db:value "select 1", 1)
+    held:close()
+  end)
+
+  t.it("that a server ends names the reason, and is counted", REAL, function()
+    local db = open()
+    local tx = t.truthy(db:begin())
+    local _, message, code, details = tx:execute "select pg_terminate_backend(pg_backend_pid())"
+    t.equal({ code, details.code }, { "ECONNRESET", "57P01" })
+    t.truthy(message:find("(57P01); during select pg_terminate_backend", 1, true), message)
+    t.equal({ select(3, tx:commit()) }, { "ENOTCONN" })
+    t.equal(db:stats().lost, 1)
+  end)
+end)
+
+t.it("a database that is collected closes its connections", { real_time = true, leaks = false }, function()
+  local db = open()
+  local function others()
+    return db:value "select count(*) from pg_stat_activity where application_name = 'collected'"
+  end
+  local function use()
+    local one = t.truthy(postgres.open(server():url() .. "?application_name=collected"))
+    t.equal(one:value "select 1", 1)
+    t.equal(others(), 1)
+  end
+  use()
+  t.eventually(function()
+    collectgarbage()
+    return others() == 0
+  end)
+end)

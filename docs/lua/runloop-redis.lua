@@ -14,6 +14,7 @@ local redis = {}
 ---@field size? integer connections at most, beside the shared one, such as for commands that block (10)
 ---@field idle? number seconds after which an idle one of them is closed (300)
 ---@field wait? number seconds for a free one (30)
+---@field max_waiting? integer calls that may wait for one (10000)
 ---@field user? string
 ---@field password? string
 ---@field database? integer the number for SELECT

@@ -217,6 +217,8 @@ static const struct {
 #embed "../../Modules/postgres/Lua/connections.lua" SIZE suffix(,)
 '\0'}}, {"runloop.postgres.copies", (const char[]){
 #embed "../../Modules/postgres/Lua/copies.lua" SIZE suffix(,)
+'\0'}}, {"runloop.postgres.cursors", (const char[]){
+#embed "../../Modules/postgres/Lua/cursors.lua" SIZE suffix(,)
 '\0'}}, {"runloop.postgres.failures", (const char[]){
 #embed "../../Modules/postgres/Lua/failures.lua" SIZE suffix(,)
 '\0'}}, {"runloop.postgres.fake", (const char[]){

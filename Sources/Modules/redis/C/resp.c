@@ -279,6 +279,8 @@ static int next_answer(lua_State *L) {
     char shown[41];
     size_t rest = it->length - it->at;
     snprintf(shown, sizeof shown, "%.*s", (int)(rest < 40 ? rest : 40), it->bytes + it->at);
+    for (char *c = shown; *c; c++)
+      if ((unsigned char)*c < ' ') *c = ' ';
     lua_pushboolean(L, 0);
     if (found == -2) lua_pushfstring(L, "EMSGSIZE: an answer of more than %I bytes", (LUAI_UACINT)it->most);
     else lua_pushfstring(L, "EPROTO: this is not Redis's protocol: %s", shown);

@@ -24,7 +24,8 @@ local INSTEAD = {
   SELECT = "connection", WATCH = "begin", UNWATCH = "begin", MULTI = "begin", EXEC = "begin", DISCARD = "begin",
   AUTH = "connection", HELLO = "connection", SUBSCRIBE = "subscribe", PSUBSCRIBE = "subscribe",
   UNSUBSCRIBE = "subscribe", PUNSUBSCRIBE = "subscribe", SSUBSCRIBE = "subscribe", SUNSUBSCRIBE = "subscribe",
-  QUIT = "close", RESET = "connection", MONITOR = false, ["CLIENT REPLY"] = false,
+  QUIT = "close", RESET = "connection", MONITOR = false, SYNC = false, PSYNC = false,
+  ["CLIENT REPLY"] = false,
 }
 
 local function wrong_word(what, index, value)

@@ -225,15 +225,23 @@ function Database:begin(options)
   return trim(begin(self, lease, options))
 end
 
+-- Returns how a transaction or a connection has ended; nil if it is open.
+local function gone(self)
+  if not self._how and self._lease.connection.problem then finish(self, "the connection was lost") end
+  return self._how
+end
+
 local function ask_tx(self, bytes, seconds)
-  if self._how then return shape.over(self._how) end
+  local how = gone(self)
+  if how then return shape.over(how) end
   local future, message, code = self._lease.connection:ask(bytes)
   if not future then return nil, message, code end
   return future:await(seconds == 0 and huge or (seconds or 0) + self._db._timeout)
 end
 
 local function send_tx(self, bytes, count)
-  if self._how then return shape.over(self._how) end
+  local how = gone(self)
+  if how then return shape.over(how) end
   local future, message, code = self._lease.connection:send_all(bytes, count)
   if not future then return nil, message, code end
   return future:await(self._db._timeout)
@@ -244,7 +252,8 @@ calls.give(Transaction, "tx", ask_tx, send_tx)
 function Transaction:queue(...)
   misuse.receiver(self, Transaction, "tx:queue")
   local bytes = calls.kept("tx:queue", ...)
-  if self._how then return shape.over(self._how) end
+  local how = gone(self)
+  if how then return shape.over(how) end
   self._queue[#self._queue + 1] = bytes
   return true
 end
@@ -264,7 +273,8 @@ local function executed(futures, seconds)
 end
 
 local function commit(self)
-  if self._how then return shape.over(self._how) end
+  local how = gone(self)
+  if how then return shape.over(how) end
   local queue = self._queue
   local bytes = calls.bytes "MULTI" .. table.concat(queue) .. calls.bytes "EXEC"
   local futures, message, code, details = self._lease.connection:send(bytes, #queue + 2)
@@ -297,7 +307,8 @@ end
 
 function Transaction:rollback()
   misuse.receiver(self, Transaction, "tx:rollback")
-  if self._how then return shape.over(self._how) end
+  local how = gone(self)
+  if how then return shape.over(how) end
   finish(self, "rolled back")
   return true
 end
@@ -319,11 +330,11 @@ end
 
 local function over() return nil, "ENOTCONN: the connection is closed", "ENOTCONN" end
 local function ask_own(self, bytes, seconds)
-  if self._how then return over() end
+  if gone(self) then return over() end
   return ask_tx(self, bytes, seconds)
 end
 local function send_own(self, bytes, count)
-  if self._how then return over() end
+  if gone(self) then return over() end
   return send_tx(self, bytes, count)
 end
 calls.give(Own, "connection", ask_own, send_own, true)
@@ -331,7 +342,7 @@ calls.give(Own, "connection", ask_own, send_own, true)
 function Own:begin(options)
   misuse.receiver(self, Own, "connection:begin")
   options = misuse.options(options, BEGIN, "connection:begin", 1)
-  if self._how then return over() end
+  if gone(self) then return over() end
   local line = self._lease.connection
   -- The transaction gives its connection back.
   local lease = { connection = line, give = function() end, drop = function() line:close() end }
@@ -403,7 +414,7 @@ end
 local OPTIONS = {
   timeout = "seconds", connect_timeout = "seconds", size = "positive", idle = "seconds", wait = "seconds",
   user = "string", password = "string", database = "count", tls = { "table", "boolean" }, max = "positive",
-  setup = "table", name = "string",
+  setup = "table", name = "string", max_waiting = "positive",
 }
 
 --- Opens a database, when its first connection works. Waits.
@@ -423,7 +434,9 @@ function redis.open(where, options)
     -- Absent fields take longer: objects.class explains those of scripts.
     _db = false, _is_closed = false, _line = false, _sweeper = false,
   }, Database)
-  self._places = Places.new { size = options.size or 10, open = function() return connect(self) end }
+  self._places = Places.new {
+    size = options.size or 10, max_waiting = options.max_waiting, open = function() return connect(self) end,
+  }
   local line, message, code, details = line_of(self)
   if line then return self end
   self._is_closed = true

@@ -130,6 +130,15 @@ end
 t.describe("a fake", function() cases(function() return postgres.fake(answer) end) end)
 t.describe("a real server", function() cases(function() return server():url() end) end)
 
+t.it("a connection that a fake has cut is noticed before its next use, where no time passes", function()
+  local fake = postgres.fake(answer)
+  local db = open(fake)
+  t.equal(db:value("select $1::int + 1", 1), 2)
+  fake:stop()
+  t.equal(select(3, db:value("select $1::int + 1", 1)), "ECONNREFUSED")
+  db:close()
+end)
+
 t.it("makes no connection for each task that gives up", { real_time = true }, function()
   local fake, count, live = postgres.fake(answer), 0, 0
   -- A server that takes its time for all but the first connection.

@@ -113,7 +113,7 @@ local function take(self, wait)
       connection.port = nil
     end
     lease.on_give = self._on_give
-    if lease.since - connection.since < FRESH or connection.box:is_alive() then return lease end
+    if lease.since - connection.since < self._fresh or connection.box:is_alive() then return lease end
     self._lost = self._lost + 1
     lease:drop()
   end
@@ -513,7 +513,8 @@ function postgres.open(where, options)
   end
   local self = setmetatable({
     _words = words, _name = options.name or is_fake and "fake" or addresses.name(words), _wait = options.wait or 30,
-    _idle = options.idle or 300, _connect_timeout = options.connect_timeout or 10,
+    _fresh = shape.is_virtual() and 0 or FRESH, _idle = options.idle or 300,
+    _connect_timeout = options.connect_timeout or 10,
     _timeout = options.timeout or false, _prepare = options.prepare ~= false, _nulls = options.nulls or false,
     _lists = options.lists or false,
     -- Absent fields take longer: objects.class explains those of scripts.

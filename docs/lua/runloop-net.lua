@@ -425,7 +425,8 @@ function Stream:set_nodelay(on) end
 ---@field interval? integer seconds between questions
 ---@field count? integer how many questions may stay unanswered
 
----Makes the kernel ask a silent peer whether it still exists. On for connections, every 15 seconds.
+---Makes the kernel ask a silent peer whether it still exists. On for connections, every 15 seconds. With all three
+---fields, bytes that nobody acknowledges end the connection after the same time.
 ---@param on boolean|runloop.net.KeepAlive
 ---@return true?
 ---@return string? problem

@@ -126,6 +126,8 @@ int net_set_keep_alive(int fd, int on, int idle, int interval, int count) {
   return failure;
 }
 
+int net_set_user_timeout(int fd, int milliseconds) { return set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, milliseconds); }
+
 int net_set_reuse_address(int fd) { return set(fd, SOL_SOCKET, SO_REUSEADDR, 1); }
 int net_set_reuse_port(int fd) { return set(fd, SOL_SOCKET, SO_REUSEPORT, 1); }
 int net_set_v6_only(int fd, int on) { return set(fd, IPPROTO_IPV6, IPV6_V6ONLY, on); }

@@ -38,6 +38,28 @@ struct ListenerTests {
         world.run()
     }
 
+    @Test("a stream that asks a silent peer with all three numbers waits as long for acknowledgements")
+    func keepAlive() throws {
+        let world = World(waitsForDescriptors: true)
+        let listener = try Listener(world.network, at: .host("127.0.0.1", port: 0))
+        var timeouts: [Int32] = []
+        listener.onConnection = { stream in
+            for (idle, interval, count) in [(0, 0, 0), (15, 0, 0), (15, 5, 3)] as [(Int32, Int32, Int32)] {
+                try? stream.setKeepAlive(true, idle: idle, interval: interval, count: count)
+                timeouts.append(option(stream.descriptor, Int32(IPPROTO_TCP), TCP_USER_TIMEOUT))
+            }
+            stream.close()
+        }
+        world.loop.add(listener)
+        var client: Stream?
+        world.network.connect(to: .host("127.0.0.1", port: listener.port)) { client = try? $0.get() }
+        for _ in 0..<100 where timeouts.count < 3 { world.run(for: .milliseconds(20)) }
+        #expect(timeouts == [0, 0, 30000])
+        client?.close()
+        listener.close()
+        world.run()
+    }
+
     @Test("closed connections leave the list of those that wait for their peers, in whatever order these go")
     func draining() throws {
         let world = World(waitsForDescriptors: true)

@@ -97,6 +97,8 @@ int net_pipe(int fds[2]);
 int net_set_no_delay(int fd, int on);
 /// In seconds; 0 keeps the system's value.
 int net_set_keep_alive(int fd, int on, int idle, int interval, int count);
+/// Milliseconds for which sent bytes may stay without an acknowledgement.
+int net_set_user_timeout(int fd, int milliseconds);
 int net_set_reuse_address(int fd);
 int net_set_reuse_port(int fd);
 int net_set_v6_only(int fd, int on);

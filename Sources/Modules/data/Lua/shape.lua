@@ -263,6 +263,16 @@ function shape.session(class, noun, calls)
   end
 end
 
+-- The open databases, for the runner of tests: those that a test leaves open are reported.
+local open = setmetatable({}, { __mode = "k" })
+internals.databases = open
+
+--- Notes that a database is open. Returns it.
+function shape.opened(db)
+  open[db] = true
+  return db
+end
+
 --- Adds the methods that all databases have: `close`, `is_open`, `name` and `tostring`. `close(self, timeout)` waits;
 --- `close_later(self)`, or a background task that closes, serves `<close>` and collection.
 function shape.database(class, kind, close, close_later)
@@ -273,6 +283,7 @@ function shape.database(class, kind, close, close_later)
   function class:close(timeout)
     misuse.receiver(self, class, "db:close")
     misuse.optional(timeout, "seconds", "db:close", 1)
+    open[self] = nil
     return close(self, timeout)
   end
   function class:is_open() return not misuse.receiver(self, class, "db:is_open")._is_closed end
@@ -280,7 +291,11 @@ function shape.database(class, kind, close, close_later)
   function class:__tostring()
     return format("%s database %q (%s, %s)", kind, self._name, self._is_closed and "closed" or "open", self._made_at)
   end
-  class.__close, class.__gc = close_later, close_later
+  local function leave(self)
+    open[self] = nil
+    close_later(self)
+  end
+  class.__close, class.__gc = leave, leave
 end
 
 --- Returns the refusal of a transaction that is over: `how` is a text such as "committed at app.lua:12".

@@ -544,7 +544,7 @@ function postgres.open(where, options)
   end
   self._calls = 0
   give(lease)
-  return self
+  return shape.opened(self)
 end
 
 return postgres

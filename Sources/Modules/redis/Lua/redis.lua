@@ -438,7 +438,7 @@ function redis.open(where, options)
     size = options.size or 10, max_waiting = options.max_waiting, open = function() return connect(self) end,
   }
   local line, message, code, details = line_of(self)
-  if line then return self end
+  if line then return shape.opened(self) end
   self._is_closed = true
   return trim(nil, message, code, details)
 end

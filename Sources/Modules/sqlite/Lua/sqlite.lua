@@ -427,7 +427,7 @@ function sqlite.open(path, options)
     return nil, message, code, details
   end
   databases[self] = true
-  return self
+  return shape.opened(self)
 end
 
 return sqlite

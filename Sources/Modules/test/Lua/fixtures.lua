@@ -14,6 +14,7 @@ local core, options, file_fds
 --- Begins a file. `settings` are the runner's.
 function fixtures.use(library, settings)
   core, options = library, settings
+  leaks.keep_databases()
   core.own = fixtures.own
 end
 
@@ -64,7 +65,7 @@ end
 --- Calls a function that makes something for the lifetime of a group. The group then owns all items in the loop and all
 --- open descriptors that the call has added.
 function fixtures.own(group, make)
-  local before, fds, current = system.programs(), system.open_fds(), core.current
+  local before, fds, current, databases = system.programs(), system.open_fds(), core.current, leaks.databases()
   system.keep_from()
   local programs = current and current.programs
   if current and current ~= group.current then current.programs = group.current.programs end
@@ -75,6 +76,7 @@ function fixtures.own(group, make)
     if programs then current.programs = programs end
     group.keep = group.keep or system.keep()
     system.keep(group.keep)
+    leaks.keep_databases(group, databases)
     group.pids = group.pids or {}
     local old = {}
     for _, pid in pairs(before) do old[pid] = true end
@@ -98,6 +100,7 @@ local function leave(group)
   local current = group.current or phase.context()
   core.current = current
   system.last_pass()
+  leaks.release_databases(group)
   local left = not failure and inherited(group, "leaks") ~= false and leaks.find(current, fixtures.pids()) or {}
   if #left > 0 then
     failure = { kind = "leak", message = "the group leaves something behind", details = left, where = group.where }

@@ -48,6 +48,30 @@ local function site_of(fd)
   end
 end
 
+-- Databases that were open before the test, or belong to a group, with the group.
+local kept = setmetatable({}, { __mode = "k" })
+
+--- Returns the open databases that nobody has kept.
+local function databases()
+  local list = {}
+  for db in pairs(internals.databases or {}) do if not kept[db] then list[#list + 1] = db end end
+  return list
+end
+
+leaks.databases = databases
+
+--- Keeps the databases that are open and not in a list: they belong to a group, or to nobody.
+function leaks.keep_databases(group, but)
+  local others = {}
+  for _, db in pairs(but or {}) do others[db] = true end
+  for _, db in pairs(databases()) do if not others[db] then kept[db] = group or true end end
+end
+
+--- Lets go of a group's databases: it has to have closed them.
+function leaks.release_databases(group)
+  for db, owner in pairs(kept) do if owner == group then kept[db] = nil end end
+end
+
 -- Returns whether a descriptor belongs to the runner, or is one that loops and threads make and keep.
 local function is_ours(target) return target == nil or target:find "^anon_inode:%[event" end
 
@@ -142,6 +166,12 @@ function leaks.find(current, pids)
     local place = explain.trim(task.frames)[1]
     found[#found + 1] = format("%s waits in %s%s", task.what or "task", task.place,
       place and " (" .. place .. ")" or "")
+  end
+  if #databases() > 0 then
+    -- An unreachable database closes itself.
+    collectgarbage()
+    for _, db in pairs(databases()) do found[#found + 1] = tostring(db) end
+    leaks.keep_databases()
   end
   -- The host keeps threads that wait for the next call of rl.blocking. The next test starts with new ones.
   if internals.end_blocking then internals.end_blocking() end

@@ -336,6 +336,12 @@ t.describe("the failures of a fake", function()
     t.equal(task:await(), "ECONNRESET")
   end)
 
+  t.it("that cuts a log-in has got nothing of a call", function()
+    local fake = redis.fake()
+    fake:drop(5)
+    t.equal({ redis.open(fake) }, { nil, "ECONNRESET: the connection was lost while it was made", "ECONNRESET" })
+  end)
+
   t.it("is silent for a while", function()
     local fake = redis.fake()
     local db = open(fake, { timeout = 5 })

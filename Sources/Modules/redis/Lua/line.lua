@@ -238,6 +238,8 @@ local function greet(self, options, limit)
   end
   if done then return true end
   if message == "timed out" then message, code = "ETIMEDOUT: the server does not answer", "ETIMEDOUT" end
+  -- Nothing of a call was sent yet.
+  if code == "ECONNRESET" then message = "ECONNRESET: the connection was lost while it was made" end
   return nil, message, code, details
 end
 

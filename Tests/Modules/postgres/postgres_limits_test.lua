@@ -69,8 +69,21 @@ t.describe("a batch", function()
     t.error(function() db:batch { "select 1", "select 1 as a, 2 as a" } end,
       "db:batch: entry 2: two columns are called 'a'", true)
     t.error(function() db:batch { { "select $1::int", {} } } end, "db:batch: entry 1: parameter 1 must be", true)
-    t.equal(select(3, db:batch { { "select repeat('x', 100)", max = 50 } }), "EMSGSIZE")
+    t.equal({ select(3, db:batch { { "select repeat('x', 100)", max = 50 } }) }, { "EMSGSIZE", { index = 1 } })
   end)
+end)
+
+t.it("rows have max for each row, in a transaction as well", function()
+  local db = open()
+  local tx <close> = t.truthy(db:begin())
+  for _, one in ipairs { db, tx } do
+    local rows = 0
+    for _ in one:rows { "select repeat('x', 100) from generate_series(1, 1000)", max = 150 } do rows = rows + 1 end
+    t.equal(rows, 1000)
+    t.error(function()
+      for _ in one:rows { "select repeat('x', 100) from generate_series(1, 3)", max = 50 } do t.fail "a row" end
+    end, "EMSGSIZE")
+  end
 end)
 
 t.describe("a connection", function()

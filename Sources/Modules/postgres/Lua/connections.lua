@@ -58,12 +58,12 @@ local function flush(connection, left)
   return left == 0
 end
 
--- Waits for the state of an answer: see `poll` in connection.c. With `each`, some rows are enough. `state`: "more" if
--- the answer cannot be there yet.
+-- Waits for the state of an answer: see `poll` in connection.c. `each`: `most` is for each row; true: some rows are
+-- enough. `state`: "more" if the answer cannot be there yet.
 local function receive(connection, answer, lists, nulls, most, keep, each, state)
   local box = connection.box
   state = state or box:poll(answer, lists, nulls, most, keep, each)
-  while (state == "more" or state == "unread") and not (each and #answer.rows > 0) do
+  while (state == "more" or state == "unread") and not (each == true and #answer.rows > 0) do
     wait(connection, state)
     state = box:poll(answer, lists, nulls, most, keep, each)
   end
@@ -392,8 +392,8 @@ local function problem(what, lease, request, answer, state)
   if answer.is_empty then return own("EINVAL", "the text has no statement", "42601") end
 end
 
--- Sends a statement, and waits for its answer, or for the first rows of it with `each`. A statement that the server has
--- forgotten or never knew is then sent once as text.
+-- Sends a statement, and waits for its answer, or for the first rows of it: see `receive`. A statement that the server
+-- has forgotten or never knew is then sent once as text.
 local function exchange(self, lease, what, request, each)
   local connection, box = lease.connection, lease.connection.box
   wait_until_drained(lease)
@@ -433,7 +433,7 @@ function connections.perform(self, lease, what, request)
   if kind == "copy" then return copy(lease, what, request) end
   local good, message, code, details = check_request(what, request, lease.connection.prepared[request.text])
   if not good then return nil, message, code, details end
-  local answer, state, third, fourth = exchange(self, lease, what, request)
+  local answer, state, third, fourth = exchange(self, lease, what, request, request.is_lot and "lot")
   if not answer then return nil, third, fourth end
   if state ~= "done" or answer.failure or answer.twice or answer.is_empty then
     return problem(what, lease, request, answer, state)
@@ -533,7 +533,10 @@ function connections.batch(self, lease, what, request)
     receive(connection, fresh(), true, false, huge, 0)
     connection.is_pipeline = not connection.box:pipeline(false)
   end
-  if bad and bad.answer.is_too_large then return problem(what, lease, requests[bad.index], bad.answer, bad.state) end
+  if bad and bad.answer.is_too_large then
+    local _, message, code = problem(what, lease, requests[bad.index], bad.answer, bad.state)
+    return nil, message, code, { index = bad.index }
+  end
   lease.is_busy = false
   if not bad then return results end
   local failed = requests[bad.index] or requests[1]

@@ -34,7 +34,7 @@ local function fetch(self, what, state)
   local request = state.request
   local rows, message = connections.perform(self, self._lease, what, {
     kind = "query", text = format("fetch %d from %s", LOT, state.cursor), count = 0, lists = request.lists,
-    nulls = request.nulls, max = (request.max or self._max) * LOT,
+    nulls = request.nulls, max = request.max, is_lot = true,
   })
   if not rows then return nil, nil, message end
   if #rows == LOT then return state, rows end

@@ -206,5 +206,9 @@ t.each({
   ["no table"] = { function() t.server("redis", 1) end, "argument #2" },
   ["a wrong time"] = { function() t.server("redis", { within = 0 / 0 }) end, "option 'within'" },
   ["a bouncer alone"] = { function() t.server "pgbouncer" end, "pgbouncer needs the server behind it" },
+  ["a bouncer of another kind"] = { function() t.server("pgbouncer", { pool_mode = "all" }) end,
+    'option \'pool_mode\' must be "session", "transaction" or "statement", got "all"' },
+  ["an option of a bouncer"] = { function() t.server("redis", { pool_mode = "session" }) end,
+    "option 'pool_mode' is for pgbouncer only" },
   ["a wrong file"] = { function() t.server("redis", { files = { ["a/b"] = "" } }) end, "option 'files'" },
 }, "wrong arguments:", function(call, text) t.error(call, text) end)

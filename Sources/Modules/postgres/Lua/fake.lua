@@ -322,6 +322,9 @@ local fake = { class = Fake }
 function fake.new(fn, options)
   if not misuse.is_callable(fn) then misuse.argument(fn, "function", "postgres.fake", 1) end
   options = misuse.options(options, OPTIONS, "postgres.fake", 2)
+  if options.bandwidth == 0 then
+    misuse.raise "postgres.fake: field 'bandwidth' must be a number of bytes per second, more than 0, got 0"
+  end
   fakes = fakes + 1
   return setmetatable({
     _fn = fn, _latency = options.latency or 0, _bandwidth = options.bandwidth, _password = options.password,

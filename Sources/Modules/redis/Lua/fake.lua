@@ -334,6 +334,9 @@ function Fake:__tostring() return format("fake of Redis (%d clients, %s)", #self
 --- Makes a fake.
 return function(options)
   options = misuse.options(options, OPTIONS, "redis.fake", 1)
+  if options.bandwidth == 0 then
+    misuse.raise "redis.fake: field 'bandwidth' must be a number of bytes per second, more than 0, got 0"
+  end
   local self = setmetatable({
     _latency = options.latency or 0, _bandwidth = options.bandwidth, _password = options.password,
     _made_at = objects.made_at(), _spaces = {}, _clients = {}, _channels = Space.Ordered.new(),

@@ -166,6 +166,22 @@ local function fill(self, text)
   end))
 end
 
+local MODES = { session = true, transaction = true, statement = true }
+
+-- Raises for options of a pgbouncer that are wrong, or given to another server.
+local function check_bouncer(what, options)
+  local mode = options.pool_mode
+  for _, name in ipairs { "server", "pool_mode" } do
+    if options[name] ~= nil and what ~= "pgbouncer" then
+      core.misuse(format("t.server: option '%s' is for pgbouncer only", name))
+    end
+  end
+  if mode and not MODES[mode] then
+    core.misuse(format('t.server: option \'pool_mode\' must be "session", "transaction" or "statement", got %s',
+      core.describe_value(mode)))
+  end
+end
+
 -- Returns the processes that a process has started, and those that these have.
 local function family(pid, found)
   found = found or {}
@@ -346,6 +362,7 @@ local function check(what, options)
       core.misuse(format('t.server: there is no recipe for %q (there are: nats, pgbouncer, postgres, redis); '
         .. 'a program is given as a table, as in t.server{ "mosquitto", "-p", "{port}", ready = "tcp" }', what))
     end
+    check_bouncer(what, options or {})
     return what, nil, options or {}
   end
   if kind ~= "table" then
@@ -357,6 +374,7 @@ local function check(what, options)
     if math.type(key) == "integer" then words[key] = tostring(value) else named[key] = value end
   end
   core.check_options(named, OPTIONS, "t.server")
+  check_bouncer(nil, named)
   if not words[1] then core.misuse "t.server: which program? Give its name first, then its arguments" end
   if not named.ready then
     core.misuse 't.server: option \'ready\' must say when it is ready: "tcp", "unix", or a pattern of its output'

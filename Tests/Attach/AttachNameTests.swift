@@ -137,9 +137,9 @@ struct AttachNameTests {
                 rl.attach: argument #1 must be a name, nothing, or false, got true
                 rl.attach: argument #1 must be a name, nothing, or false, got a table
                 rl.attach: argument #1 must have 1 to 60 bytes
-                rl.attach: argument #1 must not be a number: that is a process's
-                rl.attach: argument #1 must not begin with '-', nor have blanks, control characters or '/' in it
-                rl.attach: argument #1 must not begin with '-', nor have blanks, control characters or '/' in it
+                rl.attach: argument #1 must not be a number: numbers name processes
+                rl.attach: argument #1 must not begin with '-' or contain blanks, control characters or '/'
+                rl.attach: argument #1 must not begin with '-' or contain blanks, control characters or '/'
                 rl.attach: argument #1 must have 1 to 60 bytes
                 rl.attach: argument #1 must be UTF-8
                 one\ttwo\ttwo\tnil\tnil

@@ -79,7 +79,7 @@ t.it("every module uses the same words", function()
   t.equal(message(net.connect, "x:1", { timeuot = 1 }),
     "net.connect: unknown field 'timeuot' (did you mean 'timeout'?)")
   t.equal(message(net.listener, { prot = 80 }), "net.listener: unknown field 'prot' (did you mean 'port'?)")
-  t.equal(message(net.listener, {}), "net.listener: field 'port' is missing, or field 'path'")
+  t.equal(message(net.listener, {}), "net.listener: field 'port' or 'path' is missing")
   t.equal(message(net.stream, { prot = 80 }), "net.stream: unknown field 'prot' (did you mean 'port'?)")
   t.equal(message(rl.pool, { thread = 4 }), "rl.pool: unknown field 'thread' (did you mean 'threads'?)")
   t.equal(message(rl.pool, { threads = 0 }), "rl.pool: field 'threads' must be an integer, 1 or more, got 0")

@@ -292,7 +292,7 @@ t.describe("a kernel that cannot hold it", function()
   end
 
   t.each({
-    { 0, "--sandbox", "this kernel cannot hold files: Landlock is missing" },
+    { 0, "--sandbox", "this kernel cannot restrict files: Landlock is missing" },
     { 2, "--allow-connect=127.0.0.1:80",
       "this kernel can allow all of TCP or none: Landlock ABI 2; 4 is needed for --allow-connect=HOST:PORT" },
     { 3, "--allow-listen=80",

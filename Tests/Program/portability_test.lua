@@ -79,7 +79,7 @@ as_root("a system without certificates has another error than a wrong certificat
     print(select(2, net.connect(place, { tls = true })))
     print(select(2, http.get("https://" .. place .. "/")))
   ]])
-  local absent = "this system has no certificates of authorities, so none can be checked: apt install ca-certificates"
+  local absent = "this system has no CA certificates, so no certificate can be checked: apt install ca-certificates"
   local run = sh([[unset SSL_CERT_FILE SSL_CERT_DIR
     cd $1 && unshare -m sh -c 'mount --bind empty /etc/ssl/certs && exec "$1" try.lua' sh "$2"]], path, t.rlhost)
   local first, second = run.output:match "^([^\n]*)\n([^\n]*)\n"

@@ -125,7 +125,7 @@ struct PromptValueTests {
         let (lines, errors) = try lines(
             names.map { "local \($0) = 1" }.joined(separator: "\n") + "\n" + names.joined(separator: "+") + "\n"
                 + "x = \"a\\\nb\"\nx\ny = 'a\\z\n   b'\ny\nz = \"abc\n.load \(file.path)\n")
-        #expect(errors.contains("the entry uses 200 locals of earlier entries; Lua has room for 190"))
+        #expect(errors.contains("the entry uses 200 locals of earlier entries; Lua allows 190"))
         #expect(lines.prefix(2) == ["\"a\\nb\"", "\"ab\""])
         #expect(errors.contains("unfinished string near") && errors.contains("\(file.lastPathComponent):3: loaded\n"))
     }

@@ -15,7 +15,7 @@ local t = {}
 ---"2024-02-29 12:00:00", or a table as `os.time` takes it.
 ---@class runloop.test.Options
 ---@field timeout? number real seconds that it may take; those of `--timeout` (10) if absent
----@field real_time? boolean time passes as it really does
+---@field real_time? boolean time passes in real time
 ---@field skip? boolean|string it does not run; a string says why
 ---@field only? boolean only tests with this option run in this file
 ---@field starts_at? number|string|table the wall clock at its beginning; 2000-01-01 if absent

@@ -48,7 +48,7 @@ final class AttachClientPrompt: PromptOwner {
         connection.received = { [unowned self] event, bytes in take(event, bytes) }
         connection.waits = { [unowned self] in
             note(
-                "\(connection.target.text) is busy; it will be done in its turn (Control-C takes it back, .where "
+                "\(connection.target.text) is busy; the entry runs in its turn (Control-C withdraws it, .where "
                     + "shows where it is)"
             )
             guard prompt.display != nil else { return }
@@ -263,7 +263,7 @@ final class AttachClientPrompt: PromptOwner {
         }
         interrupts += 1
         connection.interrupt()
-        if interrupts == 2 { note("it has not ended yet; a third Control-C leaves it to the process to end it") }
+        if interrupts == 2 { note("the entry has not ended yet; a third Control-C stops waiting for it") }
         if interrupts > 2 { prompt.end(130) }
         return true
     }

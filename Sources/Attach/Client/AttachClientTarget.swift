@@ -110,7 +110,7 @@ struct AttachClientTarget {
                 + "attach to it from there"
         let state =
             isStopped ?? namespace
-            ?? "it does not allow it, or is in a function of C, or of the system, that takes its time"
+            ?? "it does not allow that, or runs a C function or a system call that takes long"
         throw .init(message: "\(text) has not answered for 3 s: \(state)")
     }
 

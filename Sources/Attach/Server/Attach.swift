@@ -29,9 +29,9 @@ public enum Attach {
     /// Returns what is wrong with a name, as the end of a sentence; nil if it is valid.
     public static func fault(inName name: String) -> String? {
         if name.isEmpty || name.utf8.count > longestName { return "must have 1 to \(longestName) bytes" }
-        if name.allSatisfy({ ("0"..."9").contains($0) }) { return "must not be a number: that is a process's" }
+        if name.allSatisfy({ ("0"..."9").contains($0) }) { return "must not be a number: numbers name processes" }
         if name.utf8.contains(where: { $0 <= 0x20 || $0 == 0x2F || $0 == 0x7F }) || name.utf8.first == 0x2D {
-            return "must not begin with '-', nor have blanks, control characters or '/' in it"
+            return "must not begin with '-' or contain blanks, control characters or '/'"
         }
         return nil
     }

@@ -194,7 +194,7 @@ final class AttachServerPort: @unchecked Sendable {
         let loop = RunLoop.current
         let timer = loop.callBack(at: loop.now + Self.patience, in: [.default]) { [weak self] _, _ in
             self?.satisfy(
-                "it is in a function of C, or of the system, and has not come back from there for 1 "
+                "it is in a C function or a system call that has not returned for 1 "
                     + "s\(Self.kernelPlace)"
             )
         }
@@ -249,7 +249,7 @@ final class AttachServerPort: @unchecked Sendable {
         let refusal = LuaHost.recorder?(.dump(path: path))
         if isLate, refusal?.errno == ENODATA {
             return message.answer(
-                "-nothing is recorded: it is in a function of C, or of the system, and has not come back from there"
+                "-nothing is recorded: it is in a C function or a system call that has not returned"
                     .anyBytes)
         }
         message.answer((refusal.map { "-\($0)" } ?? "+\(remark)").anyBytes)

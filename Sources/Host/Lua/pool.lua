@@ -96,7 +96,7 @@ local function take(self)
         threads_of[self.number][thread] = true
         return thread
       end
-      if self.count == 0 then raise("pool:run: no thread can be had: " .. message) end
+      if self.count == 0 then raise("pool:run: no thread can be started: " .. message) end
     end
     thread = thread or self.free:receive(next(self.ending) and ENDING)
     if thread and thread:is_alive() then return thread end

@@ -55,7 +55,7 @@ typedef struct cl_chunk {
   unsigned used, fresh;  // as in a slab
 } cl_chunk;
 
-_Static_assert(sizeof(cl_slab) % STEP == 0 && sizeof(cl_chunk) % STEP == 0, "blocks begin behind them");
+_Static_assert(sizeof(cl_slab) % STEP == 0 && sizeof(cl_chunk) % STEP == 0, "blocks begin after them");
 
 #define LINK(list, x)                         \
   do {                                        \
@@ -220,7 +220,7 @@ static void *take(cl_state *state, size_t size) {
 
 #define SLOT ((size_t)16384)
 #define SLOTS 512
-_Static_assert(CL_SLOT + 64 <= SLOT, "what is in use begins behind 64 bytes");
+_Static_assert(CL_SLOT + 64 <= SLOT, "the used part begins after 64 bytes");
 
 void *cl_map_at(uintptr_t address, size_t size) {
   int how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;

@@ -69,7 +69,7 @@ public struct Box: Hashable {
     /// Returns the object that it holds.
     @inlinable @inline(__always)
     public func object<T: AnyObject>(as: T.Type) -> T {
-        guard let object = head.pointee.object else { preconditionFailure("trampolines let no empty object pass") }
+        guard let object = head.pointee.object else { preconditionFailure("trampolines reject empty objects") }
         // A box of this kind holds nothing else: its constructor put the object there.
         return unsafe Unmanaged<T>.fromOpaque(object).takeUnretainedValue()
     }
@@ -77,7 +77,7 @@ public struct Box: Hashable {
     /// Calls `body` with the object, without counting references.
     @inlinable @inline(__always)
     public func with<T: AnyObject>(_: T.Type, _ body: (T) -> Void) {
-        guard let object = head.pointee.object else { preconditionFailure("trampolines let no empty object pass") }
+        guard let object = head.pointee.object else { preconditionFailure("trampolines reject empty objects") }
         unsafe Unmanaged<T>.fromOpaque(object)._withUnsafeGuaranteedRef(body)
     }
 

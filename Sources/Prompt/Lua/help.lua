@@ -211,7 +211,7 @@ function help.text(what, width)
   if what == rl and what ~= nil then name = "rl" end
   if type(what) ~= "string" and not name and type(what) == "function" then return about_own(what) end
   if not name then
-    return nil, "help: nothing is known about this " .. type(what)
+    return nil, "help: there is no text about this " .. type(what)
       .. "; help(rl.sleep) or help \"rl.sleep\" would show text"
   end
   name = match(name, "^%s*(.-)[%s()]*$")

@@ -184,7 +184,7 @@ local function bind(source, tokens, body, chunk)
     if tokens[i].kind == "name" then use(tokens[i].text) end
   end
   if #names > MOST_NAMES then
-    return nil, format("%s: the entry uses %d locals of earlier entries; Lua has room for %d: put them in a table",
+    return nil, format("%s: the entry uses %d locals of earlier entries; Lua allows %d: put them in a table",
       sub(chunk, 2), #names, MOST_NAMES)
   end
   local head = "local " .. KEEP .. (#names > 0 and ", " or "") .. concat(declarations, ", ")

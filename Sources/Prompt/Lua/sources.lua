@@ -47,13 +47,13 @@ local function text_of(info, name)
   if source == "=[rlhost]" then return built_in(info, name) end
   if sub(source, 1, 1) == "@" then
     local file, message = open(sub(source, 2), "r")
-    if not file then return nil, "its source cannot be had: " .. message end
+    if not file then return nil, "its source is not available: " .. message end
     local text = file:read "a"
     file:close()
     return text, info.short_src
   elseif sub(source, 1, 1) == "=" then
     local text = entries[sub(source, 2)]
-    return text, text and info.short_src or "its source cannot be had: the text of " .. info.short_src .. " is not kept"
+    return text, text and info.short_src or "its source is not available: the host keeps no text of " .. info.short_src
   end
   return source, info.short_src
 end

@@ -244,7 +244,7 @@ struct TaskProgramTests {
                 """)
         #expect(result.status == 7, "\(result)")
         #expect(
-            result.output.contains("rl.run: too many runs inside each other (40)")
+            result.output.contains("rl.run: too many nested runs (40)")
                 || result.output.contains("C stack overflow"))
     }
 }

@@ -212,7 +212,7 @@ struct TaskTests {
             end
             rl.after(0, deeper)
             """)
-        #expect(script.journal.first?.hasSuffix("rl.run: too many runs inside each other (40)") == true)
+        #expect(script.journal.first?.hasSuffix("rl.run: too many nested runs (40)") == true)
     }
 
     @Test(

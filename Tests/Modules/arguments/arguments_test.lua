@@ -71,7 +71,7 @@ t.describe("arguments", function()
     t.error(function() arguments.try({ { "-p --port", typ = "integer" } }, {}) end,
       "'%-p %-%-port': unknown field 'typ' %(did you mean 'type'%?%)")
     t.error(function() arguments.try({ { "-p", type = "int" } }, {}) end, "unknown type 'int'")
-    t.error(function() arguments.try({ { "-p" }, { "-p" } }, {}) end, "'%-p' is there twice")
+    t.error(function() arguments.try({ { "-p" }, { "-p" } }, {}) end, "two options are named '%-p'")
     t.error(function() arguments.try({ { "a", many = true }, { "b" } }, {}) end, "nothing can follow 'a'")
     t.error(function() arguments.try({ { "-ab" } }, {}) end,
       "'%-ab': '%-ab' cannot be an option's name: a name of several letters begins with %-%-")

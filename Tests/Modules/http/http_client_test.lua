@@ -308,15 +308,15 @@ t.describe("what goes wrong is an answer", function()
       "http.get: the URL has a blank or a control character: \"http://x/a b\"")
     t.equal(problem_of(http.get), "http.get: argument #1 must be a string, got nothing")
     t.equal(problem_of(http.fetch, { "http://x", url = "http://y" }),
-      "http.fetch: the URL is there twice: as the first value, and as field 'url'")
+      "http.fetch: the URL is given twice: as argument #1, and as field 'url'")
     t.equal(problem_of(http.get, "http://x", { unix = "" }),
       "http.get: field 'unix' must be the path of a socket, or \"@name\", got \"\"")
     t.equal(problem_of(http.get, "http://x", { tls = false }),
-      "http.get: field 'tls' must be true or a table of options; the URL decides whether there is TLS: https://")
+      "http.get: field 'tls' must be true or a table of options; https:// in the URL turns TLS on")
     t.equal(http.get(base .. "/hello", { tls = true }).body, "hello")
     t.equal(http.get(base .. "/hello", { idle_timeout = math.huge, timeout = math.huge }).body, "hello")
     t.equal(problem_of(http.get, "https://x", { tls = { server_name = "y" } }),
-      "http.get: field 'tls' takes no 'server_name': the URL's host is the name that the certificate must have")
+      "http.get: field 'tls' takes no 'server_name': the certificate must name the URL's host")
     local client = http.client { name = "c" }
     t.truthy(tostring(client):find '^http client "c" %(made at .*http_client_test.lua:%d+%)$')
     t.truthy(tostring(server):find "^http server %(127.0.0.1:%d+, made at .*http_client_test.lua:%d+%)$")

@@ -63,7 +63,7 @@ t.describe("an answer over TLS that nothing but its connection ends", function()
       local answer, problem, code = http.get(base .. target, options)
       return { answer and answer.body, problem, code }
     end
-    local text <const> = "TLS_TRUNCATED: the connection was cut: it ended without the close alert of TLS (%s%s)"
+    local text <const> = "TLS_TRUNCATED: the connection was cut: it ended without the TLS close alert (%s%s)"
     t.equal(result "/open", { nil, text:format(base, "/open"), "TLS_TRUNCATED" })
     t.equal(result "/old", { nil, text:format(base, "/old"), "TLS_TRUNCATED" })
     t.equal(result "/short"[3], "EOF")

@@ -184,7 +184,7 @@ t.describe("the length of an answer", function()
     ["Content-Length: abc\r\n\r\nabc"] = 'the answer\'s length is "abc"',
     ["Content-Length:\r\n\r\nabc"] = 'the answer\'s length is ""',
     ["Content-Length: 99999999999999999999\r\n\r\nabc"] = 'the answer\'s length is "99999999999999999999"',
-    ["Content-Length: 3\r\n 5\r\n\r\nabc"] = "the answer's length goes on in a second line",
+    ["Content-Length: 3\r\n 5\r\n\r\nabc"] = "the answer's Content-Length continues on a second line",
     ["Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n3\r\nabc\r\n0\r\n\r\n"] =
       "the answer has both Content-Length and Transfer-Encoding",
     ["Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"] =

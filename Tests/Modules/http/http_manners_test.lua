@@ -217,7 +217,7 @@ t.describe("routes", function()
       ask("DELETE", "/items/new%2Fx") },
       { "any ", "404 ", "404 ", "delete new/x" })
     t.truthy(support.problem_of(function() http.routes():get("/a/:b/:b", print) end)
-      :find "routes:get: a parameter that is there twice: \"/a/:b/:b\"$")
+      :find "routes:get: two parameters have the same name: \"/a/:b/:b\"$")
   end)
 
   t.it("lead to a directory with the query, and know who asks by a Unix socket", function()

@@ -98,11 +98,11 @@ t.describe("JSON text", function()
   t.it("may be 1,000 levels deep, and no deeper", function()
     t.truthy(json.decode(("["):rep(1000) .. ("]"):rep(1000)))
     local _, problem = json.decode(("["):rep(1001) .. ("]"):rep(1001))
-    t.equal(problem, "line 1, column 1001: more than 1000 arrays and objects in each other")
+    t.equal(problem, "line 1, column 1001: more than 1000 nested arrays and objects")
     local nested = {}
     for _ = 1, 999 do nested = { nested } end
     t.equal(json.encode(nested), ("["):rep(999) .. "{}" .. ("]"):rep(999))
-    t.truthy(problem_of(json.encode, { nested }):find("more than 1000 tables"))
+    t.truthy(problem_of(json.encode, { nested }):find("more than 1000 nested tables"))
   end)
 
   t.it("is refused with line and column, counted in characters", function()
@@ -110,7 +110,7 @@ t.describe("JSON text", function()
     t.equal(problem '{"a":\n  [1, tru]}', "line 2, column 7: expected a value, found 't'")
     t.equal(problem '["äöü" 1]', "line 1, column 8: expected ',' or ']', found '1'")
     t.equal(problem '{"a":1', "line 1, column 7: expected ',' or '}', found the end")
-    t.equal(problem '["abc', "line 1, column 2: this string has no end")
+    t.equal(problem '["abc', "line 1, column 2: this string is not terminated")
     t.equal(problem '["\xff"]', "line 1, column 3: these bytes are not UTF-8")
     t.equal(problem '["\xed\xa0\x80"]', "line 1, column 3: these bytes are not UTF-8")
     t.equal(problem '["\\ud800x"]', "line 1, column 3: half of a surrogate pair, without the other half")
@@ -238,10 +238,10 @@ t.describe("tables", function()
     t.truthy(problem_of(json.encode, json.array { a = 1 }):find("an array has the key 'a'"))
     for _, value in ipairs { json.array { [3000000] = 1 }, { list = json.array { [3000000] = 1 } } } do
       t.truthy(problem_of(json.encode,
-        value):find("an array is almost empty, with 1 of 3000000 values: mark it with json.object"
+        value):find("an array has only 1 of 3000000 values: mark it with json.object"
           .. (value.list and " %(at list%)$" or "$")))
     end
-    t.truthy(problem_of(json.encode, json.array { [1 << 40] = 1 }):find("almost empty"))
+    t.truthy(problem_of(json.encode, json.array { [1 << 40] = 1 }):find("an array has only"))
     t.equal(#json.encode(json.array { [1000] = 1 }), 999 * 5 + 3)
     local full = json.array {}
     for place = 1, 110 do full[place * 10] = place end
@@ -312,7 +312,7 @@ t.describe("misuse", function()
     t.equal(problem_of(json.encode, 1, { indent = 17 }),
       "json.encode: field 'indent' must be from 0 to 16 blanks, got 17")
     t.equal(problem_of(json.encode, 1, { indent = "x" }),
-      "json.encode: field 'indent' must be of blanks and tabs, got \"x\"")
+      "json.encode: field 'indent' must consist of blanks and tabs, got \"x\"")
     t.equal(problem_of(json.array, 1), "json.array: argument #1 must be a table, got 1")
     t.truthy(problem_of(json.object, setmetatable({}, {})):find("json%.object: the table has a metatable of its own"))
     t.truthy(problem_of(json.lines,

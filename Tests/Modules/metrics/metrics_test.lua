@@ -142,7 +142,7 @@ t.it("functions that fail or wait are left out, with one warning", REAL, functio
     print(page:find "bad", page:find "late", page:find "odd", (select(2, page:gsub("\ngood 1\n", ""))))]]
   t.equal(output, "nil\tnil\tnil\t2\n")
   t.equal(select(2, errors:gsub("\n", "")), 3)
-  matches(errors, "the function of gauge bad has failed: .*no luck; the page is without it")
+  matches(errors, "the function of gauge bad has failed: .*no luck; the page omits it")
   matches(errors, "gauge late has waited longer than 0.1 s")
   matches(errors, "gauge odd has answered \"x\" in place of a number")
 end)
@@ -246,7 +246,7 @@ t.it("wrong arguments", function()
     ["metrics.gauge: argument #3 must be a list of names"] = function() metrics.gauge("x", "y", { a = 1 }) end,
     ["metrics.gauge: a label has letters"] = function() metrics.gauge("x", "y", { "__a" }) end,
     ["metrics.gauge: there are two labels \"a\""] = function() metrics.gauge("x", "y", { "a", "a" }) end,
-    ["metrics.gauge: rlhost_tasks is always there"] = function() metrics.gauge("rlhost_tasks", "y") end,
+    ["metrics.gauge: rlhost_tasks belongs to the host"] = function() metrics.gauge("rlhost_tasks", "y") end,
     ["metrics.histogram: the label \"le\""] = function() metrics.histogram("x", "y", { "le" }) end,
     ["metrics.histogram: the buckets must ascend, got 1"] = function()
       metrics.histogram("x", "y", nil, { buckets = { 1, 1 } })
@@ -255,7 +255,7 @@ t.it("wrong arguments", function()
       metrics.histogram("x", "y", nil, { bucket = { 1 } })
     end,
     ["counter:add: argument #1 must be a number, 0 or more"] = function() c:add(-1, "x", "y") end,
-    ["(a gauge goes down as well), got "] = function() c:add(0 / 0, "x", "y") end,
+    ["(only a gauge can go down), got "] = function() c:add(0 / 0, "x", "y") end,
     ["counter:add: c_total has labels (a, b): 2 label values are expected, got 1"] = function() c:add(1, "x") end,
     ["counter:add: c_total has labels (a, b): 2 label values are expected, got 0"] = function() c:add() end,
     ["counter:add: label 'b' must be a string or a number, got nil"] = function() c:add(1, "x", nil) end,

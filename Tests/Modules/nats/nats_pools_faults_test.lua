@@ -22,12 +22,12 @@ local function fake_pair(functions, pool_options, bus_options)
   return pool, worker, { fake = fake, near = near, far = far }
 end
 
-t.it("a lost connection: a call may have been done; a stored one goes on, and its result arrives once", function()
+t.it("a lost connection: a call may have run; a stored one goes on, and its result arrives once", function()
   local count = 0
   local functions = { f = function() rl.sleep(1) count = count + 1 return count end }
   local pool, _, its = fake_pair(functions)
   rl.after(0.5, function() its.fake:drop() end)
-  t.truthy(problem_of(pool.run, pool, "f"):find "pool:run: pool p: the connection was lost: f may have been done$")
+  t.truthy(problem_of(pool.run, pool, "f"):find "pool:run: pool p: the connection was lost: f may have run$")
   rl.sleep(5)
   t.equal({ count, pool:run "f" }, { 1, 2 })
   local stored = t.truthy(rl.pool { via = its.near, name = "p", durable = true })
@@ -64,7 +64,7 @@ t.it("calls without a connection wait for it, and the time goes on", function()
   its.fake:stop()
   rl.sleep(0.1)
   local began = rl.now()
-  t.truthy(problem_of(pool.run, pool, "f"):find "f was not done within 3 s$")
+  t.truthy(problem_of(pool.run, pool, "f"):find "f did not end within 3 s$")
   t.truthy(rl.now() - began < 4)
 end)
 
@@ -201,7 +201,7 @@ t.it("calls on a closed bus raise at once, and so do those that wait for a place
   its.near:close()
   for i = 1, 300 do
     local text = tasks[i]:await(1)
-    t.truthy(text:find("the connection was lost: f may have been done", 1, true)
+    t.truthy(text:find("the connection was lost: f may have run", 1, true)
       or text:find("ENOTCONN: the connection to NATS is closed", 1, true), text)
   end
   t.truthy(problem_of(pool.run, pool, "f")
@@ -310,7 +310,7 @@ local function history(random)
       fine, answer = pcall(table.unpack(arguments))
     end
     local is_known = fine and answer == id
-    for _, text in ipairs { "nobody works there", "work is gone", "connection was lost", "not done within",
+    for _, text in ipairs { "nobody works there", "work has ended", "connection was lost", "did not end within",
       "timed out" } do
       if not fine and tostring(answer):find(text, 1, true) then is_known = true end
     end

@@ -336,7 +336,7 @@ t.it("foreign answers that nobody asked for, twice, or odd, harm nothing", funct
   t.equal(reason:find "[\27\n]", nil)
   _, reason = remote:request(1, "long")
   t.equal(#reason, #"transport error: " + 1000)
-  t.equal({ remote:host() }, { nil, "EPROTO: the holder does not say where it is", "EPROTO" })
+  t.equal({ remote:host() }, { nil, "EPROTO: the process that holds the port does not report its place", "EPROTO" })
   t.equal({ remote:request(1, "none", { reply_timeout = 30 }) }, { nil, "reply timed out" })
   t.equal(#warned, 0)
 end)

@@ -203,7 +203,7 @@ t.it("stores messages for a holder that comes later, in order", function()
   await(function() return #got == 600 end, "all have come")
   for i = 1, 600 do t.equal(got[i], "m" .. i) end
   await(function() return bus:stream "RL_PORT_d":info().messages == 0 end, "all are acknowledged")
-  t.error(function() remote:request(1, "") end, "remote_port:request: a durable port answers nothing; use send")
+  t.error(function() remote:request(1, "") end, "remote_port:request: a durable port sends no answers; use send")
 end)
 
 t.it("goes on for 256 messages without a network, then waits, and stores all once and in order", function()
@@ -272,7 +272,7 @@ t.it("gives a message to another holder when its own is killed, then puts it awa
     .. "holder has ended during each of 3 deliveries\n" })
   local m = t.truthy(bus:stream "RL_DEAD":consumer(nil, {}):receive(5))
   t.equal({ m.subject, m.data, m.headers["Rl-Id"], m.headers["Rl-Kind"], m.headers["Rl-Error"] },
-    { "rl.dead.port.k", "work", "5", "send", "its holder has ended during each of 3 deliveries" })
+    { "rl.dead.port.k", "work", "5", "send", "the holder's process has ended during each of 3 deliveries" })
   t.equal({ #deliveries, bus:stream "RL_PORT_k":info().messages }, { 3, 0 })
   go:complete()
 end)
@@ -321,11 +321,11 @@ t.it("takes settings, and says which differ", function()
   t.truthy(reach(bus, "s", { durable = { max_age = 60 } }))
   port:invalidate()
   local _, text, code = rl.message_port { name = "s", via = bus, callback = print, durable = { max_age = 61 } }
-  t.equal({ text, code }, { "EEXIST: stream RL_PORT_s is there with other settings: max_age is 60, not 61; duplicates "
+  t.equal({ text, code }, { "EEXIST: stream RL_PORT_s exists with other settings: max_age is 60, not 61; duplicates "
     .. "is 60, not 61", "EEXIST" })
   _, text, code = rl.message_port { name = "s", via = bus, callback = print, durable = { max_age = 60, ack_wait = 4 } }
   t.equal({ text, code },
-    { "EEXIST: the consumer port of stream RL_PORT_s is there with other settings: ack_wait is 3, not 4", "EEXIST" })
+    { "EEXIST: the consumer port of stream RL_PORT_s exists with other settings: ack_wait is 3, not 4", "EEXIST" })
   t.equal(select(3, rl.message_port { name = "s", via = connect(fake()), callback = print, durable = true }), "ENOTSUP")
   t.equal(select(3, rl.remote_port("s", { via = connect(fake()), durable = true })), "ENOTSUP")
 end)

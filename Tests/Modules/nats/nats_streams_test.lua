@@ -55,7 +55,7 @@ local function cases(start)
     t.truthy(bus:stream(name))
     t.truthy(bus:stream(name, { subjects = { name .. ".b", name .. ".a" }, max_messages = 10 }))
     none, text, code = bus:stream(name, { subjects = { name .. ".a" }, max_messages = 11 })
-    t.equal({ none, text, code }, { nil, ("EEXIST: stream %s is there with other settings: subjects is %s.a %s.b, not "
+    t.equal({ none, text, code }, { nil, ("EEXIST: stream %s exists with other settings: subjects is %s.a %s.b, not "
       .. "%s.a; max_messages is 10, not 11"):format(name, name, name, name), "EEXIST" })
     t.equal(select(3, bus:stream(name .. "x", { subjects = { "x" }, replicas = 3 })), "ENOTSUP")
     t.equal(one:remove(), true)
@@ -234,7 +234,7 @@ local function cases(start)
     t.truthy(s:consumer("w", { ack_wait = 7 })):invalidate()
     t.truthy(s:consumer "w"):invalidate()
     local none, text, code = s:consumer("w", { ack_wait = 8, filter = name .. ".b", concurrency = 2 })
-    t.equal({ none, text, code }, { nil, ("EEXIST: the consumer w of stream %s is there with other settings: filter is "
+    t.equal({ none, text, code }, { nil, ("EEXIST: the consumer w of stream %s exists with other settings: filter is "
       .. "%s.a, not %s.b; ack_wait is 7, not 8"):format(name, name, name), "EEXIST" })
     local c = t.truthy(s:consumer "w")
     t.equal(c:remove(), true)

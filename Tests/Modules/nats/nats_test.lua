@@ -51,7 +51,7 @@ local function cases(start)
     local s = bus:subscribe "one.way"
     bus:publish "one.way"
     m = t.truthy(s:receive(5))
-    t.error(function() m:respond "x" end, "message:respond: nobody asks for an answer")
+    t.error(function() m:respond "x" end, "message:respond: the sender expects no answer")
   end)
 
   t.it("forgets cancelled requests", function()

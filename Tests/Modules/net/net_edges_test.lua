@@ -181,7 +181,7 @@ t.describe("beside the network", function()
 
   t.it("faults are not events", function()
     for _, name in ipairs { "SEGV", "BUS", "ILL", "FPE" } do
-      raises("process.on_signal: " .. name .. " is a fault", process.on_signal, name, print)
+      raises("process.on_signal: " .. name .. " reports a fault", process.on_signal, name, print)
     end
   end)
 
@@ -339,7 +339,8 @@ t.it("a Unix socket's name that is too long is an answer", function()
   for _, prefix in ipairs { "", "@" } do
     local name = prefix == "" and path or "@" .. path
     local expected = { nil,
-      ("ENAMETOOLONG: file name too long: a Unix socket's has at most 107 bytes, this one 108 (unix:%s)"):format(name),
+      ("ENAMETOOLONG: file name too long: the path of a socket has at most 107 bytes, this one 108 (unix:%s)")
+        :format(name),
       "ENAMETOOLONG" }
     t.equal({ net.serve("unix:" .. name, told) }, expected)
     t.equal({ http.serve("unix:" .. name, told) }, expected)
@@ -350,7 +351,7 @@ t.it("a Unix socket's name that is too long is an answer", function()
     t.equal({ datagram:send("x", "unix:" .. name) }, expected)
     t.equal({ http.websocket("ws://host/", { unix = name }) }, expected)
     t.equal({ http.get("http://host/", { unix = name }) },
-      { nil, ("ENAMETOOLONG: file name too long: a Unix socket's has at most 107 bytes (unix:%s, http://host/)")
+      { nil, ("ENAMETOOLONG: file name too long: the path of a socket has at most 107 bytes (unix:%s, http://host/)")
         :format(name), "ENAMETOOLONG" })
     local failed
     local stream = net.stream { path = name, on_error = function(_, ...) failed = { nil, ... } end }

@@ -234,7 +234,7 @@ t.describe("misuse", function()
     raises("net.connect: \"abc\" names no port", net.connect, "abc")
     raises("net.connect: \"::1:80\": an IPv6 address with a port is written \"[::1]:80\"", net.connect, "::1:80")
     raises("net.connect: unknown field 'time' (did you mean 'timeout'?)", net.connect, "localhost:1", { time = 1 })
-    raises("net.stream: field 'port' is missing", net.stream, {})
+    raises("net.stream: field 'port' or 'path' is missing", net.stream, {})
     raises("net.memory: field 'latency' must be a number of seconds, 0 or more, got -1", net.memory, { latency = -1 })
     raises("net.open: argument #1 must be a descriptor", net.open, "x")
     raises("net.resolve: argument #1 must be a host's name", net.resolve, 1)
@@ -307,7 +307,7 @@ t.describe("datagrams", function()
     end
     if not six then return end
     local function refusal(place)
-      return { nil, "EAFNOSUPPORT: an address of another family than the socket's (" .. place .. ")", "EAFNOSUPPORT" }
+      return { nil, "EAFNOSUPPORT: an address of a family other than the socket's (" .. place .. ")", "EAFNOSUPPORT" }
     end
     t.equal({ six:send("x", four:address()) }, refusal(four:address()))
     t.equal({ four:send("x", six:address()) }, refusal(six:address()))

@@ -42,7 +42,7 @@ local function asked(where, name)
 end
 
 local UNABLE <const>, UNKNOWN <const> = "TLS: tlsv1 alert internal error", "TLS: tlsv1 unrecognized name"
-local FOREIGN <const> = "TLS: the private key is not that of the certificate (" .. file "other.key"
+local FOREIGN <const> = "TLS: the private key does not belong to the certificate (" .. file "other.key"
   .. "): 'sni' has chosen it for the name \"foreign\""
 local MISSING <const> = "ENOENT: no such file or directory (/nothing): 'sni' has chosen it for the name \"missing\""
 

@@ -32,7 +32,7 @@ t.describe("a client", function()
     local client <close> = assert(net.connect(where, { tls = { ca = cert, protocols = { "echo" } } }))
     client:write "hello\n"
     t.equal(client:read_line(), "tls: hello")
-    t.error(function() require "runloop.process".run { "cat", input = client } end, "this stream is behind TLS")
+    t.error(function() require "runloop.process".run { "cat", input = client } end, "this stream uses TLS")
     local info = client:tls()
     t.equal(info.version, "TLSv1.3")
     t.equal(info.protocol, "echo")
@@ -206,9 +206,9 @@ t.describe("a server", function()
   t.it("reports what is wrong with its files", function()
     local function refusal(tls) return select(2, net.serve(0, { tls = tls }, echo)) end
     t.equal(refusal { certificate = "/nothing" }, "ENOENT: no such file or directory (/nothing)")
-    t.equal(refusal { certificate = key }, "TLS: there is no certificate in it (" .. key .. ")")
+    t.equal(refusal { certificate = key }, "TLS: it contains no certificate (" .. key .. ")")
     t.equal(refusal { certificate = cert, key = cert },
-      "TLS: there is no private key in it, or it has a password (" .. cert .. ")")
+      "TLS: it contains no private key, or one with a password (" .. cert .. ")")
   end)
 
   t.it("begins TLS in the middle; what came before that was not read is TLS's", function()

@@ -101,7 +101,7 @@ t.describe("read_frame", function()
     t.equal(s:read_exactly(4), "\x04\x2c\x1d\x80")
     s = stream_of "\x80\0\0\0rest"
     t.equal(all(s:read_frame ">I4"), { nil, "frame of 2147483648 bytes, longer than 1048576", "EMSGSIZE", n = 3 })
-    t.equal(all(s:read_frame ">i4"), { nil, "frame of -2147483648 bytes, less than none", "EBADMSG", n = 3 })
+    t.equal(all(s:read_frame ">i4"), { nil, "frame of -2147483648 bytes, a negative length", "EBADMSG", n = 3 })
     s = stream_of "\255\255\255\255\255\255\255\255rest"
     t.equal(select(3, s:read_frame ">J"), "EBADMSG")
     t.equal(select(3, s:read_frame(">J", { adjust = 2 ^ 31 - 1 })), "EMSGSIZE")

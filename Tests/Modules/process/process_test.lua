@@ -365,9 +365,9 @@ t.describe("process.start", function()
     end, "a program with a terminal has that as its output")
     t.error(function() process.start { "x", timeout = 1 } end, "unknown field 'timeout'")
     t.error(function() process.start { "x", on_output = print, output = "null" } end,
-      'process.start: on_output: it is for what comes through a pipe, not for output = "null"')
+      'process.start: on_output: it needs a pipe, and cannot be used with output = "null"')
     t.error(function() process.start { "x", on_errors = print, terminal = {} } end,
-      "all that a program writes in its terminal goes to on_output")
+      "on_output gets everything that a program writes to its terminal")
     t.error(function() process.start { "x", on_output = 1 } end, "field 'on_output' must be a function, got 1")
     t.error(function() process.run { "x", on_output = print } end, "unknown field 'on_output'")
     t.error(function() process.shell(5) end, "process.shell: argument #1 must be a string, got 5")

@@ -71,7 +71,7 @@ t.describe("process.set_user", { real_time = true, skip = not is_root and "needs
 nil	ENOENT: no user named frob	ENOENT
 nil	ENOENT: no group named frob\n	ENOENT
 nil	ENOENT: user 4711 is not listed: name a group, too	ENOENT
-nil	EINVAL: root's rights are not given up by becoming root	EINVAL
+nil	EINVAL: becoming root does not give up root's rights	EINVAL
 0
 ]])
   end)

@@ -324,7 +324,7 @@ t.describe("refusals", function()
       HELLO = "connection", SUBSCRIBE = "subscribe", PSUBSCRIBE = "subscribe", QUIT = "close", RESET = "connection",
       MONITOR = "connection",
     } do wrong(instead, db.call, db, name) end
-    wrong("CLIENT REPLY takes a whole connection", db.call, db, "client", "reply", "OFF")
+    wrong("CLIENT REPLY needs a connection of its own", db.call, db, "client", "reply", "OFF")
     wrong("db:batch: argument #1", db.batch, db)
     wrong("must have an entry", db.batch, db, {})
     wrong("db:batch: entry 1 must be a list of words, got \"PING\"", db.batch, db, { "PING" })

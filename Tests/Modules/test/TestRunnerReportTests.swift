@@ -193,7 +193,7 @@ import Testing
             """
         let spins = try TestRunnerFixture.run(["x_test.lua": test]).output
         // The time-out may come while the timer's function runs, and names that.
-        let isDue = spins.contains("something is due again and again, and the clock stands still at 0 s:\n")
+        let isDue = spins.contains("something is due again and again while the clock stands still at 0 s:\n")
         #expect(isDue || spins.contains("it was running at\n"), "\(spins)")
         #expect(spins.contains("timer made at x_test.lua:2") && !spins.contains(reads), "\(spins)")
         let loop = "t.it('looks', { timeout = 0.2 }, function() repeat until rl.now() >= 5 end)"
@@ -272,11 +272,11 @@ import Testing
               ok    right
 
             1) seldom
-               x_test.lua:1: an expected callback did not run as often as it must
+               x_test.lua:1: an expected callback did not run as often as it had to
                  x_test.lua:1: expected to run 2 times, ran once
 
             2) never
-               x_test.lua:2: an expected callback did not run as often as it must
+               x_test.lua:2: an expected callback did not run as often as it had to
                  x_test.lua:2: expected to run once, ran never
 
             3) often
@@ -354,7 +354,7 @@ import Testing
             (["--filtr", "x"], "unknown option '--filtr' (did you mean '--filter'?)"),
             (["--jobs", "0"], "--jobs needs a whole number, 1 or more, got '0'"),
             (["--format", "xml"], "--format must be readable, tap, tap14, junit, json or github, got 'xml'"),
-            (["--filter", "["], "--filter: malformed pattern (missing ']'); --plain takes it as a text"),
+            (["--filter", "["], "--filter: malformed pattern (missing ']'); --plain takes it literally"),
             (["--seed"], "--seed needs a value"), (["--list=1"], "--list takes no value"),
             (["missing"], "cannot find 'missing': ENOENT: no such file or directory"),
         ] {

@@ -75,7 +75,7 @@ import Testing
         let filtered = try TestRunnerFixture.run(files, ["--filter", "^door s", "a_test.lua"])
         #expect(filtered.output == "a_test.lua\n  door\n    ok    shuts\n\n1 passed (time)\n")
         let alone = try TestRunnerFixture.run(files, ["b_test.lua"])
-        #expect(alone.output.hasSuffix("1 passed (time)\nonly: 1 other tests were passed over\n"))
+        #expect(alone.output.hasSuffix("1 passed (time)\nonly: 1 other tests were skipped\n"))
     }
 
     @Test("fail-fast stops at the first failure") func failFastStopsAt() throws {

@@ -125,7 +125,7 @@ t.describe("a program in virtual time", function()
     t.equal(p:wait(LONG), 0)
     for _, words in ipairs { { "sh", "-c", "exit 3" }, { "/bin/cat" } } do
       words.virtual_time = true
-      t.error(function() t.spawn(words) end, "field 'virtual_time' is for rlhost, and '[^']+' is another program")
+      t.error(function() t.spawn(words) end, "field 'virtual_time' works with rlhost only, and '[^']+' is ")
     end
     -- A script that is run by one is one.
     local path = os.tmpname()

@@ -5,7 +5,7 @@ import Testing
 
 /// The last moments of programs that do not turn: that sleep, have hardly begun, or compute.
 @Suite(.timed) struct LastMomentsTests {
-    private static let remark = "nothing was recorded before, and all is from now on"
+    private static let remark = "nothing was recorded until now; everything is from now on"
 
     @Test(
         "SIGUSR2 has a file written, and says so, whatever the program does and however young it is",

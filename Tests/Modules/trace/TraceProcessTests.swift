@@ -29,7 +29,7 @@ import Testing
             #expect(lines.count == 5 && lines[0].hasSuffix("/first.json") && lines[1].hasSuffix("/next.json"), "\(run)")
             let refused = "rlhost: trace: ENOENT: no such file or directory (/nonexistent/x.html)\n"
             #expect(run.errors.contains(refused) && !run.errors.contains("traceback") && lines[3] == "1", "\(run)")
-            #expect(lines.last == "69" && run.errors.contains("trace: the recording until then is in"), "\(run)")
+            #expect(lines.last == "69" && run.errors.contains("has the recording up to then"), "\(run)")
             #expect(try !TraceRecording(directory + "/first.json").events.isEmpty)
             let next = try TraceRecording(directory + "/next.json")
             #expect(next.callbacks("timer", "timer \"tick\"").count > 3 && next.faults.isEmpty)

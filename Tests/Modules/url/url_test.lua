@@ -111,7 +111,7 @@ t.it("raises for a bad part", function()
   t.equal(problem("scheme", nil), "url: field 'scheme' is missing")
   t.equal(problem("scheme", "1x"), "url: field 'scheme' must be letters, digits, '+', '-' and '.', got '1x'")
   t.equal(problem("scheme", "a:b"), "url: field 'scheme' must be letters, digits, '+', '-' and '.', got 'a:b'")
-  t.equal(problem("user", "x", "mailto:a@b"), "url: field 'user' needs a host, and no file has it")
+  t.equal(problem("user", "x", "mailto:a@b"), "url: field 'user' needs a host, and not a file URL")
   t.equal(problem("hots", "x"), "url: unknown field 'hots' (did you mean 'host'?)")
 end)
 

@@ -101,7 +101,7 @@ t.it("refuses damaged, cut and lengthened data", function()
   local damaged = bytes:sub(1, -6) .. string.char(bytes:byte(-5) ~ 1) .. bytes:sub(-4)
   t.equal(code_of(zlib.decompress(damaged)), "EBADMSG")
   t.equal({ zlib.decompress(bytes .. "xyz") },
-    { nil, ("EBADMSG: something is behind the end, at byte %d"):format(#bytes + 1), "EBADMSG" })
+    { nil, ("EBADMSG: there is data after the end, at byte %d"):format(#bytes + 1), "EBADMSG" })
   t.equal(code_of(zlib.decompress "hello"), "EBADMSG")
   t.equal(code_of(zlib.decompress ""), "EOF")
   t.equal(code_of(zlib.decompress(zlib.compress("x", { format = "zlib" }), { format = "gzip" })), "EBADMSG")

@@ -42,7 +42,7 @@ struct TraceCommandTests {
                 [], 64,
                 "it needs a process or a recording: rlhost trace PID, rlhost trace FILE.pftrace -o FILE.html"
             ),
-            (["1", "soon"], 64, "behind the process there may be a number of seconds, not 'soon'"),
+            (["1", "soon"], 64, "after the process, only a number of seconds is allowed, not 'soon'"),
             (["1", "-o", "x.txt"], 64, "a recording's file ends in .html, .pftrace or .json, not as 'x.txt'"),
             (["a.json"], 64, "it needs a file to write: rlhost trace a.json -o FILE.html"),
             (["a.json", "-o"], 64, "'-o' needs a file"),

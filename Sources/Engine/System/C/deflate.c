@@ -20,7 +20,7 @@ static struct {
 
 static const char *find_functions(void *library) {
 #define FIND(name) \
-  if (!(zlib.name = dlsym(library, #name))) return "is of no use";
+  if (!(zlib.name = dlsym(library, #name))) return "lacks a function";
   FUNCTIONS(FIND)
   return NULL;
 }

@@ -81,5 +81,5 @@ int linux_check_punycode(const char *label, char out[256], char code[32], char t
   int result = idn.to_unicode(label, &name, 0);
   int is_good = result == IDN2_OK && linux_ascii_label(name, out, code, text) && strcmp(out, label) == 0;
   if (name) idn.release(name);
-  return is_good ? 1 : refuse(code, text, label, "not a host name: Punycode does not read like this", "EINVAL");
+  return is_good ? 1 : refuse(code, text, label, "not a host name: invalid Punycode", "EINVAL");
 }

@@ -417,7 +417,7 @@ static int has_filters(void) {
 }
 
 static void find_missing(const linux_sandbox *it, int abi, int has_filter, char text[1024]) {
-  if (abi < 1) note(text, "this kernel cannot hold files: Landlock is missing (Linux 5.13, and landlock in lsm=); "
+  if (abi < 1) note(text, "this kernel cannot restrict files: Landlock is missing (Linux 5.13, and landlock in lsm=); "
                           "ABI 1 is needed");
   int has_ports = 0;
   for (int i = 0; i < it->count && !has_ports; i++)
@@ -430,7 +430,7 @@ static void find_missing(const linux_sandbox *it, int abi, int has_filter, char 
   if (abi < 6 && it->some[LINUX_ALLOW_RUN])
     note(text, "this kernel lets programs send signals to all others: Landlock ABI %d; 6 is needed for --allow-run",
          abi);
-  if (!has_filter) note(text, "this kernel cannot hold sockets and other calls: seccomp is missing");
+  if (!has_filter) note(text, "this kernel cannot restrict sockets and other calls: seccomp is missing");
 }
 
 int linux_enter_sandbox(linux_sandbox *it, int goes_on, char text[1024]) {

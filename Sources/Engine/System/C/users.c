@@ -121,7 +121,7 @@ int linux_become_user(const linux_account *account, int is_in_lists) {
   }
   if (setresgid(account->group, account->group, account->group) != 0) give_up("the group cannot be set", errno);
   if (setresuid(account->user, account->user, account->user) != 0) give_up("the user cannot be set", errno);
-  if (!has_given_root_up(account)) give_up("root's rights could be had back", 0);
+  if (!has_given_root_up(account)) give_up("root's rights could be regained", 0);
   char number[16];
   snprintf(number, sizeof number, "%u", (unsigned)account->user);
   const char *name = account->name[0] ? account->name : number;

@@ -213,7 +213,7 @@ static void say(void *context, void (*each)(void *, const char *), const char *t
 
 void linux_restore_state(void *context, void (*each)(void *context, const char *change)) {
   char now[4096];
-  if (!getcwd(now, sizeof now)) strcpy(now, "one that is gone");
+  if (!getcwd(now, sizeof now)) strcpy(now, "a deleted directory");
   if (*noted.directory && strcmp(now, noted.directory) != 0 && chdir(noted.directory) == 0)
     say(context, each, "directory (the current one is %s)", now);
   if (!environment_is_same()) {

@@ -12,7 +12,7 @@ package final class SignalListener: Sendable {
             guard error.errno == ENOSPC else { throw error }
             throw SystemError(
                 "sigaction", errno: EMFILE,
-                reason: "there are too many functions for signals already (signal \(signal))")
+                reason: "too many signal functions already (signal \(signal))")
         }
     }
 

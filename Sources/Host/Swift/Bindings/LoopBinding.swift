@@ -118,7 +118,7 @@ enum LoopBinding {
         if mode == .common {
             throw Misuse("\"common\" is not a mode one can run in: it stands for all common modes")
         }
-        if loop.depth >= deepest { throw Misuse("too many runs inside each other (\(deepest))") }
+        if loop.depth >= deepest { throw Misuse("too many nested runs (\(deepest))") }
         let host = call.luaHost
         guard host.endingStatus != nil else { return nil }
         if host.isLeavingForGood { throw Misuse(LuaHost.tooLate) }

@@ -88,7 +88,7 @@ enum RemotePortBinding {
         let host = call.luaHost
         if let mode = try options?[.replyMode, ReplyMode.self] {
             guard host.loop.depth < LoopBinding.deepest else {
-                throw Misuse("too many runs inside each other (\(LoopBinding.deepest))")
+                throw Misuse("too many nested runs (\(LoopBinding.deepest))")
             }
             if host.endingStatus != nil { return call.raiseInterruption() }
             let result = remote.request(

@@ -20,8 +20,8 @@ extension LuaHost {
     }
 
     static let tooLate =
-        "the loop's last run is over, so this would never end; work that takes time before the program ends belongs "
-        + "into a function of rl.on_shutdown"
+        "the loop's last run is over, so this wait would never end; move work that waits at the end of the program "
+        + "into a function given to rl.on_shutdown"
 
     /// Returns why the calling code may not wait, or nil if it may.
     package func reason(notToWaitIn stack: Stack) -> String? {

@@ -26,7 +26,7 @@ extension LuaHost {
     package nonisolated(unsafe) static var recordsArguments = false
 
     /// The remark on an empty dump.
-    package static let remarkOnNothing = "nothing was recorded before, and all is from now on"
+    package static let remarkOnNothing = "nothing was recorded until now; everything is from now on"
 
     private static let mainChunk = "main chunk"
 

@@ -57,7 +57,7 @@ enum SandboxBinding {
                 getpid() == 1
                 ? "as process 1, use the option --sandbox"
                 : "call it before anything that starts a thread, such as fs.read, net.resolve, a pool or rl.thread"
-            throw Misuse("\(threads) threads run, and the kernel would hold this one only: \(remedy)")
+            throw Misuse("\(threads) threads run, and the kernel would restrict this one only: \(remedy)")
         }
         var allowances: [Sandbox.Allowance] = [], ports: [String] = []
         for index in stride(from: Int32(1), to: call.count, by: 2) {

@@ -105,11 +105,11 @@ local function understand(spec, what)
         wrong("%s: nothing can follow '%s', which takes all the rest", what, before.label)
       end
       if before and before.entry.optional and not (entry.optional or entry.many or entry.default ~= nil) then
-        wrong("%s cannot be required behind '%s', which is not", what, before.label)
+        wrong("%s cannot be required after '%s', which is optional", what, before.label)
       end
       all.positionals[#all.positionals + 1] = item
     end
-    if all.keys[item.key] then wrong("%s: the name '%s' is there twice; give one of them a 'name'", what, item.key) end
+    if all.keys[item.key] then wrong("%s: two options are named '%s'; give one of them a 'name'", what, item.key) end
     all.keys[item.key] = item
     if entry.choices then
       item.choices = {}

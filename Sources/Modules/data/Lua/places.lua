@@ -131,7 +131,7 @@ end
 local function wait_for_one(self, wait)
   if self.last - self.first + 1 >= self.most_waiting then compact(self) end
   if self.last - self.first + 1 >= self.most_waiting then
-    return nil, format("ENOBUFS: %d calls wait for a connection already", self.most_waiting), "ENOBUFS"
+    return nil, format("ENOBUFS: %d calls already wait for a connection", self.most_waiting), "ENOBUFS"
   end
   local waiter = { future = rl.future() }
   self.last = self.last + 1

@@ -172,13 +172,13 @@ static int decode(lua_State *L) {
   }
   size_t rest = letters % (size_t)form->letter_count, missing = rest ? (size_t)form->letter_count - rest : 0;
   const char *problem = NULL;
-  if (bits >= width) problem = "cut off behind byte %I";
+  if (bits >= width) problem = "cut off after byte %I";
   else if (padding > missing) problem = "too much padding at byte %I";
   else if (padding < missing && !is_lenient && (form->padding == PADS || padding))
     problem = "the padding is missing at byte %I";
   if (problem) return lua_pushfstring(L, problem, (lua_Integer)(bits >= width ? last : length)), refuse(L, form);
   if (word & ((1u << bits) - 1))
-    return refuse_byte(L, form, last, text[last - 1], ", and bits of it are left over that are not 0");
+    return refuse_byte(L, form, last, text[last - 1], ", whose unused bits are not 0");
   luaL_pushresultsize(&buffer, (size_t)(to - start));
   return 1;
 }

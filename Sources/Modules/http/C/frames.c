@@ -94,7 +94,7 @@ typedef struct stream {
 // stream(bytes, is last, max) -> bytes; or nil, problem
 static int step(lua_State *L) {
   stream *s = lua_touserdata(L, lua_upvalueindex(1));
-  if (!s->deflate) return luaL_error(L, "http: the compression is over");
+  if (!s->deflate) return luaL_error(L, "http: the compression has ended");
   size_t length;
   const char *bytes = luaL_checklstring(L, 1, &length);
   s->output.length = 0;

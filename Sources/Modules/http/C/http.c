@@ -73,7 +73,7 @@ static int ascii_host(lua_State *L) {
     return 1;
   }
   lua_pushnil(L);
-  lua_pushstring(L, strlen(name) == length ? text : "a host's name must not contain a zero byte");
+  lua_pushstring(L, strlen(name) == length ? text : "a host name must not contain a zero byte");
   lua_pushstring(L, strlen(name) == length ? code : "EINVAL");
   return 3;
 }

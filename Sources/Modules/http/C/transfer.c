@@ -53,7 +53,7 @@ static int decode(lua_transfer *transfer) {
 void lua_curl_check_end(lua_transfer *transfer) {
   if (!transfer->is_over || transfer->code != CURLE_OK) return;
   if (transfer->unended)
-    fail(transfer, CURLE_SSL_SHUTDOWN_FAILED, "%s", "the connection was cut: it ended without the close alert of TLS");
+    fail(transfer, CURLE_SSL_SHUTDOWN_FAILED, "%s", "the connection was cut: it ended without the TLS close alert");
   // curl takes an incomplete head for a whole one.
   else if (!transfer->head_is_complete && !transfer->leads_on)
     fail(transfer, CURLE_PARTIAL_FILE, "%s", "the answer ended in the middle of its head");
@@ -105,7 +105,7 @@ static int check_line(lua_transfer *transfer, const char *bytes, size_t length, 
   if (!transfer->is_in_head || is_status || length == 0) return 1;
   if (bytes[0] == ' ' || bytes[0] == '\t') {
     if (!transfer->length_may_go_on) return 1;
-    return fail(transfer, CURLE_WEIRD_SERVER_REPLY, "%s", "the answer's length goes on in a second line");
+    return fail(transfer, CURLE_WEIRD_SERVER_REPLY, "%s", "the answer's Content-Length continues on a second line");
   }
   const char *colon = memchr(bytes, ':', length);
   if (!colon || !http_is_token(bytes, (size_t)(colon - bytes)))

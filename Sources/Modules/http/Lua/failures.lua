@@ -129,13 +129,13 @@ function M.of(exchange)
   if code == 7 and name then return nil, ("%s: %s (%s)"):format(name, text:lower(), url), name end
   -- The file is the one of Debian's libcurl: a file that the caller names has been checked before.
   if code == 77 and message:find("/etc/ssl/certs/ca-certificates.crt", 1, true) then
-    message = "this system has no certificates of authorities, so none can be checked: apt install ca-certificates"
+    message = "this system has no CA certificates, so no certificate can be checked: apt install ca-certificates"
   end
   message = bad_answer(exchange.transfer, code, message)
   name = code == 56 and message:lower():find("chunk", 1, true) and "EBADMSG" or CODES[code] or "EIO"
   -- libcurl reports these two with the numbers of other errors.
   if message:find "^Unix socket path too long" then
-    name, message = "ENAMETOOLONG", "file name too long: a Unix socket's has at most 107 bytes"
+    name, message = "ENAMETOOLONG", "file name too long: the path of a socket has at most 107 bytes"
   elseif message:find "^Unsupported proxy" then
     name = "EPROTONOSUPPORT"
   elseif message:find "^CONNECT tunnel failed" then

@@ -76,7 +76,7 @@ static int check_request_line(http_head *head, const char *bytes, const char *en
         "this is not HTTP/1");
   for (const char *p = first + 1; p < second; p++)
     if (*p <= 32 || *p == 127 || *p == '#' || *p == '\\' || *p == '"' || *p == '<' || *p == '>')
-      return refuse(head, 400, "a byte that a target must not have");
+      return refuse(head, 400, "a byte that a target must not contain");
   head->method = (http_span){bytes, (size_t)(first - bytes)};
   head->target = (http_span){first + 1, (size_t)(second - first - 1)};
   head->minor = second[8] - '0';
@@ -137,7 +137,7 @@ static int note_field(http_head *head, framing *framing, http_span name, http_sp
   switch (name.length) {
     case 4:
       if (!http_is(name, "host")) return 1;
-      if (!is_host(value)) return refuse(head, 400, "a Host that is not a host");
+      if (!is_host(value)) return refuse(head, 400, "a Host field that does not contain a host");
       framing->hosts++;
       return 1;
     case 6:
@@ -169,7 +169,7 @@ static int check_lines(http_head *head, const char *bytes, size_t length, int ma
     return refuse(head, 400, "a control character in the first line");
   for (p += 2; p < end; count++) {
     const char *line_end = memchr(p, '\r', (size_t)(end - p) + 1);
-    if (*p == ' ' || *p == '\t') return refuse(head, 400, "a field that goes on in a second line");
+    if (*p == ' ' || *p == '\t') return refuse(head, 400, "a field that continues on a second line");
     const char *colon = memchr(p, ':', (size_t)(line_end - p));
     if (!colon || !http_is_token(p, (size_t)(colon - p))) return refuse(head, 400, "a field without a valid name");
     http_span name = {p, (size_t)(colon - p)}, value = {colon + 1, (size_t)(line_end - colon - 1)};
@@ -186,7 +186,7 @@ static int check_framing(http_head *head, const framing *framing) {
   if (framing->lengths && framing->encodings) return refuse(head, 400, "both Content-Length and Transfer-Encoding");
   if (framing->encodings && head->minor == 0) return refuse(head, 400, "Transfer-Encoding in HTTP/1.0");
   if (head->is_response) return 1;
-  if (framing->hosts > 1 || (framing->hosts == 0 && head->minor == 1)) return refuse(head, 400, "not exactly one Host");
+  if (framing->hosts > 1 || (framing->hosts == 0 && head->minor == 1)) return refuse(head, 400, "not one Host field");
   return 1;
 }
 

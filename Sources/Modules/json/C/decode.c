@@ -84,7 +84,7 @@ static const unsigned char *decode_escape(decoder *d, const unsigned char *p, ch
       }
       *to = write_utf8(*to, code);
       return p + 6;
-    default: return fail(d, p, "there is no such escape in a string"), NULL;
+    default: return fail(d, p, "unknown escape in a string"), NULL;
   }
   *(*to)++ = c;
   return p + 2;
@@ -118,7 +118,7 @@ static int decode_string(decoder *d) {
       p = start = decode_escape(d, p, &to);
       if (!p) return 0;
     } else if (p >= d->end) {
-      return fail(d, d->p, "this string has no end");
+      return fail(d, d->p, "this string is not terminated");
     } else {
       return fail(d, p, "a control character in a string has to be escaped");
     }
@@ -174,7 +174,7 @@ static int decode_number(decoder *d) {
 }
 
 static int enter(decoder *d) {
-  if (++d->depth > JSON_DEPTH) return fail(d, d->p, "more than 1000 arrays and objects in each other");
+  if (++d->depth > JSON_DEPTH) return fail(d, d->p, "more than 1000 nested arrays and objects");
   luaL_checkstack(d->L, 6, "JSON");
   return 1;
 }

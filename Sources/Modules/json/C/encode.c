@@ -123,7 +123,7 @@ static void encode_key(encoder *e, int table, int key, int is_marked) {
     lua_pushlstring(e->L, e->buffer->bytes + start, e->buffer->length - start);
     lua_pushvalue(e->L, -1);
     if (lua_rawget(e->L, table) != LUA_TNIL) {
-      lua_pushfstring(e->L, "the keys %s and \"%s\" are both the name \"%s\"", lua_tostring(e->L, -2),
+      lua_pushfstring(e->L, "the keys %s and \"%s\" both become the name \"%s\"", lua_tostring(e->L, -2),
                       lua_tostring(e->L, -2), lua_tostring(e->L, -2));
       raise_problem(e, lua_tostring(e->L, -1));
     }
@@ -175,7 +175,7 @@ static void encode_array(encoder *e, int table, int is_marked) {
   if (largest > 1000 && (largest - 1) / 10 >= count) {
     // Not on the stack, where raise_problem looks for the place.
     char problem[128];
-    snprintf(problem, sizeof problem, "an array is almost empty, with %lld of %lld values: mark it with json.object",
+    snprintf(problem, sizeof problem, "an array has only %lld of %lld values: mark it with json.object",
              (long long)count, (long long)largest);
     raise_problem(e, problem);
   }
@@ -268,7 +268,7 @@ static void encode_table(encoder *e, int table) {
   lua_State *L = e->L;
   if (++e->depth > JSON_DEPTH) {
     e->depth = 0;
-    raise_problem(e, "more than 1000 tables in each other; does one contain itself?");
+    raise_problem(e, "more than 1000 nested tables; does one contain itself?");
   }
   luaL_checkstack(L, 12, "JSON");
   if (e->sorts) lua_pushnil(L);
@@ -347,7 +347,7 @@ static void read_options(encoder *e) {
   } else if (type == LUA_TSTRING) {
     e->indent = lua_tolstring(L, -1, &e->indent_length);
     if (strspn(e->indent, " \t") != e->indent_length)
-      json_refuse(L, -1, "json.encode: field 'indent' must be of blanks and tabs");
+      json_refuse(L, -1, "json.encode: field 'indent' must consist of blanks and tabs");
   } else if (type == LUA_TBOOLEAN) {
     e->indent = lua_toboolean(L, -1) ? blanks : NULL;
     e->indent_length = 2;

@@ -125,7 +125,7 @@ local function write_limited(sink, text)
   sink.fd = fd >= 0 and fd or nil
   if refusal then
     sink.retry = now + PATIENCE
-    complain("cannot rename the full log %s: %s (writing goes on in it)", sink.path, refusal)
+    complain("cannot rename the full log %s: %s (still writing to it)", sink.path, refusal)
   end
   return not problem, problem
 end
@@ -212,7 +212,7 @@ local function level_from_environment()
   local level = os.getenv "RLHOST_LOG"
   if level and not LEVELS[lower(level)] and not has_warned then
     has_warned = true
-    native.write(2, format("%s: RLHOST_LOG must be debug, info, warning, error or off, got %q; it is taken for info\n",
+    native.write(2, format("%s: RLHOST_LOG must be debug, info, warning, error or off, got %q; info is used\n",
       log.program(), level))
   end
   return level and LEVELS[lower(level)] or LEVELS.info

@@ -298,7 +298,7 @@ static int add_to_counter(lua_State *L) {
   double number = amount(L, m, "counter:add", &first);
   if (!(number >= 0)) {
     lua_remove(L, 1);
-    return codecs_wrong(L, 1, "counter:add", "a number, 0 or more (a gauge goes down as well)");
+    return codecs_wrong(L, 1, "counter:add", "a number, 0 or more (only a gauge can go down)");
   }
   return change(L, m, "counter:add", ADD, number, first);
 }

@@ -24,16 +24,16 @@ end
 local store = native.open(misuse, { warn_of_series })
 
 local PROCESS = {
-  { "process_cpu_seconds_total", "counter", "Seconds that the process has spent on a processor." },
-  { "process_resident_memory_bytes", "gauge", "Bytes of the process in memory." },
+  { "process_cpu_seconds_total", "counter", "CPU time of the process, in seconds." },
+  { "process_resident_memory_bytes", "gauge", "Resident memory of the process, in bytes." },
   { "process_open_fds", "gauge", "Open descriptors." },
   { "process_max_fds", "gauge", "The limit of open descriptors." },
-  { "process_start_time_seconds", "gauge", "Seconds since 1970 when the process began." },
+  { "process_start_time_seconds", "gauge", "Start of the process, in seconds since 1970." },
 }
 local LOOPS = {
   { "rlhost_loop_passes_total", "counter", "Passes of the loop.", 2 },
-  { "rlhost_loop_busy_seconds_total", "counter", "Seconds in which the loop did not sleep.", 3 },
-  { "rlhost_loop_longest_callback_seconds", "gauge", "The longest callback since the last page.", 4 },
+  { "rlhost_loop_busy_seconds_total", "counter", "Seconds that the loop has spent awake.", 3 },
+  { "rlhost_loop_longest_callback_seconds", "gauge", "The longest callback since the page was last read.", 4 },
   { "rlhost_lua_memory_bytes", "gauge", "Bytes of Lua's memory.", 6 },
 }
 local TAKEN = { rlhost_info = true, rlhost_tasks = true, rlhost_metrics_dropped_total = true }
@@ -48,7 +48,7 @@ local function check_name(what, name, kind)
   if not find(name, "^[%a_:][%w_:]*$") then
     raise("%s: a name has letters, digits, '_' and ':' and does not begin with a digit, got %s", what, describe(name))
   end
-  if TAKEN[name] then raise("%s: %s is always there, and belongs to the host", what, name) end
+  if TAKEN[name] then raise("%s: %s belongs to the host, which always provides it", what, name) end
   if kind == COUNTER and not find(name, "_total$") then
     raise("%s: the name of a counter ends in \"_total\", got %s", what, describe(name))
   end
@@ -64,7 +64,7 @@ local function check_labels(what, labels, kind)
       raise("%s: a label has letters, digits and '_', and does not begin with a digit or \"__\", got %s", what,
         describe(name))
     end
-    if kind == HISTOGRAM and name == "le" then raise("%s: the label \"le\" is that of the buckets", what) end
+    if kind == HISTOGRAM and name == "le" then raise("%s: the label \"le\" is reserved for the buckets", what) end
     if seen[name] then raise("%s: there are two labels %s", what, describe(name)) end
     copy[index], seen[name] = name, true
   end
@@ -127,7 +127,7 @@ end
 local function complain(name, entry, problem)
   if entry.has_warned then return end
   entry.has_warned = true
-  native.warn(format("the function of gauge %s %s; the page is without it", name, problem))
+  native.warn(format("the function of gauge %s %s; the page omits it", name, problem))
 end
 
 -- Asks the functions of this state, all at once. They are the script's own, and so may wait and fail.

@@ -161,12 +161,12 @@ local function create(self, what, key, value)
     local entry, problem, why, how = self:_entry(what, key)
     if problem then return nil, problem, why, how end
     if entry and entry.operation == "put" then
-      return nil, format("EEXIST: the key %s is there, at revision %d", key, entry.revision), "EEXIST", refusal
+      return nil, format("EEXIST: the key %s exists, at revision %d", key, entry.revision), "EEXIST", refusal
     end
     -- It was removed; the next try expects the mark of that.
     expected = entry and entry.revision or 0
   end
-  return nil, format("EAGAIN: the key %s changes all the time", key), "EAGAIN"
+  return nil, format("EAGAIN: others keep changing the key %s", key), "EAGAIN"
 end
 
 local PUT = { revision = "count" }

@@ -265,7 +265,7 @@ end
 local function ask(self, what, subject, data, options)
   if self._status == "closed" then return self:_why_over() end
   if self._requests >= MOST_REQUESTS then
-    return refusal("ENOBUFS", "%d requests wait for an answer already", MOST_REQUESTS)
+    return refusal("ENOBUFS", "%d requests already wait for an answer", MOST_REQUESTS)
   end
   local number, request = self._last_request + 1, nil
   local head, record = head_of(options, what), flow.begins(subject)

@@ -180,7 +180,7 @@ local function find(owner, what, name, options)
     if not found then return nil, text, code, refusal end
   end
   local differs = difference(found.config, wanted, options or {})
-  if differs then return nil, format("EEXIST: the %s is there with other settings: %s", about, differs), "EEXIST" end
+  if differs then return nil, format("EEXIST: the %s exists with other settings: %s", about, differs), "EEXIST" end
   return found.config
 end
 

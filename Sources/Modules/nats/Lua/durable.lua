@@ -212,7 +212,7 @@ function durable.holder(bus, what, options, handle, wanted, name)
     concurrency = exchange.MOST_MESSAGES, batch = exchange.MOST_MESSAGES, time_limit = 1 << 40, modes = {},
     order = options.order, keeps_alive = options.keeps_alive }, function(message)
       if message.delivered > self.most then
-        return put_away(self, message, format("its holder has ended during each of %d deliveries", self.most))
+        return put_away(self, message, format("the holder's process has ended during each of %d deliveries", self.most))
       end
       local _ <close> = setmetatable({ holder = self, message = message, began = now() }, Work)
       return handle(message)

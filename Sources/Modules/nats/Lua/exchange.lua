@@ -122,7 +122,7 @@ function exchange.warn_of_open(bus, what)
   if not address or bus._is_open_warned or address.fake or link.info.auth_required then return end
   if match(address.host, "^127%.") or address.host == "localhost" or address.host == "::1" then return end
   bus._is_open_warned = true
-  exchange.warn("%s: the server %s asks for no log-in: everybody who reaches it may send to it", what, address.text)
+  exchange.warn("%s: the server %s requires no log-in: anyone who can connect may send to it", what, address.text)
 end
 
 -- The calling side ----------------------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ local function care(bus, call, time, round)
   if call.round and call.round <= bus._heard_round then call.misses = call.misses + 1 end
   if call.misses >= QUESTIONS then
     bus:_forget_request(call)
-    return call:complete(nil, "nobody works on it", "ECONNRESET", true)
+    return call:complete(nil, "no worker has started it", "ECONNRESET", true)
   end
   local is_asked = ask(bus, call, round)
   call.look_at = time + (call.misses == QUESTIONS - 1 and LAST or AGAIN)

@@ -114,7 +114,7 @@ local function renew(self)
     if revision then
       trust(self, sent, revision)
     elseif code == "EAGAIN" then
-      return lose(self, "somebody else has taken it")
+      return lose(self, "another process has taken it")
     elseif code == "ENOTCONN" and self._bus._status == "closed" then
       return lose(self, text)
     end
@@ -228,7 +228,7 @@ function Lease:invalidate()
   receiver(self, Lease, "lease:invalidate")
   if not is_ours(self) then return end
   give_back(self)
-  finish(self, "given back", "it was given back")
+  finish(self, "given back", "it was released")
 end
 Lease.__close = function(self) return self:invalidate() end
 

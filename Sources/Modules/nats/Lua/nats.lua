@@ -191,7 +191,7 @@ local function move(self, old)
   local sent, bytes = old:sent()
   local messages = sent - old.confirmed
   if messages > 0 and not self._kept then
-    self:_tell("disconnected", { reason = "the server has ended before it confirmed all", code = "ECONNRESET",
+    self:_tell("disconnected", { reason = "the server ended before it had confirmed all messages", code = "ECONNRESET",
       server = old.address.text, messages = messages, bytes = bytes - old.confirmed_bytes })
   end
 end

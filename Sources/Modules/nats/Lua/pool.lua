@@ -59,7 +59,7 @@ end
 local function raise_reason(self, what, name, reason, was_sent)
   local text
   if reason == "timed out" then
-    text = format("%s was not done within %g s", name, self._timeout)
+    text = format("%s did not end within %g s", name, self._timeout)
     if was_sent then text = text .. ", and was cancelled" end
   elseif self._is_closed then
     text = "the pool was closed"
@@ -68,9 +68,9 @@ local function raise_reason(self, what, name, reason, was_sent)
   elseif reason == "became invalid" and not was_sent then
     text = "the connection to NATS is closed"
   elseif reason == "became invalid" and not self._bus._link then
-    text = format("the connection was lost: %s may have been done", name)
+    text = format("the connection was lost: %s may have run", name)
   elseif reason == "became invalid" then
-    text = format("the worker that had %s is gone: it may have been done", name)
+    text = format("the worker that had %s has ended: the call may have run", name)
   else
     text = (reason:gsub("^transport error: ", ""))
   end
@@ -154,7 +154,7 @@ local function store(one, renew, deadline)
     rl.task { function()
       stored = publish(TIMEOUT)
       if stored then take_back(self, id, stored) end
-    end, name = "a job that is not wanted any more", keeps_alive = false }
+    end, name = "a job that its caller has given up", keeps_alive = false }
   end
   stored, problem = publish(max(deadline - now(), 0.001))
   if stored then return true end

@@ -202,7 +202,7 @@ function Remote:request(id, data, options)
   if options.reply_mode == "common" then
     wrong("remote_port:request", "field 'reply_mode'", "the name of one mode, not of all common ones", "common")
   end
-  if self._is_durable then raise "remote_port:request: a durable port answers nothing; use send" end
+  if self._is_durable then raise "remote_port:request: a durable port sends no answers; use send" end
   if is_over(self) then return nil, "invalid" end
   local head, fault = head_for(self, "request", id, data)
   if not head then return nil, fault end
@@ -303,7 +303,7 @@ local function where(self, what)
   if not message then return nil, text, code end
   local place = json.decode(message.data)
   if type(place) ~= "table" or type(place.host) ~= "string" or math_type(place.pid) ~= "integer" then
-    return nil, "EPROTO: the holder does not say where it is", "EPROTO"
+    return nil, "EPROTO: the process that holds the port does not report its place", "EPROTO"
   end
   return place.host, place.pid
 end

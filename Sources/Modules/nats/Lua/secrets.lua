@@ -77,14 +77,14 @@ local function read(path, what)
   local facts = fs.stat(path)
   if facts and facts.mode & 4 ~= 0 and not warned[path] then
     warned[path] = true
-    io.stderr:write(format("rlhost: warning: nats: others may read the %s %s (chmod o= %s)\n", what, path, path))
+    io.stderr:write(format("rlhost: warning: nats: other users may read the %s %s (chmod o= %s)\n", what, path, path))
   end
   return text
 end
 
 local function sign(seed, nonce, path)
   encoding, crypto = encoding or require "runloop.encoding", crypto or require "runloop.crypto"
-  if not nonce then return nil, format("EAUTH: the server asks for no signature, but %s is for one", path), "EAUTH" end
+  if not nonce then return nil, format("EAUTH: %s signs a challenge, but the server has sent none", path), "EAUTH" end
   local signature, message, code = crypto.ed25519_sign(seed, nonce)
   if not signature then return nil, message, code end
   return (encoding.encode(signature, "base64url"):gsub("=", ""))
@@ -107,10 +107,10 @@ function secrets.fill(fields, options, address, nonce)
   local text, message, code = read(path, options.credentials and "credentials file" or "seed file")
   if not text then return nil, message, code end
   local seed = seed_of(text:match "%f[%w]SU[A-Z2-7]+" or "")
-  if not seed then return nil, format("EAUTH: %s has no seed of a user", path), "EAUTH" end
+  if not seed then return nil, format("EAUTH: %s contains no user seed", path), "EAUTH" end
   if options.credentials then
     fields.jwt = text:match "BEGIN NATS USER JWT%-+%s+(%S+)%s"
-    if not fields.jwt then return nil, format("EAUTH: %s has no token of a user", path), "EAUTH" end
+    if not fields.jwt then return nil, format("EAUTH: %s contains no user JWT", path), "EAUTH" end
   else
     fields.nkey, message, code = public_of(seed)
     if not fields.nkey then return nil, message, code end

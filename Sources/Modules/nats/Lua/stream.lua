@@ -115,7 +115,7 @@ function stream.make(bus, what, about, config)
   end
   if not answer then return nil, text, code, refusal end
   local differs = difference(answer.config, config)
-  if differs then return nil, format("EEXIST: %s is there with other settings: %s", about, differs), "EEXIST" end
+  if differs then return nil, format("EEXIST: %s exists with other settings: %s", about, differs), "EEXIST" end
   return answer
 end
 
@@ -204,8 +204,8 @@ end
 --- Raises if a message could be stored twice because its repetition comes too late.
 function stream.check_timeout(self, what, timeout)
   if timeout > self._duplicates / 2 then
-    raise("%s: field 'timeout' is %g, more than half of the %g seconds in which the %s knows duplicates", what, timeout,
-      self._duplicates, self._about)
+    raise("%s: field 'timeout' is %g, more than half of the %g seconds in which the %s finds duplicates", what,
+      timeout, self._duplicates, self._about)
   end
 end
 

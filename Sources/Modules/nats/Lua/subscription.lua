@@ -45,7 +45,7 @@ function Message:respond(data, options)
   local reply = self.reply
   -- Messages without a reply have no bus.
   if not reply or not self._bus then
-    misuse.raise "message:respond: nobody asks for an answer: the message has no reply"
+    misuse.raise "message:respond: the sender expects no answer: the message has no reply subject"
   end
   -- A script may have changed it. The other rules hold for what a server has sent.
   if type(reply) ~= "string" or find(reply, "[%c \127*>]") then

@@ -105,7 +105,7 @@ local function begin(self, question)
   if seconds ~= nil and (type(seconds) ~= "number" or not (seconds > 0 and seconds <= MOST_SECONDS)) then
     answer.problem = format("EINVAL: a recording takes at most %d s", MOST_SECONDS)
   elseif self.count >= MOST_SESSIONS then
-    answer.problem = format("EBUSY: %d recordings are made or fetched already", MOST_SESSIONS)
+    answer.problem = format("EBUSY: %d recordings are already being made or fetched", MOST_SESSIONS)
   else
     self.last, self.count = self.last + 1, self.count + 1
     local session = { number = self.last, ready = rl.future(), stop = rl.future() }

@@ -103,7 +103,7 @@ local function perform(self, id, data, waited)
   if self._cancelled[id] then return nil end
   local began = now()
   if not held or began >= ends then
-    return failure { failure = "late", error = "its time was over before it began" }
+    return failure { failure = "late", error = "its time limit passed before it began" }
   end
   local trace = flow.trace()
   local task = rl.task { function()
@@ -190,7 +190,7 @@ local function handle_stored(self, message)
   local most = job and math.type(job.most) == "integer" and job.most or jobs.MOST_DELIVERIES
   if message.delivered > most then
     return bury(self, message, reply, failure { failure = "gone",
-      error = format("its worker has ended during each of %d deliveries", most) })
+      error = format("the worker has ended during each of %d deliveries", most) })
   end
   self._stored[id] = true
   local _ <close> = setmetatable({}, { __close = function() self._stored[id] = nil end })

@@ -33,7 +33,7 @@ enum NetBinding {
 
     /// Reads a place from text. The Lua half has converted numbers and tables.
     static func place(_ call: Call, _ index: Int32) throws(Misuse) -> Place {
-        if call.stack.isMissing(index) { throw Misuse("field 'port' is missing, or field 'path'") }
+        if call.stack.isMissing(index) { throw Misuse("field 'port' or 'path' is missing") }
         let text = try call.argument(index, Text.self)
         do throws(Place.Mistake) {
             let place = try Place(parsing: text, bytes: text.anyBytes)

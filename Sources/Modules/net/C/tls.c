@@ -193,13 +193,13 @@ static int explain(struct net_tls *tls, int result) {
   int reason = ERR_GET_REASON(error);
   if (tls->is_at_end && (kind == SSL_ERROR_SYSCALL || error == 0 || reason == SSL_R_UNEXPECTED_EOF_WHILE_READING)) {
     tls->code = "TLS_TRUNCATED";
-    snprintf(tls->text, sizeof tls->text, "the connection was cut: it ended without the close alert of TLS");
+    snprintf(tls->text, sizeof tls->text, "the connection was cut: it ended without the TLS close alert");
   } else if ((tls->has_wrong && tls->verifies) || reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
     long why = openssl.SSL_get_verify_result(tls->ssl);
     tls->code = "TLS_CERTIFICATE";
     if (tls->lacks_authorities)
       snprintf(tls->text, sizeof tls->text,
-               "this system has no certificates of authorities, so none can be checked: apt install ca-certificates");
+               "this system has no CA certificates, so no certificate can be checked: apt install ca-certificates");
     else
       snprintf(tls->text, sizeof tls->text, "certificate verify failed: %s (depth %d, %s)",
                openssl.X509_verify_cert_error_string(why), tls->wrong_depth, tls->wrong_subject);

@@ -114,7 +114,7 @@ static int each_certificate(const char *source, int (*use)(SSL_CTX *, X509 *, in
   openssl.BIO_free(bio);
   free(contents);
   if (count == 0) {
-    fail(code, text, "TLS", "there is no certificate in it (%s)", name_of(source));
+    fail(code, text, "TLS", "it contains no certificate (%s)", name_of(source));
     return -1;
   }
   openssl.ERR_clear_error();
@@ -139,11 +139,11 @@ static int use_key(SSL_CTX *context, const char *source, char code[32], char tex
   EVP_PKEY *key = openssl.PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL);
   openssl.BIO_free(bio);
   free(contents);
-  if (!key) return fail(code, text, "TLS", "there is no private key in it, or it has a password (%s)", name_of(source));
+  if (!key) return fail(code, text, "TLS", "it contains no private key, or one with a password (%s)", name_of(source));
   int used = openssl.SSL_CTX_use_PrivateKey(context, key);
   openssl.EVP_PKEY_free(key);
   if (used == 1 && openssl.SSL_CTX_check_private_key(context) == 1) return 1;
-  return fail(code, text, "TLS", "the private key is not that of the certificate (%s)", name_of(source));
+  return fail(code, text, "TLS", "the private key does not belong to the certificate (%s)", name_of(source));
 }
 
 // Returns whether a directory has links by which OpenSSL finds certificates: a hash of eight digits, a dot, a number.

@@ -32,7 +32,7 @@ local function place_of_table(name, where, is_checked)
     return "unix:" .. path
   end
   if port == nil and is_checked then return nil end
-  if port == nil then raise(name .. ": field 'port' is missing, or field 'path'") end
+  if port == nil then raise(name .. ": field 'port' or 'path' is missing") end
   local text = port_text(name, "field 'port'", port)
   if host == nil then return text end
   if type(host) ~= "string" or host == "" then wrong(name, "field 'host'", "a host's name or address", host) end

@@ -106,7 +106,7 @@ public final class Datagram: RunLoop.EdgePort {
         guard let place else { return [] }
         if let refusal = place.refusal { throw refusal }
         guard let all = place.addresses, !all.isEmpty else {
-            throw StreamFailure("ENOTFOUND", "not an address: ask for the name first (\(place.text))")
+            throw StreamFailure("ENOTFOUND", "not an address: resolve the name first (\(place.text))")
         }
         return all
     }
@@ -120,7 +120,7 @@ public final class Datagram: RunLoop.EdgePort {
     }
 
     private func otherFamily(_ place: Place) -> StreamFailure {
-        StreamFailure("EAFNOSUPPORT", "an address of another family than the socket's (\(place.text))")
+        StreamFailure("EAFNOSUPPORT", "an address of a family other than the socket's (\(place.text))")
     }
 
     public var descriptor: Int32 { isOpen ? socket : -1 }
@@ -145,7 +145,7 @@ public final class Datagram: RunLoop.EdgePort {
         if let place {
             if let refusal = place.refusal { throw refusal }
             guard let addresses = place.addresses else {
-                throw StreamFailure("ENOTFOUND", "not an address: ask for the name first (\(place.text))")
+                throw StreamFailure("ENOTFOUND", "not an address: resolve the name first (\(place.text))")
             }
             guard var target = choose(addresses) else { throw otherFamily(place) }
             result = network.system.send(socket, start, bytes.count, to: &target)

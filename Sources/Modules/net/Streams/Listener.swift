@@ -80,7 +80,7 @@ public final class Listener: RunLoop.EdgePort {
         }
         if let refusal = place.refusal { throw refusal }
         guard let addresses = place.addresses else {
-            throw StreamFailure("ENOTFOUND", "not an address: ask for the name first (\(place.text))")
+            throw StreamFailure("ENOTFOUND", "not an address: resolve the name first (\(place.text))")
         }
         do throws(StreamFailure) { try open(addresses) } catch {
             close()

@@ -223,7 +223,7 @@ local function simply(lease, text, during)
   lease.is_busy = false
   if state == "copy" then
     connection.is_lost = true
-    return own("EINVAL", "the text begins a copy: statements without copy", "0A000")
+    return own("EINVAL", "the text begins a copy: it must not contain copy", "0A000")
   end
   if answer.failure then return refuse(connection, answer.failure, during) end
   if state == "lost" then return lose(connection, during) end
@@ -307,7 +307,7 @@ local function note_stale(self, connection, text, state)
   db._stale = db._stale + 1
   if db._stale == 3 then
     db._prepare = false
-    warn(format("postgres %s: prepared statements get lost behind a pooler; from now on texts are sent", db._name))
+    warn(format("postgres %s: a pooler loses prepared statements; from now on they are sent as text", db._name))
   end
 end
 

@@ -87,7 +87,7 @@ return function(parts)
       if piece == nil then return true, message, code end
       if type(piece) == "table" then piece = row_text(what, piece, columns) end
       if type(piece) ~= "string" then
-        raise("%s: the source must give texts, rows as lists, or nil at the end, got %s", what, describe(piece))
+        raise("%s: the source must return strings, rows as lists, or nil at the end, got %s", what, describe(piece))
       end
       local is_taken = box:put_copy(piece)
       while is_taken == false and flush(connection) do is_taken = box:put_copy(piece) end

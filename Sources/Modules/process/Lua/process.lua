@@ -120,7 +120,7 @@ function process.shell(text, options)
   local all = { "/bin/sh", "-c", text }
   for name, value in pairs(options or {}) do
     if type(name) ~= "string" then
-      raise("process.shell: argument #2 takes options only; words belong into the text")
+      raise("process.shell: argument #2 takes options only; write the words into the command line")
     end
     all[name] = value
   end

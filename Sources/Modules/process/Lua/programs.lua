@@ -44,7 +44,7 @@ function programs.check(what, options, known)
     local word = options[index]
     if type(word) == "number" then word = tostring(word) end
     if type(word) ~= "string" then wrong(what, "word %d must be a string, got %s", index, describe(word)) end
-    if find(word, "\0", 1, true) then wrong(what, "word %d has a NUL in it, which no program can get", index) end
+    if find(word, "\0", 1, true) then wrong(what, "word %d contains a NUL, which no program can get", index) end
     words[index] = word
   end
   if not words[1] or words[1] == "" then wrong(what, "the first word must be the program, as in { \"ls\", \"-l\" }") end
@@ -269,10 +269,10 @@ local function check_channels(what, options)
   local terminal = options.terminal
   for field in pairs { output = options.on_output, errors = options.on_errors } do
     if terminal and field == "errors" then
-      wrong(what, "on_errors: all that a program writes in its terminal goes to on_output")
+      wrong(what, "on_errors: on_output gets everything that a program writes to its terminal")
     end
     if options[field] ~= nil and options[field] ~= "pipe" then
-      wrong(what, "on_%s: it is for what comes through a pipe, not for %s = %s", field, field, describe(options[field]))
+      wrong(what, "on_%s: it needs a pipe, and cannot be used with %s = %s", field, field, describe(options[field]))
     end
   end
   for _, field in ipairs(STANDARD) do
@@ -282,7 +282,7 @@ local function check_channels(what, options)
       wrong(what, "%s: this stream has no descriptor: it is closed, or of net.memory", field)
     end
     if internals.kind(value) == "stream" and value:tls() then
-      wrong(what, "%s: this stream is behind TLS, and a program would pass that by: give it a pipe, and copy", field)
+      wrong(what, "%s: this stream uses TLS, which a program would bypass: give it a pipe, and copy", field)
     end
     if value ~= nil and type(value) ~= "string" and not descriptor_of(value) then
       wrong(what, "%s must be \"pipe\", \"inherit\", \"null\", a path, a stream or a file%s, got %s", field,

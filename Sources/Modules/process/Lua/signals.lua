@@ -47,7 +47,7 @@ local function make_signal(what, name, callback, order)
     raise("%s: nobody can catch %s", what, signal_name(number))
   end
   if FAULTS[number] then
-    raise("%s: %s is a fault of the program, which would repeat: it cannot be an event",
+    raise("%s: %s reports a fault of the program, which would recur: it cannot be an event",
       what, signal_name(number))
   end
   return native.signal_port { number = number, signal = signal_name(number), callback = callback, order = order }

@@ -248,7 +248,7 @@ enum ProcessBinding {
 
     private static func setDirectory(_ call: Call) throws(Misuse) -> Int32 {
         let path = try call.argument(1, Text.self)
-        if path.utf8.contains(0) { throw Misuse("argument #1 has a NUL in it, which no path can have") }
+        if path.utf8.contains(0) { throw Misuse("argument #1 contains a NUL, which no path can have") }
         return path.withAnyCString { chdir($0) } == 0 ? call.answer(true) : call.fail(SystemError("chdir", path))
     }
 

@@ -28,7 +28,7 @@ enum UserBinding {
                     code: "ENOENT")
             }
             guard account.user != 0 else {
-                return call.fail("root's rights are not given up by becoming root", code: "EINVAL")
+                return call.fail("becoming root does not give up root's rights", code: "EINVAL")
             }
             if let group { account.setGroup(group) }
             return try change(host, account, call)

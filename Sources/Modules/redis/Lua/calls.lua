@@ -48,7 +48,7 @@ local function refuse(what, words, is_own)
   if name == "CLIENT" and words[2] and upper(words[2]) == "REPLY" then name = "CLIENT REPLY" end
   local instead = INSTEAD[name]
   if instead == nil or is_own and instead and instead ~= "subscribe" and instead ~= "close" then return name end
-  if not instead then raise("%s: %s takes a whole connection, and is not offered", what, name) end
+  if not instead then raise("%s: %s needs a connection of its own, and is not offered", what, name) end
   raise("%s: %s belongs to one connection: use %s()", what, name, instead)
 end
 

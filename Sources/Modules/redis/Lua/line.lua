@@ -48,7 +48,7 @@ function Line:answer(value)
     local message, code, details = meaning(value[1])
     waiter:complete(nil, message, code, details)
     -- The name may lead to another server by now.
-    if code == "EROFS" then self:fail("ECONNRESET: the server only reads now", "ECONNRESET") end
+    if code == "EROFS" then self:fail("ECONNRESET: the server is read-only now", "ECONNRESET") end
   elseif type(value) == "userdata" then
     waiter:complete(nil)
   else
@@ -103,7 +103,8 @@ function Line:fail(message, code)
   for i = self.first, self.last do
     local waiter = self.waiters[i]
     self.waiters[i] = nil
-    waiter:complete(nil, "ECONNRESET: the connection was lost, it may have happened (" .. message .. ")", "ECONNRESET")
+    local text = "ECONNRESET: the connection was lost; the command may have run (" .. message .. ")"
+    waiter:complete(nil, text, "ECONNRESET")
   end
   self.first = self.last + 1
   if self.on_lost then self.on_lost(self) end

@@ -94,7 +94,7 @@ function ssl.newcontext(params)
   local options = options_of(params)
   if options.verify == false and not has_warned then
     has_warned = true
-    warn 'ssl.newcontext: verify = "none" accepts every certificate: anybody on the way can read and change the data'
+    warn 'ssl.newcontext: verify = "none" accepts every certificate: others can read and change the data'
   end
   return setmetatable({ options = options }, Context)
 end

@@ -413,7 +413,7 @@ static void run_script(csqlite *it, block_reader *from, block *reply) {
     if (code != SQLITE_OK) csqlite_put_error(it, reply, code);
     else if (!is_inside && sqlite.get_autocommit(it->db))
       csqlite_put_failure(reply, "EINVAL", "SQLITE_ERROR",
-                          "the script has ended the transaction: statements without commit and rollback");
+                          "the script has ended the transaction: it must not contain commit or rollback");
     if (finish(it, is_inside, reply->length == 0, reply)) csqlite_put_done(reply);
   }
   free(copy);

@@ -314,7 +314,7 @@ enum VirtualTimeBinding {
         if reasons.contains(.answers) { words.append("a file or name") }
         if reasons.contains(.descriptors) { words.append("a descriptor") }
         if reasons.contains(.threads) { words.append("a thread that works") }
-        if reasons.contains(.listeners) { words.append("a socket or message port that anybody may connect to") }
+        if reasons.contains(.listeners) { words.append("a socket or message port that anyone may connect to") }
         var program = ValueProgram()
         program.append(words.joined(separator: ", "))
         program.append(clock.reads)

@@ -124,8 +124,8 @@ return function(t, core)
     return function(...)
       expectation.calls = expectation.calls + 1
       if expectation.calls > n then
-        fail(n == 0 and format("a callback runs that must not (expected at %s)", expectation.where)
-          or format("a callback that must run %s runs once more (expected at %s)", times(n), expectation.where))
+        fail(n == 0 and format("a callback ran that must not run (expected at %s)", expectation.where)
+          or format("a callback that must run %s ran once more (expected at %s)", times(n), expectation.where))
       end
       if core.current == current and is_met(current) then system.unpark() end
       if body then return body(...) end

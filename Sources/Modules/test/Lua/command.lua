@@ -161,7 +161,7 @@ function Run:look_for_late()
     if phase and system.real_clock() - phase.began - phase.delayed > phase.limit + 5 then
       local what = phase.name == "load" and "loading the file took"
         or phase.name == "close" and "the end of the file took"
-        or phase.name == "test" and "the test took" or "what the group has for all its tests took"
+        or phase.name == "test" and "the test took" or "the group's before_all and after_all took"
       worker.was_late = format("%s longer than %g s and could not be interrupted", what, phase.limit)
       worker.phase = nil
       self:kill(worker)
@@ -227,14 +227,14 @@ function Run:finish_if_done()
     io.write "no test is in this part\n"
   end
   if status == 5 and options["last-failed"] then
-    io.stderr:write "rlhost: test: the tests that failed the last time are not there any more\n"
+    io.stderr:write "rlhost: test: the tests that failed last time no longer exist\n"
   elseif status == 5 then
     local filters = concat(options.filters or {}, "' or '")
     io.stderr:write("rlhost: test: no test found", filters ~= "" and #self.files > 0
       and format(" whose name matches '%s'", filters) or options.tags and " with these tags"
       or " in " .. concat(self.searched, ", "), "\n")
     if filters:find "[%^%$%(%)%%%.%[%]%*%+%-%?]" and #self.files > 0 and not options.plain then
-      io.stderr:write("a filter is a Lua pattern, or a text just as it is in the name\n")
+      io.stderr:write("a filter is a Lua pattern, or a literal part of the name\n")
     end
   end
   self.done(status)

@@ -177,7 +177,7 @@ function coverage:finish(target, say)
     if #path > width then width = #path end
   end
   local covered = percent(totals.hit, totals.found)
-  say(format("\n%-" .. width .. "s  %7s  lines that never ran, and ways that were never taken\n", "file", "covered"))
+  say(format("\n%-" .. width .. "s  %7s  lines that never ran, and branches never taken\n", "file", "covered"))
   for _, row in ipairs(rows) do
     say((format("%-" .. width .. "s  %6.1f%%  %s", row[1], row[2], row[3]):gsub("%s+$", "")) .. "\n")
   end

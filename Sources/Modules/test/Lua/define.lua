@@ -82,7 +82,7 @@ return function(t, core)
     end
     if core.current then misuse(name .. ": a test cannot define tests while it runs") end
     local parent = core.group
-    if not parent then misuse(name .. ": tests are defined while their file is loaded") end
+    if not parent then misuse(name .. ": tests must be defined while their file is loaded") end
     options = options or {}
     check_options(name, options)
     local node = bare_node(kind)
@@ -169,7 +169,7 @@ return function(t, core)
     end
     local keys = {}
     for key in pairs(cases) do keys[#keys + 1] = key end
-    if #keys == 0 then misuse "t.each: argument #1 must have a case in it, got an empty table" end
+    if #keys == 0 then misuse "t.each: argument #1 must contain a case, got an empty table" end
     table.sort(keys, function(a, b)
       if type(a) == type(b) and (type(a) == "number" or type(a) == "string") then return a < b end
       return type(a) == "number"
@@ -188,7 +188,7 @@ return function(t, core)
   local function hook(name, list)
     return function(body)
       check_argument(body, "function", name, 1, "a function")
-      if not core.group or core.current then misuse(name .. ": hooks are defined while their file is loaded") end
+      if not core.group or core.current then misuse(name .. ": hooks must be defined while their file is loaded") end
       local hooks = core.group[list]
       hooks[#hooks + 1] = body
       if list == "before_all" or list == "after_all" then core.group.fixtures = true end
@@ -208,7 +208,7 @@ return function(t, core)
   --- Calls a function when the test is over, whatever its outcome. The function that was added last runs first.
   function t.finally(body)
     check_argument(body, "function", "t.finally", 1, "a function")
-    if not core.current then misuse("t.finally: only a test has an end; a group's is t.after_all") end
+    if not core.current then misuse("t.finally: call it in a test; a group uses t.after_all") end
     core.at_end(body)
   end
 
@@ -229,7 +229,7 @@ return function(t, core)
   function Resource:__call()
     if self.is_made then return self.value end
     local current, group = core.current, self.group
-    if not current then misuse "resource: it is made for tests: ask for it in one" end
+    if not current then misuse "resource: it is made for tests: call it in one" end
     local function make()
       self.value = self.make()
       self.is_made = true

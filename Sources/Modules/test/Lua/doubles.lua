@@ -119,7 +119,7 @@ function doubles.add(t, core)
   function t.stub(table, key, ...)
     core.check_argument(table, "table", "t.stub", 1, "a table")
     if key == nil then misuse "t.stub: argument #2 must be the name of a field, got nothing" end
-    if not core.current then misuse "t.stub: only a test can put something in another's place" end
+    if not core.current then misuse "t.stub: only a test can replace a value" end
     local before, value = rawget(table, key), ...
     if select("#", ...) == 0 or type(value) == "function" and not notes[value] then value = new(value) end
     table[key] = value

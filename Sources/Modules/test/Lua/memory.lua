@@ -82,7 +82,7 @@ function Memory:choose(files)
     end
   end
   if #chosen > 0 then return chosen end
-  io.stderr:write "rlhost: test: nothing failed the last time: all tests run\n"
+  io.stderr:write "rlhost: test: nothing failed last time: running all tests\n"
   return files
 end
 

@@ -30,7 +30,7 @@ how to run them
   --fail-fast        stop at the first failure
   --forbid-only      tests that ask to run alone are an error
   --timeout s        seconds of processor time and waiting that a test may take (default 10)
-  --real-time        let time pass as it really does
+  --real-time        let time pass in real time
   --tz zone          the time zone (default UTC; "local" for the system's)
   --update           replace snapshots that have changed, remove those that no test uses
   --watch            run the affected tests again whenever a file changes
@@ -128,7 +128,7 @@ local function check(given)
   given.filters = given.filter
   for _, pattern in ipairs(not given.plain and given.filters or {}) do
     local fine, message = pcall(string.find, "", pattern)
-    if not fine then misuse(format("--filter: %s; --plain takes it as a text", message)) end
+    if not fine then misuse(format("--filter: %s; --plain takes it literally", message)) end
   end
   for _, name in ipairs { "tags", "skip-tags" } do
     given[name] = words(given[name])

@@ -54,7 +54,7 @@ end
 local function why_late(current, details)
   local reasons, reads, works = system.clock_state()
   if reasons ~= "" and not current.real_time then
-    details[#details + 1] = format("time passed as it really does: %s was waited for", reasons)
+    details[#details + 1] = format("real time passed while the test waited for %s", reasons)
     for i = 1, #works do details[#details + 1] = "  " .. works[i] end
   end
   return reads
@@ -79,11 +79,11 @@ local function too_late(current, name, seconds, failure)
         "the clock was read again and again: it stands still while Lua runs; use rl.sleep, or real_time"
     end
     if rl.now() >= 3600 then
-      details[#details + 1] = format("the clock has jumped to %g s, and the awaited event has not happened by then",
+      details[#details + 1] = format("the clock has jumped to %g s, and the awaited event has not happened",
         rl.now())
     end
     if #again > 0 then
-      details[#details + 1] = format("something is due again and again, and the clock stands still at %g s:", rl.now())
+      details[#details + 1] = format("something is due again and again while the clock stands still at %g s:", rl.now())
       for i = 1, #again do details[#details + 1] = "  " .. explain.whole(again[i]) end
     end
   end

@@ -30,7 +30,7 @@ return function(Process, parts)
   -- seconds to wait, and whether patterns are plain texts.
   local function check_wait(self, name, options)
     if options ~= nil and type(options) ~= "table" then
-      misuse(format("%s: the options are a table like {within = 1}, got a %s", name, type(options)))
+      misuse(format("%s: the options must be a table like {within = 1}, got a %s", name, type(options)))
     end
     parts.check_options(options, WAIT, name)
     options = options or {}

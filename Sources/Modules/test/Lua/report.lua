@@ -60,7 +60,7 @@ end
 
 --- Describes when a test that failed before has passed.
 function report.flakiness(outcome)
-  return format("passed at try %d%s", outcome.flaky, outcome.round and format(" of run %d", outcome.round) or "")
+  return format("passed on try %d%s", outcome.flaky, outcome.round and format(" of run %d", outcome.round) or "")
 end
 
 function Readable:begin_file() self.shown = {} end
@@ -158,7 +158,7 @@ function Readable:finish(totals)
   add(totals.not_loaded, files(totals.not_loaded) .. " not loaded")
   self:write(concat(parts, ", ") .. format(" (%s)\n", seconds(totals.time)))
   if totals.passed_over > 0 then
-    self:write(format("only: %d other tests were passed over\n", totals.passed_over))
+    self:write(format("only: %d other tests were skipped\n", totals.passed_over))
   end
   if totals.shuffled or totals.failed > 0 then self:write(format("seed: %d\n", totals.seed)) end
 end

@@ -96,7 +96,7 @@ local function attempt(test, seed)
   if not failure then
     local unmet = core.unmet(current)
     if #unmet > 0 then
-      failure = { kind = "expect", message = "an expected callback did not run as often as it must", details = unmet,
+      failure = { kind = "expect", message = "an expected callback did not run as often as it had to", details = unmet,
         where = node.where }
     end
   end
@@ -112,7 +112,7 @@ local function attempt(test, seed)
   if has_closed then is_clean = false end
   if left then
     for _, more in ipairs { changed, unset, descriptors } do move(more, 1, #more, #left + 1, left) end
-    if has_closed then left[#left + 1] = "descriptor 1 (the standard output) is closed, or another file" end
+    if has_closed then left[#left + 1] = "descriptor 1 (standard output) is closed, or is now another file" end
     left = leaks.without(left, allowed)
     if #left > 0 then
       failure = { kind = "leak", message = "the test leaves something behind", details = left, where = node.where }

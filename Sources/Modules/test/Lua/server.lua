@@ -299,7 +299,7 @@ end
 
 --- Ends the server if it runs, and starts it again with the same port and the same data. Returns when it is ready.
 function Server:restart()
-  if self.is_closed then core.misuse "server:restart: it is closed" end
+  if self.is_closed then core.misuse "server:restart: the server is closed" end
   self:stop()
   self.before = self:output()
   self.log = nil

@@ -133,7 +133,7 @@ function snapshot.add(t, library)
     local other = used[title]
     if other and other.node ~= current.node and (other.text ~= text or other.kind ~= kind) then
       core.fail(format("another test has the snapshot '%s', too, and it is different: "
-        .. "give the tests, or the snapshots, names of their own", title))
+        .. "give each test, or each snapshot, its own name", title))
     end
     used[title] = { node = current.node, text = text, kind = kind }
     -- Older files do not contain the type of the value.
@@ -155,7 +155,7 @@ function snapshot.add(t, library)
     local message, details = values.difference(text .. "\n", stored[title] .. "\n")
     details = details or { message }
     details[#details + 1] = "if that is right: rlhost test --update"
-    core.fail(format("it is not what the snapshot '%s' has (- snapshot, + now)", title), details)
+    core.fail(format("the value differs from the snapshot '%s' (- snapshot, + now)", title), details)
   end
 
 end

@@ -147,7 +147,7 @@ function spawn.start(options, library)
   if options[1] == nil then misuse("t.spawn: which program? Give its name first, then its arguments") end
   local words = programs.check("t.spawn", { table.unpack(options) }, programs.options)
   if options.virtual_time and not is_rlhost(words[1], options.directory) then
-    misuse(format("t.spawn: field 'virtual_time' is for rlhost, and '%s' is another program: "
+    misuse(format("t.spawn: field 'virtual_time' works with rlhost only, and '%s' is another program: "
       .. "real time passes while it works", words[1]))
   end
   local size = type(options.terminal) == "table" and options.terminal or {}
@@ -171,7 +171,7 @@ function spawn.start(options, library)
   local lives_here = options.virtual_time and not current.real_time
   if lives_here then
     local variable, value = system.clock_address()
-    if not variable then fail("no program can live in virtual time here: " .. value) end
+    if not variable then fail("no program can use virtual time here: " .. value) end
     environment[variable] = value
   end
   local program, message, code = programs.start("t.spawn", {

@@ -55,11 +55,11 @@ function state.restore()
   coroutines = {}
   if output() ~= stdout then
     output(stdout)
-    found[#found + 1] = "io.output (another file than the standard output)"
+    found[#found + 1] = "io.output (a file other than standard output)"
   end
   if input() ~= stdin then
     input(stdin)
-    found[#found + 1] = "io.input (another file than the standard input)"
+    found[#found + 1] = "io.input (a file other than standard input)"
   end
   collectgarbage(is_running and "restart" or "stop")
   collectgarbage(mode)

@@ -253,7 +253,7 @@ local function run_file(path, first, ...)
   emit({ k = "plan", tests = plan, only = core.passed_over, has_only = core.has_only and core.has_only or nil }, true)
   if options.list then return end
   if options.forbid_only and core.has_only then
-    return file_failed { kind = "only", message = "some tests ask to run alone, which --forbid-only forbids",
+    return file_failed { kind = "only", message = "some tests are marked 'only', which --forbid-only forbids",
       where = type(core.has_only) == "string" and core.has_only or nil }
   end
   system.reset(options.seed)

@@ -27,7 +27,7 @@ final class TracePart: HostPart {
 
     /// Begins to record this state's loop; also into the file if there is a current recording.
     func begin() {
-        guard host.record() else { return host.onWarning(host, "the recorder gets no memory") }
+        guard host.record() else { return host.onWarning(host, "the recorder cannot allocate memory") }
         TraceFile.current?.join(recorder, as: host.loopName)
         watch()
     }

@@ -161,7 +161,7 @@ static int parse_authority(url *to, const char *p, const char *last) {
   if (sign) {
     write_user(to, p, sign);
     p = sign + 1;
-    if (p == stop) return url_fail(to, "there is no host behind the '@'");
+    if (p == stop) return url_fail(to, "there is no host after the '@'");
   }
   int is_inside = 0;
   for (const char *q = p; q < stop && !colon; q++) {

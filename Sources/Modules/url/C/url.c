@@ -102,7 +102,7 @@ static void put_authority(lua_State *L, url *to, const char *host, size_t length
   }
   int has_user = user_length || password_length;
   if ((has_user || has_port) && (!length || to->is_file))
-    codecs_raise(L, "url: field '%s' needs a host, and no file has it", has_port ? "port" : user ? "user" : "password");
+    codecs_raise(L, "url: field '%s' needs a host, and not a file URL", has_port ? "port" : user ? "user" : "password");
   if (!host && !to->is_file) return;
   url_append(to, "//", 2);
   if (user) url_encode(to, user, user_length, URL_USER);

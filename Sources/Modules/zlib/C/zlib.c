@@ -129,7 +129,7 @@ static int inflate_some(lua_State *L, stage *self, const char *bytes, size_t len
   while (self->output.length < enough && (z->avail_in || (is_full && self->has_begun && !self->has_ended))) {
     if (self->has_ended) {
       if ((self->format != GZIP && self->format != ANY) || *z->next_in != 0x1f)
-        return fail(self, "EBADMSG", "something is behind the end, at byte %llu", place(self, bytes));
+        return fail(self, "EBADMSG", "there is data after the end, at byte %llu", place(self, bytes));
       libz.inflateReset(z);
       self->has_ended = 0;
     }

@@ -64,7 +64,7 @@ enum TraceCommand {
             var process = TraceProcess(target: first, output: output)
             if files.count > 1 {
                 guard files.count == 2, let seconds = Double(files[1]), seconds > 0, seconds < 1e6 else {
-                    throw .misuse("behind the process there may be a number of seconds, not '\(files[1])'")
+                    throw .misuse("after the process, only a number of seconds is allowed, not '\(files[1])'")
                 }
                 process.seconds = seconds
             }

@@ -23,7 +23,7 @@ struct TraceProcess {
             Output.write("\(path)\n", to: 1)
         } else if let change = Self.lastChange(path), change != before {
             // The process has ended, or the recording was interrupted.
-            Program.report("trace: the recording until then is in \(path)")
+            Program.report("trace: \(path) has the recording up to then")
         }
         return status
     }

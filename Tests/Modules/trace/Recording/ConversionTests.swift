@@ -75,11 +75,11 @@ struct ConversionTests {
         arguments: [
             ("json", "[\n{\"ph\":\"B\"}]", "line 2: an event without a time, \"ts\""),
             ("json", "[\n{\"ts\":1}]", "line 2: an event without \"ph\""),
-            ("json", "[\n\n{\"ph\" 1}, {}]", "line 3: ':' was expected, and '1' is there"),
+            ("json", "[\n\n{\"ph\" 1}, {}]", "line 3: expected ':', found '1'"),
             ("json", "{\"a\":1}", "it has no \"traceEvents\""),
-            ("json", "hello", "line 1: an array of events was expected, and 'h' is there"),
-            ("pftrace", "hello", "byte 2: a packet was expected"), ("pftrace", "\n\u{7f}", "it begins with no packet"),
-            ("pftrace", "", "it is empty"),
+            ("json", "hello", "line 1: expected an array of events, found 'h'"),
+            ("pftrace", "hello", "byte 2: a packet was expected"), ("pftrace", "", "it is empty"),
+            ("pftrace", "\n\u{7f}", "it has no packet at its start"),
             ("html", "<!doctype html>", "it is a page; pages are made from files that end in .pftrace or .json"),
         ])
     func problems(form: String, text: String, problem: String) throws {

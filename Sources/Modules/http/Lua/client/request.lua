@@ -25,11 +25,11 @@ local TLS_VERSIONS = { ["1.0"] = 4, ["1.1"] = 5, ["1.2"] = 6, ["1.3"] = 7 }
 local function set_tls(settings, tls, name)
   if tls == true then return end
   if tls == false then
-    raise(name .. ": field 'tls' must be true or a table of options; the URL decides whether there is TLS: https://")
+    raise(name .. ": field 'tls' must be true or a table of options; https:// in the URL turns TLS on")
   end
   misuse.fields(tls, TLS, name .. ": tls")
   if tls.server_name then
-    raise(name .. ": field 'tls' takes no 'server_name': the URL's host is the name that the certificate must have")
+    raise(name .. ": field 'tls' takes no 'server_name': the certificate must name the URL's host")
   end
   if tls.certificate then settings.certificate = tls.certificate end
   if tls.key then settings.key = tls.key end
@@ -123,7 +123,7 @@ local function positional(name, request)
   if is_url(request) then return { url = tostring(request) } end
   if request[1] == nil and not is_url(request.url) then return request end
   if request[1] ~= nil and request.url ~= nil then
-    raise("%s: the URL is there twice: as the first value, and as field 'url'", name)
+    raise("%s: the URL is given twice: as argument #1, and as field 'url'", name)
   end
   local copy = {}
   for field, value in pairs(request) do copy[field] = value end

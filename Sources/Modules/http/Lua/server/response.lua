@@ -270,7 +270,7 @@ end
 function Response:events(settings)
   receiver(self, Response, "response:events")
   settings = check_events(settings, "response:events")
-  if self.has_head or self.is_over then raise("response:events: something else has been sent already") end
+  if self.has_head or self.is_over then raise("response:events: another response has been sent already") end
   local headers = { ["cache-control"] = "no-store", ["x-accel-buffering"] = "no" }
   for name, value in pairs(self.headers or {}) do
     if name:lower() ~= "content-length" then headers[name] = value end

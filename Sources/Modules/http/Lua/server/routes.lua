@@ -25,13 +25,13 @@ local function add(self, method, path, fn, name)
     if segment:sub(1, 1) == ":" then
       if #segment == 1 then raise("%s: a parameter without a name: %q", name, path) end
       for _, other in ipairs(names) do
-        if other == segment:sub(2) then raise("%s: a parameter that is there twice: %q", name, path) end
+        if other == segment:sub(2) then raise("%s: two parameters have the same name: %q", name, path) end
       end
       names[#names + 1] = segment:sub(2)
       place.param = place.param or node()
       place = place.param
     elseif segment:sub(1, 1) == "*" then
-      if following <= #rest then raise("%s: '*' is the rest of a path, so it comes last: %q", name, path) end
+      if following <= #rest then raise("%s: '*' is the rest of a path, so it must come last: %q", name, path) end
       names[#names + 1] = segment == "*" and "rest" or segment:sub(2)
       place.rest = place.rest or node()
       place = place.rest

@@ -62,7 +62,7 @@ public enum Place: Equatable, Sendable {
     public func check() throws(Mistake) {
         switch self {
         case .host(let host, _):
-            if host.utf8.contains(0) { throw Mistake(text: "a host's name must not contain a zero byte") }
+            if host.utf8.contains(0) { throw Mistake(text: "a host name must not contain a zero byte") }
         case .path(let name), .abstract(let name):
             if name.isEmpty { throw Mistake(text: "the name of a Unix socket must not be empty") }
             if case .path = self, name.contains(0) { throw Mistake(text: "a path must not contain a zero byte") }
@@ -77,7 +77,7 @@ public enum Place: Equatable, Sendable {
             guard name.count > 107 else { return nil }
             return StreamFailure(
                 "ENAMETOOLONG",
-                "file name too long: a Unix socket's has at most 107 bytes, this one \(name.count) (\(text))")
+                "file name too long: the path of a socket has at most 107 bytes, this one \(name.count) (\(text))")
         case .host, .inherited: return nil
         }
     }

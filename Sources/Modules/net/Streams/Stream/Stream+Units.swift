@@ -87,7 +87,7 @@ extension Stream {
     func matchFrame(_ head: FrameHead, _ bytes: UnsafeRawBufferPointer, _ limit: Int) -> (Int?, StreamFailure?) {
         guard bytes.count >= head.size else { return (nil, nil) }
         let length = head.length(bytes)
-        if length < 0 { return (nil, StreamFailure(plain: "EBADMSG", "frame of \(length) bytes, less than none")) }
+        if length < 0 { return (nil, StreamFailure(plain: "EBADMSG", "frame of \(length) bytes, a negative length")) }
         if length > limit {
             return (nil, StreamFailure(plain: "EMSGSIZE", "frame of \(length) bytes, longer than \(limit)"))
         }

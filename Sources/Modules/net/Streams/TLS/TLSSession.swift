@@ -160,7 +160,7 @@ final class TLSSession {
         case NET_TLS_END.rawValue: return .end
         case NET_TLS_WAIT.rawValue: return .wait
         case NET_TLS_NAME.rawValue:
-            return .failed(StreamFailure("TLS", "the server's name was not asked for (\(stream.subject))"))
+            return .failed(StreamFailure("TLS", "the client did not ask for a server name (\(stream.subject))"))
         default:
             let failure = failed(stream)
             push(stream)

@@ -86,7 +86,7 @@ function CONTROL.DECLARE(client, text, parameters)
   local name, query = text:match "^%s*%a+%s+([%w_]+)%s.-[%s]for%s+(.*)$"
   if not name then return refuse("the fake does not know this cursor", "0A000") end
   local result = ask(client.fake, client, query, parameters)
-  if not result.rows then return result.problem and result or refuse("the statement gives no rows", "42P11") end
+  if not result.rows then return result.problem and result or refuse("the statement returns no rows", "42P11") end
   client.cursors[name] = { rows = result.rows, at = 0 }
   return { tag = "DECLARE CURSOR" }
 end

@@ -45,7 +45,7 @@ function cause(l, i) {
     if (most > 0) best = inside;
     if (before >= 0 && l.end[before] <= start && l.end[before] - due > most) best = before;
   }
-  if (best === null) return { text: "the loop was busy between its callbacks, or not running" };
+  if (best === null) return { text: "the loop was busy between its callbacks, or did not run" };
   return {
     culprit: [l, best],
     text:
@@ -175,7 +175,7 @@ function findings() {
       parts: [
         [l.name], [" was not scheduled for "], [duration(entry.longest), entry.culprit],
         [": the processors were busy; "], [entry.count === 1 ? "one callback" : entry.count + " callbacks", entry.at],
-        [` came late by it, by up to ${duration(entry.worst)}.`]
+        [` came late because of it, by up to ${duration(entry.worst)}.`]
       ],
       place: ""
     });

@@ -8,7 +8,7 @@ const BEGIN = 1, END = 2, RUN = 3, RUN_END = 4, PASS = 5, PASS_END = 6, SLEEP = 
       MARK = 11, WHOLE = 12, BYTES = 13, STEP = 14, OPENS = 16, CLOSES = 17, ENDED = 18, DELAYED = 19, BELONGS = 20,
       DEPARTS = 21, ARRIVES = 22;
 const WAITS = 1, FAILED = 2, LASTS = 4;  // flags of END, and of lasting items
-const REASONS = ["", "a timer was due", "a descriptor became ready", "a wake-up", "a signal", "its time was over"];
+const REASONS = ["", "a timer was due", "a descriptor became ready", "a wake-up", "a signal", "its time limit passed"];
 const RESULTS = ["", "finished", "stopped", "timed out", "handled a source"];
 // Okabe and Ito's colours, which the colour-blind can tell apart.
 const COLORS = {

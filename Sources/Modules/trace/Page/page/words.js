@@ -74,7 +74,7 @@ function describe() {
   if (wake >= 0 && pass >= 0 && l.wakes[wake] >= l.passes[pass])
     item(list, "loop woke", wakeText(l, wake).replace(/^it is /, ""));
   for (const flow of flowsIn(l, i).slice(0, 20)) {
-    const [text, go] = other(sent(flow)) || ["a process or a moment that is not in it", null];
+    const [text, go] = other(sent(flow)) || ["a process or a moment outside the recording", null];
     item(list, "message from", text, go);
   }
   for (const flow of chosen.out.slice(0, 20)) itemsOf(list, flow);
@@ -220,7 +220,7 @@ function summary() {
     "longest " + duration(longest),
     ...Object.entries(lasting).map(([kind, count]) => plural(count, LASTING[kind] || kind)), clockText()
   ].filter(Boolean).join(" · ");
-  if (about.dropped) $("summary").textContent += ` · ${about.dropped} earlier records are not in it`;
+  if (about.dropped) $("summary").textContent += ` · ${about.dropped} earlier records were dropped`;
   if (about.left)
     $("summary").textContent += ` · the first ${about.left} records are not shown: there are too many for a page`;
   if (about.lost) $("summary").textContent += ` · ${about.lost} later records had no room`;

@@ -57,11 +57,11 @@ struct JSONReader {
 
     func failure(_ wanted: String) -> Recording.Conversion.Failure {
         let found = isAtEnd ? "its end" : "'\(String(decoding: bytes[position..<(position + 1)], as: UTF8.self))'"
-        return .malformed("\(place(of: position)): \(wanted) was expected, and \(found) is there")
+        return .malformed("\(place(of: position)): expected \(wanted), found \(found)")
     }
 
     mutating func value(depth: Int = 0) throws(Recording.Conversion.Failure) -> Value {
-        guard depth < 64 else { throw .malformed("\(place(of: position)): values within values, deeper than 64") }
+        guard depth < 64 else { throw .malformed("\(place(of: position)): more than 64 nested values") }
         switch peek() {
         case UInt8(ascii: "\""): return .string(try string())
         case UInt8(ascii: "{"):
@@ -124,11 +124,11 @@ struct JSONReader {
             default: text.append(byte)
             }
         }
-        throw failure("the end of a text")
+        throw failure("the end of a string")
     }
 
     private mutating func escape(_ text: inout [UInt8]) throws(Recording.Conversion.Failure) {
-        guard position < bytes.count else { throw failure("the end of a text") }
+        guard position < bytes.count else { throw failure("the end of a string") }
         let byte = bytes[position]
         skip()
         switch byte {

@@ -43,7 +43,7 @@ extension Recording {
                 count += 1
             }
             // The last packet of a killed program is incomplete.
-            if count == 0 { throw .malformed(packets.isCut ? "it begins with no packet" : "it is empty") }
+            if count == 0 { throw .malformed(packets.isCut ? "it has no packet at its start" : "it is empty") }
         }
 
         private mutating func packet(_ fields: ProtobufReader) throws(SystemError) {

@@ -451,7 +451,7 @@ def odd(page):
     assert tip.startswith("thread 1 is awake, in no run · load waits in rl.sleep for "), tip
     page.key("t")
     assert page.evaluate("document.querySelector('tbody').textContent.includes('</script><b>')")
-    assert "17 earlier records are not in it" in page.evaluate("document.getElementById('summary').textContent")
+    assert "17 earlier records were dropped" in page.evaluate("document.getElementById('summary').textContent")
 
 
 @test("a file that ends early shows what is there, and says so", file=2)

@@ -1,5 +1,5 @@
--- An HTTP cache in front of a slow service, with its answers in Redis. One request to the service serves everybody who
--- asks for the same meanwhile; without Redis, the service answers itself.
+-- An HTTP cache in front of a slow service, with its answers in Redis. Clients that ask for the same path at the same
+-- time share one request to the service. Without Redis, each answer comes from the service.
 --
 --   REDIS=redis://localhost:6379/0 rlhost cache.lua 8080 http://localhost:8000
 
@@ -14,13 +14,13 @@ function cache.new(db, load, seconds)
   return setmetatable({ db = db, load = load, seconds = seconds, loading = {}, hits = 0, loads = 0 }, cache)
 end
 
--- Asks the service, once for all that wait. A failure is not kept.
+-- Asks the service, once for all tasks that wait for the path. A failure is not kept.
 local function load(self, path)
   local pending = self.loading[path]
   if pending then return pending:await() end
   pending = rl.future()
   self.loading[path] = pending
-  -- Not in the task of the request: its client may go.
+  -- Not in the task of the request, which ends if its client leaves.
   rl.task(function()
     local done, body, problem = pcall(self.load, path)
     self.loads = self.loads + 1

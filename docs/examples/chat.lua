@@ -2,9 +2,9 @@
 --
 --   rlhost chat.lua [PORT]          then, elsewhere: nc localhost PORT
 --
--- One thread serves everybody. LuaSocket opens the sockets, and the run loop reports when there is something to do, so
--- the program sleeps until then. Nothing here may block: sockets are read only after the loop has reported that they
--- are ready, and output that does not fit into the kernel's buffer waits for its own "w".
+-- One thread serves all clients. LuaSocket opens the sockets, and the run loop reports when there is something to do,
+-- so the program sleeps until then. Nothing here may block: sockets are read only after the loop has reported that they
+-- are ready, and output that does not fit into the kernel's buffer waits until its socket is writable ("w").
 
 local rl = require "runloop"
 local socket = require "socket"
@@ -72,7 +72,7 @@ end
 
 rl.on_readable(server, function()
   local connection = server:accept()
-  if not connection then return end           -- the visitor has changed their mind meanwhile
+  if not connection then return end           -- the visitor has disconnected meanwhile
   connection:settimeout(0)
   local person = { socket = connection, out = "", rest = "" }
   person.port = rl.on_readable(connection, function(_, events)

@@ -22,7 +22,8 @@ local timer = rl.timer {
   interval = interval,
   name = "clock",
   callback = function(timer, missed)
-    -- Intervals that passed while the loop was busy (or the machine slept) come as a number, not as a burst of calls.
+    -- Intervals that passed while the loop was busy (or the machine slept) are reported as one number, not as a burst
+    -- of calls.
     tick = tick + 1 + missed
     local late = rl.now() - (start + tick * interval)
     worst = math.max(worst, late)

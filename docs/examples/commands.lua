@@ -1,4 +1,4 @@
--- A custom source with a command buffer: a small bank that receives orders from everywhere and executes them in one
+-- A custom source with a command buffer: a small bank that receives orders from any code and executes them in one
 -- place.
 --
 --   rlhost commands.lua
@@ -36,7 +36,7 @@ loop:add(bank)
 for day = 1, 5 do bank:post("deposit", day * 10) end
 bank:post("withdraw", 1000)
 
--- Later ones arrive while the loop sleeps, and wake it.
+-- Later orders arrive while the loop sleeps, and wake it.
 rl.after(0.02, function()
   bank:post("withdraw", 50)
   rl.after(0.02, function() bank:post "close" end)

@@ -1,5 +1,5 @@
--- Crawls the pages of one host, eight at a time, and keeps what it knows in SQLite. Killed, it goes on at its next
--- start where it stopped: no page that is done is fetched again.
+-- Crawls the pages of one host, eight at a time, and keeps what it knows in SQLite. After `kill -9` the next start
+-- resumes where it stopped, and fetches no finished page again.
 --
 --   rlhost crawler.lua pages.db http://localhost:8000/
 
@@ -19,7 +19,7 @@ assert(db:script [[
   update pages set state = 'new' where state = 'busy']])
 assert(db:execute("insert or ignore into pages (url) values ($1)", tostring(START)))
 
--- Takes a page that nobody has taken. The writer of the database runs one statement at a time.
+-- Takes a page that no task has taken. The writer of the database runs one statement at a time.
 local function take()
   return db:value [[update pages set state = 'busy'
     where url = (select url from pages where state = 'new' limit 1) returning url]]
@@ -36,7 +36,7 @@ local function links_of(page, body)
   return list
 end
 
--- Keeps what was found, as one: after a crash, a page is done with all its links, or not at all.
+-- Stores the links in one transaction: after a crash, a page is done with all its links, or not at all.
 local function keep(page, response)
   local batch = { { "update pages set state = 'done', status = $2, title = $3 where url = $1", page,
     response and response.status, response and response.body:match "<title>(.-)</title>" } }

@@ -15,7 +15,7 @@ local function say(...) print(("%-8s"):format(loop:mode() or "-"), ...) end
 local heartbeat = rl.timer { interval = 0.1, name = "heartbeat", callback = function() say "heartbeat" end }
 loop:add(heartbeat, { rl.modes.default, rl.modes.modal })
 
--- Messages come now and then, in the default mode only.
+-- Messages come at intervals, in the default mode only.
 local messages = rl.source {
   name = "messages",
   perform = function(source)

@@ -19,7 +19,7 @@ local server = assert(rl.message_port {
       return (data:gsub(".", "%0 "))
     end
     if id == QUIT then
-      rl.perform(function() port:invalidate() end)   -- in the next pass: the answer is sent first
+      rl.perform(function() port:invalidate() end)   -- in the next pass, so that the answer is sent first
       return "bye"
     end
     return "no such request: " .. id

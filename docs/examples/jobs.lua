@@ -1,5 +1,5 @@
 -- A queue of jobs in PostgreSQL. Any number of workers may run, and be killed: a job belongs to a transaction, so that
--- the server gives it to another worker when its own has gone. PGHOST and its like say where the database is.
+-- the server gives it to another worker when its own has gone. PGHOST and similar variables name the database.
 --
 --   rlhost jobs.lua add "a job"
 --   rlhost jobs.lua work
@@ -8,11 +8,11 @@ local rl = require "runloop"
 local postgres = require "runloop.postgres"
 
 local PLACE = os.getenv "DATABASE_URL" or ""
--- Seconds after which a worker looks, even if nobody has called it: a notification may be lost with its connection.
+-- Seconds after which a worker looks for jobs without a notification: one may be lost with its connection.
 local PATIENCE = 5
 
 local db <close> = assert(postgres.open(PLACE))
--- Programs that begin at once make the table one after the other.
+-- Programs that start at the same time create the table one after the other.
 assert(db:script [[
   select pg_advisory_xact_lock(1);
   create table if not exists jobs (id bigserial primary key, text text not null, done timestamptz, worker text)]])
@@ -20,7 +20,7 @@ assert(db:script [[
 local function add(text)
   local tx <close> = assert(db:begin())
   local id = assert(tx:value("insert into jobs (text) values ($1) returning id", text))
-  -- Workers hear of it with the commit.
+  -- Workers are notified at the commit.
   assert(tx:publish("jobs", tostring(id)))
   assert(tx:commit())
   print("added", id)
@@ -43,7 +43,7 @@ end
 local function work(name)
   local calls <close> = assert(db:subscribe "jobs")
   while true do
-    -- A lost connection costs the job that was under way: the server gives it to somebody again.
+    -- A lost connection loses the job that was under way: the server gives it to a worker again.
     local is_good, found = pcall(work_once, name)
     if not is_good then
       print("again", found)

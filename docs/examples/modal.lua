@@ -5,7 +5,7 @@
 --
 -- Up and down choose a line, `d` asks whether to delete it, `q` ends the program. The clock is in the default mode, so
 -- it stands still while the dialogue is open, and jumps afterwards. The heart is in both modes, and goes on beating.
--- Keys go to the handlers of the running mode, so no handler has to be switched off.
+-- Keys go to the handlers of the running mode, so no handler has to be removed.
 
 local rl = require "runloop"
 local terminal = require "runloop.terminal"

@@ -1,4 +1,4 @@
--- Asks plugins that nobody has to trust: programs in a sandbox, which read and write lines of JSON.
+-- Calls plugins that need no trust: programs in a sandbox, which read and write lines of JSON.
 --
 --   rlhost plugins.lua [TEXT]
 
@@ -33,7 +33,7 @@ end
 local Plugin = {}
 Plugin.__index = Plugin
 
--- Asks a plugin. A plugin that has failed is ended, and started when it is asked again.
+-- Asks a plugin. A plugin that has failed is ended, and started again at the next call.
 function Plugin:ask(text)
   self.program = self.program or start(self.name)
   local answer, problem = exchange(self.program, text)
@@ -56,7 +56,7 @@ local rogue <close> = plugin "rogue"
 local words = arg[1] or "to be or not to be"
 
 for _, request in ipairs { words, "read", "connect", "nonsense", "memory", "forever" } do
-  -- All three at the same time: none waits for the others.
+  -- Calls all three at the same time: none waits for the others.
   local tasks = {}
   for i, one in ipairs { shout, count, rogue } do
     tasks[i] = rl.task(function()

@@ -9,7 +9,7 @@ local rl, net = require "runloop", require "runloop.net"
 local resp = { null = setmetatable({}, { __name = "resp.null", __tostring = function() return "null" end }) }
 local Client, Line, HEADS = { connect = net.connect, timeout = 5 }, {}, {}
 
--- Reading. An error here means that the connection is of no use any more.
+-- Reading. An error here means that the connection is unusable.
 
 local function need(value, ...) if value then return value, ... else error((...) or "EOF: end of input", 0) end end
 
@@ -18,10 +18,11 @@ local FLOATS = { inf = math.huge, ["-inf"] = -math.huge, nan = 0 / 0 }
 local function number(text) return (need(FLOATS[text] or tonumber(text), "EBADMSG: a number expected")) end
 local function refusal(text) return { code = text:match "^%S*", message = text:gsub(" ", ": ", 1) } end
 
--- What is sent and read most often is made once: "$5\r\n" by 5, and 5 by "$5". HEADS has "*2\r\n$3\r\nGET\r\n".
+-- The most frequent pieces are made once: "$5\r\n" by 5, and 5 by "$5". HEADS has "*2\r\n$3\r\nGET\r\n".
 for n = 0, 999 do SIZES[n], LENGTHS["$" .. n] = "$" .. n .. "\r\n", n end
 
--- The meaning of a line by its sign, of the bytes whose number a line gives, and of lists, with or without keys.
+-- Functions that read a value by the sign of its line: plain lines, strings with a length, and lists with or without
+-- keys.
 local LINES = { ["+"] = tostring, ["("] = tostring, [":"] = number, [","] = number, ["-"] = refusal,
   ["#"] = function(text) return text == "t" end, ["_"] = function() return resp.null end }
 local BYTES = { ["$"] = tostring, ["!"] = refusal, ["="] = function(text) return text:sub(5) end }
@@ -49,7 +50,7 @@ local function encode(...)
   return "*" .. #parts .. "\r\n" .. table.concat(parts)
 end
 
--- A line is one connection: its stream, and the futures of what was sent and not answered, first to last.
+-- A line is one connection: its stream, and the futures of unanswered commands, oldest first.
 
 local function send(line, ...)
   local future = rl.future()
@@ -97,10 +98,10 @@ local function keep(self, backoff)
   until self.opened:complete(nil, problem) or rl.is_cancelled(problem) or not backoff:wait()
 end
 
--- Commands whose answers are none or several: each later call would get another's.
+-- Commands with no answer, or with several: after one, each later call would get the answer of another.
 local UNEVEN = { MONITOR = true, HELLO = true, RESET = true, QUIT = true, SYNC = true, PSYNC = true, CLIENT = true }
 
--- Sends a command, and returns the future of its answer. Pieces cost less than a text that is made of them.
+-- Sends a command, and returns the future of its answer. Writing pieces costs less than joining them first.
 function Client:ask(name, key, ...)
   local head = HEADS[name]
   local size = head and key and ... == nil and SIZES[#(key .. "")]
@@ -111,7 +112,7 @@ function Client:ask(name, key, ...)
   return send(self.line, encode(name, key, ...))
 end
 
--- Sends a command and waits for its answer. When nothing at all came meanwhile, the connection is given up.
+-- Sends a command and waits for its answer. If no answer to any call came meanwhile, the connection is closed.
 function Client:call(...)
   local line, oldest, future = self.line, self.line[self.line.first], self:ask(...)
   future:await(self.timeout)

@@ -3,8 +3,8 @@
 --
 --   rlhost tail.lua PATH [SECONDS]
 --
--- The two need different means. A fifo has a descriptor that becomes readable. A plain file is always "readable", even
--- at its end, so the file system reports its changes. SECONDS ends the program after that much silence.
+-- The two kinds need different calls. A fifo has a descriptor that becomes readable. A plain file is always "readable",
+-- even at its end, so the file system reports its changes. SECONDS ends the program after that much silence.
 
 local rl = require "runloop"
 local fs = require "runloop.fs"
@@ -22,7 +22,7 @@ end
 
 local information = fs.stat(path)
 if information and information.kind ~= "file" then
-  -- Opened for writing as well, it does not end with its writers, and opening it does not wait for one.
+  -- If a fifo is opened for writing as well, it does not end with its writers, and opening it does not wait for one.
   for bytes in assert(net.open(assert(io.open(path, "r+")))):chunks() do show(bytes) end
   return
 end
@@ -37,7 +37,7 @@ local function copy()
   end
 end
 
--- Looks at the file: it is the same as before, perhaps truncated, or another one.
+-- Checks the file: it may be the same as before, truncated, or another one.
 local function look()
   local now = fs.stat(path)
   if file and (not now or now.inode ~= inode) then

@@ -1,5 +1,5 @@
 -- crawler.lua URL [PAGES]: follows all links of a site, 100 at once, and lists those that lead nowhere. It reads
--- robots.txt first and obeys it: Allow and Disallow, of which the longest rule counts, and Crawl-delay.
+-- robots.txt first and obeys it: Allow and Disallow, where the longest matching rule counts, and Crawl-delay.
 local rl, http, url = require "runloop", require "runloop.http", require "runloop.url"
 
 local ROBOT, AT_ONCE = "rlhost-crawler", 100
@@ -14,7 +14,7 @@ local function read_robots(text)
   for line in text:gmatch "[^\r\n]+" do
     local field, value = line:gsub("#.*", ""):lower():match "^%s*([%w-]+)%s*:%s*(.-)%s*$"
     if field == "user-agent" then
-      group, in_rules = not in_rules and group or {}, false -- lines one after the other share their rules
+      group, in_rules = not in_rules and group or {}, false -- consecutive user-agent lines share their rules
       groups[value] = groups[value] or group
     elseif group and (value or "") ~= "" then
       in_rules = true

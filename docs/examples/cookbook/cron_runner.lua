@@ -7,7 +7,7 @@ local schedule, sqlite, log = require "runloop.schedule", require "runloop.sqlit
 local crontab, state = arg[1], arg[2]
 if not state then io.stderr:write "usage: rlhost cron_runner.lua CRONTAB STATE\n" os.exit(64) end
 
-local only <close> = assert(fs.lock(state .. ".lock", { timeout = 0 })) -- one runner for one state
+local only <close> = assert(fs.lock(state .. ".lock", { timeout = 0 })) -- only one runner may use a state
 local db <close> = assert(sqlite.open(state, { synchronous = "full" }))
 assert(db:script [[
   CREATE TABLE IF NOT EXISTS jobs (line TEXT PRIMARY KEY, due INTEGER NOT NULL);
@@ -27,7 +27,7 @@ local function run(line, command, due)
   log.info(command, { due = os.date("%F %R", due), result = outcome, output = result and result.output })
 end
 
--- Returns the moment for which a job must run now: that of a run which was cut off, or the last one that has passed.
+-- Returns the time for which a job must run now: that of an interrupted run, or the last one that has passed.
 local function owed(line, expression)
   local cut = assert(db:query("SELECT due FROM runs WHERE line = ? AND ended IS NULL", line))[1]
   if cut then

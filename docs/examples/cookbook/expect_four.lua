@@ -1,5 +1,5 @@
--- expect_four.lua: talks with four programs that want a person at a terminal, all four at the same time: ssh-keygen,
--- bc, Python and gdb. `expect` is all it takes: wait for a text, then type an answer.
+-- expect_four.lua: automates four programs that expect a person at a terminal, all at the same time: ssh-keygen,
+-- bc, Python and gdb. One function, `expect`, does it: it waits for a text, then types an answer.
 local rl, process, fs = require "runloop", require "runloop.process", require "runloop.fs"
 
 -- Starts a program on a terminal of its own. Returns a function that waits for a text, types an answer if there is one,
@@ -19,7 +19,7 @@ end
 local function ssh_keygen()
   local directory = assert(fs.temporary_directory "keys")
   local expect, program = talk { "ssh-keygen", "-t", "ed25519", "-C", "me", "-f", directory .. "/key" }
-  for _, again in ipairs { "a typing mistake", "correct horse" } do -- it asks once more if the two differ
+  for _, again in ipairs { "a typing mistake", "correct horse" } do -- it asks again if the passphrases differ
     expect("(empty for no passphrase): ", "correct horse")
     expect("same passphrase again: ", again)
   end
@@ -61,7 +61,7 @@ local function gdb()
   expect "<"
   local place = expect ">:"
   expect("(gdb) ", "quit")
-  expect("(y or n) ", "y") -- it asks because /bin/true still runs
+  expect("(y or n) ", "y") -- gdb asks because /bin/true still runs
   program:wait(20)
   return place
 end

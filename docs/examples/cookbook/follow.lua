@@ -5,13 +5,13 @@ local log = require "runloop.log"
 
 local path, url = arg[1], arg[2]
 if not url then io.stderr:write "usage: rlhost follow.lua FILE URL\n" os.exit(64) end
-local LINES, BYTES = 100, 256 << 10 -- at most in a request
+local LINES, BYTES = 100, 256 << 10 -- limits of a request
 
 local saved = fs.read(path .. ".position")
 local place = saved and json.decode(saved) or { inode = 0, offset = 0 }
 local file
 
--- Opens the file that was read last, which a rotation may have renamed; else the one that is there, from its beginning.
+-- Opens the file that was read last, which a rotation may have renamed; otherwise the present file, from its beginning.
 local function open()
   if file then file:close() end
   for _, name in ipairs { path, path .. ".1" } do
@@ -23,11 +23,11 @@ local function open()
   return io.open(path, "rb")
 end
 
--- Returns the next whole lines, and the offset behind them.
+-- Returns the next complete lines, and the offset after them.
 local function next_lines()
   local lines, offset, bytes = {}, place.offset, 0
   if not file then return lines end
-  if file:seek "end" < offset then offset = 0 end -- the file was cut
+  if file:seek "end" < offset then offset = 0 end -- the file was truncated
   file:seek("set", offset)
   while #lines < LINES and bytes < BYTES do
     local line = file:read "L"
@@ -52,7 +52,7 @@ end
 local watcher = assert(fs.watch(path, { while_writing = true }))
 file = open()
 while true do
-  local now = fs.stat(path) -- before the last look at the old file, which has ended if another has its name
+  local now = fs.stat(path) -- before the last read: once another file has the name, this one is complete
   local lines, offset = next_lines()
   if #lines > 0 then
     post(lines)

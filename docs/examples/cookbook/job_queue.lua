@@ -7,7 +7,7 @@ local rl, process, fs = require "runloop", require "runloop.process", require "r
 local sqlite, json, log = require "runloop.sqlite", require "runloop.json", require "runloop.log"
 
 local path, command = arg[1], arg[2]
-local LEASE, TRIES = 15, 5 -- seconds for which a job belongs to a worker that says nothing more
+local LEASE, TRIES = 15, 5 -- seconds for which a job belongs to a worker that does not renew its lease
 
 local function open()
   local db = assert(sqlite.open(path))

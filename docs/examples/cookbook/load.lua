@@ -1,8 +1,9 @@
--- load.lua URL: asks a server again and again, and says how long its answers take.
+-- load.lua URL: sends requests to a server, and reports how long its answers take.
 --   rlhost load.lua --connections 50 --duration 10s http://localhost:8080/
 --   rlhost load.lua --rate 200 http://localhost:8080/       200 requests each second, however slow the answers are
--- With --rate a time begins when the request was due, not when it was sent: a server that stalls for a second spoils
--- all 200 times of that second. Without, each connection asks again as soon as it has its answer.
+-- With --rate each time is measured from when the request was due, not from when it was sent: if a server stalls for a
+-- second, all 200 times of that second show it. Without --rate, each connection sends its next request as soon as it
+-- has its answer.
 local rl, http, arguments = require "runloop", require "runloop.http", require "runloop.arguments"
 
 local options = arguments.parse {

@@ -10,8 +10,8 @@ local user, password = os.getenv "SMTP_USER", os.getenv "SMTP_PASSWORD"
 local stream <close> = assert(net.connect(server:find ":" and server or server .. ":587", { timeout = 30 }))
 stream:set_timeout(60)
 
--- Sends a command, if there is one, and reads the answer, which may have several lines. Ends unless it begins with the
--- digit that is expected. `shown` is for messages, instead of a secret.
+-- Sends a command, if there is one, and reads the answer, which may have several lines. Ends the program unless the
+-- answer begins with the expected digit. Messages show `shown` in place of a secret.
 local function ask(command, expected, shown)
   if command then assert(stream:write(command, "\r\n")) end
   local lines = {}
@@ -48,7 +48,7 @@ local offers = ask("EHLO localhost", "2")
 if not offers:find "STARTTLS" then error(server .. " does not offer STARTTLS", 0) end
 ask("STARTTLS", "2")
 assert(stream:start_tls { server_name = server:match "^[^:]+", ca = os.getenv "SMTP_CA" })
-offers = ask("EHLO localhost", "2") -- what it has said before might be from somebody else
+offers = ask("EHLO localhost", "2") -- an attacker could have sent the text before the handshake
 if user then
   local secret = encoding.encode("\0" .. user .. "\0" .. password, "base64")
   ask("AUTH PLAIN " .. secret, "2", "AUTH PLAIN")

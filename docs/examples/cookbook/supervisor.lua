@@ -1,5 +1,6 @@
 -- supervisor.lua [PROCFILE]: runs the programs of a Procfile ("name: command" lines), starts them again when they end,
--- and ends all of them with itself. After SIGHUP it reads the file again: it ends what is gone and starts what is new.
+-- and ends all of them with itself. After SIGHUP it reads the file again: it ends the programs of removed lines and
+-- starts those of new lines.
 local rl, process = require "runloop", require "runloop.process"
 
 local path = arg[1] or "Procfile"
@@ -24,7 +25,7 @@ local function supervise(entry)
     entry.program = assert(process.start {
       "/bin/sh", "-c", entry.command, errors = "output", name = entry.name, on_output = hear })
     local how, value = entry.program:wait()
-    entry.program:stop(5) -- with all that it has started, which could hold its ports
+    entry.program:stop(5) -- with all programs that it has started, which could keep its ports open
     say(entry, ("has ended: %s %s"):format(how, value))
     if rl.now() - began > 10 then backoff:reset() end
     if not entry.dropped then backoff:wait() end

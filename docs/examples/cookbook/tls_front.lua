@@ -1,5 +1,5 @@
--- tls_front.lua CERTIFICATE KEY LISTEN BACKEND [METRICS]: ends TLS in front of a server that has none.
--- Each address may have 20 connections at a time. Numbers for Prometheus are at METRICS, such as 127.0.0.1:9100.
+-- tls_front.lua CERTIFICATE KEY LISTEN BACKEND [METRICS]: terminates TLS in front of a server that has none.
+-- Each address may have 20 connections at a time. METRICS, such as 127.0.0.1:9100, serves metrics to Prometheus.
 local rl, net, http = require "runloop", require "runloop.net", require "runloop.http"
 local metrics, log = require "runloop.metrics", require "runloop.log"
 
@@ -16,7 +16,7 @@ local open = metrics.gauge("front_open_connections", "Connections that are open.
 local bytes = metrics.counter("front_bytes_total", "Bytes that were passed on.", { "direction" })
 local lasting = metrics.histogram("front_connection_seconds", "How long connections last.")
 
--- Copies until the end of input, and ends the other's output then.
+-- Copies until the end of input, then ends the other side's output.
 local function pass(from, to, direction)
   from:set_timeout(IDLE)
   local count, problem, _, part = net.copy(from, to)

@@ -8,7 +8,7 @@ local raw <close> = assert(screen:raw())
 local other <close> = screen:alternate_screen()
 local hidden <close> = screen:hide_cursor()
 
-local TICKS = 100 -- the kernel counts a second of a processor as 100
+local TICKS = 100 -- the kernel counts 100 ticks for a second of a processor
 local programs, before, date = {}, {}, nil
 local order, stopped = "busy", false
 

@@ -1,5 +1,6 @@
 -- A leader among programs: run `rlhost leader.lua NAME [ADDRESS]` in several terminals. End the leader, or stop it with
--- Control-Z: another one leads soon. The one that was stopped says that it has lost, before it does anything else.
+-- Control-Z: another program soon becomes the leader. When the stopped one continues, it first reports that it has lost
+-- the lease.
 
 local rl, nats = require "runloop", require "runloop.nats"
 

@@ -25,13 +25,13 @@ class Holder:
         self.held, self.bytes = {}, 0
 
     async def start(self):
-        # One of those that hold the name gets a message; each of them gets a question.
+        # A message goes to one of the processes that hold the name; a question goes to all of them.
         await self.client.subscribe(f"{self.prefix}.port.{self.name}", queue="rl", cb=self.take)
         await self.client.subscribe(f"{self.prefix}.who.{self.name}", cb=self.tell)
         await self.client.flush()
 
     async def tell(self, question):
-        """Answers "1" for a message that is here, and an empty question with where this process is."""
+        """Answers "1" to a question about a message that is here, and an empty question with this process's place."""
         text = question.data.decode()
         if not text:
             place = {"host": socket.gethostname(), "pid": os.getpid()}

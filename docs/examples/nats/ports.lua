@@ -2,7 +2,7 @@
 --
 --   rlhost ports.lua hold NAME [ADDRESS]
 --   rlhost ports.lua ask NAME ID TEXT [ADDRESS]       prints the answer
---   rlhost ports.lua where NAME [ADDRESS]             prints the host and the process that have the port
+--   rlhost ports.lua where NAME [ADDRESS]             prints the host and the process that hold the port
 --
 -- port_holder.py, in Python, holds such a port, too.
 
@@ -11,7 +11,7 @@ local rl, nats = require "runloop", require "runloop.nats"
 local command, name = arg[1], arg[2]
 local bus = assert(nats.connect(arg[command == "ask" and 5 or 3] or "nats://localhost:4222"))
 
--- What the port does, by the id of a message.
+-- The functions of the port, by the id of a message.
 local services = {
   [1] = function(text) return text:upper() end,
   [2] = function(text)

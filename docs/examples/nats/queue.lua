@@ -1,6 +1,6 @@
 -- A work queue. `rlhost queue.lua feed 20` stores 20 jobs; `rlhost queue.lua work`, in any number of terminals, handles
 -- them. Kill a worker in the middle of a job: another one gets it within 10 seconds. Kill the server and start it
--- again: all go on. The last argument is the server's address.
+-- again: all programs go on. The last argument is the server's address.
 
 local rl, nats = require "runloop", require "runloop.nats"
 

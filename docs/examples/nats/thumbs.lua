@@ -1,6 +1,6 @@
 -- Work on other machines. `rlhost thumbs.lua work`, in any number of terminals, is a worker; `rlhost thumbs.lua make
--- 10` has them make 10 pictures smaller. `rlhost thumbs.lua keep 10` stores the jobs first: then a worker may be killed
--- in the middle of one, and so may the server. The last argument is the server's address.
+-- 10` has them make 10 pictures smaller. `rlhost thumbs.lua keep 10` stores the jobs first, so a worker or the server
+-- may be killed in the middle of one. The last argument is the server's address.
 
 local rl, nats = require "runloop", require "runloop.nats"
 

@@ -1,4 +1,5 @@
--- A chat room: clients connect (nc localhost 4000), send a name, and get the others' lines. Slow readers delay nobody.
+-- A chat room: clients connect (nc localhost 4000), send a name, and get the others' lines. Slow readers do not delay
+-- others.
 --
 --   rlhost chat.lua [PORT]
 

@@ -1,4 +1,4 @@
--- Requests a page from a web server through TLS, and prints the agreed parameters and the beginning of the answer.
+-- Requests a page from a web server through TLS, and prints the negotiated parameters and the beginning of the answer.
 --
 --   rlhost tls_client.lua HOST[:PORT] [CA_FILE]
 

@@ -1,4 +1,4 @@
--- A plugin: answers with capitals.
+-- A plugin that answers in capitals.
 local json = require "runloop.json"
 
 for line in io.lines() do

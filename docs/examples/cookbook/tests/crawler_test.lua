@@ -5,7 +5,7 @@ local support = require "tests.support"
 t.describe("crawler", function()
   local site, asked, address
 
-  -- Serves pages by path; a function is called. Counts the requests at a time.
+  -- Serves pages by path; a function is called. Counts concurrent requests.
   local function serve(pages)
     site = { pages = pages, now = 0, most = 0 }
     asked = {}

@@ -29,7 +29,7 @@ t.describe("load", function()
   end)
 
   t.it("counts the time from the moment at which a request was due", function()
-    local stalls = function(n) return n == 1 and 10 or 0 end -- all others stand in line behind the first
+    local stalls = function(n) return n == 1 and 10 or 0 end -- all others wait behind the first
     local output, count = measure(stalls, "-c", "1", "-d", "20s", "--rate", "5")
     t.equal(count, 100)
     t.equal(percentile(output, 100), 10)

@@ -6,7 +6,8 @@ t.describe("serial", { real_time = true }, function()
   local input, unplug
   local device, socket, reader
 
-  -- A program with a terminal stands for the instrument: what is written to its terminal comes out of the device.
+  -- A program with a terminal takes the place of the instrument: text that it writes to its terminal comes out of the
+  -- device.
   local function plug(link)
     local receiver = assert(process.start { "sh", "-c", "stty raw -echo; tty; exec sleep 1008", terminal = {} })
     unplug = function()

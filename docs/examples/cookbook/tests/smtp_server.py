@@ -1,6 +1,6 @@
 """smtp_server.py CERTIFICATE KEY PORT: a mail server that writes its mails to standard output.
 
-It wants STARTTLS, and the user "me" with the password "secret". It needs Debian's python3-aiosmtpd.
+It requires STARTTLS, and the user "me" with the password "secret". It needs Debian's python3-aiosmtpd.
 """
 import json, ssl, sys, time
 from aiosmtpd.controller import Controller

@@ -5,7 +5,7 @@ local t = require "runloop.test"
 local here = process.directory()
 local support = {}
 
--- Returns a new directory, which goes with the test.
+-- Returns a new directory, which is removed at the end of the test.
 function support.directory()
   local path = assert(fs.temporary_directory "cookbook")
   t.finally(function() assert(fs.remove(path, { recursive = true })) end)

@@ -14,7 +14,7 @@ local function main()
   local loop = rl.current()
   local told, counts, fires = {}, {}, 0
 
-  -- An observer works in the modes that it is added to.
+  -- An observer is called in the modes to which it is added.
   local observer = rl.observer {
     activities = "all",
     name = "reporter",

@@ -28,8 +28,8 @@ end
 local function nothing() end
 
 -- 2. Two pieces of work come to a source, one after the other; then a timer stops the loop. A source that stops the
--- loop has also been handled, and the result says only that. So in this form of running, a source must report through
--- `state`.
+--   loop has also been handled, and the result reports only the latter. So in this form of running, a source must
+--   report through `state`.
 local function stopped(loop)
   local steps = {
     one = function(source) rl.after(0.01, function() source:post "two" end) end,

@@ -43,7 +43,7 @@ print(("fires: %d and %d"):format(count1, count2))
 print("never early: " .. tostring(late))
 print("always on the grid: " .. tostring(on_grid))
 
--- A handler that takes six intervals: the fires that it prevents are counted, not made up for.
+-- A handler that takes six intervals: the loop counts the fires that it prevents, and does not catch up on them.
 local started, fires, missed = nil, 0, nil
 rl.every(0.01, function(timer, skipped)
   fires = fires + 1

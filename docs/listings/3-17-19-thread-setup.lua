@@ -35,7 +35,8 @@ local function worker(main_name, number)
   })
   rl.current():add(own, rl.modes.default)
 
-  -- The check-in message is the name. It has a tenth of a second to get into the main thread's queue.
+  -- The check-in message consists of the port's name. The message has a tenth of a second to get into the main thread's
+  -- queue.
   assert(main:send(CHECK_IN, own_name, { timeout = 0.1 }))
   return rl.run()
 end

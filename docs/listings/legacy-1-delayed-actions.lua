@@ -2,8 +2,8 @@
 --
 --   rlhost legacy-1-delayed-actions.lua
 --
--- A view that has to be drawn again requests that with a high order, only once however often it changes. So everything
--- else of the same pass comes first, and the drawing shows its result.
+-- A view that has to be drawn again requests the drawing with a high order, and only once, however often it changes. So
+-- everything else of the same pass comes first, and the drawing shows its result.
 
 local rl = require "runloop"
 local loop = rl.current()

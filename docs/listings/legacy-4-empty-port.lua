@@ -20,7 +20,7 @@ print(accepted, (reason:gsub("^.-:%d+: ", "")))
 local patient = rl.thread {
   function()
     local port <close> = rl.port { name = "placeholder", modes = "default" }
-    return rl.run()                           -- a thread's loop does this after its function anyway
+    return rl.run()                           -- a thread's loop runs after its function anyway
   end,
   name = "patient",
 }

@@ -2,7 +2,7 @@
 
 -- The module `runloop.cqueues`: a bridge that serves a controller of cqueues on the run loop of this thread. `require`
 -- makes it and adds it to the common modes. In a task of the run loop, `cqueues.sleep` and `cqueues.poll` raise an
--- error from then on, which leads to `call`.
+-- error from then on, which names `call`.
 
 ---@class runloop.cqueues.Bridge
 local bridge = {}

@@ -16,13 +16,13 @@ local encoding = {}
 ---@return string text
 function encoding.encode(bytes, form) end
 
----How `decode` reads. `lenient`: blanks and line ends are passed over, padding may be missing, and base32 may be in
+---How `decode` reads. `lenient`: blanks and line ends are ignored, padding may be missing, and base32 may be in
 ---lower case, as in PEM files, mails, and secrets of one-time passwords.
 ---@class runloop.encoding.Options
 ---@field lenient? boolean false if absent
 
 ---Reads a text. It is strict, so that two texts never mean the same bytes: it refuses blanks, missing or additional
----padding, and bits that are left over. "hex" may be in upper or lower case; "base64url" may have its padding.
+---padding, and unused bits that are not 0. "hex" may be in upper or lower case; "base64url" may have its padding.
 ---
 ---Another text gives nil, `"base64: byte 5 is '*'"`, `"EBADMSG"`.
 ---@param text string

@@ -1,8 +1,8 @@
 ---@meta runloop.fs
 
--- Every call of the module `runloop.fs`. All but `watch` and `watcher` wait, while the loop goes on: a small pool of
--- threads makes the system calls. If the system refuses something, a call returns nil, a message and a code: nil,
--- `"ENOENT: no such file or directory (/x)"`, `"ENOENT"`. Every thread may use it.
+-- Every call of the module `runloop.fs`. All calls except `watch` and `watcher` wait, while the loop goes on: a small
+-- pool of threads makes the system calls. If the system refuses something, a call returns nil, a message and a code:
+-- nil, `"ENOENT: no such file or directory (/x)"`, `"ENOENT"`. Every thread may use it.
 
 ---@class runloop.fs
 local fs = {}
@@ -20,7 +20,7 @@ local fs = {}
 ---@class runloop.fs.WatchOptions
 ---@field recursive? boolean true: all directories below, too, including new ones
 ---@field ignore? string|string[]|fun(path: string, is_directory: boolean): boolean patterns, or a function
----@field latency? number changes within this number of seconds come together (0.05)
+---@field latency? number changes within this number of seconds are reported together (0.05)
 ---@field while_writing? boolean true: reports each write; otherwise when the writer closes the file
 ---@field name? string for messages
 ---@field path? string `watcher` only
@@ -72,8 +72,8 @@ function fs.write(path, data, options) end
 ---@return string? code
 function fs.list(path) end
 
----Iterates over everything below a directory: path and kind. It does not follow links. It raises errors of the system.
----Waits.
+--- Iterates over everything below a directory, with path and kind. It does not follow links. The iterator raises errors
+--- of the system. Waits.
 ---@param path string
 ---@return fun(): string?, string?
 function fs.walk(path) end
@@ -150,13 +150,14 @@ function fs.read_link(path) end
 function fs.real_path(path) end
 
 ---Makes a directory that only you can look into, in $TMPDIR or /tmp. You have to remove it. Waits.
----@param prefix? string of its name ("rlhost")
+---@param prefix? string the beginning of its name ("rlhost")
 ---@return string? path
 ---@return string? problem
 ---@return string? code
 function fs.temporary_directory(prefix) end
 
----A lock of a file. It is free again when the object is closed or collected, and when the process ends in any way.
+--- A lock of a file. The lock is free again when the object is closed or collected, and when the process ends in any
+--- way.
 ---@class runloop.fs.Lock
 local Lock = {}
 
@@ -169,8 +170,8 @@ function Lock:close() end
 
 ---Waits for the lock of a file, flock(2): other tasks, threads and processes, such as `flock(1)`, exclude each other by
 ---it. The file is made with mode 0600 if it is missing, and never removed. If the file is replaced meanwhile, the new
----one counts. Programs that are started do not inherit the lock. If others keep it, the answer is nil, `"EBUSY: held by
----process 4711 (/run/x.lock)"`, `"EBUSY"`. Waits.
+--- one counts. Programs that are started do not inherit the lock. If others keep the lock, the result is nil, `"EBUSY:
+--- held by process 4711 (/run/x.lock)"`, `"EBUSY"`. Waits.
 ---
 ---```lua
 ---local fs = require "runloop.fs"

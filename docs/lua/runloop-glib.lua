@@ -7,9 +7,9 @@
 ---@class runloop.glib.Bridge
 local bridge = {}
 
----Sets whether the loop stays for GLib. Initially it stays while a source is attached that is not GLib's own. A window
----keeps one until the end of the program, and an operation of GIO on another thread has none while it goes on.
----@param on? boolean nil: as initially
+--- Sets whether the loop stays for GLib. Initially it stays while a source is attached that is not GLib's own. A window
+--- keeps such a source until the end of the program; a GIO operation on another thread has none while it runs.
+---@param on? boolean nil: the initial setting
 function bridge:set_keeps_alive(on) end
 
 ---Stops serving GLib; its sources stay, and `g_main_loop_run()` works again. A later `require` makes a new bridge.

@@ -17,7 +17,7 @@ local http = {}
 ---Otherwise method and body stay; a body from a function or a stream cannot be sent again, which gives "ESPIPE".
 ---Another server (scheme, host and port) gets neither `user` and `password` nor the fields Authorization and Cookie.
 ---
----Unless `decompress` is false, the client asks for gzip and deflate, and decodes them; an end too early is "EOF". If
+---Unless `decompress` is false, the client asks for gzip and deflate, and decodes them; a premature end gives "EOF". If
 ---you ask for other encodings, as with `headers = { ["accept-encoding"] = "br" }`, libcurl decodes those that it knows,
 ---and their end is not checked.
 ---@class runloop.http.RequestOptions
@@ -29,12 +29,13 @@ local http = {}
 ---@field form? table<string, any> fields to send as an HTML form
 ---@field timeout? number for everything, redirects included; no limit if absent; 0: "timed out" at once
 ---@field connect_timeout? number for each connection; 30 if absent
----@field idle_timeout? number without a byte in either direction; 60 if absent, none for `http.open`; 0: no limit
+--- @field idle_timeout? number seconds without a byte in either direction; 60 if absent, none for `http.open`; 0: no
+--- limit
 ---@field follow? integer how many redirects to follow; 10 if absent; 0: none
 ---@field proxy? string|boolean its URL; false: none; absent: the environment decides (`http_proxy`, `no_proxy`)
 ---@field tls? true|runloop.http.TLSOptions
 ---@field unix? string the path of a Unix socket to connect to; `"@name"`: an abstract one
----@field bind? string the own address or interface
+---@field bind? string the local address or interface
 ---@field decompress? boolean false: returns the body as it was sent
 ---@field max_body? integer bytes, decoded; 16 MB if absent, no limit for `http.open`; 0: none at all
 ---@field high_water? integer for `http.open`: bytes kept before the sender is held back; 256 kB if absent
@@ -75,8 +76,8 @@ function Answer:json() end
 ---install libcurl4)"`. Waits.
 ---
 ---Codes are "ECONNREFUSED", "ENOTFOUND" (the name does not exist), "EAI_AGAIN" (no name server answers),
----"TLS_CERTIFICATE", "EMSGSIZE", "EOF" (an end too early), "EBADMSG" (an invalid answer, such as one with two lengths),
----"TLS_TRUNCATED" (an end that TLS did not announce), "ELOOP" (too many redirects), "ESPIPE", and others.
+---"TLS_CERTIFICATE", "EMSGSIZE", "EOF" (a premature end), "EBADMSG" (an invalid answer, such as one with two lengths),
+---"TLS_TRUNCATED" (an end without the TLS close alert), "ELOOP" (too many redirects), "ESPIPE", and others.
 ---@param url string|runloop.url.URL
 ---@param options? runloop.http.RequestOptions
 ---@return runloop.http.Answer? answer
@@ -84,7 +85,7 @@ function Answer:json() end
 ---@return string? code
 function http.get(url, options) end
 
----Posts a body. A table with `json`, `form` or `body` as second argument is the options. Waits.
+---Posts a body. A second argument with `json`, `form` or `body` is taken as the options. Waits.
 ---@param url string|runloop.url.URL
 ---@param body? string|fun(): string?|runloop.net.Stream
 ---@param options? runloop.http.RequestOptions
@@ -124,8 +125,8 @@ local OpenAnswer = {}
 ---@return string? code
 function OpenAnswer:read(max) end
 
----Reads everything up to the end. If that is more than the limit, or is cut off, the next read gets the bytes that have
----come. Waits.
+--- Reads everything up to the end. If the body exceeds the limit or is cut off, the next read gets the bytes that have
+--- arrived. Waits.
 ---@param max? integer bytes; 16 MB if absent; more is "EMSGSIZE"
 ---@return string? bytes
 ---@return string? message
@@ -165,10 +166,11 @@ function OpenAnswer:close() end
 
 ---@class runloop.http.ClientOptions
 ---@field modes? runloop.Modes in which its connections are served; `"common"` if absent
----@field connections? integer to each host; 64 if absent. Further requests wait in order; only `timeout` counts then
+--- @field connections? integer to each host; 64 if absent. Further requests wait in order; meanwhile only `timeout`
+--- applies
 ---@field max_connections? integer in all
 ---@field cookies? boolean true: keeps cookies, and sends them back
----@field headers? table<string, string> for all its requests, as all following fields
+---@field headers? table<string, string> for all its requests, like all following fields
 ---@field timeout? number
 ---@field connect_timeout? number
 ---@field idle_timeout? number
@@ -184,7 +186,7 @@ function OpenAnswer:close() end
 ---@field version? string
 ---@field name? string for messages
 
----Makes a client with its own connections, cookies and limits. The functions of the module use a client that all share.
+---Makes a client with its own connections, cookies and limits. The functions of the module share one client.
 ---@param options? runloop.http.ClientOptions
 ---@return runloop.http.Client client
 function http.client(options) end
@@ -200,7 +202,7 @@ local Client = {}
 ---@return string? code
 function Client:get(url, options) end
 
----A table with `json`, `form` or `body` as second argument is the options. Waits.
+---A second argument with `json`, `form` or `body` is taken as the options. Waits.
 ---@param url string|runloop.url.URL
 ---@param body? string|fun(): string?|runloop.net.Stream
 ---@param options? runloop.http.RequestOptions
@@ -307,9 +309,9 @@ function WebSocket:is_open() end
 
 ---@class runloop.http.ServerOptions
 ---@field tls? table|boolean as `net.listener` takes it
----@field header_timeout? number for the head of a request; 10 if absent; 0: no limit, as for the other two
----@field request_timeout? number from there to the end of its answer; no limit if absent
----@field idle_timeout? number between two requests, or while nothing of a body or answer moves; 60 if absent
+---@field header_timeout? number for the head of a request; 10 if absent; 0: no limit, as for the next two fields
+---@field request_timeout? number from the end of the head to the end of its answer; no limit if absent
+---@field idle_timeout? number between two requests, or while no byte of a body or answer moves; 60 if absent
 ---@field max_header? integer bytes; 32768 if absent
 ---@field max_fields? integer how many fields a request may have; 256 if absent. More give 431
 ---@field max_body? integer bytes; 8 MB if absent
@@ -434,7 +436,7 @@ function Part:read() end
 ---@return fun(): string?
 function Part:chunks() end
 
----Reads the whole part. A part that was skipped is empty. Waits.
+---Reads the whole part. A skipped part reads as empty. Waits.
 ---@param options? { max?: integer } bytes; the limit of `request:parts` if absent
 ---@return string
 function Part:body(options) end
@@ -450,8 +452,8 @@ function Incoming:respond(options) end
 ---@return runloop.http.Events events
 function Incoming:events(options) end
 
----Turns the request into a WebSocket if it asks for that. If it does not, it is answered accordingly, and the result is
----nil.
+--- Turns the request into a WebSocket if it asks for that. Otherwise, the host answers the request with an error, and
+--- the result is nil.
 ---@param options? runloop.http.WebSocketOptions
 ---@return runloop.http.WebSocket? socket
 ---@return string? message
@@ -474,7 +476,7 @@ function Response:write(...) end
 ---@return string? code
 function Response:flush() end
 
----Ends the body. The return of the handler does the same. Waits.
+---Ends the body. The handler's return does the same. Waits.
 ---@param ... string|number
 ---@return true? finished
 ---@return string? message
@@ -517,8 +519,8 @@ function Events:close() end
 ---@return runloop.http.Routes routes
 function http.routes() end
 
----`"/items/:id"` sets `request.params.id`; `"/files/*path"` sets `path` to the rest. Among the routes with the
----request's method, exact ones come first. A path that exists with other methods only gives 405.
+--- `"/items/:id"` sets `request.params.id`; `"/files/*path"` sets `path` to the rest. Among the routes with the
+--- request's method, those without parameters come first. A path that exists with other methods only gives 405.
 ---@class runloop.http.Routes
 local Routes = {}
 
@@ -578,8 +580,8 @@ function Routes:files(path, directory, options) end
 ---@return runloop.http.Routes
 function Routes:websocket(path, options, fn) end
 
----Wraps a function around all routes; the first one added is the outermost. It returns the result of `following()`, or
----another one.
+--- Wraps a function around all routes; the first function added is the outermost. The function returns the result of
+--- `following()`, or another one.
 ---@param fn fun(request: runloop.http.Incoming, following: fun(): runloop.http.Result): runloop.http.Result
 ---@return runloop.http.Routes
 function Routes:use(fn) end

@@ -2,9 +2,9 @@
 
 -- Every call of the module `runloop.nats`: a client of NATS servers. docs/nats.md shows how the calls work together.
 --
--- If the world refuses something, a call returns nil, "ENOENT: nobody answers on a.b", "ENOENT". When the time is over:
--- nil, "timed out". Wrong subjects, headers and options raise errors. Every thread may use the module; a bus belongs to
--- the thread that has made it.
+-- If the network or the server refuses something, a call returns nil, "ENOENT: nobody answers on a.b", "ENOENT". When
+-- the time limit has passed: nil, "timed out". Wrong subjects, headers and options raise errors. Every thread may use
+-- the module; a bus belongs to the thread that has made it.
 
 ---@class runloop.nats
 local nats = {}
@@ -21,15 +21,15 @@ local nats = {}
 ---@field tls? true|runloop.net.TLSOptions as for `net.connect`
 ---@field insecure? boolean true: secrets may go unencrypted to other machines
 ---@field reconnect? boolean|runloop.BackoffOptions false: the bus is closed when its connection is lost (true)
----@field ping? number seconds between questions; when two are not answered, the connection is lost (10)
+---@field ping? number seconds between pings; when two are not answered, the connection counts as lost (10)
 ---@field max_offline? integer bytes that wait while there is no connection (8 MB); 0: none, "ENOTCONN"
 ---@field republish? boolean true: what the server has not confirmed is sent again after a loss (false)
 ---@field inbox? string the beginning of the subjects for answers ("_INBOX")
 ---@field prefix? string the beginning of the subjects of ports and pools ("rl")
 ---@field expose? ("stats"|"trace")[] what others on the bus may see of this process: `"stats"`, for `rlhost top --via`
 ---and `nats.discover`; `"trace"`, for `rlhost trace --via`: its recordings
----@field modes? runloop.Modes of subscriptions that say nothing else; `"common"` if absent
----@field order? integer of subscriptions that say nothing else (0)
+---@field modes? runloop.Modes of subscriptions without their own modes; `"common"` if absent
+---@field order? integer of subscriptions without their own order (0)
 ---@field on_event? fun(bus: runloop.nats.Bus, event: runloop.nats.Event, details: table)
 
 ---@alias runloop.nats.Event "disconnected"|"reconnected"|"lame duck"|"refused"|"slow"|"closed"
@@ -47,12 +47,12 @@ function nats.connect(servers, options) end
 ---@field name? string of the service; all if absent
 ---@field timeout? number seconds for the answers (0.3)
 
----What others offer on a bus. `stats` is the answer to `$SRV.STATS` (ADR-32 of NATS): `started`, `version`, `metadata`,
----and `endpoints` with `name`, `subject`, `num_requests`, `num_errors`, `last_error`, `processing_time` (nanoseconds),
----and `data`. A field that is JSON's `null` is `json.null`.
+--- A service that another process offers on a bus. `stats` is the answer to `$SRV.STATS` (ADR-32 of NATS): `started`,
+--- `version`, `metadata`, and `endpoints` with `name`, `subject`, `num_requests`, `num_errors`, `last_error`,
+--- `processing_time` (nanoseconds), and `data`. A field that is JSON's `null` is `json.null`.
 ---@class runloop.nats.Service
 ---@field name string `"rlhost"`: a process that exposes itself
----@field id string another one for each connection
+---@field id string different for each connection
 ---@field host? string
 ---@field pid? integer
 ---@field stats table
@@ -79,9 +79,9 @@ function nats.connect(servers, options) end
 function nats.discover(bus, options) end
 
 ---@class runloop.nats.FakeOptions
----@field latency? number seconds for which a byte is under way (0)
+---@field latency? number seconds that a byte takes to arrive (0)
 ---@field bandwidth? number bytes per second; no limit if absent
----@field password? string what clients must know
+---@field password? string the password that clients must send
 ---@field max_payload? integer the largest message in bytes (1 MB)
 ---@field jetstream? boolean true: it has streams with one replica, consumers, buckets and leases (false)
 
@@ -105,7 +105,7 @@ function nats.fake(options) end
 
 -- Buses --------------------------------------------------------------------------------------------------------------
 
----A client of a server, or of a cluster of servers. It connects again by itself, and keeps no program running.
+---A client of a server, or of a cluster of servers. A bus reconnects by itself, and does not keep the program running.
 ---@class runloop.nats.Bus
 local Bus = {}
 
@@ -113,8 +113,8 @@ local Bus = {}
 ---@field reply? string the subject for answers
 ---@field headers? table<string, string|string[]>
 
----Publishes a message. It goes out with the other writes of the loop's pass, and the server confirms nothing: see
----`unconfirmed` and `flush`. While more than 1 MB is unsent, it lets other code run. Waits.
+--- Publishes a message. The message is sent with the other writes of the loop's pass, and the server confirms nothing:
+--- see `unconfirmed` and `flush`. While more than 1 MB is unsent, it lets other code run. Waits.
 ---@param subject string
 ---@param data? string
 ---@param options? runloop.nats.PublishOptions
@@ -127,8 +127,8 @@ function Bus:publish(subject, data, options) end
 ---@field timeout? number seconds (2)
 ---@field headers? table<string, string|string[]>
 
----Publishes a question, and returns one answer. Waits. It is never sent twice. `"ENOENT"`: nobody listens, which the
----server says at once; `"ECONNRESET"`: the connection was lost, and the question may have been handled.
+--- Publishes a request, and returns one answer. Waits. A request is never sent twice. `"ENOENT"`: nobody listens,
+--- which the server says at once; `"ECONNRESET"`: the connection was lost, and the request may have been handled.
 ---@param subject string
 ---@param data? string
 ---@param options? runloop.nats.RequestOptions
@@ -142,7 +142,7 @@ function Bus:request(subject, data, options) end
 ---@field most? integer ends after this number of answers
 ---@field headers? table<string, string|string[]>
 
----Iterates over the answers of all that listen. Raises an error if the question cannot be sent, or if the connection is
+---Iterates over the answers of all subscribers. Raises an error if the request cannot be sent, or if the connection is
 ---lost before the end. Waits.
 ---@param subject string
 ---@param data? string
@@ -155,15 +155,15 @@ function Bus:gather(subject, data, options) end
 ---@field concurrency? integer how many calls of the function may wait at the same time (1, which keeps the order)
 ---@field max_pending? integer messages that may wait here; more are dropped and counted (65536)
 ---@field max_bytes? integer bytes that may wait here (64 MB)
----@field max? integer ends itself after this number of messages
+---@field max? integer the subscription ends after this number of messages
 ---@field modes? runloop.Modes of the function; `{}`: none yet, see `loop:add`
 ---@field order? integer
 ---@field name? string for messages
----@field keeps_alive? boolean false: the loop does not run on for it (true with a function)
+---@field keeps_alive? boolean false: this does not keep the loop running (true with a function)
 
----Subscribes to a subject, in which `*` stands for a word and a last `>` for all further words. With a function, the
----loop runs on for the subscription; without, call `receive`. An error in the function goes to `rl.on_error`, and the
----next message comes all the same.
+--- Subscribes to a subject, in which `*` stands for a word and a last `>` for all further words. With a function, the
+--- subscription keeps the loop running; without one, call `receive`. An error in the function goes to `rl.on_error`,
+--- and the next message comes all the same.
 ---@param subject string
 ---@param options runloop.nats.SubscribeOptions?
 ---@param fn? fun(message: runloop.nats.Message, subscription: runloop.nats.Subscription)
@@ -173,23 +173,23 @@ function Bus:gather(subject, data, options) end
 ---@overload fun(self: runloop.nats.Bus, subject: string, fn?: function): runloop.nats.Subscription?, string?, string?
 function Bus:subscribe(subject, options, fn) end
 
----Returns when the server has all that was published. Waits.
+---Returns when the server has received all published messages. Waits.
 ---@param timeout? number seconds (10)
 ---@return true?
 ---@return string? problem
 ---@return string? code
 function Bus:flush(timeout) end
 
----Asks for no more messages, handles those that wait, and closes the bus when the server has all that was published.
----Waits.
+--- Ends the subscriptions, handles the messages that wait, and closes the bus when the server has received all
+--- published messages. Waits.
 ---@param timeout? number seconds (10)
 ---@return true?
 ---@return string? problem
 ---@return string? code
 function Bus:drain(timeout) end
 
----Closes the bus. Calls that wait get "ENOTCONN"; what was written is still sent, for up to two seconds. `<close>` does
----the same.
+---Closes the bus. Calls that wait get "ENOTCONN"; messages that were written are still sent, for up to two seconds.
+---`<close>` does the same.
 function Bus:close() end
 
 ---@return boolean
@@ -208,7 +208,7 @@ function Bus:status() end
 ---@field tls boolean
 ---@field round_trip number seconds
 
----Returns what is known of the server; nil while there is none.
+---Returns the server's description of itself; nil while there is no connection.
 ---@return runloop.nats.Server?
 function Bus:server() end
 
@@ -218,35 +218,35 @@ function Bus:server() end
 ---@field bytes_in integer
 ---@field bytes_out integer
 ---@field reconnects integer
----@field late_answers integer answers to requests that nobody waits for any more
+---@field late_answers integer answers to requests for which no task waits any more
 ---@field subscriptions integer
----@field requests integer that wait for an answer
----@field offline_bytes integer that wait for a connection
+---@field requests integer requests that wait for an answer
+---@field offline_bytes integer bytes that wait for a connection
 
 ---@return runloop.nats.Statistics
 function Bus:stats() end
 
----Returns how many messages and bytes were published and are not confirmed by the server.
+---Returns how many published messages and bytes the server has not confirmed.
 ---@return integer messages
 ---@return integer bytes
 function Bus:unconfirmed() end
 
--- What is stored -----------------------------------------------------------------------------------------------------
+-- Storage -----------------------------------------------------------------------------------------------------
 
 ---@class runloop.nats.StreamSettings
----@field subjects? string[] what it takes, with wildcards; its name if absent
+---@field subjects? string[] the subjects that it stores, with wildcards; its name if absent
 ---@field replicas? integer 1 to 5; 3 where the server belongs to a cluster, else 1
----@field retention? "limits"|"workqueue"|"interest" what is kept: everything within the limits; what no consumer has
----acknowledged; what a consumer that is there has not acknowledged ("limits")
+--- @field retention? "limits"|"workqueue"|"interest" which messages are kept: all within the limits; those that no
+--- consumer has acknowledged; those that some existing consumer has not acknowledged ("limits")
 ---@field storage? "file"|"memory" ("file")
 ---@field max_age? number seconds
 ---@field max_bytes? integer
 ---@field max_messages? integer
 ---@field duplicates? number seconds for which the stream remembers the ids of messages (120)
 
----Finds a stream, or with settings makes it. Waits. `"ENOENT"`: it is not there, and no settings were given;
----`"EEXIST"`: it is there with other settings, which the message names; `"ENOTSUP"`: the server stores nothing, or
----has too few others for `replicas`. A refusal by JetStream has a fourth value.
+--- Finds a stream, or, if settings are given, makes it. Waits. `"ENOENT"`: the stream does not exist, and no settings
+--- were given; `"EEXIST"`: it exists with other settings, which the message names; `"ENOTSUP"`: the server stores
+--- nothing, or its cluster is too small for `replicas`. A refusal by JetStream has a fourth value.
 ---@param name string 1 to 100 letters, digits, "_" and "-"
 ---@param settings? runloop.nats.StreamSettings
 ---@return runloop.nats.Stream? stream
@@ -262,12 +262,12 @@ function Bus:stream(name, settings) end
 
 ---@class runloop.nats.BucketSettings
 ---@field history? integer how many values of a key are kept, 1 to 64 (1)
----@field ttl? number seconds after which a value is gone
----@field replicas? integer as of streams
+---@field ttl? number seconds after which a value is removed
+---@field replicas? integer as for streams
 ---@field max_bytes? integer
 ---@field storage? "file"|"memory" ("file")
 
----Finds a bucket, or with settings makes it. Waits. Errors are those of `bus:stream`.
+---Finds a bucket, or, if settings are given, makes it. Waits. Errors are those of `bus:stream`.
 ---@param name string 1 to 100 letters, digits, "_" and "-"
 ---@param settings? runloop.nats.BucketSettings
 ---@return runloop.nats.Bucket? bucket
@@ -277,13 +277,13 @@ function Bus:stream(name, settings) end
 function Bus:bucket(name, settings) end
 
 ---@class runloop.nats.LeaseOptions
----@field ttl? number seconds after which others may take what is not renewed, 1 to 3600 (5)
+---@field ttl? number seconds after which others may take a lease that is not renewed, 1 to 3600 (5)
 ---@field timeout? number seconds to wait for it; absent: no limit
----@field on_lost? fun(lease: runloop.nats.Lease) called when it is lost, not when it is given back
----@field bucket? string where it is kept ("rl_leases"), made if it is not there
+---@field on_lost? fun(lease: runloop.nats.Lease) called when the lease is lost, not when it is released
+---@field bucket? string the bucket that stores it ("rl_leases"), made if it does not exist
 
----Takes a lease, which one program at a time has. Waits until it is free. When the time is over: nil, "timed out",
----"EBUSY" and the name of its holder.
+--- Takes a lease, which only one program at a time can hold. Waits until it is free. When the time limit has passed:
+--- nil, "timed out", "EBUSY" and the holder.
 ---@param name string a key of a bucket
 ---@param options? runloop.nats.LeaseOptions
 ---@return runloop.nats.Lease? lease
@@ -297,7 +297,7 @@ function Bus:lease(name, options) end
 local Stream = {}
 
 ---@class runloop.nats.StoreOptions
----@field id? string by which the server knows repetitions; random if absent
+---@field id? string by which the server recognises repetitions; random if absent
 ---@field headers? table<string, string|string[]>
 ---@field timeout? number seconds (10), at most half of the stream's `duplicates`
 ---@field after? integer store it only if this is the number of the last message, else "EAGAIN"
@@ -305,10 +305,11 @@ local Stream = {}
 ---@class runloop.nats.Stored
 ---@field stream string
 ---@field seq integer the number of the message
----@field duplicate boolean the id was known: nothing was stored this time
+---@field duplicate boolean true: the id was known, and nothing was stored this time
 
----Stores a message. Waits. When it returns, the message is on the stream's replicas. It is sent again while no answer
----comes; the server knows repetitions by the id. `nil, "timed out"`: it may be stored. `"ENOSPC"`: a limit is reached.
+--- Stores a message. Waits. When the call returns, a majority of the stream's replicas has the message. The message is
+--- sent again until an answer comes; the server recognises repetitions by the id. `nil, "timed out"`: the message may
+--- have been stored. `"ENOSPC"`: a limit is reached.
 ---@param subject string
 ---@param data? string
 ---@param options? runloop.nats.StoreOptions
@@ -350,7 +351,7 @@ function Stream:update(settings) end
 ---@return runloop.nats.Refusal? refusal
 function Stream:purge(subject) end
 
----Removes the stream with all that it stores. Waits.
+---Removes the stream with all its messages. Waits.
 ---@return true?
 ---@return string? problem
 ---@return string? code
@@ -362,21 +363,22 @@ function Stream:name() end
 
 ---@class runloop.nats.ConsumerOptions
 ---@field filter? string a subject, with wildcards; all if absent
----@field deliver? "all"|"new"|"last"|integer|{ since: number } from where, when it is made: a message's number, or a
----time as `rl.time` counts ("all")
+--- @field deliver? "all"|"new"|"last"|integer|{ since: number } the first message of a new consumer: its number, or a
+--- time as `rl.time` counts ("all")
 ---@field ack_wait? number seconds after which an unanswered message is handed out again (30)
 ---@field max_deliver? integer how often a message is handed out (5)
----@field max_waiting? integer how many questions of clients may be open at the server (256)
----@field batch? integer how many messages are here or asked for (200)
+---@field max_waiting? integer how many pull requests of clients may wait at the server (256)
+---@field batch? integer the most messages that are buffered here or requested (200)
 ---@field concurrency? integer how many calls of the function may wait at the same time (1)
 ---@field time_limit? number seconds after which a call is cancelled (600)
 ---@field modes? runloop.Modes of the function
 ---@field order? integer
----@field keeps_alive? boolean false: the loop does not run on for it (true with a function)
+---@field keeps_alive? boolean false: this does not keep the loop running (true with a function)
 
----Finds a consumer, or with options makes it. Waits. Consumers of one name share the messages. Without a name it goes
----with the object. With a function, a message is acknowledged when the function returns, and given back when it raises
----an error: it then comes again after as many seconds as it was delivered times.
+--- Finds a consumer, or, if options are given, makes it. Waits. Consumers with the same name share the messages.
+--- Without a name, the consumer is removed with the object. With a function, a message is acknowledged when the
+--- function returns, and returned to the server when the function raises an error: after delivery number n, it comes
+--- again after n seconds.
 ---@param name string? 1 to 100 letters, digits, "_" and "-"
 ---@param options runloop.nats.ConsumerOptions?
 ---@param fn? fun(message: runloop.nats.StoredMessage, consumer: runloop.nats.Consumer)
@@ -405,14 +407,14 @@ function Consumer:messages() end
 
 ---@class runloop.nats.ConsumerStatistics
 ---@field received integer
----@field handled integer that were received from here, or whose call has ended
----@field pending integer that wait here
----@field unanswered integer that are here and have no answer yet
+---@field handled integer messages that were received here, or whose call has ended
+---@field pending integer messages that wait here
+---@field unanswered integer messages that are here and not yet answered
 
 ---@return runloop.nats.ConsumerStatistics
 function Consumer:stats() end
 
----Ends it here: messages that wait go back to the server at once. `<close>` does the same.
+---Ends the consumer in this process: messages that wait go back to the server at once. `<close>` does the same.
 function Consumer:invalidate() end
 
 ---Removes the consumer from the server. Waits.
@@ -428,7 +430,7 @@ function Consumer:is_valid() end
 ---@return string
 function Consumer:name() end
 
----A message of a stream. Each one is answered once; another answer raises an error.
+---A message of a stream. Each message is answered once; a second answer raises an error.
 ---@class runloop.nats.StoredMessage
 ---@field subject string
 ---@field data string
@@ -439,14 +441,14 @@ function Consumer:name() end
 ---@field delivered integer how often it was handed out
 local StoredMessage = {}
 
----The message is done. Waits if `timeout` is given, until the server knows it.
+---Acknowledges the message: it is done. With `timeout`, waits until the server has confirmed that.
 ---@param timeout? number seconds
 ---@return true?
 ---@return string? problem
 ---@return string? code
 function StoredMessage:ack(timeout) end
 
----Gives it back: it comes again, to anybody.
+---Returns the message to the server: it is delivered again, to any reader.
 ---@param delay? number seconds
 ---@return true?
 ---@return string? problem
@@ -460,28 +462,28 @@ function StoredMessage:nak(delay) end
 ---@return string? code
 function StoredMessage:working() end
 
----It never comes again, although it is not done.
+---The message is never delivered again, although it is not done.
 ---@param reason? string a text that the server's advisories show (2.10.4 and later)
 ---@return true?
 ---@return string? problem
 ---@return string? code
 function StoredMessage:term(reason) end
 
----Keys with values, kept by the servers.
+---A bucket: keys with values, stored by the servers.
 ---@class runloop.nats.Bucket
 local Bucket = {}
 
----Returns a value and its revision; nil alone if the key is not there. Waits.
+---Returns a value and its revision; nil alone if the key does not exist. Waits.
 ---@param key string 1 to 200 letters, digits and - / _ = .
----@param options? { revision: integer?, stale: boolean? } stale: from any replica, not from the leader
+---@param options? { revision: integer?, stale: boolean? } stale: read from any replica, not from the leader
 ---@return string? value
----@return integer|string|nil revision or the problem
+---@return integer|string|nil revision or the error message
 ---@return string? code
 ---@return runloop.nats.Refusal? refusal
 function Bucket:get(key, options) end
 
----Sets a value. Waits. `revision`: only if this is the key's revision, else "EAGAIN"; 0: only if it is not there, else
----"EEXIST".
+--- Sets a value. Waits. `revision`: stores only if this is the key's revision, else "EAGAIN"; 0: only if the key does
+--- not exist, else "EEXIST".
 ---@param key string
 ---@param value string
 ---@param options? { revision: integer? }
@@ -500,7 +502,7 @@ function Bucket:put(key, value, options) end
 ---@return runloop.nats.Refusal? refusal
 function Bucket:remove(key, options) end
 
----Returns the keys that are there, sorted. Waits.
+---Returns the existing keys, sorted. Waits.
 ---@param filter? string a key, in which `*` stands for a word and a last `>` for all further words
 ---@return string[]? keys
 ---@return string? problem
@@ -508,7 +510,7 @@ function Bucket:remove(key, options) end
 ---@return runloop.nats.Refusal? refusal
 function Bucket:keys(filter) end
 
----Returns what is kept of a key, the oldest first. Waits.
+---Returns the stored values of a key, the oldest first. Waits.
 ---@param key string
 ---@return runloop.nats.Entry[]? entries
 ---@return string? problem
@@ -522,15 +524,15 @@ function Bucket:history(key) end
 ---@field revision integer
 ---@field time number when it was stored, as `rl.time` counts
 ---@field operation "put"|"remove"|"purge"
----@field initial? true it was there when the watch began
+---@field initial? true the entry existed when the watch began
 
 ---@class runloop.nats.WatchOptions
 ---@field modes? runloop.Modes of the function
 ---@field order? integer
----@field keeps_alive? boolean false: the loop does not run on for it (true with a function)
+---@field keeps_alive? boolean false: this does not keep the loop running (true with a function)
 
----Watches keys: what is there, then changes, over lost connections without a gap. Waits for its beginning. The function
----gets each entry; once, when all that was there has come, it gets nil.
+--- Watches keys: reports existing entries, then changes, without a gap after lost connections. Waits until the watch
+--- has begun. The function gets each entry; after the last entry that existed at the beginning, it gets nil once.
 ---@param filter string a key, in which `*` stands for a word and a last `>` for all further words
 ---@param options runloop.nats.WatchOptions?
 ---@param fn? fun(entry: runloop.nats.Entry?, watch: runloop.nats.Watch)
@@ -558,7 +560,7 @@ function Watch:receive(timeout) end
 ---@return fun(): runloop.nats.Entry?
 function Watch:entries() end
 
----Returns whether all entries that were there have come.
+---Returns whether all entries that existed at the beginning have come.
 ---@return boolean
 function Watch:is_current() end
 
@@ -571,12 +573,13 @@ function Watch:is_valid() end
 ---@class runloop.nats.Lease
 local Lease = {}
 
----Returns a number that grows with each holder, for what the lease protects: refuse a smaller one than you have seen.
+--- Returns a number that grows with each holder. What the lease protects should refuse requests with a smaller number
+--- than it has seen.
 ---@return integer
 function Lease:epoch() end
 
----Returns whether it is ours, by the clock: false when the renewals were not answered for two thirds of `ttl`, or the
----program was stopped for as long.
+--- Returns whether this program still holds the lease, by its clock: false when renewals were not answered for two
+--- thirds of `ttl`, or the program was stopped for as long.
 ---@return boolean
 function Lease:is_valid() end
 
@@ -587,7 +590,7 @@ function Lease:is_valid() end
 ---@return any ...
 function Lease:run(fn, ...) end
 
----Gives it back: the next one has it at once. `<close>` does the same, and so does closing the bus.
+---Releases the lease: the next program gets it at once. `<close>` does the same, and so does closing the bus.
 function Lease:invalidate() end
 
 ---@return string
@@ -598,18 +601,18 @@ function Lease:name() end
 ---@class runloop.nats.WorkerOptions
 ---@field via runloop.nats.Bus
 ---@field name string of the pool: 1 to 100 letters, digits, "_" and "-"
----@field functions table<string, function> what others may call, by name
+---@field functions table<string, function> functions that others may call, by name
 ---@field concurrency? integer how many jobs run at a time (1)
----@field modes? runloop.Modes of the functions; `{}`: none yet, for jobs that are not stored see `loop:add` ("common")
+---@field modes? runloop.Modes of the functions ("common"); `{}`: none until `loop:add`, for jobs that are not stored
 ---@field order? integer
----@field keeps_alive? boolean false: the loop does not run on for it (true)
+---@field keeps_alive? boolean false: the worker does not keep the loop running (true)
 
 ---A worker of a pool, as `rl.worker` makes it.
 ---@class runloop.nats.Worker
 local Worker = {}
 
----Takes no more jobs. Those that wait here go to other workers; those that run go on. `<close>` does the same, and so
----does the end of the program, which waits for those that run: see `rl.on_shutdown`.
+--- Takes no more jobs. Jobs that wait here go to other workers; those that run go on. `<close>` does the same, and so
+--- does the end of the program, which waits for the running ones: see `rl.on_shutdown`.
 function Worker:invalidate() end
 
 ---@return boolean
@@ -624,22 +627,23 @@ function Worker:order() end
 ---@class runloop.nats.PoolOptions
 ---@field via runloop.nats.Bus
 ---@field name string 1 to 100 letters, digits, "_" and "-"
----@field timeout? number seconds for a call, its waiting included (60)
+---@field timeout? number seconds for a call, including the time until a worker takes it (60)
 ---@field durable? boolean|runloop.nats.PoolStorage true: jobs are stored, and survive caller, worker and server (false)
 
 ---@class runloop.nats.PoolStorage
----@field replicas? integer as of streams
----@field ack_wait? number seconds after which another worker gets the job of one that is gone (10)
+---@field replicas? integer as for streams
+---@field ack_wait? number seconds after which another worker gets the job of a worker that has ended (10)
 ---@field max_deliver? integer how often a job is tried before it goes to `rl.dead.pool.<name>` (3)
 
 ---Calls functions of workers on other machines, as `rl.pool { via = … }` makes it.
 ---@class runloop.nats.Pool
 local Pool = {}
 
----Calls a function of a worker by its name. Waits. Returns its results. Raises its error, with the stack, the host and
----the process; an error that is a table gets the fields `traceback`, `host` and `pid`. Also raises an error if nobody
----works there, if the worker is gone, or when the time is over. Arguments and results go as JSON: exact numbers, UTF-8
----texts, booleans, nil, `json.null`, and tables of these. If the calling task is cancelled, the function is cancelled.
+--- Calls a function of a worker by its name. Waits. Returns its results. Raises the function's error, with the stack,
+--- the host and the process; an error that is a table gets the fields `traceback`, `host` and `pid`. Also raises an
+--- error if the pool has no workers, if the worker ends, or when the time limit has passed. Arguments and results are
+--- sent as JSON: exact numbers, UTF-8 texts, booleans, nil, `json.null`, and tables of these. If the calling task is
+--- cancelled, the function is cancelled.
 ---@param name string
 ---@param ... any
 ---@return any ...
@@ -653,7 +657,7 @@ function Pool:run(name, ...) end
 ---@return any[] results the first result of each, in order
 function Pool:map(list, name, ...) end
 
----Ends it: calls that wait are cancelled and raise an error. `<close>` does the same.
+---Closes the pool: calls that wait are cancelled and raise an error. `<close>` does the same.
 function Pool:close() end
 
 -- Messages and subscriptions -----------------------------------------------------------------------------------------
@@ -662,7 +666,8 @@ function Pool:close() end
 ---@field subject string
 ---@field data string
 ---@field reply? string the subject for answers
----@field headers? table<string, string|string[]> by the exact name; several of a name: a list; without the recorder's
+--- @field headers? table<string, string|string[]> by exact name; a list if a name occurs several times; without the
+--- recorder's
 local Message = {}
 
 ---Answers. Raises an error if the message has no `reply`.
@@ -687,10 +692,10 @@ function Subscription:receive(timeout) end
 ---@return fun(): runloop.nats.Message?
 function Subscription:messages() end
 
----Ends it at once; messages that wait are dropped. `<close>` does the same.
+---Ends the subscription at once; messages that wait are dropped. `<close>` does the same.
 function Subscription:invalidate() end
 
----Asks for no more messages, and returns when the function has handled those that are here. Waits.
+---Ends the subscription, and returns when the function has handled the messages that are here. Waits.
 ---@param timeout? number seconds (10)
 ---@return true?
 ---@return string? problem
@@ -701,7 +706,7 @@ function Subscription:drain(timeout) end
 function Subscription:is_valid() end
 
 ---@class runloop.nats.SubscriptionStatistics
----@field received integer without those dropped
+---@field received integer messages received, without dropped ones
 ---@field handled integer
 ---@field dropped integer
 ---@field pending integer
@@ -721,7 +726,7 @@ function Subscription:order() end
 ---The options of `rl.message_port` for a bus. docs/message-ports.md describes its guarantees.
 ---@class runloop.nats.MessagePortOptions
 ---@field via runloop.nats.Bus
----@field name string words of letters, digits, `_` and `-` with points between them, at most 100 bytes
+---@field name string words of letters, digits, `_` and `-`, joined by dots; at most 100 bytes
 ---@field callback fun(port: runloop.nats.MessagePort, id: integer, data: string, delivered?: integer): string? returns
 ---the answer. `delivered`: how often a durable port has handed the message out
 ---@field holders? "many"|"one" "one": at most one process holds the name; others get "EADDRINUSE" ("many")
@@ -735,11 +740,11 @@ function Subscription:order() end
 ---@field replicas? integer 1 to 5; three in a cluster, else one
 ---@field max_age? number seconds for which a message waits (7 days)
 ---@field max_deliver? integer deliveries without success, after which a message goes to `rl.dead.port.<name>` (5)
----@field ack_wait? number seconds after which the message of a holder that has died goes to another one (10)
+---@field ack_wait? number seconds after which another holder gets the message of one that has died (10)
 
 ---@class runloop.nats.RemotePortOptions
 ---@field via runloop.nats.Bus
----@field durable? boolean|runloop.nats.DurableOptions as the holders have it (false)
+---@field durable? boolean|runloop.nats.DurableOptions the same as at the holders (false)
 
 ---The receiver's side of a message port over a bus, as `rl.message_port { via = … }` makes it.
 ---@class runloop.nats.MessagePort
@@ -765,8 +770,9 @@ function MessagePort:order() end
 ---@class runloop.nats.RemotePort
 local RemotePort = {}
 
----Sends a request, and waits for the answer. Waits. Raises an error if the port is durable: those answer nothing.
----@param id integer of 32 bits
+--- Sends a request, and waits for the answer. Waits. Raises an error if the port is durable: durable ports send no
+--- answers.
+---@param id integer a 32-bit integer
 ---@param data string
 ---@param options? runloop.RequestOptions
 ---@return string? answer
@@ -774,30 +780,30 @@ local RemotePort = {}
 function RemotePort:request(id, data, options) end
 
 ---Sends without asking for an answer. Waits.
----@param id integer of 32 bits
+---@param id integer a 32-bit integer
 ---@param data string
 ---@param options? runloop.RemoteSendOptions
 ---@return boolean? sent
 ---@return runloop.RemoteFailure? reason
 function RemotePort:send(id, data, options) end
 
----Waits until all messages have been handled; of a durable port, until they are stored. Waits.
+---Waits until all messages have been handled or, if the port is durable, stored. Waits.
 ---@param timeout? number seconds; absent: no limit
 ---@return boolean? done
 ---@return runloop.RemoteFailure? reason
 function RemotePort:flush(timeout) end
 
----Returns how many messages may not have been handled yet; of a durable port, stored.
+---Returns how many messages may not have been handled or, if the port is durable, stored yet.
 ---@return integer
 function RemotePort:unacknowledged() end
 
 ---Asks a holder for the name of its host. Waits.
 ---@return string? host
----@return string|integer|nil process the number of the process there; or the problem
+---@return string|integer|nil process the process id there; or the error message
 ---@return string? code
 function RemotePort:host() end
 
----Asks a holder for the number of its process. Waits.
+---Asks a holder for its process id. Waits.
 ---@return integer? process
 ---@return string? problem
 ---@return string? code
@@ -806,7 +812,7 @@ function RemotePort:process() end
 ---Ends it. `<close>` does the same.
 function RemotePort:invalidate() end
 
----False when it has found that nobody holds the name. An idle port asks in the background.
+---Returns false after it has found that no process holds the name. An idle port asks in the background.
 ---@return boolean
 function RemotePort:is_valid() end
 
@@ -825,11 +831,11 @@ local Fake = {}
 ---@return string? code
 function Fake:connect() end
 
----Cuts all connections, now or when it has sent this number of further bytes.
+---Cuts all connections, now or after this number of further bytes sent.
 ---@param after? integer
 function Fake:drop(after) end
 
----Handles nothing for some seconds.
+---Pauses: the server handles nothing for some seconds.
 ---@param seconds number
 function Fake:stall(seconds) end
 
@@ -839,7 +845,7 @@ function Fake:stop() end
 ---Accepts connections again.
 function Fake:start() end
 
----Returns the commands that it has received, without messages' bytes.
+---Returns the received commands, without the data of messages.
 ---@return string[]
 function Fake:received() end
 

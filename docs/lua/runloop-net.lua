@@ -4,17 +4,18 @@
 -- Each thread has its own streams.
 --
 -- If the network refuses something, a call returns nil, "ECONNREFUSED: connection refused (127.0.0.1:9)",
--- "ECONNREFUSED". When the time is over: nil, "timed out". At the end of input: nil alone. Seconds may have fractions.
+-- "ECONNREFUSED". When the time limit has passed: nil, "timed out". At the end of input: nil alone. Seconds may have
+-- fractions.
 
 ---@class runloop.net
 local net = {}
 
----A port (8080: of this machine, both families), `"host:port"`, `"[::1]:8080"`, `"*:8080"` (all interfaces),
+---A port (8080: on this machine, IPv4 and IPv6), `"host:port"`, `"[::1]:8080"`, `"*:8080"` (all interfaces),
 ---`"unix:/path"`, `"unix:@name"` (abstract), or a table. Port 0 stands for any free port.
 ---@alias runloop.net.Where integer|string|runloop.net.Place
 
----A place. `fd` is a socket that another process has handed down: see `net.inherited`. It stays open when the server
----that uses it is closed.
+--- A place. `fd` is a socket that another process has handed down: see `net.inherited`. That socket stays open when the
+--- server that uses it is closed.
 ---@class runloop.net.Place
 ---@field host? string a name or an address; `"*"`: all interfaces
 ---@field port? integer
@@ -31,13 +32,13 @@ local net = {}
 ---@field server_name? string a client's: the name in the server's certificate, if that is not the host
 ---@field verify? boolean a client's: false accepts every certificate (true)
 ---@field ca? string a client's: trusted certificates instead of the system's: a file, or a directory of hashed files
----@field certificate? string the own certificate, and those that link it to a trusted one
+---@field certificate? string this side's certificate, with its chain to a trusted one
 ---@field key? string its private key; if absent, it is in the certificate's file
 ---@field protocols? string[] for ALPN, the preferred one first
 ---@field min_version? "1.2"|"1.3"
----@field client_ca? string a server's: clients need a certificate that one of these confirms
----@field sni? fun(name: string): runloop.net.TLSOptions? a server's: chooses its certificate by name
----@field server? boolean for `stream:start_tls`: whether it is the server, if the connection does not show it
+---@field client_ca? string a server's: clients need a certificate issued by one of these
+---@field sni? fun(name: string): runloop.net.TLSOptions? a server's: chooses its certificate by host name
+---@field server? boolean for `stream:start_tls`: whether this side is the server, if the connection does not show it
 ---@field timeout? number for `stream:start_tls`
 
 ---Options of a listener. `on_trouble` is called if it cannot accept connections for a while because no file descriptor
@@ -48,18 +49,20 @@ local net = {}
 ---@field reuse_port? boolean several listeners, as of several threads, share the port; the kernel distributes them
 ---@field mode? integer permissions of a Unix socket's file (0600)
 ---@field tls? runloop.net.TLSOptions connections begin with TLS
----@field keeps_alive? boolean false: the loop serves it, but does not run on for it or its connections (true)
+---@field keeps_alive? boolean false: the loop serves it, but does not keep running for it or its connections (true)
 ---@field name? string for messages
 ---@field order? integer for descriptions
 ---@field high_water? integer `write` waits while this number of bytes is left to send (262144)
 ---@field max_queue? integer bytes left to send at which `queue` aborts the stream (16777216)
----@field on_trouble? fun(listener: runloop.net.Listener, message: string, code: string) for accepting and `sni`
+--- @field on_trouble? fun(listener: runloop.net.Listener, message: string, code: string) problems of accepting and of
+--- `sni`
 
 ---@alias runloop.net.Handler fun(stream: runloop.net.Stream, listener: runloop.net.Listener)
 
 ---@class runloop.net.ListenerOptions: runloop.net.ListenOptions, runloop.net.Place
 ---@field on_connection? fun(stream: runloop.net.Stream, listener: runloop.net.Listener) a task for each connection
----@field on_data? fun(stream: runloop.net.Stream, bytes: string) instead: input of any connection, as it comes
+--- @field on_data? fun(stream: runloop.net.Stream, bytes: string) instead of `on_connection`: input of any connection,
+--- as it comes
 ---@field on_end? fun(stream: runloop.net.Stream) the end of the input; then the stream is closed
 ---@field on_error? fun(stream: runloop.net.Stream, message: string, code?: string) then the stream is closed
 
@@ -74,8 +77,8 @@ local net = {}
 ---@overload fun(where: any, handler: runloop.net.Handler): runloop.net.Listener?, string?, string?
 function net.serve(where, options, handler) end
 
----Makes a listener that accepts nothing before `loop:add(listener, modes)`. Its connections are in its modes. If it has
----none of the functions, call `listener:accept()`.
+--- Makes a listener that accepts nothing before `loop:add(listener, modes)`. Its connections are in its modes. If you
+--- give none of these functions, call `listener:accept()`.
 ---@param options runloop.net.ListenerOptions
 ---@return runloop.net.Listener?
 ---@return string? problem
@@ -85,17 +88,17 @@ function net.listener(options) end
 ---@class runloop.net.ConnectOptions
 ---@field timeout? number for everything, name resolution included (30)
 ---@field tls? true|runloop.net.TLSOptions TLS begins after the connection; the server's name is the host
----@field bind? string the own address, with or without a port
+---@field bind? string the local address, with or without a port
 ---@field nodelay? boolean sends small writes at once (true)
 ---@field keepalive? boolean the kernel checks now and then whether a silent peer still exists (true)
----@field keeps_alive? boolean false: the loop serves it, but does not run on for it (true)
+---@field keeps_alive? boolean false: the loop serves it, but does not keep running for it (true)
 ---@field name? string for messages
 ---@field order? integer for descriptions
 ---@field high_water? integer see `net.serve`
 ---@field max_queue? integer see `net.serve`
 
----Connects. Waits. It tries several addresses side by side: the next one after 250 ms or when one fails, and gives none
----up before another is connected (RFC 8305). If all fail, the message has each address with its reason.
+--- Connects. Waits. It tries several addresses in parallel: it starts the next one after 250 ms or when one fails, and
+--- abandons none before another is connected (RFC 8305). If all fail, the message has each address with its reason.
 ---@param where runloop.net.Where
 ---@param options? runloop.net.ConnectOptions
 ---@return runloop.net.Stream?
@@ -111,21 +114,21 @@ function net.connect(where, options) end
 ---@field on_end? fun(stream: runloop.net.Stream)
 ---@field on_error? fun(stream: runloop.net.Stream, message: string, code?: string)
 
----Makes a stream that begins to connect when you add it to a mode: `loop:add(stream, modes)`. With functions, they get
----its input; without, you read it as any other. Data that arrives while the loop runs in another mode stays in the
----kernel.
+--- Makes a stream that begins to connect when you add it to a mode: `loop:add(stream, modes)`. The functions, if given,
+--- get its input; otherwise you read it as any other stream. Data that arrives while the loop runs in another mode
+--- stays in the kernel.
 ---@param options runloop.net.StreamOptions
 ---@return runloop.net.Stream
 function net.stream(options) end
 
 ---Makes two streams that are connected to each other, in the kernel.
 ---@return runloop.net.Stream?
----@return runloop.net.Stream|string? other or the problem
+---@return runloop.net.Stream|string? other or the error message
 ---@return string? code
 function net.pair() end
 
 ---@class runloop.net.MemoryOptions
----@field latency? number how long a byte takes (0)
+---@field latency? number seconds that a byte takes to arrive (0)
 ---@field bandwidth? number bytes per second; no limit if absent
 ---@field chunk? integer the largest number of bytes that arrive at once; no limit if absent
 ---@field high_water? integer see `net.serve`
@@ -139,7 +142,7 @@ function net.memory(options) end
 
 ---@class runloop.net.OpenOptions
 ---@field owns? boolean true: the descriptor is closed with the stream; otherwise the stream has a duplicate (false)
----@field keeps_alive? boolean false: the loop serves it, but does not run on for it (true)
+---@field keeps_alive? boolean false: the loop serves it, but does not keep running for it (true)
 ---@field name? string for messages
 ---@field on_data? fun(stream: runloop.net.Stream, bytes: string) gets its input, as for `net.stream`
 ---@field on_end? fun(stream: runloop.net.Stream)
@@ -169,7 +172,7 @@ function net.errors() end
 ---A socket that the service manager has opened for this process.
 ---@class runloop.net.Inherited
 ---@field fd integer
----@field name string the manager's name for it; or ""
+---@field name string the service manager's name for the socket; or ""
 ---@field kind "listener"|"stream"|"datagram"|"other"
 ---@field address? string
 
@@ -192,15 +195,15 @@ function net.errors() end
 function net.inherited() end
 
 ---@class runloop.net.DatagramOptions: runloop.net.Place
----@field peer? runloop.net.Where it receives from there only, and sends there by default
+---@field peer? runloop.net.Where the socket receives only from there, and sends there by default
 ---@field reuse_port? boolean
----@field keeps_alive? boolean false: the loop serves it, but does not run on for it (true)
+---@field keeps_alive? boolean false: the loop serves it, but does not keep running for it (true)
 ---@field name? string for messages
 ---@field order? integer for descriptions
 ---@field on_message? fun(socket: runloop.net.Datagram, data: string, from: string) if it waits, later messages wait
 
----Makes a socket for messages: UDP, or Unix datagrams. With `on_message` it does nothing before `loop:add(socket,
----modes)`.
+--- Makes a socket for messages: UDP, or Unix datagrams. With `on_message`, the socket does nothing before
+--- `loop:add(socket, modes)`.
 ---
 ---It has one address. A port alone, or `localhost`, means 127.0.0.1, unless `peer` belongs to the other family. With
 ---`"*"` or `"::"` it speaks both families; otherwise sending to the other family is "EAFNOSUPPORT".
@@ -223,25 +226,25 @@ function net.datagram(options) end
 ---@return string? code
 function net.resolve(name, options) end
 
----Gets at most 16 kB and returns bytes; `""`: none yet. At the end it gets nil, and returns what is left. It may wait.
----A value that can be called may stand for it. To end the copy, it returns nil, a message and a code. If the second
+---Gets at most 16 kB and returns bytes; `""`: none yet. At the end it gets nil, and returns the rest. It may wait.
+---A stage may also be a callable object. To end the copy, it returns nil, a message and a code. If the second
 ---result is true, there is more, and the stage is called with `""` for it.
 ---@alias runloop.net.Stage fun(bytes?: string): string?, (string|boolean)?, string?
 
 ---@class runloop.net.CopyOptions
 ---@field max? integer how many bytes to read at most
----@field through? runloop.net.Stage|runloop.net.Stage[] what the bytes go through, in this order
+---@field through? runloop.net.Stage|runloop.net.Stage[] stages through which the bytes pass, in this order
 
----Copies everything from one stream to another, until the end of input, as fast as the slower one. Waits. Both streams
----stay open. Between descriptors, without TLS and stages, the bytes stay in the kernel. The count is that of the bytes
----read and passed on.
+--- Copies everything from one stream to another, until the end of input, at the speed of the slower stream. Waits. Both
+--- streams stay open. Between descriptors, without TLS and stages, the bytes stay in the kernel. The count is the
+--- number of bytes read and passed on.
 ---@param from runloop.net.Stream
 ---@param to runloop.net.Stream
 ---@param options? runloop.net.CopyOptions
 ---@return integer? bytes
 ---@return string? problem
 ---@return string? code
----@return integer? count how many bytes were copied before the problem
+---@return integer? count how many bytes were copied before the error
 function net.copy(from, to, options) end
 
 -- Streams ------------------------------------------------------------------------------------------------------------
@@ -252,8 +255,8 @@ function net.copy(from, to, options) end
 ---@class runloop.net.Stream
 local Stream = {}
 
----Limits of a read. `max` is 1 MB for lines and `read_until`, 16 MB for `read_all`. Beyond it, the read takes nothing
----and returns nil, "line longer than 1048576 bytes", "EMSGSIZE".
+--- Limits of a read. `max` is 1 MB for lines and `read_until`, 16 MB for `read_all`. Beyond this limit, the read takes
+--- nothing and returns nil, "line longer than 1048576 bytes", "EMSGSIZE".
 ---@class runloop.net.ReadOptions
 ---@field timeout? number replaces that of `set_timeout`
 ---@field max? integer the largest number of bytes
@@ -268,7 +271,7 @@ local Stream = {}
 function Stream:read(max, options) end
 
 ---@class runloop.net.ExactOptions: runloop.net.ReadOptions
----@field skip? string|integer takes what follows the bytes as well: this text, or this number of bytes
+---@field skip? string|integer also takes this text, or this number of bytes, after the result
 
 ---Reads `count` bytes. If the input ends too early: nil, "end of input after 3 of 10 bytes", "EOF"; you can still read
 ---those 3. If another text follows than `skip`, the read takes nothing and returns nil, `"\r\n" expected after 16
@@ -283,23 +286,23 @@ function Stream:read_exactly(count, options) end
 ---@class runloop.net.LineOptions: runloop.net.ReadOptions
 ---@field words? boolean returns the words between blanks and tabs; without any: one empty string; word 64 is the rest
 
----Reads a line, without its `\n` or `\r\n`. The last line may lack it. Waits.
+---Reads a line, without its `\n` or `\r\n`. The last line may lack its end. Waits.
 ---@param options? runloop.net.LineOptions
 ---@return string? line or the first word
----@return string? problem or the second word
+---@return string? problem the error message, or the second word
 ---@return string? code or the third word
 ---@return string? ... further words
 function Stream:read_line(options) end
 
 ---@class runloop.net.FrameOptions
----@field adjust? integer is added to the length that was read: -4 if that counts its own four bytes (0)
+---@field adjust? integer added to the length that was read: -4 if that includes its own four bytes (0)
 ---@field max? integer the longest body (1048576)
 ---@field timeout? number replaces that of `set_timeout`
 
----Reads a head, and the body whose length the head's last value is. `format` is one of `string.pack`, of a fixed size:
+---Reads a head, and a body whose length is the head's last value. `format` is one of `string.pack`, of a fixed size:
 ---at most 32 values, of 1 to 8 bytes for integers, in 1024 bytes. It returns the values without the length, and the
 ---body, which may be empty. A body above `max`: nil, "frame of 70000000 bytes, longer than 1048576", "EMSGSIZE"; a
----length below zero: "EBADMSG"; an end inside: "EOF". Then nothing was taken. Waits.
+---length below zero: "EBADMSG"; an end inside: "EOF". In these cases nothing was taken. Waits.
 ---
 ---```lua
 ---local net = require "runloop.net"
@@ -318,14 +321,15 @@ function Stream:read_frame(format, options) end
 ---@class runloop.net.UntilOptions: runloop.net.ReadOptions
 ---@field pattern? boolean the texts are Lua patterns; `max` is 65536 then
 
----Reads the bytes before a text, and takes the text as well. With a list of 1 to 64 texts, the text that is complete
----first counts, and its number in the list follows; if several are complete at the same byte, the first in the list
----counts. With `pattern`, the number and the captures of the match follow, or all of it if it has none. Patterns are
----tried on everything unread when something has come, up to `max` bytes; an empty match counts as none. Waits.
+--- Reads the bytes before a text, and takes the text as well. With a list of 1 to 64 texts, the text that is complete
+--- first ends the read, and its number in the list follows; if several are complete at the same byte, the first in the
+--- list counts. With `pattern`, the number of the pattern and the captures of the match follow, or the whole match if
+--- it has no captures. Patterns are tried on everything unread when something has come, up to `max` bytes; an empty
+--- match counts as none. Waits.
 ---@param text string|string[]
 ---@param options? runloop.net.UntilOptions
 ---@return string? bytes
----@return string|integer|nil which or the problem
+---@return string|integer|nil which the number in the list, or the error message
 ---@return string? capture or the code
 ---@return string? ... further captures
 function Stream:read_until(text, options) end
@@ -408,8 +412,8 @@ function Stream:is_valid() end
 ---@param seconds? number
 function Stream:set_timeout(seconds) end
 
----Chooses whether the loop runs on for it while it is read, delivers, or has something to send. A stream that was
----closed is sent to its end in any case.
+--- Chooses whether the stream keeps the loop running while it is read, delivers data, or has something to send. The
+--- output of a closed stream is sent in any case.
 ---@param on boolean
 function Stream:set_keeps_alive(on) end
 
@@ -421,12 +425,12 @@ function Stream:set_keeps_alive(on) end
 function Stream:set_nodelay(on) end
 
 ---@class runloop.net.KeepAlive
----@field idle? integer seconds of silence before the first question
----@field interval? integer seconds between questions
----@field count? integer how many questions may stay unanswered
+---@field idle? integer seconds of silence before the first probe
+---@field interval? integer seconds between probes
+---@field count? integer how many probes may stay unanswered
 
----Makes the kernel ask a silent peer whether it still exists. On for connections, every 15 seconds. With all three
----fields, bytes that nobody acknowledges end the connection after the same time.
+---Makes the kernel probe whether a silent peer still exists (TCP keep-alive). It is on for connections, every 15
+---seconds. With all three fields, bytes that the peer does not acknowledge end the connection after the same time.
 ---@param on boolean|runloop.net.KeepAlive
 ---@return true?
 ---@return string? problem
@@ -436,9 +440,9 @@ function Stream:set_keepalive(on) end
 ---Begins TLS on the open stream, and waits for the handshake. Buffered bytes count as part of TLS, so that an attacker
 ---cannot smuggle data in before it. A stream from a listener is the server. Waits.
 ---
----Codes: `"TLS_CERTIFICATE"`, with the certificate and the reason; `"TLS"`; and later, for an end without TLS's closing
----message, `"TLS_TRUNCATED"`. If the handshake fails, times out or is cancelled, the stream refuses everything: close
----it.
+--- Codes: `"TLS_CERTIFICATE"`, with the certificate and the reason; `"TLS"`; and later, for an end without the TLS
+--- close alert, `"TLS_TRUNCATED"`. If the handshake fails, times out or is cancelled, the stream refuses everything:
+--- close it.
 ---@param options? runloop.net.TLSOptions
 ---@return true?
 ---@return string? problem
@@ -459,7 +463,7 @@ function Stream:start_tls(options) end
 ---@field fingerprint string SHA-256, in hexadecimal
 ---@field is_verified boolean
 
----Returns the agreed parameters; nil without TLS, or before its handshake has ended.
+---Returns the negotiated parameters; nil without TLS, or before its handshake has ended.
 ---@return runloop.net.TLS?
 function Stream:tls() end
 
@@ -509,7 +513,7 @@ function Datagram:send(data, where) end
 ---Returns the next message, and its sender's address. Waits.
 ---@param timeout? number
 ---@return string? data
----@return string? from or the problem
+---@return string? from or the error message
 ---@return string? code
 function Datagram:receive(timeout) end
 
@@ -528,7 +532,7 @@ function Datagram:join(group, interface) end
 ---@return string? code
 function Datagram:leave(group, interface) end
 
----Allows messages to a whole network.
+---Allows broadcast messages.
 ---@param on? boolean (true)
 ---@return true?
 ---@return string? problem
@@ -585,8 +589,8 @@ function Listener:connections() end
 ---Stops accepting; its connections go on.
 function Listener:close() end
 
----Stops accepting, then waits for its connections and their tasks. After `seconds` the rest is aborted: nil, "timed
----out". Waits.
+--- Stops accepting, then waits for its connections and their tasks. After `seconds`, remaining connections are aborted:
+--- nil, "timed out". Waits.
 ---@param seconds? number
 ---@return true?
 ---@return string? problem

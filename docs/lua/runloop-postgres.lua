@@ -1,11 +1,11 @@
 ---@meta runloop.postgres
 
 -- Every call of the module `runloop.postgres`: PostgreSQL databases whose calls wait in tasks, over libpq. The database
--- keeps connections itself. Every thread may use the module; a database belongs to the thread that has opened it.
--- docs/data.md explains how the databases work.
+-- object manages its connections itself. Every thread may use the module; a database belongs to the thread that has
+-- opened it. docs/data.md explains how the databases work.
 
 ---@class runloop.postgres
----@field null lightuserdata what NULL is with `nulls`, and as a parameter: `json.null`
+---@field null lightuserdata stands for NULL with `nulls`, and as a parameter: `json.null`
 local postgres = {}
 
 ---Options of a database. `setup` is a list in the form of `batch`, which each new connection runs first.
@@ -18,7 +18,7 @@ local postgres = {}
 ---@field prepare? boolean false: statements are never prepared by name
 ---@field setup? (string|table)[] statements for each new connection
 ---@field name? string for messages; host and database if absent
----@field timeout? number seconds for each call that says nothing else
+---@field timeout? number seconds for each call without its own
 ---@field nulls? boolean true: NULL is `postgres.null` in rows, instead of an absent field
 ---@field lists? boolean true: rows are lists by column, instead of tables by name
 ---@field max? integer bytes of values that a call may return (64 MB)
@@ -37,7 +37,7 @@ local postgres = {}
 ---@field max? integer bytes; for `rows` those of one row
 
 ---Opens a database, and makes its first connection. Waits. `where` is a URL, a text of keyword=value pairs,
----"unix:/directory", or a table of libpq's keywords; absent ones come from the environment and `~/.pgpass`. Unless
+---"unix:/directory", or a table of libpq's keywords; absent values come from the environment and `~/.pgpass`. Unless
 ---`sslmode` is given, a server on another machine needs a certificate that the system trusts.
 ---@param where string|table<string, string|number>
 ---@param options? runloop.postgres.Options
@@ -70,12 +70,13 @@ function postgres.array(list) end
 ---@class runloop.postgres.FakeOptions
 ---@field latency? number seconds until a message is handled (0)
 ---@field bandwidth? number bytes per second; no limit if absent
----@field password? string what clients must know; `open` does
+---@field password? string the password that clients must send; `open` does so
 
----Makes a PostgreSQL in this process, for tests: in virtual time under `rlhost test`. `fn(sql, parameters)` answers a
----statement: with rows, which are tables by column names (a field `columns` of the list names the columns, and rows
----may be lists then); with a count; or with nil, a message and a code of PostgreSQL. Parameters are texts, with their
----number in `n`. It may wait. The fake itself answers what controls transactions, cursors and channels.
+--- Makes a PostgreSQL server in this process, for tests: in virtual time under `rlhost test`. `fn(sql, parameters)`
+--- answers a statement: with rows, which are tables by column names (a field `columns` of the list names the columns,
+--- and rows may be lists then); with a count; or with nil, a message and a code of PostgreSQL. Parameters are texts,
+--- with their number in `n`. It may wait. The fake itself answers statements that control transactions, cursors and
+--- channels.
 ---
 ---```lua
 ---local postgres = require "runloop.postgres"
@@ -96,8 +97,8 @@ function postgres.array(list) end
 ---@return runloop.postgres.Fake
 function postgres.fake(fn, options) end
 
----A database. Its calls return nil, a message, one of the common codes, and details with PostgreSQL's own code:
----`{ code = "23505" }`, with what else the server says, and in a batch `index`. `<close>` closes it in the background.
+--- A database. Its calls return nil, a message, one of the common codes, and details with PostgreSQL's own code: `{
+--- code = "23505" }`, with the server's other fields, and in a batch `index`. `<close>` closes it in the background.
 ---@class runloop.postgres.Database
 local db = {}
 
@@ -105,7 +106,7 @@ local db = {}
 ---@param sql string|runloop.postgres.Call
 ---@param ... any
 ---@return table[]? rows
----@return string[]|string names or the problem
+---@return string[]|string names or the error message
 ---@return string? code
 ---@return table? details
 function db:query(sql, ...) end
@@ -137,8 +138,8 @@ function db:value(sql, ...) end
 ---@return table? details
 function db:execute(sql, ...) end
 
----Iterates over the rows as they come, in constant memory. Waits. Raises if the server refuses the statement. Leaving
----the loop ends the statement.
+--- Iterates over the rows as they come, in constant memory. Waits. Raises an error if the server refuses the statement.
+--- Leaving the loop ends the statement.
 ---@param sql string|runloop.postgres.Call
 ---@param ... any
 ---@return fun(): table?
@@ -161,7 +162,7 @@ function db:batch(list) end
 ---@return table? details
 function db:script(text) end
 
----Sends a text to everybody who listens on a channel. Waits.
+---Sends a text to all listeners of a channel. Waits.
 ---@param channel string
 ---@param text string at most 7999 bytes
 ---@return true? done
@@ -175,7 +176,7 @@ function db:publish(channel, text) end
 ---@field modes? runloop.Modes in which the function is called ("common")
 ---@field order? integer lower ones first (0)
 ---@field name? string for messages; the channels if absent
----@field keeps_alive? boolean false: the loop serves it, but does not run on for it (true)
+---@field keeps_alive? boolean false: the loop serves it, but does not keep running for it (true)
 ---@field max_pending? integer messages that may wait; further ones are dropped, and counted (65536)
 ---@field on_gap? fun(seconds: number) called after a reconnect: messages may be missing
 
@@ -188,7 +189,7 @@ function db:publish(channel, text) end
 ---```
 ---@param channel string|string[] names of 1 to 63 bytes
 ---@param options? runloop.postgres.SubscriptionOptions|fun(text: string, channel: string)
----@param fn? fun(text: string, channel: string) absent: `receive` and `messages` return what comes
+---@param fn? fun(text: string, channel: string) absent: `receive` and `messages` return the messages
 ---@return runloop.postgres.Subscription? subscription
 ---@return string? problem
 ---@return string? code
@@ -197,7 +198,7 @@ function db:subscribe(channel, options, fn) end
 
 ---Carries out `copy … from stdin` or `copy … to stdout`. A source is a stream, or a function that returns pieces of
 ---text or rows as lists (in the text format), and nil at the end; a sink is a stream, or a function that gets pieces.
----Each side waits for the other. An error of the function ends the copy, and goes on. Waits.
+---The faster side waits for the slower one. An error of the function ends the copy, and is raised. Waits.
 ---@param text string
 ---@param way runloop.net.Stream|fun(piece?: string): string|table|nil
 ---@return integer? count of rows
@@ -215,14 +216,14 @@ function db:copy(text, way) end
 ---@return table? details
 function db:begin(options) end
 
----Takes one connection for oneself, for SET, temporary tables and advisory locks. Waits.
+---Takes one connection that no other task uses, for SET, temporary tables and advisory locks. Waits.
 ---@return runloop.postgres.Connection? connection
 ---@return string? problem
 ---@return string? code
 ---@return table? details
 function db:connection() end
 
----Refuses new calls, waits for those under way, and ends them after some seconds (5). Waits.
+---Refuses new calls, waits for the running ones, and ends them after some seconds (5). Waits.
 ---@param timeout? number
 ---@return true
 function db:close(timeout) end
@@ -234,7 +235,7 @@ function db:close(timeout) end
 ---@field waiting integer calls that wait for a connection
 ---@field calls integer
 ---@field lost integer connections that the server or the network has closed
----@field cancelled integer statements that were ended early
+---@field cancelled integer statements that were cancelled
 
 ---@return runloop.postgres.Stats
 function db:stats() end
@@ -253,7 +254,7 @@ local tx = {}
 ---@param sql string|runloop.postgres.Call
 ---@param ... any
 ---@return table[]? rows
----@return string[]|string names or the problem
+---@return string[]|string names or the error message
 ---@return string? code
 ---@return table? details
 function tx:query(sql, ...) end
@@ -307,7 +308,7 @@ function tx:batch(list) end
 ---@return table? details
 function tx:script(text) end
 
----Sends a text to everybody who listens on a channel. Waits.
+---Sends a text to all listeners of a channel. Waits.
 ---@param channel string
 ---@param text string at most 7999 bytes
 ---@return true? done
@@ -318,7 +319,7 @@ function tx:publish(channel, text) end
 
 ---Carries out `copy … from stdin` or `copy … to stdout`. A source is a stream, or a function that returns pieces of
 ---text or rows as lists (in the text format), and nil at the end; a sink is a stream, or a function that gets pieces.
----Each side waits for the other. An error of the function ends the copy, and goes on. Waits.
+---The faster side waits for the slower one. An error of the function ends the copy, and is raised. Waits.
 ---@param text string
 ---@param way runloop.net.Stream|fun(piece?: string): string|table|nil
 ---@return integer? count of rows
@@ -355,7 +356,7 @@ local subscription = {}
 ---Returns the next message and its channel. Only without a function. Waits.
 ---@param timeout? number seconds
 ---@return string? text
----@return string channel or "timed out", or the problem
+---@return string channel or "timed out", or the error message
 ---@return string? code "ENOTCONN": the subscription is over
 function subscription:receive(timeout) end
 
@@ -363,13 +364,13 @@ function subscription:receive(timeout) end
 ---@return fun(): string?, string?
 function subscription:messages() end
 
----Ends it: no further message comes.
+---Ends the subscription: no further message comes.
 function subscription:invalidate() end
 
 ---@return { received: integer, dropped: integer, pending: integer }
 function subscription:stats() end
 
----A connection of one's own. `<close>` gives it back; the next task gets a new one.
+---A connection of one's own. `<close>` returns the connection; the next task gets a new one.
 ---@class runloop.postgres.Connection
 local connection = {}
 
@@ -377,7 +378,7 @@ local connection = {}
 ---@param sql string|runloop.postgres.Call
 ---@param ... any
 ---@return table[]? rows
----@return string[]|string names or the problem
+---@return string[]|string names or the error message
 ---@return string? code
 ---@return table? details
 function connection:query(sql, ...) end
@@ -431,7 +432,7 @@ function connection:batch(list) end
 ---@return table? details
 function connection:script(text) end
 
----Sends a text to everybody who listens on a channel. Waits.
+---Sends a text to all listeners of a channel. Waits.
 ---@param channel string
 ---@param text string at most 7999 bytes
 ---@return true? done
@@ -442,7 +443,7 @@ function connection:publish(channel, text) end
 
 ---Carries out `copy … from stdin` or `copy … to stdout`. A source is a stream, or a function that returns pieces of
 ---text or rows as lists (in the text format), and nil at the end; a sink is a stream, or a function that gets pieces.
----Each side waits for the other. An error of the function ends the copy, and goes on. Waits.
+---The faster side waits for the slower one. An error of the function ends the copy, and is raised. Waits.
 ---@param text string
 ---@param way runloop.net.Stream|fun(piece?: string): string|table|nil
 ---@return integer? count of rows
@@ -459,7 +460,7 @@ function connection:copy(text, way) end
 ---@return table? details
 function connection:begin(options) end
 
----Gives it back, in the background.
+---Returns the connection, in the background.
 function connection:close() end
 
 ---A server in this process.
@@ -472,11 +473,11 @@ local Fake = {}
 ---@return string? code
 function Fake:connect() end
 
----Cuts all connections, now or when it has sent this number of further bytes.
+---Cuts all connections, now or after this number of further bytes sent.
 ---@param after? integer
 function Fake:drop(after) end
 
----Handles nothing for some seconds.
+---Pauses: the server handles nothing for some seconds.
 ---@param seconds number
 function Fake:stall(seconds) end
 
@@ -486,7 +487,7 @@ function Fake:stop() end
 ---Accepts connections again.
 function Fake:start() end
 
----Returns the statements that it has received, each with its parameters as a list.
+---Returns the received statements, each with its parameters as a list.
 ---@return string[][]
 function Fake:received() end
 

@@ -5,16 +5,16 @@
 -- docs/data.md explains how the databases work.
 
 ---@class runloop.redis
----@field null lightuserdata what a null is inside a list: `json.null`
+---@field null lightuserdata stands for null inside a list: `json.null`
 local redis = {}
 
 ---@class runloop.redis.Options
 ---@field timeout? number seconds for each answer (5)
----@field connect_timeout? number seconds until a new connection is logged in (5)
----@field size? integer connections at most, beside the shared one, such as for commands that block (10)
----@field idle? number seconds after which an idle one of them is closed (300)
----@field wait? number seconds for a free one (30)
----@field max_waiting? integer calls that may wait for one (10000)
+---@field connect_timeout? number seconds for connecting and logging in (5)
+---@field size? integer most connections beside the shared one, for blocking commands and the like (10)
+---@field idle? number seconds after which an idle one of these is closed (300)
+---@field wait? number seconds to wait for a free one (30)
+---@field max_waiting? integer calls that may wait for a connection (10000)
 ---@field user? string
 ---@field password? string
 ---@field database? integer the number for SELECT
@@ -23,7 +23,7 @@ local redis = {}
 ---@field setup? (string|number)[][] commands for each new connection
 ---@field name? string for messages, and for CLIENT SETNAME
 
----The error of one command of several.
+---The error of one command in a batch.
 ---@class runloop.redis.Problem
 ---@field message string
 ---@field code string
@@ -40,13 +40,13 @@ local redis = {}
 function redis.open(where, options) end
 
 ---@class runloop.redis.FakeOptions
----@field latency? number seconds for which a byte is under way (0)
+---@field latency? number seconds that a byte takes to arrive (0)
 ---@field bandwidth? number bytes per second; no limit if absent
----@field password? string what clients must know
+---@field password? string the password that clients must send
 
----Makes a Redis in this process, for tests: in virtual time under `rlhost test`. It has strings with expiry, hashes,
----lists, sets, sorted sets, commands that block, scans, transactions, channels, 16 numbered databases, CLIENT and AUTH.
----It answers other commands with "ERR unknown command", as scripts and streams.
+--- Makes a Redis server in this process, for tests: in virtual time under `rlhost test`. It has strings with expiry,
+--- hashes, lists, sets, sorted sets, commands that block, scans, transactions, channels, 16 numbered databases, CLIENT
+--- and AUTH. It answers other commands, such as scripts and streams, with "ERR unknown command".
 ---
 ---```lua
 ---local rl, redis = require "runloop", require "runloop.redis"
@@ -69,8 +69,9 @@ function redis.fake(options) end
 ---@class runloop.redis.Database
 local db = {}
 
----Sends a command, and returns its answer. Strings and numbers are words, sent by their lengths. A null is nil alone,
----a map is a table, lists hold `redis.null`. An error inside a list is a table with its message at 1. Waits.
+--- Sends a command, and returns its answer. Words are strings and numbers, sent with their lengths. A null answer is
+--- nil alone; in a list it is `redis.null`; a map is a table. An error inside a list is a table with its message at 1.
+--- Waits.
 ---@param command string
 ---@param ... string|number
 ---@return any answer
@@ -79,15 +80,15 @@ local db = {}
 ---@return table? details
 function db:call(command, ...) end
 
----Sends several commands at once; each has its own answer, or its own problem. Waits.
+---Sends several commands at once; each has its own answer, or its own error. Waits.
 ---@param list (string|number)[][]
 ---@return any[]? answers
----@return table<integer, runloop.redis.Problem>|string|nil problems by number, or why there are no answers
+---@return table<integer, runloop.redis.Problem>|string|nil problems errors by index, or why there are no answers
 ---@return string? code
 ---@return table? details
 function db:batch(list) end
 
----Runs a script in Lua in the server: by its digest, and by its text if the server does not know it. Waits.
+---Runs a Lua script in the server: by its digest, and by its text if the server does not know the digest. Waits.
 ---@param text string
 ---@param keys? (string|number)[]
 ---@param ... string|number
@@ -97,8 +98,8 @@ function db:batch(list) end
 ---@return table? details
 function db:script(text, keys, ...) end
 
----Iterates over what SCAN, SSCAN, HSCAN or ZSCAN find, without the cursor; the last two give two values. An entry may
----come twice, as with SCAN. Waits. Raises what the server refuses.
+--- Iterates over the results of SCAN, SSCAN, HSCAN or ZSCAN, without the cursor; the last two return two values. An
+--- entry may come twice, as with SCAN. Waits. Raises an error if the server refuses a command.
 ---@param command string
 ---@param ... string|number
 ---@return fun(): string?, string?
@@ -136,10 +137,10 @@ function db:connection() end
 ---@field modes? runloop.Modes in which the function is called ("common")
 ---@field order? integer lower ones first (0)
 ---@field name? string for messages; the channels if absent
----@field keeps_alive? boolean false: the loop serves it, but does not run on for it (true)
+---@field keeps_alive? boolean false: the loop serves it, but does not keep running for it (true)
 ---@field max_pending? integer messages that may wait; further ones are dropped, and counted (65536)
 ---@field on_gap? fun(seconds: number) called after a reconnect: messages may be missing
----@field pattern? boolean true: the channels are patterns, as PSUBSCRIBE has them
+---@field pattern? boolean true: the channels are patterns, as for PSUBSCRIBE
 
 ---Subscribes to a channel or several, and returns when the server has confirmed it. All subscriptions of a database
 ---share a connection of their own, which is made again when it is lost. `fn` may wait; it gets one message at a time.
@@ -150,14 +151,14 @@ function db:connection() end
 ---```
 ---@param channel string|string[]
 ---@param options? runloop.redis.SubscriptionOptions|fun(text: string, channel: string)
----@param fn? fun(text: string, channel: string) absent: `receive` and `messages` return what comes
+---@param fn? fun(text: string, channel: string) absent: `receive` and `messages` return the messages
 ---@return runloop.redis.Subscription? subscription
 ---@return string? problem
 ---@return string? code
 ---@return table? details
 function db:subscribe(channel, options, fn) end
 
----Refuses new calls, waits for those under way, and ends them after some seconds (5). Waits.
+---Refuses new calls, waits for the running ones, and ends them after some seconds (5). Waits.
 ---@param timeout? number
 ---@return true
 function db:close(timeout) end
@@ -168,8 +169,8 @@ function db:close(timeout) end
 ---@field in_use integer
 ---@field waiting integer calls that wait for a connection
 ---@field calls integer
----@field lost integer connections that ended by themselves
----@field cancelled integer calls whose tasks gave up
+---@field lost integer connections that the server or the network has closed
+---@field cancelled integer calls whose tasks were cancelled or timed out
 
 ---@return runloop.redis.Stats
 function db:stats() end
@@ -180,12 +181,13 @@ function db:is_open() end
 ---@return string
 function db:name() end
 
----A transaction: commands that run as one. `<close>` forgets them, unless it was committed.
+---A transaction: commands that run as one. `<close>` drops the commands, unless the transaction was committed.
 ---@class runloop.redis.Transaction
 local tx = {}
 
----Sends a command, and returns its answer. Strings and numbers are words, sent by their lengths. A null is nil alone,
----a map is a table, lists hold `redis.null`. An error inside a list is a table with its message at 1. Waits.
+--- Sends a command, and returns its answer. Words are strings and numbers, sent with their lengths. A null answer is
+--- nil alone; in a list it is `redis.null`; a map is a table. An error inside a list is a table with its message at 1.
+--- Waits.
 ---@param command string
 ---@param ... string|number
 ---@return any answer
@@ -194,15 +196,15 @@ local tx = {}
 ---@return table? details
 function tx:call(command, ...) end
 
----Sends several commands at once; each has its own answer, or its own problem. Waits.
+---Sends several commands at once; each has its own answer, or its own error. Waits.
 ---@param list (string|number)[][]
 ---@return any[]? answers
----@return table<integer, runloop.redis.Problem>|string|nil problems by number, or why there are no answers
+---@return table<integer, runloop.redis.Problem>|string|nil problems errors by index, or why there are no answers
 ---@return string? code
 ---@return table? details
 function tx:batch(list) end
 
----Runs a script in Lua in the server: by its digest, and by its text if the server does not know it. Waits.
+---Runs a Lua script in the server: by its digest, and by its text if the server does not know the digest. Waits.
 ---@param text string
 ---@param keys? (string|number)[]
 ---@param ... string|number
@@ -212,8 +214,8 @@ function tx:batch(list) end
 ---@return table? details
 function tx:script(text, keys, ...) end
 
----Iterates over what SCAN, SSCAN, HSCAN or ZSCAN find, without the cursor; the last two give two values. An entry may
----come twice, as with SCAN. Waits. Raises what the server refuses.
+--- Iterates over the results of SCAN, SSCAN, HSCAN or ZSCAN, without the cursor; the last two return two values. An
+--- entry may come twice, as with SCAN. Waits. Raises an error if the server refuses a command.
 ---@param command string
 ---@param ... string|number
 ---@return fun(): string?, string?
@@ -241,12 +243,12 @@ function tx:queue(command, ...) end
 
 ---Runs the collected commands as one. Waits.
 ---@return any[]? answers
----@return table<integer, runloop.redis.Problem>|string|nil problems by the command's number, or why nothing was done
+---@return table<integer, runloop.redis.Problem>|string|nil problems by the command's index, or why no command ran
 ---@return string? code "EAGAIN": a watched key has changed
 ---@return table? details
 function tx:commit() end
 
----Forgets the commands that were kept.
+---Drops the collected commands.
 ---@return true? done
 ---@return string? problem
 ---@return string? code
@@ -259,7 +261,7 @@ local subscription = {}
 ---Returns the next message and its channel. Only without a function. Waits.
 ---@param timeout? number seconds
 ---@return string? text
----@return string channel or "timed out", or the problem
+---@return string channel or "timed out", or the error message
 ---@return string? code "ENOTCONN": the subscription is over
 function subscription:receive(timeout) end
 
@@ -267,7 +269,7 @@ function subscription:receive(timeout) end
 ---@return fun(): string?, string?
 function subscription:messages() end
 
----Ends it: no further message comes.
+---Ends the subscription: no further message comes.
 function subscription:invalidate() end
 
 ---@return { received: integer, dropped: integer, pending: integer }
@@ -283,11 +285,11 @@ local Fake = {}
 ---@return string? code
 function Fake:connect() end
 
----Cuts all connections, now or when it has sent this number of further bytes.
+---Cuts all connections, now or after this number of further bytes sent.
 ---@param after? integer
 function Fake:drop(after) end
 
----Handles nothing for some seconds.
+---Pauses: the server handles nothing for some seconds.
 ---@param seconds number
 function Fake:stall(seconds) end
 
@@ -297,16 +299,17 @@ function Fake:stop() end
 ---Accepts connections again.
 function Fake:start() end
 
----Returns the commands that it has received, as lists of words.
+---Returns the received commands, as lists of words.
 ---@return string[][]
 function Fake:received() end
 
----A connection of one's own. `<close>` gives it back; the next task gets a new one.
+---A connection of one's own. `<close>` returns the connection; the next task gets a new one.
 ---@class runloop.redis.Connection
 local connection = {}
 
----Sends a command, and returns its answer. Strings and numbers are words, sent by their lengths. A null is nil alone,
----a map is a table, lists hold `redis.null`. An error inside a list is a table with its message at 1. Waits.
+--- Sends a command, and returns its answer. Words are strings and numbers, sent with their lengths. A null answer is
+--- nil alone; in a list it is `redis.null`; a map is a table. An error inside a list is a table with its message at 1.
+--- Waits.
 ---@param command string
 ---@param ... string|number
 ---@return any answer
@@ -315,15 +318,15 @@ local connection = {}
 ---@return table? details
 function connection:call(command, ...) end
 
----Sends several commands at once; each has its own answer, or its own problem. Waits.
+---Sends several commands at once; each has its own answer, or its own error. Waits.
 ---@param list (string|number)[][]
 ---@return any[]? answers
----@return table<integer, runloop.redis.Problem>|string|nil problems by number, or why there are no answers
+---@return table<integer, runloop.redis.Problem>|string|nil problems errors by index, or why there are no answers
 ---@return string? code
 ---@return table? details
 function connection:batch(list) end
 
----Runs a script in Lua in the server: by its digest, and by its text if the server does not know it. Waits.
+---Runs a Lua script in the server: by its digest, and by its text if the server does not know the digest. Waits.
 ---@param text string
 ---@param keys? (string|number)[]
 ---@param ... string|number
@@ -333,8 +336,8 @@ function connection:batch(list) end
 ---@return table? details
 function connection:script(text, keys, ...) end
 
----Iterates over what SCAN, SSCAN, HSCAN or ZSCAN find, without the cursor; the last two give two values. An entry may
----come twice, as with SCAN. Waits. Raises what the server refuses.
+--- Iterates over the results of SCAN, SSCAN, HSCAN or ZSCAN, without the cursor; the last two return two values. An
+--- entry may come twice, as with SCAN. Waits. Raises an error if the server refuses a command.
 ---@param command string
 ---@param ... string|number
 ---@return fun(): string?, string?

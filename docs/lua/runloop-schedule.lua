@@ -1,26 +1,26 @@
 ---@meta runloop.schedule
 
--- Every call of the module `runloop.schedule`: calls at moments of the calendar. Jobs are in the common modes of the
+-- Every call of the module `runloop.schedule`: calls at calendar times. Jobs are in the common modes of the
 -- loop. They come at the right time after somebody sets the clock, after the machine has slept, and when daylight
 -- saving begins or ends.
 
 ---@class runloop.schedule
 local schedule = {}
 
----Options of a job. `missed` decides about moments that pass while the machine sleeps, when the clock is put forward,
+---Options of a job. `missed` decides about times that pass while the machine sleeps, when the clock is put forward,
 ---or while the function still runs: no call ("skip"), one call for the last of them ("once"), or one call for each
 ---("all").
 ---@class runloop.schedule.Options
----@field missed? "skip"|"once"|"all" for moments that have passed: no call, one call, a call for each
+---@field missed? "skip"|"once"|"all" for times that were missed: no call, one call, a call for each
 ---@field utc? boolean true: times are UTC; local if absent
 ---@field name? string the line itself if absent; `.timers` and `rl.why()` show it
 ---@field modes? string|string[] the common modes if absent
----@field keeps_alive? boolean false: the loop does not run on for it
+---@field keeps_alive? boolean false: the job does not keep the loop running
 
 ---Calls a function at the moments that a cron line names: minute, hour, day of the month, month, day of the week; or
----"@daily" and the like. As in cron, if both days are restricted, either is enough. A time that the clock skips in
----spring is called at the first moment after it; one that occurs twice in autumn is called once, unless the hour is
----"*". The function is not called again before it has returned.
+--- "@daily" and the like. As in cron, if both days are restricted, either is enough. For a time that the clock skips in
+--- spring, the call comes at the first moment after it; for one that occurs twice in autumn, once, unless the hour is
+--- "*". The function is not called again before it has returned.
 ---@param expression string "*/5 * * * *", "30 2 * * mon-fri"
 ---@param fn fun(job: runloop.schedule.Job, time: integer) `time`: the scheduled moment, in seconds since 1970
 ---@param options? runloop.schedule.Options

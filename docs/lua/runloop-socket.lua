@@ -10,17 +10,17 @@
 ---@field dns runloop.socket.dns
 ---@field sinkt table<string, function> kinds of sinks
 ---@field sourcet table<string, function> kinds of sources
----@field _SETSIZE integer how many sockets `select` takes; there is no limit
+---@field _SETSIZE integer how many sockets `select` accepts; there is no limit
 ---@field _SOCKETINVALID integer the descriptor of a closed socket
 ---@field _DATAGRAMSIZE integer bytes of a datagram that `receive` takes
 local socket = {}
 
----Puts this module under "socket" for what is required later on this thread, and its parts under "socket.unix" and
----"ssl". So `rlhost -e 'require"runloop.socket".install()' script.lua` runs an unchanged script.
+--- Makes every later `require "socket"` on this thread return this module, and "socket.unix" and "ssl" its parts. So
+--- `rlhost -e 'require"runloop.socket".install()' script.lua` runs an unchanged script.
 ---@return runloop.socket
 function socket.install() end
 
----Makes a master of TCP, for either family.
+---Makes a TCP master, for IPv4 or IPv6.
 ---@return runloop.socket.TCP?
 ---@return string? problem
 function socket.tcp() end
@@ -35,17 +35,17 @@ function socket.tcp4() end
 ---@return string? problem
 function socket.tcp6() end
 
----Makes a socket for datagrams, of either family.
+---Makes a UDP socket, for IPv4 or IPv6.
 ---@return runloop.socket.UDP?
 ---@return string? problem
 function socket.udp() end
 
----Makes a socket for datagrams of IPv4.
+---Makes a UDP socket for IPv4.
 ---@return runloop.socket.UDP?
 ---@return string? problem
 function socket.udp4() end
 
----Makes a socket for datagrams of IPv6.
+---Makes a UDP socket for IPv6.
 ---@return runloop.socket.UDP?
 ---@return string? problem
 function socket.udp6() end
@@ -58,7 +58,7 @@ function socket.unix() end
 ---Connects. Waits.
 ---@param host string
 ---@param port integer|string
----@param local_host? string the own address
+---@param local_host? string the local address
 ---@param local_port? integer|string
 ---@param family? "inet"|"inet6"|"unspec"
 ---@return runloop.socket.TCP?
@@ -83,7 +83,7 @@ function socket.connect4(host, port, local_host, local_port) end
 ---@return string? problem
 function socket.connect6(host, port, local_host, local_port) end
 
----Listens at an address; "*" is every one of IPv4. Waits for names.
+---Listens at an address; "*" stands for all IPv4 addresses. Waits for names.
 ---@param host string
 ---@param port integer|string
 ---@param backlog? integer connections that may wait in the kernel (32)
@@ -94,7 +94,7 @@ function socket.bind(host, port, backlog) end
 ---Waits until sockets can be read or written. Takes sockets of this module, and any object with `getfd`.
 ---@param readers? table[]
 ---@param writers? table[]
----@param timeout? number seconds; 0 does not wait, nil and below 0 wait as long as it takes
+---@param timeout? number seconds; 0 does not wait; nil and negative numbers wait without a limit
 ---@return table readable a list, with the place of each socket
 ---@return table writable
 ---@return "timeout"? problem
@@ -118,7 +118,7 @@ function socket.try(...) end
 ---@return function
 function socket.newtry(finalizer) end
 
----Makes a function that returns nil and the problem where `fn` raises an exception of `try`.
+---Makes a function that returns nil and the error message if `fn` raises an exception of `try`.
 ---@param fn function
 ---@return function
 function socket.protect(fn) end
@@ -154,16 +154,16 @@ function socket.__unload() end
 ---@class runloop.socket.dns
 local dns = {}
 
----Returns an address of a host, and all that is known of it. Waits.
+---Returns an address of a host, and a table with all resolved data. Waits.
 ---@param name string
 ---@return string? address
----@return table|string more or the problem
+---@return table|string more or the error message
 function dns.toip(name) end
 
 ---Returns the name of an address. Waits.
 ---@param address string
 ---@return string? name
----@return table|string more or the problem
+---@return table|string more or the error message
 function dns.tohostname(address) end
 
 ---Returns the addresses of a host: `{ { family = "inet", addr = "127.0.0.1" }, … }`. Waits.
@@ -184,7 +184,7 @@ function dns.getnameinfo(address, service) end
 function dns.gethostname() end
 
 -- Sockets ------------------------------------------------------------------------------------------------------------
----A master, a server or a client of TCP or at a path: all methods of LuaSocket's manual.
+---A master, server or client of TCP or of a Unix socket: all methods of LuaSocket's manual.
 ---@class runloop.socket.TCP
 
 ---A socket for datagrams: all methods of LuaSocket's manual.

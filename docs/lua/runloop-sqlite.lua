@@ -5,7 +5,7 @@
 -- docs/data.md explains how the databases work.
 
 ---@class runloop.sqlite
----@field null lightuserdata what NULL is with `nulls`, and as a parameter: `json.null`
+---@field null lightuserdata stands for NULL with `nulls`, and as a parameter: `json.null`
 local sqlite = {}
 
 ---Options of a database. `setup` is a list in the form of `batch`, which each new connection runs first.
@@ -18,7 +18,7 @@ local sqlite = {}
 ---@field max_waiting? integer calls that may wait for a connection (10000)
 ---@field setup? (string|table)[] statements for each new connection
 ---@field name? string for messages; the path if absent
----@field timeout? number seconds for each call that says nothing else
+---@field timeout? number seconds for each call without its own
 ---@field nulls? boolean true: NULL is `sqlite.null` in rows, instead of an absent field
 ---@field lists? boolean true: rows are lists by column, instead of tables by name
 ---@field max? integer bytes of values that a call may return (64 MB)
@@ -65,7 +65,7 @@ local db = {}
 ---@param sql string|runloop.sqlite.Call
 ---@param ... any
 ---@return table[]? rows
----@return string[]|string names or the problem
+---@return string[]|string names or the error message
 ---@return string? code
 ---@return table? details
 function db:query(sql, ...) end
@@ -97,8 +97,8 @@ function db:value(sql, ...) end
 ---@return table? details
 function db:execute(sql, ...) end
 
----Iterates over the rows as they come, in constant memory. Waits. Raises if SQLite refuses the statement. Leaving the
----loop ends the statement.
+--- Iterates over the rows as they come, in constant memory. Waits. Raises an error if SQLite refuses the statement.
+--- Leaving the loop ends the statement.
 ---@param sql string|runloop.sqlite.Call
 ---@param ... any
 ---@return fun(): table?
@@ -121,8 +121,8 @@ function db:batch(list) end
 ---@return table? details
 function db:script(text) end
 
----Begins a transaction, for which no other task writes; writers get their turns in the order of their calls. Waits.
----`read_only`: with one view of everything, beside writers. `timeout`: seconds until it must have begun.
+---Begins a transaction, during which no other task can write; writers get their turns in the order of their calls.
+---Waits. `read_only`: reads one snapshot, while others may write. `timeout`: seconds to wait for it.
 ---@param options? { read_only: boolean?, timeout: number? }
 ---@return runloop.sqlite.Transaction? transaction
 ---@return string? problem
@@ -130,14 +130,14 @@ function db:script(text) end
 ---@return table? details
 function db:begin(options) end
 
----Takes one connection for oneself, for PRAGMA and temporary tables. Waits.
+---Takes one connection that no other task uses, for PRAGMA and temporary tables. Waits.
 ---@return runloop.sqlite.Connection? connection
 ---@return string? problem
 ---@return string? code
 ---@return table? details
 function db:connection() end
 
----Refuses new calls, waits for those under way, and ends them after some seconds (5). Waits.
+---Refuses new calls, waits for the running ones, and ends them after some seconds (5). Waits.
 ---@param timeout? number
 ---@return true
 function db:close(timeout) end
@@ -149,7 +149,7 @@ function db:close(timeout) end
 ---@field waiting integer calls that wait for a connection
 ---@field calls integer
 ---@field lost integer
----@field cancelled integer statements that were ended early
+---@field cancelled integer statements that were cancelled
 
 ---@return runloop.sqlite.Stats
 function db:stats() end
@@ -168,7 +168,7 @@ local tx = {}
 ---@param sql string|runloop.sqlite.Call
 ---@param ... any
 ---@return table[]? rows
----@return string[]|string names or the problem
+---@return string[]|string names or the error message
 ---@return string? code
 ---@return table? details
 function tx:query(sql, ...) end
@@ -243,7 +243,7 @@ function tx:commit() end
 ---@return table? details
 function tx:rollback() end
 
----A connection of one's own. `<close>` gives it back; the next task gets a new one.
+---A connection of one's own. `<close>` returns the connection; the next task gets a new one.
 ---@class runloop.sqlite.Connection
 local connection = {}
 
@@ -251,7 +251,7 @@ local connection = {}
 ---@param sql string|runloop.sqlite.Call
 ---@param ... any
 ---@return table[]? rows
----@return string[]|string names or the problem
+---@return string[]|string names or the error message
 ---@return string? code
 ---@return table? details
 function connection:query(sql, ...) end

@@ -8,8 +8,8 @@
 ---@class runloop.crypto
 local crypto = {}
 
---- Returns the digest of a text: "sha256", "sha1", "sha512", "md5", "sha3-256", "blake2b512", and all other digests of
---- libcrypto, in upper or lower case. An unknown name raises an error with the nearest one.
+---Returns the digest of a text: "sha256", "sha1", "sha512", "md5", "sha3-256", "blake2b512", and all other digests of
+---libcrypto, in upper or lower case. An unknown name raises an error with the nearest one.
 ---@param name string
 ---@param data string
 ---@param as? runloop.encoding.Form bytes if absent
@@ -53,8 +53,8 @@ function Hasher:update(...) end
 ---@return string digest
 function Hasher:digest(as) end
 
---- Returns a key that is made from a password by PBKDF2 (RFC 8018). Waits: a separate thread calculates; the time grows
---- with `rounds`. 600,000 rounds of "sha256" take about a third of a second.
+---Returns a key that is made from a password by PBKDF2 (RFC 8018). Waits: a separate thread calculates; the time grows
+---with `rounds`. 600,000 rounds of "sha256" take about a third of a second.
 ---@param name string the digest
 ---@param password string
 ---@param salt string
@@ -72,8 +72,8 @@ function crypto.pbkdf2(name, password, salt, rounds, length) end
 ---@return string
 function crypto.random(n, as) end
 
---- Returns whether two texts are equal, in a time that depends only on the length of `a`: so an attacker cannot measure
---- how many bytes of a secret are right.
+---Returns whether two texts are equal, in a time that depends only on the length of `a`: so an attacker cannot measure
+---how many bytes of a secret are right.
 ---@param a string
 ---@param b string
 ---@return boolean

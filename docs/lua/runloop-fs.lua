@@ -72,8 +72,8 @@ function fs.write(path, data, options) end
 ---@return string? code
 function fs.list(path) end
 
---- Iterates over everything below a directory, with path and kind. It does not follow links. The iterator raises errors
---- of the system. Waits.
+---Iterates over everything below a directory, with path and kind. It does not follow links. The iterator raises errors
+---of the system. Waits.
 ---@param path string
 ---@return fun(): string?, string?
 function fs.walk(path) end
@@ -156,8 +156,8 @@ function fs.real_path(path) end
 ---@return string? code
 function fs.temporary_directory(prefix) end
 
---- A lock of a file. The lock is free again when the object is closed or collected, and when the process ends in any
---- way.
+---A lock of a file. The lock is free again when the object is closed or collected, and when the process ends in any
+---way.
 ---@class runloop.fs.Lock
 local Lock = {}
 
@@ -170,8 +170,8 @@ function Lock:close() end
 
 ---Waits for the lock of a file, flock(2): other tasks, threads and processes, such as `flock(1)`, exclude each other by
 ---it. The file is made with mode 0600 if it is missing, and never removed. If the file is replaced meanwhile, the new
---- one counts. Programs that are started do not inherit the lock. If others keep the lock, the result is nil, `"EBUSY:
---- held by process 4711 (/run/x.lock)"`, `"EBUSY"`. Waits.
+---one counts. Programs that are started do not inherit the lock. If others keep the lock, the result is nil, `"EBUSY:
+---held by process 4711 (/run/x.lock)"`, `"EBUSY"`. Waits.
 ---
 ---```lua
 ---local fs = require "runloop.fs"

@@ -29,8 +29,7 @@ local http = {}
 ---@field form? table<string, any> fields to send as an HTML form
 ---@field timeout? number for everything, redirects included; no limit if absent; 0: "timed out" at once
 ---@field connect_timeout? number for each connection; 30 if absent
---- @field idle_timeout? number seconds without a byte in either direction; 60 if absent, none for `http.open`; 0: no
---- limit
+---@field idle_timeout? number seconds without a byte either way; 60 if absent, none for `http.open`; 0: no limit
 ---@field follow? integer how many redirects to follow; 10 if absent; 0: none
 ---@field proxy? string|boolean its URL; false: none; absent: the environment decides (`http_proxy`, `no_proxy`)
 ---@field tls? true|runloop.http.TLSOptions
@@ -125,8 +124,8 @@ local OpenAnswer = {}
 ---@return string? code
 function OpenAnswer:read(max) end
 
---- Reads everything up to the end. If the body exceeds the limit or is cut off, the next read gets the bytes that have
---- arrived. Waits.
+---Reads everything up to the end. If the body exceeds the limit or is cut off, the next read gets the bytes that have
+---arrived. Waits.
 ---@param max? integer bytes; 16 MB if absent; more is "EMSGSIZE"
 ---@return string? bytes
 ---@return string? message
@@ -166,8 +165,7 @@ function OpenAnswer:close() end
 
 ---@class runloop.http.ClientOptions
 ---@field modes? runloop.Modes in which its connections are served; `"common"` if absent
---- @field connections? integer to each host; 64 if absent. Further requests wait in order; meanwhile only `timeout`
---- applies
+---@field connections? integer to each host; 64 if absent. Further requests wait in order; only `timeout` applies then
 ---@field max_connections? integer in all
 ---@field cookies? boolean true: keeps cookies, and sends them back
 ---@field headers? table<string, string> for all its requests, like all following fields
@@ -452,8 +450,8 @@ function Incoming:respond(options) end
 ---@return runloop.http.Events events
 function Incoming:events(options) end
 
---- Turns the request into a WebSocket if it asks for that. Otherwise, the host answers the request with an error, and
---- the result is nil.
+---Turns the request into a WebSocket if it asks for that. Otherwise, the host answers the request with an error, and
+---the result is nil.
 ---@param options? runloop.http.WebSocketOptions
 ---@return runloop.http.WebSocket? socket
 ---@return string? message
@@ -519,8 +517,8 @@ function Events:close() end
 ---@return runloop.http.Routes routes
 function http.routes() end
 
---- `"/items/:id"` sets `request.params.id`; `"/files/*path"` sets `path` to the rest. Among the routes with the
---- request's method, those without parameters come first. A path that exists with other methods only gives 405.
+---`"/items/:id"` sets `request.params.id`; `"/files/*path"` sets `path` to the rest. Among the routes with the
+---request's method, those without parameters come first. A path that exists with other methods only gives 405.
 ---@class runloop.http.Routes
 local Routes = {}
 
@@ -580,8 +578,8 @@ function Routes:files(path, directory, options) end
 ---@return runloop.http.Routes
 function Routes:websocket(path, options, fn) end
 
---- Wraps a function around all routes; the first function added is the outermost. The function returns the result of
---- `following()`, or another one.
+---Wraps a function around all routes; the first function added is the outermost. The function returns the result of
+---`following()`, or another one.
 ---@param fn fun(request: runloop.http.Incoming, following: fun(): runloop.http.Result): runloop.http.Result
 ---@return runloop.http.Routes
 function Routes:use(fn) end

@@ -10,8 +10,7 @@ local json = {}
 ---How `encode` writes a text. With `sort`, names are in the order of their bytes, so that equal values become equal
 ---texts; otherwise their order changes from run to run. Sorting costs O(n log n).
 ---@class runloop.json.EncodeOptions
---- @field indent? integer|string|boolean a number of blanks (at most 16), a string of blanks and tabs, or true: two
---- blanks
+---@field indent? integer|string|boolean a number of blanks (at most 16), a string of blanks and tabs, or true: 2
 ---@field sort? boolean true: names in the order of their bytes
 
 ---Writes a value as JSON text. Integers stay integers; a float becomes the shortest text that reads as the same float,
@@ -30,18 +29,18 @@ function json.encode(value, options) end
 ---`null` becomes `json.null`. Arrays and empty objects are marked, so that `encode` writes them in the same way. If an
 ---object has a name twice, the last one counts.
 ---
---- A text that is not JSON gives nil, `"line 2, column 7: expected ':', found '}'"`, `"EBADMSG"`. So does a text with
---- bytes that are not UTF-8, halves of surrogate pairs, numbers beyond every float, and more than 1,000 nested arrays
---- and objects. Columns count characters. The time is linear in the length of the text.
+---A text that is not JSON gives nil, `"line 2, column 7: expected ':', found '}'"`, `"EBADMSG"`. So does a text with
+---bytes that are not UTF-8, halves of surrogate pairs, numbers beyond every float, and more than 1,000 nested arrays
+---and objects. Columns count characters. The time is linear in the length of the text.
 ---@param text string
 ---@return any value
 ---@return string? problem
 ---@return string? code
 function json.decode(text) end
 
---- Marks a table as an array, and returns it. An empty array is written as `[]`, and places without a value before the
---- largest key as `null`. `encode` refuses an array with more than 1,000 places if less than a tenth of them have
---- values.
+---Marks a table as an array, and returns it. An empty array is written as `[]`, and places without a value before the
+---largest key as `null`. `encode` refuses an array with more than 1,000 places if less than a tenth of them have
+---values.
 ---@generic T: table
 ---@param t? T a new one if absent; it must not have a metatable of its own
 ---@return T

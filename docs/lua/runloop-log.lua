@@ -19,8 +19,7 @@ local log = {}
 ---@field time? boolean false: text without the time
 ---@field max_size? integer bytes, 4096 or more: before a line that would make the file larger, it becomes `path.1`
 ---@field keep? integer how many old files there may be (5); 0: none
---- @field locals? string[] names of values of `rl.locals`, which are added to each message of a task that has these
---- values
+---@field locals? string[] names of values of `rl.locals`, added to each message of a task that has them
 
 ---@param message any
 ---@param fields? table<string, any>

@@ -7,8 +7,8 @@
 ---@class runloop.luv.Bridge
 local bridge = {}
 
---- Stops serving luv; its handles stay, and a script can call `uv.run()` itself again. A later `require` makes a new
---- bridge.
+---Stops serving luv; its handles stay, and a script can call `uv.run()` itself again. A later `require` makes a new
+---bridge.
 function bridge:invalidate() end
 
 ---@return boolean

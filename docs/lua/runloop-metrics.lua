@@ -21,9 +21,9 @@ local metrics = {}
 ---@return runloop.metrics.Counter
 function metrics.counter(name, help, labels) end
 
---- Returns the gauge with this name, as `metrics.counter` does. A function in place of the labels returns the number
---- when a page is made; it runs in the thread that defined it. If it fails, or takes longer than 0.1 s, the page omits
---- the gauge, and a warning says so once.
+---Returns the gauge with this name, as `metrics.counter` does. A function in place of the labels returns the number
+---when a page is made; it runs in the thread that defined it. If it fails, or takes longer than 0.1 s, the page omits
+---the gauge, and a warning says so once.
 ---@param name string
 ---@param help string
 ---@param labels? string[]|fun(): number
@@ -41,8 +41,8 @@ function metrics.gauge(name, help, labels) end
 ---@return runloop.metrics.Histogram
 function metrics.histogram(name, help, labels, options) end
 
---- Returns the page: all metrics in the order in which they were made, after those of the process and its loops. Waits.
---- The loops of other threads have 0.1 s to report theirs.
+---Returns the page: all metrics in the order in which they were made, after those of the process and its loops. Waits.
+---The loops of other threads have 0.1 s to report theirs.
 ---@return string page
 function metrics.text() end
 
@@ -59,8 +59,8 @@ function metrics.handler() end
 local Counter = {}
 
 ---Adds to the number. `add()` adds 1, and so does `add("GET", "200")` with the values of all labels, of which the first
---- is a string. A metric has at most 1,000 sets of label values. Changes of further sets are counted in
---- `rlhost_metrics_dropped_total`.
+---is a string. A metric has at most 1,000 sets of label values. Changes of further sets are counted in
+---`rlhost_metrics_dropped_total`.
 ---@param n? number 1 if absent; 0 or more
 ---@param ... string|number the values of the labels, in their order
 function Counter:add(n, ...) end

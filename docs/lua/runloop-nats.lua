@@ -47,9 +47,9 @@ function nats.connect(servers, options) end
 ---@field name? string of the service; all if absent
 ---@field timeout? number seconds for the answers (0.3)
 
---- A service that another process offers on a bus. `stats` is the answer to `$SRV.STATS` (ADR-32 of NATS): `started`,
---- `version`, `metadata`, and `endpoints` with `name`, `subject`, `num_requests`, `num_errors`, `last_error`,
---- `processing_time` (nanoseconds), and `data`. A field that is JSON's `null` is `json.null`.
+---A service that another process offers on a bus. `stats` is the answer to `$SRV.STATS` (ADR-32 of NATS): `started`,
+---`version`, `metadata`, and `endpoints` with `name`, `subject`, `num_requests`, `num_errors`, `last_error`,
+---`processing_time` (nanoseconds), and `data`. A field that is JSON's `null` is `json.null`.
 ---@class runloop.nats.Service
 ---@field name string `"rlhost"`: a process that exposes itself
 ---@field id string different for each connection
@@ -113,8 +113,8 @@ local Bus = {}
 ---@field reply? string the subject for answers
 ---@field headers? table<string, string|string[]>
 
---- Publishes a message. The message is sent with the other writes of the loop's pass, and the server confirms nothing:
---- see `unconfirmed` and `flush`. While more than 1 MB is unsent, it lets other code run. Waits.
+---Publishes a message. The message is sent with the other writes of the loop's pass, and the server confirms nothing:
+---see `unconfirmed` and `flush`. While more than 1 MB is unsent, it lets other code run. Waits.
 ---@param subject string
 ---@param data? string
 ---@param options? runloop.nats.PublishOptions
@@ -127,8 +127,8 @@ function Bus:publish(subject, data, options) end
 ---@field timeout? number seconds (2)
 ---@field headers? table<string, string|string[]>
 
---- Publishes a request, and returns one answer. Waits. A request is never sent twice. `"ENOENT"`: nobody listens,
---- which the server says at once; `"ECONNRESET"`: the connection was lost, and the request may have been handled.
+---Publishes a request, and returns one answer. Waits. A request is never sent twice. `"ENOENT"`: nobody listens,
+---which the server says at once; `"ECONNRESET"`: the connection was lost, and the request may have been handled.
 ---@param subject string
 ---@param data? string
 ---@param options? runloop.nats.RequestOptions
@@ -161,9 +161,9 @@ function Bus:gather(subject, data, options) end
 ---@field name? string for messages
 ---@field keeps_alive? boolean false: this does not keep the loop running (true with a function)
 
---- Subscribes to a subject, in which `*` stands for a word and a last `>` for all further words. With a function, the
---- subscription keeps the loop running; without one, call `receive`. An error in the function goes to `rl.on_error`,
---- and the next message comes all the same.
+---Subscribes to a subject, in which `*` stands for a word and a last `>` for all further words. With a function, the
+---subscription keeps the loop running; without one, call `receive`. An error in the function goes to `rl.on_error`,
+---and the next message comes all the same.
 ---@param subject string
 ---@param options runloop.nats.SubscribeOptions?
 ---@param fn? fun(message: runloop.nats.Message, subscription: runloop.nats.Subscription)
@@ -180,8 +180,8 @@ function Bus:subscribe(subject, options, fn) end
 ---@return string? code
 function Bus:flush(timeout) end
 
---- Ends the subscriptions, handles the messages that wait, and closes the bus when the server has received all
---- published messages. Waits.
+---Ends the subscriptions, handles the messages that wait, and closes the bus when the server has received all
+---published messages. Waits.
 ---@param timeout? number seconds (10)
 ---@return true?
 ---@return string? problem
@@ -231,22 +231,22 @@ function Bus:stats() end
 ---@return integer bytes
 function Bus:unconfirmed() end
 
--- Storage -----------------------------------------------------------------------------------------------------
+-- Storage -------------------------------------------------------------------------------------------------------------
 
 ---@class runloop.nats.StreamSettings
 ---@field subjects? string[] the subjects that it stores, with wildcards; its name if absent
 ---@field replicas? integer 1 to 5; 3 where the server belongs to a cluster, else 1
---- @field retention? "limits"|"workqueue"|"interest" which messages are kept: all within the limits; those that no
---- consumer has acknowledged; those that some existing consumer has not acknowledged ("limits")
+---@field retention? "limits"|"workqueue"|"interest" which messages are kept: all within the limits; those that no
+---consumer has acknowledged; those that some existing consumer has not acknowledged ("limits")
 ---@field storage? "file"|"memory" ("file")
 ---@field max_age? number seconds
 ---@field max_bytes? integer
 ---@field max_messages? integer
 ---@field duplicates? number seconds for which the stream remembers the ids of messages (120)
 
---- Finds a stream, or, if settings are given, makes it. Waits. `"ENOENT"`: the stream does not exist, and no settings
---- were given; `"EEXIST"`: it exists with other settings, which the message names; `"ENOTSUP"`: the server stores
---- nothing, or its cluster is too small for `replicas`. A refusal by JetStream has a fourth value.
+---Finds a stream, or, if settings are given, makes it. Waits. `"ENOENT"`: the stream does not exist, and no settings
+---were given; `"EEXIST"`: it exists with other settings, which the message names; `"ENOTSUP"`: the server stores
+---nothing, or its cluster is too small for `replicas`. A refusal by JetStream has a fourth value.
 ---@param name string 1 to 100 letters, digits, "_" and "-"
 ---@param settings? runloop.nats.StreamSettings
 ---@return runloop.nats.Stream? stream
@@ -282,8 +282,8 @@ function Bus:bucket(name, settings) end
 ---@field on_lost? fun(lease: runloop.nats.Lease) called when the lease is lost, not when it is released
 ---@field bucket? string the bucket that stores it ("rl_leases"), made if it does not exist
 
---- Takes a lease, which only one program at a time can hold. Waits until it is free. When the time limit has passed:
---- nil, "timed out", "EBUSY" and the holder.
+---Takes a lease, which only one program at a time can hold. Waits until it is free. When the time limit has passed:
+---nil, "timed out", "EBUSY" and the holder.
 ---@param name string a key of a bucket
 ---@param options? runloop.nats.LeaseOptions
 ---@return runloop.nats.Lease? lease
@@ -307,9 +307,9 @@ local Stream = {}
 ---@field seq integer the number of the message
 ---@field duplicate boolean true: the id was known, and nothing was stored this time
 
---- Stores a message. Waits. When the call returns, a majority of the stream's replicas has the message. The message is
---- sent again until an answer comes; the server recognises repetitions by the id. `nil, "timed out"`: the message may
---- have been stored. `"ENOSPC"`: a limit is reached.
+---Stores a message. Waits. When the call returns, a majority of the stream's replicas has the message. The message is
+---sent again until an answer comes; the server recognises repetitions by the id. `nil, "timed out"`: the message may
+---have been stored. `"ENOSPC"`: a limit is reached.
 ---@param subject string
 ---@param data? string
 ---@param options? runloop.nats.StoreOptions
@@ -363,8 +363,7 @@ function Stream:name() end
 
 ---@class runloop.nats.ConsumerOptions
 ---@field filter? string a subject, with wildcards; all if absent
---- @field deliver? "all"|"new"|"last"|integer|{ since: number } the first message of a new consumer: its number, or a
---- time as `rl.time` counts ("all")
+---@field deliver? "all"|"new"|"last"|integer|{ since: number } where a new consumer begins: a number, or a time ("all")
 ---@field ack_wait? number seconds after which an unanswered message is handed out again (30)
 ---@field max_deliver? integer how often a message is handed out (5)
 ---@field max_waiting? integer how many pull requests of clients may wait at the server (256)
@@ -375,10 +374,10 @@ function Stream:name() end
 ---@field order? integer
 ---@field keeps_alive? boolean false: this does not keep the loop running (true with a function)
 
---- Finds a consumer, or, if options are given, makes it. Waits. Consumers with the same name share the messages.
---- Without a name, the consumer is removed with the object. With a function, a message is acknowledged when the
---- function returns, and returned to the server when the function raises an error: after delivery number n, it comes
---- again after n seconds.
+---Finds a consumer, or, if options are given, makes it. Waits. Consumers with the same name share the messages.
+---Without a name, the consumer is removed with the object. With a function, a message is acknowledged when the
+---function returns, and returned to the server when the function raises an error: after delivery number n, it comes
+---again after n seconds.
 ---@param name string? 1 to 100 letters, digits, "_" and "-"
 ---@param options runloop.nats.ConsumerOptions?
 ---@param fn? fun(message: runloop.nats.StoredMessage, consumer: runloop.nats.Consumer)
@@ -482,8 +481,8 @@ local Bucket = {}
 ---@return runloop.nats.Refusal? refusal
 function Bucket:get(key, options) end
 
---- Sets a value. Waits. `revision`: stores only if this is the key's revision, else "EAGAIN"; 0: only if the key does
---- not exist, else "EEXIST".
+---Sets a value. Waits. `revision`: stores only if this is the key's revision, else "EAGAIN"; 0: only if the key does
+---not exist, else "EEXIST".
 ---@param key string
 ---@param value string
 ---@param options? { revision: integer? }
@@ -531,8 +530,8 @@ function Bucket:history(key) end
 ---@field order? integer
 ---@field keeps_alive? boolean false: this does not keep the loop running (true with a function)
 
---- Watches keys: reports existing entries, then changes, without a gap after lost connections. Waits until the watch
---- has begun. The function gets each entry; after the last entry that existed at the beginning, it gets nil once.
+---Watches keys: reports existing entries, then changes, without a gap after lost connections. Waits until the watch
+---has begun. The function gets each entry; after the last entry that existed at the beginning, it gets nil once.
 ---@param filter string a key, in which `*` stands for a word and a last `>` for all further words
 ---@param options runloop.nats.WatchOptions?
 ---@param fn? fun(entry: runloop.nats.Entry?, watch: runloop.nats.Watch)
@@ -573,13 +572,13 @@ function Watch:is_valid() end
 ---@class runloop.nats.Lease
 local Lease = {}
 
---- Returns a number that grows with each holder. What the lease protects should refuse requests with a smaller number
---- than it has seen.
+---Returns a number that grows with each holder. What the lease protects should refuse requests with a smaller number
+---than it has seen.
 ---@return integer
 function Lease:epoch() end
 
---- Returns whether this program still holds the lease, by its clock: false when renewals were not answered for two
---- thirds of `ttl`, or the program was stopped for as long.
+---Returns whether this program still holds the lease, by its clock: false when renewals were not answered for two
+---thirds of `ttl`, or the program was stopped for as long.
 ---@return boolean
 function Lease:is_valid() end
 
@@ -611,8 +610,8 @@ function Lease:name() end
 ---@class runloop.nats.Worker
 local Worker = {}
 
---- Takes no more jobs. Jobs that wait here go to other workers; those that run go on. `<close>` does the same, and so
---- does the end of the program, which waits for the running ones: see `rl.on_shutdown`.
+---Takes no more jobs. Jobs that wait here go to other workers; those that run go on. `<close>` does the same, and so
+---does the end of the program, which waits for the running ones: see `rl.on_shutdown`.
 function Worker:invalidate() end
 
 ---@return boolean
@@ -639,11 +638,11 @@ function Worker:order() end
 ---@class runloop.nats.Pool
 local Pool = {}
 
---- Calls a function of a worker by its name. Waits. Returns its results. Raises the function's error, with the stack,
---- the host and the process; an error that is a table gets the fields `traceback`, `host` and `pid`. Also raises an
---- error if the pool has no workers, if the worker ends, or when the time limit has passed. Arguments and results are
---- sent as JSON: exact numbers, UTF-8 texts, booleans, nil, `json.null`, and tables of these. If the calling task is
---- cancelled, the function is cancelled.
+---Calls a function of a worker by its name. Waits. Returns its results. Raises the function's error, with the stack,
+---the host and the process; an error that is a table gets the fields `traceback`, `host` and `pid`. Also raises an
+---error if the pool has no workers, if the worker ends, or when the time limit has passed. Arguments and results are
+---sent as JSON: exact numbers, UTF-8 texts, booleans, nil, `json.null`, and tables of these. If the calling task is
+---cancelled, the function is cancelled.
 ---@param name string
 ---@param ... any
 ---@return any ...
@@ -666,8 +665,7 @@ function Pool:close() end
 ---@field subject string
 ---@field data string
 ---@field reply? string the subject for answers
---- @field headers? table<string, string|string[]> by exact name; a list if a name occurs several times; without the
---- recorder's
+---@field headers? table<string, string|string[]> by exact name; a list for a repeated name; without the recorder's
 local Message = {}
 
 ---Answers. Raises an error if the message has no `reply`.
@@ -770,8 +768,8 @@ function MessagePort:order() end
 ---@class runloop.nats.RemotePort
 local RemotePort = {}
 
---- Sends a request, and waits for the answer. Waits. Raises an error if the port is durable: durable ports send no
---- answers.
+---Sends a request, and waits for the answer. Waits. Raises an error if the port is durable: durable ports send no
+---answers.
 ---@param id integer a 32-bit integer
 ---@param data string
 ---@param options? runloop.RequestOptions

@@ -14,8 +14,8 @@ local net = {}
 ---`"unix:/path"`, `"unix:@name"` (abstract), or a table. Port 0 stands for any free port.
 ---@alias runloop.net.Where integer|string|runloop.net.Place
 
---- A place. `fd` is a socket that another process has handed down: see `net.inherited`. That socket stays open when the
---- server that uses it is closed.
+---A place. `fd` is a socket that another process has handed down: see `net.inherited`. That socket stays open when the
+---server that uses it is closed.
 ---@class runloop.net.Place
 ---@field host? string a name or an address; `"*"`: all interfaces
 ---@field port? integer
@@ -54,15 +54,13 @@ local net = {}
 ---@field order? integer for descriptions
 ---@field high_water? integer `write` waits while this number of bytes is left to send (262144)
 ---@field max_queue? integer bytes left to send at which `queue` aborts the stream (16777216)
---- @field on_trouble? fun(listener: runloop.net.Listener, message: string, code: string) problems of accepting and of
---- `sni`
+---@field on_trouble? fun(listener: runloop.net.Listener, message: string, code: string) problems: accepting, `sni`
 
 ---@alias runloop.net.Handler fun(stream: runloop.net.Stream, listener: runloop.net.Listener)
 
 ---@class runloop.net.ListenerOptions: runloop.net.ListenOptions, runloop.net.Place
 ---@field on_connection? fun(stream: runloop.net.Stream, listener: runloop.net.Listener) a task for each connection
---- @field on_data? fun(stream: runloop.net.Stream, bytes: string) instead of `on_connection`: input of any connection,
---- as it comes
+---@field on_data? fun(stream: runloop.net.Stream, bytes: string) instead of a task: input of any connection, in pieces
 ---@field on_end? fun(stream: runloop.net.Stream) the end of the input; then the stream is closed
 ---@field on_error? fun(stream: runloop.net.Stream, message: string, code?: string) then the stream is closed
 
@@ -77,8 +75,8 @@ local net = {}
 ---@overload fun(where: any, handler: runloop.net.Handler): runloop.net.Listener?, string?, string?
 function net.serve(where, options, handler) end
 
---- Makes a listener that accepts nothing before `loop:add(listener, modes)`. Its connections are in its modes. If you
---- give none of these functions, call `listener:accept()`.
+---Makes a listener that accepts nothing before `loop:add(listener, modes)`. Its connections are in its modes. If you
+---give none of these functions, call `listener:accept()`.
 ---@param options runloop.net.ListenerOptions
 ---@return runloop.net.Listener?
 ---@return string? problem
@@ -97,8 +95,8 @@ function net.listener(options) end
 ---@field high_water? integer see `net.serve`
 ---@field max_queue? integer see `net.serve`
 
---- Connects. Waits. It tries several addresses in parallel: it starts the next one after 250 ms or when one fails, and
---- abandons none before another is connected (RFC 8305). If all fail, the message has each address with its reason.
+---Connects. Waits. It tries several addresses in parallel: it starts the next one after 250 ms or when one fails, and
+---abandons none before another is connected (RFC 8305). If all fail, the message has each address with its reason.
 ---@param where runloop.net.Where
 ---@param options? runloop.net.ConnectOptions
 ---@return runloop.net.Stream?
@@ -114,9 +112,9 @@ function net.connect(where, options) end
 ---@field on_end? fun(stream: runloop.net.Stream)
 ---@field on_error? fun(stream: runloop.net.Stream, message: string, code?: string)
 
---- Makes a stream that begins to connect when you add it to a mode: `loop:add(stream, modes)`. The functions, if given,
---- get its input; otherwise you read it as any other stream. Data that arrives while the loop runs in another mode
---- stays in the kernel.
+---Makes a stream that begins to connect when you add it to a mode: `loop:add(stream, modes)`. The functions, if given,
+---get its input; otherwise you read it as any other stream. Data that arrives while the loop runs in another mode
+---stays in the kernel.
 ---@param options runloop.net.StreamOptions
 ---@return runloop.net.Stream
 function net.stream(options) end
@@ -202,8 +200,8 @@ function net.inherited() end
 ---@field order? integer for descriptions
 ---@field on_message? fun(socket: runloop.net.Datagram, data: string, from: string) if it waits, later messages wait
 
---- Makes a socket for messages: UDP, or Unix datagrams. With `on_message`, the socket does nothing before
---- `loop:add(socket, modes)`.
+---Makes a socket for messages: UDP, or Unix datagrams. With `on_message`, the socket does nothing before
+---`loop:add(socket, modes)`.
 ---
 ---It has one address. A port alone, or `localhost`, means 127.0.0.1, unless `peer` belongs to the other family. With
 ---`"*"` or `"::"` it speaks both families; otherwise sending to the other family is "EAFNOSUPPORT".
@@ -235,9 +233,9 @@ function net.resolve(name, options) end
 ---@field max? integer how many bytes to read at most
 ---@field through? runloop.net.Stage|runloop.net.Stage[] stages through which the bytes pass, in this order
 
---- Copies everything from one stream to another, until the end of input, at the speed of the slower stream. Waits. Both
---- streams stay open. Between descriptors, without TLS and stages, the bytes stay in the kernel. The count is the
---- number of bytes read and passed on.
+---Copies everything from one stream to another, until the end of input, at the speed of the slower stream. Waits. Both
+---streams stay open. Between descriptors, without TLS and stages, the bytes stay in the kernel. The count is the
+---number of bytes read and passed on.
 ---@param from runloop.net.Stream
 ---@param to runloop.net.Stream
 ---@param options? runloop.net.CopyOptions
@@ -255,8 +253,8 @@ function net.copy(from, to, options) end
 ---@class runloop.net.Stream
 local Stream = {}
 
---- Limits of a read. `max` is 1 MB for lines and `read_until`, 16 MB for `read_all`. Beyond this limit, the read takes
---- nothing and returns nil, "line longer than 1048576 bytes", "EMSGSIZE".
+---Limits of a read. `max` is 1 MB for lines and `read_until`, 16 MB for `read_all`. Beyond this limit, the read takes
+---nothing and returns nil, "line longer than 1048576 bytes", "EMSGSIZE".
 ---@class runloop.net.ReadOptions
 ---@field timeout? number replaces that of `set_timeout`
 ---@field max? integer the largest number of bytes
@@ -321,11 +319,11 @@ function Stream:read_frame(format, options) end
 ---@class runloop.net.UntilOptions: runloop.net.ReadOptions
 ---@field pattern? boolean the texts are Lua patterns; `max` is 65536 then
 
---- Reads the bytes before a text, and takes the text as well. With a list of 1 to 64 texts, the text that is complete
---- first ends the read, and its number in the list follows; if several are complete at the same byte, the first in the
---- list counts. With `pattern`, the number of the pattern and the captures of the match follow, or the whole match if
---- it has no captures. Patterns are tried on everything unread when something has come, up to `max` bytes; an empty
---- match counts as none. Waits.
+---Reads the bytes before a text, and takes the text as well. With a list of 1 to 64 texts, the text that is complete
+---first ends the read, and its number in the list follows; if several are complete at the same byte, the first in the
+---list counts. With `pattern`, the number of the pattern and the captures of the match follow, or the whole match if
+---it has no captures. Patterns are tried on everything unread when something has come, up to `max` bytes; an empty
+---match counts as none. Waits.
 ---@param text string|string[]
 ---@param options? runloop.net.UntilOptions
 ---@return string? bytes
@@ -412,8 +410,8 @@ function Stream:is_valid() end
 ---@param seconds? number
 function Stream:set_timeout(seconds) end
 
---- Chooses whether the stream keeps the loop running while it is read, delivers data, or has something to send. The
---- output of a closed stream is sent in any case.
+---Chooses whether the stream keeps the loop running while it is read, delivers data, or has something to send. The
+---output of a closed stream is sent in any case.
 ---@param on boolean
 function Stream:set_keeps_alive(on) end
 
@@ -440,9 +438,9 @@ function Stream:set_keepalive(on) end
 ---Begins TLS on the open stream, and waits for the handshake. Buffered bytes count as part of TLS, so that an attacker
 ---cannot smuggle data in before it. A stream from a listener is the server. Waits.
 ---
---- Codes: `"TLS_CERTIFICATE"`, with the certificate and the reason; `"TLS"`; and later, for an end without the TLS
---- close alert, `"TLS_TRUNCATED"`. If the handshake fails, times out or is cancelled, the stream refuses everything:
---- close it.
+---Codes: `"TLS_CERTIFICATE"`, with the certificate and the reason; `"TLS"`; and later, for an end without the TLS
+---close alert, `"TLS_TRUNCATED"`. If the handshake fails, times out or is cancelled, the stream refuses everything:
+---close it.
 ---@param options? runloop.net.TLSOptions
 ---@return true?
 ---@return string? problem
@@ -589,8 +587,8 @@ function Listener:connections() end
 ---Stops accepting; its connections go on.
 function Listener:close() end
 
---- Stops accepting, then waits for its connections and their tasks. After `seconds`, remaining connections are aborted:
---- nil, "timed out". Waits.
+---Stops accepting, then waits for its connections and their tasks. After `seconds`, remaining connections are aborted:
+---nil, "timed out". Waits.
 ---@param seconds? number
 ---@return true?
 ---@return string? problem

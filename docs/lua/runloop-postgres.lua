@@ -72,11 +72,11 @@ function postgres.array(list) end
 ---@field bandwidth? number bytes per second; no limit if absent
 ---@field password? string the password that clients must send; `open` does so
 
---- Makes a PostgreSQL server in this process, for tests: in virtual time under `rlhost test`. `fn(sql, parameters)`
---- answers a statement: with rows, which are tables by column names (a field `columns` of the list names the columns,
---- and rows may be lists then); with a count; or with nil, a message and a code of PostgreSQL. Parameters are texts,
---- with their number in `n`. It may wait. The fake itself answers statements that control transactions, cursors and
---- channels.
+---Makes a PostgreSQL server in this process, for tests: in virtual time under `rlhost test`. `fn(sql, parameters)`
+---answers a statement: with rows, which are tables by column names (a field `columns` of the list names the columns,
+---and rows may be lists then); with a count; or with nil, a message and a code of PostgreSQL. Parameters are texts,
+---with their number in `n`. It may wait. The fake itself answers statements that control transactions, cursors and
+---channels.
 ---
 ---```lua
 ---local postgres = require "runloop.postgres"
@@ -97,8 +97,8 @@ function postgres.array(list) end
 ---@return runloop.postgres.Fake
 function postgres.fake(fn, options) end
 
---- A database. Its calls return nil, a message, one of the common codes, and details with PostgreSQL's own code: `{
---- code = "23505" }`, with the server's other fields, and in a batch `index`. `<close>` closes it in the background.
+---A database. Its calls return nil, a message, one of the common codes, and details with PostgreSQL's own code: `{
+---code = "23505" }`, with the server's other fields, and in a batch `index`. `<close>` closes it in the background.
 ---@class runloop.postgres.Database
 local db = {}
 
@@ -138,8 +138,8 @@ function db:value(sql, ...) end
 ---@return table? details
 function db:execute(sql, ...) end
 
---- Iterates over the rows as they come, in constant memory. Waits. Raises an error if the server refuses the statement.
---- Leaving the loop ends the statement.
+---Iterates over the rows as they come, in constant memory. Waits. Raises an error if the server refuses the statement.
+---Leaving the loop ends the statement.
 ---@param sql string|runloop.postgres.Call
 ---@param ... any
 ---@return fun(): table?

@@ -11,8 +11,8 @@ local process = {}
 ---`process.run`, `input` is the text itself (nothing if absent), and output and errors are piped if absent; for
 ---`process.start` they are inherited.
 ---
---- `on_output` and `on_errors` (`start` only) get what the program writes, as it comes, and nil at the end. Each of
---- them makes that stream a pipe. The program's whole output comes before `on_exit`, even if these functions wait.
+---`on_output` and `on_errors` (`start` only) get what the program writes, as it comes, and nil at the end. Each of
+---them makes that stream a pipe. The program's whole output comes before `on_exit`, even if these functions wait.
 ---
 ---`modes` (`start` only) are the modes in which `on_exit`, `on_output` and `on_errors` are called; `"common"` if
 ---absent. `loop:add(program, mode)` adds the program to another mode.
@@ -26,8 +26,7 @@ local process = {}
 ---@field directory? string its working directory
 ---@field input? "pipe"|"inherit"|"null"|string|table `run`: the text; `start`: a path, stream or file, too
 ---@field output? "pipe"|"inherit"|"null"|string|table where its output goes
---- @field errors? "pipe"|"inherit"|"null"|"output"|string|table where its errors go; "output": to the same place as its
---- output
+---@field errors? "pipe"|"inherit"|"null"|"output"|string|table its errors; "output": where its output goes
 ---@field terminal? { rows: integer?, columns: integer? } a terminal of its own (24 by 80), as `input` and `output`
 ---@field detached? boolean true: it leads a session of its own, and goes on when this process ends
 ---@field dies_with_host? boolean true: it is killed however this process ends; programs that it has started are not
@@ -39,8 +38,7 @@ local process = {}
 ---@field name? string for messages; its words if absent
 ---@field timeout? number `run` only: seconds until its group gets SIGTERM, and SIGKILL after `grace`
 ---@field grace? number `run` only: seconds (2)
---- @field max_output? integer `run` only: most bytes of output, and of errors, that are kept (16 MB); the rest is
---- dropped
+---@field max_output? integer `run` only: bytes of output, and of errors, to keep (16 MB); the rest is dropped
 
 ---How a program has ended.
 ---@class runloop.process.Result
@@ -51,11 +49,11 @@ local process = {}
 ---@field truncated boolean output is missing: more than `max_output`, or another program still holds it open
 ---@field timed_out boolean
 
---- Runs a program to its end. Waits. The first word is the program, which is searched for in the script's PATH; the
---- others are its arguments, exactly as you write them, without a shell. Returns half a second after the program's end
---- at the latest, even if a program that it has started holds its output open. A program that cannot be started gives
---- nil, `"ENOENT: no such program: frobnicate"`, `"ENOENT"`. After a time-out, `"timed out"` follows the result. If the
---- task is cancelled, the program is ended.
+---Runs a program to its end. Waits. The first word is the program, which is searched for in the script's PATH; the
+---others are its arguments, exactly as you write them, without a shell. Returns half a second after the program's end
+---at the latest, even if a program that it has started holds its output open. A program that cannot be started gives
+---nil, `"ENOENT: no such program: frobnicate"`, `"ENOENT"`. After a time-out, `"timed out"` follows the result. If the
+---task is cancelled, the program is ended.
 ---@param options runloop.process.Options|string[]
 ---@return runloop.process.Result? result
 ---@return string? problem
@@ -70,9 +68,9 @@ function process.run(options) end
 ---@return string? code
 function process.shell(text, options) end
 
---- Starts a program that goes on beside the script. The program keeps the loop running until it has ended. When this
---- process ends, the program gets SIGTERM, and SIGKILL a second later, together with all programs in its group, unless
---- it is `detached`.
+---Starts a program that goes on beside the script. The program keeps the loop running until it has ended. When this
+---process ends, the program gets SIGTERM, and SIGKILL a second later, together with all programs in its group, unless
+---it is `detached`.
 ---@param options runloop.process.Options|string[]
 ---@return runloop.process.Program? program
 ---@return string? problem
@@ -97,8 +95,8 @@ function process.on_signal(name, fn) end
 ---@return string? code
 function process.signal(options) end
 
---- Waits for a signal. Returns true, or nil and "timed out" after some seconds. This does not keep the loop running: a
---- script in which nothing else is left ends, even while its main chunk waits here.
+---Waits for a signal. Returns true, or nil and "timed out" after some seconds. This does not keep the loop running: a
+---script in which nothing else is left ends, even while its main chunk waits here.
 ---@param name string
 ---@param timeout? number
 ---@return true? came
@@ -128,9 +126,9 @@ function process.set_directory(path) end
 
 ---Gives up root's rights for those of another user, in all threads and for good; only the main thread does it. A name
 ---gets the groups that the system lists for it; a number gets none. HOME, USER and LOGNAME follow. Programs that are
---- started later are that user's, and the socket of `rl.attach` is opened again for that user. Without root's rights:
---- nil, `"EPERM: only root can become www-data"`, `"EPERM"`; without such a user: `"ENOENT: no user named frob"`. If
---- only some identities can be changed, or root's rights could be regained, the process ends with status 77.
+---started later are that user's, and the socket of `rl.attach` is opened again for that user. Without root's rights:
+---nil, `"EPERM: only root can become www-data"`, `"EPERM"`; without such a user: `"ENOENT: no user named frob"`. If
+---only some identities can be changed, or root's rights could be regained, the process ends with status 77.
 ---@param user string|integer
 ---@param group? string|integer the user's own if absent
 ---@return true? done

@@ -44,9 +44,9 @@ function redis.open(where, options) end
 ---@field bandwidth? number bytes per second; no limit if absent
 ---@field password? string the password that clients must send
 
---- Makes a Redis server in this process, for tests: in virtual time under `rlhost test`. It has strings with expiry,
---- hashes, lists, sets, sorted sets, commands that block, scans, transactions, channels, 16 numbered databases, CLIENT
---- and AUTH. It answers other commands, such as scripts and streams, with "ERR unknown command".
+---Makes a Redis server in this process, for tests: in virtual time under `rlhost test`. It has strings with expiry,
+---hashes, lists, sets, sorted sets, commands that block, scans, transactions, channels, 16 numbered databases, CLIENT
+---and AUTH. It answers other commands, such as scripts and streams, with "ERR unknown command".
 ---
 ---```lua
 ---local rl, redis = require "runloop", require "runloop.redis"
@@ -69,9 +69,9 @@ function redis.fake(options) end
 ---@class runloop.redis.Database
 local db = {}
 
---- Sends a command, and returns its answer. Words are strings and numbers, sent with their lengths. A null answer is
---- nil alone; in a list it is `redis.null`; a map is a table. An error inside a list is a table with its message at 1.
---- Waits.
+---Sends a command, and returns its answer. Words are strings and numbers, sent with their lengths. A null answer is
+---nil alone; in a list it is `redis.null`; a map is a table. An error inside a list is a table with its message at 1.
+---Waits.
 ---@param command string
 ---@param ... string|number
 ---@return any answer
@@ -98,8 +98,8 @@ function db:batch(list) end
 ---@return table? details
 function db:script(text, keys, ...) end
 
---- Iterates over the results of SCAN, SSCAN, HSCAN or ZSCAN, without the cursor; the last two return two values. An
---- entry may come twice, as with SCAN. Waits. Raises an error if the server refuses a command.
+---Iterates over the results of SCAN, SSCAN, HSCAN or ZSCAN, without the cursor; the last two return two values. An
+---entry may come twice, as with SCAN. Waits. Raises an error if the server refuses a command.
 ---@param command string
 ---@param ... string|number
 ---@return fun(): string?, string?
@@ -185,9 +185,9 @@ function db:name() end
 ---@class runloop.redis.Transaction
 local tx = {}
 
---- Sends a command, and returns its answer. Words are strings and numbers, sent with their lengths. A null answer is
---- nil alone; in a list it is `redis.null`; a map is a table. An error inside a list is a table with its message at 1.
---- Waits.
+---Sends a command, and returns its answer. Words are strings and numbers, sent with their lengths. A null answer is
+---nil alone; in a list it is `redis.null`; a map is a table. An error inside a list is a table with its message at 1.
+---Waits.
 ---@param command string
 ---@param ... string|number
 ---@return any answer
@@ -214,8 +214,8 @@ function tx:batch(list) end
 ---@return table? details
 function tx:script(text, keys, ...) end
 
---- Iterates over the results of SCAN, SSCAN, HSCAN or ZSCAN, without the cursor; the last two return two values. An
---- entry may come twice, as with SCAN. Waits. Raises an error if the server refuses a command.
+---Iterates over the results of SCAN, SSCAN, HSCAN or ZSCAN, without the cursor; the last two return two values. An
+---entry may come twice, as with SCAN. Waits. Raises an error if the server refuses a command.
 ---@param command string
 ---@param ... string|number
 ---@return fun(): string?, string?
@@ -307,9 +307,9 @@ function Fake:received() end
 ---@class runloop.redis.Connection
 local connection = {}
 
---- Sends a command, and returns its answer. Words are strings and numbers, sent with their lengths. A null answer is
---- nil alone; in a list it is `redis.null`; a map is a table. An error inside a list is a table with its message at 1.
---- Waits.
+---Sends a command, and returns its answer. Words are strings and numbers, sent with their lengths. A null answer is
+---nil alone; in a list it is `redis.null`; a map is a table. An error inside a list is a table with its message at 1.
+---Waits.
 ---@param command string
 ---@param ... string|number
 ---@return any answer
@@ -336,8 +336,8 @@ function connection:batch(list) end
 ---@return table? details
 function connection:script(text, keys, ...) end
 
---- Iterates over the results of SCAN, SSCAN, HSCAN or ZSCAN, without the cursor; the last two return two values. An
---- entry may come twice, as with SCAN. Waits. Raises an error if the server refuses a command.
+---Iterates over the results of SCAN, SSCAN, HSCAN or ZSCAN, without the cursor; the last two return two values. An
+---entry may come twice, as with SCAN. Waits. Raises an error if the server refuses a command.
 ---@param command string
 ---@param ... string|number
 ---@return fun(): string?, string?

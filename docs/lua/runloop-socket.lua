@@ -15,8 +15,8 @@
 ---@field _DATAGRAMSIZE integer bytes of a datagram that `receive` takes
 local socket = {}
 
---- Makes every later `require "socket"` on this thread return this module, and "socket.unix" and "ssl" its parts. So
---- `rlhost -e 'require"runloop.socket".install()' script.lua` runs an unchanged script.
+---Makes every later `require "socket"` on this thread return this module, and "socket.unix" and "ssl" its parts. So
+---`rlhost -e 'require"runloop.socket".install()' script.lua` runs an unchanged script.
 ---@return runloop.socket
 function socket.install() end
 

@@ -97,8 +97,8 @@ function db:value(sql, ...) end
 ---@return table? details
 function db:execute(sql, ...) end
 
---- Iterates over the rows as they come, in constant memory. Waits. Raises an error if SQLite refuses the statement.
---- Leaving the loop ends the statement.
+---Iterates over the rows as they come, in constant memory. Waits. Raises an error if SQLite refuses the statement.
+---Leaving the loop ends the statement.
 ---@param sql string|runloop.sqlite.Call
 ---@param ... any
 ---@return fun(): table?

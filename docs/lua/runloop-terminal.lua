@@ -5,7 +5,7 @@
 ---@class runloop.terminal
 local terminal = {}
 
----Opens the terminal that this process belongs to, whatever its standard descriptors are. Without a terminal: nil,
+---Opens the controlling terminal of this process, whatever its standard descriptors are. Without a terminal: nil,
 ---`"ENXIO: this process has no terminal"`, `"ENXIO"`.
 ---@return runloop.terminal.Terminal? terminal
 ---@return string? problem
@@ -18,7 +18,7 @@ function terminal.open() end
 function terminal.width(text) end
 
 ---Returns how many colours to use on a descriptor (standard output): 0, 8, 256 or 16777216. NO_COLOR, TERM and
----COLORTERM decide.
+---COLORTERM determine the number.
 ---@param fd? integer
 ---@return integer
 function terminal.colors(fd) end
@@ -75,14 +75,14 @@ local screen = {}
 ---@return string? code
 function screen:size() end
 
----Calls a function when the size has changed, and when the process continues after a stop: draw the screen then.
+---Calls a function when the size has changed, and when the process continues after a stop; draw the screen in it.
 ---@param fn fun(rows: integer, columns: integer, terminal: runloop.terminal.Terminal)
 ---@return runloop.process.Signal? handler
 function screen:on_resize(fn) end
 
----Puts the terminal into raw mode: keys come one by one, without an echo. It lasts until you close the returned object,
----or the process ends in any way but SIGKILL. While the process is stopped, the terminal has its former state. `mouse`
----reports the mouse; `paste = false` delivers pastes as keys; `signals` leaves Control-C a signal.
+---Puts the terminal into raw mode: keys come one by one, without an echo. Raw mode lasts until you close the returned
+---object, or the process ends in any way but SIGKILL. While the process is stopped, the terminal has its former state.
+---`mouse` reports the mouse; `paste = false` delivers pastes as keys; with `signals`, Control-C stays a signal.
 ---@param options? { mouse: boolean?, paste: boolean?, signals: boolean? }
 ---@return { close: function }? raw closable
 ---@return string? problem

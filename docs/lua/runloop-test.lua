@@ -15,29 +15,29 @@ local t = {}
 ---"2024-02-29 12:00:00", or a table as `os.time` takes it.
 ---@class runloop.test.Options
 ---@field timeout? number real seconds that it may take; those of `--timeout` (10) if absent
----@field real_time? boolean time passes in real time
----@field skip? boolean|string it does not run; a string says why
----@field only? boolean only tests with this option run in this file
+---@field real_time? boolean the test runs in real time
+---@field skip? boolean|string true: the test does not run; a string says why
+---@field only? boolean true: only tests with this option run in this file
 ---@field starts_at? number|string|table the wall clock at its beginning; 2000-01-01 if absent
 ---@field time_zone? string the zone of `os.date`, such as "Europe/Berlin"; that of `--tz` (UTC) if absent
 ---@field retries? integer how often it is tried again if it fails; if it passes then, it is flaky
----@field fails? boolean|string it is expected to fail, and fails if it does not; a string says why
+---@field fails? boolean|string true: the test is expected to fail, and fails if it passes; a string says why
 ---@field leaks? boolean|string[] false: leaks are cleaned up silently; or the kinds that it may leave: "timer" …
 ---@field tags? string[] for `--tags` and `--skip-tags`, beside words such as #slow in its name
 
----Groups tests. It calls `body` at once, which defines them.
+---Groups tests. The call runs `body` at once, which defines the tests.
 ---@param name string
 ---@param body fun()
 ---@overload fun(name: string, options: runloop.test.Options, body: fun())
 function t.describe(name, body) end
 
----Defines a test. It runs as a task on a fresh main loop. Without a body it counts as not written yet.
+---Defines a test. It runs as a task on a fresh main loop. A test without a body counts as not written yet.
 ---@param name string
 ---@param body? fun()
 ---@overload fun(name: string, options: runloop.test.Options, body: fun())
 function t.it(name, body) end
 
----Outside of tests, defines one that does not run. Inside a test, ends it as skipped, with a reason.
+---Outside of tests, defines a test that does not run. Inside a test, ends it as skipped, with a reason.
 ---@param name string the name, or the reason
 ---@param body? fun()
 ---@overload fun(name: string, options: runloop.test.Options, body: fun())
@@ -54,13 +54,13 @@ function t.only(name, body) end
 function t.before_each(body) end
 
 ---Sets a function that is called after each test of the group, whatever its result. Functions of inner groups come
----first, and of one group the last defined.
+---first; within a group, the last defined.
 ---@param body fun()
 function t.after_each(body) end
 
 ---Sets a function that is called once, before the first test of the group that runs. Programs and other things that it
----starts live as long as the group, and no test leaks them; time then goes on from test to test. If it fails, all tests
----of the group fail.
+---starts live as long as the group, and count as leaks of no test; time then goes on from test to test. If it fails,
+---all tests of the group fail.
 ---@param body fun()
 function t.before_all(body) end
 
@@ -70,7 +70,7 @@ function t.before_all(body) end
 function t.after_all(body) end
 
 ---In a test, sets a function that is called after the test, whatever its result; the last one first. In `before_all`,
----it is called after the group.
+---the function is called after the group.
 ---@param body fun()
 function t.finally(body) end
 
@@ -141,8 +141,8 @@ function t.error(body, expected, note) end
 ---@return any ...
 function t.eventually(body, options) end
 
----Wraps a function that must be called exactly `n` times (1) in this test. The test does not end before that, while
----anything can still happen; one call more is an error at once. `t.expect(0)` is a callback that must not be called.
+---Wraps a function that must be called exactly `n` times (1) in this test. The test waits for these calls as long as
+---anything can still happen; one more call is an error at once. `t.expect(0)` is a callback that must not be called.
 ---@param body? fun(...): ...
 ---@param n? integer
 ---@return fun(...): ...
@@ -153,7 +153,7 @@ function t.expect(body, n) end
 ---with `.snap` instead of `.lua`: strings as they are, tables with a line for each field.
 ---@generic T
 ---@param value T
----@param name? string tells several snapshots of one test apart, instead of their order
+---@param name? string distinguishes several snapshots of one test; without it, their order does
 ---@return T
 function t.snapshot(value, name) end
 
@@ -209,8 +209,8 @@ local Spy = {}
 ---@return runloop.test.Spy
 function t.spy(fn) end
 
----Puts a spy that calls `fn`, or does nothing, into a table's field until the test ends. Another value is put there as
----it is.
+---Puts a spy that calls `fn`, or does nothing, into a table's field until the test ends. A value other than a function
+---replaces the field as it is.
 ---@param table table
 ---@param key any
 ---@param fn? any
@@ -261,7 +261,7 @@ function Journal:equal(expected, note) end
 
 -- Programs -----------------------------------------------------------------------------------------------------------
 
----Options of `t.spawn`: the program, which is searched in PATH, and its arguments by number. `RLHOST_SEED` in its
+---Options of `t.spawn`: the program, which is searched for in PATH, and its arguments by position. `RLHOST_SEED` in its
 ---environment is set to a number that follows from the test's seed.
 ---@class runloop.test.Spawn
 ---@field [integer] string|number
@@ -276,7 +276,7 @@ function Journal:equal(expected, note) end
 local Process = {}
 
 ---Starts a program in a process group of its own. While it works, real time passes, unless it uses the test's time. A
----program that only waits for input does not work. It must have ended when the test ends.
+---program that only waits for input counts as resting. The program must have ended when the test ends.
 ---@param options runloop.test.Spawn
 ---@return runloop.test.Process
 function t.spawn(options) end
@@ -291,9 +291,9 @@ function Process:write(text) end
 ---Ends its standard input; in a terminal: types Ctrl-D.
 function Process:close_input() end
 
----Waits until its output after the last match matches a pattern. Fails when the time is over, or the program has ended
----without it; the report shows its output instead. Returns the captures, or the whole match; with several patterns,
----first the number of the one that matches first.
+---Waits until its output after the last match matches a pattern. Fails when the time limit has passed, or the program
+---has ended without a match; the report then shows its output. Returns the captures, or the whole match; with several
+---patterns, first the number of the one that matches first.
 ---@param pattern string|string[] one pattern, or several
 ---@param options? { within?: number, plain?: boolean, from?: "output"|"errors" } 5 seconds, its standard output
 ---@return string ... the captures, or the whole match
@@ -366,14 +366,14 @@ function Process:kill() end
 ---Options of `t.server`. In `arguments` and `files`, `{port}`, `{directory}` and `{socket}` stand for a free port, a
 ---new directory, and the path of a socket in it.
 ---@class runloop.test.ServerOptions
----@field [integer] string|number a program and its arguments, if no name is given
----@field ready? string "tcp": it accepts connections; "unix": at its socket; else a pattern of its output
+---@field [integer] string|number a program and its arguments, in place of a name
+---@field ready? string "tcp": when it accepts connections; "unix": when its socket does; else a pattern of its output
 ---@field within? number the seconds after which it fails if it is not ready (15)
 ---@field arguments? (string|number)[] appended to its arguments
 ---@field files? table<string, string> files in its directory, by name
 ---@field environment? table<string, string|number|false> variables to set, false removes one
 ---@field name? string for messages
----@field required? boolean true: the test fails if the program is not installed, instead of being skipped
+---@field required? boolean true: if the program is not installed, the test fails instead of being skipped
 ---@field server? runloop.test.Server the PostgreSQL server behind a pgbouncer
 ---@field pool_mode? "session"|"transaction"|"statement" of a pgbouncer ("session")
 
@@ -381,11 +381,11 @@ function Process:kill() end
 ---@class runloop.test.Server
 local Server = {}
 
----Starts a server and returns it when it is ready. Waits. It belongs to the test; if `before_all` or the function of a
----resource makes it, to the group. Then it is killed and its directory removed, even if the runner is killed. A test
----whose server is not installed is skipped. A test whose server ends by itself fails with the last 40 lines of its
----output. A running server does not hold the clock. `what` is "redis", "postgres", "pgbouncer", "nats", or a program
----with its options: `t.server { "mosquitto", "-p", "{port}", ready = "tcp" }`.
+---Starts a server and returns it when it is ready. Waits. The server belongs to the test, or to the group if
+---`before_all` or the function of a resource makes it. Then it is killed and its directory removed, even if the runner
+---is killed. A test whose server is not installed is skipped. A test whose server ends by itself fails with the last
+---40 lines of its output. A running server does not stop the virtual clock. `what` is "redis", "postgres",
+---"pgbouncer", "nats", or a program with its options: `t.server { "mosquitto", "-p", "{port}", ready = "tcp" }`.
 ---@param what "redis"|"postgres"|"pgbouncer"|"nats"|runloop.test.ServerOptions
 ---@param options? runloop.test.ServerOptions
 ---@return runloop.test.Server
@@ -451,20 +451,20 @@ local Clock = {}
 ---Lets some seconds pass, and returns when everything that was due by then has happened, with all its consequences in
 ---any thread: see `settle`. The clock jumps even while it is held, or while something real is outstanding. With
 ---`quiet`, it jumps only when nothing has come from outside for this number of seconds, which are real ones while
----something may come. So a server's answer that takes less comes before a time-out. Waits.
+---something may come. So an answer of a server that takes less time comes before a time-out. Waits.
 ---@param seconds number
 ---@param options? { quiet: number? }
 function Clock:advance(seconds, options) end
 
----Lets everything happen that can happen at this moment. Returns when in all threads only the passing of time, or the
----outside world, can bring more. Waits.
+---Lets everything happen that can happen at this moment. Returns when, in all threads, nothing more can happen unless
+---time passes or something comes from outside. Waits.
 function Clock:settle() end
 
 ---Jumps to the next timer, lets it fire, and settles.
 ---@return number? seconds up to it; nil if there is no timer
 function Clock:next() end
 
----Sets the wall clock, as somebody may set a computer's: `rl.time()` shows it from now on, and `rl.at` and
+---Sets the wall clock, as a user may set a computer's: `rl.time()` shows it from now on, and `rl.at` and
 ---`runloop.schedule` follow. The clock of `rl.now()` goes on as before.
 ---@param seconds number since 1970
 function Clock:set_time(seconds) end
@@ -478,8 +478,8 @@ function Clock:release() end
 
 ---Makes a client of an HTTP server, or of a handler or routes, over streams in memory. It has `get`, `post`, `fetch`,
 ---`open` and `websocket` as `runloop.http`, with paths instead of URLs and the same options; options about connections
----have no effect. A redirect is returned as any other answer, unless `follow` says how many to follow; all lead to this
----server. In virtual time.
+---have no effect. A redirect is returned like any other answer, unless `follow` says how many to follow; all redirects
+---lead to this server. In virtual time.
 ---@param server runloop.http.Server|runloop.http.Routes|fun(request: runloop.http.Incoming): any
 ---@param network? table as `net.memory` takes it: `latency`, `bandwidth`, `chunk`
 ---@return runloop.http.Client client

@@ -1,6 +1,6 @@
 ---@meta runloop.zlib
 
--- Every call of the module `runloop.zlib`: gzip and its relatives, by the system's libz. None of them waits. Without
+-- Every call of the module `runloop.zlib`: gzip and related formats, by the system's libz. None of them waits. Without
 -- libz they give nil, `"ENOENT: libz.so.1 is not installed (apt install zlib1g)"`, `"ENOENT"`. Every thread may use the
 -- module; a stage stays on its own.
 
@@ -23,7 +23,7 @@ function zlib.compress(data, options) end
 ---@field format? "any"|"gzip"|"zlib"|"raw" "any" if absent: gzip or zlib, by the first bytes
 ---@field max? integer the largest number of bytes that may come out; 16 MB if absent, for stages no limit
 
----Decompresses a text. Several gzip members, as from `cat a.gz b.gz`, are read on.
+---Decompresses a text. Several gzip members, as from `cat a.gz b.gz`, are read one after the other.
 ---
 ---Other data gives nil, a problem with the place, and a code: "EBADMSG" if it is damaged or something is behind its
 ---end, "EOF" if it is cut off, "EMSGSIZE" if more than `max` bytes come out.
@@ -34,9 +34,10 @@ function zlib.compress(data, options) end
 ---@return string? code
 function zlib.decompress(data, options) end
 
----A stage for `net.copy { through = stage }`, or to be called by hand: with bytes it returns those that it has made of
----them so far; without, at the end, the rest. nil, problem, code as from `decompress`. The second result of a
----decompressor is true while it can return more for `""`: so a few bytes that become many do not fill the memory.
+---A stage for `net.copy { through = stage }`, or to be called by hand: called with bytes, it returns its output so
+---far; called without, at the end, the rest. nil, problem, code as from `decompress`. The second result of a
+---decompressor is true while it can return more for `""`: so a small input that expands greatly does not fill the
+---memory.
 ---@alias runloop.zlib.Stage fun(bytes?: string): string?, (boolean|string)?, string?
 
 ---Makes a stage that compresses.

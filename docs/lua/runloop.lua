@@ -35,7 +35,7 @@ rl.version = ""
 ---@alias runloop.Result
 ---| "finished" # nothing was left in the mode
 ---| "stopped" # `loop:stop()`
----| "timed_out" # the timeout was over
+---| "timed_out" # the timeout has passed
 ---| "handled_source" # `return_after_source`, and a source or port was handled
 
 -- Time ---------------------------------------------------------------------------------------------------------------
@@ -49,7 +49,7 @@ function rl.now() end
 ---@return number seconds
 function rl.time() end
 
----Returns the date that corresponds to a moment of the wall clock, as the clocks stand now.
+---Returns the date that corresponds to a wall-clock time, as the two clocks stand now.
 ---
 ---```lua
 ---local midnight = os.time { year = 2040, month = 1, day = 1, hour = 0 }
@@ -82,8 +82,8 @@ function rl.run(options) end
 ---
 ---Before the loop runs, a stop from the main chunk, from a task that the main chunk has started or from another thread
 ---cancels the automatic run after the main chunk: the program ends with status 0, and calls neither observers nor
----functions of `rl.on_shutdown`. After a thread's function it does the same. An explicit `rl.run()` forgets an earlier
----stop, as in CoreFoundation.
+---functions of `rl.on_shutdown`. After a thread's function, it cancels the thread's automatic run in the same way. An
+---explicit `rl.run()` forgets an earlier stop, as in CoreFoundation.
 ---
 ---If the main chunk waits when its loop is stopped, the program ends with status 13 and says where, even with other
 ---threads. If the main chunk has ended, the program waits for its threads, and its loop serves them. `rl.shutdown` ends
@@ -95,8 +95,8 @@ function rl.stop() end
 ---@field timeout? number seconds; no limit if absent; 0 or less: one pass that does not wait
 ---@field return_after_source? boolean return as soon as a source or port was handled (timers do not count)
 
----Runs the loop until it is stopped, its time is over, or nothing is left in the mode. It returns "finished" at once if
----the mode is empty. Runs nest: a callback may run the loop again, in this mode or in another.
+---Runs the loop until it is stopped, its timeout has passed, or nothing is left in the mode. It returns "finished" at
+---once if the mode is empty. Runs nest: a callback may run the loop again, in this mode or in another.
 ---
 ---```lua
 ---rl.after(0.01, function() rl.stop() end)
@@ -135,8 +135,8 @@ function Loop:is_waiting() end
 ---@return string? mode
 function Loop:mode() end
 
----Returns the names of the modes that hold something or run, and of those that have appeared since the loop's last
----pass. The default mode is always among them, and so is a common mode that has ever held something.
+---Returns the names of the modes that hold items or run, and of those that have appeared since the loop's last pass.
+---The default mode is always among them, and so is a common mode that has ever held something.
 ---@return string[] names
 function Loop:modes() end
 
@@ -203,7 +203,7 @@ function Loop:perform(fn, ...) end
 ---@class runloop.PerformOptions
 ---@field [1] function the function; its arguments follow
 ---@field modes? runloop.Modes `"common"` if absent
----@field wait? boolean wait, and return its results or raise its error; on the own thread it runs at once
+---@field wait? boolean wait, and return its results or raise its error; on the loop's own thread it runs at once
 ---@field after? number seconds to wait first; not together with `wait`
 ---@field order? integer lower ones first, among requests of the same pass; 0 if absent
 
@@ -234,7 +234,7 @@ function Loop:stats() end
 ---@field passes integer
 ---@field sleeps integer
 ---@field seconds_asleep number
----@field longest_callback number seconds, to about a hundredth
+---@field longest_callback number seconds, accurate to about 1 %
 ---@field callbacks { timer: integer, source: integer, port: integer, observer: integer, request: integer }
 
 ---Raises an error: a loop lives as long as its thread.
@@ -262,10 +262,10 @@ local Timer = {}
 ---@field order? integer lower ones first, among timers due at the same moment; 0 if absent
 ---@field name? string for messages
 ---@field modes? runloop.Modes adds it to these modes of the current loop at once; if absent, call `loop:add`
----@field keeps_alive? boolean false: the loop serves it, but does not run on for it; true if absent
+---@field keeps_alive? boolean false: the loop serves it, but does not keep running for it; true if absent
 
----Makes a timer. It keeps its grid: a late fire does not delay the following ones. Missed fires are counted, not made
----up for. It never fires early.
+---Makes a timer. It keeps its grid: a late fire does not delay the following ones. Missed fires are counted; the loop
+---does not catch up on them. It never fires early.
 ---
 ---```lua
 ---local timer = rl.timer {
@@ -289,7 +289,7 @@ function rl.timer(options) end
 
 ---Calls a function once, after some seconds, and never earlier. Its tolerance is a tenth of that, at most 1 ms: timers
 ---that are due close together share a wake-up, and a single one is on time. For no tolerance use `set_tolerance(0)` or
----`rl.timer`. As every callback, `fn` gets its object first: `rl.after(1, os.exit)` would call `os.exit(timer)`, so
+---`rl.timer`. Like every callback, `fn` gets its object first: `rl.after(1, os.exit)` would call `os.exit(timer)`, so
 ---write `function() os.exit() end`.
 ---@param seconds number
 ---@param fn fun(timer: runloop.Timer, ...: any)
@@ -308,14 +308,14 @@ function rl.every(seconds, fn, ...) end
 ---@class runloop.AtOptions
 ---@field name? string
 ---@field modes? string|string[] the common modes if absent; `{}`: none yet
----@field keeps_alive? boolean false: the loop fires it, but does not run on for it
+---@field keeps_alive? boolean false: the loop fires it, but does not keep running for it
 ---@field order? integer
 ---@field tolerance? number seconds by which it may be late, so that the loop sleeps less often
----@field when_set? boolean true: somebody setting the wall clock also causes the call, so that you can plan again
+---@field when_set? boolean true: the call also comes when the wall clock is set, so that you can plan again
 
----Calls a function once, at a moment of the wall clock. That is right after somebody sets the clock, after the machine
----has slept, and in virtual time. If the moment has passed, the call comes at once. The timer is like all others;
----`set_fire_date` moves it to the moment of the wall clock that corresponds to the date. For repeated calls, use
+---Calls a function once, at a wall-clock time. The time stays right after the clock is set, after the machine has
+---slept, and in virtual time. If the moment has passed, the call comes at once. The timer is like all others;
+---`set_fire_date` moves it to the wall-clock time that corresponds to the date. For repeated calls, use
 ---`runloop.schedule`.
 ---
 ---```lua
@@ -343,7 +343,7 @@ local Calls = {}
 function Calls:is_pending() end
 
 ---Makes the pending call at once.
----@return boolean made false if no call is pending, or the function runs
+---@return boolean made false if no call is pending, or the function is running
 function Calls:flush() end
 
 ---Drops the pending call; later calls have no effect. `<close>` does the same.
@@ -353,7 +353,7 @@ function Calls:invalidate() end
 function Calls:is_valid() end
 
 ---Merges many calls into one: the function is called when no call has come for some seconds, with the arguments of the
----last call. It is not called again before it has returned; calls that come meanwhile are answered afterwards. A
+---last call. It is not called again before it has returned; calls that come meanwhile are merged into one afterwards. A
 ---pending call keeps the loop alive.
 ---
 ---```lua
@@ -435,9 +435,9 @@ local Source = {}
 ---@field order? integer lower ones first; 0 if absent
 ---@field name? string for messages
 ---@field modes? runloop.Modes adds it to these modes of the current loop at once; if absent, call `loop:add`
----@field keeps_alive? boolean false: the loop serves it, but does not run on for it; true if absent
+---@field keeps_alive? boolean false: the loop serves it, but does not keep running for it; true if absent
 
----Makes a custom source. It does nothing until it is signalled, and keeps its mode alive until it is invalidated.
+---Makes a custom source. A source does nothing until it is signalled, and keeps its mode alive until it is invalidated.
 ---
 ---```lua
 ---local mailbox = rl.source { perform = function(source)
@@ -463,8 +463,8 @@ function Source:signal() end
 ---@return boolean
 function Source:is_signalled() end
 
----Appends a command, signals, and wakes every loop that holds the source. From any thread.
----@param value any not nil: it ends the loop over `commands()`
+---Appends a command, signals the source, and wakes every loop that holds it. From any thread.
+---@param value any not nil, since nil ends the loop over `commands()`
 ---@param ... any
 ---@return boolean posted false if the source is invalid
 function Source:post(value, ...) end
@@ -500,12 +500,12 @@ local FDPort = {}
 ---@field fd runloop.Descriptor
 ---@field callback fun(port: runloop.FDPort, events: string) `"r"`, `"w"`, `"h"` (hang-up), `"e"` (error), or several
 ---@field events? string `"r"`, `"w"`, `"rw"` or `""`; `"r"` if absent
----@field owns? boolean close the descriptor when the port is invalidated
----@field once? boolean rest after each callback, until `set_events`
+---@field owns? boolean true: the descriptor is closed when the port is invalidated
+---@field once? boolean true: the port rests after each callback, until `set_events`
 ---@field order? integer lower ones first, among ports of one descriptor; others are called when ready; 0 if absent
 ---@field name? string for messages
 ---@field modes? runloop.Modes adds it to these modes of the current loop at once; if absent, call `loop:add`
----@field keeps_alive? boolean false: the loop serves it, but does not run on for it; true if absent
+---@field keeps_alive? boolean false: the loop serves it, but does not keep running for it; true if absent
 
 ---Makes a port that watches a descriptor. The loop never reads from it: while something is left to read, it calls the
 ---callback again. After a hang-up or error with nothing left to read, the port rests until `port:set_events()`. Regular
@@ -547,11 +547,11 @@ function rl.on_writable(fd, fn) end
 ---@return integer
 function FDPort:fd() end
 
----Returns the events that it waits for.
+---Returns the events for which it waits.
 ---@return string events
 function FDPort:events() end
 
----Sets the events that it waits for, and ends its rest.
+---Sets the events for which it waits, and ends its rest.
 ---@param events string `"r"`, `"w"`, `"rw"` or `""`
 ---@return boolean? done
 ---@return string? message
@@ -580,8 +580,8 @@ local Observer = {}
 ---| "entry" # a run begins
 ---| "before_timers" # timers are next
 ---| "before_sources" # sources are next
----| "before_waiting" # it is about to sleep
----| "after_waiting" # it has been woken, and has done nothing yet
+---| "before_waiting" # the loop is about to sleep
+---| "after_waiting" # the loop has been woken, and has done nothing yet
 ---| "exit" # a run ends
 
 ---@class runloop.ObserverOptions
@@ -644,7 +644,7 @@ local Request = {}
 function rl.perform(fn, ...) end
 
 ---Cancels the delayed requests of this loop with this function and, if given, these arguments, which are compared by
----`==`, metamethods included. It takes time in proportion to the requests with this function. NSObject's
+---`==`, metamethods included. Its time is proportional to the number of requests with this function. NSObject's
 ---`cancelPreviousPerformRequestsWithTarget:selector:object:`
 ---
 ---```lua
@@ -684,11 +684,11 @@ local Task = {}
 ---@class runloop.TaskOptions
 ---@field [1] function the function; its arguments follow
 ---@field name? string for messages
----@field keeps_alive? boolean false: what it waits for keeps no loop running; true if absent
+---@field keeps_alive? boolean false: its waits do not keep the loop running; true if absent
 
----Values that go with the running task: those that the task sets are seen in it, and in tasks, timers and perform
----requests that it makes from then on. Callbacks of others begin with none. Names are strings; nil takes a value away;
----`pairs` works.
+---Values of the running task: the task itself sees values that it sets, and so do tasks, timers and perform requests
+---that it makes from then on. Callbacks of others, such as streams, begin with no values. Names are strings; nil takes
+---a value away; `pairs` works.
 ---
 ---```lua
 ---rl.locals.request_id = 7
@@ -705,12 +705,13 @@ local Task = {}
 ---@type table<string, any>
 rl.locals = {}
 
----Starts a task. It runs at once, until its first wait.
+---Starts a task. The task runs at once, until its first wait.
 ---
 ---A table of options may stand for the function and its arguments: `rl.task{ fn, 1, 2, name = "reader", keeps_alive =
----false }`. The waits of such a task keep no loop running. Neither do the tasks that `rl.timeout`, `rl.first_of`,
----`rl.all_of`, `rl.settle_all` and groups start in it. When the loop is done, it is cancelled. But while the main chunk
----waits, or a task waits in `future:await`, the loop stays for it: it may bring the answer.
+---false }`. The waits of a task with `keeps_alive = false` do not keep the loop running. Nor do the tasks that
+---`rl.timeout`, `rl.first_of`, `rl.all_of`, `rl.settle_all` and groups start in it. When the loop is done, such a task
+---is cancelled. But while the main chunk waits, or a task waits in `future:await`, the loop keeps running for such a
+---task: it may bring the answer.
 ---
 ---```lua
 ---local task = rl.task(function(a, b)
@@ -730,7 +731,7 @@ rl.locals = {}
 ---@overload fun(options: runloop.TaskOptions): runloop.Task
 function rl.task(fn, ...) end
 
----Waits for some seconds; the loop goes on meanwhile. Raises an error inside your own coroutines.
+---Waits for some seconds; the loop goes on meanwhile. Raises an error inside coroutines of the script.
 ---@param seconds number
 function rl.sleep(seconds) end
 
@@ -760,8 +761,8 @@ function rl.wait_readable(fd, timeout) end
 ---@return string? code
 function rl.wait_writable(fd, timeout) end
 
----Calls a function as a task, and waits for it. When the time is over, the task is cancelled where it waits. Raises the
----function's error. Waits.
+---Calls a function as a task, and waits for it. When the time limit has passed, the task is cancelled where it waits.
+---Raises the function's error. Waits.
 ---
 ---```lua
 ---print(rl.timeout(60, function(a) return a, 2 end, 1))
@@ -820,7 +821,8 @@ function rl.all_of(...) end
 ---@return { ok: boolean, error: any, [integer]: any }[] outcomes the results, or the error, of each
 function rl.settle_all(list) end
 
----Waits until the task has ended. Returns its results, or raises its error. When the time is over, the task goes on.
+---Waits until the task has ended. Returns its results, or raises its error. When the time limit has passed, the task
+---goes on.
 ---@param timeout? number seconds; absent: no limit
 ---@return any ... or nil and "timed out"
 function Task:await(timeout) end
@@ -860,17 +862,17 @@ function Task:name() end
 rl.cancelled = {}
 
 ---Returns whether an error that `pcall` has caught, or that a `<close>` variable gets, is the one that cancels a task.
----An error of your own never is.
+---The script's own errors never are.
 ---@param err any
 ---@return boolean
 function rl.is_cancelled(err) end
 
 -- Recordings --------------------------------------------------------------------------------------------------------
 
----Recordings of what the loops do. The last moments are always recorded in memory, from a loop's second second or the
----first use of these functions. `start` and `stop` record everything into a file, as `rlhost --trace=FILE` does from
----beginning to end. The file's extension chooses the format: `.html` is a page to look at, `.pftrace` is Perfetto's
----format, `.json` is Chrome's trace events.
+---Recordings of what the loops do. The last moments are always recorded in memory, once a loop has run for a second or
+---one of these functions was called. `start` and `stop` record everything into a file, as `rlhost --trace=FILE` does
+---from beginning to end. The file's extension chooses the format: `.html` is a page for the browser, `.pftrace` is
+---Perfetto's format, `.json` is Chrome's trace events.
 ---@class runloop.Trace
 local Trace = {}
 rl.trace = Trace
@@ -904,7 +906,8 @@ function Trace.start(path, options) end
 ---@return string? code
 function Trace.stop() end
 
----Calls a function, and shows in recordings how long that took. If the function waits, its pieces are shown and joined.
+---Calls a function, and shows in recordings how long that took. If the function waits, its pieces are shown and
+---connected.
 ---
 ---```lua
 ---local sum = rl.trace.span("sum", function(n)
@@ -953,18 +956,18 @@ local Pool = {}
 ---@class runloop.PoolOptions
 ---@field threads? integer the largest number of threads; 4 if absent, 1 with `setup`
 ---@field name? string for messages
----@field setup? fun(): any makes what each thread keeps, such as a connection: a function that can be copied
----@field on_close? fun(state: any) called on each thread with what it keeps, when the pool or the program ends
+---@field setup? fun(): any makes the state of each thread, such as a connection: a function that can be copied
+---@field on_close? fun(state: any) called on each thread with its state, when the pool or the program ends
 
 ---Makes a pool. With `via`, a bus of `runloop.nats`, its workers are those that `rl.worker` has made on other machines,
----and a function is called by its name: see `runloop.nats.PoolOptions`. That waits if the pool is durable.
+---and a function is called by its name: see `runloop.nats.PoolOptions`. The call waits if the pool is durable.
 ---@param options? runloop.PoolOptions
 ---@return runloop.Pool
 ---@overload fun(options: runloop.nats.PoolOptions): runloop.nats.Pool?, string?, string?
 function rl.pool(options) end
 
 ---Lets programs on other machines call functions of this one by name, through a pool of `rl.pool`. The functions may
----wait. The worker is in the common modes from the start. Waits until the server knows it.
+---wait. The worker is in the common modes from the start. Waits until the server has confirmed the subscription.
 ---
 ---```lua
 ---local nats = require "runloop.nats"
@@ -984,7 +987,7 @@ function rl.pool(options) end
 function rl.worker(options) end
 
 ---Runs a function on one of its threads, as `rl.blocking` does. Waits for a free thread; calls are served in order.
----With `setup`, the function gets what the thread keeps as its first argument, and is not interrupted: if the waiting
+---With `setup`, the function gets the thread's state as its first argument, and is not interrupted: if the waiting
 ---task is cancelled, the function runs to its end, and its results are dropped.
 ---
 ---```lua
@@ -1020,7 +1023,7 @@ function Pool:run(fn, ...) end
 ---@return any[] results the first result of each, in order
 function Pool:map(list, fn) end
 
----Ends its threads when their functions have returned. `<close>` does the same.
+---Ends the pool's threads when their functions have returned. `<close>` does the same.
 function Pool:close() end
 
 -- The end ------------------------------------------------------------------------------------------------------------
@@ -1063,12 +1066,13 @@ local Future = {}
 ---@return runloop.Future
 function rl.future() end
 
----Gives it its values. The tasks that wait for them go on in the order in which they came, in the loop's next pass.
----@param ... any nil, a message and a code for what the world has refused
+---Completes the future with its values. The waiting tasks go on in the order in which they came, in the loop's next
+---pass.
+---@param ... any nil, a message and a code for a refusal by the system or the network
 ---@return boolean taken false if it had an answer already; then nothing changes
 function Future:complete(...) end
 
----Gives it an error, which `await` raises.
+---Completes the future with an error, which `await` raises.
 ---@param err any
 ---@return boolean taken false if it had an answer already; then nothing changes
 function Future:fail(err) end
@@ -1081,15 +1085,15 @@ function Future:await(timeout) end
 ---@return boolean done true if it has its answer
 function Future:is_done() end
 
----Waits between tries that grow: for asking again what has failed.
+---Growing waits between tries, to repeat something that has failed.
 ---@class runloop.Backoff
 local Backoff = {}
 
 ---@class runloop.BackoffOptions
 ---@field first? number seconds before the first try; 0.05 if absent
 ---@field most? number the longest wait in seconds; 10 if absent
----@field factor? number by which each wait is longer than the one before it, 1 or more; 2 if absent
----@field jitter? number which part of each wait is random, from 0 to 1, against a rush of clients; 0.5 if absent
+---@field factor? number each wait is this many times as long as the one before it, 1 or more; 2 if absent
+---@field jitter? number the random part of each wait, from 0 to 1, so that clients come back at different times; 0.5
 ---@field tries? integer the number of tries after which it gives up; absent: no limit
 
 ---```lua
@@ -1109,7 +1113,7 @@ function rl.backoff(options) end
 
 ---Sleeps for `min(most, first * factor ^ (n - 1)) * (1 - jitter * r)` before try n; r is a random number below 1. A
 ---wait that is cancelled does not count. Waits.
----@return integer? try which try this is, counted from 1
+---@return integer? try the number of this try, counted from 1
 ---@return string? message "gave up after 5 tries", without a wait
 function Backoff:wait() end
 
@@ -1145,14 +1149,14 @@ function rl.mutex(places) end
 ---@return string? message "timed out"
 function Mutex:lock(timeout) end
 
----A place of a mutex. Another task may release it. One that is dropped stays taken.
+---A place of a mutex. Another task may release it. A place that is dropped without a release stays taken.
 ---@class runloop.Held
 local Held = {}
 
 ---Releases the place; the task that has waited longest gets it. A second call does nothing. `<close>` does the same.
 function Held:unlock() end
 
----An event that tasks of one thread wait for, and that others signal. A condition does not remember signals: a task
+---An event for which tasks of one thread wait, and which others signal. A condition does not remember signals: a task
 ---that waits later waits for the next one.
 ---@class runloop.Condition
 local Condition = {}
@@ -1254,7 +1258,7 @@ function Group:cancel() end
 
 -- Threads ------------------------------------------------------------------------------------------------------------
 
----A thread with a Lua state and a run loop of its own.
+---A thread with its own Lua state and run loop.
 ---@class runloop.Thread
 local Thread = {}
 
@@ -1263,8 +1267,8 @@ local Thread = {}
 ---@field name? string for messages
 ---@field keeps_alive? boolean false: the program does not wait for its end; true if absent
 ---@field memory? integer limit of Lua's memory there, in bytes: 524288 or more; code above it gets "not enough memory"
----@field cpu? number limit of its processor time, in seconds: 0.01 or more. It ends as by `cancel`. Threads that a
----  thread starts have its limits each, or smaller ones
+---@field cpu? number limit of its processor time, in seconds: 0.01 or more. At that limit, the thread ends as by
+---`cancel`. Each thread that a thread starts has the same limits, or smaller ones
 
 ---Starts a thread. The function, its upvalues and arguments are copied: tables with cycles and shared parts, but
 ---without metatables. Values reachable from `package.loaded` are passed by name; loops, threads, sources, ports and
@@ -1272,10 +1276,11 @@ local Thread = {}
 ---can call its methods.) A value that cannot be copied raises an error that says where it is. While the function waits,
 ---its thread runs its loop.
 ---A thread is like a script: after its function has returned, its loop runs until nothing is left that can call back,
----or until it is stopped. Stopping a run that the function has begun stops the thread. If a function still waits when
----its loop is stopped, it goes on, and the thread ends with it. The program ends when the main loop is done and all
----threads have ended. If nobody joins a thread, its error goes to `rl.on_error`, or ends the program with status 1.
----`join` of a thread whose processor time was over returns false and "limit: 2 s of processor time".
+---or until it is stopped. Stopping a run that the function has begun also stops the thread. If the function still
+---waits when its loop is stopped, it goes on, and the thread ends when it returns. The program ends when the main loop
+---is done and all threads have ended. If nobody joins a thread, its error goes to `rl.on_error`, or ends the program
+---with status 1. `join` of a thread that has used up its processor time returns false and "limit: 2 s of processor
+---time".
 ---
 ---```lua
 ---local sum = 0
@@ -1304,9 +1309,9 @@ function rl.this_thread() end
 ---@return runloop.Loop loop
 function Thread:loop() end
 
----Waits until the thread has ended: its function has returned, and its loop is done. The own loop goes on meanwhile. If
----a C function keeps a cancelled thread from ending, the message names it: "timed out: in string.find, called at
----x.lua:3, for 5 s".
+---Waits until the thread has ended: its function has returned, and its loop is done. The calling thread's loop goes on
+---meanwhile. If a C function keeps a cancelled thread from ending, the message names it: "timed out: in string.find,
+---called at x.lua:3, for 5 s".
 ---@param timeout? number seconds; absent: no limit
 ---@return boolean? succeeded true and the results, or false and the error; nil and "timed out" when the time is over
 ---@return any ...
@@ -1317,7 +1322,7 @@ function Thread:is_alive() end
 
 ---Asks the thread to end: its loop is stopped, its tasks are cancelled, and running Lua code gets the error
 ---`rl.cancelled`. A thread that ends in this way has not failed. A C function cannot be interrupted, for example
----`string.find` with a pattern that tries very many ways: the thread ends when the function has returned. If code must
+---`string.find` with a pattern that backtracks very often: the thread ends when the function has returned. If code must
 ---end in time, run it in a process of its own.
 function Thread:cancel() end
 
@@ -1343,7 +1348,7 @@ local Port = {}
 ---@field order? integer lower ones first; 0 if absent
 ---@field name? string for messages
 ---@field modes? runloop.Modes adds it to these modes of the current loop at once; if absent, call `loop:add`
----@field keeps_alive? boolean false: the loop serves it, but does not run on for it; true if absent
+---@field keeps_alive? boolean false: the loop serves it, but does not keep running for it; true if absent
 
 ---@class runloop.Message
 ---@field id integer 0 if the sender gave none
@@ -1400,7 +1405,7 @@ function Port:name() end
 
 -- Message ports ------------------------------------------------------------------------------------------------------
 
----A port that other processes of the same user can send to by its name. CFMessagePort
+---A port to which other processes of the same user can send, by its name. CFMessagePort
 ---@class runloop.MessagePort
 local MessagePort = {}
 
@@ -1410,7 +1415,7 @@ local MessagePort = {}
 ---@field order? integer lower ones first; 0 if absent
 ---@field on_invalidate? fun(port: runloop.MessagePort) called when it is invalidated
 ---@field modes? runloop.Modes adds it to these modes of the current loop at once; if absent, call `loop:add`
----@field keeps_alive? boolean false: the loop serves it, but does not run on for it; true if absent
+---@field keeps_alive? boolean false: the loop serves it, but does not keep running for it; true if absent
 
 ---Makes a port with a name. Its callback may wait; the answer is sent when it returns.
 ---
@@ -1430,8 +1435,8 @@ local MessagePort = {}
 ---HELLO
 ---```
 ---
----With `via`, a bus of `runloop.nats`, processes on other machines find it, and it waits for the server: see
----`runloop.nats.MessagePortOptions`.
+---With `via`, a bus of `runloop.nats`, processes on other machines can find the port, and the call waits for the
+---server: see `runloop.nats.MessagePortOptions`.
 ---@param options runloop.MessagePortOptions
 ---@return runloop.MessagePort? port
 ---@return string? message
@@ -1462,7 +1467,7 @@ function MessagePort:order() end
 ---@class runloop.RemotePort
 local RemotePort = {}
 
----Finds the message port with a name. Returns the same object for the same name while that is valid. With the option
+---Finds the message port of a name. Returns the same object for the same name while that is valid. With the option
 ---`via`, a bus of `runloop.nats`, the port may be on another machine: see `runloop.nats.RemotePortOptions`.
 ---@param name string
 ---@return runloop.RemotePort? remote
@@ -1522,7 +1527,7 @@ function RemotePort:name() end
 
 -- Notifications ------------------------------------------------------------------------------------------------------
 
----Messages by name to the functions of this thread that observe the name; posted at once, or queued and merged.
+---Messages to the functions of this thread that observe their names; posted at once, or queued and merged.
 ---NSNotificationQueue
 ---@class runloop.Notifications
 local Notifications = {}
@@ -1588,7 +1593,8 @@ function NotificationObserver:name() end
 
 ---@class runloop.ErrorInfo
 ---@field traceback string message, stack, and the waits that have passed the error on: see `rl.traceback`
----@field where? string the item with the error: `timer "poll" made at app.lua:12`, `watcher of "src" made at app.lua:3`
+---@field where? string the item whose callback failed: `timer "poll" made at app.lua:12`, `watcher of "src" made at
+---app.lua:3`
 
 ---Sets the function that gets all uncaught errors, in callbacks, tasks and the main chunk. Without one, such an error
 ---is printed with a traceback, and the program ends with exit status 1.
@@ -1605,8 +1611,8 @@ function NotificationObserver:name() end
 function rl.on_error(fn) end
 
 ---Limits the time for which a callback of this thread's loop may hold the loop. A callback that takes longer gets the
----error "limit: held the loop for 2 s", up to a quarter later than that, and again each time that it goes on for as
----long. Code that calls the loop's functions and waits holds nothing. A C function cannot be interrupted: the error
+---error "limit: held the loop for 2 s", at most a quarter of the limit later, and again each time that it goes on for
+---as long. Time in which a callback waits does not count. A C function cannot be interrupted: the error
 ---comes when it has returned.
 ---
 ---```lua
@@ -1620,18 +1626,19 @@ function rl.on_error(fn) end
 ---@param seconds? number 0.01 or more; nil: no limit
 function rl.limit_callbacks(seconds) end
 
----What a sandbox allows. A list names things, and true allows all of a kind; see docs/sandbox.md.
+---What a sandbox allows. A list names what is allowed, and true allows all of a kind; see docs/sandbox.md.
 ---@class runloop.SandboxOptions
----@field read? string[]|boolean files, and directories with all below them, that may be read
----@field write? string[]|boolean those that may be written, made and removed
+---@field read? string[]|boolean files that may be read, and directories in which everything may be read
+---@field write? string[]|boolean files and directories in which files may be written, made and removed
 ---@field connect? (string|integer)[]|boolean `"host:port"`, `port`, `"port:name"` of a message port
 ---@field listen? (string|integer)[]|boolean `port`, `"port:name"` of a message port
----@field run? string[]|boolean programs: names or paths
----@field env? string[]|boolean variables of the environment, which programs get, too
+---@field run? string[]|boolean programs that may be run: names or paths
+---@field env? string[]|boolean environment variables that the script and its programs may see
 ---@field modules? boolean C modules and bytecode
 
----Lets the kernel refuse everything that the options do not allow: from now on, for good, to this process, its threads
----and its programs. It is what `rlhost --sandbox` does before the script begins. A second call narrows further.
+---Makes the kernel refuse everything that the options do not allow, from now on and for good, to this process, its
+---threads and its programs. `rlhost --sandbox` does the same before the script begins. A second call can only remove
+---permissions.
 ---
 ---Call it before anything that starts a thread: it raises an error while others run. Modules that the script requires
 ---later must be where `package.path` finds them now.
@@ -1646,16 +1653,16 @@ function rl.limit_callbacks(seconds) end
 ---```
 ---@param options runloop.SandboxOptions
 ---@return true? entered
----@return string? message if the kernel cannot hold it, or a path does not exist; nothing has changed then
+---@return string? message if the kernel cannot enforce it, or a path does not exist; nothing has changed then
 ---@return string? code `"ENOTSUP"`, `"ENOENT"`
 function rl.sandbox(options) end
 
 ---Returns an error as text: the message, the stack where it was raised, the task or thread in which that was, and for
----each wait that has passed the error on (as `task:await`, `rl.timeout` and `pool:run` do) the stack of the waiter. For
----an error that no wait has passed on, it returns the same as `debug.traceback`. So it is the handler for `xpcall`. A
----thread keeps these stacks of its last 32 errors.
+---each wait that has passed the error on (as `task:await`, `rl.timeout` and `pool:run` do) the stack of the waiter.
+---For an error that has passed no wait, it returns the same as `debug.traceback`. It can serve as the handler of
+---`xpcall`. A thread keeps these stacks of its last 32 errors.
 ---
----A stack has at most 22 lines, and ten waits are shown: the middle is left out and counted.
+---It shows at most 22 lines of a stack and ten waits; the middle is replaced by the number of omitted ones.
 ---
 ---```lua
 ---local task = rl.task(function() rl.sleep(0.01) error("no answer", 0) end)
@@ -1681,7 +1688,7 @@ function rl.traceback(err) end
 ---@field colors? boolean whether the text has colours for a terminal
 
 ---Returns a value as text for people, as the prompt shows it: keys are sorted, texts are quoted, a table that contains
----itself is `<cycle>`, and the `__name` of a metatable stands before the fields. It calls no metamethod but
+---itself is `<cycle>`, and the `__name` of a metatable comes before the fields. It calls no metamethod but
 ---`__tostring`, and never raises because of a value: an error in `__tostring` becomes a part of the text.
 ---
 ---```lua

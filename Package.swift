@@ -29,7 +29,7 @@ let package = Package(
         .executable(name: "rlhost", targets: ["rlhost"]),
     ],
     targets: [
-        // The operating system: what has to be C, and Swift's face of it.
+        // The operating system: the parts that must be C, and a Swift interface to it.
         .target(name: "CLinux", path: "Sources/Engine/System/C", cSettings: c),
         .target(name: "Linux", dependencies: ["CLinux"], path: "Sources/Engine/System/Swift", swiftSettings: swift),
         // The engine: run loops for Swift, without Lua.
@@ -40,7 +40,7 @@ let package = Package(
         .target(
             name: "Streams", dependencies: ["RunLoops", "Linux", "CStreams"], path: "Sources/Modules/net/Streams",
             swiftSettings: swift),
-        // Lua for Swift: the library, what has to be C to be safe, and a Swift face.
+        // Lua for Swift: the library, the parts that must be C to be safe, and a Swift interface.
         .systemLibrary(
             name: "CLua", path: "Sources/Lua/Headers", pkgConfig: "lua5.4",
             providers: [.apt(["liblua5.4-dev", "pkg-config"])]),
@@ -49,8 +49,7 @@ let package = Package(
             name: "LuaModules", path: "Sources/Lua/Embedded", exclude: ["compiler", "generate", "order"], cSettings: c),
         .target(name: "CLuaSupport", dependencies: ["CLua", "LuaModules"], path: "Sources/Lua/C", cSettings: c),
         .target(name: "Lua", dependencies: ["CLua", "CLuaSupport"], path: "Sources/Lua/Swift", swiftSettings: swift),
-        // The codec of runloop.json; HTTP as a protocol, over the distribution's parser; and that for Lua, with
-        // libcurl.
+        // The codec of runloop.json; the HTTP protocol, over the distribution's parser; and HTTP for Lua, with libcurl.
         .target(name: "CJSON", dependencies: ["CLua"], path: "Sources/Modules/json/C", cSettings: c),
         .target(
             name: "HTTP", path: "Sources/Modules/http/Protocol",
@@ -75,7 +74,7 @@ let package = Package(
             name: "LuaRunLoops", dependencies: ["RunLoops", "Lua", "Linux", "CJSON", "CLuaHTTP"],
             path: "Sources/Host/Swift",
             swiftSettings: swift),
-        // SQLite for Lua: requests and replies, and what its threads do with them.
+        // SQLite for Lua: requests, replies, and the threads that handle them.
         .target(name: "CSQLite", dependencies: ["CLua"], path: "Sources/Modules/sqlite/C", cSettings: c),
         // PostgreSQL for Lua, over libpq: connections, and values.
         .target(
@@ -85,12 +84,13 @@ let package = Package(
             name: "LuaStreams", dependencies: ["LuaRunLoops", "Lua", "Streams", "RunLoops", "Linux", "CStreams"],
             path: "Sources/Modules/net/Binding",
             swiftSettings: swift),
-        // The test runner's part in a test's process: virtual time, and what it has to know of the system.
+        // The part of the test runner in the process of a test: virtual time, and its knowledge of the system.
         .target(
             name: "LuaTesting", dependencies: ["LuaTracing", "LuaRunLoops", "RunLoops", "Lua", "Linux"],
             path: "Sources/Modules/test/Binding",
             swiftSettings: swift),
-        // What a prompt has in the process whose Lua it shows: its part in Lua, and who attaches from another process.
+        // The part of a prompt in the process whose Lua it shows: its Lua code, and the server for clients of other
+        // processes.
         .target(
             name: "LuaPrompt", dependencies: ["Tracing", "LuaRunLoops", "RunLoops", "Lua", "Linux"], path: "Sources",
             exclude: ["Engine", "Lua", "Host", "Modules", "Program", "Prompt/Editor", "Prompt/Lua", "Attach/Client"],
@@ -114,7 +114,7 @@ let package = Package(
                 "metrics/Swift", "postgres/Swift", "nats/Swift", "bridges/Swift",
             ],
             swiftSettings: swift),
-        // What records them, for scripts and for the command line.
+        // Recording itself, for scripts and for the command line.
         .target(
             name: "LuaTracing", dependencies: ["LuaRunLoops", "Lua", "RunLoops", "Tracing", "Linux"],
             path: "Sources/Modules/trace/Binding",
@@ -142,7 +142,7 @@ let package = Package(
             ],
             sources: ["Program/Swift", "Attach/Client"],
             swiftSettings: swift),
-        // What several test targets need: the built program, a terminal's screen, numbers that can be had again.
+        // Helpers of several test targets: the built program, a terminal's screen, reproducible random numbers.
         .target(
             name: "TestSupport", dependencies: ["LineEditor"], path: "Tests/Support",
             exclude: others(in: "Tests/Support"), swiftSettings: swift),
@@ -176,7 +176,7 @@ let package = Package(
                 "Modules/net/Streams", "Modules/trace/Recording",
             ] + others(in: "Tests", "Modules", "Program"), sources: ["Modules", "Prompt", "Attach", "Program"],
             swiftSettings: swift),
-        // A process of its own that appends to a history file until it is killed.
+        // A separate process that appends to a history file until it is killed.
         .executableTarget(
             name: "HistoryWriter", dependencies: ["LineEditor"], path: "Tests/Prompt/HistoryWriter",
             swiftSettings: swift),

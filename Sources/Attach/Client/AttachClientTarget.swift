@@ -19,7 +19,7 @@ struct AttachClientTarget {
 
     /// Returns this user's processes, by number: those that have a port, and those that would open one if asked.
     ///
-    /// A process that a daemon started may have another environment than a shell has, and so have its sockets
+    /// The environment of a process that a daemon started may differ from that of a shell, and its sockets may be
     /// elsewhere. All such directories are searched if they can be read.
     var text: String { "process \(process)" + (name.map { " (\($0))" } ?? "") }
 

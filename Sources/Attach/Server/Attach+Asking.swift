@@ -4,7 +4,7 @@ internal import Lua
 extension Attach {
     /// Returns whether a process belongs to this user and listens to `ask`: an rlhost whose owner has not forbidden it.
     ///
-    /// The process must handle SIGURG. To a process that does not handle it the signal would do no harm.
+    /// The process must handle SIGURG. A process that does not handle the signal is not harmed by it.
     public static func canAsk(_ process: Int32) -> Bool {
         guard let text = contents(of: "/proc/\(process)/status") else { return false }
         var isOwn = false

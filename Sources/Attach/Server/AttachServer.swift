@@ -191,7 +191,7 @@ final class Attachable: HostPart {
 extension LuaHost {
     var attachServer: AttachServer? { existingPart(Attachable.self)?.server }
 
-    /// Lets `rlhost attach` open prompts in this process, and shows clients its words.
+    /// Lets `rlhost attach` open prompts in this process, and passes its output to clients.
     ///
     /// - Parameter name: A name besides the process number; see `Attach.fault(inName:)`.
     /// - Returns: The error if the port cannot be opened, or nil.
@@ -211,7 +211,7 @@ extension LuaHost {
 
     /// Allows or forbids processes of this user to attach by `Attach.ask`, from now on.
     public func setAttaching(isAllowed: Bool) {
-        // This part lets them in.
+        // This part opens the port when a client asks.
         if isAllowed { _ = part(Attachable.self) }
         watchWishes(isAllowed)
     }

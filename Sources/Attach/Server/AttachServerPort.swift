@@ -113,7 +113,7 @@ final class AttachServerPort: @unchecked Sendable {
     }
 
     private func take(_ message: RunLoop.MessagePort.Message) {
-        // The client may have sent everything at once and left, and so be signed off already.
+        // The client may have sent everything at once and left, and so already be removed.
         guard message.isSenderConnected else { return message.fail("there is no receiver for the answer") }
         guard let request = Attach.Request(rawValue: message.id) else {
             return message.fail("there is no such request")

@@ -118,8 +118,8 @@ final class AttachServerSession {
             let number = client.identity(ofEntry: entries.first?.number ?? 0)
             outer.append((Sink.redirect(to: sink.place), Interpreter.entryRuns(number)))
             // The port's thread first sets the mark and then looks for a running entry; this thread works in the
-            // opposite order. So one of the two finds out, whenever the client goes. An entry that was cancelled where
-            // it waits has its error already.
+            // opposite order. So, whenever the client leaves, one of the two threads notices it. An entry that was
+            // cancelled where it waits has its error already.
             if let entry = entries.first, client.isUnwanted(entry.number), !wasInterrupted {
                 host.interruptEntry(number)
             }

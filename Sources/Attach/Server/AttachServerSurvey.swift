@@ -3,7 +3,7 @@ internal import Lua
 internal import LuaRunLoops
 internal import RunLoops
 
-/// Asks the loops of all threads what their tasks wait in. A busy loop does not delay the answer.
+/// Asks the loops of all threads in which functions their tasks wait. A busy loop does not delay the answer.
 final class AttachServerSurvey: @unchecked Sendable {
     // Sendable: used on the port's thread only.
     private static let patience = Duration.milliseconds(500)

@@ -109,7 +109,7 @@ extension RunLoop {
         }
     }
 
-    /// Queues ports that are ready now. Leaves wake-ups alone, since a wait to come needs them.
+    /// Queues ports that are ready now. Does not clear wake-ups, since a later wait needs them.
     func look(_ mode: ModeState) {
         guard mode.portCount > 0 else { return }
         mode.sleepsWith._withUnsafeGuaranteedRef { descriptors in

@@ -36,8 +36,8 @@ public final class RunLoop {
     /// Whether code waits for an answer that an item with `mayAnswer` may bring. Called when nothing else keeps the
     /// loop running.
     package var awaitsAnswer: ((RunLoop) -> Bool)?
-    /// Whether a mode that holds nothing else must run on: a loop of a library, which the mode serves, has something to
-    /// wait for.
+    /// Whether a mode that holds nothing else must keep running, because it serves the loop of a library that has
+    /// something to wait for.
     package var staysForOthers: ((RunLoop, Mode) -> Bool)?
     /// Called on the loop's thread before a long sleep, in real time only. It does work that can wait, in steps of a
     /// few milliseconds. It returns the nanoseconds until its next call: 0 if it has done a step and may have more,

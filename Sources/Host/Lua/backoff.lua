@@ -1,4 +1,5 @@
--- rl.backoff: waits between tries that grow, so that what is away is not asked all the time, and not by all at once.
+-- rl.backoff: growing waits between tries, so that a client does not ask an absent server all the time, and many
+-- clients do not ask at once.
 
 local _, internals, crossing = ...
 local sleep, chance = crossing["backoff:wait"], crossing.chance
@@ -46,7 +47,7 @@ local function backoff(options)
   return setmetatable(self, Backoff)
 end
 
--- Takes a try back whose wait was cancelled. `reset` begins another count, which this leaves alone.
+-- Uncounts a try whose wait was cancelled. `reset` begins a new count, which this does not change.
 local Try = { __close = function(try)
   if not try.is_over then try.count.done = try.count.done - 1 end
 end }

@@ -140,7 +140,7 @@ local function group(...)
 end
 
 local function cancel(self)
-  -- A task that is cancelled may start or end others meanwhile.
+  -- A cancelled task may start or end other tasks while it ends.
   local tasks = {}
   for task in next, self.tasks do tasks[#tasks + 1] = task end
   table.sort(tasks, function(a, b) return self.tasks[a] > self.tasks[b] end)

@@ -33,7 +33,7 @@ local function is_handler(level)
   return info.namewhat == "" or info.namewhat == "metamethod"
 end
 
--- The levels above this function: the function that `rl.traceback` is, and its caller.
+-- The levels above this one: the function `rl.traceback`, and its caller.
 function errors.traceback(err)
   local text = crossing.passed(err, is_handler(3))
   if text then return text end

@@ -1,5 +1,5 @@
 -- runloop.hints: texts that lead from a name that does not exist to the one that is meant. It is loaded at the first
--- mistake. Meaning comes first, then spelling, then a list of the names that there are.
+-- mistake. It tries meaning first, then spelling, then lists the existing names.
 
 local native = ...
 local meanings = require "runloop.meanings"

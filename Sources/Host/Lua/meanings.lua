@@ -1,5 +1,5 @@
--- runloop.meanings: names that other libraries and languages use, with what means the same here. A row has a name of
--- ours, or a list of names, of which the first that exists is meant. Any other text says what to do instead.
+-- runloop.meanings: names that other libraries and languages use, with our names for the same. A row has one of our
+-- names, or a list of names; the first that exists is suggested. Any other text says what to do instead.
 
 local meanings = {}
 
@@ -137,7 +137,7 @@ meanings.methods = {
   isvalid = "is_valid",
 }
 
--- Words with a meaning of their own: no other word is suggested for them because it is spelt alike.
+-- Words with a different meaning: no similarly spelt name is suggested for them.
 meanings.words = {}
 for word in ([[get set put push pop start stop send end begin open close read write add remove reset ref unref poll wait
   lock unlock bind find kill exec fork join list load save parse print reload resume pause sort seek tell time date

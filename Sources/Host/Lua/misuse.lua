@@ -63,7 +63,7 @@ end
 -- Returns the key of `known` that a misspelt name may mean, or nil.
 function misuse.nearest(name, known) return type(name) == "string" and native.nearest(name, names_of(known)) or nil end
 
--- The places that have been warned of.
+-- The places for which a warning was printed.
 local warned = {}
 
 -- Warns, under -W, that a function is deprecated: once for each place in a script that calls it.

@@ -24,7 +24,7 @@ local threads_of, pools = {}, 0
 -- Seconds between two checks whether an abandoned thread has ended, while a task waits for a thread.
 local ENDING = 0.02
 
--- The part that runs in threads which keep what `setup` has returned.
+-- The part that runs in threads which keep a state, the result of `setup`.
 local worker
 -- The numbers of the pools with such threads.
 local keeps = {}
@@ -107,7 +107,7 @@ end
 -- Ends a thread, after `on_close`.
 local function finish(thread) pcall(function() thread:loop():perform(worker.finish) end) end
 
--- Ends the threads that keep something when the pool is closed and nothing is queued any more.
+-- Ends the threads that keep a state when the pool is closed and its queue is empty.
 local function finish_all(self)
   if not self.is_closed or self.pending > 0 then return end
   self.free:close()
@@ -123,7 +123,7 @@ local function give_back(self, thread)
   thread:cancel()
 end
 
--- The use of a thread. If it ends while the function still runs, the function is interrupted, and the thread counts
+-- A use of a thread. If it ends while the function still runs, the function is interrupted, and the thread counts
 -- until it has ended.
 local Use = {}
 function Use:__close(err)
@@ -133,8 +133,8 @@ function Use:__close(err)
   pool.ending[thread] = true
 end
 
--- The same for a thread that keeps something. A function for which nobody waits any more runs to its end, so that what
--- it has begun with a connection is complete. Only then is the thread free.
+-- The same for a thread that keeps a state. A function for which no task waits any more runs to its end, so that its
+-- work on a connection is complete. Only then is the thread free.
 local KeptUse = {}
 
 local function end_use(self, thread)

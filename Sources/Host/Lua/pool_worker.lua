@@ -1,5 +1,5 @@
--- runloop.pool_worker: what runs in the threads of a pool with `setup`. Each thread keeps the value that `setup` has
--- returned there, and hands it to one function at a time.
+-- runloop.pool_worker: the code that runs in the threads of a pool with `setup`. Each thread keeps the value that
+-- `setup` has returned there, and hands it to one function at a time.
 
 local native = ...
 local rl = require "runloop"

@@ -58,7 +58,7 @@ static int co_status(lua_State *L) {
   return 1;
 }
 
-// A script may hold a task's coroutine, but only the host knows what the task waits for, and when it may go on.
+// A script may hold a task's coroutine, but only the host knows for what the task waits, and when it may go on.
 static int refuse_resume(lua_State *L, lua_State *fiber) {
   lua_pushboolean(L, 0);
   if (lua_status(fiber) == LUA_YIELD) {
@@ -102,7 +102,8 @@ static int co_close(lua_State *L) {
   return count;
 }
 
-// The function that coroutine.wrap makes. Lua's own raises from its middle, where the record could not be removed.
+// The function that coroutine.wrap makes. Lua's own function raises while it resumes, where the record could not be
+// removed.
 static int call_wrapped(lua_State *L) {
   lua_State *coroutine = lua_tothread(L, lua_upvalueindex(1));
   int arguments = lua_gettop(L), results = 0, status;

@@ -47,7 +47,7 @@ static int find_guard(lua_State *L, int level, const char **source, int *line) {
 // the pcall.
 _Thread_local int cl_is_guarding;
 static _Thread_local struct {
-  int is_open;  // the line was too far away to find, so the next line that calls pcall counts
+  int is_open;  // the line was too far away to be found, so the next line that calls pcall counts
   const char *source;
   int line;
   time_t until;

@@ -1,7 +1,7 @@
 // The script's own hooks (debug.sethook) in the host's coroutines.
 //
 // To the script, each task runs in the main coroutine. So a hook that a chunk sets holds for all tasks and callbacks,
-// as tools expect that count lines or stop at them. A hook that a callback or another task sets ends with that callback
+// as debuggers and tools that count lines expect. A hook that a callback or another task sets ends with that callback
 // or task, and affects no other.
 #include "private.h"
 

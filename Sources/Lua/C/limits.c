@@ -36,7 +36,7 @@ static _Thread_local struct {
   int (*is_in_run)(cl_state *state);
 } own;
 
-// Its address tells the watcher's signals from others.
+// Its address distinguishes the watcher's signals from others.
 static const char watchers_word;
 
 // Pushes the text of a limit with the position of the script's innermost line.
@@ -155,7 +155,7 @@ static void set_mark(cl_state *state) {
 }
 
 static void on_mark(lua_State *L, lua_Debug *debug) {
-  // Not at the call of a function that closes a variable: what an error has left is still on the stack then.
+  // Not at the call of a function that closes a variable: the remains of an error are still on the stack then.
   if (debug->event != LUA_HOOKLINE && debug->event != LUA_HOOKCOUNT) return;
   if (cl_is_guarding) lua_sethook(L, cl_on_guarded_call, LUA_MASKCALL, 0);
   else cl_give_hook_back(L);
@@ -166,8 +166,8 @@ static void on_mark(lua_State *L, lua_Debug *debug) {
 }
 
 // Lua collects its garbage when an allocation fails, and tries again. The buffers of its library, in which functions
-// make long strings, do not: they would fail for want of memory that is only garbage. So the garbage is collected
-// before, at the next instruction, when half of what was free is used.
+// make long strings, do not: they would fail although collecting garbage would free enough memory. So the garbage is
+// collected before, at the next instruction, when half of what was free is used.
 static int pass_mark(cl_state *state, size_t bytes) {
   size_t limit = limit_of(state), middle = bytes + (limit - bytes) / 2;
   int is_within = bytes <= limit, is_little = is_within && bytes <= state->bytes_collect;

@@ -1,4 +1,4 @@
-// rl.locals: values that go with a task.
+// rl.locals: values of a task, which it passes on to tasks and callbacks that it creates.
 //
 // The registry has a table from a coroutine's slot to the table of its values, and a weak table from an object whose
 // callback will run later to the values with which it runs. A table of values never changes once it is made: setting a
@@ -22,7 +22,7 @@ static void check_name(lua_State *L) {
   if (lua_type(L, 2) == LUA_TSTRING) return;
   cl_push_position(L);
   lua_pushliteral(L, "rl.locals: a name must be a string, got ");
-  // Numbers themselves, of other values the type.
+  // The name as a message shows it: the number itself, or the type of any other value.
   if (lua_type(L, 2) == LUA_TNUMBER) luaL_tolstring(L, 2, NULL);
   else lua_pushfstring(L, "a %s", luaL_typename(L, 2));
   lua_concat(L, 3);

@@ -227,7 +227,7 @@ void *cl_map_at(uintptr_t address, size_t size) {
   void *block = mmap((void *)address, size, PROT_READ | PROT_WRITE, how, -1, 0);
   if (block == MAP_FAILED) return NULL;
   if ((uintptr_t)block == address) return block;
-  munmap(block, size);  // an old kernel takes the address for a hint
+  munmap(block, size);  // an old kernel treats the address as a hint
   return NULL;
 }
 

@@ -118,8 +118,8 @@ static void push_message(lua_State *L, const char *owner, const char *name) {
   lua_call(L, 3, 1);
 }
 
-// The last names that modules do not have and that were read without a call: a later call of the value fails without a
-// word about the module.
+// The last missing names of modules that were read without a call: the error of a later call of that value would not
+// mention the module.
 static _Thread_local struct {
   const cl_state *state;
   char owner[32], name[32];

@@ -179,7 +179,7 @@ void cl_on_guarded_call(lua_State *L, lua_Debug *debug);
 // ending.c
 /// Ends the process with an exit status. Must not be called in a signal handler.
 _Noreturn void cl_end(int status);
-/// Calls the function of the last words, then lets the signal take its default action.
+/// Calls the `last_words` function, then lets the signal take its default action.
 void cl_end_by(int number);
 /// Sends SIGTERM to this thread after this many seconds.
 void cl_wake_in(int seconds);

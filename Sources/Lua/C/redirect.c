@@ -1,5 +1,5 @@
-// Redirects Lua's standard streams: output of code that another process has sent goes to that process while the code
-// runs; and announces each read of standard input.
+// Redirects Lua's standard streams while code that another process has sent runs: its output goes to that process. Also
+// announces each read of standard input.
 #define _GNU_SOURCE
 #include "private.h"
 

@@ -131,7 +131,7 @@ static int find_file(lua_State *L, const char *field) {
   return lua_isstring(L, 2);
 }
 
-// Adds the files to a message of package.searchpath that are there, but may not be read.
+// Adds to a message of package.searchpath the files that exist but may not be read.
 static void explain_files(lua_State *L) {
   luaL_Buffer buffer;
   luaL_buffinit(L, &buffer);

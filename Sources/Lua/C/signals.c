@@ -77,8 +77,8 @@ static int take_entry_interrupt(void) {
 
 // The handler ---------------------------------------------------------------------------------------------------------
 
-// Whether the hook has seen Swift's own call of a C function. Ending that would lose its work without ending anything
-// of the script's, whose next instruction comes soon enough.
+// Whether the hook has seen Swift's own call of a C function. Ending host code would lose its work without ending any
+// code of the script, whose next instruction comes soon enough.
 int cl_is_own_call(lua_State *L, lua_Debug *debug) {
   if (cl_own_calls == 0 || debug->event == LUA_HOOKLINE || debug->event == LUA_HOOKCOUNT) return 0;
   return lua_getinfo(L, "S", debug) && *debug->what == 'C';
@@ -156,7 +156,7 @@ static int patience;
 // If the process was starved of the processor for that second, it gets this further time to reach an instruction.
 enum { CHANCE_MILLISECONDS = 100 };
 static int had_chance;
-// Counts the ending signals for code that has not returned since, as far as known; which signal, and when.
+// The number of ending signals since the running code was last known to return; which signal it was, and when it came.
 static int insistence, insisting;
 static time_t insisted;
 

@@ -15,7 +15,7 @@ _Alignas(lua_modules_row) static const unsigned char file[] = {
 #embed <rlhost-modules.texts>
 };
 
-// Texts that somebody has asked for. They stay until the process ends.
+// Texts that were requested so far. They stay until the process ends.
 static char *_Atomic unpacked[LUA_MODULES_MOST];
 
 // A packed text begins with its size in bytes.
@@ -42,7 +42,7 @@ const char *lua_modules_packed_text(const char *name) {
     if (!new || atomic_compare_exchange_strong_explicit(&unpacked[i], &text, new, memory_order_acq_rel,
                                                         memory_order_acquire))
       return new;
-    // Another thread was faster.
+    // Another thread has unpacked it first.
     free(new);
     return text;
   }

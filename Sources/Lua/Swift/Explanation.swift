@@ -67,8 +67,8 @@ extension Interpreter {
         return Self.shown(scratchBytes[...])
     }
 
-    /// Returns the text for the object that the host's Lua code serves in a fiber, as in `watcher of "src" made at
-    /// app.lua:3`, or nil if there is none.
+    /// Returns the description of the object that the host's Lua code serves in a fiber, such as `watcher of "src" made
+    /// at app.lua:3`, or nil if there is none.
     public final func servedBy(_ fiber: Fiber) -> String? {
         var length = 0
         return cl_subject(fiber.thread, &length).map {

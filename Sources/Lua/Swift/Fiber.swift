@@ -140,7 +140,7 @@ public struct Fiber: Hashable {
         get { memory.pointee.now.isToBeCancelled }
         nonmutating set { memory.pointee.now.isToBeCancelled = newValue }
     }
-    /// For the host's use: what it waits for keeps no loop running. False when the fiber is taken from the pool.
+    /// For the host's use: its waits do not keep the loop running. False when the fiber is taken from the pool.
     @inlinable public var isBackground: Bool {
         get { memory.pointee.now.isBackground }
         nonmutating set { memory.pointee.now.isBackground = newValue }

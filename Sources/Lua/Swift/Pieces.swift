@@ -47,7 +47,7 @@ public struct QuickOptions {
 
     public var timeout: Double? { found.timeout < 0 ? nil : found.timeout }
     public var max: Int? { found.max == 0 ? nil : Int(found.max) }
-    /// The third option, as what it is.
+    /// The third option and its type.
     public var integer: Int? { found.kind == CL_IS_INTEGER.rawValue ? Int(found.integer) : nil }
     public var boolean: Bool { found.integer != 0 }
     public var text: UnsafeRawBufferPointer { .init(start: found.text, count: found.length) }

@@ -12,7 +12,7 @@ extension RunLoop {
     /// It keeps the loop alive only while `isAwaited` is true and `isBackground` is not. Not thread-safe: use it on the
     /// thread of its loop.
     open class EdgePort: DescriptorPort {
-        /// Whether it waits for its turn.
+        /// Whether the port waits for its turn.
         private final var wantsTurn = false
 
         /// - Parameters:
@@ -35,7 +35,8 @@ extension RunLoop {
                 if isBackground { noteAwaited() } else if keepsAlive != isAwaited { keepsAlive = isAwaited }
             }
         }
-        /// Whether the loop serves it and does not stay for it. It may bring an answer while it is awaited.
+        /// Whether the loop serves the port but does not keep running for it. It may bring an answer while it is
+        /// awaited.
         public final var isBackground = false { didSet { noteAwaited() } }
 
         @inline(never)

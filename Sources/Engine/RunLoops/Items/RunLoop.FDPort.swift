@@ -51,7 +51,7 @@ extension RunLoop {
         public let once: Bool
         /// The events that were requested.
         public private(set) var events: Events
-        /// The requested events that rest.
+        /// The requested events that are not watched while the port rests.
         private var resting: Events = []
         /// The events found when the port was queued.
         private var found: Events = []

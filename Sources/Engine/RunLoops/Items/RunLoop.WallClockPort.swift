@@ -2,8 +2,8 @@ public import Linux
 internal import Synchronization
 
 extension RunLoop {
-    /// Reports jumps of the wall clock: it was set, or the machine was suspended, during which the loop's own clock
-    /// stands still. CFRunLoopTimer needs none, since its dates are dates of the wall clock.
+    /// Reports jumps of the wall clock, which happen when it is set, or when the machine was suspended (the loop's own
+    /// clock then stands still). CFRunLoopTimer needs none, since its dates are dates of the wall clock.
     ///
     /// To call back at a time of the wall clock, compute the date of a timer again after each jump. The port is in the
     /// loop's modes as any port is, does not keep the loop alive, and is not listed. In simulated time it reports
@@ -35,7 +35,7 @@ extension RunLoop {
             if let clock { watch(clock.number) }
         }
 
-        /// A reference that another thread passes on, and only the loop's thread reads.
+        /// A reference that another thread passes on, and that only the loop's thread reads.
         private final class Weak: @unchecked Sendable {
             weak var object: WallClockPort?
             init(_ object: WallClockPort) { self.object = object }

@@ -3,7 +3,7 @@ internal import Glibc
 internal import Linux
 import Synchronization
 
-/// A name that this process holds, with its socket. Both are given up with the last reference.
+/// A name that this process holds, with its socket. The name and the socket are given up with the last reference.
 ///
 /// A process has a name as long as it holds the lock of the name's lock file. The kernel releases the lock when the
 /// process dies in any way, so that a dead process never holds a name, and two processes cannot hold the same one. The
@@ -53,7 +53,8 @@ final class MessagePortName {
     private static let held = Lock<Set<UInt>>([])
     private let process = linux_process()
 
-    /// Gives up all names of the process, on all threads. For the end of the process, when objects are not released.
+    /// Gives up all names of the process, on all threads. Called at the end of the process, when objects are not
+    /// released.
     private static func giveAllUp() {
         held.withLock { held in
             for address in held {

@@ -60,7 +60,7 @@ struct RawBuffer<Element: BitwiseCopyable> {
         count = kept
     }
 
-    /// Gives most of the memory back that a burst has taken, if it is 64 kB or more. O(n).
+    /// Frees most of the memory that a burst has taken, if it is 64 kB or more. O(n).
     func shrink() {
         let enough = Swift.max(16, count * 2)
         guard capacity * MemoryLayout<Element>.stride >= 1 << 16, capacity >= 2 * enough else { return }

@@ -20,7 +20,7 @@ final class RequestQueue {
 
         var owner: UnsafeMutableRawPointer? { UnsafeMutableRawPointer(bitPattern: bits & ~1) }
 
-        /// Takes the request out, once; nil afterwards.
+        /// Takes the request out; returns nil after the first call.
         mutating func take() -> Request? {
             guard let owner else { return nil }
             defer { bits = 0 }

@@ -59,7 +59,7 @@ struct Ring<Element: BitwiseCopyable> {
         header.pointee.count = kept
     }
 
-    /// Gives the memory back that a burst has taken, if the ring is empty and has 64 kB or more.
+    /// Frees the memory that a burst has taken, if the ring is empty and has 64 kB or more.
     func shrink() {
         guard count == 0, header.pointee.capacity * MemoryLayout<Element>.stride >= 1 << 16 else { return }
         header.pointee.base = header.pointee.base.resized(to: 16)

@@ -52,7 +52,7 @@ extension RunLoop {
             return now >= recorder.pointee.beginsAt && recorder.pointee.lasts(now)
         }
 
-        /// Reports that a pass tells its observers about a step.
+        /// Reports that a pass calls the observers of a step.
         @inline(__always)
         func pass(reaches step: @autoclosure () -> Int) { if let live { live.pointee.reach(step: step()) } }
 

@@ -1,4 +1,4 @@
-// How much of its time a loop is awake, looked at about every second while the loop turns.
+// Measures the share of time in which a loop is awake, about every second while the loop turns.
 
 extension RunLoop.Recorder {
     /// The beginning of the present second.

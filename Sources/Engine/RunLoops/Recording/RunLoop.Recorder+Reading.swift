@@ -10,8 +10,8 @@ extension RunLoop.Recorder {
         return Double(now.ticks &- first.ticks) / Double(max(1, now.date - first.date))
     }
 
-    /// The first reading of both clocks. The speed is the more precise the longer ago that is; so the first use waits
-    /// 0.2 ms.
+    /// The first reading of both clocks. The longer ago that reading was, the more precise is the speed; so the first
+    /// use waits 0.2 ms.
     private static let origin: Anchor = {
         let first = Anchor.now()
         while Anchor.now().date < first.date + 200_000 {}
@@ -238,7 +238,7 @@ extension RunLoop.Recorder {
             case .whole:
                 let end = raw.time &+ raw.a & 0xFFFF_FFFF
                 if sends {
-                    // It dates from the beginning of the callback, so it comes first.
+                    // The send has the time of the beginning of the callback, so it comes first.
                     inside.insert(
                         Record(.out, record.time, a: 1, flow: UInt32(truncatingIfNeeded: raw.a >> 32)), at: 0)
                 }

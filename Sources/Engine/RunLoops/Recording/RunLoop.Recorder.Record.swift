@@ -105,8 +105,8 @@ extension RunLoop.Recorder {
         case sleep
         /// The loop wakes. `a`: a `Wake`. `object`: the label of the thread that woke it.
         case wake
-        /// Something is sent, or arrives, with the number `flow`. In the ring, `a` counts sends in a row with
-        /// consecutive numbers.
+        /// Something is sent, or arrives, with the number `flow`. In the ring, `a` is the count of consecutive sends
+        /// that share the record; their numbers are consecutive, too.
         case out, `in`
         /// A moment that a script has marked.
         case mark

@@ -123,13 +123,14 @@ extension RunLoop {
         private var nextWhenRead: UInt64 = 0
         private static let shortestReadInterval: Int64 = 100_000_000
         private static let longestReadInterval: Int64 = 1_000_000_000
-        /// The first record since the recorder was last turned on. `levelsAtStart` has the runs in progress then.
+        /// The first record since the recorder was last turned on. `levelsAtStart` has the runs that were in progress
+        /// at that record.
         var start: UInt64 = 0
-        /// Whether nothing was recorded since then.
+        /// Whether nothing was recorded since the recorder was turned on.
         var isEmpty: Bool { next == start && state == .none }
         let levelsAtStart: UnsafeMutablePointer<Level>
         var levelCountAtStart = 0
-        /// One moment by both clocks.
+        /// The same moment by both clocks.
         var anchor = Anchor()
 
         struct Anchor {
@@ -168,7 +169,7 @@ extension RunLoop {
         var slow = UInt64.max { didSet { setNotable() } }
         var slowHandler: ((_ label: UInt32, _ began: Int64, _ nanoseconds: Int64, _ delay: Int64) -> Void)?
 
-        /// The label of the owner's object with this key. A later key with the same index replaces it.
+        /// The label of the owner's object with this key. A later key with the same index replaces the entry.
         package struct Subject: BitwiseCopyable {
             package var key = UInt32.max
             package var label: UInt32 = 0

@@ -2,7 +2,7 @@ internal import CLinux
 package import Linux
 
 // Other processes may share a simulated time. The process that made it, the guardian, decides when it jumps. The
-// others, its members, report to the guardian when they rest and until when, and read the time from a page of shared
+// others, its members, report to the guardian when they rest and for how long, and read the time from a page of shared
 // memory.
 
 extension SimulatedClock {
@@ -22,7 +22,8 @@ extension SimulatedClock {
         /// Whether all its threads sleep until another process writes to it, although it has not reported that it
         /// rests.
         var isBlocked = false
-        /// The real time, in nanoseconds, since which it has been working or has owed an answer.
+        /// The real time, in nanoseconds, at which the process began its present work, or at which it was asked for the
+        /// answer that is still missing.
         var since = linux_monotonic_now()
         var deadline = Int64.max
         var activity: Int64 = 0
@@ -244,7 +245,7 @@ extension SimulatedClock.State {
         let able = family.members.indices.filter { family.members[$0].rests }
         if family.isAsking {
             let late = able.filter { family.members[$0].answered != family.round }
-            // A member that did not answer in time is taken to work without being able to say so.
+            // A member that did not answer in time counts as one that works and cannot report it.
             for place in late where now - family.members[place].since > Self.workLimit {
                 family.members[place].rests = false
                 family.members[place].since = now - Self.workLimit
@@ -318,7 +319,7 @@ extension SimulatedClock.State {
         var result = linux_receive_family(connection.number, &word)
         while result > 0 {
             if word.kind == LINUX_ASKED { guardian?.asked = word.round }
-            // The guardian takes this member to work.
+            // The guardian assumes that this member works.
             if word.kind == LINUX_GOES { guardian?.said = nil }
             result = linux_receive_family(connection.number, &word)
         }

@@ -48,14 +48,14 @@ extension SimulatedClock {
         var looks = false
         var thread: CInt = 0
         var runsSince: Int64 = 0
-        /// The real time since which its thread has been seen in one system call, and the thread's count of waits at
-        /// the last look.
+        /// The real time at which its thread was first seen in its present system call, and the thread's count of waits
+        /// at the last look.
         var restsSince: Int64?
         var switches = 0
         /// If it is away and its thread sleeps in reading a descriptor: the thread's count of waits at the last look.
         var blockedSwitches: Int?
 
-        /// Whether an event has ended its sleep that it has not noticed yet.
+        /// Whether its sleep was ended by an event that it has not noticed yet.
         var isReady: Bool { status == .sleeping && linux_poll_now(epoll, Int16(POLLIN)) != 0 }
 
         mutating func fallAsleep(in epoll: CInt, until deadline: Int64, _ watched: [CInt], watches: Bool) {

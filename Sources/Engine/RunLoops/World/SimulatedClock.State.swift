@@ -7,7 +7,7 @@ extension SimulatedClock {
         var wallClock: Double { didSet { publish() } }
         /// Called when the wall clock is set.
         var wallClockWatchers: [@Sendable () -> Void] = []
-        /// The real time, in nanoseconds, since which time passes by itself; nil if it stands still.
+        /// The real time, in nanoseconds, from which on the clock follows real time; nil if it stands still.
         var flowsSince: Int64? { didSet { publish() } }
         /// Nanoseconds of real time that have passed but do not show yet.
         var unseen: Int64 = 0 { didSet { publish() } }
@@ -27,9 +27,9 @@ extension SimulatedClock {
         var settles: Int?
         /// Whether the loop that decides is about to wait for the real world, not for the turn of another loop.
         var waitsReally = false
-        /// The real time since which the same data has been on its way.
+        /// The real time at which the data that is still on its way was first seen.
         var waysSince: Int64?
-        /// The real time since which only answers of this process's own threads have been outstanding and no loop has
+        /// The real time from which on only answers of this process's own threads have been outstanding and no loop has
         /// run.
         var answersSince: Int64?
         var reasons = Reasons()
@@ -63,7 +63,7 @@ extension SimulatedClock {
             return time + (passed - time) / grain * grain
         }
 
-        /// Stops the passing of real time. Unseen time before a deadline that shows counts as passed; otherwise the
+        /// Stops following real time. Unseen time before a deadline that shows counts as passed; otherwise the
         /// clock would go back for the loop that wakes at it.
         mutating func stop() {
             guard flowsSince != nil || unseen > 0 else { return }

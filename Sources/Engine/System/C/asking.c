@@ -1,4 +1,4 @@
-// Connections out of a sandbox: what Landlock refuses is asked of the doorman, a process outside. See doorman.c.
+// Connections out of a sandbox: those that Landlock refuses are made by the doorman, a process outside. See doorman.c.
 #define _GNU_SOURCE
 #include "sandbox_private.h"
 
@@ -45,7 +45,7 @@ static int ask(linux_question *it, int *descriptor, linux_answer *reply) {
   return is_there ? reply->error : EACCES;
 }
 
-// The functions of the C library, in the place of which those here are called, also by libraries that are opened later.
+// The functions of the C library that the functions of this file replace, for libraries that are opened later as well.
 
 int connect(int fd, const struct sockaddr *to, socklen_t length) {
   static int (*_Atomic real)(int, const struct sockaddr *, socklen_t);

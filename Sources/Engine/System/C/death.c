@@ -34,8 +34,8 @@ static void on_death(int number, siginfo_t *information, void *context) {
   // A handler that takes the signal's origin gets it.
   if (before->sa_flags & SA_SIGINFO) before->sa_sigaction(number, information, context);
   else raise(number);
-  // A handler that reports a crash returns, and the fault then repeats. A signal that another process sent does not, so
-  // raise it.
+  // A handler that reports a crash returns, and the fault then repeats. A signal that another process sent does not
+  // repeat, so raise it.
   if (information->si_code > 0 && guarded[number].is_crash) return;
   linux_raise_default(number);
 }

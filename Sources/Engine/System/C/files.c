@@ -103,7 +103,7 @@ int linux_find_place(const char *path, linux_place *place) {
       return look(place, 0);
     }
     if (place->owner != geteuid()) {
-      // `stranger` is used later, if the file at the end may not be replaced.
+      // The caller uses `stranger` if the file at the end of the path may not be replaced.
       place->stranger = place->owner;
       place->is_ours = 0;
       if (place->owner != 0) return errno = EACCES, -1;

@@ -123,7 +123,7 @@ static int start_mortal(const linux_program *program, int *pid) {
   return 0;
 }
 
-// The kernel sends the signal when the thread ends that has started the program. So a thread that never ends starts it.
+// The kernel sends the signal when the thread that started the program ends. So a thread that never ends starts it.
 static struct {
   pthread_mutex_t lock;
   pthread_cond_t changed;
@@ -244,7 +244,8 @@ static void signal_all(const struct owned *all, int count, int number) {
   }
 }
 
-// This process ends, while other threads go on until the last moment: what they would start now, nobody would end.
+// This process ends, while other threads go on until the last moment: a program that they started now would not be
+// ended.
 static void end_all(void) {
   if (owned.process != getpid()) return;
   sigset_t before;

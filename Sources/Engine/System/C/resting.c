@@ -102,7 +102,7 @@ static struct {
   pthread_mutex_t lock;
   int all_rest;
   int processes[MOST_PROCESSES], process_count;
-  int servers;  // the number of servers that were passed over
+  int servers;  // the number of servers that were skipped
   look looks[MOST_THREADS];
   int look_count;
   end_of_pipe ends[MOST_ENDS];
@@ -138,7 +138,7 @@ static int is_fed(const look *it) {
   return 0;
 }
 
-// The servers of tests, which run in real time and hold up nobody's clock; guarded by `found.lock`.
+// The servers of tests, which run in real time and do not stop the clock; guarded by `found.lock`.
 enum { MOST_SERVERS = 64 };
 static int servers[MOST_SERVERS];
 

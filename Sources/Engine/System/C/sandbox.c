@@ -1,5 +1,5 @@
-// Landlock holds files, TCP's ports, and the ways to other processes; sandbox_filter.c the rest. Landlock's numbers are
-// written down here, because the headers of a build may be older than the kernel.
+// Landlock restricts files, TCP ports, and access to other processes; sandbox_filter.c restricts the rest. Landlock's
+// numbers are written down here, because the headers of a build may be older than the kernel.
 #define _GNU_SOURCE
 #include "sandbox_private.h"
 
@@ -57,7 +57,7 @@ void linux_free_sandbox(linux_sandbox *it) {
   free(it);
 }
 
-// What is allowed ----------------------------------------------------------------------------------------------------
+// Allowances -----------------------------------------------------------------------------------------------------
 
 static allowance *add(linux_sandbox *it, enum linux_allowance kind, const char *text) {
   if (it->count == it->capacity) {
@@ -246,7 +246,7 @@ const char *linux_port_directory(void) {
   return NULL;
 }
 
-// What the program needs itself --------------------------------------------------------------------------------------
+// Needs of the program itself ----------------------------------------------------------------------------------------
 
 static void imply_all(linux_sandbox *it) {
   // Libraries that are opened at their first use, the time zone, and the files about this process that modules read.
@@ -284,7 +284,7 @@ static int add_path_rule(int ruleset, const char *path, uint64_t allowed, int fo
     int32_t fd;
   } __attribute__((packed)) rule = {.fd = open(path, O_PATH | O_CLOEXEC | (follows ? 0 : O_NOFOLLOW))};
   struct stat status;
-  // An implied path need not be there. One that was given was there a moment ago.
+  // An implied path need not be there. A path that was given existed a moment ago.
   if (rule.fd < 0) return errno == ENOENT || errno == EACCES || errno == ENOTDIR ? 0 : errno;
   rule.allowed = allowed;
   if ((allowed & ~(uint64_t)OF_FILES) && fstat(rule.fd, &status) == 0 && !S_ISDIR(status.st_mode))
@@ -393,7 +393,7 @@ void linux_close_inherited(void) {
   int kept = process && count && atoi(process) == getpid() && atoi(count) > 0 ? atoi(count) : 0;
   struct rlimit limit = {.rlim_cur = 0};
   if (kept > 1 << 20 || syscall(SYS_close_range, 3U + (unsigned)kept, ~0U, 0) == 0) return;
-  // Before Linux 5.9. Those that this process has opened have the flag.
+  // Before Linux 5.9, each number is tried. Descriptors that this process has opened have the flag.
   getrlimit(RLIMIT_NOFILE, &limit);
   for (int fd = 3 + kept; fd < (int)limit.rlim_cur && fd < 1 << 20; fd++) {
     int flags = fcntl(fd, F_GETFD);

@@ -1,4 +1,4 @@
-// The part of the sandbox that Landlock does not hold, as a filter of system calls. A refused call fails with EACCES; a
+// The restrictions that Landlock cannot enforce, as a filter of system calls. A refused call fails with EACCES; a
 // call that is newer than this file fails as if it did not exist.
 #define _GNU_SOURCE
 #include "sandbox_private.h"
@@ -25,7 +25,7 @@ enum { ARCHITECTURE = AUDIT_ARCH_AARCH64 };
 enum { ARCHITECTURE = 0 };
 #endif
 
-// Calls that Debian 12's headers do not have yet. The last one known here sets attributes of files.
+// Calls that Debian 12's headers do not have yet. The last call known here sets attributes of files.
 enum {
   FCHMODAT2 = 452,
   SETXATTRAT = 463,
@@ -36,8 +36,8 @@ enum {
   FILE_SETATTR = 469
 };
 enum { TIOCSTI_ = 0x5412, TIOCLINUX_ = 0x541c, TIOCSETD_ = 0x5423, FASTOPEN = 0x20000000 };
-// The calls that file systems have beneath `ioctl`, by their types. Many change a file or a directory, such as
-// attributes, snapshots and keys, by a descriptor which may only be read. These read, or copy to what may be written.
+// The calls of file systems through `ioctl`, by their types. Many change a file or a directory, such as attributes,
+// snapshots and keys, by a descriptor which may only be read. The calls below only read, or copy to a writable file.
 enum { OF_FILE_SYSTEM_F = 'f', OF_FILE_SYSTEM_V = 'v', OF_FILE_SYSTEM_X = 'X', OF_FILE_SYSTEM_B = 0x94 };
 enum {
   GETFLAGS = 0x80086601,
@@ -68,7 +68,8 @@ static void end_with(filter *f, unsigned result) { put(f, BPF_RET | BPF_K, resul
 static void allow(filter *f) { end_with(f, SECCOMP_RET_ALLOW); }
 static void refuse(filter *f, int error) { end_with(f, SECCOMP_RET_ERRNO | (unsigned)error); }
 
-// Loads half of an argument; the kernel looks at no more of those that are checked here, pointers apart.
+// Loads the lower half of an argument; apart from pointers, the kernel uses only that half of the arguments that are
+// checked here.
 static void load(filter *f, int argument, int upper) {
   unsigned at = offsetof(struct seccomp_data, args) + 8 * (unsigned)argument;
   put(f, BPF_LD | BPF_W | BPF_ABS, at + (upper == (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) ? 4 : 0), 0, 0);
@@ -161,7 +162,7 @@ static void add_families(filter *f, const linux_sandbox *it) {
   end(f);
 }
 
-// Landlock holds TCP's ports; neither MPTCP nor TCP Fast Open, nor paths of Unix sockets.
+// Landlock restricts TCP ports, but neither MPTCP nor TCP Fast Open, nor paths of Unix sockets.
 static void add_sockets(filter *f, const linux_sandbox *it) {
   const uint8_t *all = it->all, *some = it->some;
   if (some[LINUX_ALLOW_CONNECT] || some[LINUX_ALLOW_LISTEN]) add_families(f, it);
@@ -188,8 +189,8 @@ static void add_sockets(filter *f, const linux_sandbox *it) {
   if_any(f, SYS_sendmmsg, 3, FASTOPEN);
 }
 
-// Modes, owners, times and attributes, which Landlock does not hold. Calls by descriptor are allowed if any file may be
-// written; calls by path only if every file may.
+// Modes, owners, times and attributes, which Landlock does not restrict. Calls by descriptor are allowed if any file
+// may be written; calls by path only if every file may.
 static void add_attributes(filter *f, const linux_sandbox *it) {
   static const short paths[] = {SYS_fchmodat, SYS_fchownat, SYS_setxattr, SYS_lsetxattr, SYS_removexattr,
                                 SYS_lremovexattr, FCHMODAT2, SETXATTRAT, REMOVEXATTRAT, FILE_SETATTR,
@@ -214,7 +215,7 @@ static void add_attributes(filter *f, const linux_sandbox *it) {
   end(f);
 }
 
-// Before its ABI 3, Landlock lets a file be cut off that may only be read.
+// Before its ABI 3, Landlock allows truncating a file that may only be read.
 static void add_cutting(filter *f, const linux_sandbox *it) {
   never(f, SYS_truncate);
   if (it->some[LINUX_ALLOW_RUN] || it->some[LINUX_ALLOW_MODULES]) is_unknown(f, SYS_openat2);
@@ -254,7 +255,7 @@ static void add_processes(filter *f, const linux_sandbox *it, int abi) {
   if_any(f, SYS_clone, 0, NAMESPACES);
   // Its flags are in memory. The C library uses `clone` if there is none.
   is_unknown(f, SYS_clone3);
-  // A lease makes others wait who open the file; F_SETOWN sends signals.
+  // A lease makes other processes wait when they open the file; F_SETOWN sends signals.
   static const unsigned controls[] = {F_SETLEASE, F_SETOWN, F_SETOWN_EX};
   int holds_signals = abi < 6 && !it->some[LINUX_ALLOW_RUN];
   none_of(f, SYS_fcntl, 1, controls, holds_signals ? 3 : 1);
@@ -266,7 +267,7 @@ static void add_processes(filter *f, const linux_sandbox *it, int abi) {
   only(f, SYS_rt_tgsigqueueinfo, 0, (unsigned)getpid());
 }
 
-// Attributes of files are text that somebody else may have written.
+// Attributes of files are text that another user may have written.
 static void add_reading(filter *f, const linux_sandbox *it) {
   static const short calls[] = {SYS_getxattr, SYS_lgetxattr, SYS_listxattr, SYS_llistxattr, GETXATTRAT, LISTXATTRAT};
   enum { CALLS = sizeof calls / sizeof *calls };
@@ -275,7 +276,7 @@ static void add_reading(filter *f, const linux_sandbox *it) {
     mark(f, calls[i]);
     put(f, BPF_JMP | BPF_JEQ | BPF_K, (unsigned)calls[i], CALLS - 1 - i, i == CALLS - 1 ? 1 : 0);
   }
-  // `ls` and others go on.
+  // With this error `ls` and other programs continue.
   refuse(f, EOPNOTSUPP);
 }
 
@@ -325,7 +326,7 @@ static void add_machine(filter *f, const linux_sandbox *it) {
   for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) never(f, calls[i]);
   // The kernel shows the names in a directory to every process that watches it.
   if (!it->all[LINUX_ALLOW_READ]) never(f, SYS_inotify_add_watch);
-  // A program that is in no file has no path that could be refused.
+  // A program without a file has no path that could be refused.
   if (!it->all[LINUX_ALLOW_RUN]) never(f, SYS_memfd_create), never(f, SYS_execveat);
   if (!it->some[LINUX_ALLOW_RUN]) never(f, SYS_execve);
 }

@@ -21,11 +21,11 @@ struct linux_sandbox {
   linux_sandbox *outer;
 };
 
-/// Refuses the calls of the kernel that Landlock does not hold. Returns 0 or an errno.
+/// Refuses the system calls that Landlock does not restrict. Returns 0 or an errno.
 int linux_install_filter(const linux_sandbox *sandbox, int abi);
 /// Starts the process that connects to named hosts and message ports, outside of the sandbox. Returns 0 or an errno.
 int linux_start_doorman(const linux_sandbox *sandbox);
-/// No longer asks that process.
+/// Stops asking that process.
 void linux_drop_doorman(void);
 
 // The doorman's messages.
@@ -46,5 +46,5 @@ typedef struct {
 extern int linux_doorman;
 /// Sends or receives a message, maybe with a descriptor. Returns its length.
 ssize_t linux_pass(int fd, void *bytes, size_t size, int *descriptor, int sends);
-/// Writes an address without its port; nothing for another family than IPv4 and IPv6.
+/// Writes an address without its port; writes nothing for families other than IPv4 and IPv6.
 void linux_write_address(const linux_address *it, char text[64]);

@@ -72,7 +72,7 @@ static int has_four(const char *text, const char *line, uint32_t number) {
   return a == number && b == number && c == number && d == number;
 }
 
-// Returns whether each thread is this user's, as far as /proc is there to tell.
+// Returns whether each thread belongs to this user, as far as /proc shows it.
 static int is_in_all_threads(const linux_account *account) {
   DIR *threads = opendir("/proc/self/task");
   if (!threads) return 1;
@@ -94,7 +94,7 @@ static int is_in_all_threads(const linux_account *account) {
 }
 
 static int has_given_root_up(const linux_account *account) {
-  // The C library passes over a thread that is ending, which keeps its rights for a moment without using them.
+  // The C library skips a thread that is ending, which keeps its rights for a moment without using them.
   for (int tries = 0; !is_in_all_threads(account); tries++) {
     if (tries == 2000) return 0;
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);

@@ -21,7 +21,7 @@ static int kept;
 static int warning(void) { return SIGRTMIN + 6; }
 enum { PATIENCE = 3 };
 
-// The process gets three seconds for its last words.
+// The process gets three seconds for its final report.
 static void on_end(int number) {
   kill(kept, number == SIGALRM ? SIGKILL : warning());
   alarm(PATIENCE);
@@ -104,7 +104,7 @@ void linux_set_last_words(void (*words)(void)) {
   linux_at_death(LINUX_SAY_LAST_WORDS, words);
   if (is_ready) return;
   is_ready = 1;
-  // The process may die of a stack overflow, and the last words need a large stack.
+  // The process may die of a stack overflow, and the final report needs a large stack.
   enum { SIZE = 1 << 20 };
   stack_t stack = {.ss_size = SIZE};
   stack.ss_sp = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -12,7 +12,8 @@ package struct Account {
         if found == 0 { return nil }
     }
 
-    /// A user who is known by number: in no further groups, and at home in "/" unless the system's lists say more.
+    /// A user given by number: in no further groups, and with the home directory "/" unless the system's lists have
+    /// another.
     ///
     /// - Parameter group: the group if the user is in no list; without one, the result is nil.
     package init?(number: UInt32, group: UInt32?) throws(SystemError) {

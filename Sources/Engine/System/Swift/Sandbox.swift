@@ -1,7 +1,7 @@
 internal import CLinux
 internal import Glibc
 
-/// What the kernel refuses to this process from a moment on: see docs/sandbox.md.
+/// The kernel's restrictions of this process from some moment on: see docs/sandbox.md.
 package enum Sandbox {
     /// The kinds of things that can be allowed, by the names of their options.
     package enum Kind: UInt32, CaseIterable, Sendable {
@@ -42,7 +42,7 @@ package enum Sandbox {
 
     package struct Failure: Error {
         package let message: String
-        /// 64: a value that means nothing. 66: a file that is not there. 69: the kernel cannot hold this.
+        /// 64: an invalid value. 66: a missing file. 69: a restriction that the kernel cannot enforce.
         package let status: Int32
 
         package init(message: String, status: Int32) {
@@ -54,7 +54,7 @@ package enum Sandbox {
     package static var isEntered: Bool { linux_is_sandboxed() != 0 }
     package static var allowsModules: Bool { linux_allows_modules() != 0 }
 
-    /// Closes descriptors that the parent process has left open, those of systemd apart. Call it before this process
+    /// Closes descriptors that the parent process has left open, except those of systemd. Call it before this process
     /// opens some.
     package static func closeInherited() { linux_close_inherited() }
 
@@ -64,8 +64,8 @@ package enum Sandbox {
     ///   - script: A file that may be read, too; nil if there is none.
     ///   - templates: Lists such as package.path: the files that they find may be read.
     ///   - portDirectory: The directory of message ports; nil if no ports are allowed.
-    ///   - goesOn: Enters a sandbox that is not held completely.
-    /// - Returns: What is not held, in lines.
+    ///   - goesOn: Enters a sandbox that the kernel cannot enforce completely.
+    /// - Returns: The restrictions that are not enforced, in lines.
     package static func enter(
         _ allowances: [Allowance], script: [CChar]?,
         templates: (UnsafePointer<CChar>?, UnsafePointer<CChar>?), portDirectory: String?, goesOn: Bool
@@ -98,7 +98,7 @@ package enum Sandbox {
         linux_refusal(linux_allowance(rawValue: UInt32($0)), $1)
     }
 
-    /// The number of threads of this process; 0 if there is no /proc to tell.
+    /// The number of threads of this process; 0 without /proc.
     package static var threads: Int { Int(linux_threads()) }
 
     /// Returns the end of a message, with the option that would allow it, if the sandbox does not allow something.

@@ -131,8 +131,8 @@ package enum RawTerminal {
         raise(SIGTSTP)
     }
 
-    /// Opens this process's terminal again. The new descriptor does not block, without an effect on other descriptors
-    /// of the terminal.
+    /// Opens this process's terminal again. The new descriptor is non-blocking; other descriptors of the terminal are
+    /// not affected.
     ///
     /// - Throws: ENXIO if there is none.
     package static func own() throws(SystemError) -> Descriptor {

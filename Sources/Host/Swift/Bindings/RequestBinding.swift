@@ -280,7 +280,7 @@ extension LuaHost {
         // A delay of zero still means a later pass, as for NSTimer: a tenth of a millisecond.
         let date = loop.now + .nanoseconds(max(delay, 100_000))
         let timer = loop.callBack(at: date, order: order, in: modes) { [unowned self] timer, _ in
-            timer.invalidate()  // the function may run the loop, which should not go on for this timer's sake
+            timer.invalidate()  // the function may run the loop, and this timer must not keep that run going
             _ = part(DelayedRequests.self).remove(slot)
             runRequest(slot)
         }

@@ -2,7 +2,7 @@ internal import Linux
 internal import Lua
 internal import RunLoops
 
-/// Fires the timers of `rl.at`, which stand for moments of the wall clock. Their fire dates are computed again whenever
+/// Fires the timers of `rl.at`, which are set to wall-clock times. Their fire dates are computed again whenever
 /// that clock jumps.
 ///
 /// The moment is a further user value of the timer, so that other timers pay nothing for it.
@@ -82,7 +82,7 @@ final class WallTimers: LuaTimers {
         stack.setUserValue(Self.moment, of: index)
     }
 
-    /// Makes jumps of the clock reported in these modes.
+    /// Watches for jumps of the clock in these modes.
     func listen(_ host: LuaHost, in modes: [RunLoop.Mode]) {
         guard let port else { return }
         for mode in modes { host.loop.add(port, to: mode) }

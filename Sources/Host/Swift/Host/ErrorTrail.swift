@@ -80,7 +80,7 @@ final class ErrorTrail {
 /// The task or callback to which a stack belongs.
 struct ErrorRunner {
     private var origin: Fiber.Origin?
-    /// The subject, if it could not be made later: names and objects are gone then.
+    /// The subject, if it could not be made later, because names and objects no longer exist then.
     private var known: Known?
 
     private final class Known {
@@ -124,7 +124,7 @@ final class RaisedError {
     private unowned(unsafe) let host: LuaHost
     private let life: Life
 
-    /// Says whether a state is still there.
+    /// Says whether a state still exists.
     final class Life { fileprivate(set) var isOver = false }
 
     fileprivate final class Foreign {

@@ -18,7 +18,7 @@ public struct Failure: Error {
         public var name: String
         /// The creation site: "app.lua:12".
         public var site: String?
-        /// Whether code of an attached user has made it.
+        /// Whether code of an attached user has raised the error.
         public var isGuest: Bool
 
         public init(kind: String, name: String = "", site: String? = nil, isGuest: Bool = false) {

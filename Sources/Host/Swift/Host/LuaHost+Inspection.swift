@@ -65,7 +65,7 @@ extension LuaHost {
     }
 
     /// Returns the call of a database for which a fiber waits: `query "select 1" of postgres "orders" (for 2.1 s)`. The
-    /// modules of databases know that, if one of them is there.
+    /// modules of databases know that, if one of them is loaded.
     private func databaseCall(of fiber: Fiber) -> String? {
         guard stack.reserve(8) else { return nil }
         let top = stack.top
@@ -95,8 +95,8 @@ extension LuaHost {
             .map { "\(title(of: $0)): \(waitText($0))".shownInLine }
     }
 
-    /// Returns where the object was made for which a fiber waits: "future made at app.lua:3"; and who holds it. Returns
-    /// nil if that is not known.
+    /// Returns the creation site of the object for which a fiber waits: "future made at app.lua:3"; and the holder of
+    /// that object. Returns nil if that is not known.
     func origin(ofWait fiber: Fiber) -> String? {
         guard let made = madeAt(fiber) else { return nil }
         guard Waiter.isForPlace(fiber), let holders = holders(of: fiber.stack, mutex: 2) else { return made }

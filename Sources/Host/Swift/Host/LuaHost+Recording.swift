@@ -41,7 +41,7 @@ extension LuaHost {
         return "the function" + (thread.site.map { " made at \($0)" } ?? "")
     }
 
-    /// Whether the loop is that of a thread of a pool, which is there to be held.
+    /// Whether the loop belongs to a thread of a pool, whose functions may block.
     package var isThereToBeHeld: Bool { thread?.isOfPool ?? false }
 
     /// Returns the label of an item; 0 if `goesOn` reports it when a task goes on.

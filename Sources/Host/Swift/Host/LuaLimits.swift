@@ -54,7 +54,7 @@ package final class LuaLimits: HostPart {
     package override func willClose() { CallbackWatch.end(host.loop.handle) }
 }
 
-/// Looks at regular times which callbacks hold their loops for too long, in a thread of its own.
+/// Checks at intervals, on a separate thread, which callbacks hold their loops for too long.
 private enum CallbackWatch {
     struct Watched: Sendable {
         let handle: RunLoop.Handle

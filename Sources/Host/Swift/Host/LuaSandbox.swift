@@ -35,7 +35,7 @@ extension LuaHost {
     }
 }
 
-/// rl.sandbox, beneath its Lua half.
+/// The Swift half of rl.sandbox.
 enum SandboxBinding {
     /// (kind, subject): Returns the text of a refusal; nil if the sandbox allows it, or there is none.
     static func refusal(_ call: Call) -> Int32 {
@@ -52,7 +52,7 @@ enum SandboxBinding {
             throw Misuse("there is no /proc that shows whether other threads run: use the option --sandbox")
         }
         guard threads == 1 else {
-            // The first thread of process 1 collects the ends of orphans.
+            // The first thread of process 1 reaps orphans.
             let remedy =
                 getpid() == 1
                 ? "as process 1, use the option --sandbox"

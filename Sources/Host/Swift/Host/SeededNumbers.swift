@@ -2,7 +2,7 @@
 package struct SeededNumbers {
     private var state: UInt64
 
-    /// - Parameter number: tells the states of a program apart.
+    /// - Parameter number: distinguishes the states of a program.
     package init(seed: UInt64, number: Int) { state = seed &+ UInt64(truncatingIfNeeded: number) << 32 }
 
     /// Returns 64 random bits. A counter with large steps, whose bits are mixed until each depends on all.

@@ -1,7 +1,7 @@
 public import Lua
 internal import RunLoops
 
-// Tasks with `keeps_alive = false`: the loop serves them, and does not stay for what they wait for.
+// Tasks with `keeps_alive = false`: the loop serves them, and does not keep running for their waits.
 
 extension LuaHost {
     /// Whether code waits for an answer that a task or stream with `keeps_alive = false` may bring: a chunk or test

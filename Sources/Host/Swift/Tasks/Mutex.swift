@@ -58,7 +58,8 @@ struct Held {
         static let labels: [StaticString] = ["mutex", "previous", "next"]
     }
 
-    // A stack has the mutex at one index and the place at another. None of these allocates memory, so none can fail.
+    // In the following functions, the stack has the mutex at one index and the place at another. None of these
+    // allocates memory, so none can fail.
 
     /// Notes that the place is held, as the first of the mutex's.
     static func take(_ stack: Stack, place: Int32, mutex: Int32) {

@@ -106,7 +106,7 @@ enum WaitBinding {
 extension Call {
     /// The outcome of an attempt to wait.
     package enum WaitStart {
-        /// Return `yield()`, after arranging that something lets the fiber go on.
+        /// Arrange that something lets the fiber go on, then return `yield()`.
         case begun(Fiber)
         /// Return this value.
         case refused(Int32)

@@ -114,7 +114,7 @@ package final class Waiter: RunLoop.ItemOwner {
         sleep(until: host.loop.now.nanoseconds + nanoseconds, host, keepsAlive: keepsAlive)
     }
 
-    /// Changes whether the loop stays for the time limit of a wait.
+    /// Changes whether the time limit of a wait keeps the loop running.
     package static func setKeepsAlive(_ keeps: Bool, _ fiber: Fiber) {
         existing(fiber)?._withUnsafeGuaranteedRef { $0.timer?.setKeepsAlive(keeps && !fiber.isBackground) }
     }
@@ -396,7 +396,7 @@ final class Sleepers: RunLoop.TimerOwner {
         }
     }
 
-    /// Lets a fiber go on whose awaited tasks have ended.
+    /// Lets a fiber go on after its awaited tasks have ended.
     final class Request: RunLoop.RequestOwner {
         override func perform(_ context: Int) {
             Sleepers.waiter(context)?._withUnsafeGuaranteedRef { if $0.fiber.state == .waiting { $0.deliver() } }

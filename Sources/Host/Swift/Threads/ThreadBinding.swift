@@ -21,7 +21,7 @@ enum ThreadBinding {
     static let worker = Battery(
         part: "runloop.pool_worker",
         functions: Library([
-            // (): nothing interrupts the thread's code from now on.
+            // (): makes the thread's code uninterruptible from now on.
             .init("shield") { call in
                 Call(call).luaHost.thread?.shield()
                 return 0

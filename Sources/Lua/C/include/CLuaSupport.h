@@ -200,7 +200,7 @@ struct cl_state {
   lua_CFunction sethook_function, gethook_function;  ///< Lua's own
   cl_held held[CL_HELD];                             ///< the calls that have blocked the thread last, a ring
   int last_held;                                     ///< the newest of them
-  void *end;    ///< in `cl_close` of a process that ends: the place to go on after the last finalizer
+  void *end;    ///< in `cl_close` of a process that ends: the place at which to continue after the last finalizer
   int closing;  ///< finalizers run for the last time, and every call of the API raises
   int warns;    ///< Lua's warnings are on
   /// whether a call of a missing method can be distinguished from a read of the field: 1, -1, or 0 if not tried yet
@@ -362,14 +362,14 @@ void cl_shrink_anchors(cl_state *state);
 /// After CL_YIELD the coroutine continues with the values that are pushed before lua_resume: either values to return,
 /// or the light userdata `cl_raise_mark()` and an error value to raise.
 void *cl_raise_mark(void);
-/// Stands for a single value to return: a string of the host's bytes_start and bytes_length.
+/// Stands for a single value to return: a string of `bytes_length` bytes at `bytes_start`.
 void *cl_bytes_mark(void);
 /// Stands for pieces of those bytes.
 void *cl_pieces_mark(void);
 
 enum cl_option_kind { CL_IS_ABSENT, CL_IS_INTEGER, CL_IS_BOOLEAN, CL_IS_TEXT };
 enum { CL_SKIP = 1, CL_WORDS_OPTION = 2, CL_ADJUST = 3 };
-/// The options of a read: two that all have, and one more.
+/// The options of a read: two that all reads have, and a third one.
 typedef struct {
   lua_Number timeout;  ///< negative: absent
   lua_Integer max;     ///< 0: absent

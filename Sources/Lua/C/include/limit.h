@@ -10,16 +10,16 @@ struct cl_state;
 void cl_limit_memory(struct cl_state *state, size_t bytes);
 /// Limits the memory of this state and of those that call cl_share_memory, together.
 void cl_limit_all_memory(struct cl_state *state, size_t bytes);
-/// Lets the state take its memory from what cl_limit_all_memory has limited, if it has.
+/// Counts the state's memory in the limit of cl_limit_all_memory, if there is one.
 void cl_share_memory(struct cl_state *state);
-/// Takes the state out of the others. Must be called before it is freed.
+/// Stops counting the state with the others. Must be called before it is freed.
 void cl_end_sharing(struct cl_state *state);
 /// Interrupts the running Lua code when this thread has used this many seconds of processor time from now on, and again
 /// after each further second. Raises the value of `cancelled`. `reached` is called before, with the number of times.
 /// Returns 0 or an errno.
 int cl_limit_processor(struct cl_state *state, double seconds, void (*reached)(struct cl_state *state, int times));
-/// The same for the main state and the time of the whole process. Raises the text: as an error at first, and as an
-/// interruption later. If no Lua code runs, notes CL_WISH_END. Ends the process if nothing of this has helped.
+/// Does the same for the main state and the time of the whole process. Raises the text: as an error at first, and as an
+/// interruption later. If no Lua code runs, notes CL_WISH_END. Ends the process if none of this has helped.
 int cl_limit_all_processor(struct cl_state *state, double seconds,
                            void (*reached)(struct cl_state *state, int times));
 /// Returns whether the loop of the main state sleeps. Async-signal-safe.

@@ -15,7 +15,7 @@ enum linux_last_act {
   LINUX_END_PROGRAMS,  ///< Before the terminals, since a program may have one and change its settings until it ends.
   LINUX_GIVE_TERMINALS_BACK,  ///< Terminals of scripts. Before the prompt, from which a script has got its terminal.
   LINUX_LEAVE_PROMPT,         ///< After everything that may print to the prompt's screen.
-  LINUX_SAY_LAST_WORDS,       ///< In the process of a test. Nothing that belongs into a report happens after it.
+  LINUX_SAY_LAST_WORDS,       ///< In the process of a test. Nothing that a report must contain happens after it.
   LINUX_LAST_ACTS
 };
 

@@ -23,7 +23,7 @@ int linux_start_program(const linux_program *program, int *pid);
 /// sandboxes.
 int linux_refuses_to_watch_programs(void);
 /// Returns whether the group of a program that was waited for still has processes. An owned program is then remembered
-/// with its group. A group that has got the same number since does not count.
+/// with its group. A newer group with the same number does not count.
 int linux_group_is_left(int pid);
 /// Forgets a program that has ended, was waited for, and has left no processes in its group.
 void linux_disown_program(int pid);

@@ -1,4 +1,4 @@
-// The sandbox: what the kernel refuses to this process, its threads and its programs from a moment on.
+// The sandbox: the kernel's restrictions of this process, its threads and its programs from some moment on.
 #pragma once
 
 #include <stddef.h>
@@ -26,10 +26,10 @@ void linux_free_sandbox(linux_sandbox *sandbox);
 /// Allows one thing, or all of a kind if `value` is NULL. Returns 0; 64 for an invalid value, and 66 for a missing
 /// file, each with the end of a message.
 int linux_allow(linux_sandbox *sandbox, enum linux_allowance kind, const char *value, char text[512]);
-/// Allows reading a script, if it is there.
+/// Allows reading a script, if it exists.
 void linux_allow_script(linux_sandbox *sandbox, const char *path);
-/// Lets Lua read what a list of templates such as package.path finds: the directories before the `?` of absolute ones,
-/// and of others the files with the template's ending, down to three directories below this one.
+/// Lets Lua read the files that a list of templates such as package.path finds: for absolute templates, the directories
+/// before the `?`; for others, the files with the template's ending, down to three directories below this one.
 void linux_allow_templates(linux_sandbox *sandbox, const char *templates);
 /// Sets the directory of message ports, before the environment is taken away. The text must last.
 void linux_set_port_directory(linux_sandbox *sandbox, const char *path);
@@ -40,8 +40,8 @@ void linux_close_inherited(void);
 
 /// Enters a sandbox for good: this thread, those that it starts from now on, and programs. It must be the only one.
 ///
-/// Returns 0. If the kernel cannot hold all of it, returns 69 with the reasons in lines, and nothing has changed; or,
-/// with `goes_on`, enters what there is and returns 0 with these lines.
+/// Returns 0. If the kernel cannot enforce all of it, returns 69 with the reasons in lines, and nothing has changed;
+/// or, with `goes_on`, enforces as much as possible and returns 0 with these lines.
 int linux_enter_sandbox(linux_sandbox *sandbox, int goes_on, char text[1024]);
 
 /// Returns the number of threads of this process; 0 without /proc.
@@ -55,5 +55,6 @@ int linux_allows_modules(void);
 /// address "host:port" or "host:PORT" for any port, "port:NAME", a program or a variable. The text lasts until the
 /// thread's next call. Returns NULL if it is allowed, or there is no sandbox.
 const char *linux_refusal(enum linux_allowance kind, const char *subject);
-/// Asks the process outside to connect to a message port. Returns a descriptor, or -1 and errno; -2 if nobody is there.
+/// Asks the process outside to connect to a message port. Returns a descriptor, or -1 and errno; -2 if there is no such
+/// process.
 int linux_connect_by_doorman(const char *name);

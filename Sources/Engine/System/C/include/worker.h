@@ -12,8 +12,8 @@ int linux_fix_addresses(void);
 /// Return the channel, and the standard output at the start.
 int linux_worker_channel(void);
 int linux_worker_output(void);
-/// Sets the last act when a signal, such as one from the keeper, is about to end the process; NULL for none. It has a
-/// large stack.
+/// Sets the function that is called last when a signal, such as one from the keeper, is about to end the process; NULL
+/// for none. It has a large stack.
 void linux_set_last_words(void (*words)(void));
 /// Makes descriptor 1 the standard output again. Returns whether it was something else.
 int linux_restore_output(void);

@@ -77,8 +77,8 @@ static int take_entry_interrupt(void) {
 
 // The handler ---------------------------------------------------------------------------------------------------------
 
-// Whether the hook has seen Swift's own call of a C function. Ending host code would lose its work without ending any
-// code of the script, whose next instruction comes soon enough.
+// Whether the hook has seen Swift's own call of a C function. Interrupting such a call would lose its work without
+// ending any code of the script, whose next instruction comes soon enough.
 int cl_is_own_call(lua_State *L, lua_Debug *debug) {
   if (cl_own_calls == 0 || debug->event == LUA_HOOKLINE || debug->event == LUA_HOOKCOUNT) return 0;
   return lua_getinfo(L, "S", debug) && *debug->what == 'C';

@@ -1,7 +1,7 @@
 internal import CLuaSupport
 
-/// A copy of a coroutine's stack, which becomes text when somebody asks for it. The objects that have it count their
-/// references by `keep` and `drop`, all on one thread: a class of its own would double the cost of a copy.
+/// A copy of a coroutine's stack, which becomes text when somebody asks for it. The objects that hold it count
+/// references by `keep` and `drop`, all on one thread: a separate class would double the cost of a copy.
 public struct TakenStack {
     private let copy: OpaquePointer?
 

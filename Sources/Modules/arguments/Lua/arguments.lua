@@ -44,7 +44,7 @@ local FIELDS = {
 }
 local OF_ALL = { name = "string", description = "string", epilogue = "string", version = "string", usage = "string" }
 
--- The name of the function that was called. Errors about a wrong table begin with it.
+-- The name of the function that was called. Errors about a wrong table begin with this name.
 local called
 local function wrong(text, ...) misuse.raise(called .. ": " .. format(text, ...)) end
 
@@ -278,7 +278,7 @@ local function read(all, list)
         end
       end
     elseif find(word, "^%-[^%d.]") or find(word, "^%-[%d.]") and all.flags[sub(word, 1, 2)] then
-      -- A word holds one or several letters. The last one may have a value, in the same word or in the next.
+      -- A word contains one or several letters. The last one may have a value, in the same word or in the next.
       local at = 2
       while at <= #word and not failed do
         local name = "-" .. sub(word, at, at)

@@ -11,7 +11,7 @@ function bridges.expect_function(name, value)
   if type(value) ~= "function" then misuse.wrong("bridge:" .. name, "argument #1", "a function", value) end
 end
 
--- Makes the class of a module's bridge, with the methods of all bridges; `leave` gives the library back.
+-- Makes the class of a module's bridge, with the methods of all bridges; `leave` returns the library to the script.
 function bridges.class(library, leave)
   local Bridge = objects.class("runloop." .. library .. ".Bridge",
     { __name = library .. " bridge", __stays = true, __item = "_port" })

@@ -9,7 +9,7 @@ internal import RunLoops
 /// when it has something to do at once. Scripts start work in that loop without a report, so the port checks it before
 /// each sleep of the run loop.
 ///
-/// Its dates are real ones even in a simulated world, where time does not jump while that loop waits for something.
+/// Its dates are real even in a simulated world, where time does not jump while that loop waits for something.
 final class BridgePort: RunLoop.EdgePort {
     private let source: UnsafeMutablePointer<bridge_source>?
     private unowned(unsafe) let host: LuaHost  // The host owns the items, so it outlives everything that they call.
@@ -21,7 +21,7 @@ final class BridgePort: RunLoop.EdgePort {
     private var wasServed = false
     /// What a library without a `source` has reported last.
     private var reported = (isActive: false, date: BridgePort.idle, waits: "")
-    /// Whether the run loop stays for it; nil: while it has something to wait for.
+    /// Whether it keeps the run loop running; nil: while it has something to wait for.
     var staysAlive: Bool?
 
     /// The anchor of its userdata: a bridge stays until it is invalidated.

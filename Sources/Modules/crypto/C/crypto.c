@@ -58,7 +58,7 @@ static int hmac(lua_State *L) {
   if (!codecs_begin_hmac(work, digest, key, key_length, outer) || !crypto.EVP_DigestUpdate(work, data, length) ||
       !codecs_end_hmac(work, digest, outer, result))
     return out_of_memory(L);
-  // The work keeps a state that depends on the key until the next call.
+  // The digest in work keeps a state that depends on the key until the next call.
   crypto.EVP_MD_CTX_reset(work);
   codecs_push(L, (char *)result, (size_t)crypto.EVP_MD_get_size(digest), form);
   return 1;
@@ -91,7 +91,7 @@ static int check_pbkdf2(lua_State *L) {
 
 // Others --------------------------------------------------------------------------------------------------------------
 
-// random(n, form, bytes) -> bytes from the kernel, or those that are given
+// random(n, form, bytes) -> random bytes from the kernel, or `bytes` if they are given
 static int make_random(lua_State *L) {
   static const char name[] = "crypto.random";
   if (!is_count(L, 1, 0, 1 << 20)) return codecs_wrong(L, 1, name, "a number of bytes from 0 to 1048576");

@@ -43,7 +43,7 @@ local function pass_on(self, connection)
   if not serve(self, connection) then self.idle[#self.idle + 1] = connection end
 end
 
--- Lets the task that has waited longest open a connection, as there is a place again. The place is reserved for it.
+-- Lets the task that has waited longest open a connection, since a place is free again. The place is reserved for it.
 local function refill(self)
   if self.closed or self.count >= self.size then return end
   self.count = self.count + 1
@@ -81,7 +81,7 @@ local function open_for(self, waiter)
   waiter.problem = problem
 end
 
--- Waits for a future of `waiter`. `on_late` gets its value if the task is cancelled when it is there already.
+-- Waits for a future of `waiter`. `on_late` gets the value if the task is cancelled after it was completed.
 local function await(waiter, timeout, on_late)
   local is_over
   local _ <close> = setmetatable({}, { __close = function()
@@ -94,8 +94,8 @@ local function await(waiter, timeout, on_late)
   return first, second, third, fourth
 end
 
--- Opens one more connection, in the background: a task that is cancelled leaves it to the others, so that tasks that
--- come and go do not make one connection each.
+-- Opens one more connection, in the background. If its task is cancelled, other tasks get it; so short-lived tasks do
+-- not open one connection each.
 local function open_one(self)
   local waiter = { future = rl.future() }
   rl.task { open_for, self, waiter, name = "opening a connection", keeps_alive = false }

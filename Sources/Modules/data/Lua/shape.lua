@@ -20,7 +20,8 @@ local calls = setmetatable({}, { __mode = "k" })
 shape.NOTED = setmetatable({}, { __close = function() calls[running()] = nil end })
 local NOTED = shape.NOTED
 
---- Notes the statement that the calling task is going to wait for, for rl.why(). `to` keeps that; it may be a request.
+--- Notes, for rl.why(), the statement for which the calling task is going to wait. The table `to`, such as a request,
+--- keeps the note if it is given.
 function shape.note(self, kind, text, to)
   local owner = self._db or self
   if to then
@@ -137,14 +138,14 @@ function shape.json_function(what)
   end
 end
 
---- Raises for a parameter that no database can hold.
+--- Raises an error for a parameter that no database can store.
 function shape.wrong_parameter(what, index, value)
   local remedy = type(value) == "table" and ": json() makes a text of a table"
     or value ~= value and ": NaN cannot be stored" or ""
   raise("%s: parameter %d must be a string, a number, a boolean or nil, got %s%s", what, index, describe(value), remedy)
 end
 
---- Raises for a wrong number of parameters.
+--- Raises an error for a wrong number of parameters.
 function shape.wrong_count(what, wanted, got)
   raise("%s: the statement has %d parameter%s, got %d", what, wanted, wanted == 1 and "" or "s", got)
 end
@@ -311,7 +312,7 @@ function shape.is_virtual()
   return clock ~= nil and clock._is_virtual()
 end
 
---- Runs a function in the background: nobody waits for it, and it keeps nothing alive.
+--- Runs a function in the background: no task waits for it, and it does not keep the loop running.
 function shape.background(...)
   local task = { ... }
   task.keeps_alive = false

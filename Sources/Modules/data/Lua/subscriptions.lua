@@ -22,7 +22,7 @@ local PAUSE, LOT = 15, 100
 
 -- The link ------------------------------------------------------------------------------------------------------------
 
--- Gives a message to everybody who has subscribed to a key.
+-- Gives a message to all subscribers of a key.
 local function deliver(self, key, text, channel)
   local list = self.channels[key]
   if not list then return end

@@ -187,7 +187,7 @@ function M.target(self, events, index)
 end
 
 -- Returns the event that leads back if two names have been exchanged in one step, and consumes the other half of that
--- event. The kernel gives the same events for `mv a b; mv b a`; but that leaves no b.
+-- event. The kernel reports the same events for `mv a b; mv b a`; but after those commands there is no b.
 function M.exchanged(self, events, index, path, target)
   local other
   for later = index + 1, #events do
@@ -208,7 +208,8 @@ function M.exchanged(self, events, index, path, target)
   end
 end
 
--- Returns the next event if it says that the item with this event's name moves away, and something has that name.
+-- Returns the next event if it reports that the item with this event's name moves away, and an item still has that
+-- name.
 function M.goes(events, index, exists)
   local event, later = events[index], index + 1
   while events[later] and not events[later].name do later = later + 1 end

@@ -68,13 +68,13 @@ local function in_order(order, touched, known)
   return list
 end
 
--- Returns which of the entries are renames, and the state that these alone would lead to.
+-- Returns the entries that are renames, and the state to which these alone would lead.
 local function find_renames(order, known)
   local there, paths = copy(order)
   local is_rename, goes_on = {}, {}
   for _, entry in ipairs(order) do
     local from = entry.has_moved and known[entry.path] and byte(entry.path) ~= 0 and paths[entry.origin]
-    -- If the old name is taken by now, the names cannot tell the two items apart.
+    -- If another item has the old name by now, the names cannot distinguish the two items.
     if from and from ~= entry.path and not known[from] then
       rename(there, paths, from, entry.path, function() end)
       is_rename[entry], goes_on[entry.origin] = true, true

@@ -26,7 +26,8 @@ Lock.__close, Lock.__gc = release, release
 function Lock:__tostring() return format("lock (%s%s)", self._path, self._fd and "" or ", closed") end
 objects.methods(Lock, "lock")
 
--- Waits until the lock may be free, `left` seconds at most. Returns the seconds that count, and the next pause.
+-- Waits until the lock may be free, `left` seconds at most. Returns the seconds that count as waited, and the next
+-- pause.
 local function wait(file, left, pause)
   if counts[file] then
     local condition = freed[file] or objects.condition "fs.lock"

@@ -33,7 +33,7 @@ enum LockBinding {
             let flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK
             var descriptor = path.withAnyCString { open($0, flags | O_CREAT, 0o600) }
             if descriptor < 0, errno == EISDIR { descriptor = path.withAnyCString { open($0, flags) } }
-            // Somebody else's file that only its owner may make.
+            // The file belongs to another user, and only its owner may open it for making.
             if descriptor < 0, errno == EACCES {
                 descriptor = path.withAnyCString { open($0, flags) }
                 if descriptor < 0, errno == ENOENT { errno = EACCES }

@@ -46,9 +46,9 @@ typedef struct context {
   int is_looking;     // a source's prepare function may run the loop
   int has_readies;    // some descriptor is always ready, such as a file's
   int timeout;        // as from g_main_context_query: milliseconds, or -1
-  struct pollfd *fds, *watched;  // as GLib has asked for them last; and as `epoll` watches them, in the same order
+  struct pollfd *fds, *watched;  // as GLib has last requested them; and as `epoll` watches them, in the same order
   int count, capacity, watching;
-  unsigned *ids, next_id;  // sources that have neither descriptor nor date, and the first number that was not looked at
+  unsigned *ids, next_id;  // sources without descriptor and date, and the first unchecked source number
   int id_count, id_capacity;
 } context;
 
@@ -65,7 +65,7 @@ static int reserve(context *self, int count) {
   return 1;
 }
 
-// Asks GLib what it waits for. Returns the priority of the sources that are ready already.
+// Asks GLib for what it waits. Returns the priority of the sources that are ready already.
 static int ask(context *self) {
   int priority, count;
   self->is_looking = 1;
@@ -154,7 +154,7 @@ static int is_active(bridge_source *source) {
   if (!self->glib) return 0;
   if (self->is_looking) return 1;
   ask(self);
-  // GLib wakes the context of another thread through a descriptor of its own, which is always there.
+  // GLib wakes the context of another thread through a descriptor of its own, which always exists.
   return self->timeout >= 0 || self->count > 1 || has_silent_sources(self);
 }
 

@@ -11,7 +11,7 @@ static int give_first(lua_State *L, int status, lua_KContext context) {
   return (void)L, (void)status, (void)context, 1;
 }
 
-// Lua handles the results that few handlers return.
+// Lua handles the less common results of handlers.
 static int conclude(lua_State *L, int is_good) {
   push(L, CONCLUDE);
   lua_pushvalue(L, 1);

@@ -1,4 +1,4 @@
-// Reads requests, begins them, and ends them: what becomes of a connection.
+// Reads requests, begins them, and ends them: the life of a connection.
 #include <limits.h>
 
 #include "connection.h"

@@ -1,6 +1,6 @@
-// A connection of a server: its unread bytes, its deadline, and the request that is being answered. connection.c,
-// answers.c and server.c are the only ones that write these. A connection's task reads requests, and each request has a
-// task of its own. Lua has the policy, as functions that C calls: which handler, files, the log, what a refusal says.
+// A connection of a server: its unread bytes, its deadline, and the request that is being answered. Only connection.c,
+// answers.c and server.c write these. A connection's task reads requests, and each request has a task of its own. Lua
+// has the policy, as functions that C calls: handlers, files, the log, the texts of refusals.
 #pragma once
 
 #include "private.h"
@@ -14,7 +14,7 @@ typedef struct server {
   int max_fields, is_stopping, is_logged, is_compressing;
 } server;
 
-/// How the answer to a request stands: after DONE and LATE, its task can no longer change anything.
+/// The progress of the answer to a request: after DONE and LATE, its task can no longer change anything.
 typedef enum ending { NOT_ENDED, DONE, LATE, GONE } ending;
 
 typedef struct connection {

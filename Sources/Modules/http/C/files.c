@@ -54,7 +54,7 @@ int lua_http_open_file(lua_State *L) {
   lua_pushinteger(L, status.st_size);
   lua_pushinteger(L, status.st_mtim.tv_sec);
   lua_pushinteger(L, status.st_mtim.tv_nsec);
-  // Files that are on no disk report size 0 in /proc, and a page in /sys.
+  // Files that the kernel generates report size 0 in /proc, and the size of a page in /sys.
   lua_pushboolean(L, status.st_blocks == 0 && status.st_size <= 4096);
   return 5;
 }

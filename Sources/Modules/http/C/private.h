@@ -51,7 +51,7 @@ static inline char *http_bytes(const http_reader *reader) { return reader->bytes
 void lua_http_feed(lua_State *L, http_reader *reader, const char *bytes, size_t length);
 /// Drops unread bytes.
 void http_skip(http_reader *reader, size_t count);
-/// Gives the memory back. The reader is as at its beginning.
+/// Frees the memory. The reader is then in its initial state.
 void http_free_reader(http_reader *reader);
 /// Reads the head that comes next, without taking it: as `http_read_head`.
 int http_next_head(http_reader *reader, http_head *head, int is_response, size_t max, int max_fields);

@@ -15,7 +15,7 @@ enum { LITTLE = 4096 };
 void lua_http_feed(lua_State *L, http_reader *reader, const char *bytes, size_t length) {
   if (!length) return;
   size_t unread = http_unread(reader);
-  // Moving what is left costs no more than reading what was before it.
+  // Moving the rest costs no more than reading the bytes before it.
   if (reader->position && reader->position >= unread) {
     memmove(reader->bytes.bytes, http_bytes(reader), unread);
     reader->bytes.length = unread;

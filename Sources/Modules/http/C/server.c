@@ -70,8 +70,8 @@ static int standing(lua_State *L) {
   return 2;
 }
 
-// connection:head(request, status, fields, body or its length or nil, type, is chunked) -> the bytes of a response. It
-// says that the connection ends if the request has ended, or without a request.
+// connection:head(request, status, fields, body or its length or nil, type, is chunked) -> the bytes of a response. The
+// head announces the end of the connection if the request has ended, or without a request.
 static int head(lua_State *L) {
   connection *c = http_check_self(L);
   lua_settop(L, 7);

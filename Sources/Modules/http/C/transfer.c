@@ -92,8 +92,9 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *data) {
   return length;
 }
 
-// Checks a line of a head for what libcurl lets pass and other clients read differently: a bare CR, after which libcurl
-// drops the rest, a bare LF, a blank before the colon, and a second length. Returns 0 if the transfer has failed.
+// Checks a line of a head for errors that libcurl accepts and other clients read differently: a bare CR, after which
+// libcurl drops the rest, a bare LF, a blank before the colon, and a second length. Returns 0 if the transfer has
+// failed.
 static int check_line(lua_transfer *transfer, const char *bytes, size_t length, int is_status) {
   int has_end = length && bytes[length - 1] == '\n', has_cr = 0;
   length -= (size_t)has_end;

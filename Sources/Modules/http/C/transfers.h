@@ -50,7 +50,7 @@ typedef struct lua_transfer {
   int has_more;
   int is_paused;  ///< until the answer is read
   int upload_is_paused, upload_ended, upload_failed;
-  int upload_is_refused;  ///< curl takes no more of it, and has to notice that although it waits for a piece
+  int upload_is_refused;  ///< curl accepts no more of the upload, and has to be notified although it waits for a piece
   int is_changed, is_over, is_too_large;
   CURLcode code;
   long system_error;                          ///< of `code`
@@ -81,7 +81,7 @@ struct lua_multi {
 
 /// Sets the options of a transfer from the table at `index`. Raises an error for wrong ones.
 void lua_curl_configure(lua_State *L, lua_transfer *transfer, int index);
-/// At the end of the bytes: fails unless the encoded body and the TLS connection have ended properly.
+/// Called at the end of the bytes: fails unless the encoded body and the TLS connection have ended properly.
 void lua_curl_check_end(lua_transfer *transfer);
 /// Notes that the head has arrived, or is not waited for any more.
 void lua_curl_had_head(lua_transfer *transfer);

@@ -5,8 +5,8 @@ local native = require "runloop.http.native"
 
 local M = {}
 
--- Codes for errors of curl that have no number of the system. For failed connections the system has one: 7 without it
--- means that curl took the connection for started, as with a Unix socket whose backlog is full.
+-- Codes for errors of curl that have no number of the system. For failed connections the system has a number: code 7
+-- without one means that curl considered the connection as started, as with a Unix socket whose backlog is full.
 local CODES = {
   [1] = "EPROTONOSUPPORT", [3] = "EINVAL", [5] = "ENOTFOUND", [6] = "ENOTFOUND", [7] = "EAGAIN", [8] = "EBADMSG",
   [16] = "EPROTO", [18] = "EOF", [35] = "TLS", [42] = "ECANCELED", [43] = "EBADMSG", [52] = "ECONNRESET",
@@ -116,7 +116,8 @@ function M.of(exchange)
   end
   if exchange.problem then return nil, exchange.problem, "ECANCELED" end
   if code == 28 then return timed_out(exchange, message) end
-  -- libcurl reports a line of a head above its limit as a lack of memory. The limit for all lines is this module's.
+  -- libcurl reports a line of a head above its limit as a lack of memory. This module sets the limit for all lines
+  -- together.
   if (code == 27 or code == 23) and not exchange.transfer:state() or code == 100
     or message:find "^Too large response headers" then
     local problem = "EMSGSIZE: the answer's head is longer than 256 kB, or a line of it than 100 kB (%s)"

@@ -57,7 +57,7 @@ local function shown(value)
   return '"' .. plain((gsub(text, '["\\]', "\\%0"))) .. '"'
 end
 
--- Returns the values of rl.locals that the logger says, but for those that a field replaces.
+-- Returns the values of rl.locals that the logger adds, except those that a field replaces.
 local function locals_of(self, fields)
   local own, values = self._fields or {}, {}
   for _, name in ipairs(self._sink.locals) do
@@ -172,7 +172,7 @@ function Logger:set_level(level) self._sink.level = level_of("logger:set_level",
 function Logger:is_on(level) return level_of("logger:is_on", level) >= self._sink.level end
 function Logger:__tostring() return format("logger (%s)", self._sink.path or "standard error") end
 
--- Opens the file again under its name, after somebody has moved the old one away (logrotate).
+-- Opens the file again under its name, after another program (logrotate) has moved the old one away.
 function Logger:reopen()
   local sink = self._sink
   if not sink.path then return true end

@@ -3,16 +3,16 @@ internal import Linux
 internal import Lua
 internal import LuaRunLoops
 
-/// Lines into a file of limited size, which any number of processes and threads write to.
+/// Writes lines to a file of limited size, to which any number of processes and threads write.
 ///
-/// A writer holds the file's own lock, flock(2), and has checked that the name still leads to the file. So no line goes
-/// into a file that somebody is about to rename, and only the holder renames.
+/// A writer holds the file's own lock, flock(2), and has checked that the name still leads to the file. So no line is
+/// written to a file that another process is about to rename, and only the holder renames.
 enum LogRotation {
-    /// How long a lock is waited for, in steps of a millisecond. Its holder only writes a line, but may be stopped.
+    /// How long to wait for a lock, in steps of a millisecond. Its holder only writes a line, but may be stopped.
     private static let patience = 200
 
     struct Outcome {
-        /// That of the file under the name, which is the given one or a new one.
+        /// The descriptor of the file under the name: the given one or a new one.
         var descriptor: Int32
         /// Why the line was not written.
         var failure: SystemError?
@@ -46,7 +46,7 @@ enum LogRotation {
         while true {
             if outcome.descriptor >= 0 {
                 lock(outcome.descriptor)
-                // Otherwise another writer has renamed the file meanwhile: the line belongs into the new one.
+                // Otherwise another writer has renamed the file meanwhile: the line must go to the new one.
                 if fstat(outcome.descriptor, &information) == 0, leads(path, to: information) {
                     let isFull = information.st_size > 0 && Int(information.st_size) + line.count > limit
                     guard isFull, renames else { break }

@@ -170,7 +170,7 @@ static int serve(lua_State *L) {
   return 3;
 }
 
-// leave(source): luv calls by itself again.
+// leave(source): luv calls functions directly again.
 static int leave(lua_State *L) {
   served *self = lua_touserdata(L, 1);
   self->luv_set_callback(L, self->own);

@@ -60,7 +60,7 @@ static int is_equal(const metric *m, const metric *other) {
   return 1;
 }
 
-// Puts a metric at the end of the page. Under the lock of all.
+// Appends a metric to the page. Under the lock of all.
 static int show(metric *m) {
   for (size_t i = 0; i < all.count; i++) {
     if (all.metrics[i] != m) continue;

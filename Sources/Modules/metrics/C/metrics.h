@@ -8,7 +8,7 @@
 enum { MOST_SERIES = 1000, CHAINS = 256, SHORT_KEY = 512 };
 enum { COUNTER, GAUGE, HISTOGRAM };
 
-/// The numbers for one set of label values. Its key has the values, each after its length.
+/// The numbers for one set of label values. The key consists of the label values, each preceded by its length.
 typedef struct series {
   struct series *next, *later;  // in its chain, and in the order of making
   double value;                 // a histogram's sum
@@ -23,8 +23,8 @@ typedef struct metric {
   int kind, label_count, bucket_count, series_count;
   int is_asked;            // a function gives its number, which belongs to the state `owner` while that lives
   const void *owner;
-  int64_t put_at;          // when the function has answered last; 0 if never
-  int is_hidden;           // between two tests: no page shows it until a test names or uses it
+  int64_t put_at;          // when the function last returned a number; 0 if never
+  int is_hidden;           // true between two tests: no page shows it until a test names or uses it
   int has_warned;
   uint64_t dropped;
   series *chains[CHAINS], *first, **last;

@@ -106,7 +106,7 @@ static void write_bytes(page *p, const char *bytes, size_t length) {
 }
 static void write_text(page *p, const char *text) { write_bytes(p, text, strlen(text)); }
 
-// Returns the length of the character of UTF-8 that begins here; 0 for other bytes.
+// Returns the length of the UTF-8 character that begins here; 0 for other bytes.
 static size_t character(const unsigned char *at, size_t left) {
   size_t length = *at < 0x80 ? 1 : *at >= 0xf0 && *at < 0xf5 ? 4 : *at >= 0xe0 ? 3 : *at >= 0xc2 ? 2 : 0;
   if (*at >= 0xf5 || !length || length > left) return 0;

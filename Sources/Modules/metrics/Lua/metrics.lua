@@ -82,7 +82,7 @@ local function check_buckets(what, buckets)
     if type(limit) ~= "number" or limit ~= limit then wrong(what, "bucket #" .. index, "a number", limit) end
     if limit <= last then raise("%s: the buckets must ascend, got %s after %s", what, limit, last) end
     last = limit
-    -- The bucket without a limit is always there.
+    -- The bucket without a limit always exists.
     if limit < math.huge then copy[index] = limit + 0.0 end
   end
   if #copy == 0 then raise("%s: field 'buckets' must have at least one limit", what) end
@@ -216,7 +216,7 @@ local histogram = store.classes[HISTOGRAM + 1].__index
 local check_values, observe = histogram.check_labels, histogram.observe
 histogram.check_labels = nil
 
--- The time is taken however the function ends: by its results, an error or a cancellation.
+-- The time is measured however the function ends: by its results, an error or a cancellation.
 local Watch = {}
 function Watch:__close() observe(self[1], rl.now() - self.began, table.unpack(self, 2, self.n)) end
 

@@ -23,9 +23,9 @@ enum MetricsBinding {
     final class Part: HostPart {
         /// The slot of the function that asks this state's gauges; 0 if there is none.
         var asks: UInt32 = 0
-        /// Called when they have answered.
+        /// Called when the gauges have answered.
         var whenAsked: [() -> Void] = []
-        /// The time that the loop had been awake at the first look, less the processor time until then.
+        /// The time for which the loop had been awake at the first measurement, minus the processor time until then.
         var awakeBefore: Int64?
 
         override func reset() { metrics_reset() }

@@ -13,7 +13,7 @@ local api = {}
 -- Seconds: the limit of an API call, in which a cluster finds a leader; and the first wait for an answer, which doubles
 -- with each try.
 local LIMIT, FIRST = 10, 1
--- Seconds: a wait that would be shorter than this is over. It might not move a virtual clock.
+-- Seconds: a wait that would be shorter than this counts as over. It might not move a virtual clock.
 local SOON = 1e-6
 local PREFIX = "$JS.API."
 
@@ -26,7 +26,7 @@ local CODES = {
   [10023] = "ENOSPC", [10028] = "ENOSPC", [10047] = "ENOSPC", [10077] = "ENOSPC", [10122] = "ENOSPC",
   [10054] = "EMSGSIZE", [10097] = "EMSGSIZE",
 }
--- Refusals that mean "not now": a leader is elected, a store is recovered, the servers that have it are away, or a
+-- Refusals that mean "not now": a leader is being elected, a store is being recovered, its servers are away, or a
 -- message is on its way to the replicas.
 local LATER = { [10004] = true, [10008] = true, [10009] = true, [10040] = true, [10041] = true, [10118] = true,
   [10119] = true, [10158] = true, [10163] = true, [10167] = true }
@@ -116,7 +116,7 @@ function api.call(bus, what, subject, body, about, limit)
     message, text, code, last = api.repeated(bus, what, PREFIX .. subject, data, nil, deadline - now())
     count = count + (message and text or 0)
     if not message then
-      -- Without an answer from a server that stores, there is no leader now.
+      -- If a server with JetStream does not answer, there is no leader now.
       local link = bus._link
       if last == "ENOENT" and link and link.info.jetstream ~= true then
         return nil, format("ENOTSUP: %s: no server with JetStream answers", about), "ENOTSUP"
@@ -149,7 +149,7 @@ end
 -- yet.
 local GRACE = 2
 
---- Whether to believe "not found", which the server has answered since this time.
+--- Whether to accept the answer "not found", which the server has given since this time.
 function api.is_gone(bus, since)
   local link = bus._link
   return link ~= nil and (not link.info.cluster or now() - since >= GRACE)
@@ -182,13 +182,13 @@ function api.date(seconds)
   return os.date("!%Y-%m-%dT%H:%M:%S", seconds // 1) .. format("%.6f", seconds % 1):sub(2) .. "Z"
 end
 
---- Returns a word that no other process has.
+--- Returns a random word that no other process uses.
 function api.unique(bus)
   bus._last_number = bus._last_number + 1
   return format("%s%d", match(bus._inbox, "([^.]+)%.$"), bus._last_number)
 end
 
---- Returns the name of this machine and the number of this process.
+--- Returns the name of this machine and this process's id.
 function api.here()
   local here = system.identity()
   return here.host, here.pid

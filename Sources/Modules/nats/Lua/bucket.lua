@@ -97,7 +97,7 @@ local function ask_leader(self, what, question, subject, limit)
     operation = operation_of(headers), time = api.time_of(message.time) }
 end
 
--- Asks any replica, which may be behind the leader. As `ask_leader`.
+-- Asks any replica, which may not have the leader's latest entries. As `ask_leader`.
 local function ask_any(self, what, subject)
   local question = "$JS.API.DIRECT.GET." .. self._stream._name .. "." .. subject
   local message, text, code = self._bus:_request(what, question, "", {})
@@ -113,7 +113,8 @@ end
 --- Returns the entry of a key, even if the entry says that the key was removed. Waits.
 function Bucket:_entry(what, key, revision, is_stale)
   local subject = self._prefix .. key
-  -- Old clients make streams without direct access. Servers leave a question there unanswered, as for one that is gone.
+  -- Old clients make streams without direct access. Servers leave such a request unanswered, as if the stream did not
+  -- exist.
   local is_any = is_stale and self._is_direct
   if is_any then
     local entry, text, code = ask_any(self, what, subject)
@@ -163,7 +164,7 @@ local function create(self, what, key, value)
     if entry and entry.operation == "put" then
       return nil, format("EEXIST: the key %s exists, at revision %d", key, entry.revision), "EEXIST", refusal
     end
-    -- It was removed; the next try expects the mark of that.
+    -- The key was removed; the next try expects the revision of its removal.
     expected = entry and entry.revision or 0
   end
   return nil, format("EAGAIN: others keep changing the key %s", key), "EAGAIN"

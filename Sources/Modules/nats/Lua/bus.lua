@@ -1,5 +1,5 @@
--- runloop.nats.bus: a client of NATS servers: sends messages, brings answers to their requests, and recovers from lost
--- connections.
+-- runloop.nats.bus: a client of NATS servers: sends messages, passes answers to the waiting requests, and recovers from
+-- lost connections.
 
 local system = ...
 local rl = require "runloop"
@@ -23,7 +23,7 @@ local Bus = objects.class("runloop.nats.Bus", { __name = "bus", __stays = true }
 -- Above this number of unsent bytes, publishing waits.
 local UNSENT = 1 << 20
 local MOST_REQUESTS = 65536
--- Seconds: a wait that would be shorter than this is over. It might not move a virtual clock.
+-- Seconds: a wait that would be shorter than this counts as over. It might not move a virtual clock.
 local SOON = 1e-6
 -- Seconds between two checks that the server has received the published messages.
 local CONFIRM = 0.1
@@ -42,7 +42,7 @@ local function warn(self, event, details)
   io.stderr:write(format("rlhost: warning: nats: %s\n", text))
 end
 
---- Calls the script's function for events, as a task that keeps nothing alive.
+--- Calls the script's function for events, as a task that does not keep the loop running.
 function Bus:_tell(event, details)
   if self._on_event then
     rl.task { self._on_event, self, event, details, name = "events of NATS", keeps_alive = false }
@@ -117,7 +117,7 @@ function Bus:_confirm_soon()
     end }
 end
 
---- Sends a PING. Its PONG confirms all that went out before. `future` is completed then.
+--- Sends a PING. Its PONG confirms everything that was sent before. `future` is completed then.
 function Bus:_ping(link, future)
   link.last_ping = link.last_ping + 1
   local sent, bytes = link:sent()
@@ -212,7 +212,7 @@ end
 -- Requests ------------------------------------------------------------------------------------------------------------
 
 -- A waiting request: `future`, `reply`, the number at the end of its subject for answers, and for a gather the received
--- messages. Closing it forgets it.
+-- messages. Closing it forgets the request.
 local Request = {}
 Request.__index = Request
 function Request:_awaited()
@@ -227,7 +227,7 @@ end
 
 function Request:complete(...) self.future:complete(...) end
 
---- Forgets a request; what still comes for it is dropped. It is not sent if it waits for a connection.
+--- Forgets a request; later answers to it are dropped. A request that still waits for a connection is not sent.
 function Bus:_forget_request(request)
   if self._waiting[request.reply] == request then
     self._waiting[request.reply], self._requests = nil, self._requests - 1
@@ -440,7 +440,7 @@ function Bus:_told(link, info)
   end
 end
 
---- Handles -ERR of the server, which ends the connection afterwards, except for what is too much or not allowed.
+--- Handles -ERR of the server. The server then ends the connection, unless the error is about a limit or a permission.
 function Bus:_error(link, text)
   local subject = text:match '^Permissions Violation for [^"]*"([^"]*)"'
   if subject then
@@ -450,7 +450,7 @@ function Bus:_error(link, text)
     end
     for _, request in ipairs(refused) do finish(self, request, nil, reason, code) end
     for _, one in pairs(self._subscriptions) do if one._subject == subject then one._refused = reason end end
-    -- Discovery has nine such subjects for each service: one word is enough.
+    -- Discovery has nine such subjects for each service: one event is enough.
     if text:find "Subscription" and subject:find "^%$SRV%." then
       if self._is_hidden then return end
       self._is_hidden, subject = true, "$SRV.>"
@@ -530,8 +530,8 @@ local function send_offline(self, link)
   end
 end
 
---- Uses a new connection: subscriptions first, then what was not confirmed, then what waited. Returns how many messages
---- go out again.
+--- Uses a new connection: sends subscriptions first, then unconfirmed messages, then waiting ones. Returns how many
+--- messages go out again.
 function Bus:_use(link)
   self._link, self._max_payload = link, link.max_payload
   native.use(self, link.wire)
@@ -558,7 +558,7 @@ end
 
 -- The end -------------------------------------------------------------------------------------------------------------
 
---- Ends everything: all waiting calls return ENOTCONN. What was written is still sent.
+--- Ends everything: all waiting calls return ENOTCONN. Messages that were written are still sent.
 function Bus:_shut(reason)
   if self._status == "closed" then return end
   local parts = self._parts

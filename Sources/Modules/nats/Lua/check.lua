@@ -1,5 +1,5 @@
--- runloop.nats.check: checks the subjects, headers and names that scripts give. Nothing else from a script reaches a
--- server.
+-- runloop.nats.check: checks the subjects, headers and names that scripts give. All text from a script that reaches a
+-- server has passed these checks.
 
 local misuse = require "runloop.misuse"
 
@@ -9,7 +9,7 @@ local raise, describe = misuse.raise, misuse.describe
 
 local check = {}
 
--- The largest number of remembered valid subjects. With one more, all are forgotten.
+-- The largest number of remembered valid subjects. When there is one more, all are forgotten.
 local KEPT = 1000
 local known, count = {}, 0
 
@@ -75,7 +75,7 @@ function check.data(data, what, number)
   misuse.wrong(what, "argument #" .. (number or 2), "a string", data)
 end
 
---- Returns the text of headers: `name: value` lines behind a line with the version.
+--- Returns the text of headers: `name: value` lines after a line with the version.
 function check.headers(headers, what)
   local lines, n = { "NATS/1.0\r\n" }, 1
   local function add(name, value)
@@ -120,7 +120,7 @@ function check.read_headers(text)
 end
 
 local texts, text_count, plain = {}, 0, {}
--- Longer headers are read each time.
+-- Longer headers are not cached, but parsed each time.
 local LONGEST = 200
 
 --- Reads headers as `read_headers` does. Others may have the same table, so it must not be changed.

@@ -22,7 +22,7 @@ local Consumer = objects.class("runloop.nats.Consumer", { __name = "consumer", _
 
 -- Seconds for which the server keeps an unnamed consumer without any request.
 local INACTIVE = 30
--- How many messages a server hands out without an acknowledgement: more than all its clients ask for.
+-- How many unacknowledged messages a server may hand out: more than all its clients request.
 local UNANSWERED = 65536
 
 -- Messages ------------------------------------------------------------------------------------------------------------
@@ -33,7 +33,7 @@ local function read_place(message, reply)
   local rest = match(reply, "^%$JS%.ACK%.(.+)$")
   if not rest then return nil end
   local name, counts = match(rest, "^([^.]+)%.[^.]+%.([%d.]+)$")
-  -- Newer servers put the domain and the account's hash first, and a word at the end.
+  -- Newer servers add the domain and the account's hash in front, and a word at the end.
   if not name then name, counts = match(rest, "^[^.]+%.[^.]+%.([^.]+)%.[^.]+%.([%d.]+)") end
   local delivered, seq, number, more = match(counts or "", "^(%d+)%.(%d+)%.(%d+)%.(.+)$")
   local time, pending = match(more or "", "^(%d+)%.(%d+)")
@@ -116,7 +116,7 @@ local function check_options(options, what)
   return options
 end
 
--- Puts the place from which a consumer delivers into its configuration.
+-- Sets, in the configuration of a consumer, the place from which it delivers.
 local function set_deliver(config, deliver)
   if deliver == nil then
     config.deliver_policy = "all"
@@ -139,7 +139,7 @@ end
 
 local function shown_seconds(value) return format("%g", api.seconds(value)) end
 local function shown(value) return value == nil and "none" or tostring(value) end
--- The server's names of settings, those of options, and how a value is shown.
+-- The server's names of settings, our names of the options, and functions that show their values.
 local COMPARED = {
   { "filter_subject", "filter", shown }, { "deliver_policy", "deliver", shown }, { "opt_start_seq", "deliver", shown },
   { "ack_wait", "ack_wait", shown_seconds }, { "max_deliver", "max_deliver", shown },
@@ -175,7 +175,7 @@ local function find(owner, what, name, options)
     end
     found, text, code, refusal = api.call(bus, what, "CONSUMER.DURABLE.CREATE." .. owner._name .. "." .. name,
       { stream_name = owner._name, config = wanted, action = "create" }, about)
-    -- Another program was faster.
+    -- Another program has made it first.
     if not found and code == "EEXIST" then found = api.call(bus, what, info, nil, about) end
     if not found then return nil, text, code, refusal end
   end
@@ -189,7 +189,7 @@ local function make_own(self)
   local owner, name = self._stream, self._name
   local config = config_of(nil, self._options)
   config.name, config.inactive_threshold = name, api.nanoseconds(INACTIVE)
-  -- The new consumer continues behind the last handled message.
+  -- The new consumer continues after the last handled message.
   local from = self._last_seq
   for message in pairs(self._open) do if from and message.seq <= from then from = message.seq - 1 end end
   if from then set_deliver(config, from + 1) end
@@ -354,7 +354,8 @@ function Consumer:invalidate()
   receiver(self, Consumer, "consumer:invalidate")
   if self._is_over then return end
   finish(self)
-  -- Running calls still acknowledge their messages to the consumer: it stays, and the server removes it later.
+  -- Running calls still acknowledge their messages to the consumer, so it is not removed here; the server removes it
+  -- later.
   if self._is_own and (not self._fn or self._count == 0) then
     self._bus:_publish("consumer:invalidate", "$JS.API.CONSUMER.DELETE." .. self._stream._name .. "." .. self._name, "")
   end

@@ -1,5 +1,5 @@
--- runloop.nats.durable: what ports and pools store: their streams, callers that send a message until it is stored, and
--- the place for messages that nobody could handle.
+-- runloop.nats.durable: stored messages of ports and pools: their streams, callers that send a message until it is
+-- stored, and the stream of messages that could not be handled.
 
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
@@ -16,10 +16,10 @@ local durable = {}
 
 -- Seconds for which messages and dead letters are kept.
 local WEEK = 604800
--- Deliveries without end, for the server: the holder counts.
+-- No limit of deliveries at the server: the holder counts them.
 local ENDLESS = 1 << 30
--- Seconds: first and longest time without an answer until a message is sent again; after a refusal "not now"; until a
--- stream that is gone is made again.
+-- Seconds: the first and the longest time without an answer until a message is sent again; the pause after a refusal
+-- "not now"; the pause until a missing stream is made again.
 local FIRST, MOST, SOON, GONE = 1, 10, 0.2, 2
 
 local SETTINGS = { replicas = "positive", max_age = "seconds", max_deliver = "positive", ack_wait = "seconds" }
@@ -40,13 +40,13 @@ function durable.stream_name(bus, kind, name)
 end
 local stream_name = durable.stream_name
 
--- Whether a stream takes a subject. "a.b" and "a_b" have streams of one name.
+-- Whether a stream takes a subject. The streams for "a.b" and "a_b" have the same name.
 local function takes(stream, subject)
   for _, one in ipairs(stream._subjects) do if one == subject then return true end end
   return false
 end
 
---- Makes or finds the stream of a port or pool. Without settings, one that is there is taken as it is. Waits. Returns
+--- Makes or finds the stream of a port or pool. Without settings, an existing stream is used as it is. Waits. Returns
 --- it; or nil, the reason, its code and the refusal.
 function durable.open(bus, kind, name, subject, settings)
   local full = stream_name(bus, kind, name)
@@ -97,7 +97,7 @@ local function keep(caller, call, head, data)
   caller.bus._parts[caller] = true
 end
 
--- Sends a message once more. The stream knows its id, and stores it once.
+-- Sends a message once more. The stream recognises the message by its id, and stores it once.
 local function repeat_one(caller, call, time)
   local bus = caller.bus
   if bus._link then
@@ -109,7 +109,7 @@ local function repeat_one(caller, call, time)
   exchange.look_at(bus, call.look_at)
 end
 
--- Sends all that is not known to be stored on a new connection, in order.
+-- Sends all messages that may not be stored again on a new connection, in order.
 local function again(caller)
   local calls, time = {}, now()
   for _, call in pairs(caller.bus._waiting) do if call.caller == caller then calls[#calls + 1] = call end end
@@ -121,7 +121,7 @@ local function again(caller)
   caller:pump()
 end
 
--- Makes the stream again, if it is gone.
+-- Makes the stream again, if it does not exist any more.
 local function restore(caller)
   if caller.is_restoring then return end
   caller.is_restoring = true
@@ -131,7 +131,7 @@ local function restore(caller)
   end, name = format("stream of the %s %q", caller.kind:lower(), caller.name), keeps_alive = false }
 end
 
--- Decides what an answer means. Returns true if the message is sent again, and the reason if it cannot be stored.
+-- Interprets an answer. Returns true if the message is sent again, and the reason if it cannot be stored.
 local function resolve(caller, call, message, code)
   local bus, time = caller.bus, now()
   if message then
@@ -170,7 +170,7 @@ end
 local Holder = {}
 Holder.__index = Holder
 
--- Puts a message away, and takes it out of its stream.
+-- Moves a message to the stream of dead letters, and removes it from its own stream.
 local function put_away(self, message, problem)
   message._is_kept = true
   rl.task { function()
@@ -178,7 +178,7 @@ local function put_away(self, message, problem)
   end, name = format("dead letter of the port %q", self.name) }
 end
 
--- The end of a call of the callback: after an error of the last delivery the message is put away.
+-- The end of a call of the callback: after an error in the last delivery, the message becomes a dead letter.
 local Work = { __close = function(work, problem)
   local self, message = work.holder, work.message
   local text = problem ~= nil and exchange.text_of(problem) or nil
@@ -187,7 +187,7 @@ local Work = { __close = function(work, problem)
   put_away(self, message, text)
 end }
 
---- A message is acknowledged when the callback has returned; a wrong one is put away.
+--- A message is acknowledged when the callback has returned; a malformed one becomes a dead letter.
 function Holder:answer(message, kind, data)
   if kind == "failure" then put_away(self, message, data) end
 end

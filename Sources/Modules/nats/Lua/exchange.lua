@@ -1,5 +1,5 @@
--- runloop.nats.exchange: calls over a bus. Each ends with an answer, or with the certainty that no worker has it any
--- more. Message ports and pools are made of it.
+-- runloop.nats.exchange: calls over a bus. Each call ends with an answer, or with the certainty that no worker has it
+-- any more. Message ports and pools are made of it.
 --
 -- The calling side:
 --   caller = exchange.caller(bus, subject, who)    `who`: the subject for questions who still works on a call
@@ -50,15 +50,15 @@ local push, waits, running = subscription.Subscription._push, seen.waits, corout
 
 -- Open calls of a caller, and unsent bytes of a connection, beyond which calls wait.
 local WINDOW, UNSENT = 256, 1 << 20
--- Seconds without an answer until the first question; between questions; after the last of them.
+-- Seconds without an answer until the first question; between questions; after the last question.
 local FIRST, AGAIN, LAST = 1, 2, 1.5
--- Questions without an answer after which nobody works on a call.
+-- The number of unanswered questions after which no worker is assumed to have a call.
 local QUESTIONS = 3
--- Seconds: what is due so soon is due now. A shorter wait might not move a virtual clock.
+-- Seconds: an event that is due sooner than this counts as due now. A shorter wait might not move a virtual clock.
 local SOON = 1e-6
--- Seconds after a reconnect for which holders may be missing that come back; between two looks for them.
+-- Seconds after a reconnect in which returning holders may still be missing; seconds between two checks for them.
 local BACK, PAUSE = 2, 0.1
--- A time that does not come, in seconds.
+-- A time that never comes, in seconds.
 local NEVER = 1e9
 -- The most messages and bytes that a holder has at the same time.
 local MOST_MESSAGES, MOST_BYTES = 256, 64 << 20
@@ -107,7 +107,7 @@ function exchange.headers_of(message)
   return headers
 end
 
---- Returns an error value as text. Its own function for that may fail.
+--- Returns an error value as text. Its own `__tostring` may fail.
 function exchange.text_of(err)
   local fine, text = pcall(tostring, err)
   return fine and text or "an error that cannot be shown"
@@ -115,7 +115,7 @@ end
 
 function exchange.warn(text, ...) io.stderr:write("rlhost: warning: ", format(text, ...), "\n") end
 
---- Warns once of a bus that everybody may use.
+--- Warns once about a bus that everybody may use.
 function exchange.warn_of_open(bus, what)
   local link = bus._link
   local address = link and link.address
@@ -133,11 +133,11 @@ Call.__index = Call
 Call.misses = 0
 local Caller = {}
 Caller.__index = Caller
--- A question: who has a call?
+-- A question to all holders: who has this call?
 local Question = {}
 Question.__index = Question
 
---- Makes sure that the bus looks after its calls at a time.
+--- Makes sure that the bus checks its calls at a certain time.
 function exchange.look_at(bus, time)
   if time >= bus._look_at then return end
   bus._look_at = time
@@ -145,7 +145,7 @@ function exchange.look_at(bus, time)
 end
 local look_at = exchange.look_at
 
--- Asks who has a call. Returns false while there is no connection.
+-- Asks all holders which of them has a call. Returns false while there is no connection.
 local function ask(bus, call, round)
   local link = bus._link
   if not link then return false end
@@ -168,7 +168,7 @@ local function care(bus, call, time, round)
   if call.round and call.round <= bus._heard_round then call.misses = call.misses + 1 end
   if call.misses >= QUESTIONS then
     bus:_forget_request(call)
-    return call:complete(nil, "no worker has started it", "ECONNRESET", true)
+    return call:complete(nil, "no process has it", "ECONNRESET", true)
   end
   local is_asked = ask(bus, call, round)
   call.look_at = time + (call.misses == QUESTIONS - 1 and LAST or AGAIN)
@@ -176,8 +176,8 @@ local function care(bus, call, time, round)
   return is_asked
 end
 
--- Asks for all calls that have waited for long. The PONG behind the questions tells that the server had them: questions
--- that did not get there do not count.
+-- Asks for all calls that have waited for long. The PONG after the questions shows that the server has received them:
+-- questions that did not reach it do not count.
 local function look_after(bus)
   local time, due, next_time = now(), {}, huge
   bus._look_at = huge
@@ -245,7 +245,7 @@ local function send(caller, call, head, data)
   if call.sent then call:sent() end
 end
 
--- Sends what waits when the connection has sent what it has.
+-- Sends waiting calls when the connection has sent its output.
 local function wait_for_room(caller)
   if caller.is_draining then return end
   caller.is_draining = true
@@ -258,7 +258,7 @@ local function wait_for_room(caller)
   end, name = "room on the connection to NATS", keeps_alive = false }
 end
 
--- Waits, after a lost connection, until somebody is there again: holders come back one after the other.
+-- Waits, after a lost connection, until there is a holder again: they come back one after the other.
 local function wait_for_holder(caller)
   local bus, back_at = caller.bus, caller.bus._back_at
   if caller.keep or now() >= back_at + BACK then
@@ -331,7 +331,7 @@ function Caller:begin(head, data, ended, id)
   return call
 end
 
---- Drops a call: its function is not called any more. One that was sent stays open until it ends.
+--- Drops a call: its function is not called any more. A call that was sent stays open until it ends.
 function Caller:drop(call)
   call.ended = nil
   if call.reply or self.queue[call.place] ~= call then return end
@@ -358,7 +358,7 @@ function Caller:finish(reason, is_bus_closed)
   for _, call in ipairs(calls) do call:finish(nil, reason, true) end
 end
 
---- Takes the usual answer, as the text of its headers and its data. Returns false if it is something else.
+--- Takes the usual answer, as the text of its headers and its data. Returns false if the message is something else.
 function Call:take(text, data)
   local headers = plain_headers(text)
   if not headers then return false end
@@ -381,7 +381,8 @@ Call.__close = function(self)
   self.caller:drop(self)
 end
 
---- The bus has an answer, or knows that there is none. `is_alone`: others may be there.
+--- The bus has an answer, or knows that there is none. `is_alone`: only this call has failed; there may be other
+--- holders.
 function Call:complete(message, text, code, is_alone)
   local caller = self.caller
   local fate = caller.resolve and caller:resolve(self, message, code)
@@ -436,7 +437,7 @@ local function release(self, message)
   return true
 end
 
--- Answers without a look at what is held.
+-- Answers without checking which messages are held.
 local function respond(self, message, kind, data)
   local reply = message.reply
   if not reply then return true end
@@ -470,7 +471,8 @@ local function take(self, message)
   push(self.one, message)
 end
 
---- Takes no more messages. Those that wait here are published again, for others. Those in work are answered later.
+--- Takes no more messages. Messages that wait here are published again, for others. Messages that are being handled are
+--- answered later.
 function Holder:stop()
   if self.is_over then return end
   self.is_over = true
@@ -489,7 +491,7 @@ function Holder:stop()
 end
 
 --- Makes the holding side of a subject. Returns it; or nil, the reason and its code, if the server refuses it. Waits
---- until the server knows it.
+--- until the server has confirmed the subscription.
 function exchange.holder(bus, what, options, handle)
   local self = setmetatable({ bus = bus, held = {}, count = 0, bytes = 0, is_over = false }, Holder)
   local one = subscription.new(bus, what, options.subject, { queue = options.queue, concurrency = MOST_MESSAGES,

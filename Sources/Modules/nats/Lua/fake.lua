@@ -18,7 +18,7 @@ local Fake = objects.class("runloop.nats.Fake", { __name = "fake", __stays = tru
 local OPTIONS = { latency = "seconds", bandwidth = "number", password = "string", max_payload = "positive",
   jetstream = "boolean" }
 local LONGEST = 4096
--- Seconds: what is over so soon is over now. A shorter wait might not move a virtual clock.
+-- Seconds: a time that ends sooner than this counts as over now. A shorter wait might not move a virtual clock.
 local SOON = 1e-6
 
 -- Subjects ------------------------------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ local function cut_all(self)
   for _, client in ipairs { table.unpack(self._clients) } do client.stream:abort() end
 end
 
--- Sends what a client could not get while it was cut off.
+-- Sends the messages that a client missed while it was cut off.
 local function send_late(client)
   if client.cut > rl.now() + SOON then
     client.alarm = rl.timer { delay = client.cut - rl.now(), modes = "common", keeps_alive = false,
@@ -92,7 +92,7 @@ local function send_late(client)
   client.stream:queue(concat(late))
 end
 
---- Cuts one client off for some seconds: what both sides send arrives afterwards.
+--- Cuts one client off for some seconds: data that both sides send meanwhile arrives afterwards.
 function Fake:_cut(client, seconds)
   client.cut = rl.now() + seconds
   if client.late then return end

@@ -11,7 +11,7 @@ local min, max, huge = math.min, math.max, math.huge
 local consumers = {}
 
 local SECOND = 1000000000
--- Seconds: a message that is due sooner is due now, since timers count in nanoseconds.
+-- Seconds: a message that is due sooner than this counts as due now, since timers count in nanoseconds.
 local SOON = 1e-6
 
 -- A consumer has `next`, the number in the stream from which it looks; `listed`, numbers that come first; `open`, the
@@ -59,7 +59,7 @@ local function begin(consumer, stream, config)
   end
 end
 
---- Makes a consumer of a stream. `pattern`: of the subjects that it wants.
+--- Makes a consumer of a stream. `pattern`: matches the subjects that it wants.
 function consumers.new(_, stream, config, pattern)
   local consumer = { stream = stream, config = config, pattern = pattern, listed = {}, open = {}, counts = {},
     asked = {}, number = 0, seen = rl.now(), created = api.date(rl.time()) }
@@ -75,7 +75,7 @@ function consumers.describe(consumer)
     num_waiting = #consumer.asked }
 end
 
---- Whether the server would have dropped the consumer, which nobody has used for a time.
+--- Whether the server would have removed the consumer because it was not used for some time.
 function consumers.is_idle(consumer)
   local limit = consumer.config.inactive_threshold
   return limit ~= nil and limit > 0 and #consumer.asked == 0 and rl.now() - consumer.seen > limit / SECOND

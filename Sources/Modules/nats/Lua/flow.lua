@@ -1,8 +1,8 @@
--- runloop.nats.flow: what recordings have of messages: a span for each request, and the number by which both ends of a
--- message record it. The number and the sender's clock travel in a header, "Rl-Flow", beside W3C's "traceparent".
+-- runloop.nats.flow: messages in recordings: a span for each request, and the number under which both ends of a message
+-- record it. The number and the sender's clock travel in a header, "Rl-Flow", beside W3C's "traceparent".
 --
 -- They travel while everything is recorded into a file, and always on a bus that exposes "trace". While only the last
--- moments are recorded, requests stay as they are: for their cost, and because other clients see the headers.
+-- moments are recorded, messages get no such headers: they cost time, and other clients would see them.
 
 local system = ...
 
@@ -13,13 +13,13 @@ local departing = system.departing
 
 local flow = { ends = system.ends }
 
--- Labels of subjects in recordings. Beyond this number all are forgotten.
+-- Labels of subjects in recordings. Beyond this number of labels, all are forgotten.
 local KEPT = 1000
 local labels, count = {}, 0
 
 local function label_of(subject)
   if count >= KEPT then labels, count = {}, 0 end
-  -- Each of these is used once, and there is room for some thousand labels only.
+  -- Each of these subjects is used once, and there is room for only some thousand labels.
   local number = label(match(subject, "^_INBOX%.") and "_INBOX" or subject)
   labels[subject], count = number, count + 1
   return number
@@ -59,7 +59,7 @@ end
 
 -- Sending -------------------------------------------------------------------------------------------------------------
 
---- Records that a message about this subject leaves, and returns the lines of its headers; nil if it has none. The
+--- Records that a message with this subject leaves, and returns the lines of its headers; nil if it has none. The
 --- lines come before those of the script. `headers`: those of the script. `is_answer`: the peer has sent such a header.
 function flow.lines(bus, subject, headers, is_answer)
   local always = is_answer or bus._exposes_trace
@@ -111,11 +111,11 @@ function flow.sift(headers)
   return next(headers) ~= nil and headers or nil, mark, trace
 end
 
---- Records that a message of another process about this subject has arrived.
+--- Records that a message of another process with this subject has arrived.
 function flow.arrives(message, subject) arrives(labels[subject] or label_of(subject), message._flow) end
 
---- Does the same in the task that handles the message, whose requests belong to its trace: also to that of another
---- program, which has sent a header of W3C alone.
+--- Does the same in the task that handles the message. The task's requests then belong to the message's trace, even if
+--- another program has sent only a `traceparent` header.
 function flow.handles(message)
   if message._flow then flow.arrives(message, message.subject) end
   local trace, parent = message._trace, message.headers and message.headers.traceparent

@@ -1,4 +1,4 @@
--- runloop.nats.jobs: what rl.worker and rl.pool with `via` have in common: subjects, and values as JSON.
+-- runloop.nats.jobs: the common parts of rl.worker and rl.pool with `via`: subjects, and values as JSON.
 
 local json = require "runloop.json"
 local misuse = require "runloop.misuse"
@@ -11,14 +11,14 @@ local jobs = {}
 
 -- More values than this could be too many for the stack of Lua's functions.
 local MOST_VALUES = 200
---- The consumer of the workers of a pool, and how many seconds a stored job is left to a worker that may be gone.
+--- The name of the workers' consumer, and the seconds for which a stored job is left to a worker that may have died.
 jobs.CONSUMER, jobs.ACK_WAIT, jobs.MOST_DELIVERIES = "workers", 10, 3
---- For the server, deliveries have no end: workers count them.
+--- The server has no limit of deliveries: workers count them.
 jobs.ENDLESS = 1 << 30
---- Tells the workers, in place of the id of a cancelled job, that there is a stream.
+--- Sent in place of the id of a cancelled job, reports to the workers that there is a stream.
 jobs.LOOK = "+"
 
---- Checks what both have: a bus and the name of a pool.
+--- Checks the common options: a bus and the name of a pool.
 function jobs.check(options, what)
   if getmetatable(options.via) ~= require "runloop.nats.bus" then
     misuse.wrong(what, "field 'via'", "a bus, as nats.connect returns it", options.via)
@@ -29,7 +29,7 @@ end
 --- Returns the subject of a pool: `kind` is "run", "cancel", "who" or "durable".
 function jobs.subject(bus, name, kind) return format("%s.pool.%s.%s", bus._prefix, name, kind) end
 
---- Puts values into a message, and returns it as JSON; or nil, the number of a value that cannot go, and why.
+--- Returns a message with these values as JSON; or nil, the number of a value that cannot be sent, and the reason.
 function jobs.encode(message, ...)
   local list, nils = {}, {}
   for index = 1, select("#", ...) do

@@ -1,6 +1,6 @@
--- runloop.nats.lease: leases: one holder of a name at a time. The entry in a bucket is renewed by its holder; nobody
--- compares clocks. A holder stops at two thirds of the time after which others may take the lease, each by its own
--- clock, so the clocks may run 20 % apart.
+-- runloop.nats.lease: leases: one holder of a name at a time. The holder renews its entry in a bucket; no clocks are
+-- compared. A holder stops at two thirds of the time after which others may take the lease, each by its own clock, so
+-- the clocks may run 20 % apart.
 
 local system = ...
 local rl = require "runloop"
@@ -20,18 +20,18 @@ local Lease = objects.class("runloop.nats.Lease", { __name = "lease", __stays = 
 local OPTIONS = { ttl = "seconds", timeout = "seconds", on_lost = "function", bucket = "string" }
 -- The share of `ttl` for which a holder trusts an answered renewal.
 local TRUST = 2 / 3
--- Seconds: a wait that would be shorter than this is over. It might not move the clock.
+-- Seconds: a wait that would be shorter than this counts as over. It might not move the clock.
 local SOON = 1e-6
--- Before all others of a loop.
+-- An order before all others of a loop.
 local FIRST = math.mininteger
 
 -- The clock -----------------------------------------------------------------------------------------------------------
 
 -- Returns the time of the loop's clock, and the seconds for which the machine was suspended: CLOCK_BOOTTIME, and the
--- virtual clock in tests. Simulations have machines with clocks of other paces.
+-- virtual clock in tests. Simulations have machines whose clocks run at different speeds.
 local function clock(self) return (rl.now() + system.suspended()) * self._pace end
 
--- Returns seconds of the loop's clock for some of `clock`.
+-- Converts seconds of `clock` to seconds of the loop's clock.
 local function wait_of(self, seconds) return seconds / self._pace end
 
 -- Entries -------------------------------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ local function is_ours(self)
 end
 
 -- Begins to count from a renewal that was sent at this time. The clock is read when the time is over, and each time the
--- loop wakes up: a program that was stopped or asleep does nothing else before.
+-- loop wakes up, so that a program that was stopped or asleep checks its lease before it does anything else.
 local function trust(self, sent, revision)
   self._until, self._revision = sent + self._ttl * TRUST, revision
   if self._limit then self._limit:invalidate() end
@@ -132,7 +132,7 @@ local function hold(self, sent, revision)
   return self
 end
 
--- Gives the lease back; the next program may have it at once.
+-- Releases the lease; the next program may take it at once.
 local function give_back(self)
   self._bus:_publish("lease:invalidate", self._bucket._prefix .. self._name, "", {
     headers = { ["KV-Operation"] = "DEL", ["Nats-Expected-Last-Subject-Sequence"] = tostring(self._revision) } })
@@ -201,7 +201,7 @@ end
 
 local lease = { class = Lease }
 
---- bus:lease. With `gives_up` it waits no longer when the holder has renewed its lease.
+--- bus:lease. With `gives_up` it stops waiting when the holder has renewed its lease.
 function lease.take(bus, name, options, gives_up)
   options = check_options(name, options)
   local self = setmetatable({ _bus = bus, _name = name, _ttl = options.ttl or 5, _beat = 0, _state = "wanted",
@@ -249,7 +249,7 @@ function Lease:run(fn, ...)
   local task = rl.task { function() return fn(table.unpack(arguments, 1, arguments.n)) end,
     name = "work under the lease " .. self._name }
   self._tasks[task] = true
-  -- The work ends with its caller.
+  -- The work is cancelled with its caller.
   local _ <close> = setmetatable({}, { __close = function()
     self._tasks[task] = nil
     task:cancel()

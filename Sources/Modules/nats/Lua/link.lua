@@ -26,7 +26,7 @@ local LONGEST = 65536
 local MOST = 64 << 20
 -- Seconds for which a closed connection still sends.
 local LINGER = 2
--- The fields of INFO that are kept. Some of the others are long.
+-- The fields of INFO that are kept. INFO also has long fields that are not needed.
 local FACTS = { "auth_required", "cluster", "connect_urls", "headers", "jetstream", "ldm", "nonce", "server_name",
   "tls_available", "tls_required", "version" }
 
@@ -60,7 +60,7 @@ function Link.address(text)
   return address
 end
 
--- Whether an address leads to this machine. A name such as "127.example.org" need not.
+-- Whether an address leads to this machine. A name such as "127.example.org" may lead elsewhere.
 local function is_loopback(address)
   local host = address.host
   return address.fake or host == "localhost" or find(host, "^127%.%d+%.%d+%.%d+$") ~= nil or host == "::1"
@@ -143,7 +143,8 @@ local function rest(self)
   self.woken:await()
 end
 
---- Something that was expected is not expected any more. The answer to a ping lets the reader look whether it may rest.
+--- One of the expected messages is no longer expected. After the answer to a ping, the reader checks whether it may
+--- rest.
 function Link:settle() if may_rest(self) then self.owner:_ping(self) end end
 
 local function wake(self)
@@ -199,7 +200,7 @@ function Link:look_at_use()
   native.set_ready(self.wire, self == owner._link and not self.is_resting and not owner._kept)
 end
 
---- Ends the connection because of a failure; the owner hears it once.
+--- Ends the connection because of a failure, which is reported to the owner once.
 function Link:lose(reason, code)
   if self.is_over then return false end
   self.is_over, self.reason, self.code = true, reason, code
@@ -209,7 +210,7 @@ function Link:lose(reason, code)
   return false
 end
 
---- Ends the connection; what was written is still sent, for a while.
+--- Ends the connection; bytes that were written are still sent, for a while.
 function Link:close()
   if self.is_over then return end
   self.is_over = true

@@ -104,7 +104,7 @@ end
 -- Takes the lease of a port with one holder. Returns the port; or nil, the reason and its code.
 local function take_lease(self)
   local bus, name = self._bus, self._name
-  -- A holder that lives renews its lease before this time is over, and one that was killed has lost it then.
+  -- A living holder renews its lease within this time, and a killed one has lost it afterwards.
   local lease, text, code, holder = require "runloop.nats.lease".take(bus, "port." .. name, { ttl = LEASE,
     timeout = LEASE + 1, on_lost = function(lost) finish(self, format("the lease was lost: %s", lost._reason)) end },
     true)
@@ -125,7 +125,7 @@ local function seen_as(self)
   return "message_port", self._name, format("via NATS, %d under way", running(self))
 end
 
---- rl.message_port{ via =, … }. Waits until the server knows the port.
+--- rl.message_port{ via =, … }. Waits until the server has confirmed the port's subscriptions.
 return function(options)
   check_options(options)
   local bus, name = ports.bus_of(options.via, WHAT), options.name

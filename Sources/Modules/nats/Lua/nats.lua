@@ -31,7 +31,7 @@ local EXPOSED = { stats = true, trace = true }
 local MOST_SERVERS = 1000
 -- The number of refused log-ins before the next one waits long.
 local LOGINS = 2
--- Seconds: what is over so soon is over now. A shorter wait might not move a virtual clock.
+-- Seconds: a time that ends sooner than this counts as over now. A shorter wait might not move a virtual clock.
 local SOON = 1e-6
 -- Seconds for which an old connection stays for the answers to its requests.
 local LEAVING = 5
@@ -127,8 +127,8 @@ local function come_back(self, link)
   self:_tell("reconnected", { server = link.address.text, seconds = seconds, republished = republished })
 end
 
--- Returns the waits between tries. Chance sets their pace once for each loss: the sums of waits that are drawn one by
--- one lie close together, so a thousand clients would come back within a few tenths of a second.
+-- Returns the waits between tries. One random factor for each loss scales all its waits. If each wait were random by
+-- itself, their sums would be similar, and a thousand clients would come back within a few tenths of a second.
 local function backoff_of(options)
   local own = { first = 0.05, most = 10, jitter = 0.5, factor = options.factor, tries = options.tries }
   for _, field in ipairs { "first", "most", "jitter" } do own[field] = options[field] or own[field] end

@@ -16,15 +16,15 @@ local raise, receiver, wrong = misuse.raise, misuse.receiver, misuse.wrong
 
 local Pool = objects.class("runloop.nats.Pool", { __name = "pool", __stays = true })
 
--- Seconds for a call, its waiting included. Calls that are under way at a time.
+-- Seconds for a call, including its wait for a worker. Calls that are under way at a time.
 local TIMEOUT, WINDOW = 60, 256
--- Seconds after a reconnect in which workers may be missing that come back; between looks for them, or for one that is
--- not busy: first and most.
+-- Seconds after a reconnect in which returning workers may still be missing; seconds between checks for them, or for a
+-- worker that is not busy: the first and the longest pause.
 local BACK, LOOK, MOST = 2, 0.1, 1
 
 -- The ends of a call --------------------------------------------------------------------------------------------------
 
--- Raises the error of a worker's function, with where it was.
+-- Raises the error of a worker's function, with its place.
 local function raise_error(self, name, answer)
   local host, pid = tostring(answer.host), tostring(answer.pid)
   local trace = type(answer.traceback) == "string" and answer.traceback or nil
@@ -79,7 +79,7 @@ end
 
 -- Calls ---------------------------------------------------------------------------------------------------------------
 
--- A call that is under way: `future`, and what tells its worker that nobody waits any more.
+-- A call that is under way: its `future`, and the means to tell its worker that no task waits any more.
 local Call = {}
 Call.__index = Call
 
@@ -119,7 +119,7 @@ local function send(one, renew)
   function one.was_sent() return sent.reply ~= false end
 end
 
--- The answer to a stored job. The worker knows by the confirmation that it has come.
+-- The answer to a stored job. The confirmation shows the worker that its result has arrived.
 function Call:complete(message, reason)
   self.is_over = true
   if not message then return self.future:complete(nil, reason) end
@@ -127,7 +127,7 @@ function Call:complete(message, reason)
   self.future:complete(message.data)
 end
 
--- Takes a stored job back: out of the stream, and from a worker that has it.
+-- Withdraws a stored job: removes it from the stream, and from a worker that has it.
 local function take_back(self, id, stored)
   self._bus:_publish("pool:run", "$JS.API.STREAM.MSG.DELETE." .. self._stream:name(),
     format('{"seq":%d,"no_erase":true}', stored.seq))
@@ -150,7 +150,7 @@ local function store(one, renew, deadline)
   function one.drop()
     bus:_forget_request(one)
     if stored then return take_back(self, id, stored) end
-    -- It may be stored: the same id finds it.
+    -- The job may be stored already: publishing it again with the same id finds it.
     rl.task { function()
       stored = publish(TIMEOUT)
       if stored then take_back(self, id, stored) end
@@ -200,7 +200,7 @@ local function run(self, what, name, ...)
   end
   while true do
     if not self._stream then
-      -- The time that is left counts from when the job goes out.
+      -- The remaining time counts from when the job is sent.
       while not self._bus._link and self._bus._status ~= "closed" and now() < deadline do rl.sleep(LOOK) end
       send(one, renew)
     end
@@ -285,7 +285,7 @@ local function open_stream(bus, name, settings)
   local stream, text, code, refusal = durable.open(bus, "POOL", name, jobs.subject(bus, name, "durable"),
     { replicas = settings.replicas })
   if not stream then return nil, text, code, refusal end
-  -- Without settings, one that is there is taken as it is.
+  -- Without settings, an existing stream is used as it is.
   local wanted, consumer = { ack_wait = settings.ack_wait or jobs.ACK_WAIT, max_deliver = jobs.ENDLESS }, nil
   consumer, text, code, refusal = stream:consumer(jobs.CONSUMER, settings.ack_wait and wanted or nil)
   if not consumer and code == "ENOENT" then

@@ -1,4 +1,4 @@
--- runloop.nats.ports: rl.message_port and rl.remote_port with `via`, and what both have in common. The parts are loaded
+-- runloop.nats.ports: rl.message_port and rl.remote_port with `via`, and their common parts. The parts are loaded
 -- when a script first makes such a port.
 
 local misuse = require "runloop.misuse"
@@ -7,7 +7,7 @@ local getmetatable, find, gmatch = getmetatable, string.find, string.gmatch
 
 local ports = {}
 
---- Returns the bus of an option, or raises.
+--- Returns the bus of an option, or raises an error.
 function ports.bus_of(via, what)
   if getmetatable(via) ~= require "runloop.nats.bus" then
     misuse.wrong(what, "field 'via'", "a bus, as nats.connect returns it", via)
@@ -15,7 +15,7 @@ function ports.bus_of(via, what)
   return via
 end
 
---- Returns what is wrong with a port's name; nil if it is right.
+--- Returns the problem of a port's name; nil if it is valid.
 function ports.name_fault(name)
   if #name >= 1 and #name <= 100 and not find(name, "[^%w_.-]") and not find("." .. name .. ".", "..", 1, true) then
     return nil

@@ -17,22 +17,22 @@ local waits, running = seen.waits, coroutine.running
 
 local Remote = objects.class("runloop.nats.RemotePort", { __name = "remote_port", __stays = true })
 
--- Without a first value, a look at a field that is not there takes a thousand instructions.
+-- Without a first value, reading an absent field would take a thousand instructions.
 for _, name in ipairs { "_is_concluded", "_is_expected", "_flushes", "_failure", "_reason", "_new_head" } do
   Remote[name] = false
 end
 
--- A longer time-out is none, and a shorter one does not wait; in seconds, as for local ports.
+-- Seconds, as for local ports: a longer time-out means no limit, and with a shorter one the call does not wait.
 local LONGEST, SHORTEST = 864000, 0.001
--- Seconds: for which an answer shows that somebody is there; for which the first message waits until the server says
--- that nobody is; between two looks whether somebody is.
+-- Seconds: how long an answer proves that there is a holder; how long the first message waits for the server's report
+-- that there is none; the time between two checks for a holder.
 local HEARD, FIRST, LOOK = 1, 0.1, 0.1
--- Seconds: what is over so soon is over now. A shorter wait might not move a virtual clock.
+-- Seconds: a time that ends sooner than this counts as over now. A shorter wait might not move a virtual clock.
 local SOON = 1e-6
 
 -- The end -------------------------------------------------------------------------------------------------------------
 
--- Reports what is left when all calls of a port that has ended are over.
+-- Reports the unacknowledged messages when all calls of a port that has ended are over.
 local function conclude(self)
   if not self._is_over or self._is_concluded or self._caller.count > 0 then return end
   self._is_concluded = true
@@ -46,7 +46,7 @@ local function conclude(self)
 end
 
 -- Ends the port for good. Messages that were sent and not answered stay unacknowledged. With `waits_on` they may still
--- be answered: a holder that takes no more does that.
+-- be answered: a holder that is ending answers the messages that it has.
 local function finish(self, reason, is_expected, waits_on)
   if self._is_concluded then return end
   self._is_over, self._reason, self._is_expected = true, reason, is_expected
@@ -61,7 +61,7 @@ local function is_over(self)
   return self._is_over
 end
 
--- Asks in the background whether somebody is there: an idle port notices nothing else.
+-- Asks in the background whether there is a holder: an idle port cannot notice it otherwise.
 local function look(self)
   local bus, time = self._bus, now()
   if self._caller.count > 0 or time < self._looked_at + LOOK or not bus._link then return end
@@ -134,7 +134,7 @@ local function check_message(what, id, data)
   if type(data) ~= "string" then wrong(what, "argument #2", "a string", data) end
 end
 
--- Returns the headers of a message; or nil and what is wrong with its size.
+-- Returns the headers of a message; or nil and the problem of its size.
 local function head_for(self, kind, id, data)
   local bus, head = self._bus, self._new_head and self._new_head(id) or head_of(kind, id)
   local size, link = #head + #data, bus._link
@@ -221,7 +221,7 @@ function Remote:request(id, data, options)
   return nil, reason == "timed out" and "reply timed out" or reason
 end
 
--- Waits until the server has passed the first message on, or has said that nobody is there.
+-- Waits until the server has passed the first message on, or has reported that there is no holder.
 local function await_first(self, call)
   local bus, future = self._bus, rl.future()
   call.is_first = true
@@ -291,7 +291,7 @@ function Remote:is_valid()
   return not self._is_over
 end
 
--- Asks a holder where it is. Returns its host and the number of its process; or nil, the reason and its code.
+-- Asks a holder for its place. Returns its host and its process id; or nil, the reason and its code.
 local function where(self, what)
   local bus = self._bus
   if is_over(self) then return nil, "invalid" end

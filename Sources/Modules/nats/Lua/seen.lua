@@ -1,5 +1,5 @@
--- runloop.nats.seen: what rl.why, loop:inspect and lists of tasks show of buses: which call waits for what, and the
--- items that serve buses and subscriptions.
+-- runloop.nats.seen: buses in rl.why, loop:inspect and lists of tasks: the waiting calls, and the items that serve
+-- buses and subscriptions.
 
 local _, internals = ...
 
@@ -14,7 +14,7 @@ local items = setmetatable({}, WEAK)
 
 local seen = { waits = waits, items = items }
 
---- Returns how a bus is called here: its server, or its status.
+--- Returns the description of a bus: its server, or its status.
 function seen.place(bus)
   local link = bus._link
   return link and link.address.text or bus._status

@@ -1,5 +1,5 @@
--- runloop.nats.service: discovery, as ADR-32 of NATS has it: what a process offers on a bus answers the questions PING,
--- INFO and STATS, so that nats.discover, `nats micro list` and `rlhost top --via` find it.
+-- runloop.nats.service: discovery (ADR-32 of NATS): the services of a process on a bus answer the requests PING, INFO
+-- and STATS, so that nats.discover, `nats micro list` and `rlhost top --via` find them.
 
 local system = ...
 local rl = require "runloop"
@@ -17,9 +17,9 @@ local concat, sort, unpack, max = table.concat, table.sort, table.unpack, math.m
 local service = {}
 
 local VERBS = { "PING", "INFO", "STATS" }
--- The number of calls whose lengths a service knows: of these it reports the longest and the 99th of a hundred.
+-- The number of calls whose durations a service stores: it reports the longest and the 99th percentile of these.
 local KEPT = 256
--- Seconds for which the numbers of the process are not taken again: others must not be able to keep it busy.
+-- Seconds for which the numbers of the process are cached: others must not be able to keep it busy.
 local FRESH = 0.2
 local MOST_ANSWERS = 10000
 
@@ -57,7 +57,7 @@ local ANSWERS = {
   STATS = function(self, answer) answer.started, answer.endpoints = self.started, { stats_of(self) } end,
 }
 
--- Answers a question for all services of a bus that it is about.
+-- Answers a request for all services of a bus to which it applies.
 local function answer(bus, message)
   local verb, name, id = match(message.subject, "^%$SRV%.(%u+)%.?([^.]*)%.?([^.]*)$")
   local fill = ANSWERS[verb]
@@ -72,7 +72,7 @@ local function answer(bus, message)
   end
 end
 
--- Asks the server for the questions about a service; or no longer, when nothing else of the bus has this subject.
+-- Subscribes to the requests about a service, or unsubscribes if nothing else of the bus has this subject.
 local function listen(self, step)
   local bus = self.bus
   for _, verb in ipairs(VERBS) do
@@ -90,7 +90,7 @@ local function listen(self, step)
   end
 end
 
---- Makes something of this process a service of a bus until `withdraw`. `what`: `name`, in which dots become "_";
+--- Offers a function of this process as a service of a bus until `withdraw`. `what`: `name`, in which dots become "_";
 --- `endpoint`, a word for what it is; `subject` and `queue`, where it gets its calls; `description`; and `data`, a
 --- function that returns a table with more numbers, in which `running` is how many calls are under way and `state` a
 --- word for people. Returns an object with `count` and `withdraw`.
@@ -106,14 +106,14 @@ function service.offer(bus, what)
   return self
 end
 
---- Counts a call that has ended, with how long it took, and what went wrong, as text.
+--- Counts a call that has ended, with its duration, and its error as text.
 function Service:count(seconds, problem)
   self.lengths[self.requests % KEPT + 1] = seconds
   self.requests, self.seconds = self.requests + 1, self.seconds + seconds
   if problem then self.errors, self.last_error = self.errors + 1, problem end
 end
 
---- Ends the service. It may be called again.
+--- Ends the service. Further calls do nothing.
 function Service:withdraw()
   for index, one in ipairs(self.bus._services) do
     if one == self then
@@ -142,7 +142,7 @@ local function numbers(bus)
   return copy
 end
 
---- Makes the process the service `rlhost`. `words`: what others may see of it.
+--- Makes the process the service `rlhost`. `words`: the parts of the process that others may see.
 function service.expose(bus, words)
   local known = {}
   for _, word in ipairs(words) do known[word] = true end
@@ -155,7 +155,7 @@ end
 
 local function text_of(value) return type(value) == "string" and value or nil end
 
---- Reads an answer to STATS. Returns { name, id, host, pid, stats }, or nil if it is none.
+--- Reads an answer to STATS. Returns { name, id, host, pid, stats }, or nil if it is not such an answer.
 function service.read(data)
   local stats = json.decode(data)
   if type(stats) ~= "table" or not text_of(stats.name) or not text_of(stats.id) then return nil end

@@ -18,7 +18,7 @@ local stream = { class = Stream }
 
 -- The largest window of duplicates, and the largest age: a hundred years.
 local CENTURY = 3155760000
--- Seconds: a wait that would be shorter than this is over. It might not move a virtual clock.
+-- Seconds: a wait that would be shorter than this counts as over. It might not move a virtual clock.
 local SOON = 1e-6
 -- The largest number of replicas.
 local MOST_REPLICAS = 5
@@ -128,7 +128,7 @@ function stream.find(bus, what, about, name, limit)
   return nil, text, code, refusal
 end
 
---- Makes the object for a stream that is there.
+--- Makes the object for an existing stream.
 function stream.new(bus, info)
   local config = info.config
   return setmetatable({ _bus = bus, _name = config.name, _about = "stream " .. config.name, _created = info.created,
@@ -201,7 +201,7 @@ function stream.store(self, what, subject, data, headers, timeout)
   end
 end
 
---- Raises if a message could be stored twice because its repetition comes too late.
+--- Raises an error if a message could be stored twice because its repetition comes too late.
 function stream.check_timeout(self, what, timeout)
   if timeout > self._duplicates / 2 then
     raise("%s: field 'timeout' is %g, more than half of the %g seconds in which the %s finds duplicates", what,
@@ -257,7 +257,7 @@ function Stream:update(settings)
   local info, text, code, refusal = stream.find(self._bus, "stream:update", self._about, self._name)
   if not info then return nil, text, code, refusal end
   local config = info.config
-  -- A server alone, such as 2.9.10, accepts any number of replicas here, and keeps one.
+  -- A single server, such as 2.9.10, accepts any number of replicas here, and keeps one.
   if (settings.replicas or 1) > 1 and not info.cluster then
     return nil, format("ENOTSUP: %s: %d replicas need a cluster of servers", self._about, settings.replicas), "ENOTSUP"
   end

@@ -19,7 +19,7 @@ local Message = objects.class("runloop.nats.Message", { __name = "message", __st
 local Subscription = objects.class("runloop.nats.Subscription",
   { __name = "subscription", __stays = true, __item = function(self) return self:_own_source() end })
 
--- Seconds: a wait that would be shorter than this is over. It might not move a virtual clock.
+-- Seconds: a wait that would be shorter than this counts as over. It might not move a virtual clock.
 local SOON = 1e-6
 -- The number of messages that a task handles before the loop serves other items.
 local AT_ONCE = 256
@@ -47,7 +47,7 @@ function Message:respond(data, options)
   if not reply or not self._bus then
     misuse.raise "message:respond: the sender expects no answer: the message has no reply subject"
   end
-  -- A script may have changed it. The other rules hold for what a server has sent.
+  -- A script may have changed this field. A subject from a server satisfies the other rules.
   if type(reply) ~= "string" or find(reply, "[%c \127*>]") then
     check.subject(reply, "message:respond", "field 'reply'")
   end
@@ -414,7 +414,7 @@ function subscription.new(bus, what, subject, options, fn)
   return self
 end
 
---- Lets subscriptions with long queues handle some messages now: while bytes keep coming, the loop does not get to
+--- Lets subscriptions with long queues handle some messages now: while more bytes arrive, the loop would not serve
 --- them. Returns an empty list.
 function subscription.relieve(crowded)
   local loop = rl.current()

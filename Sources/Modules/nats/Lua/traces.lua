@@ -1,7 +1,7 @@
--- runloop.nats.traces: what a bus with expose = { "trace" } does for `rlhost trace --via`: it records on demand, and
--- hands out the recording in pieces.
+-- runloop.nats.traces: the service of a bus with expose = { "trace" } for `rlhost trace --via`: it records on demand,
+-- and sends the recording in pieces.
 --
--- All questions are JSON on `<prefix>.trace`, which all processes hear, and `<prefix>.trace.<id>`, which one does:
+-- All requests are JSON, on `<prefix>.trace` to all processes, and on `<prefix>.trace.<id>` to one:
 --   { "op": "begin", "names": […], "seconds": 5 }  → { "id", "host", "pid", "name", "script", "session" }, or "problem"
 --                                                    in place of "session"; processes of other names are silent
 --   { "op": "piece", "session", "at": byte }       → "+" and bytes, no more at the end; or "-" and the problem
@@ -22,7 +22,7 @@ local traces = {}
 -- Bytes of a recording.
 local LIMIT = 256 << 20
 local MOST_SECONDS = 3600
--- How many recordings wait here to be fetched.
+-- The most recordings that wait here to be fetched.
 local MOST_SESSIONS = 4
 -- Seconds for which a recording waits for the next question.
 local PATIENCE = 60
@@ -84,7 +84,7 @@ local function record(session, path, seconds)
   return true
 end
 
--- Makes a recording, as a task. Its file has no name any more when it can be fetched, so that nothing stays behind.
+-- Makes a recording, as a task. When it can be fetched, its file has no name any more, so that no file is left behind.
 local function run(self, session, seconds, place)
   local _ <close> = setmetatable({}, { __close = function() remove(place) end })
   local path = place .. "/recording.pftrace"
@@ -143,7 +143,7 @@ local function answer(self, question)
   return "-EINVAL: no such question"
 end
 
--- Handles a question. Anybody on the bus may have sent it.
+-- Handles a question. Any client of the bus may have sent it.
 local function handle(self, message)
   local question = json.decode(message.data)
   if type(question) ~= "table" or not message.reply then return end

@@ -1,5 +1,5 @@
--- runloop.nats.watch: changes of a bucket, in order, without gap or repetition. The consumer at the server goes with
--- each connection: the next one begins behind the last entry that has come.
+-- runloop.nats.watch: changes of a bucket, in order, without gap or repetition. Each connection has its own consumer at
+-- the server: the next one begins after the last received entry.
 
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
@@ -21,7 +21,7 @@ local Watch = objects.class("runloop.nats.Watch", { __name = "watch", __stays = 
 
 -- How many entries are asked for at a time.
 local BATCH = 256
--- Seconds for which the server keeps a consumer that nobody asks.
+-- Seconds for which the server keeps an unused consumer.
 local INACTIVE = 60
 -- Seconds for reading all entries.
 local LIMIT = 10
@@ -63,7 +63,7 @@ local function become_current(self)
   if self._fn then push(self._one, { data = "", _mark = CURRENT }) end
 end
 
--- Begins or continues behind the last received entry. Waits. Returns true; or nil, the reason and its code.
+-- Begins, or continues after the last received entry. Waits. Returns true; or nil, the reason and its code.
 local function begin(self)
   local settings, text, code, refusal = beginning(self)
   if not settings then return nil, text, code, refusal end
@@ -129,7 +129,7 @@ function Watch:_message(message)
   if number ~= self._expected then return number > self._expected and again(self) or nil end
   self._expected = number + 1
   local operation = bucket.operation_of(message.headers)
-  -- When a key is purged, servers of version 2.9 may skip messages that they have not handed out yet.
+  -- When a key is purged, servers of version 2.9 may skip messages that they have not delivered yet.
   if operation == "purge" and place.seq > self._known and place.seq > self._last + 1 then return again(self) end
   if place.seq > self._last then
     self._last = place.seq

@@ -20,10 +20,10 @@ local receiver, wrong = misuse.receiver, misuse.wrong
 
 local Worker = objects.class("runloop.nats.Worker", { __name = "worker", __stays = true, __item = "_source" })
 
--- Seconds for which a job may outlast its time: a caller that lives has cancelled it before.
+-- Seconds for which a job may outlast its time limit: a living caller has cancelled it by then.
 local GRACE = 0.25
--- Seconds between tries to bring a result to a caller whose connection is lost: they double. Seconds until a job comes
--- again that could not be put away.
+-- Seconds between tries to send a result to a caller whose connection is lost; they double. Seconds after which a job
+-- is delivered again if it could not be moved to the dead letters.
 local AGAIN, TRIES, LATER = 0.5, 6, 10
 
 -- Jobs ----------------------------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ local function call(self, name, values)
   return failure { failure = "result", error = format("result #%d cannot go to the caller: %s", number, problem) }
 end
 
--- Ends what cancels jobs, when there are none any more.
+-- Ends the timer that cancels jobs, when there are none left.
 local function settle(self)
   if self._is_over and self._running == 0 then self._cancels:invalidate() end
 end
@@ -113,7 +113,7 @@ local function perform(self, id, data, waited)
     return failure { failure = "late", error = "its time is over" }
   end, name = format("%s of pool %s", job.name, self._name) }
   self._tasks[id], self._running = task, self._running + 1
-  -- The job goes with the task that has taken it.
+  -- The job is removed with the task that has taken it.
   local _ <close> = setmetatable({}, { __close = function()
     self._tasks[id], self._running = nil, self._running - 1
     task:cancel()
@@ -159,7 +159,8 @@ end
 
 -- Stored jobs ---------------------------------------------------------------------------------------------------------
 
--- Brings the result of a stored job to its caller, which confirms it. A caller that is gone may come back for a while.
+-- Sends the result of a stored job to its caller, which confirms it. A caller whose connection is lost may come back
+-- for a while.
 local function bring(self, reply, text)
   local bus = self._bus
   local function try()
@@ -174,7 +175,7 @@ local function bring(self, reply, text)
   end, name = format("result for a caller of pool %s", self._name), keeps_alive = false }
 end
 
--- Puts a job away that nobody could do. It stays in its stream while there is no other place for it.
+-- Moves a job that no worker could do to the dead letters. It stays in its stream while there is no other place for it.
 local function bury(self, message, reply, text, fields)
   local durable = require "runloop.nats.durable"
   local is_done, answer = durable.bury(self._bus, "pool", self._name, message, line_of(fields.error), text)
@@ -194,11 +195,11 @@ local function handle_stored(self, message)
   end
   self._stored[id] = true
   local _ <close> = setmetatable({}, { __close = function() self._stored[id] = nil end })
-  -- Its age is by the clock of the server, as it has stored the job, and by that of this machine.
+  -- The age is the difference between the clock of this machine and the time at which the server has stored the job.
   local text, fields = perform(self, id, message.data, math.max(0, rl.time() - message.time))
   if take_cancelled(self, id) or not text then return message:term() end
   if not fields then return bring(self, reply, text) end
-  -- Only another worker may know the function, and only an error may not come again.
+  -- Another worker may know the function, and an error may not recur; other failures would recur everywhere.
   local may_succeed = fields.failure == "error" or fields.failure == "unknown"
   if not may_succeed or message.delivered >= most then return bury(self, message, reply, text, fields) end
   message:nak(message.delivered)
@@ -223,7 +224,7 @@ function Worker:_look()
   end, name = format("stored jobs of pool %s", self._name), keeps_alive = false }
 end
 
---- There is a new connection: another server may know the stream.
+--- There is a new connection: the other server may have the stream.
 function Worker:_connected() self:_look() end
 
 -- The end -------------------------------------------------------------------------------------------------------------
@@ -292,7 +293,8 @@ local function check_options(options)
   return copy
 end
 
---- rl.worker. Waits until the server knows the worker. Returns it; or nil, the reason and its code.
+--- rl.worker. Waits until the server has confirmed the worker's subscriptions. Returns it; or nil, the reason and its
+--- code.
 return function(options)
   local functions = check_options(options)
   local bus, name, concurrency = options.via, options.name, options.concurrency or 1

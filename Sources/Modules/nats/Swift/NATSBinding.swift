@@ -64,8 +64,8 @@ enum NATSBinding {
     /// departs(label, trace, always): Records that a message leaves. Returns the lines of its headers; nil if it has
     /// none: unless `always`, only messages that are recorded into a file have them.
     ///
-    /// `trace`: 32 digits of the trace that the message belongs to; nil for a new one; false for an answer, which has
-    /// no header of W3C.
+    /// `trace`: 32 digits of the trace to which the message belongs; nil for a new trace; false for an answer, which
+    /// has no `traceparent` header.
     private static func departs(_ call: Call) -> Int32 {
         let loop = call.luaHost.loop
         guard loop.isRecording, call.boolean(3) || loop.isFollowed else { return call.answerNil() }

@@ -6,8 +6,8 @@ internal import Streams
 /// Sockets that a service manager has opened for this process, as systemd's socket activation does:
 /// sd_listen_fds_with_names(3).
 enum InheritedSockets {
-    /// A list of tables with `fd`, `name`, `kind` and, if the socket has one, `address`. Empty if the variables are
-    /// missing, or meant for another process.
+    /// A list of tables with `fd`, `name`, `kind` and, if the socket has one, `address`. The list is empty if the
+    /// variables are missing, or meant for another process.
     static var all: ValueProgram {
         var program = ValueProgram()
         program.table { list in

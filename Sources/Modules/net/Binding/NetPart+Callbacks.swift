@@ -13,7 +13,7 @@ enum Handlers {
 }
 
 extension NetPart {
-    /// Calls a function of the stream, if it has that one, with the stream and the values that `push` pushes. The
+    /// Calls one of the stream's functions, if it is set, with the stream and the values that `push` pushes. The
     /// stream delivers nothing until the function has returned.
     func call(_ stream: Streams.Stream, _ function: Int, _ push: (Stack) -> Int32?) {
         guard let box = Box(bitPattern: stream.context), box.slot != 0,
@@ -171,8 +171,8 @@ extension NetPart {
                 if !isOfConnection(fiber.stack.string(-1) ?? ""), !part.host.wasCancelled(fiber) {
                     part.host.uncaught(fiber)
                 }
-                // A client that waits for a certificate gets an alert. A stream that was closed before is sent to its
-                // end.
+                // A client that waits for a certificate gets an alert. The output of a stream that was closed before is
+                // still sent.
                 if stream.refuseTLS(nameIsUnknown: false) { stream.close() } else if stream.isOpen { stream.abort() }
             } else if !stream.closesAtEnd {
                 stream.close()
@@ -186,7 +186,7 @@ extension NetPart {
         private func isOfConnection(_ text: String) -> Bool {
             for failure in [stream.inputFailure, stream.refusal] {
                 guard let reason = failure?.description, text.hasSuffix(reason) else { continue }
-                // The text stands alone, or after a position.
+                // The text is the whole message, or follows a position.
                 let before = text.utf8.dropLast(reason.utf8.count)
                 if before.isEmpty { return true }
                 if before.suffix(2).elementsEqual(": ".utf8), let digit = before.dropLast(2).last {

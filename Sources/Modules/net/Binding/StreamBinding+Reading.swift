@@ -71,8 +71,8 @@ extension StreamBinding {
         .init("peek") { stream($0).run { (stream, call) throws(Misuse) in try peek(stream, call) } },
         .init("buffered") { stream($0).answer { $0.buffered } },
         .init("available") { stream($0).answer { $0.available } },
-        // (): a whole line that is there; with "rest" what is left without a line's end. Nothing if one has to wait, or
-        // if the input has ended before.
+        // (): a complete buffered line; with "rest", the bytes that are left without a line end. Nothing if one has to
+        // wait, or if the input has ended before.
         .init("take_line", saidAs: "socket:receive") {
             stream($0).run { (stream, call) throws(Misuse) in
                 try checkIsFree(stream, call)

@@ -6,7 +6,7 @@
 struct net_tls_context {
   SSL_CTX *context;
   int is_server, verifies;
-  int lacks_authorities;  // whether the system has no certificates of authorities
+  int lacks_authorities;  // whether the system has no CA certificates
   unsigned char *protocols;
   size_t protocols_length;
 };

@@ -36,7 +36,7 @@ return function(hidden)
   -- Copies by reading pieces of at most `size` bytes and handing each to `write`. Returns what `in_kernel` returns.
   local function by_hand(from, to, left, size, write)
     local count = 0
-    -- Do not read for an output that takes nothing.
+    -- Do not read while the output accepts nothing.
     local is_writable, problem, problem_code = to:queue()
     if not is_writable then return nil, problem, problem_code, 0 end
     while left > 0 do
@@ -53,7 +53,7 @@ return function(hidden)
     return count, true
   end
 
-  -- Returns the bytes that a stage makes of others, or of the end: nil; and whether it has more. Without any: "". Or
+  -- Calls a stage with bytes, or with nil at the end; returns its output, and whether it has more. Without any: "". Or
   -- nil, message, code.
   local function made_by(stages, number, bytes)
     local made, message, code = stages[number](bytes)
@@ -63,7 +63,7 @@ return function(hidden)
     misuse.raise("net.copy: stage %d must return a string, or nil and a reason, got %s", number, misuse.describe(made))
   end
 
-  -- Hands bytes to the stages from `number` on, and what the last one makes to the output.
+  -- Passes bytes through the stages from `number` on, and writes the result of the last one to the output.
   local function pass(stages, number, to, bytes)
     if number > #stages then return to:write(bytes) end
     local more
@@ -76,13 +76,13 @@ return function(hidden)
         done, message, code = pass(stages, number + 1, to, made)
         if not done then return nil, message, code end
       end
-      -- A stage that makes much of few bytes gives it in parts.
+      -- A stage that expands its input greatly returns its output in parts.
       bytes = ""
     until not more
     return true
   end
 
-  -- Says to each stage that this is the end, and hands what it has left to the others.
+  -- Tells each stage about the end, and passes the rest of its output to the following stages.
   local function finish(stages, to)
     for i = 1, #stages do
       local bytes, message, code = made_by(stages, i, nil)

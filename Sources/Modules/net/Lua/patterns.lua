@@ -23,7 +23,8 @@ local function after_set(pattern, i)
   return i + 1
 end
 
--- Returns what is wrong with a pattern. Lua finds some mistakes only when the text is like the part before them.
+-- Returns the problem of a pattern. Lua finds some mistakes only when the text matches the part of the pattern
+-- before them.
 local function mistake(pattern)
   local open, i, count = {}, byte(pattern) == CARET and 2 or 1, 0
   while i <= #pattern do
@@ -62,7 +63,7 @@ local function mistake(pattern)
   if #open > 0 then return "')' is missing" end
 end
 
--- Patterns that are right: programs use few.
+-- Patterns that were found valid: programs use few.
 local known, known_count = {}, 0
 
 local function check(pattern)

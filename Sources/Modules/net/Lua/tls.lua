@@ -28,8 +28,8 @@ return function(hidden)
   end
 
   -- Calls `sni`. Returns settings for one name, completed with the listener's; nil alone for the listener's own
-  -- settings; nil, message, code without a certificate for the name. `true` as fourth result: the settings are the
-  -- server's mistake.
+  -- settings; nil, message, code without a certificate for the name. `true` as fourth result: the error is in the
+  -- server's settings.
   local function choose(options, name, caller)
     local chosen = options.sni(name)
     if chosen == nil then
@@ -78,7 +78,7 @@ return function(hidden)
   function tls.handshake(stream, settings, options, name, timeout, server)
     local done, message, code, is_own = hidden.begin_tls(stream, settings, name)
     if not done then return nil, message, code end
-    -- Also if it is late, cancelled or ended by an error: half a handshake is useless.
+    -- This also happens if the handshake is late, cancelled or ended by an error: half a handshake is useless.
     local started <close> = setmetatable({ stream }, GIVEN_UP)
     local limit = timeout and { timeout = timeout }
     while done do

@@ -13,9 +13,9 @@ public final class Datagram: RunLoop.EdgePort {
     /// Called with each message and its sender's address. nil: messages wait for `receive`.
     public var onMessage: ((Datagram, UnsafeRawBufferPointer, String?) -> Void)? { didSet { updateActivity() } }
     public private(set) var isOpen = true
-    /// The loop serves it, and does not stay for it.
+    /// The loop serves the socket, but does not keep running for it.
     public var staysIdle = false { didSet { isBackground = staysIdle } }
-    /// The loop does not stay for the task that waits for a message.
+    /// The task that waits for a message does not keep the loop running.
     public var receiverStaysIdle = false { didSet { isBackground = staysIdle || receiverStaysIdle } }
     /// For the owner: the waiter that waits for a message; 0: none.
     public var receiver = 0 { didSet { updateActivity() } }

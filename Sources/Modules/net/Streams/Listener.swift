@@ -23,9 +23,10 @@ public final class Listener: RunLoop.EdgePort {
     public let connectionOwner: StreamOwner?
     public override var word: String { "listener" }
 
-    /// The loop serves it, and does not stay for it; the same holds for the connections that it accepts from then on.
+    /// The loop serves the listener, but does not keep running for it; the same holds for the connections that it
+    /// accepts from then on.
     public var staysIdle = false { didSet { isBackground = staysIdle } }
-    /// The loop does not stay for the task that waits for a connection.
+    /// The task that waits for a connection does not keep the loop running.
     public var accepterStaysIdle = false { didSet { isBackground = staysIdle || accepterStaysIdle } }
     /// For the owner: the waiters for a connection and for the end, whether the listener is being stopped, and the
     /// number of tasks that serve connections.
@@ -251,7 +252,7 @@ public final class Listener: RunLoop.EdgePort {
         var count = 0
         while wantsMore {
             guard count < 16 else { return signal() }
-            // Most often one connection waits. Asking whether another does costs a tenth of a failing accept.
+            // Most often one connection waits. Asking whether another one waits costs a tenth of a failing accept.
             if count == 1 { askForMore() }
             count += 1
             guard let stream = accept() else { return }

@@ -54,7 +54,7 @@ public final class Network {
         }
     }
 
-    /// Has the loop call `freeSpare` before it sleeps.
+    /// Makes the loop call `freeSpare` before it sleeps.
     private func watchSpare() {
         hasSpare = true
         let rest = loop.restHandler
@@ -70,7 +70,7 @@ public final class Network {
         if reserve >= 0 { net_close(reserve) }
     }
 
-    /// Sends the bytes that were written in this turn. It calls nobody back: a waiter is called in a turn of its own.
+    /// Sends the bytes that were written in this turn. It calls no callback: a waiter is called in a turn of its own.
     func endTurn() {
         while !dirty.isEmpty {
             let streams = dirty
@@ -88,7 +88,7 @@ public final class Network {
         endTurn()
     }
 
-    /// Sends what is left, as far as the kernel takes it, at once: for the end of the process.
+    /// Called at the end of the process: sends at once as much of the remaining output as the kernel accepts.
     ///
     /// - Parameter waits: waits until the standard output and error have been written.
     public func flush(waits: Bool = false) {
@@ -131,7 +131,7 @@ public final class Network {
         loop.wantsTurnEnd = true
     }
 
-    /// Closes a stream or listener that nothing refers to any more, soon. Safe at any point on the loop's thread.
+    /// Soon closes a stream or listener that nothing refers to any more. Safe at any point on the loop's thread.
     public func abandon(_ item: RunLoop.EdgePort) {
         abandoned.append(item)
         loop.wantsTurnEnd = true

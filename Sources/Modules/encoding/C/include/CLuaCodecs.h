@@ -41,7 +41,7 @@ int crypto_derive(const char *name, const char *password, int password_length, c
 
 /// The loop of a library, as a bridge serves it. Its functions are for Swift, on the loop's thread.
 typedef struct bridge_source {
-  /// Returns whether the run loop stays for it.
+  /// Returns whether it keeps the run loop running.
   int (*is_active)(struct bridge_source *source);
   /// Returns the time of CLOCK_MONOTONIC, in nanoseconds, at which it wants a turn; BRIDGE_NOW; BRIDGE_NEVER if only
   /// its descriptor decides; or BRIDGE_IDLE if a turn would do nothing.

@@ -50,7 +50,7 @@ local function add(self, item)
   for mode in pairs(self.borrowed) do loop:add(item, mode) end
 end
 
--- Counts an exchange for which the loop stays, since no task of the background has begun it.
+-- Counts an exchange that keeps the loop running, since no background task has begun it.
 local function count_awaited(self, change)
   local before = self.awaited
   self.awaited = before + change
@@ -195,7 +195,7 @@ end
 
 -- Making requests -----------------------------------------------------------------------------------------------------
 
--- Stands for the transfer of a request that has not begun.
+-- Takes the place of the transfer while the request has not begun.
 local NOT_YET = {
   state = function() return false, false, 0, 0 end, failure = function() end, finish = function() end,
   leads_to = function() end,

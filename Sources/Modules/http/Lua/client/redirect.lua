@@ -32,7 +32,7 @@ end
 -- Changes the settings of a request to those of the next one. Returns message and code if that is impossible.
 local function follow(settings, url, status)
   local verb, fields = settings.verb, settings.fields
-  -- libcurl might take another scheme for a host's name.
+  -- libcurl might mistake another scheme for a host name.
   if not url:lower():find "^https?://" then
     return refusal("EPROTONOSUPPORT", settings, url, status, "which is neither http:// nor https://")
   end

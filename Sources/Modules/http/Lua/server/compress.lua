@@ -48,7 +48,7 @@ local function has_type(settings, content_type)
     local name = content_type:match "^%s*([^;%s]*)"
     found = false
     for _, pattern in ipairs(settings.patterns) do found = found or name:lower():find(pattern) ~= nil end
-    -- A handler could make names without end.
+    -- A handler could produce an unlimited number of names.
     settings.count = (settings.count or 0) + 1
     if settings.count > 100 then settings.known, settings.count = {}, 1 end
     settings.known[content_type] = found

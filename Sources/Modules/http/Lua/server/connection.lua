@@ -42,7 +42,7 @@ local function has_stood(connection)
 end
 
 -- Whether a request has stood still since the last check: the client sends nothing of a body that is waited for, or
--- takes nothing of the answer. A request whose handler is working has not.
+-- takes nothing of the answer. A request whose handler is working has not stood still.
 local function is_stalled(connection, request, is_left)
   local has_stood = has_stood(connection)
   return has_stood and (request.is_reading or is_left or (connection.stream:queue() or 0) > 0)
@@ -96,7 +96,7 @@ local function gone(server, connection)
   request.is_gone = true
   if ended == "done" then return end
   local socket = connection.socket
-  -- Every WebSocket ends like this, and it has its answer.
+  -- Every WebSocket ends like this; its request was already answered.
   if socket then request.sent = connection.stream:bytes_written() - socket.written_before end
   if not (socket and socket.close_sent) then server.counts.cancelled = server.counts.cancelled + 1 end
   server.counts.bytes = server.counts.bytes + request.sent
@@ -148,7 +148,7 @@ local function policy(self)
     end,
 
     not_allowed = function(request)
-      -- Clients may take the bytes after a CONNECT for those of a tunnel: close the connection.
+      -- Clients may treat the bytes after a CONNECT as those of a tunnel, so close the connection.
       local connection = request.method == "CONNECT" and "close" or nil
       local headers = { allow = routes.allow(self.handler, request), connection = connection }
       return { status = 405, body = "Method Not Allowed\n", headers = headers }

@@ -27,7 +27,7 @@ local function opened(answer, fd, size, seconds, ...)
     name = answer.file }
 end
 
--- Opens the file of an answer, or the one whose name has an ending more.
+-- Opens the file of an answer, or the file with an additional ending in its name.
 local function open(answer, ending)
   if not answer.root then return opened(answer, native.open_file(answer.file .. ending)) end
   local path = answer.file:gsub("^/+", "")

@@ -84,7 +84,7 @@ function M.open(where, name)
   end
 end
 
--- Records the end of a request whose task does not end with it.
+-- Records the end of a request whose task goes on.
 function M.ended(connection, status)
   local _, _, _, record = connection:numbers()
   if record then ends(record, status, status >= 499) end

@@ -94,7 +94,7 @@ local function plan(request, status, headers, content_type, size)
   return settings:plan(request, status, headers, content_type, size)
 end
 
--- Makes what a response writes go through a compressor.
+-- Passes the data that a response writes through a compressor.
 local function compress_pieces(self, level)
   local server, stream = self.request.connection.server, self.stream
   self.pieces = server.compress.make_pieces(level, server.loop, server.modes, function(bytes, waits)
@@ -130,8 +130,8 @@ local function send_head(self, content_type)
   return self.stream:write(head)
 end
 
--- Raises an error for a body that does not have the announced length. Aborts after a short one, so that nobody takes it
--- for the whole.
+-- Raises an error for a body that does not have the announced length. Aborts the connection after a body that is too
+-- short, so that no client mistakes it for the whole.
 local function report_length(request, size, length, name)
   request.is_whole = size > length
   if size < length then
@@ -446,7 +446,7 @@ function M.apologize(request, is_end)
   local is_finished = type(response) == "table" and response.is_over and response.has_head
   if is_finished or request.is_whole then return end
   if request.status then
-    -- Half an answer is out: a proper end would make the client take it for the whole.
+    -- Half of the answer was sent: after a proper end, the client would mistake it for the whole.
     connection:last(request)
     connection.stream:abort()
     return

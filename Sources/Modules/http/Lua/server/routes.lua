@@ -177,8 +177,8 @@ local function answer(self, request)
     local params, names = {}, found.names
     for i = 1, #names do
       local value = values[i]
-      -- An encoded slash becomes a slash in a parameter. The rest of a path keeps it encoded, since it may be split
-      -- further.
+      -- An encoded slash becomes a slash in a parameter. In the rest of a path (`*`), the slash stays encoded, since
+      -- the handler may split the rest further.
       if coded then value = value:gsub("\0", found.has_rest and i == #names and "%%2F" or "/") end
       params[names[i]] = value
     end

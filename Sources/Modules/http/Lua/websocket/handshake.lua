@@ -53,7 +53,7 @@ function incoming.Request:websocket(settings)
   elseif headers["sec-websocket-version"] ~= "13" then
     status, text, extra = 426, "Only version 13 is spoken here\n", { ["sec-websocket-version"] = "13" }
   elseif self.flags & HAS_BODY ~= 0 then
-    -- A proxy or a handler that has read the body may have taken it for frames, or for a request.
+    -- A proxy, or a handler that has read the body, may have mistaken it for frames or for a request.
     status, text = 400, "A WebSocket's request has no body\n"
   elseif not key or #key ~= 24 or not key:find "^[%w+/]+==$" then
     status, text = 400, "Not a WebSocket key\n"

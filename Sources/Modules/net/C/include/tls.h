@@ -56,7 +56,7 @@ int net_tls_is_agreed(const struct net_tls *tls);
 void net_tls_finish(struct net_tls *tls);
 /// Returns "" if the client has named no server.
 const char *net_tls_name(struct net_tls *tls);
-/// Continues with other settings, or, with NULL, those it has.
+/// Continues with other settings, or, with NULL, with its present ones.
 void net_tls_choose(struct net_tls *tls, struct net_tls_context *context);
 /// Makes the next step of the handshake fail. The alert says that there is no server of this name, or that it cannot
 /// serve.

@@ -10,7 +10,7 @@ final class Mailbox: RunLoop.EdgePort {
     var homeLoop: RunLoop { home }
     private let shared: Shared
     private var expected = 0
-    /// The number of results for which the loop stays.
+    /// The number of results that keep the loop running.
     private var awaited = 0
 
     /// The part that other threads use.
@@ -43,7 +43,7 @@ final class Mailbox: RunLoop.EdgePort {
 
     /// Runs `work` on a thread of the pool, and `then` with its result on the loop. Returns 0 or an error number.
     ///
-    /// - Parameter keepsAlive: Whether the loop stays until the result has come.
+    /// - Parameter keepsAlive: Whether the loop keeps running until the result has come.
     func run<Result: Sendable>(
         _ pool: WorkPool, keepsAlive: Bool = true, _ work: @escaping @Sendable () -> Result,
         then: @escaping (Result) -> Void

@@ -14,10 +14,10 @@ final class OutputWaits {
     private var lines: [Line] = []
     private var places: [Int: (number: Int, limit: Int)] = [:]
     private var latest = 0
-    /// The waiters for which the loop does not stay.
+    /// The number of waiters that do not keep the loop running.
     private var idle: Set<Int> = []
 
-    /// Whether the loop stays for one of the waiters.
+    /// Whether one of the waiters keeps the loop running.
     var keepsAlive: Bool { places.count > idle.count }
     var isEmpty: Bool { places.isEmpty }
 

@@ -57,7 +57,7 @@ extension Stream {
         release()
     }
 
-    /// Sends what the kernel takes, and closes the descriptor: for the end of the process.
+    /// Called at the end of the process: sends what the kernel accepts, and closes the descriptor.
     public func closeAtOnce() {
         guard state != .closed else { return }
         if state == .open {

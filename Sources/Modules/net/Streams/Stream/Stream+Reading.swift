@@ -308,7 +308,7 @@ extension Stream {
 
     /// Waits after `attempt` has returned nil. The owner's `readEnded` reports the result.
     ///
-    /// - Parameter keepsAlive: Whether the loop stays for this wait.
+    /// - Parameter keepsAlive: Whether this wait keeps the loop running.
     public func wait(_ unit: Unit, limit: Int, waiter: Int, keepsAlive: Bool = true) {
         precondition(!isReading, "a stream has one reader at a time")
         input.freeIfEmpty()
@@ -364,7 +364,7 @@ extension Stream {
         (readable, writable, socketIsReadable) = (true, true, true)
     }
 
-    /// Delivers at once what is there by now: at most as much as a pipe can hold.
+    /// Delivers at once the bytes that have arrived: at most as much as a pipe can hold.
     public func deliverAll() {
         readable = readable || state == .open
         var rounds = 0

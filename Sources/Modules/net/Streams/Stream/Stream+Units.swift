@@ -59,7 +59,8 @@ extension Stream {
 
         public var size: Int { Int(parts >> 17) }
 
-        /// The length of the body; below zero if the head has no useful one. The bytes are at least a head.
+        /// The length of the body; below zero if the head has no useful one. There are at least as many bytes as the
+        /// head has.
         func length(_ bytes: UnsafeRawBufferPointer) -> Int {
             let width = Int(parts >> 2 & 15)
             let offset = Int(parts >> 6 & 2047)
@@ -83,7 +84,7 @@ extension Stream {
 
     // MARK: Finding them
 
-    /// The number of bytes that the unit takes, if all are there; else nil. A failure if it cannot be had.
+    /// The number of bytes that the unit takes, if all are there; else nil. Returns a failure if the unit is invalid.
     func matchFrame(_ head: FrameHead, _ bytes: UnsafeRawBufferPointer, _ limit: Int) -> (Int?, StreamFailure?) {
         guard bytes.count >= head.size else { return (nil, nil) }
         let length = head.length(bytes)

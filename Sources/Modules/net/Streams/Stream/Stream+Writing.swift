@@ -172,7 +172,7 @@ extension Stream {
 
     /// Waits until less than `limit` bytes are left to send. The owner's `writeEnded` reports it.
     ///
-    /// - Parameter keepsAlive: Whether the loop stays for this wait.
+    /// - Parameter keepsAlive: Whether this wait keeps the loop running.
     public func waitForOutput(below limit: Int, waiter: Int, keepsAlive: Bool = true) {
         let waits = waits ?? OutputWaits()
         self.waits = waits
@@ -221,7 +221,7 @@ extension Stream {
         switch transport {
         case .socket where isBorrowed && state == .flushing: break
         case .socket:
-            // With TLS, its alert is the end: peers take a half-closed socket for a truncated connection. Closing ends
+            // With TLS, its alert is the end: peers treat a half-closed socket as a truncated connection. Closing ends
             // the socket's output as well: see `goOnClosing`.
             if tls == nil { _ = network.system.shutdownOutput(fdToClose) }
         case .backed: backing?.finish()

@@ -68,14 +68,14 @@ public final class Stream: RunLoop.EdgePort {
     public internal(set) var endWasDelivered = false
     /// For the owner: whether to close the stream when its input ends.
     public var closesAtEnd = false
-    /// The loop serves it, and does not stay for it, unless it is closed and has bytes to send.
+    /// The loop serves the stream, but does not keep running for it unless it is closed and has bytes to send.
     public var staysIdle = false { didSet { noteIdleness() } }
-    /// The same holds because of those that wait: see `isForIdleWaits`.
+    /// The same, because its waiters do not keep the loop running: see `isForIdleWaits`.
     var hasIdleWaits = false
     var readerStaysIdle = false
-    /// The latest to wait for the output was one for which the loop does not stay.
+    /// The latest waiter for the output does not keep the loop running.
     var outputStaysIdle = false
-    /// For the owner: the loop does not stay for the waiter for the connection.
+    /// For the owner: the waiter for the connection does not keep the loop running.
     public var openerStaysIdle = false { didSet { if openerStaysIdle { hasIdleWaits = true } } }
     /// For the owner: deliver input as soon as the stream is in a mode.
     public var wantsDelivery = false
@@ -458,7 +458,7 @@ public final class Stream: RunLoop.EdgePort {
         if idles != isBackground { isBackground = idles }
     }
 
-    /// Whether it is active only because of waits for which the loop does not stay.
+    /// Whether it is active only because of waits that do not keep the loop running.
     private var isForIdleWaits: Bool {
         guard hasIdleWaits else { return false }
         if state == .connecting || isGreeting { return openerStaysIdle }

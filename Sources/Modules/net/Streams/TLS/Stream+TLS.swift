@@ -36,7 +36,8 @@ extension Stream {
         updateActivity()
     }
 
-    /// Continues a server's handshake that has stopped at a name: with other settings, or, with nil, those it has.
+    /// Continues a server's handshake that has stopped at a name: with other settings, or, with nil, with its present
+    /// ones.
     public func continueTLS(_ context: TLSContext?) {
         tls?.choose(context)
         readable = true

@@ -1,4 +1,4 @@
-// Replaces parts of Swift's and C++'s libraries that the linker would take although the program does not need them.
+// Replaces parts of Swift's and C++'s libraries that the linker would include although the program does not need them.
 // Only builds that contain these libraries replace them (scripts/build).
 #ifdef RLHOST_STATIC_RUNTIME
 #include <stdint.h>

@@ -56,7 +56,7 @@ end
 
 local take
 
--- Takes the modules that a text requires.
+-- Adds the modules that a text requires.
 local function look(path, text)
   if text:find "^\27" then return end
   local tokens, line, at = scan(text), 1, 1

@@ -22,7 +22,7 @@ local function duration(ns)
   return ns == 0 and "-" or format("%d ns", ns)
 end
 
--- Formats a rate with enough digits to tell a small one from none.
+-- Formats a rate with enough digits to distinguish a small one from zero.
 local function rate(count, window)
   local value = window > 0 and count / (window / 1e9) or 0
   return value == 0 and "0" or format(value < 9.95 and "%.1f" or "%.0f", value)
@@ -303,7 +303,8 @@ local function draw(screen, state, lines_of)
   screen:write(table.concat(parts))
 end
 
--- Takes the screen. Returns it, what ends its raw mode, and a function that leaves it and ends the program.
+-- Takes the screen. Returns the terminal, an object that ends its raw mode, and a function that leaves it and ends the
+-- program.
 local function take_screen()
   local screen, problem = terminal.open()
   if not screen then

@@ -11,8 +11,8 @@ local shown = require "runloop.text".shown
 
 local format, gsub, sub = string.format, string.gsub, string.sub
 
--- Seconds in which processes answer: at least, at most, and without a further answer; and those in which one of their
--- later answers has to come.
+-- Seconds to wait for the first answers: the least, the most, and the pause after the last answer; and the time limit
+-- for later answers.
 local SOON, LATE, QUIET, PATIENCE = 1, 4, 0.6, 15
 -- Bytes of one recording.
 local LIMIT = 256 << 20
@@ -20,10 +20,10 @@ local UNAVAILABLE, INCOMPLETE = 69, 1
 
 local function report(text) io.stderr:write("rlhost: trace: ", shown(text), "\n") end
 
--- Returns what a process is called in messages.
+-- Returns the name of a process for messages.
 local function title(one) return format("%s (%s:%d)", one.name, one.host, one.pid) end
 
--- Returns the answer of a process that was asked to begin; nil if it is none.
+-- Returns the answer of a process that was asked to begin; nil if the message is not such an answer.
 local function read(message)
   local one = json.decode(message.data)
   if type(one) == "table" and type(one.id) == "string" and one.id:find "^%w+$" and type(one.host) == "string"
@@ -47,7 +47,7 @@ local function gather(bus, question)
   return list
 end
 
--- Asks all processes to begin. Returns those that do, and how many names or processes do not.
+-- Asks all processes to begin. Returns those that have begun, and the number of names or processes that have not.
 local function begin(bus, names, seconds)
   local question = json.encode { op = "begin", names = names, seconds = seconds }
   local found, met, problems, places = {}, {}, 0, {}
@@ -96,7 +96,7 @@ local function ask(bus, one, question, timeout)
   return nil, sub(message.data, 2)
 end
 
--- Collects a recording into a file. Returns how many bytes there are, and what kept it from being whole.
+-- Collects a recording into a file. Returns the number of bytes, and the problem if the recording is not complete.
 local function fetch(bus, one, path)
   local file <close> = assert(io.open(path, "wb"))
   local at = 0
@@ -124,7 +124,7 @@ local function wait(bus, found, seconds)
   end
 end
 
--- Collects all recordings. Returns their paths, each with the process's name behind it, and how many are not whole.
+-- Collects all recordings. Returns their paths, each followed by the process's name, and the number of incomplete ones.
 local function collect(bus, found, place)
   local tasks, paths, problems = {}, {}, 0
   for index, one in ipairs(found) do

@@ -1,4 +1,4 @@
--- runloop.watched: in a program of `rlhost --watch`: says which files of Lua it reads.
+-- runloop.watched: reports, in a program of `rlhost --watch`, which Lua files it reads.
 
 local native = ...
 local package, loadfile, dofile = package, loadfile, dofile

@@ -1,4 +1,4 @@
-// For the code that runs before `main`.
+// The import is for the code that runs before `main`.
 import CProgram
 import Glibc
 import Linux

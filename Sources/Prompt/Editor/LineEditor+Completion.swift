@@ -1,6 +1,6 @@
 extension LineEditor {
     /// Tab: indents, or completes as far as the candidates agree, or lists them; further presses insert one candidate
-    /// after the other. Shift-Tab goes the other way round.
+    /// after the other. Shift-Tab goes backwards.
     func tab(_ previous: Command, backwards: Bool = false) {
         if listing != nil {
             switch previous {

@@ -25,7 +25,7 @@ extension LineEditor {
         phase = .hidden
     }
 
-    /// How the input ended that the terminal itself has echoed.
+    /// How the input that the terminal has echoed ended.
     public enum Echo {
         /// With Enter.
         case line

@@ -105,7 +105,7 @@ static int is_alive(lua_State *L) {
   return push_liveness(L, it);
 }
 
-// stands() -> whether the connection is not known to be lost
+// stands() -> false if the connection is known to be lost
 static int stands(lua_State *L) { return push_liveness(L, self(L)); }
 
 // shut() ends the connection; a task that waits for it goes on
@@ -255,7 +255,7 @@ static int pipeline(lua_State *L) {
 
 static int sync_pipeline(lua_State *L) { return lua_pushboolean(L, pq.PQpipelineSync(self(L)->connection)), 1; }
 
-// flush() -> 0 if all was sent, 1 if there is more, -1 if the connection is lost; takes in what came meanwhile
+// flush() -> 0 if all was sent, 1 if there is more, -1 if the connection is lost; also reads available input
 static int flush(lua_State *L) {
   cpostgres *it = self(L);
   int left = pq.PQflush(it->connection);
@@ -454,7 +454,7 @@ static int put_copy(lua_State *L) {
   return lua_pushboolean(L, done), 1;
 }
 
-// end_copy(reason) ends the data: the server takes it, or, with a reason, forgets it. Returns as put_copy
+// end_copy(reason) ends the data: the server stores it, or, with a reason, discards it. Returns as put_copy
 static int end_copy(lua_State *L) {
   int done = pq.PQputCopyEnd(self(L)->connection, luaL_optstring(L, 2, NULL));
   if (done < 0) return lua_pushnil(L), 1;

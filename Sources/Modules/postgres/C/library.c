@@ -89,7 +89,7 @@ static int finish_connecting(cpostgres *it, double limit) {
   PostgresPollingStatusType next = PGRES_POLLING_WRITING;
   while (next != PGRES_POLLING_OK) {
     struct pollfd file = {pq.PQsocket(it->connection), next == PGRES_POLLING_READING ? POLLIN : POLLOUT, 0};
-    // A look now and then at whether anybody still wants it.
+    // Checks at intervals whether the connection is still wanted.
     int is_there = poll(&file, 1, 50) != 0;
     if (it->is_given_up) return 0;
     if (now() > limit) return it->failure = strdup("timed out"), 0;

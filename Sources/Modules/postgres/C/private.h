@@ -44,15 +44,15 @@ struct cpostgres {
   PGconn *connection;
   PGcancel *cancel;
   pq_cancelling *cancelling;  // instead of `cancel`, if libpq has this function
-  PGresult *result;      // what is read at the moment
+  PGresult *result;      // the statement or copy that is being read
   char **names, **values;  // the settings with which it connects
   double seconds;        // for connecting
   char *failure;         // the reason for which it could not connect
-  int is_ending;         // the server has said that it closes the connection
+  int is_ending;         // the server has announced that it closes the connection
   int64_t rows, bytes;   // the part of the answer that was read
 };
 
-// How values become Lua's.
+// The conversion of values to Lua.
 typedef struct {
   int has_nulls;
   int decode;  // the index of the function that decodes JSON

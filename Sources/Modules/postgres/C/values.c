@@ -1,4 +1,4 @@
-// Values of PostgreSQL, which come as text, as Lua's.
+// Converts values of PostgreSQL, which arrive as text, to Lua.
 #include <ctype.h>
 #include <lauxlib.h>
 #include <math.h>
@@ -111,7 +111,7 @@ static void push_json(lua_State *L, const value_options *options, const char *te
   else lua_remove(L, -2);
 }
 
-// Pushes the elements of an array from `at`, behind the brace. Returns where it ends; NULL if it is malformed.
+// Pushes the elements of an array from `at`, after the brace. Returns where it ends; NULL if it is malformed.
 static const char *push_elements(lua_State *L, const value_options *options, Oid type, const char *at) {
   luaL_checkstack(L, 12, NULL);
   lua_newtable(L);

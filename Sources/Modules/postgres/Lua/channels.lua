@@ -16,7 +16,7 @@ local ANSWERS = 5
 
 local channels = { close = shared.close }
 
---- Raises for a text that cannot be the name of a channel.
+--- Raises an error for a text that cannot be the name of a channel.
 function channels.check(what, channel)
   misuse.argument(channel, "string", what, 1)
   if #channel == 0 or #channel > 63 or channel:find("\0", 1, true) then
@@ -59,7 +59,8 @@ local function watch(link)
   }
 end
 
--- Runs a statement. A task of its own waits for it, as the caller may be cancelled. Returns true, or nil and why not.
+-- Runs a statement. A task of its own waits for it, as the caller may be cancelled. Returns true, or nil and the
+-- reason.
 local function exchange(link, text, during)
   local done = rl.future()
   shape.background(function()

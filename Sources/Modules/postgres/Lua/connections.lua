@@ -15,9 +15,9 @@ local refusal, lost, own = failures.refusal, failures.lost, failures.own
 
 local connections = {}
 
--- Seconds for which the end of a cancelled statement is waited for before its connection is closed.
+-- Seconds to wait for the end of a cancelled statement before its connection is closed.
 local PATIENCE = 2
--- How often, and how long, an answer which nobody wants is read before its statement is cancelled.
+-- How often, and for how many seconds, an unwanted answer is read before its statement is cancelled.
 local GENTLE_READS, GENTLE_SECONDS = 3, 0.02
 local KEPT = 100
 
@@ -51,7 +51,7 @@ local function flush(connection, left)
   local box = connection.box
   left = left or box:flush()
   while left == 1 do
-    -- The server may wait for us to read: `flush` takes in what came.
+    -- The server may wait for us to read: `flush` also reads available input.
     wait_writable(connection.fd, 0.02)
     left = box:flush()
   end
@@ -89,8 +89,8 @@ local function forget(connection, is_gentle)
   end
 end
 
--- Cancel requests of one database at the same time. libpq 15 waits until the server takes one. If the server is paused,
--- that may take long, so cancel requests must not use all threads.
+-- Cancel requests of one database at the same time. libpq 15 waits until the server accepts one. If the server is
+-- paused, that may take long, so cancel requests must not use all threads.
 local MOST_CANCELS = 2
 
 -- Asks the server to end the running statement. The request continues even if its task no longer waits.
@@ -116,7 +116,7 @@ local function settle(lease, is_gentle)
     end
     cancel(lease)
     if not forget(connection) then return false end
-    -- Behind a pooler the request may arrive later than the answer: an exchange of nothing takes it.
+    -- Behind a pooler the request may arrive later than the answer: an empty exchange absorbs it.
     connection.box:simple ""
     return forget(connection)
   end)
@@ -243,7 +243,7 @@ function connections.script(lease, request)
   return true
 end
 
--- Names of prepared statements are unlike in all processes, as poolers share connections.
+-- Names of prepared statements differ between processes, as poolers share connections.
 local prefix = format("rl_%x_", math.random(0, huge) ~ (rl.now() * 1e6 // 1 | 0))
 local names = 0
 
@@ -295,7 +295,7 @@ local function statement_for(self, connection, request)
   return one.name
 end
 
--- Refusals that say that the server does not know a prepared statement as we do.
+-- Refusals that show that the server's prepared statements differ from ours.
 local STALE = { ["26000"] = true, ["42P05"] = true, ["08P01"] = true, ["0A000"] = true }
 
 local function note_stale(self, connection, text, state)
@@ -336,7 +336,7 @@ local function check_request(what, request, is_known, index)
   return true
 end
 
--- Raises if the server says that the number of parameters is wrong.
+-- Raises an error if the server reports a wrong number of parameters.
 local function check_count(what, request, failure)
   if failure.code ~= "08P01" then return end
   local numbers = {}
@@ -446,7 +446,7 @@ end
 
 -- Rows as they come ---------------------------------------------------------------------------------------------------
 
--- Makes the rows that have come so far into the form that `iterate` of shape expects.
+-- Converts the received rows to the form that `iterate` of shape expects.
 local function lot_of(what, lease, request, answer, state)
   local rows = answer.rows
   answer.rows = {}
@@ -459,7 +459,7 @@ local function lot_of(what, lease, request, answer, state)
   return nil, nil, select(2, problem(what, lease, request, answer, state))
 end
 
---- Sends a statement whose rows come as they are there. Returns a state and rows; or nil, nil and a message.
+--- Sends a statement whose rows are returned as they arrive. Returns a state and rows; or nil, nil and a message.
 function connections.open_rows(self, lease, what, request)
   local good, message = check_request(what, request)
   if not good then return nil, nil, message end
@@ -549,7 +549,7 @@ end
 
 -- Connecting ----------------------------------------------------------------------------------------------------------
 
--- Sets the connection up for this module, and as `setup` asks.
+-- Sets the connection up for this module, and runs `setup`.
 local function set_up(self, lease)
   local box = lease.connection.box
   if not (box:parameter "DateStyle" or "ISO"):find "^ISO" then
@@ -565,7 +565,7 @@ local function set_up(self, lease)
   return connections.batch(self, lease, "postgres.open", { requests = self._setup })
 end
 
--- Connects and sets up, without a look at the time.
+-- Connects and sets up, without a time limit.
 local function make(self, words)
   local keys, values = {}, {}
   for key, value in pairs(words) do keys[#keys + 1], values[#values + 1] = key, value end
@@ -588,7 +588,7 @@ local function make(self, words)
   return made
 end
 
---- Opens a connection of a database, within its time for that.
+--- Opens a connection of a database, within its `connect_timeout`.
 function connections.open(self, words)
   local function in_time(is_done, ...)
     if is_done then return ... end

@@ -12,7 +12,7 @@ local getmetatable, error, math_type, huge = getmetatable, error, math.type, mat
 local format, concat = string.format, table.concat
 local own, raise, describe = failures.own, misuse.raise, misuse.describe
 
--- Bytes that a sink gets at once, if they are there.
+-- The most bytes that a sink gets at once.
 local LOT = 65536
 local ESCAPES = { ["\\"] = "\\\\", ["\t"] = "\\t", ["\n"] = "\\n", ["\r"] = "\\r" }
 
@@ -50,7 +50,7 @@ end
 
 -- Sources and sinks ---------------------------------------------------------------------------------------------------
 
--- Returns a function that gives the pieces of a source.
+-- Returns a function that returns the pieces of a source.
 local function source_of(what, from)
   if misuse.is_callable(from) then return from end
   if not objects.method(from, "read") then
@@ -79,7 +79,7 @@ end
 return function(parts)
   local flush, receive, fresh = parts.flush, parts.receive, parts.fresh
 
-  -- Hands over all pieces of a source. Returns whether the connection is open; raises the errors of the source.
+  -- Sends all pieces of a source. Returns whether the connection is open; raises the errors of the source.
   local function feed(what, connection, next_piece, columns)
     local box = connection.box
     while true do
@@ -153,7 +153,7 @@ return function(parts)
       lease.is_busy = false
       return own("EINVAL", "the copy needs 'from stdin' or 'to stdout'", "42601")
     end
-    -- A connection whose data still arrive is closed.
+    -- A connection is closed if its data are still arriving.
     lease.is_busy = state == "stopped"
     if finish then return finish() end
     if answer.failure then return parts.refuse(connection, answer.failure, "the copy") end

@@ -29,7 +29,7 @@ function failures.refusal(failure, index)
   return nil, format("%s: %s (%s)", code, message, state), code, details
 end
 
---- Returns the refusal for a connection that went after something was sent.
+--- Returns the refusal for a connection that was lost after something was sent.
 function failures.lost(message, during)
   local first = (message or ""):match "^%s*([^\n]+)" or "the connection is closed"
   return nil, format("ECONNRESET: %s; during %s: it may have taken effect", first, during), "ECONNRESET"
@@ -41,7 +41,7 @@ function failures.own(code, message, state)
     state and { code = state } or nil
 end
 
--- The texts of libpq and of the system for a failed attempt to connect, most telling first.
+-- The texts of libpq and of the system for a failed attempt to connect, the most specific first.
 local TEXTS = {
   { "certificate", "TLS_CERTIFICATE" }, { "does not support SSL", "TLS_PROTOCOL" }, { "SSL error", "TLS_PROTOCOL" },
   { "no password supplied", "EAUTH" }, { "authentication", "EAUTH" },

@@ -258,7 +258,7 @@ function Fake:_keywords()
     gssencmode = "disable", password = self._password }
 end
 
---- A database is closed. Without one, nothing is left of the fake that a loop has.
+--- A database is closed. Without a database, no item of the fake is left in a loop.
 function Fake:_release()
   self._users = self._users - 1
   if self._users > 0 then return end
@@ -276,7 +276,7 @@ function Fake:connect()
   listen(self)
   local stream, problem, code = net.connect("unix:" .. self._place .. "/.s.PGSQL.5432")
   if not stream then return nil, problem, code end
-  -- The end of the listener would cut a connection that it has not accepted.
+  -- Closing the listener would cut a connection that it has not accepted.
   local arrival = rl.future()
   self._arrivals[#self._arrivals + 1] = arrival
   arrival:await(10)

@@ -37,7 +37,7 @@ end
 
 -- Idle connections ----------------------------------------------------------------------------------------------------
 
--- Seconds after which an idle connection is watched. Before, its next use finds out whether it is still open.
+-- Seconds after which an idle connection is watched. Before that time, its next use checks whether it is still open.
 local SOON = 0.02
 -- Seconds after its last use in which a connection is taken for open.
 local FRESH = 0.002
@@ -63,7 +63,7 @@ local function watch(weak, connection)
   }
 end
 
--- Closes the connections that are idle for too long, and watches the others. Returns the seconds until the next look.
+-- Closes the connections that are idle for too long, and watches the others. Returns the seconds until the next check.
 local function look_after(weak)
   local self = weak[1]
   if not self or self._is_closed then return nil end
@@ -185,7 +185,7 @@ end
 shape.session(Database, "db", { perform = perform, open_rows = open_rows, next_rows = next_rows,
   close_rows = close_rows })
 
---- Sends a notification to everybody who listens on a channel.
+--- Sends a notification to all listeners of a channel.
 local function publish(self, what, perform_it, channel, text)
   channels.check(what, channel)
   misuse.argument(text, "string", what, 2)
@@ -274,7 +274,7 @@ local function lock(lease)
   return lease.mutex:lock()
 end
 
--- Ends a transaction in the background: nobody gets its connection before.
+-- Ends a transaction in the background; no other task gets its connection before that.
 local function abandon(self)
   if self._how or over(self) and self._outer then return end
   if not self._how then finish(self, "rolled back") end
@@ -342,7 +342,7 @@ function Transaction:copy(text, way)
   return copy(misuse.receiver(self, Transaction, "tx:copy"), "tx:copy", on_own, text, way)
 end
 
--- Gives the connection of a whole transaction back.
+-- Returns the connection of a top-level transaction.
 local function leave(self) if self._depth == 0 and not self._outer then give(self._lease) end end
 
 local function end_with(self, text, how)

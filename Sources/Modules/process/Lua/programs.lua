@@ -223,7 +223,7 @@ function programs.abort_streams(self)
   for _, field in ipairs(STANDARD) do if self[field] then self[field]:abort() end end
 end
 
---- Releases everything that the program has here. None of its callbacks is called afterwards.
+--- Releases everything in this process that belongs to the program. None of its callbacks is called afterwards.
 function programs.forget(self)
   self._port:invalidate()
   if self._slave then self._slave:invalidate() end
@@ -246,7 +246,7 @@ local function open_stream(self, fd, what, fn, modes)
       told.is_busy, told.count = true, told.count + #bytes
       fn(self, bytes)
     end
-    -- Nobody would use the end of the stream.
+    -- No code would ever handle the end of the stream.
     function options.on_end(stream, message, code)
       local _ <close> = told
       told.is_busy = true
@@ -300,8 +300,8 @@ local function check_channels(what, options)
   end
 end
 
--- Makes the port for the program's end, and the streams of our ends of its descriptors. Takes what it uses out of
--- `ours`. Returns nothing, or a message and its code.
+-- Makes the port for the program's end, and the streams of our ends of its descriptors. Removes the descriptors that it
+-- uses from `ours`. Returns nothing, or a message and its code.
 local function observe(self, pidfd, ours, options, modes)
   local message, code
   local name = format("%s (%d)", self._recorded, self._pid)
@@ -320,8 +320,8 @@ local function observe(self, pidfd, ours, options, modes)
   return message, code
 end
 
---- Starts a program. `words` is its command; `defaults` says where its input, output and errors go. Returns the
---- program, or nil and the reason.
+--- Starts a program. `words` is its command; `defaults` has the default places of its input, output and errors. Returns
+--- the program, or nil and the reason.
 function programs.start(what, options, words, defaults)
   local list = environment(what, options)
   local modes = objects.modes(options.modes, what)
@@ -380,7 +380,7 @@ function programs.start(what, options, words, defaults)
   }, Program)
   local message, reason = observe(self, pidfd, ours, options, modes)
   if message then
-    -- There is no memory for the objects that observe the program, so it is ended.
+    -- If there is no memory for the objects that observe the program, it is ended.
     native.abandon(pid)
     if lent then native.take_back(pid) end
     if self._port then programs.forget(self) elseif slave_port then slave_port:invalidate() end
@@ -401,7 +401,7 @@ end
 function Program:wait(timeout)
   misuse.optional(timeout, "seconds", "program:wait", 1)
   local limit = timeout and rl.now() + timeout
-  -- As every wait, this also ends in the mode in which it begins, whatever the program's own modes are.
+  -- Like every wait, this also ends in the mode in which it begins, whatever the program's own modes are.
   local ear <close> = not is_heard(self) and not programs.has_ended(self)
     and watch(self, { fd = self._port:fd(), modes = { "common", rl.current():mode() } },
       function() return programs.has_ended(self) end) or nil

@@ -72,7 +72,7 @@ function process.wait_signal(name, timeout)
   local came = objects.condition "process.wait_signal"
   local handler <close>, message, code = make_signal("process.wait_signal", name, function() came:signal() end)
   if not handler then return nil, message, code end
-  -- As every wait, this also ends in the mode that runs when it begins.
+  -- Like every wait, this also ends in the mode that runs when it begins.
   rl.current():add(handler, { "common", rl.current():mode() })
   local woken, reason = came:wait(timeout)
   if not woken then return nil, reason end

@@ -86,8 +86,8 @@ enum ProcessBinding {
         let part = call.luaHost.part(Part.self)
         let program: Program
         do throws(SystemError) {
-            // A missing directory and a missing program give the same error. Only a look at the directory shows which
-            // it is, and whether it may be entered.
+            // A missing directory and a missing program give the same error. Only checking the directory shows which of
+            // them is missing, and whether the directory may be entered.
             if let directory {
                 var information = stat()
                 let text = directory.withUnsafeBytes { String(anyBytes: $0) }
@@ -145,8 +145,8 @@ enum ProcessBinding {
         case .signal(let signal): part.ended(number, status: 128 + signal)
         case .unknown: part.ended(number, status: 0)
         }
-        // The outcome is unknown because somebody else has waited for the program, such as a C module that waits for
-        // every child.
+        // The outcome is unknown because other code has waited for the program, such as a C module that waits for every
+        // child.
         return call.answer(ValueProgram(outcome, unknown: ("exit", -1)))
     }
 

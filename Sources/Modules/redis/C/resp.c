@@ -1,6 +1,5 @@
-// RESP3: commands as arrays of strings, and a parser that is fed bytes in any pieces. A scan that goes on where it
-// stopped finds the end of an answer; only then are values made, so that a large answer is scanned once, however many
-// pieces it comes in.
+// RESP3: commands as arrays of strings, and a parser that is fed bytes in any pieces. An incremental scan finds the end
+// of an answer; only then are values made. So a large answer is scanned once, in however many pieces it arrives.
 #include <lauxlib.h>
 #include <math.h>
 #include <stdint.h>
@@ -79,7 +78,7 @@ static int encode(lua_State *L) {
 
 // The scan ------------------------------------------------------------------------------------------------------------
 
-// Reads the number of a header such as "$12\r\n". Returns where the rest begins; NULL if it is not one.
+// Reads the number of a header such as "$12\r\n". Returns where the rest begins; NULL if the line is not such a header.
 static const char *read_count(const char *at, const char *end, int64_t *count) {
   int is_negative = at < end && *at == '-';
   uint64_t value = 0;
@@ -99,8 +98,8 @@ static int end_element(parser *it) {
   return it->depth == 0;
 }
 
-// Looks at one element from `at` on. Returns 1 if the answer ends with it, 0 if it does not, 2 if bytes are missing, -1
-// if it breaks the protocol, -2 if the answer is too long.
+// Scans one element, which begins at `at`. Returns 1 if the answer ends with it, 0 if it does not, 2 if bytes are
+// missing, -1 if it breaks the protocol, -2 if the answer is too long.
 static int scan_element(parser *it) {
   const char *from = it->bytes + it->at, *end = it->bytes + it->length;
   const char *line = memchr(from, '\n', (size_t)(end - from));
@@ -130,7 +129,7 @@ static int scan_element(parser *it) {
     case '|':
       if (count > (int64_t)it->most) return -2;
       if (*from == '%') count *= 2;
-      // The attributes of an answer are followed by the answer.
+      // The answer follows its attributes.
       if (*from == '|') count = count * 2 + 1;
       if (count > 0) {
         if (it->depth == DEEPEST) return -1;
@@ -248,7 +247,7 @@ static int feed(lua_State *L) {
     it->length -= it->start;
     it->start = 0;
   }
-  // One byte more: the bytes end with a zero byte, so that readers of numbers stop.
+  // One additional byte: the bytes end with a zero byte, at which readers of numbers stop.
   if (it->capacity - it->length < length + 1) {
     size_t capacity = (it->length + length + 1) * 2;
     char *larger = realloc(it->bytes, capacity);

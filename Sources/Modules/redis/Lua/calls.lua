@@ -1,5 +1,5 @@
--- runloop.redis.calls: commands: their bytes, what is refused, how long they may block, and the calls that databases,
--- transactions and connections have in common.
+-- runloop.redis.calls: commands: their bytes, which of them are refused, how long they may block, and the common calls
+-- of databases, transactions and connections.
 
 local misuse = require "runloop.misuse"
 local shape = require "runloop.data.shape"
@@ -32,7 +32,7 @@ local function wrong_word(what, index, value)
   raise("%s: argument #%d must be a string or a number, got %s", what, index, describe(value))
 end
 
--- Returns the bytes of a command; raises for a word that cannot be sent.
+-- Returns the bytes of a command; raises an error for a word that cannot be sent.
 local function command(what, words, count)
   if count == 0 then raise("%s: argument #1 must be a command, got nothing", what) end
   if type(words[1]) ~= "string" then wrong_word(what, 1, words[1]) end
@@ -42,7 +42,7 @@ local function command(what, words, count)
 end
 calls.command = command
 
--- Raises for a command that changes the connection. `is_own` allows what a connection of one's own can serve.
+-- Raises an error for a command that changes the connection. `is_own` allows what a connection of one's own can serve.
 local function refuse(what, words, is_own)
   local name = upper(words[1])
   if name == "CLIENT" and words[2] and upper(words[2]) == "REPLY" then name = "CLIENT REPLY" end
@@ -85,7 +85,7 @@ local function commands(what, list, is_own)
     local bytes = type(first) == "string" and encode(words, 1, count)
     local name = bytes and upper(first)
     if not bytes or INSTEAD[name] ~= nil or name == "CLIENT" or BLOCKS[name] or find(name, "^XREAD") then
-      -- The text is made only where something may be wrong.
+      -- The text for messages is made only if there may be an error.
       local here = format("%s: entry %d", what, index)
       bytes = command(here, words, count)
       local seconds = blocking_time(refuse(here, words, is_own), words, count)
@@ -116,7 +116,7 @@ local function script_words(what, keys, ...)
   return words
 end
 
--- Where the cursor stands in commands whose answers come in lots.
+-- The position of the cursor in commands whose answers come in parts.
 local SCANS = { SCAN = 2, SSCAN = 3, HSCAN = 3, ZSCAN = 3 }
 
 local function scan(self, what, ask, ...)
@@ -143,7 +143,7 @@ local function scan(self, what, ask, ...)
   end
 end
 
---- Gives a class the calls that send commands. `noun` is "db", "tx" or "connection" in messages. `ask(self, bytes,
+--- Adds the calls that send commands to a class. `noun` is "db", "tx" or "connection" in messages. `ask(self, bytes,
 --- seconds)` returns an answer; `send(self, bytes, count)` the answers of several commands, and the problems.
 function calls.give(class, noun, ask, send, is_own)
   local call, batch, script, rows = noun .. ":call", noun .. ":batch", noun .. ":script", noun .. ":rows"
@@ -163,7 +163,7 @@ function calls.give(class, noun, ask, send, is_own)
     local _ <close> = NOTED
     return trim(send(self, bytes, count))
   end
-  --- Runs a script in Lua: by its digest, and by its text if the server does not know it yet.
+  --- Runs a Lua script: by its digest, and by its text if the server does not know it yet.
   function class:script(text, keys, ...)
     misuse.receiver(self, class, script)
     misuse.argument(text, "string", script, 1)
@@ -180,7 +180,7 @@ function calls.give(class, noun, ask, send, is_own)
     words[1], words[2] = "EVAL", text
     return trim(ask(self, encode(words, 1, #words)))
   end
-  --- Iterates over what SCAN and its kin find; HSCAN and ZSCAN give two values.
+  --- Iterates over the results of SCAN and its variants; HSCAN and ZSCAN return two values.
   function class:rows(...)
     misuse.receiver(self, class, rows)
     return scan(self, rows, ask, ...)
@@ -202,7 +202,7 @@ function calls.kept(what, ...)
   return bytes
 end
 
---- Returns the bytes of words that are known to be right.
+--- Returns the bytes of words that are known to be valid.
 function calls.bytes(...) return encode({ ... }, 1, select("#", ...)) end
 
 return calls

@@ -21,7 +21,7 @@ local Fake = objects.class("runloop.redis.Fake", { __name = "fake", __stays = tr
 local OPTIONS = { latency = "seconds", bandwidth = "number", password = "string" }
 local SPACES = 16
 local LONGEST = 512 << 20
--- Seconds: what is left of a stall may be less than the clock can tell.
+-- Seconds: the rest of a stall may be shorter than the clock can measure.
 local INSTANT = 1e-6
 
 -- Commands by name: the number of words, or the least number as a negative one, and the function.
@@ -108,7 +108,7 @@ local function run(client, words)
   return command[2](client, words)
 end
 
--- Calls a function that may refuse. Returns its answer, and whether it has refused.
+-- Calls a function that may refuse a command. Returns its answer, and whether it has refused.
 local function answer_of(fn, ...)
   local done, answer = pcall(fn, ...)
   if done then return answer, false end
@@ -134,8 +134,9 @@ end
 
 -- Blocking ------------------------------------------------------------------------------------------------------------
 
---- Returns what `attempt(key)` gives for the first of some keys. If the keys are empty, the client is blocked until a
----key has a value, or the time is over. In a transaction the answer is then `none`, or a null instead of a list.
+--- Returns the result of `attempt(key)` for the first of some keys that has one. If the keys are empty, the client is
+--- blocked until a key has a value, or the time is over. In a transaction the answer is then `none`, or a null instead
+--- of a list.
 function Fake:_block(client, keys, seconds, attempt, none)
   local wanted = {}
   for _, key in ipairs(keys) do
@@ -187,7 +188,7 @@ local function serve_key(self, space, key, served)
   end
 end
 
--- Serves blocked clients after a command, then the commands that they have sent behind the blocking one.
+-- Serves blocked clients after a command, then the commands that they have sent after the blocking one.
 local function serve_blocked(self)
   local served = {}
   while self._ready[1] do

@@ -36,7 +36,7 @@ end
 
 -- Answers -------------------------------------------------------------------------------------------------------------
 
---- Gives an answer to the call that is first in the queue.
+--- Passes an answer to the first call in the queue.
 function Line:answer(value)
   local first = self.first
   local waiter = self.waiters[first]
@@ -74,7 +74,7 @@ local function wake(self)
   end
 end
 
--- Reads answers out of bytes that have come.
+-- Parses the answers in received bytes.
 local function take(self, bytes)
   local parser = self.parser
   if parser:feed(bytes) == false then return self:fail("ENOMEM: no memory for an answer", "ENOMEM") end

@@ -48,7 +48,7 @@ local function connect(self)
     return nil, message, code, details
   end
   self._refusal, self._pause = nil, nil
-  -- The stream of an idle connection belongs to the loop: it must not keep the database.
+  -- The stream of an idle connection belongs to the loop: it must not keep the database from being collected.
   local weak = setmetatable({ self }, { __mode = "v" })
   line.on_lost = function() if weak[1] then lost(weak[1], line) end end
   return line
@@ -73,7 +73,7 @@ local function line_of(self)
 end
 
 -- Closes connections that have been idle for long. Runs as long as there are idle connections. The task must not keep
--- the database.
+-- the database from being collected.
 local function sweep(weak, idle)
   while true do
     rl.sleep(idle)
@@ -93,7 +93,7 @@ local function note_idle(self, line)
   self._sweeper = shape.background(sweep, setmetatable({ self }, { __mode = "v" }), self._idle)
 end
 
--- Gives the connection of a lease back at the end of a block. If an answer is still on its way, the connection is
+-- Returns the connection of a lease at the end of a block. If an answer is still on its way, the connection is
 -- closed instead: its task was cancelled, or gave up.
 local Hold = { __close = function(hold)
   local lease = hold.lease
@@ -113,7 +113,7 @@ local function hold(self, lease) return setmetatable({ lease = lease, database =
 -- Seconds within which a connection that may be lost must answer.
 local ANSWERS = 2
 
--- Takes a connection that works out of the places.
+-- Takes a working connection from the places.
 local function take(self, wait)
   while true do
     if self._is_closed then return closed(self) end
@@ -143,13 +143,13 @@ local function ask_other(self, bytes, seconds)
   return future:await(seconds > 0 and seconds + self._timeout or nil)
 end
 
--- Counts a call that has ended. A call that is not counted although its answer has come was cancelled.
+-- Counts a call that has ended. If a call is not counted although its answer has come, it was cancelled.
 local function ended(self, count, value, message, code, details)
   self._ended = self._ended + count
   return value, message, code, details
 end
 
--- Sends on the connection for all tasks. Bytes that were not sent at all go to the next connection.
+-- Sends on the connection for all tasks. Bytes of which nothing was sent are sent on the next connection.
 local function send_shared(self, method, bytes, count)
   local result, message, code, details
   for _ = 1, 2 do
@@ -191,7 +191,7 @@ local function finish(self, how)
   local site = misuse.place()
   self._how = site and how .. " at " .. site or how
   local line = self._lease.connection
-  -- Nobody waits for this answer; the connection answers later commands after it.
+  -- No task waits for this answer; the connection answers later commands after it.
   if self._watches and line:is_idle() and line:ask(calls.bytes "UNWATCH") then
     note_idle(self._db, line)
     self._lease:give()
@@ -344,7 +344,7 @@ function Own:begin(options)
   options = misuse.options(options, BEGIN, "connection:begin", 1)
   if gone(self) then return over() end
   local line = self._lease.connection
-  -- The transaction gives its connection back.
+  -- The transaction returns its connection.
   local lease = { connection = line, give = function() end, drop = function() line:close() end }
   return trim(begin(self._db, lease, options))
 end

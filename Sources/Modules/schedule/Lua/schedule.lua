@@ -1,4 +1,4 @@
--- runloop.schedule: calls functions at moments of the calendar, given in cron's notation or as a daily time.
+-- runloop.schedule: calls functions at calendar times, given in cron's notation or as a daily time.
 
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
@@ -32,7 +32,7 @@ local SHORT = {
 }
 -- Seconds by which a call may be late before it counts as missed: the clock was set, or the machine slept.
 local GRACE = 60
--- Seconds between two looks at the clock if the system cannot report that it was set.
+-- Seconds between two checks of the clock if the system cannot report that it was set.
 local LOOK = 1
 local DAY = 86400
 
@@ -126,8 +126,8 @@ local UTC = {
   end,
 }
 
--- Returns the moment of a day at which the clock shows a time: the first one if it shows it twice. If the clock is put
--- forward over that time, returns the first moment after the gap.
+-- Returns the moment of a day at which the clock shows a time: the first one if it shows it twice. If that time is
+-- skipped when the clock is put forward, returns the first moment after the gap.
 local function moment(calendar, year, month, day, hour, minute)
   local t = calendar.join(year, month, day, hour, minute)
   local found = calendar.split(t)

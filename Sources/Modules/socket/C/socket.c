@@ -1,5 +1,5 @@
 // The system calls of runloop.socket. None of them waits: sockets do not block, and hosts are addresses. Failures are
-// nil, the text that lua-socket has for them, and the error's number.
+// nil, lua-socket's text for them, and the error's number.
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -236,7 +236,8 @@ static int shut(lua_State *L) {
   return answer(L, shutdown(check_fd(L, 1), luaL_checkoption(L, 2, NULL, names)));
 }
 
-// poll({ fd, … }, { "r" | "w" | "rw", … }, results) -> count. Writes for each place what is possible: "", "r" …
+// poll({ fd, … }, { "r" | "w" | "rw", … }, results) -> count. Writes for each place which operations are possible: "",
+// "r" …
 static int poll_now(lua_State *L) {
   lua_Integer count = (lua_Integer)lua_rawlen(L, 1);
   struct pollfd *list = lua_newuserdatauv(L, sizeof *list * (size_t)(count ? count : 1), 0);

@@ -82,7 +82,7 @@ local function left(self)
 end
 common.left = left
 
--- Closes a descriptor that `close` has left to the waiting task.
+-- Closes a descriptor whose closing `close` has left to the waiting task.
 local CLOSING <const> = {
   __close = function(wait)
     local self = wait.socket

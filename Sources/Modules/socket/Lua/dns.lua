@@ -32,7 +32,7 @@ function dns.getaddrinfo(name)
   return found
 end
 
--- The system's own tool looks backwards in all its sources, in a process of its own.
+-- The system's own tool does the reverse lookup in all its sources, in a separate process.
 local function name_of(address)
   local process = require "runloop.process"
   local result = process.run { "getent", "hosts", address }

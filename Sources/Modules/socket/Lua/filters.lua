@@ -1,4 +1,4 @@
--- runloop.socket.filters: the parts of lua-socket's module that do not touch sockets, but for `sink` and `source`.
+-- runloop.socket.filters: the parts of lua-socket's module that do not touch sockets, except `sink` and `source`.
 
 
 -- The value that an exception of `try` carries.

@@ -1,4 +1,4 @@
--- runloop.socket.select: waits for several sockets. Ours, and all objects with `getfd`.
+-- runloop.socket.select: waits for several sockets. Sockets of this module, and all objects with `getfd`.
 
 local common = require "runloop.socket.common"
 local rl = require "runloop"

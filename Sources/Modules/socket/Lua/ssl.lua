@@ -1,4 +1,4 @@
--- runloop.socket.ssl: LuaSec's `ssl` over streams: what its users' programs need for connections.
+-- runloop.socket.ssl: LuaSec's `ssl` over streams: the parts that programs need for connections.
 
 local rl = require "runloop"
 local common = require "runloop.socket.common"
@@ -7,7 +7,7 @@ local type, next, pairs = type, next, pairs
 
 local ssl = { _VERSION = "1.2.0", _COPYRIGHT = "runloop.socket" }
 
--- A connection is one of TCP with other methods.
+-- A connection is a TCP connection with other methods.
 local methods = {}
 for name, method in pairs(tcp.methods) do methods[name] = method end
 for _, name in next, { "connect", "bind", "listen", "accept", "shutdown" } do methods[name] = nil end
@@ -143,7 +143,7 @@ function methods.dohandshake(self)
   common.begin(self)
   local done, problem
   if self.handshake or common.left(self) == 0 then
-    -- It goes on in the background; who asks again gets its result.
+    -- The handshake goes on in the background; a later call gets its result.
     self.handshake = self.handshake or rl.task(function()
       self.stream:set_timeout(nil)
       self.outcome = { shake(self) }

@@ -29,7 +29,7 @@ local function make(class, fd, family)
 end
 
 -- Streams ------------------------------------------------------------------------------------------------------------
--- Without a limit the stream's reads wait themselves; with one they only look, and `receive` waits.
+-- Without a limit the stream's reads wait by themselves; with one they only check, and `receive` waits.
 local function limit_stream(self)
   self.stream:set_timeout((self.block or self.total) and 0 or nil)
 end
@@ -88,8 +88,8 @@ local function take_first(self, count, after)
   return sub(text, 1, count)
 end
 
--- Each takes from the stream what it can. They return the whole result, or nil, a problem and a code. There is no line
--- in `self.rest`, and not as many bytes as wanted.
+-- Each takes as much from the stream as it can. They return the whole result, or nil, a problem and a code. There is no
+-- line in `self.rest`, and not as many bytes as wanted.
 local function next_line(self, stream)
   local line, problem, code = read_until(stream, "\n")
   if not line then return nil, problem, code end
@@ -202,7 +202,7 @@ local function receive_slowly(self, pattern, prefix)
 end
 
 function methods.receive(self, pattern, prefix)
-  -- The frequent case comes first: a line that is there.
+  -- The frequent case comes first: a complete line is buffered.
   local stream = self.stream
   if stream and not self.rest and prefix == nil and (pattern == nil or pattern == "*l") then
     local line, is_rest = take_line(stream)
@@ -222,10 +222,12 @@ function methods.dirty(self)
 end
 
 -- Sending ------------------------------------------------------------------------------------------------------------
--- Bytes that the stream has taken count as sent: it sends them later. It takes few more than the kernel.
+-- Bytes that the stream has taken count as sent: it sends them later. The stream accepts only a few more bytes than the
+-- kernel.
 local PIECE <const> = 65536
 
--- Gives the stream the bytes from `first` to `last`. Returns the last one that it took, and the problem.
+-- Writes the bytes from `first` to `last` to the stream. Returns the index of the last byte that it accepted, and the
+-- problem.
 local function give(self, stream, data, first, last)
   local has_limit = self.block or self.total
   while first <= last do

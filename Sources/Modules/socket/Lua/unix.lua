@@ -1,4 +1,4 @@
--- runloop.socket.unix: what `require "socket.unix"` gives: streams and datagrams at a path.
+-- runloop.socket.unix: the module `socket.unix`: streams and datagrams at a path.
 
 local common = require "runloop.socket.common"
 local tcp, datagram = require "runloop.socket.tcp", require "runloop.socket.datagram"
@@ -42,7 +42,7 @@ function streams.__index.connect(self, path)
   common.begin(self)
   local done, problem, number = system.connect(self.fd or -1, path)
   self.class = "tcp{client}"
-  -- A listener whose queue is full: the kernel says when there is room only to those who block, so try again.
+  -- If the queue of a listener is full, the kernel reports free room only to blocking callers, so try again.
   local rl = require "runloop"
   local pause = 0.001
   while not done and number == system.EAGAIN do

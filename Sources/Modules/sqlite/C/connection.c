@@ -199,7 +199,7 @@ static int bind_all(
 
 static void release(prepared *it) {
   sqlite.reset(it->statement);
-  // Bound texts lie in the request, which goes.
+  // Bound texts are parts of the request, which is freed.
   sqlite.clear_bindings(it->statement);
   it->is_taken = 0;
 }
@@ -237,7 +237,7 @@ static size_t put_row(sqlite3_stmt *statement, int columns, block *reply) {
   return reply->length - before;
 }
 
-// Returns whether the columns may be read by name; else it has written which name two of them have.
+// Returns whether the columns may be read by name; otherwise it has written the name that two of them have.
 static int check_columns(sqlite3_stmt *statement, block *reply) {
   int columns = sqlite.column_count(statement);
   for (int i = 0; i < columns; i++)
@@ -264,7 +264,7 @@ typedef struct {
   int before;  // all changes of the connection before it
 } run;
 
-// Steps through the statement. A lot ends after some rows; the statement then stays in `place`.
+// Steps through the statement. A batch of rows ends after some rows; the statement then stays in `place`.
 static void step_all(csqlite *it, prepared *statement, cursor *place, const run *how, block *reply) {
   sqlite3_stmt *stmt = statement->statement;
   int columns = sqlite.column_count(stmt), code;

@@ -117,7 +117,7 @@ static int configure(csqlite *it, int flags) {
   if (code == SQLITE_OK)
     code = sqlite.exec(it->db, flags & OPEN_FULL ? "pragma synchronous = full" : "pragma synchronous = normal", NULL,
                        NULL, NULL);
-  // The first look at the file: another program's file is found out here.
+  // The first access to the file: it shows whether the file is a database.
   if (code == SQLITE_OK) code = sqlite.exec(it->db, "select 1 from sqlite_schema limit 1", NULL, NULL, NULL);
   if (code == SQLITE_OK && flags & OPEN_READER) code = sqlite.exec(it->db, "pragma query_only = on", NULL, NULL, NULL);
   return code;

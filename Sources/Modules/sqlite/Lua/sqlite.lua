@@ -34,7 +34,7 @@ local function check_owner(self, what, task)
   end
 end
 
--- The number of texts of which it is known that they write. Beyond it all are forgotten, and learnt again.
+-- The most texts that are remembered as writing. Beyond this number, all are forgotten, and found out again.
 local WRITES_KEPT = 1000
 
 local function note_writes(self, text)

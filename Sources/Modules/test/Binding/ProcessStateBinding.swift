@@ -68,7 +68,7 @@ enum ProcessStateBinding {
     }
 
     /// open_report(path): returns a descriptor, which `close` closes, or nil and an error. The path names the new file
-    /// at once, so that nobody takes an old report for the report of a run that was killed.
+    /// at once, so that an old report is not mistaken for the report of a run that was killed.
     private static func openReport(_ call: Call) -> Int32 {
         guard let path = call.string(1) else { return call.answerNil() }
         return call.attempt { () throws(SystemError) -> Int in

@@ -1,4 +1,4 @@
--- Test doubles: functions that record their calls, and take the places of others: t.spy and t.stub.
+-- Test doubles: functions that record their calls, and replace others: t.spy and t.stub.
 
 local type, pairs, select = type, pairs, select
 local setmetatable, getmetatable, rawequal = setmetatable, getmetatable, rawequal

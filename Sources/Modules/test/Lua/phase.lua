@@ -127,7 +127,7 @@ function phase.run(current, body, seconds, name)
     local unmet = core.unmet(current)
     local waits = explain.waits()
     if #unmet > 0 and waits[1] == "the test waits in t.expect" then
-      failure = nil  -- reported as what it is
+      failure = nil  -- reported by its real cause
     else
       failure = { kind = "stuck", message = format("the %s never ended: nothing is left that could wake it", name),
         details = waits }

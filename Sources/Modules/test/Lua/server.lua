@@ -1,4 +1,4 @@
--- Servers of tests: t.server. A server is a program that belongs to no loop, so a running one neither keeps a test
+-- Servers for tests: t.server. A server is a program that belongs to no loop, so a running one neither keeps a test
 -- alive nor holds its clock. Its output goes to a file in a directory of its own.
 
 local system = ...
@@ -24,7 +24,7 @@ local PACKAGES = { postgres = "postgresql", initdb = "postgresql" }
 -- Programs of servers are often outside of the PATH of ordinary users.
 local FOLDERS = "/usr/sbin:/usr/local/sbin:/sbin"
 local LAST_LINES = 40
--- Seconds: between two looks at a server that starts or ends.
+-- Seconds between two checks of a server that starts or ends.
 local PAUSE = 0.005
 
 local function find(word)
@@ -98,7 +98,7 @@ local function template(folder, version, directory)
   prepare(as_postgres { folder .. "/initdb", "-D", fresh, "-U", "postgres", "--auth=trust", "-E", "UTF8",
     "--no-locale", "-N" })
   if not fs.make_directory(cache, { parents = true }) then return fresh end
-  -- Another process may be first; its copy is as good.
+  -- Another process may be first; its copy can be used as well.
   local copy = format("%s.%s", path, directory:match "[^/]+$")
   if process.run { "cp", "-a", fresh, copy } and not fs.rename(copy, path) then
     fs.remove(copy, { recursive = true })
@@ -151,7 +151,7 @@ max_client_conn = 1000
   return as_postgres { "pgbouncer", "{directory}/pgbouncer.ini" }, "tcp", "postgres://postgres@127.0.0.1:%d/postgres"
 end
 
--- A free port. Something else may take it before the server does; the server then reports that.
+-- A free port. Another program may take the port before the server does; the server then reports that.
 local function free_port()
   local listener = assert(net.serve("127.0.0.1:0", function() end))
   local port = listener:port()

@@ -35,8 +35,8 @@ local function pause(self, seconds) return seconds > 0 and self.changed:wait(sec
 
 -- Output -------------------------------------------------------------------------------------------------------------
 
--- Returns all output of a stream. New output is kept in pieces until somebody asks for it, because appending 64 KB at a
--- time to one string would take time proportional to the square of its length.
+-- Returns all output of a stream. New output is kept in pieces until it is needed, because appending 64 KB at a time to
+-- one string would take time proportional to the square of its length.
 local function text_of(self, buffer)
   local pieces = self[buffer]
   if #pieces > 1 then
@@ -82,7 +82,7 @@ local function counted_in()
   return notes
 end
 
---- Calls a function with the counts that each program has left since the last call. With `is_end`, removes the
+--- Calls a function with the counts that each program has written since the last call. With `is_end`, removes the
 --- directory.
 function spawn.each_count(fn, is_end)
   if not notes then return end

@@ -46,7 +46,7 @@ local function has_eq(value)
 end
 
 local function table_equal(a, b, seen)
-  if seen[a] == b then return true end  -- compared further up: nothing but the rest can tell them apart
+  if seen[a] == b then return true end  -- already being compared at an outer level: only the other fields can differ
   seen[a] = b
   for key, value in next, a do
     local other = rawget(b, key)
@@ -169,8 +169,8 @@ local collect
 
 local function say(list, path, text) list[#list + 1] = (path == "" and "it" or path) .. ": " .. text end
 
--- Compares arrays of different lengths by inserted and missing elements, so that the elements after a change do not all
--- differ.
+-- Compares arrays of different lengths by inserted and missing elements, so that a change does not make all later
+-- elements differ.
 local function collect_array(list, path, a, b, n, m, seen)
   local dropped, added, out = nil, nil, {}
   local aligned = align(b, a, m, n, function(x, y) return equal(x, y, {}) end,

@@ -7,7 +7,7 @@ internal import Tracing
 public enum TestRecording {
     /// The loop's time when it began. Used on the main thread only.
     nonisolated(unsafe) private static var beginning: Int64 = 0
-    /// The path and title of the recording of the current test, for the case that the test ends the process.
+    /// The path and title of the recording of the current test, which are needed if the test ends the process.
     nonisolated(unsafe) private static var place: (path: String, title: String)?
 
     /// Begins a new recording with this state's loop, and with those of later threads.
@@ -50,7 +50,7 @@ public enum TestRecording {
             lanes.append((recorder.pointee.number, name, RunLoop.Recorder.copy(recorder).records))
         }
         for var lane in RunLoop.ended {
-            // As of the last thing that its loop did: when its thread has really gone depends on the machine.
+            // Dated by the last event of its loop: the real end of its thread depends on the machine.
             if let last = lane.records.last { lane.records.append(.init(.ended, last.time)) }
             lanes.append(lane)
         }

@@ -55,7 +55,7 @@ final class TracePart: HostPart {
 
     /// Warns of a loop that is busy with callbacks none of which is slow, at most every ten seconds.
     ///
-    /// - Parameter share: how much of the last seconds it was awake.
+    /// - Parameter share: the share of the last seconds in which it was awake.
     private func wasAwake(_ share: Double, _ seconds: Double) {
         let isBusy = share >= Self.muchBusy && !busy.hasSlow
         busy.hasSlow = false
@@ -93,7 +93,7 @@ final class TracePart: HostPart {
             + (most.isEmpty ? "" : "; most of it: \(most.joined(separator: ", "))")
     }
 
-    /// - Parameter delay: for how much of it the thread waited for a processor.
+    /// - Parameter delay: the part of it in which the thread waited for a processor.
     private func wasSlow(_ label: UInt32, _ began: RunLoop.Instant, _ took: Duration, _ delay: Duration) {
         let (seconds, waited) = (took / .seconds(1), delay / .seconds(1))
         busy.hasSlow = true
@@ -139,7 +139,7 @@ final class TracePart: HostPart {
     /// Writes the last moments to a new file of a directory, nil for the current one, and reports the path on standard
     /// error.
     ///
-    /// - Parameter reason: Why the dump was made automatically; nil if somebody has asked for it. At most ten automatic
+    /// - Parameter reason: Why the dump was made automatically; nil if it was requested. At most ten automatic
     ///   dumps are made.
     func dump(to directory: String?, for reason: String?) {
         if reason == "slow" {

@@ -1,3 +1,3 @@
--- runloop.trace.activity: what the loops of this process did in the last second, as their recorders have it.
+-- runloop.trace.activity: the activity of the loops of this process in the last second, from their recorders.
 
 return (...).activity

@@ -3,8 +3,8 @@ extension Recording {
     ///
     /// A message arrives after it has left. So each pair of processes with messages in both directions bounds the
     /// difference of their clocks from both sides, as close as their smallest round trip; and all pairs together bound
-    /// it as shortest paths do. The middle between the bounds keeps every arrow forwards. When the clocks drifted
-    /// meanwhile, no difference does that; then the bounds are loosened as little as possible.
+    /// it as shortest paths do. The middle between the bounds keeps every arrow forwards. If the clocks drifted
+    /// meanwhile, no constant difference does that; then the bounds are loosened as little as possible.
     struct Clocks {
         struct Alignment {
             /// Nanoseconds to add to the process's times.
@@ -35,7 +35,7 @@ extension Recording {
             arrivals.append((message, sentAt, process, time))
         }
 
-        /// The greatest contradiction between two processes that say that they have one clock.
+        /// The greatest contradiction between two processes that claim to have the same clock.
         private static let trusted: Int64 = 1_000_000
 
         /// Returns the alignment of each process with the first one. O(n³) for n processes, O(1) for each message.
@@ -98,7 +98,8 @@ extension Recording {
             }
         }
 
-        /// Returns the closest bounds that follow from these, which are loosened; nil if they contradict each other.
+        /// Returns the closest bounds that follow from these after they are loosened; nil if they contradict each
+        /// other.
         private static func closed(_ bounds: Bounds, _ slack: Int64) -> Bounds? {
             var closed = bounds.map { $0.map { $0 == unknown ? unknown : sum($0, slack) } }
             for place in closed.indices { closed[place][place] = 0 }
@@ -132,7 +133,7 @@ extension Recording {
             guard let closed else { return [:] }
             var placed: [Int: Alignment] = [:]
             for head in origins.indices where placed[head] == nil {
-                // The processes that messages in both directions join with this one, which is the first of them.
+                // The processes that are connected with this one by messages in both directions; this one is the first.
                 var group: [Int: Alignment] = [:]
                 for one in origins.indices
                 where placed[one] == nil && closed[one][head] != Self.unknown && closed[head][one] != Self.unknown {
@@ -152,7 +153,7 @@ extension Recording {
             return afterZero(placed)
         }
 
-        /// Returns where a group without messages in both directions goes: where the machines' clocks say, as far as
+        /// Returns the offset of a group without messages in both directions: that of the machines' clocks, as far as
         /// messages in one direction allow it.
         private func move(
             _ group: [Int: Alignment], _ head: Int, beside placed: [Int: Alignment], _ bounds: Bounds

@@ -53,10 +53,10 @@ extension Recording {
             (about.dropped, lost, current) = (0, 0, [:])
         }
 
-        /// Says where a process of the current file runs, before anything else of it.
+        /// Reports where a process of the current file runs, before its other events.
         func origin(_ process: Int64, _ origin: Origin) {
             guard current[process] == nil else { return }
-            // The recordings of format 1 do not tell machines apart.
+            // The recordings of format 1 do not distinguish machines.
             let known = processes.firstIndex {
                 $0.origin.identity == origin.identity && (origin.identity != 0 || $0.process == process)
             }

@@ -1,4 +1,4 @@
-// Bytes of URLs: their classes, percent-encoding, and what the other files of the parser share.
+// Bytes of URLs: their classes, percent-encoding, and functions that the other files of the parser share.
 #include <stdio.h>
 #include <string.h>
 

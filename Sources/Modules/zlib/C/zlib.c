@@ -84,7 +84,7 @@ static stage *push_stage(lua_State *L, int compresses, int format, int level, si
 
 // Compressing ---------------------------------------------------------------------------------------------------------
 
-// Appends what the input of `z` becomes. `flush` is zlib's.
+// Appends the output for the input of `z`. `flush` is zlib's.
 static int deflate_all(z_stream *z, linux_bytes *to, const char *bytes, size_t length, int flush) {
   do {
     size_t count = length < MOST_IN ? length : MOST_IN;
@@ -189,7 +189,7 @@ static int decompress_text(lua_State *L) {
 
 // Stages --------------------------------------------------------------------------------------------------------------
 
-// Decompresses the text at index 1 behind what is left of earlier input. Returns the output, and true if there is more.
+// Decompresses the text at index 1 after the rest of earlier input. Returns the output, and true if there is more.
 static int step_inflation(lua_State *L, stage *self, int is_end) {
   lua_settop(L, 1);
   if (is_end) lua_pushliteral(L, ""), lua_replace(L, 1);
@@ -265,8 +265,8 @@ typedef struct pieces {
   char tail[4096];
 } pieces;
 
-// Pushes the shared compressor of a level. The second upvalue has those that were used, by their levels; those for
-// short texts, which stay in the processor's cache, come behind them.
+// Pushes the shared compressor of a level. The second upvalue has the used compressors by level, followed by those for
+// short texts, which stay in the processor's cache.
 static stage *push_shared(lua_State *L, lua_Integer level, int is_short) {
   lua_Integer key = level + (is_short ? 11 : 1);
   if (lua_rawgeti(L, lua_upvalueindex(2), key) != LUA_TNIL) return lua_touserdata(L, -1);

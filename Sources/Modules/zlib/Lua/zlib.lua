@@ -1,4 +1,4 @@
--- runloop.zlib: gzip and its relatives, by the system's libz: whole texts, and stages for streams.
+-- runloop.zlib: gzip and related formats, by the system's libz: whole texts, and stages for streams.
 
 local native = ...
 local misuse = require "runloop.misuse"

@@ -11,7 +11,7 @@ local escaped = require "runloop.text".shown
 
 local machines = {}
 local format, max, min, huge = string.format, math.max, math.min, math.huge
--- Seconds after which a silent process is no longer shown, and for which late answers are waited for at the end.
+-- Seconds after which a silent process is no longer shown; seconds to wait for late answers at the end.
 local GONE, LATE = 30, 0.5
 local MOST_ROWS = 10000
 
@@ -32,7 +32,7 @@ end
 
 local function text_of(value) return type(value) == "string" and value or nil end
 
---- Takes an answer to STATS into the state.
+--- Adds an answer to STATS to the state.
 function machines.take(state, text)
   local found = service.read(text)
   local endpoint = found and type(found.stats.endpoints[1]) == "table" and found.stats.endpoints[1]
@@ -64,7 +64,7 @@ function machines.take(state, text)
   state.rows[found.id] = row
 end
 
--- Returns processes in order, each with its ports behind it; forgets those that have been silent for long.
+-- Returns processes in order, each followed by its ports; forgets those that have been silent for long.
 local function ordered(state)
   local list, places = {}, {}
   for id, row in pairs(state.rows) do

@@ -39,7 +39,7 @@ enum WatchCommand {
     }
 }
 
-/// The program that `rlhost --watch` runs: it says which files of Lua it reads.
+/// The program that `rlhost --watch` runs: it reports which Lua files it reads.
 enum WatchedProgram {
     private static let variable = "RLHOST_WATCHED"
     /// The descriptor of the file for the paths. Set before there is a second thread.

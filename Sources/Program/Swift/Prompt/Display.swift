@@ -116,7 +116,7 @@ final class Display: @unchecked Sendable {
 
     // MARK: The relay's thread
 
-    /// Marks in the output how far the relay has come. No program prints this sequence.
+    /// Marks the position of the relay in the output. No program prints this sequence.
     private static let mark = Array("\u{1B}_rlhost\u{1B}\\".utf8)
 
     private func relayOutput() {

@@ -73,7 +73,7 @@ final class Keyboard: @unchecked Sendable {
     // MARK: Both threads, which hold `state`
 
     private func readSome() -> Int {
-        if keys == 0, Descriptor.readable(0) == 0 { return 0 }  // Another reader may have been faster.
+        if keys == 0, Descriptor.readable(0) == 0 { return 0 }  // Another reader may have read it first.
         return withUnsafeTemporaryAllocation(byteCount: 1 << 12, alignment: 1) { buffer in
             let count = read(keys, buffer.baseAddress, buffer.count)
             if count > 0 { pressed += buffer[..<count] }

@@ -7,7 +7,7 @@ import Tracing
 struct TraceBus {
     private let words: [String]
 
-    /// - Parameter names: the names of processes, and perhaps a number of seconds behind them.
+    /// - Parameter names: the names of processes, perhaps followed by a number of seconds.
     init(
         _ url: String, names: [String], output: String?, credentials: String?, ca: String?
     ) throws(Program.Refusal) {

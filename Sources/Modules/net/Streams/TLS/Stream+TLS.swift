@@ -73,7 +73,7 @@ extension Stream {
     /// nil without TLS, or before the handshake is done.
     public var tlsInfo: TLSInfo? { tls.flatMap { $0.isAgreed ? $0.info : nil } }
 
-    // MARK: Connecting streams, which open when TLS is agreed on
+    // MARK: Connecting streams, which open when the TLS handshake is done
 
     /// - Parameter deadline: the handshake has to be over by then.
     func beginGreeting(until deadline: RunLoop.Instant?) {

@@ -1,4 +1,4 @@
-/// The parameters that the two ends of a connection have agreed on.
+/// The negotiated parameters of a connection.
 public struct TLSInfo: Sendable {
     /// "TLSv1.3"
     public let version: String

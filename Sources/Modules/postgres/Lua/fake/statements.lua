@@ -1,5 +1,5 @@
 -- runloop.postgres.fake.statements: statements that the fake answers itself: transactions, cursors and channels. The
--- function of the test gets everything else.
+-- function of the test gets all other statements.
 
 local rl = require "runloop"
 local shape = require "runloop.data.shape"

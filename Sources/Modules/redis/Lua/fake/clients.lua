@@ -58,7 +58,7 @@ local function check_name(name)
   return name ~= "" and name or nil
 end
 
--- Reads the words behind the version of HELLO, and logs in.
+-- Reads the words after the version of HELLO, and logs in.
 local function hello_options(client, words)
   local at, name = 3, nil
   while words[at] do
@@ -203,7 +203,7 @@ end, is_immediate = true }
 commands.exec = { 1, function(client)
   local transaction = client.transaction
   if not transaction then fail "ERR EXEC without MULTI" end
-  -- A watched key whose time is over has changed.
+  -- A watched key that has expired counts as changed.
   for _, watched in ipairs(client.watched) do watched.space:find(watched.key) end
   local is_dirty = client.is_dirty
   client.transaction = nil

@@ -139,7 +139,7 @@ commands.flushall = flush(function(client) for _, space in ipairs(client.fake._s
 
 -- Scans ---------------------------------------------------------------------------------------------------------------
 
--- Reads the options of a scan behind the cursor at `at`. Returns the pattern, the count and the kind.
+-- Reads the options of a scan after the cursor at `at`. Returns the pattern, the count and the kind.
 local function scan_options(words, at, has_kind)
   local pattern, count, kind = nil, 10, nil
   for index = at + 1, #words, 2 do

@@ -30,7 +30,7 @@ replies.bulk = bulk
 local function null(client) return client.protocol == 3 and "_\r\n" or "$-1\r\n" end
 replies.null = null
 
---- A null in the place of a list.
+--- A null in place of a list.
 function replies.null_list(client) return client.protocol == 3 and "_\r\n" or "*-1\r\n" end
 
 --- Returns a text, or a null for nil.
@@ -123,7 +123,7 @@ end
 
 -- Patterns ------------------------------------------------------------------------------------------------------------
 
--- Returns Lua's pattern for the class behind '[', and where it ends.
+-- Returns Lua's pattern for the class after '[', and where it ends.
 local function class_of(glob, at)
   local parts, is_negated = {}, glob:sub(at, at) == "^"
   if is_negated then at = at + 1 end

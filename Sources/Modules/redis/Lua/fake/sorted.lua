@@ -225,7 +225,7 @@ local function members_answer(client, zset, members, has_scores, is_flat)
   return replies.list(pieces)
 end
 
--- Reads the options behind the bounds of a range.
+-- Reads the options after the bounds of a range.
 local function range_options(words, range, is_zrange)
   local at = 5
   while words[at] do

@@ -22,7 +22,7 @@ local function end_time(name, option, word)
   return time
 end
 
--- Reads the options of SET and GETEX behind the word at `first`. Returns them, with the time in `expires`.
+-- Reads the options of SET and GETEX after the word at `first`. Returns them, with the time in `expires`.
 local function options_of(name, words, first, known)
   local options, unit, at = {}, nil, first
   while words[at] do
@@ -124,7 +124,7 @@ commands.msetnx = { -3, function(client, words)
   return integer(1)
 end }
 
--- Changes a string, which keeps its time.
+-- Changes a string, which keeps its expiry time.
 local function change(client, key, value)
   local entry = client.space:find(key)
   client.space:put(key, "string", value, entry and entry.expires)

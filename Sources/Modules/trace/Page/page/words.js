@@ -191,7 +191,7 @@ const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 // Lasting items have their own words.
 const LASTING = { stream: "connection", program: "program", http: "HTTP request", nats: "NATS request" };
 
-// Returns by how much the times of different processes may be wrong; of one machine's processes, nothing.
+// Returns by how much the times of different processes may be wrong; returns nothing for processes of one machine.
 function clockText() {
   const all = about.processes || [], unknown = all.filter(one => one.error === undefined),
         most = Math.max(0, ...all.map(one => one.error || 0)), name = one => `${one.name} ${one.process}`;

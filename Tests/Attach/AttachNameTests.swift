@@ -183,8 +183,9 @@ struct AttachNameTests {
         try #require(FileManager.default.isExecutableFile(atPath: setpriv))
         let folder = try AttachedProcess.makeFolder()
         chown(folder.url.path, 65534, 65534)
-        // The program is where only root may go. Copied by another process: a child that one of the tests beside this
-        // one starts meanwhile would have the file open for writing, and nobody could run it.
+        // The program is in a directory that only root may enter. Another process copies the file: if this one did, a
+        // child that another test starts meanwhile would inherit the descriptor that is open for writing, and the file
+        // could not be run.
         let copy = folder.url.path + "/program"
         let copied = try Binary.run([Binary.path, copy], program: "/bin/cp", name: "cp")
         try #require(copied.status == 0, "\(copied)")
@@ -195,7 +196,7 @@ struct AttachNameTests {
         try #require(target.waitForOutput("ready"), "\(target.errorText)")
         let run = try Binary.run(["attach", "\(target.pid)"], environment: ["XDG_RUNTIME_DIR": folder.url.path])
         #expect(run.status == 69 && run.errors.contains("belongs to user nobody; only that user"), "\(run)")
-        // Root can connect to any socket. It is not the one who looks for it that keeps it out.
+        // Root can connect to any socket. The process itself must refuse the connection.
         let connection = try Binary.run(
             [
                 "-c",

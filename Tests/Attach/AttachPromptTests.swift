@@ -34,7 +34,7 @@ struct AttachPromptTests {
         #expect(try session.finish() == 0)
         #expect(session.screen.problems.isEmpty)
         #expect(try target.value("1") == "1")
-        // The history is there for the next time.
+        // The next session has the history.
         let again = try target.prompt(columns: columns, rows: rows)
         try again.until("the prompt") { $0.picture.last == "\(target.pid)> |" }
         try again.type("\u{1B}[A")

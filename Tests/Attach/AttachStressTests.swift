@@ -24,7 +24,7 @@ struct AttachStressTests {
         let descriptors = target.settledDescriptors
         for _ in Soak.seeds {
             try attach(20)
-            // Nobody else reads its log.
+            // Only this test reads the log.
             _ = target.process.waitForErrors("no such text", timeout: 0.01)
         }
         let after = try #require(Double(try target.value(memory)))
@@ -151,7 +151,7 @@ struct AttachStressTests {
                 #expect(isTold || isInterrupted, "\(run.status) \(run.errors) \(run.timedOut)")
             }
         }
-        // Asking for the list removes the files of dead processes.
+        // Listing the processes removes the files of dead ones.
         _ = try Binary.run(["attach"], environment: ["XDG_RUNTIME_DIR": folder.url.path])
         let left = try FileManager.default.contentsOfDirectory(atPath: "\(folder.url.path)/rlhost")
         #expect(left.isEmpty, "\(left)")

@@ -3,7 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
-/// A process that is stuck can be understood, and attached to without having been prepared for it.
+/// A user can find out where a process is stuck, and attach to it although it was not prepared for that.
 @Suite("Attaching to a process that is busy, or was not prepared", .timed)
 struct AttachWhereTests {
     static let script = """
@@ -29,7 +29,7 @@ struct AttachWhereTests {
         #expect(busy.output.hasPrefix("the callback of timer \"hog\" made at "), "\(busy)")
         #expect(
             busy.output.contains("target.lua:4\nstack traceback:\n\t") && busy.output.contains("in upvalue 'inner'"))
-        // The callback ends, and not the process.
+        // Only the callback ends; the process continues.
         let interrupted = try another.attach("-e", ".interrupt", "-e", "rl.sleep(0.1) return ticks > 0", timeout: 10)
         #expect(interrupted.output.hasPrefix("interrupted: the callback of timer \"hog\""), "\(interrupted)")
         #expect(interrupted.output.hasSuffix("\ntrue\n") && interrupted.status == 0, "\(interrupted)")
@@ -104,7 +104,7 @@ struct AttachWhereTests {
         try session.until("the prompt", seconds: 2) {
             $0.picture.last == prompt + "|" && $0.text.contains("interrupted!")
         }
-        // Meanwhile one can look where the process is, by a command and by Control-\, and go on typing.
+        // Meanwhile the user can see where the process is, by a command or Control-\, and continue to type.
         try session.type("\u{0C}first = 'first'\rfirst\r")
         try session.until("the notice", seconds: 2) { $0.picture.joined().contains("is busy") }
         try session.type("\u{0C}.where\r")
@@ -118,7 +118,7 @@ struct AttachWhereTests {
         try session.type("\u{0C}hang()\r")
         try session.until("the prompt") { $0.picture.last == prompt + "|" }
         ProcessActivity.awaitWork(target.pid)
-        // Questions, too; and the keyboard is never dead.
+        // `.why` gets no answer either, but the prompt still reacts to the keyboard.
         try session.type("\u{0C}.why\r")
         try session.until("the notice", seconds: 2) { $0.picture.joined().contains("is busy") }
         try session.type("\u{03}typed")

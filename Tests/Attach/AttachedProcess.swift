@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Glibc
 
-/// A program that can be attached to, in a directory of its own for sockets, and what attaches to it.
+/// A program that can be attached to, with its own directory for sockets, and the commands that attach to it.
 final class AttachedProcess {
     let process: Binary.Process
     let folder: PromptFolder
@@ -18,7 +18,7 @@ final class AttachedProcess {
         print "ready" io.flush()
         """
 
-    /// - Parameter folder: shared with others who are to see each other.
+    /// - Parameter folder: shared with other processes that are to find each other.
     init(
         _ options: [String] = ["--attach"], _ script: String = AttachedProcess.script, folder: PromptFolder? = nil
     ) throws {
@@ -76,7 +76,7 @@ final class AttachedProcess {
         (try? FileManager.default.contentsOfDirectory(atPath: "\(folder.url.path)/rlhost").sorted()) ?? []
     }
 
-    /// The same, when that has not changed for a while: who has got an answer may still be on the way out.
+    /// The same, once it has not changed for a while: a client that has received its answer may not have exited yet.
     var settledDescriptors: Int {
         var (last, times) = (-1, 0)
         for _ in 0..<200 where times < 20 {

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("rlhost top", .timed)
 struct TopTests {
-    /// Two loops that have been recorded for a while: `slow` holds the main one.
+    /// Two loops that have been recorded for a while: `slow` blocks the main one.
     private static let script = """
         local rl = require "runloop"
         local function compute(seconds) local done = rl.now() + seconds repeat until rl.now() >= done end
@@ -77,7 +77,7 @@ struct TopTests {
         ProcessActivity.awaitWork(target.pid, seconds: 0.3)
         let run = try Binary.run(["top", "\(target.pid)", "--once"], environment: target.environment)
         #expect(run.output.contains(/timer \S+:3 for [\d.]+ m?s/), "\(run)")
-        // It has had the loop for longer than the look is about, but no more of that than there was.
+        // The callback has run for longer than the measured time, but its share is at most the whole.
         let short = try Binary.run(
             ["top", "\(target.pid)", "--once", "-d", "0.1"], environment: target.environment)
         let shares = short.output.matches(of: /([\d.]+)%/).compactMap { Double($0.output.1) }
@@ -90,9 +90,9 @@ struct TopTests {
     func entry() throws {
         let target = try AttachedProcess(
             ["--attach"], "require 'runloop'.every(0.02, function() end) print 'ready' io.flush()")
-        // From the loop's first second on, it is recorded.
+        // The recording begins with the loop's first second.
         Thread.sleep(forTimeInterval: 1.2)
-        // On a busy machine a look may come so late that the entry lies before it.
+        // On a busy machine the measurement may start so late that the entry is over.
         var looks: [String] = []
         while looks.count < 10, !(looks.last?.contains("entry  (attach)") ?? false) {
             let entered = try Binary.run(

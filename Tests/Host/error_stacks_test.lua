@@ -3,8 +3,8 @@
 local rl = require "runloop"
 local t = require "runloop.test"
 
--- Returns the parts of a text: its message and, for each further heading, the heading and the script's frames behind
--- it, as "line" or "line name".
+-- Returns the parts of a text: its message and, for each further heading, the heading and the script's frames below it,
+-- as "line" or "line name".
 local function parts_of(text)
   local parts, current = {}, nil
   for line in (text .. "\n"):gmatch "(.-)\n" do

@@ -1,4 +1,4 @@
--- Code of the script's that runs in the middle of the host's: debug hooks; and interruptions there.
+-- A script's code that runs in the middle of the host's code, such as debug hooks; and interruptions of it.
 
 local t = require "runloop.test"
 local process = require "runloop.process"

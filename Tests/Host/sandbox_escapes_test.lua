@@ -12,7 +12,7 @@ local EACCES <const>, EPERM <const>, ENOSYS <const>, EOPNOTSUPP <const> = 13, 1,
 -- Where a debug build has its libraries.
 local LIBRARIES <const> = (fs.read "/proc/self/maps" or ""):match "(/%S+)/libswiftCore%.so" or "/usr/lib"
 
--- in/: may be read and written; out/: the secret.
+-- The script may read and write in/; out/ has the secret.
 local function place()
   local path = assert(fs.real_path(assert(fs.temporary_directory())))
   for _, name in ipairs { "in", "out" } do assert(fs.make_directory(path .. "/" .. name)) end
@@ -30,7 +30,7 @@ local function run(path, code, options, more)
   return assert(process.run(words))
 end
 
--- The code prints true where it has got out; the place of the secret is unchanged afterwards.
+-- The code prints true for each escape that succeeded; the file with the secret is unchanged afterwards.
 local function stays_inside(code, options, more, expected)
   local path <const>, gone <close> = place()
   local answer = run(path, code, options, more)
@@ -383,7 +383,7 @@ t.describe("a program does not get out by a call of the kernel", function()
     t.falsy(answer.output:find "SECRET")
   end)
 
-  -- TCP's sockets are there for the listener, and the kernel does not look at the port of this call.
+  -- TCP sockets are allowed for the sake of the listener, and the kernel does not check the port of this call.
   test("and a listener's sockets cannot connect by sending", REAL, function()
     local server <close> = require "runloop.net".serve({ host = "127.0.0.1", port = 0 }, print)
     local path <const>, gone <close> = place()

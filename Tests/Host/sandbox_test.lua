@@ -1,4 +1,4 @@
--- The sandbox: what a script in it can do, what it cannot, and what a kernel that is too old says.
+-- The sandbox: what a script in it can do, what it cannot, and the errors on a kernel that is too old.
 
 local rl = require "runloop"
 local fs = require "runloop.fs"

@@ -78,7 +78,7 @@ t.describe("a task waits", function()
     end)
     t.truthy(not port:is_valid() or ended:wait(5), "the end is reported")
     t.equal(lines, { "a", "b", "c", "end" })
-    -- In a mode of its own, with a write in progress, and one line buffered.
+    -- In a private mode, with a write in progress, and one line buffered.
     local other <close> = assert(io.popen "printf '1\\n2\\n3\\n'")
     lines = {}
     local reader = rl.fd_port { fd = other, modes = "modal", callback = function(port)

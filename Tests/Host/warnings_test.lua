@@ -167,7 +167,7 @@ t.describe("a busy loop", REAL, function()
 
   t.it("is named once in ten seconds, with what keeps it busy", function()
     local list, result = warnings(BUSY)
-    -- On a machine that has much to do, callbacks may be slow as well, and are reported for that.
+    -- On a busy machine callbacks may be slow as well, which is also reported.
     t.equal(select(2, table.concat(list, "\n"):gsub("the loop was %d+ %% busy", "")), 1)
     local share, most = result.errors:match "the loop was (%d+) %% busy for 1 s; most of it: ([^\n]*)"
     t.truthy(share, result.errors)

@@ -1,4 +1,4 @@
--- The annotations of the modules that reach the machine, and the modules, agree both ways.
+-- The modules that access the machine agree with their annotations, both ways.
 
 local t = require "runloop.test"
 local require_part = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../Support/part.lua")

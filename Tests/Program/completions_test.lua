@@ -1,4 +1,5 @@
--- The table of options (Sources/Program/C/shell/options), and who says the same: the program, its documents, shells.
+-- The table of options (Sources/Program/C/shell/options), and the places that must agree with it: the program, its
+-- documents, completions for shells.
 
 local t = require "runloop.test"
 local rl = require "runloop"
@@ -109,7 +110,7 @@ t.it("the modules of the table are those with annotations", function()
   end
   table.sort(found)
   local row = table.concat(found, " ")
-  -- With UPDATE_DOCUMENTS in the environment, the row becomes what it has to be.
+  -- With UPDATE_DOCUMENTS in the environment, the row is corrected.
   if os.getenv "UPDATE_DOCUMENTS" then
     local text = read "Sources/Program/C/shell/options":gsub("\nmodules  [^\n]*", "\nmodules  .  " .. row)
     fs.write(ROOT .. "/Sources/Program/C/shell/options", text)

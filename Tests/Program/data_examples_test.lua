@@ -37,7 +37,7 @@ t.it("crawler.lua goes on after kill -9, and fetches no page that is done", REAL
   local second = t.spawn { t.rlhost, EXAMPLES .. "crawler.lua", file, start }
   t.equal(second:wait { within = 30 }, 0, second:output())
   t.truthy(second:output():find "60 pages\n")
-  -- What was printed before the kill was in the file.
+  -- All results that were printed before the kill are in the file.
   for number in pairs(printed) do t.equal(asked[number], 1, "page " .. number) end
   for number = 0, PAGES - 1 do t.truthy(asked[number] >= 1 and asked[number] <= 2) end
   local db <close> = t.truthy(sqlite.open(file))

@@ -132,7 +132,7 @@ end
 
 t.it("docs/waiting.md has the calls whose annotations say that they wait", function()
   local list = read(ROOT .. "/docs/waiting.md"):match "\n| module | calls |\n|[-|]+|\n(.-)\n\n"
-  -- With UPDATE_DOCUMENTS in the environment, the table becomes what it has to be.
+  -- With UPDATE_DOCUMENTS in the environment, the table is corrected.
   if os.getenv "UPDATE_DOCUMENTS" then
     local text = read(ROOT .. "/docs/waiting.md")
     local first, last = text:find(list, 1, true)

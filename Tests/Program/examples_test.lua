@@ -1,4 +1,4 @@
--- The examples that need a terminal, or a world of files that change.
+-- The examples that need a terminal, or files that change.
 
 local t = require "runloop.test"
 local rl = require "runloop"
@@ -46,7 +46,7 @@ t.it("modal.lua asks in a mode of its own: the clock stands, the heart beats", R
   shows(program, "delete bread? (y/n)")
   local function clock() return program:screen():text():match "clock (%d+)" end
   local stood = clock()
-  -- Neither a key of the list's nor the clock gets through.
+  -- Neither a key for the list nor the clock changes the screen.
   program:write "q"
   rl.sleep(1.6)
   t.truthy(program:is_running())
@@ -57,7 +57,7 @@ t.it("modal.lua asks in a mode of its own: the clock stands, the heart beats", R
   program:write "y"
   t.eventually(function() return not program:screen():find("bread", true) end, { within = 20 })
   t.truthy(program:screen():find("cheese", true))
-  -- Typed ahead: the dialogue gets what comes behind the key that opens it.
+  -- Typed ahead: the dialogue gets the keys after the one that opens it.
   program:write "dy"
   t.eventually(function() return not program:screen():find("cheese", true) end, { within = 20 })
   program:write "dn"
@@ -107,7 +107,7 @@ t.it("tail.lua follows a file through rotation, as tail -F does", REAL, function
   t.equal(line(), "one")
   append "two\n"
   t.equal(line(), "two")
-  -- Written behind the last look, and moved away at once.
+  -- Written after the last check, and moved away at once.
   append "three\n"
   os.rename(path, path .. ".1")
   append "four\n"

@@ -47,7 +47,7 @@ t.it("the modules of the table that are installed load", REAL, function()
     for name in modules:gmatch "`([^`]+)`" do
       local text = ("local ok, problem = pcall(require, %q) print(ok or problem:match '^[^\\n]*')"):format(name)
       local own = process.run { t.rlhost, "-e", text }
-      -- A module that lua5.4 does not find is not installed.
+      -- A module counts as missing if lua5.4 does not find it.
       local is_there = process.run { "lua5.4", "-e", text }.output == "true\n"
       found = found + (is_there and 1 or 0)
       if is_there then t.equal({ own.output, own.code }, { "true\n", 0 }, packages .. ": " .. name .. own.errors) end

@@ -1,4 +1,4 @@
--- scripts/package: its packages are installed, run and removed, on a system that has nothing else.
+-- scripts/package: its packages are installed, run and removed, on a system without other packages.
 
 local t = require "runloop.test"
 local fs = require "runloop.fs"

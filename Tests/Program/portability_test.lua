@@ -63,7 +63,7 @@ t.it("recordings are right without a counter of ticks", REAL, function()
   t.truthy(length and length >= 100000 and length < 5e6, length)
 end)
 
--- Without certificates, the mistake is not in the server's.
+-- Without installed certificates, the error does not blame the server's certificate.
 local can_hide = os.execute "unshare -m true 2>/dev/null"
 local as_root = can_hide and t.it or function(name, _, body) t.skip(name .. ": needs root", body) end
 

@@ -6,7 +6,7 @@
 local rl = require "runloop"
 local root = assert(arg[1])
 
--- Annotated, because the contract has it, but still to be built. An entry that exists must go from here.
+-- Annotated, because the contract has it, but not yet implemented. An entry that exists must be removed from this list.
 local PENDING = {}
 
 local function report(format, ...) print(format:format(...)) end
@@ -29,7 +29,7 @@ for name, value in pairs(rl) do
   end
 end
 
--- Made known when it is first used.
+-- Registered when it is first used.
 rl.condition()
 rl.future()
 rl.mutex()
@@ -157,7 +157,7 @@ takers.MessagePortOptions = rl.message_port
 takers.RequestOptions = function(options) return remote:request(1, "", options) end
 takers.RemoteSendOptions = function(options) return remote:send(1, "", options) end
 
--- Without these a call does not get as far as the fields.
+-- Without these arguments a call fails before it checks the fields.
 local needed = { FDPortOptions = { fd = 0 }, TaskOptions = { print } }
 local function with(class, field, value)
   local options = {}

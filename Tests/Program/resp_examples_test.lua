@@ -121,7 +121,8 @@ local function command(stream)
   return list
 end
 
--- Answers GET x with x. `world.left` bytes go out before the connection is cut, `world.stalls` holds answers back.
+-- Answers GET x with x. The server sends `world.left` bytes before it cuts the connection; `world.stalls` delays
+-- answers.
 local function answer_all(world, stream)
   stream:write "%1\r\n$6\r\nserver\r\n$5\r\nredis\r\n"
   if not command(stream) then return end

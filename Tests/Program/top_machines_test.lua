@@ -4,7 +4,7 @@ local rl = require "runloop"
 local t = require "runloop.test"
 local fs = require "runloop.fs"
 local json = require "runloop.json"
--- Scripts have no use for the module: it is here for the command alone.
+-- Scripts do not need the module: only the command uses it.
 local part = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../Support/part.lua")
 local root = (os.getenv "DOCUMENTS" or "docs/lua") .. "/../../Sources/Program/Lua/"
 local function load_part(path, globals)

@@ -1,7 +1,7 @@
 -- The display of `rlhost top`, with invented loops.
 
 local t = require "runloop.test"
--- Scripts have no use for the module: it is here for the command alone.
+-- Scripts do not need the module: only the command uses it.
 local part = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../Support/part.lua")
 local globals = setmetatable({ require = part }, { __index = _G })
 local path = (os.getenv "DOCUMENTS" or "docs/lua") .. "/../../Sources/Program/Lua/top.lua"

@@ -1,4 +1,5 @@
--- rlhost --watch in a shell on a terminal: who gets keys, Control-C and Control-Z, and what stays on the screen.
+-- rlhost --watch in a shell on a terminal: which process gets keys, Control-C and Control-Z, and what remains on the
+-- screen.
 
 local t = require "runloop.test"
 local fs = require "runloop.fs"

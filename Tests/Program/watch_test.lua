@@ -1,4 +1,4 @@
--- rlhost --watch: a script runs again when a file changes that it has read.
+-- rlhost --watch: a script runs again when a file that it has read changes.
 
 local t = require "runloop.test"
 local rl = require "runloop"

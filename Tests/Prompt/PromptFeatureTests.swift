@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Duties of a prompt besides reading lines, tried in a terminal.
+/// Features of the prompt besides reading lines, in a terminal.
 @Suite("The prompt's comforts", .timed)
 struct PromptFeatureTests {
     @Test("an entry that catches its cancellation is ended by the next Control-C", arguments: PromptSession.sizes)
@@ -178,7 +178,7 @@ struct PromptFeatureTests {
             ("for index = 1, 2 do ind", "for index = 1, 2 do index"),
         ] {
             session.forget()
-            // The letter tells that Tab has been answered.
+            // The letter shows that Tab has been handled.
             try session.type(typed + "\tX")
             try session.until("'\(completed)X'") { $0.text.last == "> \(completed)X|" }
             try session.type("\u{03}")

@@ -77,7 +77,7 @@ struct PromptInputTests {
         let latin = Array("x = 'gr".utf8) + [0xFC, 0xDF] + Array("e'".utf8)
         try session.type(bytes: latin)
         try session.until(ending: "> x = 'gr<fc><df>e'|")
-        // Each is one character for the keys, and a whole one between them is one, too.
+        // Each invalid byte counts as one character for keys, and so does a valid character between them.
         try session.type(bytes: [0x02, 0x02, 0x08] + [0xE2, 0x82, 0xAC, 0xFF] + [0x05])
         try session.until(ending: "> x = 'gr<fc>€<ff>e'|")
         try session.type("\r")

@@ -3,7 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
-/// Keys, and what they find: completion and history.
+/// Keys for completion and history.
 @Suite("The prompt's keys", .timed)
 struct PromptKeyTests {
     @Test(
@@ -100,7 +100,7 @@ struct PromptKeyTests {
         try session.until("the line") { $0.text.last == "> 1 + |1" }
         try session.type("4\r")
         try session.until(ending: "> 1 + 41", "42", "> |")
-        // While an entry waits, too; and stopped by somebody else.
+        // Also while an entry waits, and when another process stops it.
         try session.type("print 'waits' rl.sleep(0.3) return 'slept'\r")
         try session.until("the entry") { $0.text.contains("waits") }
         try session.type("\u{1A}")
@@ -142,7 +142,7 @@ struct PromptKeyTests {
             ("one two\u{01}\u{1B}d\u{19}\u{19}", "oneone| two"), ("abc\u{02}\u{0B}X", "abX|"), ("abc\u{15}X", "X|"),
             ("ab\u{14}", "ba|"), ("abc\u{1F}X", "X|"), ("abc\u{1B}[D\u{1B}[D\u{1B}[3~", "a|c"),
             ("ab\u{7F}c", "ac|"), ("word\u{01}\u{1B}u", "WORD|"),
-            // Wide characters and those that combine count as what they look like.
+            // The width of wide and combining characters counts as displayed.
             ("日本e\u{301}👍x\u{02}\u{02}\u{02}X", "日本X|e\u{301}👍x"), ("日本👍\u{7F}\u{7F}", "日|"),
             ("'日本語日本語日本語日本語'\u{02}X", "'日本語日本語日本語日本語X|'"),
         ] {
@@ -185,7 +185,7 @@ struct PromptKeyTests {
         try session.until(ending: "> 'three'|")
         try session.type("\u{0E}\u{0E}")
         try session.until(ending: "> kept|")
-        // The arrows look for what begins like the line.
+        // The arrows search for entries that begin like the line.
         try session.type("\u{15}'t\u{1B}[A\u{1B}[A")
         try session.until(ending: "> 'two'|")
         try session.type("\u{1B}[B\u{1B}[B")
@@ -211,13 +211,13 @@ struct PromptKeyTests {
             ("kept_local.inn", "kept_local.inner_field"),
         ] {
             session.forget()
-            // The letter tells that Tab has been answered.
+            // The letter shows that Tab has been handled.
             try session.type(typed + "\tX")
             try session.until(ending: "> \(completed)X|")
             try session.type("\u{03}")
             try session.until("an empty line") { $0.isAtPrompt }
         }
-        // Several: what they share, and a list at the second Tab.
+        // With several candidates, the first Tab inserts their common beginning, and the second one shows a list.
         session.forget()
         try session.type("string.re\t")
         try session.until("what they share") { $0.text.first == "> string.re|" }

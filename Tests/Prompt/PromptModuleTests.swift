@@ -5,7 +5,7 @@ import Testing
 /// The prompt knows the modules as well as the library itself.
 @Suite("The prompt and the modules", .timed)
 struct PromptModuleTests {
-    /// The answers of `-i` to lines of input, a prompt in front of each.
+    /// The answers of `-i` to lines of input, with a prompt before each.
     private func answer(_ input: String) throws -> String {
         let run = try Binary.run(["-i"], input: input)
         #expect(run.errors.isEmpty, "\(run.errors)")
@@ -146,7 +146,7 @@ struct PromptModuleTests {
             ("require 'runloop.sch", "require 'runloop.schedule"), (".help net.conn", ".help net.connect"),
         ] {
             session.forget()
-            // The letter tells that Tab has been answered.
+            // The letter shows that Tab has been handled.
             try session.type(typed + "\tX")
             try session.until("'\(completed)X'") { $0.text.last == "> \(completed)X|" }
             try session.type("\u{03}")

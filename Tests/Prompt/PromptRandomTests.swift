@@ -56,8 +56,8 @@ struct PromptRandomTests {
         }
     }
 
-    /// Drops whatever is open, and asks for an answer. A Control-C that arrives while the script runs is a signal, with
-    /// which the terminal drops what was typed after it; so the question is repeated.
+    /// Abandons any unfinished entry, and requests an answer. A Control-C that arrives while the script runs is a
+    /// signal, with which the terminal drops what was typed after it; so the question is repeated.
     private static func ask(_ session: PromptSession) throws {
         for attempt in 1...10 {
             try session.type("\u{07}x\u{03}")

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// The text around the line that is typed, and the terminal.
+/// The text around the typed line, and the state of the terminal.
 @Suite("The prompt's screen", .timed)
 struct PromptScreenTests {
     @Test("a timer that prints every 50 ms leaves the line whole at every step", arguments: [(80, 24), (20, 5)])
@@ -37,7 +37,7 @@ struct PromptScreenTests {
         #expect(session.screen.problems.isEmpty)
     }
 
-    /// Whether the entry stands at the bottom, its rows joined, with the cursor behind it.
+    /// Whether the entry, its rows joined, is at the bottom, with the cursor after it.
     private static func isWhole(_ session: PromptSession, _ entry: String) -> Bool {
         let columns = session.screen.columns
         var text = ""

@@ -104,7 +104,7 @@ final class PromptSession {
     /// Sends keys.
     func type(_ keys: String) throws { try type(bytes: Array(keys.utf8)) }
 
-    /// Sends what need not be UTF-8.
+    /// Sends bytes that need not be UTF-8.
     func type(bytes: [UInt8]) throws {
         var bytes = bytes[...]
         while !bytes.isEmpty {
@@ -119,7 +119,7 @@ final class PromptSession {
         }
     }
 
-    /// Whether the cursor stands behind an empty prompt.
+    /// Whether the cursor is directly after an empty prompt.
     var isAtPrompt: Bool { screen.rows[screen.row].text == ">" && screen.column == 2 }
 
     /// The screen's rows, with a bar where the cursor is.
@@ -132,7 +132,7 @@ final class PromptSession {
         return lines
     }
 
-    /// Reads what comes until the screen is as wanted. Types `key` again each two seconds.
+    /// Reads output until the screen satisfies a condition. Types `key` again every two seconds.
     func until(
         _ what: String, seconds: Double = 15, pressing key: String? = nil, until condition: (PromptSession) -> Bool
     ) throws {
@@ -155,8 +155,8 @@ final class PromptSession {
         }
     }
 
-    /// Everything that was ever written, in lines as they would be on an endless screen, with a bar where the cursor
-    /// is. So it does not depend on the size of the terminal.
+    /// All output so far, in the lines of an endless screen, with a bar where the cursor is. So it does not depend on
+    /// the size of the terminal.
     var text: [String] {
         var result: [String] = []
         var isContinued = false
@@ -179,8 +179,8 @@ final class PromptSession {
     /// Searches the lines from the prompt's line on.
     func forget() { forgotten += max(text.count - 1, 0) }
 
-    /// Waits until what was written ends with these lines, broken into rows where they are too long for the terminal; a
-    /// bar stands for the cursor.
+    /// Waits until the output ends with these lines, broken into rows where they are too long for the terminal; a bar
+    /// stands for the cursor.
     func until(ending lines: String...) throws {
         let wanted = lines.flatMap(rows(of:))
         try until("the lines\n\(lines.joined(separator: "\n"))\n") { session in
@@ -193,7 +193,7 @@ final class PromptSession {
         var used = 0
         for character in line {
             let width = character == "|" ? 0 : CharacterWidth.of(character.unicodeScalars)
-            // The cursor does not stay behind the last column.
+            // The cursor does not stay after the last column.
             if used + max(width, 1) > screen.columns {
                 rows.append("")
                 used = 0
@@ -214,7 +214,7 @@ final class PromptSession {
     /// Waits until the program computes or sleeps.
     func settle() { ProcessActivity.settle(process) }
 
-    /// Waits for a prompt with nothing behind it.
+    /// Waits for a prompt with nothing after it.
     func untilPrompt() throws { try until("the prompt") { $0.isAtPrompt } }
 
     /// Types an entry and waits for the prompt; a line since the entry has to contain `part`.
@@ -236,13 +236,13 @@ final class PromptSession {
         try until("the rows\n\(rows.joined(separator: "\n"))\n") { Array($0.picture.dropFirst()) == rows }
     }
 
-    /// How often two carriage returns have come in a row.
+    /// How often two carriage returns have been received in a row.
     private(set) var doubledReturns = 0
 
-    /// How many bytes have come.
+    /// How many bytes have been received.
     private(set) var received = 0
 
-    /// How many escape sequences have come.
+    /// How many escape sequences have been received.
     private(set) var sequences = 0
 
     /// Called with the screen after every portion of output.

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Sources at the prompt: showing them, loading them again, and what a call takes while it is typed.
+/// Sources at the prompt: showing them, loading them again, and the parameters of a call while it is typed.
 @Suite("The prompt and sources", .timed)
 struct PromptSourceTests {
     private static let module = """

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Every row of the prompt's table is tried in two sizes. What is typed is seen as a terminal shows it.
+/// Every row of the prompt's table is tried in two sizes. Typed text appears as a terminal shows it.
 @Suite("The prompt", .timed)
 struct PromptTests {
     @Test("shows a banner, evaluates expressions first, leaves at Control-D", arguments: PromptSession.sizes)
@@ -142,7 +142,7 @@ struct PromptTests {
         try session.untilPrompt()
         try session.type("rl.after(0.01, function() print 'fired' end) rl.sleep(0.05) return 'slept'\r")
         try session.until("what it returns") { $0.text.suffix(3) == ["fired", "\"slept\"", "> |"] }
-        // Keys typed meanwhile are for the next prompt.
+        // Keys typed meanwhile go to the next prompt.
         try session.type("print 'waits' rl.sleep(0.05)\r1 + 1\r")
         try session.until(ending: "waits", "> 1 + 1", "2", "> |")
     }

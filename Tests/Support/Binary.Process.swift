@@ -1,7 +1,7 @@
 package import Foundation
 
 extension Binary {
-    /// A running program: feed it, signal it, wait for what it says.
+    /// A running program, with functions to write to it, to signal it, and to wait for its output.
     ///
     ///     let process = try Binary.Process(["server.lua"])
     ///     #expect(process.waitForOutput("ready"))
@@ -94,15 +94,16 @@ extension Binary {
         package var outputText: String { result.output }
         package var errorText: String { result.errors }
 
-        /// Gives it standard input; what the pipe does not take at once is written while waiting for something.
+        /// Writes to its standard input; the bytes for which the pipe has no room yet are written during the next wait.
         package func write(_ bytes: [UInt8]) { unwritten += bytes[...] }
         package func write(_ text: String) { write(Array(text.utf8)) }
-        /// Closes its standard input after what was written.
+        /// Closes its standard input after all written bytes.
         package func closeInput() { closesInput = true }
 
         package func signal(_ number: Int32) { kill(pid, number) }
 
-        /// Waits until its standard output contains a text. Returns false when it ends, or time is up, without.
+        /// Waits until its standard output contains a text. Returns false if the program ends, or the time is over,
+        /// before that.
         package func waitForOutput(_ text: String, timeout: Double = 30) -> Bool {
             pump(until: Self.now + timeout) { result.output.contains(text) }
             return result.output.contains(text)
@@ -126,7 +127,7 @@ extension Binary {
                     TestMeter.waitpid(pid, &status, 0)
                     break
                 }
-                // It has closed its outputs: all that is left is to die.
+                // It has closed its outputs, and only has to exit.
                 usleep(200)
             }
             isReaped = true
@@ -186,7 +187,7 @@ extension Binary {
             }
         }
 
-        /// Or a program that ends before it has read its input would end the tests.
+        /// Otherwise a program that ends before it has read its input would end the tests.
         private static let ignoresBrokenPipes: Void = { _ = Foundation.signal(SIGPIPE, SIG_IGN) }()
 
         private static let starting = NSLock()

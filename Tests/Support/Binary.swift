@@ -10,7 +10,7 @@ package enum Binary {
     /// The program under test: that of the environment variable RLHOST, or the one that was built with the tests.
     package static let path: String = {
         if let path = ProcessInfo.processInfo.environment["RLHOST"], !path.isEmpty { return path }
-        // The tests themselves are in the same directory, whatever that is for this kind of build.
+        // The tests are in the same directory for each kind of build.
         if let tests = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe") {
             let path = URL(fileURLWithPath: tests).deletingLastPathComponent().appendingPathComponent("rlhost").path
             if FileManager.default.isExecutableFile(atPath: path) { return path }
@@ -27,13 +27,13 @@ package enum Binary {
         return folder.path
     }()
 
-    /// lua5.4, whose behaviour is the measure; nil where it is not installed.
+    /// lua5.4, whose behaviour is the reference; nil where it is not installed.
     package static let lua: String? = ["/usr/bin/lua5.4", "/usr/local/bin/lua5.4"].first(
         where: FileManager.default.isExecutableFile)
 
     /// Whether it and these tests are, which makes a difference to some.
     package static let isUnderThreadSanitizer = dlsym(nil, "__tsan_init") != nil
-    /// This one keeps memory that has been freed, for a while.
+    /// AddressSanitizer keeps freed memory for a while.
     package static let isUnderAddressSanitizer = dlsym(nil, "__asan_init") != nil
 
     /// The same Lua text, whose busy loops call the C library under ThreadSanitizer, which holds signals back until
@@ -42,7 +42,7 @@ package enum Binary {
         isUnderThreadSanitizer ? text.replacing("while true do end", with: "while true do local _ = {} end") : text
     }
 
-    /// How a run ended, and what it wrote.
+    /// How a run ended, and its output.
     package struct Result: CustomStringConvertible {
         package var outputBytes: [UInt8] = []
         package var errorBytes: [UInt8] = []

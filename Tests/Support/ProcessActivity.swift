@@ -1,6 +1,6 @@
 package import Foundation
 
-/// Waits until a process has arrived where its code leads it, instead of for a fixed time.
+/// Waits until a process computes or sleeps, instead of for a fixed time.
 package enum ProcessActivity {
     /// Waits until the process sleeps, or has computed for a while: whatever it was to begin, it has begun.
     package static func settle(_ process: pid_t, limit: Double = 10) {
@@ -18,7 +18,7 @@ package enum ProcessActivity {
         wait(limit) { processorTime(of: process) - start >= seconds }
     }
 
-    /// Waits until the process has slept for some looks, however much it computes before.
+    /// Waits until several checks in a row find the process asleep, however much it computes before.
     package static func awaitRest(_ process: pid_t, limit: Double = 10) {
         var asleep = 0
         wait(limit) {

@@ -1,7 +1,7 @@
 import LineEditor
 
-/// An entry on a screen without end, worked out in the plainest way: character by character, from
-/// the start, without caches, windows or differences.
+/// The layout of an entry on an endless screen, computed in the simplest way: character by character, from the start,
+/// without caches, windows or differences.
 package struct ReferenceLayout {
     package private(set) var rows = [""]
     package private(set) var cursorRow = 0

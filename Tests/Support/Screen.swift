@@ -1,7 +1,7 @@
 import LineEditor
 
-/// The contents of a terminal, after xterm: a grid of cells, a cursor that waits behind the last column, and what has
-/// scrolled off the top. Only sequences that the editor may use are known; any other is a problem.
+/// The contents of a terminal like xterm: a grid of cells, a cursor that waits after the last column, and the rows that
+/// have scrolled off the top. Only sequences that the editor may use are known; any other is a problem.
 package struct Screen {
     package struct Place: Equatable {
         /// A cluster; empty for the right half of a wide one.
@@ -40,7 +40,7 @@ package struct Screen {
     /// Whether joined emoji and flags are drawn scalar by scalar, as terminals do that know nothing of clusters.
     package var isNaive = false
 
-    // Where the last character stands, if nothing has happened since.
+    // The place of the last character, if nothing has happened since.
     private var last: (row: Int, column: Int)?
     private var utf8 = UTF8Decoder()
     private var sequence: [UInt8]?
@@ -59,7 +59,7 @@ package struct Screen {
         return lines
     }
 
-    /// Everything that was ever written, rows joined where text ran over the edge.
+    /// All text so far, with rows joined where text was wrapped.
     package var transcript: [String] {
         var result: [String] = []
         var isContinued = false

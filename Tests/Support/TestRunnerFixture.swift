@@ -1,7 +1,7 @@
 import Foundation
 package import Testing
 
-/// Runs `rlhost test` on files that a test writes, and gives back what it says.
+/// Runs `rlhost test` on files that a test writes, and returns its output.
 package enum TestRunnerFixture {
     package struct Transcript {
         package var output: String
@@ -37,7 +37,7 @@ package enum TestRunnerFixture {
         }
     }
 
-    /// A report without the times that stand behind the names of slow tests.
+    /// A report without the times after the names of slow tests.
     package static func withoutSlowness(_ report: String) -> String {
         report.replacingMatches(of: #"(?m)^( *(?:ok|FAIL) .*) \((?:time|\d+ ms|[\d.]+ s)\)$"#, with: "$1")
     }
@@ -48,7 +48,8 @@ package enum TestRunnerFixture {
         sourceLocation: SourceLocation = #_sourceLocation
     ) throws {
         let transcript = try run(["x_test.lua": Binary.interruptible(text)], arguments)
-        // A test that takes a tenth of a second has its time behind its name, and on a busy machine any test may.
+        // A test that takes a tenth of a second has its time after its name, and on a busy machine any test may take
+        // that long.
         #expect(
             withoutSlowness(transcript.output) == withoutSlowness(report + "\n"), sourceLocation: sourceLocation)
         #expect(transcript.errors == "", sourceLocation: sourceLocation)

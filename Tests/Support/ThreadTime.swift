@@ -1,6 +1,6 @@
 import Glibc
 
-/// Seconds of the processor's that this thread has taken: what other tests do at the same time does not count.
+/// Seconds of processor time of this thread: the work of other tests at the same time does not count.
 package func threadTime() -> Double {
     var time = timespec()
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)

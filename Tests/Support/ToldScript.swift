@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// A script that tells at its end what it prints:
+/// A script with its expected output at its end:
 ///
 ///     --[[ expected:
 ///     the first line
@@ -13,14 +13,14 @@ package enum ToldScript {
         return (names ?? []).filter { $0.hasPrefix(prefix) && $0.hasSuffix(".lua") }.sorted()
     }
 
-    /// Runs a script, and compares. Whatever it says besides, on standard error, fails the test.
+    /// Runs a script, and compares. Any other text on standard error fails the test.
     package static func check(_ path: String, seconds: Int = 60) throws {
         let text = try String(contentsOf: URL(filePath: Binary.repository + "/" + (path)), encoding: .utf8)
         let parts = text.components(separatedBy: "\n--[[ expected:\n")
         #expect(parts.count == 2, "\(path): a script ends with one comment \"--[[ expected:\" and what it prints")
         guard let block = parts.last, parts.count == 2 else { return }
         #expect(block.hasSuffix("\n]]\n"), "\(path): after what it prints come a line with ]] and the end")
-        // Names of message ports are the user's: each run has a folder for them of its own.
+        // Names of message ports belong to the user: each run has its own folder for them.
         let run = try Binary.withDirectory { folder in
             try Binary.run(
                 [path], environment: ["XDG_RUNTIME_DIR": folder], directory: Binary.repository,

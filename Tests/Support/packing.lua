@@ -11,7 +11,7 @@ local PROGRAM = ROOT .. "/.build/portable/rlhost"
 local REAL = { real_time = true, timeout = 120 }
 local VERSION = rl.version
 
--- Containers may forbid root what these tests do.
+-- Containers may forbid even root the operations of these tests.
 local is_root = os.execute [[exec 2>/dev/null; d=$(mktemp -d) && mknod $d/null c 1 3 &&
   unshare --fork --pid --mount chroot / true; s=$?; rm -rf $d; exit $s]]
 local has_program = fs.stat(PROGRAM) ~= nil

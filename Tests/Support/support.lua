@@ -51,8 +51,8 @@ function support.utc(text)
 end
 
 -- Checks that the cost of each item does not grow with their number: `many` items cost less than `times` as much as
--- `few`. `cost(count)` returns seconds of the processor. The best of three tries counts: on a loaded machine one may
--- find the caches full of others' data.
+-- `few`. `cost(count)` returns seconds of the processor. The best of three tries counts: on a busy machine the caches
+-- may be full of other programs' data.
 function support.scales(cost, few, many, times)
   cost(few // 8)
   local tries = {}
@@ -64,7 +64,7 @@ function support.scales(cost, few, many, times)
   t.fail(table.concat(tries, "; "))
 end
 
--- A directory for files, which goes with the test.
+-- A directory for files, which is removed after the test.
 function support.directory()
   local path = os.tmpname()
   os.remove(path)
@@ -77,8 +77,9 @@ function support.write(path, text, mode)
   file:write(text)
 end
 
--- Returns what a watcher reports until it is quiet, as "created a; changed b". Quiet is twice its latency; the second
--- look, in a further pass, sees events that arrived while a busy machine did not let this process run.
+-- Returns what a watcher reports until it is quiet, as "created a; changed b". Quiet means no event for twice its
+-- latency; the second check, in a further pass, sees events that arrived while a busy machine did not let this process
+-- run.
 function support.told(watcher, directory)
   local parts, quiet = {}, 0
   while quiet < 2 do

@@ -3,7 +3,7 @@ import TestSupport
 
 /// A tree of a few files in a temporary directory that keeps all rules of scripts/tidy, of which it has a copy.
 ///
-/// Texts that break a rule have `~` for a blank and `^` for nothing, so that this project does not break it.
+/// In texts that break a rule, `~` stands for a blank and `^` for nothing, so that this file itself does not break it.
 struct SmallTree {
     static let files = [
         "Package.swift": """
@@ -86,7 +86,8 @@ struct SmallTree {
 
     /// Runs its scripts/tidy.
     func tidy(_ arguments: [String]) throws -> Binary.Result {
-        // By its interpreter: a process that another test starts just now may still have the script open for writing.
+        // The interpreter runs the script: a process that another test has just started may still have the script open
+        // for writing.
         try Binary.run(
             ["python3", folder + "/scripts/tidy"] + arguments, directory: "/", program: "/usr/bin/env", name: "env",
             timeout: 600)

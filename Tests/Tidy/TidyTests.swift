@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// The rules of the house are in scripts/tidy. These tests run it, and show that it finds what it should.
+/// The rules of the house are in scripts/tidy. These tests run it, and show that it finds violations of each rule.
 @Suite("Tidy", .timed)
 struct TidyTests {
     @Test("this tree keeps the rules of the house")

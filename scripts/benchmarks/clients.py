@@ -1,4 +1,4 @@
-"""The rows of `scripts/bench clients`: what clients of protocols call, beside what they would call without it.
+"""The rows of `scripts/bench clients`: calls that clients of protocols use, beside the code that would replace them.
 
 Each file of clients/ is run by rlhost, once in a round, and prints a line for each row: its label, the seconds of both
 ways, and the goal for their ratio, separated by tabs. Both ways take turns in one process. The median of the rounds'

@@ -357,7 +357,7 @@ static const struct {
                  {"memory-fd", memory_fd},
                  {"memory-thread", memory_thread}};
 
-// On a thread of its own: the main loop also serves the dispatch queue, which is not what is compared.
+// Runs on a separate thread: the main loop also serves the dispatch queue, which is not part of the comparison.
 static void *body(void *name) {
   loop = CFRunLoopGetCurrent();
   for (size_t i = 0; i < sizeof workloads / sizeof *workloads; i++)

@@ -14,7 +14,7 @@ from benchmarks.data import PYTHON, compile_peer, free_port, start
 
 HERE = Path(__file__).resolve().parent / "nats"
 # (label, workload, operations, what is printed, peer for the ratio, goal). Without a peer, the goal is for the number
-# itself. Things are counted at powers of two, when tables are full.
+# itself. Memory is measured at counts that are powers of two, when tables are full.
 ROWS = [
     ("receive, CPU", "receive", 200_000, "cpu", "libnats", 1.7),
     ("publish, CPU", "publish", 200_000, "cpu", "libnats", 2.5),
@@ -98,7 +98,7 @@ def run(peers, peer, url, workload, count):
 
 
 def share(peers, url, count):
-    """Returns how much faster two processes do the work than one."""
+    """Returns the factor by which two processes are faster than one."""
     walls = []
     for processes in (1, 2):
         workers = [begin(peers["rlhost"], url, "worker", 1) for _ in range(processes)]

@@ -30,7 +30,7 @@ class Network:
     def __init__(self, options):
         self.options = options
         self.directory = tempfile.mkdtemp()
-        # Below the ports that the system gives to clients.
+        # These ports are below those that the system gives to clients.
         self.port = 10000 + os.getpid() % 20000
         self.load = self.compile("load")
         self.rounds = 1 if options.quick else min(options.rounds, 3)

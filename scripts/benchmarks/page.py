@@ -106,7 +106,7 @@ def measure(rlhost, records):
             wall = time.monotonic() - start
             shown.call("Performance.enable")
             metrics = {one["name"]: one["value"] for one in shown.call("Performance.getMetrics")["metrics"]}
-            # On a busy machine, only the processor's time tells anything.
+            # On a busy machine, only processor time is meaningful.
             print(
                 f"open: {wall:.2f} s, of it {shown.evaluate('performance.now()') / 1000:.2f} s in the page, "
                 f"{metrics['ProcessTime']:.2f} s of the processor; load {os.getloadavg()[0]:.0f}")

@@ -22,7 +22,7 @@ class Missing(Exception):
 
 
 class Failed(Exception):
-    """A peer that broke off."""
+    """A peer that failed."""
 
 
 def output_of(*command):
@@ -196,7 +196,7 @@ def type_keys(peer, command, count):
 
 
 def first_answers(command, count):
-    """Starts a server `count` times, and asks it once. The server writes its port, answers, and ends."""
+    """Starts a server `count` times, and sends one request each time. The server writes its port, answers, and ends."""
     cpu = 0
     began = time.monotonic()
     for _ in range(count):

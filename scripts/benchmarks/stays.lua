@@ -552,8 +552,8 @@ local function grow(act, count)
   return resident() - before
 end
 
--- By how much the process has grown in the round in which it grew least: sizes of tables, the allocator's and the
--- pools' settle after some rounds, and what is lost is lost in each. Less than eight bytes for each object need no
+-- Returns the growth of the process in the round in which it grew least: the sizes of tables, of the allocator and of
+-- the pools settle after some rounds, whereas a leak grows in each. Less than eight bytes for each object need no
 -- second round.
 local function measure(act, count)
   local least = math.huge

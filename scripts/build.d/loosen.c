@@ -1,4 +1,4 @@
-// loosen ARCHIVE [FUNCTION…]: lets the linker drop what nobody calls from an archive of Swift's library.
+// loosen ARCHIVE [FUNCTION…]: lets the linker drop unused functions of an archive of Swift's library.
 //
 // The compiler marks each public function of that library as retained, since a dynamic library needs them all. A
 // program that contains the library does not: the marks are cleared, but for the records that Swift's runtime searches

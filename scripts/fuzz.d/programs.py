@@ -32,7 +32,7 @@ MULTI
 SUBSCRIBE
 """.split("\n")
 CRON = ["* * * * *", "*/5 * * * mon-fri", "30 2 29 2 *", "61 * * * *", "@hourly", "0 0 1 1 * *", ""]
-# The answers of peers that are servers of some kind, or of none.
+# The answers of peers: of servers of several protocols, and nonsense.
 REPLIES = r"""+OK\r\n
 $-1\r\n
 *2\r\n$1\r\na\r\n:1\r\n
@@ -244,7 +244,7 @@ class World:
         thing, mode = chance.choice(anything), chance.choice(MODES)
         act = chance.choice(self.DEEDS)
         ending = chance.choice(["close", "invalidate", "cancel", "abort", "stop"])
-        # Nobody could end the threads of a thread.
+        # The program could not end the threads of a thread.
         if act in ("finalizer", "thread", "hook", "closing", "task", "sort") and self.depth > 2 or (
                 act == "thread" and self.in_thread):
             act = "close"

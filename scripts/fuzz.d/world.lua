@@ -1,5 +1,5 @@
--- What the random programs of scripts/fuzz call. `v[id]` has the results of action `id`, or the last arguments of
--- callback `id`; `kept` has every object that is still alive, so that the end can close them.
+-- The functions that the random programs of scripts/fuzz call. `v[id]` has the results of action `id`, or the last
+-- arguments of callback `id`; `kept` has every object that is still alive, so that the end can close them.
 
 rl, v = require "runloop", {}
 local threads, kept, calls, depth = {}, setmetatable({}, { __mode = "v" }), 0, 0
@@ -52,7 +52,7 @@ local function keep(...)
   for i = 1, select("#", ...) do
     local value = select(i, ...)
     if (type(value) == "userdata" or type(value) == "table") and value ~= rl then kept[#kept + 1] = value end
-    -- A thread goes on when nobody holds it.
+    -- A thread continues to run without references to it.
     if type(value) == "userdata" and tostring(value):find "^thread " then threads[value] = true end
   end
   return table.pack(...)
@@ -116,7 +116,7 @@ function file(kind)
   return io.tmpfile()
 end
 
--- A listener that answers everything with the same bytes: a database that speaks nonsense, or a little sense.
+-- A listener that answers everything with the same bytes: a database whose answers are nonsense or partly valid.
 function speaker(text)
   return M.net.serve("127.0.0.1:0", { keeps_alive = false }, function(stream)
     while stream:read() do if not stream:write(text) then return end end
@@ -153,7 +153,7 @@ local function close_bridges()
 end
 
 local watch
--- Closes everything, and reports what is left all the same.
+-- Closes everything, and reports objects that remain nevertheless.
 local function check()
   over = 0
   watch:invalidate()
@@ -165,7 +165,7 @@ local function check()
     close_bridges()
     rl.sleep(0.002)
   end
-  -- Requests for modes that nobody runs stay otherwise.
+  -- Otherwise requests for modes that are not run would stay.
   for _, name in ipairs(names) do if name ~= "common" then rl.run { mode = name, timeout = 0.001 } end end
   local why, open
   local limit = rl.now() + tonumber(os.getenv "FUZZ_PATIENCE")
@@ -179,7 +179,7 @@ local function check()
     rl.sleep(0.005)
     -- For a while the host waits for the peers of closed streams.
     why, open = rl.why():gsub("\nserved, but the loop does not stay for it:[^\n]*", ""), descriptors()
-    -- A callback may wait for what nobody will ever complete.
+    -- A callback may wait for an event that never comes.
     why = why:gsub("\nwaiting for other tasks:.*$", "")
     why = why:gsub("\n *timer %([^\n]*the host's own%)", ""):gsub("\nmode \"[^\n]*$", "")
   until why == "nothing keeps the loop alive" and #open <= before or rl.now() > limit
@@ -212,7 +212,7 @@ end
 
 rl.on_error(function() end)
 if not rl.this_thread() then
-  -- Whatever mode the loop is in when a program takes too long.
+  -- This works in any mode of the loop when a program takes too long.
   watch = rl.timer { delay = tonumber(os.getenv "FUZZ_SECONDS") + 0.5, keeps_alive = false,
     callback = function() os.exit(0) end }
   for _, name in ipairs(names) do rl.current():add(watch, name) end

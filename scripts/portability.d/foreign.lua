@@ -1,4 +1,5 @@
--- What the codecs make of many values and broken texts, a line for each group. On every processor the same.
+-- What the codecs make of many values and broken texts, a line for each group. The values are the same on every
+-- processor.
 
 local state = 1
 local function random(n)

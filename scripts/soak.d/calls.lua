@@ -397,8 +397,7 @@ local function act(row, count)
   end
 end
 
--- Returns the kilobytes by which the process has grown in the round in which it grew least: what is lost is lost in
--- each.
+-- Returns the kilobytes by which the process has grown in the round in which it grew least: a leak grows in each.
 local function grow(row, count)
   local least = math.huge
   for _ = 1, 5 do

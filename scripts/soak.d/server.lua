@@ -37,7 +37,7 @@ fs.watch(DIRECTORY .. "/watched", { recursive = true }, function() changes = cha
 
 local function get(path) assert(client:get(PLAIN .. path)) end
 
--- Often, and what takes longer seldom.
+-- Operations that run often; slow ones run seldom.
 local OFTEN <const> = {
   function() get("/item/" .. math.random(999)) end,
   function() assert(client:post(PLAIN .. "/echo", ("x"):rep(math.random(5000)))) end,

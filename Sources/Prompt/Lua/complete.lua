@@ -40,7 +40,8 @@ local function call_of(found, bracket, last, scope)
   return name, entry, position, known.value
 end
 
--- Returns the fields of the table that a bracket begins, if its call, field or list says which class it has.
+-- Returns the fields of the table that begins with a bracket, if the call, field or list around it determines its
+-- class.
 local function fields_of_table(found, bracket, scope)
   local before = found[bracket - 1]
   local text = before and before.kind == "operator" and before.text
@@ -63,7 +64,7 @@ local function fields_of_table(found, bracket, scope)
   return entry and reference.options_of(entry, position)
 end
 
--- Returns the fields of the table argument at the end of the text, and those that it has already.
+-- Returns the fields that the table argument at the end of the text may have, and those that it has already.
 local function options_at(found, last, scope)
   local bracket = open_bracket(found, last)
   if not bracket or found[bracket].text ~= "{" then return nil end

@@ -42,8 +42,7 @@ local function written_classes()
   return type(objects) == "table" and objects.classes or {}
 end
 
--- Returns the class of one of our objects that is not part of the library itself, as in the reference:
--- "runloop.net.Stream".
+-- Returns the class of an object of one of our modules, as in the reference: "runloop.net.Stream".
 function names.class(value)
   if type(value) == "userdata" then return MODULE_KINDS[internals.kind(value)] end
   local metatable = type(value) == "table" and getmetatable(value)
@@ -97,7 +96,7 @@ local function name_in_modules(value)
     or among(methods, value)
 end
 
--- Returns the name of a function of ours or of Lua: "rl.sleep", "task:await", "string.rep".
+-- Returns the name of a function of the library or of Lua: "rl.sleep", "task:await", "string.rep".
 local function name_of_function(value)
   local rl = package.loaded.runloop
   local name = type(rl) == "table"

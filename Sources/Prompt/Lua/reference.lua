@@ -32,7 +32,7 @@ local function split_type(text)
   return sub(text, 1, at - 1), gsub(sub(text, at + 1), "^%s*#?%s*", "")
 end
 
--- Returns the name of a class as people write it in code: `fd_port` for `runloop.FDPort`, `timer` for `Timer`.
+-- Returns the name that code uses for a class: `fd_port` for `runloop.FDPort`, `timer` for `Timer`.
 local function plain(name) return (gsub(gsub(name:lower(), "^runloop%.", ""), "_", "")) end
 
 local function read_field(line)
@@ -103,7 +103,7 @@ local function read(text)
       if owner then
         local key, title = name_of(module, owners[owner], owner, rest)
         local entry = read_function(lines, key, title .. arguments)
-        -- `t.equal`: the name that everybody uses for the module.
+        -- `t.equal`: scripts usually call this module `t`.
         if owners[owner] == module then functions[plain(owner .. rest)] = entry end
       end
       lines, class, alias = {}, nil, nil
@@ -161,7 +161,7 @@ local function written_fields(kind, add)
   end
 end
 
--- Returns the fields of the tables that a type allows, inherited ones and those written in the type included; and its
+-- Returns the fields of the tables that a type allows, including inherited ones and those written in the type; and its
 -- first class.
 function reference.fields_of(kind)
   local fields, seen, first = {}, {}, nil

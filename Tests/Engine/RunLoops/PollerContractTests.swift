@@ -4,7 +4,7 @@ import Testing
 
 @testable import RunLoops
 
-/// Properties of both worlds on which a loop relies.
+/// Properties of the real and the simulated world on which a loop relies.
 @Suite(.timed, .serialized) struct PollerContractTests {
     enum Kind: CaseIterable { case epoll, simulated }
 

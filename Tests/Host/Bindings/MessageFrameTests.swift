@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Attacks of a foreign program, here in Python, on a message port.
+/// Attacks on a message port by a foreign program, which is written in Python.
 @Suite("Frames of message ports", .timed)
 struct MessageFrameTests {
     /// Answers with id and data; ends at message 0. Message 9 is answered after a pause, so that Python has to wait.

@@ -7,9 +7,9 @@ import Testing
 @testable import LuaRunLoops
 @testable import RunLoops
 
-/// Each run lets another allocation of Lua fail, alone or with all later ones. Whatever the script does meanwhile, the
-/// process does not crash, nothing stays in the loop, all memory is freed, and no descriptor stays open. After a single
-/// failure the state still works.
+/// Each run lets another allocation of Lua fail, alone or with all later ones. In every case the process does not
+/// crash, nothing stays in the loop, all memory is freed, and no descriptor stays open. After a single failure the
+/// state still works.
 ///
 /// Lua 5.4.4 has an allocation-failure bug of its own, which the host avoids: outside any protection it makes texts
 /// such as "error in error handling" and "cannot resume dead coroutine". The host makes them once, at the start

@@ -78,8 +78,8 @@ import Testing
         #expect(run.output == "C stack overflow\nothers alive\n" && run.status == 0, "\(run)")
     }
 
-    /// Tries all limits from the least memory with which a process starts to enough: so each allocation is once the
-    /// first that fails.
+    /// Tries all limits from the least memory with which a process starts to an amount that suffices, so that each
+    /// allocation is once the first that fails.
     @Test(
         "a process that has no memory to begin with says so",
         .disabled(if: Binary.isUnderThreadSanitizer || Binary.isUnderAddressSanitizer))

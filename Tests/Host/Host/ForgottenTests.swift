@@ -1,8 +1,8 @@
 import TestSupport
 import Testing
 
-/// Mistakes that nothing else would report: objects that are never put to use, and observers of the last exit that want
-/// to go on.
+/// Mistakes that nothing else would report: objects that are never added to a loop, and observers of the last exit that
+/// expect the loop to continue.
 @Suite("Forgotten", .timed) struct ForgottenTests {
     private static let objects = [
         "rl.timer { delay = 1, callback = print }": "timer",

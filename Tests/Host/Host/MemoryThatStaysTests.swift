@@ -22,7 +22,7 @@ struct MemoryThatStaysTests {
         #expect(run.status == 0 && Self.kinds.count > 50, "\(run)")
     }
 
-    /// `scripts/leaks` by itself makes more objects of each kind, and waits less for real time.
+    /// `scripts/leaks` without arguments makes more objects of each kind, and waits less in real time.
     @Test("objects of each kind leave nothing", .soak(seconds: 120))
     func kinds() throws {
         try #require(!Self.kinds.isEmpty)

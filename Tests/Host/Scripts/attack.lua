@@ -263,7 +263,7 @@ local function main()
   if seed % 2 == 1 then arm() end
   for mode = 1, 2 do rl.current():add_common_mode(mode == 1 and "a" or "b") end
   for i = 1, calls do
-    -- Errors of the attack's own, such as a stack overflow while a value is made, are part of it.
+    -- Errors of the attacking code itself, such as a stack overflow while it makes a value, are expected.
     pcall(act)
     if i % 50 == 0 then pcall(rl.run, { timeout = 0.002 }) end
     if rl.now() > over then break end

@@ -1,4 +1,4 @@
--- Ports: wrong arguments, full ones, and ones that are gone.
+-- Ports: wrong arguments, full ports, and ports that no longer exist.
 local rl = require "runloop"
 
 -- Prints the outcome of a call: its results, or its error without the position.

@@ -1,4 +1,4 @@
--- The ends of threads: joined by many, cancelled, waiting for each other.
+-- How threads end: joined by many, cancelled, waiting for each other.
 local rl = require "runloop"
 
 -- Prints the outcome of a call: its results, or its error without the position.

@@ -1,4 +1,4 @@
--- rl.future, its place among the things that rl.first_of and others take, and task:await with a time limit.
+-- rl.future, its use as an argument of rl.first_of and others, and task:await with a time limit.
 
 local rl = require "runloop"
 local t = require "runloop.test"
@@ -120,7 +120,7 @@ t.describe("a future", function()
     t.equal(tasks[2]:status(), "cancelled")
     t.falsy(future:is_done())
     future:complete "x"
-    tasks[3]:cancel()                     -- it was to go on
+    tasks[3]:cancel()                     -- the task should have continued
     t.equal({ tasks[1]:await() }, { 1, "x" })
     t.equal(tasks[3]:status(), "cancelled")
   end)

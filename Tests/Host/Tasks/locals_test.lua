@@ -1,4 +1,4 @@
--- rl.locals: values that go with a task.
+-- rl.locals: values that belong to a task and are inherited by the tasks that it starts.
 
 local rl = require "runloop"
 local t = require "runloop.test"

@@ -1,11 +1,11 @@
--- rl.pool{ setup = … }: threads that keep something, such as a connection.
+-- rl.pool{ setup = … }: threads that keep state between calls, such as a connection.
 
 local rl = require "runloop"
 local t = require "runloop.test"
 
 local REAL = { real_time = true, timeout = 30 }
 
--- A connection counts what is asked of it.
+-- A connection that counts its requests.
 local function setup() return { asked = 0 } end
 
 local function ask(connection, word)

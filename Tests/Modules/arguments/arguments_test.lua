@@ -1,4 +1,4 @@
--- runloop.arguments: what the words of a command line come to.
+-- runloop.arguments: how the words of a command line are parsed.
 
 local arguments = require "runloop.arguments"
 local t = require "runloop.test"

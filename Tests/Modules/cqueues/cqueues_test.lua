@@ -1,4 +1,4 @@
--- runloop.cqueues: a controller of cqueues on our loop.
+-- runloop.cqueues: a controller of cqueues, served by a run loop.
 
 local rl = require "runloop"
 local t = require "runloop.test"

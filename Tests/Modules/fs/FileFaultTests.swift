@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Full disks, memory that ends, and the limits of what can be watched.
+/// Full disks, memory that runs out, and the limits on the number of watched directories.
 @Suite("File faults", .timed) struct FileFaultTests {
     /// The compiled library.
     private static let shim = Result {

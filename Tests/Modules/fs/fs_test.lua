@@ -1,4 +1,4 @@
--- runloop.fs: files, which hold up nobody.
+-- runloop.fs: access to files, which does not block other tasks.
 
 local rl, fs, t = require "runloop", require "runloop.fs", require "runloop.test"
 

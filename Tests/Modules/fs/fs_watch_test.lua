@@ -1,4 +1,4 @@
--- runloop.fs: what changes, told once and rightly.
+-- runloop.fs: changes in watched directories, each of which is reported once and correctly.
 
 local rl, fs, t = require "runloop", require "runloop.fs", require "runloop.test"
 local support = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../../Support/support.lua")
@@ -125,7 +125,7 @@ t.describe("fs.watch", function()
     os.execute("cd " .. directory .. " && touch x.h z")
     t.equal(told(watcher, directory), "created z")
     watcher:invalidate()
-    -- An error in the callback is reported, and loses no change.
+    -- An error in the callback is reported, and no change is lost by it.
     local seen
     rl.on_error(function(problem) seen = problem end)
     local function ignore(path) if path:find "bad" then error("bad indeed", 0) end end

@@ -1,4 +1,4 @@
--- runloop.glib: GLib's default main context on our loop. The C modules beside this file are compiled for it.
+-- runloop.glib: GLib's default main context, served by a run loop. The C modules beside this file are compiled for it.
 
 local rl = require "runloop"
 local t = require "runloop.test"

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// `runloop.http` talks to programs that others have written.
+/// `runloop.http` talks to foreign programs.
 @Suite("HTTP with others", .timed)
 struct HTTPPeerTests {
     private static let server = """

@@ -1,5 +1,5 @@
--- runloop.http: a connection of a server, which is a userdata, in the hands of a script; and clients and servers that
--- end it at bad moments.
+-- runloop.http: scripts that misuse the userdata of a server's connection, and clients and servers that end connections
+-- at bad moments.
 
 local t = require "runloop.test"
 local rl = require "runloop"

@@ -304,7 +304,7 @@ t.describe("a long head", function()
       near:close()
       return os.clock() - start
     end
-    -- Six times as long: 36 times the cost if each piece cost as much as all before it.
+    -- The body is six times as long, and would cost 36 times as much if each piece cost as much as all before it.
     support.scales(cost, 4000, 24000, 15)
   end)
 

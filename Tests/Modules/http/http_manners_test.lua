@@ -1,4 +1,4 @@
--- runloop.http: the messages of both ends in unusual situations.
+-- runloop.http: the messages that clients and servers send in unusual situations.
 
 local t = require "runloop.test"
 local rl = require "runloop"

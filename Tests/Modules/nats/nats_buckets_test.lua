@@ -52,7 +52,7 @@ local function bucket_cases(start)
     t.equal({ b:get("a/b", { stale = true }) }, { "one", 1 })
     t.equal({ b:get "x.y-z_=" }, { "", 2 })
     t.equal({ b:put("a/b", "two", { revision = 0 }) },
-      { nil, "EEXIST: the key a/b is there, at revision 1", "EEXIST", { err_code = 10071,
+      { nil, "EEXIST: the key a/b exists, at revision 1", "EEXIST", { err_code = 10071,
         description = "wrong last sequence: 1" } })
     t.equal({ select(2, b:put("a/b", "two", { revision = 5 })) }, { "EAGAIN: the key a/b is at revision 1, not 5",
       "EAGAIN", { err_code = 10071, description = "wrong last sequence: 1" } })
@@ -107,7 +107,7 @@ local function bucket_cases(start)
     t.equal(b:put("a", "1"), 1)
     t.equal({ b:get("a", { stale = true }) }, { "1", 1 })
     t.equal({ b:get("b", { stale = true }) }, {})
-    -- The leader knows that a bucket is gone.
+    -- Only the leader knows for certain that a bucket was deleted.
     local other, there = make(bus)
     t.truthy(bus:stream("KV_" .. there)):remove()
     t.equal(select(3, other:get("a", { stale = true })), "ENOENT")
@@ -257,12 +257,12 @@ local function lease_cases(start)
         rl.sleep(60)
       end)
     end)
-    -- Somebody else writes the entry: the next renewal finds another revision.
+    -- Another client writes the entry, so the next renewal finds another revision.
     t.truthy(t.truthy(bus:bucket "rl_leases"):put(name, '{"host":"x","pid":1,"name":"thief","ttl":1}'))
     local none, text, code = work:await(5)
     t.equal({ none, text, code }, { nil, "the lease was lost: another process has taken it", "ECONNRESET" })
     t.equal({ closed, lost:await(1), a:is_valid() }, { true, a, false })
-    -- The work goes with a caller that is cancelled, and the lease stays.
+    -- When the caller is cancelled, its work ends, but the lease is kept.
     local b = t.truthy(bus:lease(name, { ttl = 1 }))
     closed = false
     work = rl.task(function()

@@ -1,4 +1,4 @@
--- runloop.nats over a cable that is cut: neither side hears of it, and what is sent is gone.
+-- runloop.nats over a cable that is cut: neither side is notified, and all data sent meanwhile is lost.
 
 local rl = require "runloop"
 local t = require "runloop.test"

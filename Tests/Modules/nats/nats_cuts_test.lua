@@ -45,7 +45,7 @@ end
 -- Checks that nothing waits at the end.
 local function settle(fake, ...)
   fake._drop_after = nil
-  -- Functions that still work answer later.
+  -- A worker's function that still runs answers later.
   rl.sleep(1)
   for _, bus in ipairs { ... } do
     t.equal(bus:stats().requests, 0)

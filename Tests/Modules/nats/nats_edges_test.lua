@@ -202,7 +202,7 @@ t.it("takes only 127.x.x.x and names of this machine for loopback", { real_time 
     got:complete(stream:read(1))
   end))
   t.finally(function() listener:close() end)
-  -- It leads here, too, but a name such as 127.1.example.org may lead anywhere.
+  -- This address leads here as well, but a name such as 127.1.example.org may lead anywhere.
   local where = "127.1:" .. listener:port()
   t.equal(select(3, nats.connect(where, { password = "x", timeout = 5 })), "EACCES")
   t.equal(got:await(5), nil)

@@ -22,7 +22,7 @@ end
 -- Events of a recording as Chrome has them.
 local function events(path) return json.decode(assert(fs.read(path))) end
 
--- Returns the messages of a recording by number: where each has left, and all places where it has arrived.
+-- Returns the messages of a recording by number: the place where each was sent, and all places where it arrived.
 local function messages(list)
   local left, came = {}, {}
   for _, event in ipairs(list) do

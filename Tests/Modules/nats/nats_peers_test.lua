@@ -41,7 +41,7 @@ for name, command_of in pairs { ["nats.py"] = python, ["nats.go"] = go } do
     local peer <close> = t.spawn(command)
     peer:wait_for "ready"
     local seen = 0
-    -- Has the other client do something, and returns what it prints.
+    -- Runs a command in the other client, and returns its output.
     local function ask(...)
       local before = #peer:output()
       peer:write(table.concat({ ... }, " ") .. "\n")
@@ -63,7 +63,7 @@ for name, command_of in pairs { ["nats.py"] = python, ["nats.go"] = go } do
     end)
     bus:flush(5)
     t.equal({ ask("ask", "ours", "hello"), seen }, { "HELLO x", 1 })
-    -- A stream of ours: the other one stores, repeats itself, and takes from our consumer.
+    -- A stream that we make: the other client stores messages, repeats one, and takes messages from our consumer.
     local stream = t.truthy(bus:stream("work", { subjects = { "work.>" }, retention = "workqueue" }))
     local consumer = t.truthy(stream:consumer("shared", { ack_wait = 30 }))
     t.equal(ask("store", "work.a", "one", "id1"), "work 1 False")

@@ -261,7 +261,7 @@ t.it("pools and workers that are dropped leave nothing", { timeout = 60 }, funct
     collectgarbage()
     return collectgarbage "count" * 1024
   end
-  -- A table that grows once does not count: the least of several batches does.
+  -- The growth of a table happens once and does not count, so the test compares the least of several batches.
   local least = math.huge
   for batch = 0, 4 do
     local before = use()

@@ -176,7 +176,7 @@ local function cases(start, is_fake)
     t.error(function() pool:run "f" end, "nats_pools_test.lua:%d+: pool:run: pool " .. name .. ": nobody works there")
     local stored = pool_of(bus, name, { durable = true, timeout = 0.5 })
     t.error(function() stored:run "f" end, "f did not end within 0.5 s")
-    -- What nobody waits for is not done later.
+    -- A job whose caller no longer waits is not run later.
     local count = 0
     work(connect(where), name, { f = function() count = count + 1 return "done" end })
     rl.sleep(0.5)

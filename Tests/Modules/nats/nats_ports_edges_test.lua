@@ -1,4 +1,4 @@
--- Message ports over a bus: wrong arguments, memory, looking inside, runs inside each other, threads.
+-- Message ports over a bus: wrong arguments, memory, inspection, nested runs, threads.
 
 local rl = require "runloop"
 local t = require "runloop.test"
@@ -303,7 +303,7 @@ t.it("invalidated in its callback, and while others wait", function()
   for i = 1, 5 do tasks[i] = rl.task(function() return remote:request(i, tostring(i)) end) end
   rl.sleep(0.01)
   rl.current():add(port, "default")
-  -- The first one is answered; those behind it go to nobody, which ends the port.
+  -- The first one is answered; those after it have no receiver, which ends the port.
   t.equal(tasks[1]:await(5), "1")
   for i = 2, 5 do
     local answer, reason = tasks[i]:await(5)

@@ -13,7 +13,7 @@ local function fake(options)
   return nats.fake(options)
 end
 
--- Ends the connection of a bus as a kill of its process does.
+-- Ends the connection of a bus in the way in which killing its process would.
 local function kill(server, bus)
   for _, client in ipairs { table.unpack(server._clients) } do
     if client.fields.name == bus._options.name then client.stream:abort() end
@@ -59,7 +59,7 @@ t.it("says within 100 ms that nobody is there", function()
     t.equal({ remote[use](remote, 1, "x") }, { nil, "invalid" })
     t.truthy(rl.now() - began <= 0.1)
   end
-  -- A holder whose loop does not run is somebody.
+  -- A holder whose loop does not run still counts as a receiver.
   hold(connect(server), { name = "p", modes = "another" }, function() end)
   t.equal({ reach(bus, "p"):send(1, "x") }, { true })
 end)
@@ -96,12 +96,12 @@ t.it("counts no question that the server did not get: a cut ends calls after two
   hold(connect(server, { name = "holder", ping = 3600 }), "p", function() rl.sleep(3) return "late" end)
   local bus = connect(server, { name = "sender" })
   local remote = reach(bus, "p")
-  -- Nothing passes for less than two pings: the answer comes late.
+  -- The connection stalls for less than two ping intervals, so the answer comes late.
   local request = rl.task(function() return remote:request(1, "x") end)
   rl.sleep(0.5)
   server:stall(15)
   t.equal({ request:await(40) }, { "late" })
-  -- Nothing passes for longer.
+  -- The connection stalls for longer.
   request = rl.task(function() return remote:request(1, "x") end)
   rl.sleep(0.5)
   server:stall(60)
@@ -131,7 +131,7 @@ t.it("an idle port survives lost connections; what was under way has become inva
   local limited = rl.task(function() return remote:request(1, "", { send_timeout = 0.5 }) end)
   t.equal({ limited:await() }, { nil, "send timed out" })
   server:start()
-  -- Also when the holder comes back later than the sender.
+  -- The same holds if the holder reconnects later than the sender.
   t.equal(waits:await(20), "yes")
   local request = rl.task(function() return remote:request(2, "") end)
   t.equal(remote:send(2, ""), true)
@@ -159,7 +159,7 @@ t.it("has one holder by a lease, and says who has it", function()
   t.equal(ended, 1)
   local second = t.truthy(rl.message_port(options))
   second:invalidate()
-  -- A holder that was killed has lost it after its time.
+  -- A killed holder has lost the lease when its time is over.
   warnings()
   t.truthy(hold(one, { name = "a.b", holders = "one" }, function() end))
   local began = rl.now()
@@ -428,7 +428,7 @@ t.it("a stopped holder: shortly, and for so long that it counts as gone", REAL, 
   holder:signal "STOP"
   request = rl.task(function() return remote:request(1, "c") end)
   t.equal({ request:await(30) }, { nil, "became invalid" })
-  -- It may be handled: it is.
+  -- The request may have been handled; in this case it was.
   holder:signal "CONT"
   holder:wait_for "got 1\tc"
   t.equal(remote:request(1, "d"), "D")

@@ -1,4 +1,4 @@
--- runloop.nats with real servers that want TLS, or a signature.
+-- runloop.nats with real servers that require TLS, or a signature.
 
 local t = require "runloop.test"
 local fs = require "runloop.fs"
@@ -73,7 +73,7 @@ end
 
 local function base64url(bytes) return (encoding.encode(bytes, "base64url"):gsub("=", "")) end
 
--- Returns a token in which one key says something of another.
+-- Returns a token in which one key signs claims about another.
 local function token(by, of, kind, fields)
   fields.type, fields.version = kind, 2
   local body = { jti = base32(crypto.random(20)), iat = os.time(), iss = by.public, sub = of.public, name = kind,
@@ -101,7 +101,7 @@ t.it("logs in with a credentials file", { real_time = true }, function()
   local bus <close> = t.truthy(nats.connect(server:address(), { credentials = path }))
   t.equal(select(3, bus:request "nobody"), "ENOENT")
   t.equal(select(3, nats.connect(server:address())), "EAUTH")
-  -- The file is read again at each connection, and a seed that signs for somebody else is refused.
+  -- The file is read again at each connection, and a seed that belongs to another user is refused.
   write(make_key(20))
   t.equal(select(3, nats.connect(server:address(), { credentials = path })), "EAUTH")
 end)

@@ -105,7 +105,7 @@ t.it("asks again when heartbeats are missing", function()
   local c = t.truthy(s:consumer("w", {}))
   local waits = rl.task(function() return c:receive() end)
   rl.sleep(1)
-  -- The server forgets the question without a word.
+  -- The server drops the request without an answer.
   local consumer = server._store.streams.s.consumers.w
   consumer.asked[1].timer:invalidate()
   consumer.asked = {}

@@ -1,5 +1,4 @@
-"""What nats_peers_test.lua starts: a client of nats.py that does what the lines of its input say, and prints the
-outcome."""
+"""A client of nats.py, started by nats_peers_test.lua: executes the commands in its input, and prints the results."""
 import asyncio
 import sys
 

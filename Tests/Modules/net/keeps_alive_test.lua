@@ -1,4 +1,4 @@
--- Streams, sockets and tasks with keeps_alive = false: the loop serves them, and does not stay for them.
+-- Streams, sockets and tasks with keeps_alive = false: the loop serves them, but does not keep running for their sake.
 
 local rl = require "runloop"
 local net = require "runloop.net"

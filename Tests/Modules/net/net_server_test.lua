@@ -292,7 +292,7 @@ t.describe("datagrams", function()
       t.equal({ data, from }, { "asked", four:address() })
       t.equal({ server:send("answered", from) }, { true })
       t.equal({ four:receive(1) }, { "answered", "127.0.0.1:" .. port })
-      -- A port alone is one of this machine.
+      -- A port without a host belongs to this machine.
       t.equal(server:send("by its port", tonumber(four:address():match "%d+$")), true)
       t.equal((four:receive(1)), "by its port")
       if six then

@@ -218,7 +218,7 @@ t.describe("the end", function()
       a:abort()
       if cancels then
         task:cancel()
-        -- A task that takes the place of the cancelled one has a wait of its own.
+        -- A task that takes the place of the cancelled one sleeps for its full time.
         local began = rl.now()
         rl.task(function() rl.sleep(1) end):await()
         t.equal(rl.now() - began, 1)

@@ -381,7 +381,7 @@ t.describe("read_until with patterns", function()
   end)
 end)
 
--- Reads, and the bytes for which they are interesting.
+-- Reads, and the bytes that exercise them.
 local READS = {
   { "ab\r\n ", function(s) return s:read_line { words = true } end },
   { "ab\r\n ", function(s) return s:read_line { words = true, max = 6 } end },
@@ -542,7 +542,7 @@ t.describe("net.copy through stages", function()
     copied = rl.task(function() return all(net.copy(far, out)) end)
     rl.sleep(0.05)
     gone:abort()
-    -- Bytes written before the loop has noticed are lost.
+    -- Bytes that are written before the loop has noticed the end are lost.
     near:write "def"
     rl.sleep(0.05)
     near:write "ghi"

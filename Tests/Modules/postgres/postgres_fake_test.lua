@@ -141,7 +141,7 @@ end)
 
 t.it("makes no connection for each task that gives up", { real_time = true }, function()
   local fake, count, live = postgres.fake(answer), 0, 0
-  -- A server that takes its time for all but the first connection.
+  -- A server that answers slowly on all but the first connection.
   local server <close> = t.truthy(net.serve("127.0.0.1:0", function(stream)
     count, live = count + 1, live + 1
     if count > 1 then rl.sleep(0.2) end

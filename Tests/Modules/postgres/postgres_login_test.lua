@@ -61,7 +61,7 @@ t.describe("a server with a certificate", function()
       sslmode = "verify-full" })), "TLS_CERTIFICATE")
     t.equal(try(with { sslmode = "require" }), true)
     t.equal(try(with { sslmode = "disable" }), false)
-    -- On this machine, none is asked for; libpq takes what is offered.
+    -- For a server on this machine TLS is not required by default; libpq uses it if the server offers it.
     t.equal(type(try(server:url())), "boolean")
     t.equal(try(server:url():gsub("127.0.0.1", "0.0.0.0") .. "?sslmode=verify-full&sslrootcert=" .. path .. "/ca.pem"),
       true)

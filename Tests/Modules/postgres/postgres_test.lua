@@ -16,7 +16,7 @@ local function open(options, where)
   return db
 end
 
--- Runs statements before a test; what they made goes with the schema.
+-- Runs statements before a test; the objects that they make are dropped with the schema.
 local function fresh(db)
   t.equal(db:script "drop schema if exists public cascade; create schema public", true)
   t.equal(db:script [[create table people (id serial primary key, name text unique not null,

@@ -1,4 +1,4 @@
--- Programs that end at the wrong moment, and whatever else other libraries have got wrong about them.
+-- Programs that end at the wrong moment, and other cases that libraries are known to handle wrongly.
 
 local t = require "runloop.test"
 local rl = require "runloop"
@@ -8,11 +8,11 @@ local fs = require "runloop.fs"
 local REAL = { real_time = true, timeout = 60 }
 local rlhost = fs.real_path "/proc/self/exe"
 
--- Waits until a process is gone, or a zombie that somebody else has to wait for.
+-- Waits until a process no longer exists, or is a zombie that another process has to reap.
 local function is_gone(pid)
   local file = io.open("/proc/" .. pid .. "/stat")
   if not file then return true end
-  -- It may go between the two: then there is nothing to read.
+  -- The process may end between the two calls; then there is nothing to read.
   local text = file:read "a"
   file:close()
   return not text or text:match "%) (%a)" == "Z"
@@ -267,7 +267,7 @@ t.describe("dies_with_host", function()
     program.output:abort()
   end)
 
-  -- Linux sends the signal when the thread ends that has started the program.
+  -- Linux sends the signal when the thread that started the program ends.
   t.it("and not when the thread ends that has started it", REAL, function()
     local program, pid = host [[
       rl.thread(function()

@@ -26,7 +26,7 @@ t.describe("signals", function()
     send "USR1"
     rl.sleep(0.1)
     t.equal(count, 0)
-    -- It keeps no loop alive: something else has to.
+    -- A signal watcher keeps no loop alive, so another item has to.
     local other <close> = rl.timer { delay = 60, callback = print }
     rl.current():add(other, "listening")
     rl.current():run { mode = "listening", timeout = 0.1 }

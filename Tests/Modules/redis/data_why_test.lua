@@ -38,6 +38,6 @@ t.it("a command of Redis, by its name", function()
   local text = why(function() db:call("BLPOP", "secret", 60) end)
   contains(text, 'call "BLPOP" of redis "cache"')
   t.equal(text:find("secret", 1, true), nil)
-  -- It is over: the next wait of a task has nothing of it.
+  -- The statement is over: the next wait of the task does not show it.
   t.equal(why(function() rl.sleep(60) end):find("BLPOP", 1, true), nil)
 end)

@@ -7,7 +7,7 @@ local net = require "runloop.net"
 local redis = require "runloop.redis"
 local json = require "runloop.json"
 
--- It looks for clients that have waited long enough 500 times a second, instead of ten times.
+-- With this setting the server checks 500 times a second, not ten times, which clients have waited long enough.
 local server = t.resource(function() return t.server("redis", { arguments = { "--hz", "500" } }) end)
 
 local function open(where, options)
@@ -283,7 +283,7 @@ end
 
 -- Sequences of commands; RUNS=1000 tries more of them.
 local RUNS = tonumber(os.getenv "RUNS" or "100")
--- What leaves a connection as it was.
+-- Commands that do not change the state of a connection.
 local LAST = { { "DISCARD" }, { "UNWATCH" }, { "SELECT", "0" }, { "CLIENT", "SETNAME", "" } }
 
 t.describe("a fake and a server", function()

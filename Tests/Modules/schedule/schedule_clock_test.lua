@@ -1,4 +1,4 @@
--- runloop.schedule where the clock changes: daylight saving, and somebody who sets it.
+-- runloop.schedule when the clock changes: by daylight saving time, and when it is set.
 
 local t = require "runloop.test"
 local rl = require "runloop"

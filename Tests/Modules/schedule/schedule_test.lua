@@ -93,7 +93,7 @@ t.describe("rl.at", function()
     local begun = rl.now()
     rl.sleep(5)
     rl.clock:set_time(start - 3600)
-    -- Nothing but the own mode runs: its timer is found to be early when it is about to fire.
+    -- Only the job's own mode runs: its timer is found to be early when it is about to fire.
     rl.run { mode = "own", timeout = 3605 }
     t.equal(got, {})
     rl.run { mode = "own", timeout = 10 }
@@ -329,7 +329,7 @@ t.describe("jobs", function()
     t.equal(got.once, { now - 30 })
     t.equal({ #got.all, got.all[1], got.all[#got.all] }, { 8 * 1440, first, now - 30 })
     for _, job in ipairs(jobs) do job:invalidate() end
-    -- Months in which nothing comes lie between.
+    -- There are months without a match in between.
     local yearly <close> = schedule.cron("0 0 1 1 *", function(_, time)
       got.year = time
     end, { utc = true, missed = "once" })

@@ -1,5 +1,5 @@
--- Calls of lua-socket's module, whose results are written line by line: run by lua-socket and by runloop.socket, they
--- have to be the same but for addresses.
+-- Calls functions of lua-socket's module, and writes the results line by line. The results of lua-socket and
+-- runloop.socket must be the same except for addresses.
 --
 --   lua5.4 calls.lua        rlhost -e 'require"runloop.socket".install()' calls.lua
 
@@ -26,7 +26,7 @@ local function object(value)
   return is_socket and (tostring(value):gsub(": .*", "")) or nil
 end
 
--- Writes the results of a call. Numbers of ports and descriptors are left to those who call it.
+-- Writes the results of a call. The caller chooses the numbers of ports and descriptors.
 local function write(name, ok, ...)
   count = count + 1
   local texts = {}

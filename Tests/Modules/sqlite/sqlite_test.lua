@@ -7,7 +7,7 @@ local process = require "runloop.process"
 local sqlite = require "runloop.sqlite"
 local json = require "runloop.json"
 
--- Returns a directory that goes with the test.
+-- Returns a directory that is removed after the test.
 local function directory()
   local path = t.truthy(fs.temporary_directory())
   t.finally(function() fs.remove(path, { recursive = true }) end)

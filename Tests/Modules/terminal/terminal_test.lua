@@ -1,4 +1,4 @@
--- runloop.terminal and runloop.log, in a terminal of their own.
+-- runloop.terminal and runloop.log, in a separate terminal.
 
 local process = require "runloop.process"
 local terminal = require "runloop.terminal"
@@ -73,8 +73,8 @@ t.describe("a terminal", function()
   t.it("is given back whatever signal ends the script", { real_time = true, timeout = 60 }, function()
     local own = require "runloop.fs".real_path "/proc/self/exe"
     for _, name in ipairs { "HUP", "QUIT", "ABRT", "SEGV", "BUS", "USR1", "PIPE", "ALRM", "XCPU", "16", "34", "64" } do
-      -- A handler that has come and gone changes nothing. QUIT and PIPE are the host's own: it tells what it does, and
-      -- goes on.
+      -- A handler that was set and removed changes nothing. The host handles QUIT and PIPE itself: it reports what it
+      -- does, and continues.
       local ends = name ~= "QUIT" and name ~= "PIPE"
       local program = assert(process.start { "/bin/sh", "-c",
         [["$0" -e "$1"; echo "status $?;"; stty -a; echo over]], own, ([[
@@ -83,7 +83,7 @@ t.describe("a terminal", function()
         t:raw { mouse = true } t:alternate_screen() t:hide_cursor() t:write "begun;"
         os.execute("kill -%s " .. process.id())
         rl.sleep(%s)]]):format(name, name, name, ends and 20 or 0.3), terminal = {},
-        -- Swift's own report of a crash would ask on the terminal what to do.
+        -- Swift's crash report would ask on the terminal what to do.
         environment = { SWIFT_BACKTRACE = "enable=no" } })
       local text = assert(program.output:read_until("over", { timeout = 20 }), name)
       program:wait(10)

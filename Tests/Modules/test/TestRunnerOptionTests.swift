@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Options that choose tests, repeat them, and say what became of them.
+/// Options that choose tests, repeat them, and report their results.
 @Suite(.timed) struct TestRunnerOptionTests {
     private typealias Fixture = TestRunnerFixture
 
@@ -31,7 +31,7 @@ import Testing
         #expect(try names(["a_test.lua:4"]) == ["opens", "(twice)"])
         #expect(try names(["--shard", "1/2"]) + names(["--shard", "2/2"]) != [])
         #expect(try Set(names(["--shard", "1/2"])).isDisjoint(with: names(["--shard", "2/2"])))
-        // Whatever the seeds: each machine has its own.
+        // This holds for all seeds; each machine has its own.
         let parts = try names(["--shuffle", "--seed", "1", "--shard", "1/2"])
         #expect(try Set(parts).isDisjoint(with: names(["--shuffle", "--seed", "2", "--shard", "2/2"])))
         #expect(try names(["--shard", "1/2"]).count + names(["--shard", "2/2"]).count == 3)
@@ -123,7 +123,7 @@ import Testing
             _ = try Binary.run(["test"], environment: environment, directory: directory)
             let again = try Binary.run(["test", "--last-failed"], environment: environment, directory: directory)
             #expect(again.output.contains("0 passed, 1 failed") && again.status == 1, "\(again.output)")
-            // It has another name now: that is said once.
+            // The test has another name now, which is reported once.
             try text.replacing("bad", with: "worse").write(
                 toFile: directory + "/a_test.lua", atomically: true, encoding: .utf8)
             for told in ["the tests that failed last time no longer exist", "nothing failed last time"] {
@@ -177,11 +177,11 @@ import Testing
             let other = try Binary.run(["test"], directory: directory)
             #expect(other.status == 1, "\(other.output)")
             #expect(other.output.contains("is a number, and this value is a string"), "\(other.output)")
-            // Two tests of one name do not take each other's place.
+            // Two tests with the same name do not replace each other.
             try write("1) end) t.it('x', function() t.snapshot(2")
             let two = try Binary.run(["test", "--update"], directory: directory)
             #expect(two.status == 1 && two.output.contains("its own name"), "\(two.output)")
-            // A file of before, which does not say what kind it was.
+            // A file of an earlier version, which does not name its kind.
             try write("'5'")
             let before = "\n=== x › 1\n|5\n"
             try before.write(toFile: directory + "/a_test.snap", atomically: true, encoding: .utf8)

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Reports, as other programs read them; and what a test run must not pass over in silence.
+/// Reports in the forms that other programs read, and events that a test run must report.
 @Suite(.timed) struct TestRunnerReadersTests {
     private typealias Fixture = TestRunnerFixture
 

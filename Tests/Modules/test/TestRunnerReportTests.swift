@@ -192,7 +192,7 @@ import Testing
             end)
             """
         let spins = try TestRunnerFixture.run(["x_test.lua": test]).output
-        // The time-out may come while the timer's function runs, and names that.
+        // The time-out may come while the timer's function runs, and then names the timer.
         let isDue = spins.contains("something is due again and again while the clock stands still at 0 s:\n")
         #expect(isDue || spins.contains("it was running at\n"), "\(spins)")
         #expect(spins.contains("timer made at x_test.lua:2") && !spins.contains(reads), "\(spins)")

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// State that tests change and others share, and how the runner tells why time has passed.
+/// State that a test changes and other tests share, and how the runner explains the time that a test took.
 @Suite(.timed) struct TestRunnerStateTests {
     private typealias Fixture = TestRunnerFixture
 
@@ -150,7 +150,7 @@ import Testing
               fs.read "pipe"
             end)
             """
-        // On a busy machine a wait for a file takes as long as that of the last test, which then shows.
+        // On a busy machine a wait for a file may take as long as that of the last test, and is then reported too.
         let run = try TestRunnerFixture.run(["a_test.lua": test], ["--retries", "4"])
         #expect(run.output.contains("50 passed, 1 failed"), "\(run)")
         #expect(run.output.contains("real time passed while the test waited for a file or name"), "\(run)")
@@ -233,7 +233,7 @@ import Testing
             for _ = 1, 4 do t.it("more", { timeout = 100 }, jump) end
             t.it("last", { timeout = 100 }, function() last = took() assert(last < first * 4 + 0.2, last / first) end)
             """
-        // The processor time of the process, which no test sees otherwise.
+        // The processor time of the process, which tests cannot read in another way.
         let clock = """
             function REAL()
               local fields = io.open '/proc/self/stat':read 'a':match '%) (.*)'

@@ -3,7 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
-/// `rlhost test --watch`, and the signals and keys of those who wait for a run.
+/// `rlhost test --watch`, and the signals and keys of users who wait for a run.
 @Suite(.timed) struct TestRunnerWatchTests {
     private static let head = "local t, rl = require 'runloop.test', require 'runloop' "
 

@@ -1,4 +1,4 @@
--- The promises that a test may rely on, as tests.
+-- Tests of the guarantees that the runner gives to tests.
 
 local rl = require "runloop"
 local t = require "runloop.test"

@@ -1,4 +1,5 @@
--- The clock of tests cannot be fooled: it does not jump past what is real, and does past what is not.
+-- The clock of tests is reliable: it never jumps while real work is in progress, and always jumps past waits in virtual
+-- time.
 
 local rl = require "runloop"
 local t = require "runloop.test"

@@ -1,4 +1,4 @@
--- The clock jumps past what is over, and past those who can only wait; and it waits for those who work.
+-- The clock jumps past finished work, and past programs that can only wait; and it waits for programs that work.
 
 local rl = require "runloop"
 local net = require "runloop.net"
@@ -7,7 +7,7 @@ local fs = require "runloop.fs"
 local socket = require "socket"
 local t = require "runloop.test"
 
--- A test that jumps hours, and takes less real time than any wait in it could.
+-- A test that jumps hours, and takes less real time than any of its waits would.
 local function at_once(body)
   return function()
     local began = socket.gettime()
@@ -17,7 +17,7 @@ local function at_once(body)
   end
 end
 
--- A directory of the test's own.
+-- A directory for this test alone.
 local function directory()
   local path = assert(fs.temporary_directory())
   t.finally(function() os.execute("rm -r '" .. path .. "'") end)

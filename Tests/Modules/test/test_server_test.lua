@@ -1,4 +1,4 @@
--- t.server: real servers on free ports, in directories of their own.
+-- t.server: real servers on free ports, each in its own directory.
 
 local t = require "runloop.test"
 local rl = require "runloop"

@@ -1,5 +1,4 @@
--- Programs that live in the virtual time of the test that has started them: t.spawn { t.rlhost, …, virtual_time = true
--- }.
+-- Programs that run in the virtual time of the test that started them: t.spawn { t.rlhost, …, virtual_time = true }.
 
 local rl = require "runloop"
 local net = require "runloop.net"
@@ -127,7 +126,7 @@ t.describe("a program in virtual time", function()
       words.virtual_time = true
       t.error(function() t.spawn(words) end, "field 'virtual_time' works with rlhost only, and '[^']+' is ")
     end
-    -- A script that is run by one is one.
+    -- A script that such a program runs is such a program too.
     local path = os.tmpname()
     local file <close> = io.open(path, "w")
     file:write("#!/usr/bin/env -S ", t.rlhost, "\nrequire 'runloop'.sleep(3600) os.exit(4)\n")

@@ -3,7 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
-/// The last moments of programs that do not turn: that sleep, have hardly begun, or compute.
+/// The last moments of programs whose loop does not run: they sleep, have hardly begun, or compute.
 @Suite(.timed) struct LastMomentsTests {
     private static let remark = "nothing was recorded until now; everything is from now on"
 

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// The events of a script that `rlhost` records, and when it records.
+/// The events that `rlhost` records of a script, and when it records them.
 @Suite(.timed) struct RecorderTests {
     @Test("callbacks are recorded with their kinds, names and places") func callbacksAreRecordedWith() throws {
         try Binary.withDirectory { directory in
@@ -258,7 +258,7 @@ import Testing
                 end
                 """
             try script.write(toFile: directory + "/app.lua", atomically: true, encoding: .utf8)
-            // One sleeps for good, one never sleeps. Neither has anything more to say by itself.
+            // One sleeps for good, one never sleeps. Neither of them writes another record by itself.
             for (arguments, mark) in [("", "at last"), ("busy", "begun")] {
                 let run = try Binary.shell(
                     """
@@ -308,7 +308,7 @@ import Testing
                 ["--trace-on-error=moments", "--trace-slow=0.05", "app.lua"], directory: directory)
             #expect(run.status == 1)
             let files = try FileManager.default.contentsOfDirectory(atPath: directory + "/moments").sorted()
-            // On a busy machine another callback may be slow, too.
+            // On a busy machine another callback may be slow as well.
             #expect(files.count { $0.hasSuffix("-error.html") } == 1, "\(files)")
             #expect(files.count { $0.hasSuffix("-slow.html") } == 1, "\(files)")
             #expect(run.errors.contains("rlhost: the last moments are in "))

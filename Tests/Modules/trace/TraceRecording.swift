@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// A recording in Chrome's form, as a test looks at it.
+/// A recording in Chrome's format, with functions that tests need.
 struct TraceRecording {
     struct Event {
         let phase, name, kind: String
@@ -30,7 +30,7 @@ struct TraceRecording {
         }
     }
 
-    /// Runs a script with `--trace`, and answers what was recorded.
+    /// Runs a script with `--trace`, and returns the recording.
     static func of(_ script: String, _ arguments: [String] = [], in directory: String) throws -> TraceRecording {
         try script.write(toFile: directory + "/app.lua", atomically: true, encoding: .utf8)
         let run = try Binary.run(arguments + ["--trace=all.json", "app.lua"], directory: directory)
@@ -43,7 +43,8 @@ struct TraceRecording {
         events.filter { ["B", "X"].contains($0.phase) && $0.kind == kind && (name == nil || $0.name == name) }
     }
 
-    /// The faults of the whole recording: on each thread everything that begins must end, in order, and time go on.
+    /// The faults of the whole recording: on each thread everything that begins must end, in order, and times must not
+    /// decrease.
     var faults: [String] {
         var faults: [String] = []
         var open: [Int: [String]] = [:]

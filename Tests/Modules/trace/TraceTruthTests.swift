@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// A recording, and what is said of it, blames nobody for what others have done, and gives no secret away.
+/// A recording and its summary attribute delays to the right callback, and reveal no secret.
 @Suite("Recordings tell the truth", .timed)
 struct TraceTruthTests {
     @Test("a program's arguments are recorded only where that is asked for")

@@ -68,7 +68,7 @@ local function text(is_special)
   local scheme, slashes = any(is_special and SPECIAL or OTHERS), any(SLASHES)
   local separator = slashes ~= "" and "/" or maybe("/", 0.8)
   local middle = #slashes > 1 and not (scheme == "file:" and #slashes > 2) and authority() or ""
-  -- A path without a host that begins like one would be one.
+  -- A path without a host that begins like a host would be read as one.
   local made = scheme .. slashes .. middle .. separator .. rest(is_special, scheme == "file:" or middle == "")
   return maybe(any { " ", "\t", "\0 " }, 0.05) .. made .. maybe(any { " ", "\n", " \1" }, 0.05)
 end
@@ -78,7 +78,7 @@ local function link(is_file)
   if kind == 1 then return text(true) end
   if kind == 2 then return any { "//", "\\\\", "/\\", "///" } .. authority() .. "/" .. rest(true, is_file) end
   local made
-  -- "C:" in front would be a scheme.
+  -- "C:" at the start would be a scheme.
   repeat made = maybe("/", 0.3) .. rest(true, is_file) until not made:find "^%a:"
   return made
 end

@@ -115,7 +115,7 @@ t.it("raises for a bad part", function()
   t.equal(problem("hots", "x"), "url: unknown field 'hots' (did you mean 'host'?)")
 end)
 
--- The base, the link, and where it leads; nil for a link that leads nowhere.
+-- The base, the link, and the resulting URL; nil for an invalid link.
 local LINKS = {
   { "http://a/b/c/d;p?q", "g", "http://a/b/c/g" }, { "http://a/b/c/d;p?q", "./g/", "http://a/b/c/g/" },
   { "http://a/b/c/d;p?q", "/g", "http://a/g" }, { "http://a/b/c/d;p?q", "//g", "http://g/" },

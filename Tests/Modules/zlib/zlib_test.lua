@@ -1,4 +1,4 @@
--- runloop.zlib: whole texts and stages, beside gzip and Python's zlib, and what damaged data gives.
+-- runloop.zlib: whole texts and stages, compared with gzip and Python's zlib, and the results of damaged data.
 
 local t = require "runloop.test"
 local rl = require "runloop"

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Command line: scripts", .timed)
 struct CommandLineScriptTests {
-    /// Scripts as they are in files, by what is special about them.
+    /// Scripts in files, each with one peculiarity.
     static let scripts: [String: [UInt8]] = [
         "shebang": Array("#!/usr/bin/lua\nprint(debug.getinfo(1, 'l').currentline)\nerror('x')\n".utf8),
         "only a shebang": Array("#!/usr/bin/lua".utf8), "only a hash": Array("#".utf8), "empty": [],
@@ -51,7 +51,7 @@ struct CommandLineScriptTests {
             if name == "secret.lua" {
                 try Sample.write("print(1)", to: name, in: directory)
                 chmod("\(directory)/\(name)", 0)
-                // Nothing is secret to the superuser.
+                // The superuser can read every file.
                 if getuid() == 0 { return }
             }
             let result = try Binary.run([name], directory: directory)
@@ -105,7 +105,7 @@ struct CommandLineScriptTests {
             try Sample.compare(["-", "p"], input: text)
         }
         let result = try Binary.run([], input: "error 'x'")
-        // lua forgets the failure of a script that nobody named.
+        // lua forgets the failure of a script that was not named on the command line.
         #expect(result.status == 1 && result.errors.hasPrefix("rlhost: stdin:1: x\nstack traceback:"))
     }
 

@@ -4,10 +4,10 @@ import Testing
 
 @Suite("Command line: signals", .timed)
 struct CommandLineSignalTests {
-    /// Standard output is not flushed; standard error is what tells that the program has begun.
+    /// Standard output is not flushed, so standard error shows that the program has begun.
     private static let head = "io.write 'buffered' io.stderr:write 'ready\\n' "
 
-    /// Starts a program, sends a signal when it is where its text leads it, and returns how it ended.
+    /// Starts a program, sends a signal when it computes or sleeps, and returns how it ended.
     private func end(_ text: String, _ signal: Int32) throws -> Binary.Result {
         let process = try Binary.Process(["-e", Self.head + Binary.interruptible(text)])
         #expect(process.waitForErrors("ready\n"))

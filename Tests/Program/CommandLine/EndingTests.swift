@@ -2,10 +2,10 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Ends of the process while its threads go on.
+/// How the process ends while its threads continue.
 @Suite("Command line: ends in the middle of everything", .timed)
 struct EndingTests {
-    /// Other programs each time. The script goes on for as long as one likes.
+    /// Other programs each time. The script never ends by itself.
     @Test("random programs end as they are meant to, at random moments, and by no other signal")
     func programs() throws {
         let run = try Binary.shell(

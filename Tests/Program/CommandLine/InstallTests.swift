@@ -4,10 +4,10 @@ import Testing
 
 @Suite("Installation", .timed)
 struct InstallTests {
-    /// A directory with what `scripts/install` takes, the program of the tests in the place of the release build.
+    /// A directory with the files that `scripts/install` installs, where the tests' program replaces the release build.
     private func withProject(_ body: (String) throws -> Void) throws {
         try Binary.withDirectory { root in
-            // By the shell, not here: see NeedTests.
+            // The shell writes this file, not this process: see NeedTests.
             let copy = try Binary.shell(
                 """
                 cp -r \(["scripts", "docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE"].joined(separator: " ")) \(root)

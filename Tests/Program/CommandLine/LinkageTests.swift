@@ -2,8 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// The release program carries Lua and Swift inside, looks for nothing beside itself, and offers Lua's functions to C
-/// modules.
+/// The release program contains Lua and Swift, needs no file beside itself, and exports Lua's functions to C modules.
 @Suite("Linkage", .timed, .enabled(if: Release.isCurrent, "scripts/test builds the release first"))
 struct LinkageTests {
     @Test("the program needs the C library only, and searches no directory of its own")

@@ -2,10 +2,10 @@ import Foundation
 import TestSupport
 import Testing
 
-/// `scripts/need`, in a world where nothing is really installed.
+/// `scripts/need`, with false package tools that install nothing.
 @Suite("Installing what is needed", .timed)
 struct NeedTests {
-    /// - Parameter user: the number that `id` tells.
+    /// - Parameter user: the number that `id` prints.
     private func need(
         _ packages: String, user: Int, hasSudo: Bool = true, isDebian: Bool = true
     ) throws -> Binary.Result {
@@ -24,7 +24,7 @@ struct NeedTests {
             // is just starting a program of its own, which inherits the descriptor for a moment.
             var script = "write() { printf '#!/bin/sh\\n%s\\n' \"$2\" > \"$1\"; chmod +x \"$1\"; }\n"
             for (name, text) in programs { script += "write \(name) '\(text)'\n" }
-            // Only what the script itself uses besides.
+            // Besides these, PATH has only the programs that the script itself uses.
             script += "for p in env bash; do ln -s $(command -v $p) $p; done\n"
             script += "PATH=$PWD \(Binary.repository)/scripts/need \(packages) 2>&1\n"
             return try Binary.shell(script, directory: directory)

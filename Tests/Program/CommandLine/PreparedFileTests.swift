@@ -3,8 +3,8 @@ import Glibc
 import TestSupport
 import Testing
 
-/// Files that somebody has put where the program is about to write. Each function that opens files is tested in
-/// LinuxTests; here is that every part of the program uses it.
+/// Files that another user has put under names to which the program is about to write. LinuxTests tests the function
+/// that opens files; these tests show that every part of the program uses it.
 @Suite("Files that others have prepared", .timed)
 struct PreparedFileTests {
     /// A part of the program that writes a file, which the user has named: "out.html" and so on.

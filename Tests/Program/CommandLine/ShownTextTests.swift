@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Names and messages that would command a terminal, wherever the program shows them.
+/// Names and messages with control sequences for terminals, wherever the program shows them.
 @Suite("Text that comes from outside", .timed)
 struct ShownTextTests {
     /// ESC, U+009B as UTF-8, U+202E, U+2066, a byte that is not UTF-8.

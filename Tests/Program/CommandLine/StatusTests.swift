@@ -2,11 +2,11 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Each way out × each way to write × each fault of a standard stream: something that was lost is never status 0, and
-/// never without a word.
+/// Each way out × each way to write × each fault of a standard stream: a loss of output never leads to status 0, and is
+/// always reported.
 @Suite("Command line: statuses that do not lie", .timed)
 struct StatusTests {
-    /// Programs end so; with the status if everything could be written.
+    /// The ways in which programs end, with the status if everything could be written.
     private static let ends: [(code: String, status: Int32)] = [
         ("", 0), ("os.exit(0)", 0), ("os.exit(0, true)", 0), ("os.exit(true)", 0), ("os.exit(7)", 7),
         ("os.exit(7, true)", 7), ("rl.shutdown()", 0), ("rl.stop()", 0), ("error('x', 0)", 1),
@@ -22,7 +22,7 @@ struct StatusTests {
     ]
     private static let buffers = ["", "full", "line", "no"]
 
-    /// A shell runs the program with the stream so; the name of the error.
+    /// How a shell sets up the stream of the program; the name of the error.
     private static let faults = [
         ("> /dev/full", "ENOSPC: no space left on device"), (">&-", "EBADF: bad file descriptor"),
     ]
@@ -54,7 +54,7 @@ struct StatusTests {
     private static func codes(_ writers: [String], _ stream: String) -> [(code: String, status: Int32)] {
         writers.flatMap { writer in
             buffers.flatMap { buffer in
-                // A way to write that has no buffer needs but one row.
+                // Unbuffered ways to write need only one row.
                 if buffer != "", writer.contains("runloop") { return [(code: String, status: Int32)]() }
                 let begin = "rl = require 'runloop' " + (buffer.isEmpty ? "" : "io.\(stream):setvbuf '\(buffer)' ")
                 return ends.map { ("\(begin)\(writer) \($0.code)", $0.status) }
@@ -109,7 +109,7 @@ struct StatusTests {
     func closedPipe() throws {
         for end in ["", "os.exit(0)", "os.exit(0, true)"] {
             for write in ["print(1)", "io.write(1)", "require 'runloop.net'.output():write 'x'"] {
-                // The reader has gone before anything is written.
+                // The reader has closed its end before anything is written.
                 let code = "\(write) \(end)"
                 let quiet = try Binary.shell(
                     "{ { sleep 0.2; $RLHOST -e \"\(code)\"; echo $? >&2; } | :; }", timeout: 20)
@@ -170,7 +170,7 @@ struct StatusTests {
         #expect(run.output == (signal == SIGINT ? "1\n" : "-15\n"), "\(run)")
     }
 
-    // MARK: What the parent has left
+    // MARK: Inherited signal settings
 
     /// Runs a script with signals ignored or blocked.
     private func run(_ code: String, ignoring: String = "", blocking: String = "") throws -> Binary.Result {

@@ -2,10 +2,10 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Programs that do not want to end.
+/// Programs that are hard to end.
 @Suite("Command line: stubborn programs", .timed, .disabled(if: Binary.isUnderThreadSanitizer))
 struct StubbornProgramTests {
-    /// Code that no hook of Lua's reaches, or that catches each interruption somewhere else.
+    /// Code in which Lua's hooks do not run, or that catches each interruption in another place.
     static let stubborn = [
         "xpcall(error, function() while true do end end)",
         "local function nest(n) pcall(coroutine.wrap(function() if n > 0 then nest(n - 1) end while true do end end)) "
@@ -103,8 +103,8 @@ struct StubbornProgramTests {
         #expect(result.status == 0 && result.output.components(separatedBy: "interrupted!").count == 3, "\(result)")
     }
 
-    /// Work of threads that no hook of Lua's reaches, but that a signal ends. A pipe of their own never has anything to
-    /// read.
+    /// Work of threads in which Lua's hooks do not run, but which a signal ends. These programs have a separate pipe
+    /// that never has anything to read.
     static let blocked = [
         "rl.thread(function() local x <close> = closing() io.open('/dev/stdin'):read() end)",
         "rl.thread(function() local x <close> = closing() io.read() end)",
@@ -155,7 +155,7 @@ struct StubbornProgramTests {
             os.exit(0, true)
             """
         let folder = try AttachedProcess.makeFolder()
-        // Another process may be in the way: one try of three has to do.
+        // Another process may interfere: one of three tries has to succeed.
         let delays = try (0..<3).map { _ in
             let run = try Binary.run(["-e", text], directory: folder.url.path)
             #expect(run.status == 0, "\(run)")

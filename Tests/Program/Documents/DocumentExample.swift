@@ -5,10 +5,10 @@ import Testing
 /// A piece of code in a document: a ```` ```lua ```` block, or a ```` ```console ```` block with commands and their
 /// output.
 ///
-/// - A Lua block is run. A ```` ```text ```` block right behind it is its exact output.
+/// - A Lua block is run. A ```` ```text ```` block directly after it is its exact output.
 /// - If its first line is a file's name (`-- door.lua`), the commands of the document find it under that name.
 /// - An example marked ```` ```lua fragment: reason ```` is only compiled.
-/// - In a console block each line behind `$ ` is run, and what follows is its exact output, errors included.
+/// - In a console block each line after `$ ` is run, and the lines after it are its exact output, including errors.
 struct DocumentExample: Sendable, CustomTestStringConvertible {
     enum Kind: Sendable { case script, fragment, transcript }
 

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// The examples that serve and ask, with curl as the other side.
+/// The examples of HTTP servers and clients, with curl as the peer.
 @Suite("HTTP examples", .timed)
 struct HTTPExampleTests {
     /// Runs a script of the shell in which `start NAME…` starts an example and sets `url` to the address that it

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// docs/lua/runloop.lua is what editors and readers believe, so it has to be true.
+/// Editors and readers rely on docs/lua/runloop.lua, so it has to be true.
 @Suite("Reference", .timed)
 struct ReferenceTests {
     private static let reference = Binary.repository + "/docs/lua/runloop.lua"
@@ -49,7 +49,7 @@ struct ReferenceTests {
         }
     }
 
-    /// The tables in the source that list the fields of options: what a script may write has to be known to editors.
+    /// The tables in the source that list the fields of options: editors must know all fields that a script may write.
     @Test("every field of every options table is annotated")
     func fields() throws {
         let sources = Binary.repository + "/Sources"

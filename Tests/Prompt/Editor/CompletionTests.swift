@@ -53,7 +53,7 @@ import Testing
         let terminal = terminal(20, 5, (10...39).map { "word\($0)" })
         terminal.type("word\t\t")
         #expect(terminal.picture == ["> word|", "word10  word13", "word11  word14", "word12  word15", "… and 24 more"])
-        // Tab puts one after the other into the text, and the page goes along.
+        // Tab inserts one candidate after the other into the text, and the displayed page follows.
         terminal.type("\t")
         #expect(terminal.entry == "word10|")
         for _ in 0..<6 { terminal.type("\t") }

@@ -6,7 +6,7 @@ import Testing
 @testable import LineEditor
 
 @Suite(.timed) struct HistoryFileTests {
-    /// A directory of its own, removed with all that is in it.
+    /// A directory for one test, which is removed with its contents.
     final class Place {
         let path: String
 
@@ -135,7 +135,7 @@ import Testing
             try place.file().append("next")
             #expect(try place.file().load() == ["next"])
         }
-        // A whole line that ends there stays, and so does one that is longer than ours are.
+        // A whole line that ends there is kept, and so is one that is longer than those of this program.
         place.write(HistoryCoding.encode(String(repeating: "x", count: page - 1)))
         try place.file().append("next")
         #expect(try place.file().load().map(\.count) == [page - 1, 4])
@@ -202,7 +202,7 @@ import Testing
     func keptLock() throws {
         let place = Place()
         try place.file().append("first")
-        // Not for the children of tests that run at the same time: they would keep the lock.
+        // The descriptor is not inherited by children of tests that run at the same time: they would keep the lock.
         let descriptor = open("\(place.path)/history", O_RDONLY | O_CLOEXEC)
         #expect(flock(descriptor, LOCK_EX) == 0)
         var history = History(file: place.file())

@@ -112,7 +112,7 @@ import Testing
         #expect(terminal.picture == ["> g(1,|"])
         terminal.type("\u{05}2)\r")
         #expect(terminal.takeEvents().last == .line("g(1, 2)"))
-        // The history goes first.
+        // Candidates from the history come first.
         terminal.begin()
         terminal.type("f(")
         #expect(terminal.picture.last == "> f(|1, 2)")

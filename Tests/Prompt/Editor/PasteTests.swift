@@ -39,7 +39,7 @@ import Testing
         static let size = 1_000_000
     #endif
 
-    /// Texts that are each hard in another way.
+    /// Texts, each of which is difficult in a different way.
     enum Kind: CaseIterable {
         case lines, oneLine, wideLine, joinedEmoji, emptyLines, accents
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import LineEditor
 
-/// Random bytes, keys, output and sizes, with the screen compared after each feed with the plainest drawing of it.
+/// Random bytes, keys, output and sizes. After each feed the screen is compared with the simplest way to draw it.
 @Suite(.timed) struct RandomTests {
     static let pieces: [String] = [
         "a", "b", "foo", "x = 1", " ", "  ", "end", "\u{1F}", "\t", "\t\t", "é", "日", "日本語日本語", "😀",
@@ -81,7 +81,7 @@ import Testing
             let (columns, rows) = (Int.random(in: 2...30, using: &random), Int.random(in: 1...8, using: &random))
             terminal.editor.reflows = .random(using: &random)
             terminal.resize(columns, rows)
-            // How terminals treat what no longer fits differs too much to be held against the editor.
+            // Terminals differ too much in their treatment of text that no longer fits, so the test ignores it.
             terminal.screen.problems = []
             terminal.type("\u{07}\u{07}\u{0C}")
         default: break

@@ -1,7 +1,7 @@
 import TestSupport
 @testable import LineEditor
 
-/// An editor and the screen that it draws on, with a host that does the least.
+/// An editor and the screen that it draws on, with a minimal host.
 final class Terminal {
     let editor: LineEditor
     var screen: Screen

@@ -18,6 +18,6 @@ while true {
         if limit > 0, number % 8 == 7 { try file.compact(limit: limit) }
         number += 1
     } catch {
-        // A lock that was not to be had in time: try again, as an editor does with the next entry.
+        // The lock was not available in time: try again, as an editor does with the next entry.
     }
 }

@@ -1,4 +1,4 @@
--- Bridges: luv through runloop.luv beside luv alone, each in a process of its own. See clients.py.
+-- Bridges: luv through runloop.luv beside luv alone, each in its own process. See clients.py.
 
 local process, fs = require "runloop.process", require "runloop.fs"
 local share = tonumber(arg[1]) or 1

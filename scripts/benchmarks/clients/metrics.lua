@@ -1,5 +1,5 @@
--- Rows of `scripts/bench clients`: numbers for Prometheus. Beside each is what it may take: a call of an empty function
--- and a tenth of a microsecond, or half of one, and two milliseconds for a page.
+-- Rows of `scripts/bench clients`: numbers for Prometheus. Beside each is its limit: the time of a call of an empty
+-- function and a tenth of a microsecond, or half a microsecond; and two milliseconds for a page.
 
 local metrics = require "runloop.metrics"
 

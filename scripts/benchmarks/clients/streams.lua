@@ -1,4 +1,4 @@
--- Frames, words and pieces: streams' own calls beside the ones that they stand for. See clients.py.
+-- Frames, words and pieces: the calls of streams beside the simpler calls that they replace. See clients.py.
 
 local rl, net = require "runloop", require "runloop.net"
 local share = tonumber(arg[1]) or 1

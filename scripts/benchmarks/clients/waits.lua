@@ -1,4 +1,4 @@
--- Futures, mutexes, values of tasks, and pools with setup, beside what they stand for. See clients.py.
+-- Futures, mutexes, values of tasks, and pools with setup, beside the code that they replace. See clients.py.
 
 local rl = require "runloop"
 local share = tonumber(arg[1]) or 1

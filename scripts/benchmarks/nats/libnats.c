@@ -1,4 +1,4 @@
-// What libnats takes: URL WORKLOAD COUNT. Prints "cpu" and "wall" in microseconds per operation.
+// Measures the cost of libnats: URL WORKLOAD COUNT. Prints "cpu" and "wall" in microseconds per operation.
 #include <nats/nats.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
--- What runloop.nats takes: URL WORKLOAD COUNT. Prints "cpu" and "wall" in microseconds per operation, or a number of
--- its own.
+-- Measures the cost of runloop.nats: URL WORKLOAD COUNT. Prints "cpu" and "wall" in microseconds per operation, or a
+-- number of its own.
 
 local before = os.clock()
 local nats = require "runloop.nats"
@@ -26,7 +26,7 @@ local function memory()
   return collectgarbage "count" * 1024, tonumber(file:read "a":match "^%d+ (%d+)") * 4096
 end
 
--- Prints the bytes that each of `count` things takes, the second half of them: the first one may fill holes.
+-- Prints the bytes for each of `count` objects, measured over the second half: the first half may fill holes.
 local function each(make)
   local kept = {}
   for i = 1, count do kept[i] = make(i) end
@@ -113,7 +113,7 @@ function WORK.worker()
   print "ready"
 end
 
--- Has work done by those that wait for it, 20 at a time.
+-- Sends jobs to the workers that wait for them, 20 at a time.
 function WORK.share()
   local bus <close> = connect()
   local tasks = {}

@@ -1,4 +1,4 @@
-"""What nats.py takes: URL WORKLOAD COUNT. Prints "cpu" and "wall" in microseconds per operation."""
+"""Measures the cost of nats.py: URL WORKLOAD COUNT. Prints "cpu" and "wall" in microseconds per operation."""
 import asyncio
 import sys
 import time

@@ -18,8 +18,8 @@ function common.report_repeating(fires, due)
   print(string.format('{"ops": %d, "cpu": %.9f, "delivered": %.6f}', fires, cpu, fires / due))
 end
 
--- Lateness in steps of 5 µs up to 40 ms. A list of every value would be scanned by the collector again and
--- again, and that pause is what one would measure.
+-- Lateness in steps of 5 µs up to 40 ms. The collector would scan a list of all values again and again, and its pauses
+-- would distort the result.
 function common.lateness()
   local steps, counts = 8000, {}
   for i = 1, steps do counts[i] = 0 end
@@ -65,7 +65,7 @@ function common.records(n)
   return records
 end
 
--- Encodes or decodes them so often. Per record.
+-- Encodes or decodes them `count` times. Per record.
 function common.json(json, encodes, size, count)
   local records = common.records(size)
   local text = json.encode(records)

@@ -1,6 +1,5 @@
-// The system calls the Lua peers need and plain Lua lacks, as a module `posix`: one binding for the
-// C+Lua floor, rlhost, and wherever a peer watches a bare descriptor, so that reads and writes cost
-// the same everywhere.
+// A module `posix` with the system calls that the Lua peers need and plain Lua lacks: the C+Lua floor, rlhost and each
+// peer that watches a bare descriptor use this one binding, so that reads and writes cost the same everywhere.
 #include "shared.h"
 #include <errno.h>
 #include <lauxlib.h>

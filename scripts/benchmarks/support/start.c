@@ -1,5 +1,5 @@
-// start TIMES COMMAND…: runs the command that often and reports what it cost. A program of its own,
-// as a child's peak memory is counted from the process it was spawned by, and Python is a large one.
+// start TIMES COMMAND…: runs the command TIMES times and reports its cost. This is a separate program, since the
+// peak memory of a child includes that of the process that spawned it, and Python is large.
 #include "shared.h"
 #include <spawn.h>
 #include <sys/resource.h>

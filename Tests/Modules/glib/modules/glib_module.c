@@ -1,4 +1,4 @@
-// A module for Lua over GLib, as C code of others uses it: timeouts, idle functions, descriptors, threads, files. It
+// A module for Lua that uses GLib as foreign C code does: timeouts, idle functions, descriptors, threads, files. It
 // needs no header of GLib.
 #include <lauxlib.h>
 #include <stdlib.h>

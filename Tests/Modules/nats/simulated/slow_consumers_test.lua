@@ -38,7 +38,7 @@ t.it("keeps no more than its limits", { timeout = 120 }, function()
       largest = math.max(largest, collectgarbage "count" - before)
     end
   end
-  -- 300 bytes for each message besides its data, and what is on its way.
+  -- 300 bytes for each message besides its data, and the data on its way.
   t.truthy(largest * 1024 < room + 10 * 200 * 300 + (8 << 20), largest)
   sender:flush()
   bus:flush()

@@ -31,7 +31,7 @@ t.it("has each job acknowledged, and its effect once", { timeout = 120 }, functi
   local bus = connect(fake)
   local work = t.truthy(bus:stream("work", { subjects = { "work.>" }, retention = "workqueue" }))
   t.truthy(work:consumer("w", { ack_wait = 5, max_deliver = 1000 })):invalidate()
-  -- The effects, by id: what a job does twice is seen here.
+  -- The effects, by id: a job that ran twice has two.
   local effects, applied, again, kills = {}, 0, 0, 0
   local function handle(m, worker)
     if m.delivered > 1 then again = again + 1 end

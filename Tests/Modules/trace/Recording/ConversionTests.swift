@@ -47,7 +47,7 @@ struct ConversionTests {
         for count in stride(from: 1, to: bytes.count, by: 7) {
             do {
                 let text = try Self.converted(Array(bytes[..<count]), form, "json")
-                // The conversion has understood each event.
+                // The conversion knows each kind of event.
                 let lines = text.split(separator: UInt8(ascii: "\n")).dropLast(2)
                 let expected = whole.split(separator: UInt8(ascii: "\n"))
                 #expect(lines.count < expected.count)
@@ -176,7 +176,7 @@ struct ConversionTests {
         let ends = text.matches(of: /"ph":"[Ee]".*"tid":(\d),"ts":(\d+\.\d+)/).map { "\($0.1) \($0.2)" }
         let expected = ["0 4.000", "1 900000003.000"].flatMap { Array(repeating: $0, count: 4) }
         #expect(ends == expected, "\(text)")
-        // By itself it stays as it is.
+        // A single recording is not changed.
         let alone = String(
             decoding: try Sample.inFile("json") { try Recording.Conversion.convert([paths[0]], to: $0) }, as: UTF8.self)
         #expect(!alone.contains("\"ph\":\"E\""))

@@ -5,7 +5,7 @@ import Testing
 @testable import Tracing
 import RunLoops
 
-/// The page in a real browser: what it shows, and what keys and clicks do. The tests themselves are in
+/// The page in a real browser: its contents, and the effects of keys and clicks. The tests themselves are in
 /// Page/page_test.py.
 @Suite("The page", .timed, .enabled(if: Chromium.isThere, "there is no chromium: scripts/test installs it"))
 struct PageTests {
@@ -88,8 +88,8 @@ struct PageTests {
         try writer.finish()
     }
 
-    /// A timer every millisecond, of two loops, one told after the other: many chunks, and a time that goes back in one
-    /// of them.
+    /// A timer every millisecond in each of two loops, which are written one after the other: many chunks, in one of
+    /// which the time goes back.
     private static func long(_ path: String) throws {
         let writer = try Recording.Writer(path: path, about: .init(title: "long", process: 7))
         try writer.name(1, .init(kind: .timer, text: "timer \"tick\"", place: "app.lua:1"))
@@ -130,7 +130,7 @@ struct PageTests {
 }
 
 enum Chromium {
-    /// Its absence is a failure where no test may be left out.
+    /// Where no test may be left out, its absence is a failure.
     static let isThere =
         ProcessInfo.processInfo.environment["CI"] != nil
         || ["chromium", "chromium-browser", "google-chrome"].contains { access("/usr/bin/\($0)", X_OK) == 0 }

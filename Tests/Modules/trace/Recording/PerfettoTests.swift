@@ -43,7 +43,7 @@ struct PerfettoTests {
 }
 
 enum Reader {
-    /// Debian's, for which its packages are.
+    /// Debian's Python, since the needed modules are Debian packages.
     private static let python = "/usr/bin/python3"
 
     static let isThere: Bool = {

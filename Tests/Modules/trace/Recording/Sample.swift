@@ -4,7 +4,7 @@ import Linux
 @testable import Tracing
 import RunLoops
 
-/// A known recording, told to a writer; and what is in its file.
+/// A known recording that is given to a writer, and the contents of its file.
 struct Sample {
     static let about = Recording.About(title: "app.lua", process: 4711)
     static let names: [UInt32: Recording.Name] = [
@@ -118,8 +118,8 @@ struct Sample {
         try Recording.Conversion.convert(files, to: path)
     }
 
-    /// A tenth of a second: `worker` ends after 10 ms, `late` waits behind a callback of 30 ms that was not scheduled
-    /// for 29 of them, and three requests are of one route.
+    /// A tenth of a second: `worker` ends after 10 ms, `late` waits for a callback of 30 ms that had no processor for
+    /// 29 of them, and three requests belong to one route.
     static func ends(_ path: String) throws {
         let writer = try Recording.Writer(path: path, about: about)
         try writer.thread(0, "main")
@@ -136,7 +136,7 @@ struct Sample {
             thread: UInt16 = 0
         ) -> Recording.Record {
             let start = 9_000_000_000_000_000.0
-            // A date, a length, or why a loop woke.
+            // A date, a length, or the reason why a loop woke.
             let a = kind == .begin && a > 0 ? start + a * 1e6 : kind == .delayed ? a * 1e6 : a
             return .init(
                 time: UInt64(start + ms * 1e6), kind: kind, thread: thread, object: object, a: UInt64(a), flow: flow)

@@ -120,7 +120,7 @@ struct WriterTests {
         #expect(
             lines.contains(
                 #"{"ph":"B","pid":4711,"tid":0,"ts":5000004008.123,"cat":"timer","name":"timer \"poll\"","# + due))
-        // Why it woke and what a run came to, in words.
+        // The reason of a wake-up and the result of a run, in words.
         let wake = #"{"ph":"E","pid":4711,"tid":0,"ts":5000004007.123,"args":{"reason":"timer","woken by":"timer"#
         #expect(lines.contains { $0.hasPrefix(wake) })
         #expect(lines.contains { $0.contains(#""args":{"until_us":5000001007.123}}"#) })

@@ -1,4 +1,4 @@
-"""Drives a headless Chromium over its DevTools protocol, by two pipes: what the tests of pages need, and no more.
+"""Drives a headless Chromium over its DevTools protocol, by two pipes: with the functions that the tests of pages need.
 
     with Browser() as browser:
         page = browser.open("file:///tmp/page.html")
@@ -94,7 +94,7 @@ class Browser:
         return json.loads(text)
 
     def open(self, url, before=""):
-        """`before`: what runs before the page's own scripts."""
+        """`before`: a script that runs before the page's own scripts."""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         page = Page(self, session)
@@ -130,16 +130,16 @@ class Page:
         return answer["result"].get("value")
 
     def wait(self, expression, seconds=30):
-        """Until the expression is true."""
+        """Waits until the expression is true."""
         end = time.monotonic() + seconds
-        # Between two documents there is none that could answer.
+        # While the browser changes to another document, no document answers.
         while not self.evaluate(f"!!document.documentElement && ({expression})"):
             if time.monotonic() > end:
                 raise RuntimeError(f"not within {seconds} s: {expression}")
             time.sleep(0.05)
 
     def frame(self):
-        """Waits until the page has drawn everything that it was asked to draw."""
+        """Waits until the page has finished all requested drawing."""
         self.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))")
 
     def key(self, key, shift=False):

@@ -1,8 +1,8 @@
 """Tests of the page that shows a recording, in a headless Chromium: page_test.py KNOWN.html ODD.html CUT.html LONG.html
 ENDS.html JOINED.html
 
-KNOWN is the recording of PageTests.swift: there it is said what happens when. Each test is a function of a page that
-has just been opened; what it says is printed, "ok" before it. """
+KNOWN is the recording of PageTests.swift, which describes its events and their times. Each test is a function that gets
+a freshly opened page; its description is printed after "ok"."""
 
 import sys
 
@@ -13,7 +13,7 @@ MS = 1e6
 
 
 def test(story, file=0, before="", **browser):
-    """`before`: what runs in the page before its own scripts do."""
+    """`before`: a script that runs in the page before its own scripts."""
     def add(function):
         TESTS.append((story, function, file, before, browser))
         return function
@@ -25,7 +25,7 @@ def equal(found, wanted, what=""):
 
 
 class Shown:
-    """Computes where things are, from times and from the range of time that the page says it shows."""
+    """Computes where events are drawn, from their times and from the range of time that the page reports."""
 
     def __init__(self, page):
         self.page = page
@@ -123,7 +123,7 @@ def jumps(page):
     equal(chosen(page), 'timer "poll" at 80.2')
     page.key("l")
     equal(chosen(page), 'timer "poll" at 50.5')
-    # Not the poll at 60 ms: the loop ran in it.
+    # The poll at 60 ms does not count: the loop ran in it.
     page.key("n")
     equal(chosen(page), 'timer "save" at 20.0')
     page.key("Tab")
@@ -461,7 +461,7 @@ def cut(page):
 
 
 def ticks(page):
-    """Each tick of both loops is where it was, for as long as it took: the first, the last, and all."""
+    """Each tick of both loops has its place and length: the first, the last, and all."""
     equal(page.evaluate("[threads.size, about.title]"), [2, "long"])
     wrong = page.evaluate(
         """lanes().map(l => [l.start.length, l.sleeps.length, [...l.start].filter((time, i) =>

@@ -1,10 +1,10 @@
-"""Reads recordings in Perfetto's format with the protobuf library, compares them with the same in JSON, and prints the
-arrows.
+"""Reads recordings in Perfetto's format with the protobuf library, compares them with the same recordings in JSON,
+and prints the arrows.
 
     perfetto.py FILE.pftrace... [FILE.json...]
 
-The messages are restated here from Perfetto's documentation, so that nothing of the writer is asked. Files of several
-processes are read as one: an arrow's number means the same in all of them. """
+The messages are restated here from Perfetto's documentation, so that this reader is independent of the writer. Files of
+several processes are read as one: an arrow's number means the same in all of them."""
 
 import json
 import sys
@@ -111,7 +111,7 @@ def events(trace):
         assert packet.sequence_flags & 2, "texts are used, and nobody says so"
         track, lasting = tracks[event.track_uuid], None
         if not tracks[track.parent_uuid].HasField("process"):
-            # A connection or the like: its track lies under that of its loop.
+            # A track of a connection or the like, which lies under the track of its loop.
             lasting, track = track.uuid & 0xFFFFFFFF, tracks[track.parent_uuid]
         process = tracks[track.parent_uuid].process
         said = {
@@ -139,7 +139,7 @@ def events(trace):
 
 
 def arrow(process, number):
-    """Arrows within a process are counted in each; those between processes have the highest bit."""
+    """Each process numbers the arrows within it; the numbers of arrows between processes have the highest bit set."""
     return number if number >> 31 else process << 32 | number
 
 
@@ -148,7 +148,7 @@ def expected(path):
     titles, names = {}, {}
 
     def nanoseconds(text):
-        return int(text.replace(".", ""))  # always three digits behind the point
+        return int(text.replace(".", ""))  # always three digits after the decimal point
 
     for event in json.load(open(path), parse_float=str):
         args, phase = event.get("args", {}), event["ph"]

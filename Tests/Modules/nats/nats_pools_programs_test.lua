@@ -165,7 +165,7 @@ t.describe("real programs", { real_time = true, timeout = 60 }, function()
     for _, host in ipairs { "127.0.0.1", "0.0.0.0" } do
       local program = t.spawn { t.rlhost, path, host .. ":" .. server():port() }
       t.equal(program:wait { within = 20 }, 0, program:errors())
-      local _, count = program:errors():gsub("asks for no log%-in", "")
+      local _, count = program:errors():gsub("requires no log%-in", "")
       t.equal(count, host == "0.0.0.0" and 1 or 0, program:errors())
     end
   end)

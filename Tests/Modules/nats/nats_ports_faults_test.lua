@@ -268,8 +268,8 @@ t.it("gives a message to another holder when its own is killed, then puts it awa
   local bus = connect(server, { name = "last" })
   hold(bus, { name = "k", durable = settings }, function() deliveries[4] = true end)
   await(function() return #warned == 1 end, "it was put away")
-  t.equal(warned, { 'rlhost: warning: message port "k": a message goes to rl.dead.port.k after 4 deliveries: its '
-    .. "holder has ended during each of 3 deliveries\n" })
+  t.equal(warned, { 'rlhost: warning: message port "k": a message goes to rl.dead.port.k after 4 deliveries: the '
+    .. "holder's process has ended during each of 3 deliveries\n" })
   local m = t.truthy(bus:stream "RL_DEAD":consumer(nil, {}):receive(5))
   t.equal({ m.subject, m.data, m.headers["Rl-Id"], m.headers["Rl-Kind"], m.headers["Rl-Error"] },
     { "rl.dead.port.k", "work", "5", "send", "the holder's process has ended during each of 3 deliveries" })

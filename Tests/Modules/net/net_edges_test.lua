@@ -186,7 +186,7 @@ t.describe("beside the network", function()
   end)
 
   t.it("a directory's name has no NUL", function()
-    raises("process.set_directory: argument #1 has a NUL in it", process.set_directory, "/tmp\0b")
+    raises("process.set_directory: argument #1 contains a NUL", process.set_directory, "/tmp\0b")
   end)
 
   t.it("json.null crosses to other threads", function()

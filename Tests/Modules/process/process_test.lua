@@ -353,7 +353,7 @@ t.describe("process.start", function()
       'process.run: argument #1 must be a table such as { "ls", "%-l" }, got "ls"')
     t.error(function() process.run {} end, "the first word must be the program")
     t.error(function() process.run { "ls", {} } end, "word 2 must be a string, got a table")
-    t.error(function() process.run { "a\0b" } end, "word 1 has a NUL in it")
+    t.error(function() process.run { "a\0b" } end, "word 1 contains a NUL")
     t.error(function() process.run { "x", timeot = 3 } end, "unknown field 'timeot' %(did you mean 'timeout'%?%)")
     t.error(function() process.run { "x", timeout = -1 } end,
       "field 'timeout' must be a number of seconds, 0 or more, got %-1")

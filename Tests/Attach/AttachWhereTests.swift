@@ -68,7 +68,7 @@ struct AttachWhereTests {
         #expect(sleeper.waitForOutput("here"))
         target.settle()
         let answer = try target.attach("--where")
-        #expect(answer.output.hasPrefix("it is in a function of C, or of the system"), "\(answer)")
+        #expect(answer.output.hasPrefix("it is in a C function or a system call"), "\(answer)")
         #expect(sleeper.finish().status == 0)
     }
 

@@ -71,7 +71,7 @@ final class AttachedProcess {
         return String(run.output.dropLast())
     }
 
-    /// The names of sockets and locks that are there.
+    /// The names of existing sockets and locks.
     var files: [String] {
         (try? FileManager.default.contentsOfDirectory(atPath: "\(folder.url.path)/rlhost").sorted()) ?? []
     }

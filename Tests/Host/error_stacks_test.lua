@@ -243,7 +243,7 @@ t.it("errors may be values of any kind", function()
     t.equal(parts[1][1]:sub(1, #head), head)
     t.equal(parts[2][1], "stack traceback:")
     t.truthy(parts[3][1]:find "^in task made at ")
-    -- As in lua, a value that describes itself has none.
+    -- As in lua, an error value with __tostring has no traceback.
     local describes = (getmetatable(value) or {}).__tostring or io.type(value) or value == rl.current()
     t.truthy(task:traceback():find("stack traceback:", 1, true) or describes)
   end

@@ -2,7 +2,7 @@
 -- raises an error with this file's position and the function's name; none shows the host's own lines, and none crashes.
 local rl = require "runloop"
 
--- These functions end the program or its loop, or leave something behind on the machine.
+-- These functions end the program or its loop, or change the machine permanently.
 local NOT = { ["rl.shutdown"] = true, ["rl.run"] = true, ["rl.stop"] = true, ["rl.attach"] = true,
   ["rl.sandbox"] = true, ["log.open"] = true, ["process.set_directory"] = true, ["fs.remove"] = true,
   ["fs.link"] = true, ["fs.temporary_directory"] = true, ["arguments.parse"] = true }

@@ -1,4 +1,4 @@
--- The checker of options: what it reports, in which order, and in which words.
+-- The checker of options: its reports, with their order and wording.
 
 local t = require "runloop.test"
 local net = require "runloop.net"

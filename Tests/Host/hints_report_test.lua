@@ -38,7 +38,7 @@ t.describe("the hint is the second line of the report", { real_time = true }, fu
       "local parse = json.parse local t = {} t.parse 'x'",     -- a field of something else
       "local x = json.frobnicate frobnicate()",                -- no meaning is known
       "local parse = json.parse error('parse')",
-      "local parse = json.parse print(pcall(function() parse() end))", -- an error value stays as it is
+      "local parse = json.parse print(pcall(function() parse() end))", -- an error value is not changed
     }
     for _, script in ipairs(others) do t.falsy(run(script):find("did you mean", 1, true), script) end
   end)

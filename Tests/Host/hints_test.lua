@@ -1,4 +1,5 @@
--- Errors that lead: a name that does not exist gets a hint by meaning, then by letters, else a list. Reading stays nil.
+-- Errors with hints: for a name that does not exist, a name with the same meaning, or else with similar letters, or
+-- else a list. Reading stays nil.
 
 local t = require "runloop.test"
 local rl = require "runloop"

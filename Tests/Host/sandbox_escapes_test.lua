@@ -197,7 +197,7 @@ t.describe("a script does not get out", function()
     t.equal(hit, 0)
   end)
 
-  -- Without /proc, nothing lists them.
+  -- Without /proc, this list is not available.
   local is_root = process.run { "id", "-u" }.output == "0\n"
   local test = is_root and t.it or t.skip
   test("by an open descriptor or a thread where there is no /proc", REAL, function()

@@ -46,7 +46,7 @@ local function annotated_methods(path, classes)
   end
 end
 
--- By the name of a class: the annotated methods, and the tables that have them.
+-- By the name of a class: the annotated methods, and the tables that contain them.
 local function all_classes()
   local classes = {}
   for _, name in ipairs(modules()) do
@@ -98,7 +98,7 @@ end)
 
 t.it("a method that is called with a dot, or of another object, says so at the script's line", function()
   local rl = require "runloop"
-  -- Made known when they are first used.
+  -- These are registered when they are first used.
   rl.pool()
   rl.channel()
   rl.group()

@@ -195,7 +195,7 @@ with "fish"("fish completes", REAL, function()
   check("fish", function(typed) return answers[typed] end)
 end)
 
--- Types words and two tabs into a shell, and returns what it shows.
+-- Types words and two tabs into a shell, and returns the displayed candidates.
 local function typed_into(command, set_up)
   local environment = home()
   command.terminal, command.env, command.directory = { rows = 60, columns = 100 }, environment, place .. "/files"

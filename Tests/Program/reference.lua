@@ -1,5 +1,5 @@
--- Compares docs/lua/runloop.lua with the tables of the program that runs this, both ways: what exists is annotated, and
--- what is annotated exists. Prints a line for each difference; nothing if there is none.
+-- Compares docs/lua/runloop.lua with the tables of the program that runs this, both ways: every existing call is
+-- annotated, and every annotated call exists. Prints a line for each difference; nothing if there is none.
 --
 --   rlhost reference.lua ROOT
 

@@ -1,4 +1,4 @@
--- docs/examples/resp.lua: against a real server, and against a false one that injects faults by the test's seed.
+-- docs/examples/resp.lua: with a real server, and with a false server that injects faults by the test's seed.
 
 local t = require "runloop.test"
 local rl = require "runloop"
@@ -143,7 +143,7 @@ local function answer_all(world, stream)
   end
 end
 
--- A client whose connections lead to a false server. It refuses some connections after the first.
+-- A client whose connections lead to a false server. The false server refuses some connections after the first.
 local function world_of(name)
   local world = { seen = {}, ends = {} }
   local client = assert(resp.open(nil, { timeout = 2, connect = function()

@@ -17,7 +17,7 @@ t.after_all(function() fs.remove(place, { recursive = true }) end)
 
 local function read(path) return assert(fs.read(path)) end
 
--- Converts a recording to events. Returns them without what differs between runs, or nil and the problem.
+-- Converts a recording to events. Returns the bytes without the parts that differ between runs, or nil and the problem.
 local function events_of(path)
   local target = place .. "/converted.json"
   local run = process.run { t.rlhost, "trace", path, "-o", target }

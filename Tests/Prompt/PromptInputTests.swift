@@ -13,7 +13,7 @@ struct PromptInputTests {
         session.forget()
         try session.type("rl.after(0.3, function() ask 'one' ask 'two' end)\rtyped")
         try session.until("the question") { $0.text.last == "one? |" }
-        // Text that was typed before stays, and does not become the answer.
+        // Text that was typed before stays at the prompt, and is not taken as the answer.
         try session.type("first\r")
         try session.until("the second question") { $0.text.suffix(3) == ["one? first", "<first>", "two? |"] }
         try session.type("secondx\u{7F}\r")

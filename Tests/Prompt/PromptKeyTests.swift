@@ -20,7 +20,7 @@ struct PromptKeyTests {
         try session.until(ending: "> function f()", ">> return 1|")
         try session.type("\u{03}")
         try session.until(ending: "> function f()", ">> return 1^C", "> |")
-        // In one go with what was typed before it and after it.
+        // The key arrives together with the text typed before and after it.
         try session.type("one\u{03}two")
         try session.until(ending: "> one^C", "> two|")
         try session.type("\u{15}\u{03}")

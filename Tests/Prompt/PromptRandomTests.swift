@@ -2,8 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Random keys, with dot commands in them, in bursts of any length, so that what was typed ahead meets every kind of
-/// entry.
+/// Random keys, with dot commands in them, in bursts of any length, so that text is typed ahead of every kind of entry.
 @Suite("The prompt, random keys", .timed)
 struct PromptRandomTests {
     static let pieces = [
@@ -56,8 +55,8 @@ struct PromptRandomTests {
         }
     }
 
-    /// Abandons any unfinished entry, and requests an answer. A Control-C that arrives while the script runs is a
-    /// signal, with which the terminal drops what was typed after it; so the question is repeated.
+    /// Abandons any unfinished entry, and requests an answer. A Control-C that arrives while the script runs becomes a
+    /// signal, at which the terminal drops pending input; so the request is repeated.
     private static func ask(_ session: PromptSession) throws {
         for attempt in 1...10 {
             try session.type("\u{07}x\u{03}")

@@ -171,7 +171,7 @@ struct PromptScreenTests {
         try session.until("the last entry") { $0.screen.rows[$0.screen.row].text.hasSuffix("x = 1") }
         try session.type("\u{03}\u{04}")
         #expect(try session.finish() == 0)
-        // No sequence at all: not even those that another terminal knows.
+        // The program writes no escape sequence at all.
         #expect(session.screen.problems.isEmpty && session.sequences == 0)
     }
 

@@ -7,7 +7,7 @@ import Glibc
 /// A prompt in a pseudo-terminal, and the screen as a terminal would show it.
 final class PromptSession {
     private(set) var screen: Screen
-    /// Every screen that was seen differs from the one before.
+    /// Each recorded screen differs from the one before.
     private(set) var problems: [String] = []
     private let master: Int32
     private var process: pid_t = 0
@@ -74,7 +74,7 @@ final class PromptSession {
         var signals = sigset_t()
         sigemptyset(&signals)
         posix_spawnattr_setsigmask(&attributes, &signals)
-        // POSIX_SPAWN_SETSID: a session of its own, whose terminal becomes the first that it opens.
+        // POSIX_SPAWN_SETSID: a new session, whose terminal becomes the first one that the program opens.
         posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK | 0x80))
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)

@@ -54,8 +54,8 @@ extension Binary {
             var attributes = posix_spawnattr_t()
             posix_spawnattr_init(&attributes)
             defer { posix_spawnattr_destroy(&attributes) }
-            // As from a shell: no signal blocked or ignored. A group of its own, so that its children can be ended,
-            // too.
+            // As when started by a shell, no signal is blocked or ignored. The program gets its own process group, so
+            // that its children can be ended as well.
             var signals = sigset_t()
             sigemptyset(&signals)
             posix_spawnattr_setsigmask(&attributes, &signals)
@@ -201,7 +201,7 @@ extension Binary {
             return (fds[0], fds[1])
         }
 
-        // The C library has it; Swift's module of the C library does not show it.
+        // The C library has this function, but Swift's module of the C library does not export it.
         private static func changeDirectory(
             _ path: String, in actions: inout posix_spawn_file_actions_t
         ) throws {

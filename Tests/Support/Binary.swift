@@ -1,6 +1,6 @@
 import Foundation
 
-/// Runs the built program, or another one, and captures what it does.
+/// Runs the built program, or another one, and captures its output and status.
 ///
 ///     let result = try Binary.run(["-e", "print(1)"])
 ///     #expect(result.output == "1\n" && result.status == 0)
@@ -31,7 +31,7 @@ package enum Binary {
     package static let lua: String? = ["/usr/bin/lua5.4", "/usr/local/bin/lua5.4"].first(
         where: FileManager.default.isExecutableFile)
 
-    /// Whether it and these tests are, which makes a difference to some.
+    /// Whether the program and these tests run under ThreadSanitizer, which some tests must know.
     package static let isUnderThreadSanitizer = dlsym(nil, "__tsan_init") != nil
     /// AddressSanitizer keeps freed memory for a while.
     package static let isUnderAddressSanitizer = dlsym(nil, "__asan_init") != nil

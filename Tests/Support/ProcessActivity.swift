@@ -2,7 +2,7 @@ package import Foundation
 
 /// Waits until a process computes or sleeps, instead of for a fixed time.
 package enum ProcessActivity {
-    /// Waits until the process sleeps, or has computed for a while: whatever it was to begin, it has begun.
+    /// Waits until the process sleeps, or has computed for a while, and so has surely begun its work.
     package static func settle(_ process: pid_t, limit: Double = 10) {
         let start = processorTime(of: process)
         var asleep = 0

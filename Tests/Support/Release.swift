@@ -4,7 +4,7 @@ import Foundation
 package enum Release {
     package static let path = Binary.repository + "/.build/release/rlhost"
 
-    /// Whether it exists and is at least as new as every source.
+    /// Whether the release build exists and is at least as new as every source.
     package static let isCurrent: Bool = {
         guard !Binary.isUnderThreadSanitizer, let built = changed(path) else { return false }
         let sources = FileManager.default.enumerator(atPath: Binary.repository + "/Sources")?.allObjects ?? []

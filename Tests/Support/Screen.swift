@@ -37,7 +37,7 @@ package struct Screen {
     package var style = ""
     package var problems: [String] = []
 
-    /// Whether joined emoji and flags are drawn scalar by scalar, as terminals do that know nothing of clusters.
+    /// Whether joined emoji and flags are drawn scalar by scalar, as on terminals without support for clusters.
     package var isNaive = false
 
     // The place of the last character, if nothing has happened since.

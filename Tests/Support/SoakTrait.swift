@@ -30,7 +30,7 @@ package struct Soak: TestTrait, TestScoping {
         ProcessInfo.processInfo.environment["RLHOST_SEED"].flatMap { UInt64($0) }
         ?? UInt64.random(in: 0..<1_000_000_000)
 
-    /// Seconds that the test is to take.
+    /// The length of the test in seconds.
     package static var length: Double { current.seconds }
 
     /// Consecutive seeds until the time of the test is over; at least one.

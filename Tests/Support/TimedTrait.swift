@@ -54,7 +54,7 @@ package final class TestMeter: @unchecked Sendable {
     }
 }
 
-/// Threads for tests that block. There are as many as are needed, up to a limit.
+/// Threads for tests that block. The number of threads is as large as needed, up to a limit.
 private final class BlockingThreads: TaskExecutor, @unchecked Sendable {
     static let shared = BlockingThreads()
     /// Each test that runs is a load for the others; `scripts/test` sets its own, smaller limit.

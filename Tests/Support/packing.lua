@@ -28,7 +28,7 @@ local function sh(text, ...)
   return result.output, result.errors, result.code
 end
 
--- Fails with what the command has written, unless its status is 0.
+-- Fails with the output of the command, unless its status is 0.
 local function good(text, ...)
   local output, errors, code = sh(text, ...)
   t.equal(code, 0, output .. errors)

@@ -77,7 +77,7 @@ function support.write(path, text, mode)
   file:write(text)
 end
 
--- Returns what a watcher reports until it is quiet, as "created a; changed b". Quiet means no event for twice its
+-- Returns the reports of a watcher until it is quiet, as "created a; changed b". Quiet means no event for twice its
 -- latency; the second check, in a further pass, sees events that arrived while a busy machine did not let this process
 -- run.
 function support.told(watcher, directory)

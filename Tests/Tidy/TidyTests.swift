@@ -18,7 +18,7 @@ struct TidyTests {
         #expect(try small.findings() == [])
     }
 
-    /// Each round breaks a rule in every file that has one left: one run for many violations.
+    /// Each round breaks one more rule in every file, so that one run shows many violations.
     @Test("a violation is found in its line", arguments: Violation.rounds)
     func violation(_ round: [Violation]) throws {
         let small = try SmallTree()

@@ -20,7 +20,7 @@ local function load(self, path)
   if pending then return pending:await() end
   pending = rl.future()
   self.loading[path] = pending
-  -- Not in the task of the request, which ends if its client leaves.
+  -- This does not run in the task of the request, which ends if its client leaves.
   rl.task(function()
     local done, body, problem = pcall(self.load, path)
     self.loads = self.loads + 1

@@ -1,5 +1,5 @@
 -- A queue of jobs in PostgreSQL. Any number of workers may run, and be killed: a job belongs to a transaction, so that
--- the server gives it to another worker when its own has gone. PGHOST and similar variables name the database.
+-- the server gives it to another worker when its worker has ended. PGHOST and similar variables name the database.
 --
 --   rlhost jobs.lua add "a job"
 --   rlhost jobs.lua work

@@ -2,8 +2,8 @@
 
 -- Every call of the module `runloop.crypto`: digests, HMAC, keys from passwords, random bytes, signatures. The system's
 -- libcrypto does the work; the first call that needs it opens it. Without it such a call gives nil, `"ENOENT:
--- libcrypto.so.3 is not installed (apt install libssl3)"`, `"ENOENT"`. Every thread may use the module; a hasher stays
--- on its own.
+-- libcrypto.so.3 is not installed (apt install libssl3)"`, `"ENOENT"`. Every thread may use the module; a hasher
+-- belongs to the thread that made it.
 
 ---@class runloop.crypto
 local crypto = {}

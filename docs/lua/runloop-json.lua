@@ -2,7 +2,8 @@
 
 -- Every call of the module `runloop.json`, for readers and for Lua editors. Every thread may use it.
 
----`json.null` stands for `null` in both directions, since a field that is `nil` does not exist. It counts as true.
+---`json.null` stands for `null` in both directions, since a field that is `nil` does not exist. In conditions it counts
+---as true.
 ---@class runloop.json
 ---@field null lightuserdata
 local json = {}

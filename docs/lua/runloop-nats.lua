@@ -57,8 +57,8 @@ function nats.connect(servers, options) end
 ---@field pid? integer
 ---@field stats table
 
----Asks which services there are: processes that expose themselves, and the services of other clients. Waits, for the
----whole timeout if somebody is there.
+---Asks which services there are: processes that expose themselves, and the services of other clients. Waits; if any
+---service answers, for the whole timeout.
 ---
 ---```lua
 ---local nats = require "runloop.nats"
@@ -440,7 +440,7 @@ function Consumer:name() end
 ---@field delivered integer how often it was handed out
 local StoredMessage = {}
 
----Acknowledges the message: it is done. With `timeout`, waits until the server has confirmed that.
+---Acknowledges the message: it is done. Waits if `timeout` is given, until the server has confirmed it.
 ---@param timeout? number seconds
 ---@return true?
 ---@return string? problem
@@ -559,7 +559,7 @@ function Watch:receive(timeout) end
 ---@return fun(): runloop.nats.Entry?
 function Watch:entries() end
 
----Returns whether all entries that existed at the beginning have come.
+---Returns whether all entries that existed at the beginning have been received.
 ---@return boolean
 function Watch:is_current() end
 

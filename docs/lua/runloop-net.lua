@@ -203,8 +203,8 @@ function net.inherited() end
 ---Makes a socket for messages: UDP, or Unix datagrams. With `on_message`, the socket does nothing before
 ---`loop:add(socket, modes)`.
 ---
----It has one address. A port alone, or `localhost`, means 127.0.0.1, unless `peer` belongs to the other family. With
----`"*"` or `"::"` it speaks both families; otherwise sending to the other family is "EAFNOSUPPORT".
+---The socket has one address. A port alone, or `localhost`, means 127.0.0.1, unless `peer` belongs to the other family.
+---With `"*"` or `"::"` it speaks both families; otherwise sending to the other family is "EAFNOSUPPORT".
 ---@param options runloop.net.DatagramOptions
 ---@return runloop.net.Datagram?
 ---@return string? problem
@@ -300,7 +300,7 @@ function Stream:read_line(options) end
 ---Reads a head, and a body whose length is the head's last value. `format` is one of `string.pack`, of a fixed size:
 ---at most 32 values, of 1 to 8 bytes for integers, in 1024 bytes. It returns the values without the length, and the
 ---body, which may be empty. A body above `max`: nil, "frame of 70000000 bytes, longer than 1048576", "EMSGSIZE"; a
----length below zero: "EBADMSG"; an end inside: "EOF". In these cases nothing was taken. Waits.
+---length below zero: "EBADMSG"; an end inside: "EOF". In these cases no byte is consumed. Waits.
 ---
 ---```lua
 ---local net = require "runloop.net"
@@ -399,7 +399,7 @@ function Stream:abort() end
 ---The same as `close`.
 function Stream:invalidate() end
 
----Returns whether it is neither closed nor aborted. The end of input leaves it open.
+---Returns true until the stream is closed or aborted. The end of input leaves it open.
 ---@return boolean
 function Stream:is_open() end
 

@@ -460,7 +460,7 @@ function connection:copy(text, way) end
 ---@return table? details
 function connection:begin(options) end
 
----Returns the connection, in the background.
+---Gives the connection back to the pool, in the background.
 function connection:close() end
 
 ---A server in this process.

@@ -43,7 +43,8 @@ function t.it(name, body) end
 ---@overload fun(name: string, options: runloop.test.Options, body: fun())
 function t.skip(name, body) end
 
----Defines a test such that only tests of this kind run in its file. The report says how many others did not run.
+---Defines a test such that only tests of this kind run in its file. The report has the number of tests that did not
+---run.
 ---@param name string
 ---@param body fun()
 ---@overload fun(name: string, options: runloop.test.Options, body: fun())
@@ -433,7 +434,7 @@ function Server:restart() end
 ---@return string? code
 function Server:pause() end
 
----Lets its processes go on.
+---Continues its processes after `pause`.
 ---@return true? done
 ---@return string? message
 ---@return string? code
@@ -450,8 +451,8 @@ local Clock = {}
 
 ---Lets some seconds pass, and returns when everything that was due by then has happened, with all its consequences in
 ---any thread: see `settle`. The clock jumps even while it is held, or while something real is outstanding. With
----`quiet`, it jumps only when nothing has come from outside for this number of seconds, which are real ones while
----something may come. So an answer of a server that takes less time comes before a time-out. Waits.
+---`quiet`, it jumps only when nothing has come from outside for this number of seconds, which are real seconds while
+---something may come. So an answer that a server gives within this time comes before a time-out. Waits.
 ---@param seconds number
 ---@param options? { quiet: number? }
 function Clock:advance(seconds, options) end

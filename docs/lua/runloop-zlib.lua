@@ -2,7 +2,7 @@
 
 -- Every call of the module `runloop.zlib`: gzip and related formats, by the system's libz. None of them waits. Without
 -- libz they give nil, `"ENOENT: libz.so.1 is not installed (apt install zlib1g)"`, `"ENOENT"`. Every thread may use the
--- module; a stage stays on its own.
+-- module; a stage belongs to the thread that made it.
 
 ---@class runloop.zlib
 local zlib = {}
@@ -25,8 +25,8 @@ function zlib.compress(data, options) end
 
 ---Decompresses a text. Several gzip members, as from `cat a.gz b.gz`, are read one after the other.
 ---
----Other data gives nil, a problem with the place, and a code: "EBADMSG" if it is damaged or something is behind its
----end, "EOF" if it is cut off, "EMSGSIZE" if more than `max` bytes come out.
+---Other data gives nil, a problem with the place, and a code: "EBADMSG" if it is damaged or bytes follow its end, "EOF"
+---if it is cut off, "EMSGSIZE" if more than `max` bytes come out.
 ---@param data string
 ---@param options? runloop.zlib.DecompressOptions
 ---@return string? bytes

@@ -668,7 +668,7 @@ function Request:cancel() end
 ---@return boolean cancelled
 function Request:invalidate() end
 
----Returns whether it has yet to run.
+---Returns whether the request has not run yet.
 ---@return boolean
 function Request:is_valid() end
 
@@ -677,7 +677,7 @@ function Request:name() end
 
 -- Tasks --------------------------------------------------------------------------------------------------------------
 
----A function that may wait while others go on. The main chunk and every callback are tasks, too.
+---A function that may wait while other code continues. The main chunk and every callback are tasks, too.
 ---@class runloop.Task
 local Task = {}
 

@@ -1,4 +1,4 @@
-"""The rows of `scripts/bench data`: what calls of runloop.redis, .postgres and .sqlite cost beside C, redis-py and
+"""The rows of `scripts/bench data`: the costs of calls of runloop.redis, .postgres and .sqlite beside C, redis-py and
 asyncpg.
 
 Each program of data/ prints a line for each row: its label and a number, mostly the microseconds of processor time of a
@@ -78,7 +78,7 @@ def compile_peer(directory, name, *libraries):
     return program
 
 
-# Python with the distribution's modules; another one may be the first in PATH.
+# The Python that has the distribution's modules; another Python may be first in PATH.
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
 
 

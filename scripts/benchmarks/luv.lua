@@ -111,7 +111,7 @@ function workloads.idle(size, count)
   common.report(count)
 end
 
--- Runs in the other thread, with a Lua state and a loop of its own.
+-- Runs in the other thread, with its own Lua state and loop.
 local function worker(parent)
   local uv = require "luv"
   local own = uv.new_async(function() parent:send() end)
@@ -124,7 +124,7 @@ function workloads.wake(size, count)
   local parent, async
   local function start_worker()
     uv.new_thread(worker, parent)
-    debug.setmetatable(parent, async)  -- luv takes it off a handle that crosses to a thread
+    debug.setmetatable(parent, async)  -- luv removes the metatable from a handle that is passed to a thread
   end
   parent = uv.new_async(function(own)
     if own then

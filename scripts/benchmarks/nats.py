@@ -1,8 +1,8 @@
-"""The rows of `scripts/bench nats`: what calls of runloop.nats cost beside libnats, nats.go and nats.py.
+"""The rows of `scripts/bench nats`: the costs of calls of runloop.nats beside libnats, nats.go and nats.py.
 
 Each program of nats/ gets a server's address, a workload and a count, and prints lines of a name and a number. The
-peers take turns at one server; the medians of the rounds count. Messages have 16 bytes. The publisher for those that
-receive is libnats, and the one that answers requests is rlhost, for all peers."""
+peers take turns at one server; the medians of the rounds count. Messages have 16 bytes. For all peers, the publisher of
+received messages is libnats, and the process that answers requests is rlhost."""
 import os
 import statistics
 import subprocess
@@ -64,7 +64,7 @@ def find_peers(options, directory):
 
 
 def begin(command, *arguments):
-    """Starts a program, and returns when it says that it is ready."""
+    """Starts a program, and returns when it reports that it is ready."""
     program = subprocess.Popen([*command, *map(str, arguments)], stdout=subprocess.PIPE, text=True)
     if program.stdout.readline() != "ready\n":
         program.kill()
@@ -77,7 +77,7 @@ def numbers(text):
 
 
 def run(peers, peer, url, workload, count):
-    """Returns what a peer prints; nothing if it has no such workload."""
+    """Returns the output of a peer; nothing if it has no such workload."""
     if workload == "receive":
         program = begin(peers[peer], url, workload, count)
         subprocess.run([*peers.get("libnats", peers["rlhost"]), url, "publish", str(count)], check=True,

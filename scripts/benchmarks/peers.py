@@ -47,7 +47,7 @@ def tool(name):
 
 def lua_module(name):
     lua = tool("lua5.4")
-    # From the build directory: the current one may hold a script of the same name.
+    # Runs in the build directory, since the current directory may contain a script of the same name.
     if subprocess.run([lua, "-e", f"require '{name}'"], cwd=BUILD, capture_output=True).returncode:
         raise Missing(f"no Lua module {name}")
     return lua

@@ -6,7 +6,7 @@
 --   classes of docs/lua
 --                                  whose objects they make, separated by tabs
 --
--- In a test, rlhost test stays.lua, STAYS_KIND and STAYS_COUNT say the same.
+-- In a test, rlhost test stays.lua, the variables STAYS_KIND and STAYS_COUNT have the same meaning.
 
 local rl = require "runloop"
 local kinds, seconds, classes, needs = {}, {}, {}, {}
@@ -547,7 +547,7 @@ local function grow(act, count)
   rl.sleep(0.01)
   collectgarbage()
   collectgarbage()
-  -- The loop gives back what malloc keeps, once a second before a long sleep.
+  -- The loop returns malloc's free memory to the system, once a second before a long sleep.
   if resident() - before >= 8 * count then rl.sleep(1.2) end
   return resident() - before
 end

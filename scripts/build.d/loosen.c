@@ -1,8 +1,8 @@
 // loosen ARCHIVE [FUNCTION…]: lets the linker drop unused functions of an archive of Swift's library.
 //
 // The compiler marks each public function of that library as retained, since a dynamic library needs them all. A
-// program that contains the library does not: the marks are cleared, but for the records that Swift's runtime searches
-// for types and their conformances. The FUNCTIONs become weak, so that the program can have other ones.
+// program that contains the library does not, so the marks are cleared, except on the records that Swift's runtime
+// searches for types and their conformances. The FUNCTIONs become weak, so that the program can have other ones.
 #include <elf.h>
 #include <fcntl.h>
 #include <stddef.h>

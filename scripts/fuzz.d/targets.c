@@ -1,5 +1,5 @@
-// Fuzz targets for the parsers in C: $FUZZ_TARGET selects the one that gets the bytes. Besides errors of memory, each
-// target looks for differences between a text in pieces and in one go, or after writing and reading.
+// Fuzz targets for the parsers in C: $FUZZ_TARGET selects the one that gets the bytes. Besides memory errors, each
+// target looks for differences between a text in pieces and as a whole, or after writing and reading.
 #include <CJSON.h>
 #include <CLuaCodecs.h>
 #include <HTTP.h>
@@ -96,7 +96,7 @@ static void frames(const char *bytes, size_t length) {
   free(masked);
 }
 
-// What the Lua halves of the parsers have to keep, with `data` as their only argument.
+// The properties that the Lua halves of the parsers must have, with `data` as their only argument.
 static const char LUA[] =
     "local json, url, redis, encoding = ...\n"
     "local function answers(data, step)\n"

@@ -7,7 +7,7 @@ local over = rl.now() + tonumber(os.getenv "FUZZ_SECONDS")
 local names = {}
 for name in os.getenv "FUZZ_MODES":gmatch "%S+" do names[#names + 1] = name end
 
--- Descriptors of sockets, pipes and files: those that fdinfo(5) says nothing particular of.
+-- Descriptors of sockets, pipes and files, for which fdinfo(5) has no special fields.
 local function descriptors()
   local found = {}
   for n = 3, 250 do
@@ -46,7 +46,7 @@ odd = { 0 / 0, -(0 / 0), 1 / 0, -1 / 0, 1e19, -1e19, 1e308, 5e-324, -0.0, 2 ^ 31
   setmetatable({}, { __index = no, __newindex = no, __len = function() return 2 ^ 53 end, __tostring = no, __eq = no,
     __lt = no, __call = no, __pairs = no, __name = 5, __concat = no, __close = no }) }
 
--- What programs are made of ------------------------------------------------------------------------------------------
+-- The parts of programs ----------------------------------------------------------------------------------------------
 
 local function keep(...)
   for i = 1, select("#", ...) do
@@ -66,7 +66,7 @@ function f(object, name) return object and object[name] end
 
 function m(object, name, ...) return object[name](object, ...) end
 
--- The address of a listener or server, or one where nobody listens.
+-- The address of a listener or server, or one without a listener.
 function at(object) return object and object:address() or "127.0.0.1:1" end
 
 local function done(id, fine, ...)
@@ -77,7 +77,7 @@ end
 -- Carries out an action; its errors end only it.
 function a(id, act) if rl.now() < over then done(id, pcall(act)) end end
 
--- The same in a task, which nobody waits for; within a time; and in a coroutine.
+-- The same in a task that is not awaited; with a time limit; and in a coroutine.
 function t(id, act) if rl.now() < over then done(id, pcall(rl.task, function() done(id, pcall(act)) end)) end end
 function w(id, seconds, act)
   if rl.now() < over then pcall(rl.timeout, seconds, function() done(id, pcall(act)) end) end
@@ -193,7 +193,7 @@ local function check()
       local link = M.fs.read_link("/proc/self/fd/" .. n)
       if link and not link:find "^anon_inode" and not link:find "/proc/" then links[#links + 1] = n .. "=" .. link end
     end
-    -- The client that all share keeps connections, and two sockets of its own.
+    -- The shared client keeps connections, and two sockets for itself.
     if #links > before + (rawget(M, "http") and 4 or 0) then report("descriptors: " .. table.concat(links, " ")) end
   end
   report "checked"

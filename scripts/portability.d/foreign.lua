@@ -1,4 +1,4 @@
--- What the codecs make of many values and broken texts, a line for each group. The values are the same on every
+-- The results of the codecs for many values and broken texts, a line for each group. The values are the same on every
 -- processor.
 
 local state = 1

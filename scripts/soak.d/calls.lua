@@ -404,7 +404,7 @@ local function grow(row, count)
     local before = status "VmRSS"
     act(row, count)
     settle(0.01)
-    -- The loop gives back what malloc keeps, once a second before a long sleep.
+    -- The loop returns malloc's free memory to the system, once a second before a long sleep.
     if status "VmRSS" - before > LIMIT then settle(1.2) end
     least = math.min(least, status "VmRSS" - before)
     if least <= LIMIT then break end

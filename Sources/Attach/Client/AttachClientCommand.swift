@@ -45,14 +45,14 @@ enum AttachClientCommand {
     }
 
     static let usage = """
-        usage: rlhost attach                          list the processes that can be attached to
-               rlhost attach PID|NAME                 open a prompt in one
-               rlhost attach PID|NAME [-e code] …     run code in one, print its values; commands, too: -e .why
-               rlhost attach PID|NAME --where         show where one is, with the stack of what runs
-               rlhost attach PID|NAME --follow        show what the script in one prints from now on
+        usage: rlhost attach                          list the processes to which this user can attach
+               rlhost attach PID|NAME                 open a prompt in a process
+               rlhost attach PID|NAME [-e code] …     run code in a process, print its values; also commands: -e .why
+               rlhost attach PID|NAME --where         show the stack of the code that runs in a process
+               rlhost attach PID|NAME --follow        show the output of a process's script from now on
                rlhost attach HOST:PID …               the same on another machine, through ssh
-        Any rlhost can be attached to by the user whose process it is, unless that was forbidden: by --no-attach, by
-        RLHOST_ATTACH=off in its environment, or by its script, which has called rl.attach(false).
+        A user can attach to each of his own processes of rlhost, unless that was forbidden: by --no-attach, by
+        RLHOST_ATTACH=off in the environment, or by rl.attach(false) in the script.
         exit status: 0 all went well, 1 code raised an error, 64 wrong use, 69 the process cannot be attached
         to, does not answer or has ended, 130 interrupted
 

@@ -116,7 +116,7 @@ final class AttachClientConnection {
         if request == .ask { watchForPatience() }
     }
 
-    /// Asks for something that nobody waits for.
+    /// Sends a request and calls a function with the answer; no code waits for it.
     func glance(_ request: Attach.Request, _ text: String = "", _ answered: @escaping (String) -> Void) {
         guard !isLost else { return }
         let conversation = remote.request(request.rawValue, text.anyBytes)

@@ -56,7 +56,7 @@ final class AttachClientPrompt: PromptOwner {
             prompt.proceed()
         }
         connection.lost = { [unowned self] in
-            // Comes first, so that nothing asks the process any more.
+            // This comes first, so that no further request is sent to the process.
             prompt.end(Program.Refusal.unavailable)
             questions = 0
             prompt.report("\(connection.target.text) has ended")

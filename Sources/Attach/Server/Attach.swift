@@ -53,13 +53,13 @@ public enum Attach {
         case ask = 7
         /// The answer says where the process is, even while its loop does not turn.
         case whereabouts = 8
-        /// Ends the callback that runs. The answer says which one that was.
+        /// Ends the running callback. The answer names this callback.
         case interruptCallback = 9
         /// Content: a time in nanoseconds, in digits. Answer: JSON; see `activity`. A client that sends only this
         /// request needs no hello.
         case activity = 10
-        /// Answer: what the tasks of all threads wait in, in lines: the thread's name, a tabulator, and the text of
-        /// `ask` with "tasks". A client that sends only this request needs no hello either.
+        /// Answer: the calls in which the tasks of all threads wait, in lines: the thread's name, a tabulator, and the
+        /// text of `ask` with "tasks". A client that sends only this request needs no hello either.
         case tasks = 11
         /// Content: the path of a file for the last moments; the loop need not turn. Answer: "+" and a remark, or "-"
         /// and the reason why nothing was written.
@@ -125,7 +125,7 @@ public enum Attach {
         /// The columns of the client's terminal.
         public var width: Int
         public var usesColor: Bool
-        /// Whether values are shown with everything inside them.
+        /// Whether values are shown with all their contents.
         public var isDeep: Bool
         /// Whether all output must be kept, even if printing has to wait for long.
         public var isWhole: Bool

@@ -100,7 +100,8 @@ final class AttachServer {
     /// Answers the clients that asked for the process's place.
     func tell(_ text: String) { port.tell(text) }
 
-    /// Called between two callbacks of the loop: looks for entries that are to end, and for clients that are gone.
+    /// Called between two callbacks of the loop: looks for entries that should end, and for clients that have
+    /// disconnected.
     func attend() {
         for (number, session) in sessions {
             if !session.client.isGone {
@@ -112,7 +113,7 @@ final class AttachServer {
         attendToFollowers()
         let left = sessions.values.filter(\.isEnding)
         guard again == nil, !left.isEmpty else { return }
-        // An entry that was to end still runs, and runs the loop: it may not have noticed the interruption, or have
+        // An entry that should have ended still runs the loop: it may not have noticed the interruption, or have
         // ignored it.
         let pause = left.contains { $0.client.isGone } ? 20 : 200
         again = host.loop.callBack(at: host.loop.now + .milliseconds(pause)) { [weak self] _, _ in

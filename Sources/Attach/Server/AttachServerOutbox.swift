@@ -52,7 +52,7 @@ final class AttachServerOutbox: @unchecked Sendable {
         if isNews { announce() }
     }
 
-    /// Waits for room. If there is none, counts the bytes that are lost.
+    /// Waits for room. If there is no room, counts the bytes as lost.
     private func hasRoom(for size: Int) -> Bool {
         if let isWanted {
             guard count > Self.wholeLimit else { return isOpen }

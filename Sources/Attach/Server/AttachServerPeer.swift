@@ -14,7 +14,7 @@ final class AttachServerPeer: @unchecked Sendable {
     private let running: Entries
 
     private struct Progress {
-        /// Entries up to this number are not to run any more. Covers all entries once the client is gone.
+        /// Entries up to this number are not to run any more. Covers all entries once the client has disconnected.
         var unwanted = 0
         /// The number of the latest entry that has begun.
         var begun = 0

@@ -160,8 +160,8 @@ final class AttachServerPort: @unchecked Sendable {
         }
     }
 
-    /// A loop begins to record after it has run for a second. A loop that a client looks at begins at once. Each loop
-    /// is asked only once, because that wakes it.
+    /// A loop begins to record after it has run for a second. A loop that a client observes starts to record at once.
+    /// Each loop is asked only once, because that wakes it.
     private func haveLoopsRecorded() {
         var recorded = 0
         RunLoop.forEachRecorder { _, _ in recorded += 1 }
@@ -328,7 +328,8 @@ final class AttachServerPort: @unchecked Sendable {
     }
 
     private func announce(_ text: String) {
-        // The reader of the log may be stopped. That must not block clients, who may want to find out why.
+        // The reader of the log may be stopped. Writing must not wait for it: a client may be about to find out why it
+        // is stopped.
         guard Descriptor.poll(2, POLLOUT) & POLLOUT != 0 else { return }
         "rlhost: \(LocalTime.text(RunLoop.wallClock)) \(text.shown)\n".withAnyBytes { _ = Descriptor.write($0, to: 2) }
     }

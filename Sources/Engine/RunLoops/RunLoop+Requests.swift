@@ -163,7 +163,7 @@ extension RunLoop {
     private func performQueued(_ mode: ModeState) -> Bool {
         let limit = lastRequest
         var ran = false
-        // One walk along the queues. A request that was skipped because the mode was not common yet waits for the next
+        // Visits each queue once. A request that was skipped because the mode was not common yet waits for the next
         // walk.
         var last = (order: Int.min, number: UInt64(0))
         // Nearly always there is one queue. Queues that are created meanwhile hold only requests for the next walk.

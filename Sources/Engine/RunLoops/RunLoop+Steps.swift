@@ -148,7 +148,7 @@ extension RunLoop {
             return !port.isInner
         }
         guard port.isStillReady(inFrontOf: mode.ready, dispatches) else { return !port.isInner }
-        // The port is still ready, so it goes to the end of the queue, behind ports that became ready meanwhile. Due
+        // The port is still ready, so it goes to the end of the queue, after ports that became ready meanwhile. Due
         // timers go before it: `look` may list this very port, which its callback has made ready again.
         for mode in port.modes {
             queueDueTimers(mode)

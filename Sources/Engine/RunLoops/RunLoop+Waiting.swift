@@ -13,7 +13,8 @@ extension RunLoop {
         dropStale(mode)
         if mode.ready.count == 0 { endTurn() }
         if mode.ready.count == 0 { look(mode) }
-        // Timers go behind the ports that are queued already, but a port that is always ready must not starve them.
+        // Timers are queued after the ports that are queued already, but a port that is always ready must not starve
+        // them.
         queueDueTimers(mode)
         guard mode.ready.count > 0, let port = mode.ready.first else { return nil }
         mode.ready.removeFirst()
@@ -24,7 +25,7 @@ extension RunLoop {
     func nextEvent(_ run: Run, waits: Bool) -> Event {
         let mode = run.mode
         defer { run.wakeIsPending = false }
-        // Due timers go behind everything that is queued already.
+        // Due timers are queued after everything that is queued already.
         if mode.ready.count > 0 { queueDueTimers(mode) }
         if let event = takeReady(mode) {
             handle.clearWakeUp()
@@ -62,7 +63,8 @@ extension RunLoop {
             queueDueTimers(mode)
             if let event = takeReady(mode) { return event }
             if woken || !mayWait || poller.now() >= run.deadline { return .nothing }
-            // Neither an event nor the end of the time: a signal or a stale wake-up. Continue to sleep.
+            // The wait has ended neither by an event nor by the end of its time, but by a signal or a stale wake-up.
+            // Continue to sleep.
         }
     }
 
@@ -154,13 +156,13 @@ extension RunLoop {
         return date != .max && date <= poller.now()
     }
 
-    /// Queues timers that have become due by being added or moved rather than by time: behind all ports that are ready
-    /// now.
+    /// Queues timers that have become due because they were added or moved, not because time has passed: after all
+    /// ports that are ready now.
     func noteDueTimers(_ queue: TimerQueue) {
         for mode in queue.modes where timersAreDue(mode) { queueTimersBehindPorts(mode) }
     }
 
-    /// Queues the timers behind all ports that are ready now. Without ports, timers are queued when the loop next
+    /// Queues the timers after all ports that are ready now. Without ports, timers are queued when the loop next
     /// looks.
     func queueTimersBehindPorts(_ mode: ModeState) {
         guard mode.portCount > 0, !mode.ready.holdsTimers else { return }

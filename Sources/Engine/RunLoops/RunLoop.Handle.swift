@@ -175,7 +175,7 @@ extension RunLoop {
             return taken
         }
 
-        /// Forgets a wake-up while the loop is awake. Returns whether there was one.
+        /// Clears a wake-up while the loop is awake. Returns whether there was a wake-up.
         @discardableResult
         func clearWakeUp() -> Bool {
             sleep.load(ordering: .relaxed) != 0 && sleep.exchange(0, ordering: .sequentiallyConsistent) != 0

@@ -26,8 +26,8 @@ extension RunLoop {
         /// The number of observers for each activity, by its bit.
         private var listeners = SIMD8<Int>()
 
-        /// In order of addition while there are few. Sources are performed by order and time of signal, which is known
-        /// only then. Retained; in raw memory, since each pass reads it.
+        /// In the order of addition, as long as there are few items. Sources are performed by order and time of signal,
+        /// which is known only then. Retained; in raw memory, since each pass reads it.
         let sources = RawBuffer<Unmanaged<Source>>(capacity: 1)
         /// The index of each source if there are many. Tasks that wait for other threads are sources, and there may be
         /// ten thousand.
@@ -103,8 +103,7 @@ extension RunLoop {
         /// Closes the descriptor set. Allowed only while the mode has no ports and does not run.
         func dropDescriptorSet() { descriptors = nil }
 
-        /// Whether the item is in this mode. For all kinds except custom sources, since only the loop's thread moves
-        /// them.
+        /// Whether the item is in this mode. Not for custom sources, which other threads may move.
         func contains(_ item: Item) -> Bool { item.modes.contains { $0 === self } }
 
         func insert(_ item: Item) {

@@ -12,7 +12,7 @@ local integer_of, min = math.tointeger, math.min
 local Backoff = objects.class("runloop.Backoff", { __name = "backoff", __stays = true })
 internals.on_missing(Backoff, "backoff")
 
--- By field: the default, the least, the largest, and what a message calls the value.
+-- By field: the default, the least, the largest, and the name of the value in messages.
 local FIELDS = {
   first = { 0.05, 0, nil, "a number of seconds, 0 or more" },
   most = { 10, 0, nil, "a number of seconds, 0 or more" },

@@ -1,4 +1,4 @@
--- runloop.hints: texts that lead from a name that does not exist to the one that is meant. It is loaded at the first
+-- runloop.hints: suggestions of the intended name for a name that does not exist. It is loaded at the first
 -- mistake. It tries meaning first, then spelling, then lists the existing names.
 
 local native = ...
@@ -56,7 +56,7 @@ local function function_of(name)
   return type(loaded) == "table" and loaded[key]
 end
 
--- Returns what a row of the table says about a field, for a function with the fields `known`.
+-- Returns the suggestion in a row of the table for a field, for a function with the fields `known`.
 local function meant_field(row, known)
   if type(row) == "string" then row = { row } end
   for _, word in ipairs(row or {}) do
@@ -128,7 +128,7 @@ end
 
 local function simple(name) return (gsub(lower(name), "_", "")) end
 
--- Returns the name among `there` that is meant, or a text that says what to do; nil if neither is known.
+-- Returns the intended name among `there`, or a text with advice; nil if neither is known.
 local function meant_name(rows, name, there)
   local row = rows[name]
   if type(row) == "string" then row = { row } end

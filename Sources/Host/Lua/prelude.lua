@@ -194,7 +194,7 @@ rl.on_writable = watch("rl.on_writable", "w")
 
 -- Tasks --------------------------------------------------------------------------------------------------------------
 
--- The error value of a cancelled task. It is one table, which no error of a script's equals.
+-- The error value of a cancelled task. It is a unique table, so no error of a script equals it.
 local cancelled = setmetatable({}, {
   __name = "cancelled",
   __tostring = function() return "cancelled" end,

@@ -30,8 +30,8 @@ static void note(cl_state *state, const cl_held *held) {
   state->held[state->last_held] = *held;
 }
 
-// The function is the first upvalue, its name the second. It has no upvalues of its own. A call that raises an error is
-// not noted.
+// The function is the first upvalue, its name the second. The function itself has no upvalues. A call that raises an
+// error is not noted.
 static int timed(lua_State *L) {
   cl_held held;
   held.began = now();

@@ -261,8 +261,8 @@ static int after_chunk(lua_State *L, int status, lua_KContext first) {
   return 4;
 }
 
-// (function, arguments) -> its results, or failure mark, error value, length of the message, text. It stands below the
-// chunk as lua's own C function does: "[C]: in ?" in a traceback.
+// (function, arguments) -> its results, or failure mark, error value, length of the message, text. Its frame is below
+// the chunk, like that of lua's own C function: "[C]: in ?" in a traceback.
 static int run_chunk(lua_State *L) {
   lua_newtable(L);
   lua_insert(L, 1);

@@ -24,7 +24,7 @@ static int runs_chunk(lua_State *L) { return (int)(*(uintptr_t *)lua_getextraspa
 // the script's, and Lua does not count its depth: a hook that began other callbacks there would overflow the C stack.
 static int runs(lua_State *L) { return cl_state_of(L)->running == L; }
 
-// The function of debug.sethook that calls the script's. It is the same in all states.
+// The function of debug.sethook that calls the script's. The hook is the same in all states.
 static _Atomic(lua_Hook) library_hook;
 
 static void call_own_hook(lua_State *L, lua_Debug *debug) {

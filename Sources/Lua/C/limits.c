@@ -1,4 +1,4 @@
-// Limits of what running Lua code may take: memory, processor time, and time during which a callback holds its loop.
+// Limits for running Lua code: memory, processor time, and the time for which a callback blocks its loop.
 //
 // The processor time has a timer of the thread's clock, or of the process's for the main state. The other limit is
 // watched by a thread of the host's, which sees in `turns` that a callback still runs. Both send SIGURG to the thread,
@@ -125,7 +125,7 @@ static int heed(const siginfo_t *info) {
 
 // Memory --------------------------------------------------------------------------------------------------------------
 
-// The states that share a limit. Each of them looks at the memory of the others when its own has grown by a portion.
+// The states that share a limit. Each state checks the memory of the others when its own has grown by a portion.
 static pthread_mutex_t sharing = PTHREAD_MUTEX_INITIALIZER;
 static cl_state *sharers;
 static size_t shared_limit;
@@ -155,7 +155,8 @@ static void set_mark(cl_state *state) {
 }
 
 static void on_mark(lua_State *L, lua_Debug *debug) {
-  // Not at the call of a function that closes a variable: the remains of an error are still on the stack then.
+  // It does not raise at the call of a function that closes a variable: the remains of an error are still on the stack
+  // then.
   if (debug->event != LUA_HOOKLINE && debug->event != LUA_HOOKCOUNT) return;
   if (cl_is_guarding) lua_sethook(L, cl_on_guarded_call, LUA_MASKCALL, 0);
   else cl_give_hook_back(L);

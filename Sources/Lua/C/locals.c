@@ -7,7 +7,7 @@
 
 static void push_tables(lua_State *L, cl_state *state) { lua_rawgeti(L, LUA_REGISTRYINDEX, state->locals); }
 
-// Pushes the values of a slot. Returns whether there are any; if not, pushes nothing.
+// Pushes the values of a slot. Returns whether there are any values; if not, pushes nothing.
 static int push_values(lua_State *L, cl_state *state, uint32_t slot) {
   if (!state->locals) return 0;
   push_tables(L, state);
@@ -130,7 +130,7 @@ static int p_set_values(lua_State *L) {  // (values, slot)
   return 0;
 }
 
-// Pops values and gives them to a slot. Without memory the slot has none.
+// Pops values and gives them to a slot. If there is no memory, the slot has no values.
 static void give(lua_State *L, uint32_t slot) {
   lua_pushinteger(L, slot);
   if (cl_call_protected(L, p_set_values, 2, 0) != LUA_OK) lua_pop(L, 1);

@@ -1,5 +1,5 @@
-// Methods of objects and functions of modules that do not exist. A call of one raises an error that names the one that
-// is meant. A read of the field, by which a script may find out whether it exists, returns nil as for any table.
+// Methods of objects and functions of modules that do not exist. Calling such a name raises an error that suggests the
+// intended name. A read of the field, by which a script may find out whether it exists, returns nil as for any table.
 //
 // Costs if removed: a misspelt method or function raises "attempt to call a nil value", without the right name.
 #include "private.h"

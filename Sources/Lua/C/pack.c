@@ -133,7 +133,7 @@ static void refuse_depth(packer *p) {
   raise_message(p);
 }
 
-// Packs the value at `index` by name if it has one. Returns whether it has.
+// Packs the value at `index` by name if it has one. Returns whether the value has a name.
 static int pack_named(packer *p, int index) {
   lua_State *L = p->L;
   if (!p->has_names) {

@@ -154,12 +154,12 @@ void cl_push_function(lua_State *L, const cl_entry *entry);
 // locals.c
 /// For the Lua-written part. () -> rl.locals
 int cl_new_locals(lua_State *L);
-/// Gives the running task's values to the object at an index, for its callback. Only if there are values.
+/// Gives the running task's values to the object at an index, for its callback. Call it only if there are values.
 void cl_bequeath_locals(lua_State *L, int object);
 
 // missing.c
 /// For the Lua-written part. (methods, name): from now on a call of a method that does not exist raises an error that
-/// leads to the one that is meant. `name` is that of the kind of objects, or "runloop.net" and the like for a module.
+/// suggests the intended method. `name` is that of the kind of objects, or "runloop.net" and the like for a module.
 /// Does nothing if the table has a metatable.
 int cl_on_missing(lua_State *L);
 /// Does the same for the table on top of the stack, which has no metatable.

@@ -10,7 +10,7 @@ enum { INNER = 10, OUTER = 11, MOST = INNER + OUTER + 1, NAME = 64 };
 
 // A level. Its source and its name follow it, each with a zero.
 typedef struct {
-  const void *function;   // only compared: the function may be gone
+  const void *function;   // this pointer is only compared: the function may no longer exist
   const char *name_what;  // one of Lua's own constants
   int line, defined;
   uint8_t what, is_tail, is_hosts, source_size, size;  // the size is counted in words

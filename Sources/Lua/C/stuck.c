@@ -15,7 +15,8 @@
 static _Thread_local struct CallInfo *noted_call;
 static _Thread_local struct timespec noted_at;
 
-// Runs in the signal handler. It does not read the call: the signal may have come while Lua was making it.
+// Runs in the signal handler. It does not read the innermost call: the signal may have come while Lua was setting it
+// up.
 void cl_note_call(lua_State *L, int is_new) {
   lua_Debug debug;
   struct CallInfo *call = lua_getstack(L, 0, &debug) ? debug.i_ci : NULL;
@@ -24,7 +25,7 @@ void cl_note_call(lua_State *L, int is_new) {
   clock_gettime(CLOCK_MONOTONIC, &noted_at);
 }
 
-// One question at a time, to one thread.
+// Only one thread is asked at a time.
 static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
 static struct {
   _Atomic int state;
@@ -87,7 +88,7 @@ int cl_where_cancelled(uintptr_t thread, cl_whereabouts *whereabouts) {
   if (pthread_sigqueue((pthread_t)thread, SIGURG, (union sigval){.sival_ptr = &question}) == 0)
     for (int i = 0; i < PATIENCE_MICROSECONDS / STEP_MICROSECONDS && question.state != ANSWERED; i++)
       usleep(STEP_MICROSECONDS);
-  // If the question is still open, it is withdrawn. Otherwise the answer is being written.
+  // If the question is still open, it is withdrawn. Otherwise the thread is writing its answer.
   if (!atomic_compare_exchange_strong_explicit(&question.state, &asked, NONE, memory_order_seq_cst,
                                                memory_order_seq_cst))
     while (question.state != ANSWERED) usleep(STEP_MICROSECONDS);

@@ -212,7 +212,7 @@ static void push_entry(lua_State *L, const cl_entry *entry) {
 // Longer names are cut off.
 enum { MOST_OF_NAME = 100 };
 
-// Warns about an object that was made, but never put to use. Nothing else would report it.
+// Warns about an object that was made, but never put to use. No other code would report it.
 static void warn_of_unused(lua_State *L, const cl_box *box, const char *name) {
   int line = 0;
   const char *source = cl_site(cl_state_of(L), box->site, &line);

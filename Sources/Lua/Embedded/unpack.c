@@ -66,7 +66,7 @@ static void put(work *w, char byte) {
 }
 
 static void repeat(work *w, const code *distances, int kind) {
-  // A kind of length or distance begins where the last one ends. Each has this many more bits.
+  // A kind of length or distance begins where the last one ends. Each kind has this many extra bits.
   static const unsigned char length_bits[] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2,
                                               2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0};
   const int last = (int)sizeof length_bits - 1;

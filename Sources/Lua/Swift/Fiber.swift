@@ -94,7 +94,7 @@ public struct Fiber: Hashable {
         get { memory.pointee.waitsIn }
         nonmutating set { memory.pointee.waitsIn = newValue }
     }
-    /// A number that says for what it waits; its meaning is that of the code that began the wait.
+    /// A number for the object of the wait; the code that began the wait gives it its meaning.
     public var waitsFor: Int {
         get { memory.pointee.waitsFor }
         nonmutating set { memory.pointee.waitsFor = newValue }
@@ -353,7 +353,7 @@ extension Interpreter {
     }
 
     /// Unwinds all running fibers, innermost first, as lua does with its main chunk when the state is closed from
-    /// within. None of them may go on.
+    /// within. None of these fibers may continue.
     final func unwindRunning() {
         let running = fibers.filter { $0.state == .running }.sorted { $0.depth > $1.depth }
         for fiber in running { unwind(fiber) }
@@ -384,7 +384,7 @@ extension Interpreter {
         fiber.thread = thread
     }
 
-    /// Closes the pending to-be-closed variables of all waiting fibers, newest first. None of them may go on.
+    /// Closes the pending to-be-closed variables of all waiting fibers, newest first. None of them may continue.
     public final func unwindWaiting() {
         for fiber in fibersThatWait().reversed() where fiber.state == .waiting {
             fiber.cancelWait?(fiber)

@@ -129,7 +129,7 @@ extension Call {
         return Int32(last)
     }
 
-    /// Returns the error for a field that the options do not have. A part in Lua finds the one that is meant.
+    /// Returns the error for a field that the options do not have. A part in Lua finds the intended name.
     private func unknownField(_ field: String, _ names: [StaticString]) -> Misuse {
         let top = stack.top
         defer { stack.top = top }

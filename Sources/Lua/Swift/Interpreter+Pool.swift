@@ -45,9 +45,9 @@ extension Interpreter {
         poolIsLarge()
     }
 
-    /// Whether more fibers are idle than are always kept, and more than are in use. The second condition matters while
-    /// tasks wait and as many others come and go: otherwise the loop would be woken for ever to free fibers that are
-    /// needed again.
+    /// Whether the number of idle fibers exceeds both the number that is always kept and the number in use. The second
+    /// condition matters while tasks wait and as many others come and go: otherwise the loop would be woken for ever to
+    /// free fibers that are needed again.
     private var hasManyIdle: Bool { idle > max(Self.poolSize, fibers.count - idle) }
 
     /// The number of idle fibers that are always kept.

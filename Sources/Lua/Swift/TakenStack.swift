@@ -1,6 +1,6 @@
 internal import CLuaSupport
 
-/// A copy of a coroutine's stack, which becomes text when somebody asks for it. The objects that hold it count
+/// A copy of a coroutine's stack, which is converted to text on demand. The objects that hold it count
 /// references by `keep` and `drop`, all on one thread: a separate class would double the cost of a copy.
 public struct TakenStack {
     private let copy: OpaquePointer?
@@ -25,7 +25,7 @@ public struct TakenStack {
         return cl_place_of_stack(copy, &line).map { "\(String(anyBytes: $0)):\(line)" }
     }
 
-    /// Whether it has a line of the script's.
+    /// Whether it contains a line of the script.
     public var hasPlace: Bool { copy.map { cl_has_place($0) != 0 } ?? false }
 
     /// Whether the outermost function is the host's own.

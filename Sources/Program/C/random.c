@@ -16,7 +16,7 @@
 
 __attribute__((weak)) void swift_stdlib_random(void *bytes, size_t count);
 
-// The kernel's bytes are also the secrets of the C library, which nobody may find out from a hash value.
+// The kernel's bytes are also the secrets of the C library, which must not be computable from a hash value.
 static uint64_t mix(uint64_t x) {
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
   x = (x ^ x >> 27) * 0x94d049bb133111eb;

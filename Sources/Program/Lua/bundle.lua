@@ -5,9 +5,9 @@ local scan = require "runloop.prompt.tokens".scan
 
 local USAGE = [[
 usage: rlhost bundle script.lua [-o FILE] [--module NAME]...    put a script and its modules into one file
-  -o FILE         the file to write, which can be executed; without it, or with -, standard output
-  --module NAME   also take this module, which a computed require names
-The modules are those that 'require "x"' finds by package.path. Modules in C and those of rlhost stay outside.
+  -o FILE         the file to write, which is made executable; without this option, or with -, standard output
+  --module NAME   also include this module, whose name a require computes
+The modules are those that 'require "x"' finds by package.path. Modules in C and those of rlhost are not included.
 exit status: 0 all went well, 1 a file is missing or is not Lua, 64 wrong use
 ]]
 

@@ -8,10 +8,10 @@ local misuse = require "runloop.misuse"
 
 local USAGE = [[
 usage: rlhost new tool|service|web|test NAME    begin a project: a directory NAME with a script, its tests and more
-       rlhost new editor [DIR]                  set up a Lua editor: writes DIR/.luarc.json, which names the annotations
-NAME has small letters, digits, '_' and '-', and begins with a letter. What is there already is not touched.
-Without DIR, the file is in the current directory. If it is there already, only what is missing is added, and the
-rest stays as it is; a file that cannot be completed so is left alone, and the lines to add are printed.
+       rlhost new editor [DIR]                  set up a Lua editor: write DIR/.luarc.json, which names the annotations
+NAME has small letters, digits, '_' and '-', and begins with a letter. Existing files are not changed.
+Without DIR, the file is in the current directory. If it exists, only missing settings are added, and the rest stays
+unchanged; if they cannot be added, the file is not changed, and the lines to add are printed.
 exit status: 0 all went well, 1 NAME exists, or a file cannot be read, written or completed, 64 wrong use
 ]]
 

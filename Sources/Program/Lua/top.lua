@@ -1,5 +1,5 @@
--- `rlhost top`: shows again and again what the loops of a process do. It is an ordinary script: it queries the process
--- through a message port, and draws with runloop.terminal.
+-- `rlhost top`: shows the activity of a process's loops, and updates it. It is an ordinary script: it queries the
+-- process through a message port, and draws with runloop.terminal.
 
 local rl = require "runloop"
 local json = require "runloop.json"
@@ -258,7 +258,7 @@ function Process:first_loops(seconds)
 end
 
 --- Returns the waits of the tasks of all threads. Places are shown without their directories, so that the rest of a
----line fits. If a loop is busy, the process says so instead.
+---line fits. If a loop is busy, the process reports that instead.
 function Process:tasks()
   local tasks = {}
   for thread, text in self:ask(TASKS, ""):gmatch "([^\t\n]*)\t([^\n]*)" do

@@ -47,7 +47,8 @@ local function gather(bus, question)
   return list
 end
 
--- Asks all processes to begin. Returns those that have begun, and the number of names or processes that have not.
+-- Asks all processes to begin. Returns the processes that have begun, and the number of names or processes that have
+-- not.
 local function begin(bus, names, seconds)
   local question = json.encode { op = "begin", names = names, seconds = seconds }
   local found, met, problems, places = {}, {}, 0, {}

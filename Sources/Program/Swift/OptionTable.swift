@@ -9,7 +9,7 @@ enum OptionTable {
         let option: String
         let value: String
         let help: String
-        /// The row as the completions have it.
+        /// The row in the form that the completions use.
         let line: String
 
         /// Such as "-e stat" or "--slow=SECONDS".

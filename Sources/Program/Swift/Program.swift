@@ -72,7 +72,7 @@ enum Program {
             Output.write(text, to: 1)
             return 0
         }
-        // Only the word itself is the command. `rlhost ./test` runs a script of that name.
+        // Only this exact word is the command. `rlhost ./test` runs a script of that name.
         if let script = options.script, arguments[script] == "test", arguments[script - 1] != "--" {
             return TestCommand.run(options, arguments)
         }

@@ -50,7 +50,7 @@ final class Session {
         }
         host.endsWithProcess = true
         host.close()
-        // Signals that arrived while finalizers ran, and that nobody has taken.
+        // Signals that arrived while finalizers ran, and that were not handled.
         if status == nil, host.endingStatus == nil { handleEnd(host.takeSignals()) }
         if status == host.endingStatus || status == nil, let signal, host.endingStatus == 128 + signal {
             Ending.die(by: signal)

@@ -14,8 +14,7 @@ extension LineEditor {
         indentedLine = buffer.startOfLine(buffer.cursor)
     }
 
-    /// Indents the line again if its first word asks for it, such as `end`, as long as the editor has inserted its
-    /// blanks.
+    /// Indents the line again if its first word requires it, such as `end`, and if the editor has inserted its blanks.
     func reindent() {
         guard let indent, let line = indentedLine else { return }
         guard line == buffer.startOfLine(buffer.cursor), line > 0 else { return indentedLine = nil }

@@ -11,7 +11,7 @@ extension LineEditor {
         case discarded
         /// Control-Z. The prompt is hidden: stop the process, and call `show()` afterwards.
         case suspend
-        /// Control-\\: the user wants to know what is going on. The entry stays as it is.
+        /// Control-\\: the user wants to see what the process does. The entry stays as it is.
         case explain
         /// Control-X Control-E. The prompt is hidden: open the text in an editor, and call `show(with:)` afterwards.
         case edit(String)

@@ -46,11 +46,11 @@ public final class LineEditor {
     /// entry's last blank.
     public var lastArgument: ((_ text: String) -> String?)?
     /// Whether the rest of the newest matching entry of the history is shown after the text, dimmed; Right accepts it.
-    /// Only with colour, because otherwise it would look typed.
+    /// It is shown only with colour, because otherwise it would look like typed text.
     public var suggests = false
 
-    /// Called after each key for what may follow the text; shown dimmed after it if there is no suggestion. Only with
-    /// colour. Called by `feed` alone.
+    /// Called after each key; returns the text that may follow, which is shown dimmed if there is no suggestion. Only
+    /// with colour. Called by `feed` alone.
     public var hint: ((_ text: String) -> String?)?
 
     /// The code points that stand for bytes that are not UTF-8, for hosts that can use them: each is shown as its byte,

@@ -135,7 +135,8 @@ end
 
 -- Candidates ----------------------------------------------------------------------------------------------------------
 
--- Returns the candidates that begin with the typed part; if there are none, those that do if case is ignored.
+-- Returns the candidates that begin with the typed part; if there are none, those that begin with it when case is
+-- ignored.
 local function choose(candidates, partial)
   local found, seen = {}, {}
   local function take(fits)

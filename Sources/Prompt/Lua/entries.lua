@@ -207,7 +207,7 @@ local function source(name, value)
   return text or name .. ": " .. message
 end
 
--- reload(name): returns what loading the module again has changed, or why nothing has changed.
+-- reload(name): returns the changes made by loading the module again, or the reason why nothing has changed.
 function repl.reload(name)
   local text, message = get_sources().reload(name)
   return text or ".reload: " .. message

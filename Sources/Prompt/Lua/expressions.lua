@@ -1,5 +1,5 @@
--- Infers what is known of expressions in a text, for completion. Tables are read raw, and no code of the script runs:
--- the result of a call is known from its annotations, or not at all.
+-- Infers the types and values of expressions in a text, for completion. Tables are read raw, and no code of the script
+-- runs: the result of a call is known from its annotations, or not at all.
 
 local locals, reference, stdlib, names = ...
 local type, next, ipairs = type, next, ipairs
@@ -156,7 +156,7 @@ function resolve(found, at, scope, last_place)
   end
 end
 
--- Returns where the expression begins that ends at a place; nil if there is none.
+-- Returns the beginning of the expression that ends at a place; nil if there is none.
 local function beginning(found, at)
   while at >= 1 do
     local token = found[at]

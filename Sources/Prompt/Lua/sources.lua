@@ -64,7 +64,7 @@ function sources.text(fn, name)
   fn = type(objects) == "table" and objects.originals[fn] or fn
   local info = getinfo(fn, "S")
   local _, inner = getupvalue(fn, 1)
-  -- A function of ours inside a C function.
+  -- A function of the library, called through a C function.
   if info.what == "C" and name and type(inner) == "function" then info = getinfo(inner, "S") end
   if info.what == "C" then return nil, "it is a function of C: there is no source here" end
   local text, place = text_of(info, name)
@@ -144,7 +144,7 @@ function Change:join()
 end
 
 --- Runs a module's file again, and replaces its functions in the table that all users share. Variables, and fields that
---- are not functions, keep their values. Returns what has changed; or nil and the reason why nothing has.
+--- are not functions, keep their values. Returns the changes; or nil and the reason why nothing has changed.
 function sources.reload(name)
   local old = package.loaded[name]
   if old == nil then return nil, format("no module '%s' is loaded", name) end

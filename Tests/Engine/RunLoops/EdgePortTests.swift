@@ -61,7 +61,7 @@ import Testing
         let pipes = [Pipe(), Pipe()]
         let a = Reader("A", pipes[0], world)
         // P is still ready after its callback, so it is queued after ports that became ready meanwhile. The loop asks
-        // the kernel for these, which queues A.
+        // the kernel for these events, which queues A.
         var again = true
         try world.port("P", pipes[1], in: [.default, "other"]) { _ in
             guard again else { return }

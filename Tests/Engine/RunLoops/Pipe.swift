@@ -31,7 +31,7 @@ final class Pipe {
 
     func fire(_ text: String = "x") { _ = write(writer, text, text.utf8.count) }
 
-    /// Reads at most `count` bytes. Returns how many there were.
+    /// Reads at most `count` bytes. Returns the number of bytes.
     @discardableResult
     func read(_ count: Int = 1) -> Int {
         var bytes = [UInt8](repeating: 0, count: count)

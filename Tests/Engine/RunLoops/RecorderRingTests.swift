@@ -63,7 +63,7 @@ import Testing
             if left % 3 == 0 { world.loop.perform { calls += 1 } }
             if left % 5 == 0 { world.loop.recorder.pointee.mark(0) }
             if left % 7 == 0 {
-                // A callback within this one, with a send of its own.
+                // A callback within this one, which has its own send.
                 world.loop.recorder.pointee.beginNow(0)
                 world.loop.perform { calls += 1 }
                 world.loop.recorder.pointee.end()

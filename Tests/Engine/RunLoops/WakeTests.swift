@@ -61,7 +61,7 @@ import Testing
             if $0 == when, first {
                 first = false
                 world.loop.handle.wakeUp()
-                // A port that shares its descriptor makes the loop look which others are ready.
+                // A port that shares its descriptor makes the loop check which other ports are ready.
                 if let port = try? RunLoop.FDPort(pipe.reader, callback: { _, _ in }) {
                     world.loop.add(port, to: .default)
                 }

@@ -5,8 +5,8 @@ import Testing
 /// Counts the allocator's calls for one event. An event may allocate nothing on its way through engine, binding and
 /// Lua; a call that makes an object allocates that object.
 ///
-/// It counts in the release build: without optimization the compiler keeps in memory what it otherwise keeps in
-/// registers.
+/// It counts in the release build, since without optimization the compiler keeps values in memory that it otherwise
+/// keeps in registers.
 @Suite("Allocations", .timed, .enabled(if: Release.isCurrent, "scripts/test builds the release first"))
 struct AllocationCountTests {
     @Test(

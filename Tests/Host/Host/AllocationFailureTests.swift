@@ -153,7 +153,7 @@ import Testing
     /// The state whose allocations fail.
     enum Victim: CaseIterable { case own, threads }
 
-    /// Makes one run in a state of its own. Returns whether the allocation that was to fail was reached.
+    /// Makes one run in a separate state. Returns whether the allocation that was to fail was reached.
     private func run(
         _ name: String, failing number: UInt64, persistently: Bool, of victim: Victim = .own
     ) throws -> Bool {

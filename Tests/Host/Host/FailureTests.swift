@@ -113,7 +113,7 @@ import Testing
         #expect(process.waitForOutput("ready"))
         process.signal(SIGTERM)
         let result = process.finish()
-        // The process ends as it was asked to, which is not reported.
+        // The process ends as requested, which is not reported.
         #expect(result.errors == "")
         #expect(result.status == 143)
     }

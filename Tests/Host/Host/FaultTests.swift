@@ -60,7 +60,7 @@ struct FaultTests {
         }
     }
 
-    /// Even if a call fails, a program ends by itself, and not by a signal.
+    /// Even if a call fails, a program exits normally, and not by a signal.
     @Test("calls that fail at random neither crash nor hang", .soak(seconds: 60))
     func random() throws {
         let script = """

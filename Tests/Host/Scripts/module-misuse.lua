@@ -103,7 +103,7 @@ local OBJECTS = {
   datagram = { function() return net.datagram { port = 0 } end },
 }
 
--- A request as its handler has it. The handler waits until the test ends.
+-- A request in the form that its handler gets. The handler waits until the test ends.
 local BODY = "--edge\r\nContent-Disposition: form-data; name=a\r\n\r\none\r\n--edge--\r\n"
 local POST = "POST /items/a%2Fb?x=1 HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=edge\r\n"
   .. "Content-Length: " .. #BODY

@@ -45,7 +45,7 @@ end
 
 function visit(value, name)
   local kind = type(value)
-  -- One dangerous name is enough, however many others a function has.
+  -- A function with one dangerous name is excluded, however many other names it has.
   if kind == "function" and is_left_out(name) then LEFT_OUT[value] = true end
   if kind ~= "table" and kind ~= "function" and kind ~= "userdata" or seen[value] then return end
   seen[value] = true

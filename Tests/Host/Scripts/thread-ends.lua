@@ -66,7 +66,7 @@ try("cancelled while it sends to a full port", function()
   local ended, err = sending:join()
   return ended, err, port:count()
 end)
--- A sleep that was cancelled just as another one ended must not fire into a later wait of its task.
+-- A sleep that was cancelled just as another one ended must not end a later wait of its task.
 try("a cancelled sleep is forgotten", function()
   local log = {}
   local task = rl.task(function()

@@ -1,4 +1,4 @@
--- Everything at once: signals, wakes, performs, stops, messages, cancellations, the ends of threads.
+-- All operations at the same time: signals, wakes, performs, stops, messages, cancellations, the ends of threads.
 --
 --   rlhost thread-stress.lua [SECONDS [SEED]]
 

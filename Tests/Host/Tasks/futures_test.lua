@@ -8,7 +8,7 @@ local function line() return debug.getinfo(2, "l").currentline end
 
 local function matches(text, pattern) t.truthy(text:find(pattern), text) end
 
--- Calls the function in a task, and returns the task and a table for what it returns.
+-- Calls the function in a task, and returns the task and a table that receives its results.
 local function begin(fn, ...)
   local got = {}
   local task = rl.task(function(...) got.values = table.pack(fn(...)) end, ...)
@@ -367,7 +367,7 @@ t.describe("task:await with a time limit", function()
     local before = rl.on_error(function(err) told = err end)
     local task = rl.task(function() rl.sleep(0.1) error "late" end)
     t.equal({ task:await(0.05) }, { nil, "timed out" })
-    task = nil                            -- nobody can await it any more
+    task = nil                            -- no task can await it any more
     rl.sleep(1)
     collectgarbage() collectgarbage()
     rl.sleep(1)

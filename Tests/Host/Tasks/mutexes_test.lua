@@ -7,7 +7,7 @@ local HERE = "mutexes_test.lua"
 local function line() return debug.getinfo(2, "l").currentline end
 local function finds(text, pattern) t.truthy(tostring(text):find(pattern), tostring(text)) end
 
--- Runs a script of its own, and returns its exit status and what it has written.
+-- Runs a script as a program, and returns its exit status and its output.
 local function run(script)
   local process = require "runloop.process"
   local done = assert(process.run { t.rlhost, "-e", script })

@@ -94,7 +94,7 @@ t.it("is an item of the loop, and gives cqueues back", REAL, function()
 end)
 
 t.it("runs lua-http, whose handlers wait for our tasks, while our timers fire", REAL, function()
-  -- Debian has it for Lua 5.3 and before.
+  -- Debian packages cqueues only for Lua 5.3 and earlier.
   local output = run [[
     for _, version in ipairs { "5.3", "5.1" } do
       for _, file in ipairs { "?.lua", "?/init.lua" } do

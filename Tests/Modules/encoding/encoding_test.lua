@@ -1,4 +1,4 @@
--- runloop.encoding: the forms of RFC 4648, what they refuse, and what a lenient reader accepts.
+-- runloop.encoding: the forms of RFC 4648, the texts that they refuse, and those that a lenient reader accepts.
 
 local t = require "runloop.test"
 local encoding = require "runloop.encoding"

@@ -56,7 +56,7 @@ t.describe("fs.watch and moves", function()
     return table.concat(list, " ")
   end
 
-  -- Does to `paths` what a change says. It must be possible.
+  -- Does to `paths` what a change says. The move must be possible.
   local function follow(paths, change)
     local function check(is_fine, why)
       if not is_fine then
@@ -93,7 +93,7 @@ t.describe("fs.watch and moves", function()
       local known = real()
       watch { recursive = true }
       os.execute("cd " .. directory .. " && { " .. commands:gsub("exchange", EXCHANGE) .. "; }")
-      -- Seen when all that was before has been told.
+      -- This change shows that all earlier changes have been reported.
       local deadline = rl.now() + 10
       repeat
         for _, change in ipairs(watcher:next(0.3) or {}) do follow(known, change) end

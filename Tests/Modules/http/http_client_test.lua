@@ -480,7 +480,7 @@ t.describe("proxies", function()
         key = path .. "/key.pem" } }, function() return "" end))
     local silent, start = assert(net.connect(hasty:address())), rl.now()
     silent:read()
-    -- Nor does it wait for the client's own end, which takes two seconds.
+    -- It also does not wait for the end that the client itself sends after two seconds.
     t.truthy(rl.now() - start < 1.9)
     silent:abort()
   end)

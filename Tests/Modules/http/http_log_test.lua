@@ -1,4 +1,4 @@
--- The access log has one line for each request: what was asked, what was sent, and how long it took.
+-- The access log has one line for each request: the request, the answer, and the duration.
 
 local rl = require "runloop"
 local http = require "runloop.http"

@@ -1,5 +1,5 @@
--- runloop.http: random requests in random pieces. Each is answered as it would be alone, and in order. SEED repeats a
--- run.
+-- runloop.http: random requests in random pieces. Each request gets the same answer as it would alone, and the order is
+-- kept. SEED repeats a run.
 
 local t = require "runloop.test"
 local rl = require "runloop"
@@ -115,7 +115,7 @@ t.describe("conversations", function()
         local before = rl.on_error(function() end)
         local server = http.serve("memory", options, app)
         local state = seed
-      -- A generator of its own, with the same numbers on every machine.
+      -- A generator that returns the same numbers on every machine.
         local function random(from, to)
           if not to then from, to = 1, from end
           state = (state * 6364136223846793005 + 1442695040888963407)

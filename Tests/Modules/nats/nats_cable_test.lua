@@ -13,8 +13,8 @@ local SECONDS = tonumber(os.getenv "RLHOST_CUT_SECONDS") or 1.5
 local PACE = 500
 local LIMIT = 60 + CUTS * (SECONDS + 20)
 
--- Publishes numbers while a cable is cut again and again. `cut(is_cut)` changes it. Returns how many messages were
--- published, how many of them came, how many came again, and how many the event "disconnected" named.
+-- Publishes numbers while a cable is cut again and again. `cut(is_cut)` changes it. Returns the numbers of messages
+-- that were published, that arrived, that arrived again, and that the event "disconnected" named.
 local function publish(far, near, cut, options)
   local came, told, connected = {}, 0, 0
   local distinct, again = 0, 0
@@ -104,7 +104,7 @@ t.it("loses nothing with republish", { real_time = true, timeout = LIMIT }, func
   rl.sleep(0.1)
 end)
 
--- Runs a command. Returns whether it has succeeded.
+-- Runs a command. Returns whether this has succeeded.
 local function run(...)
   local done = process.run { ... }
   return done ~= nil and done.code == 0

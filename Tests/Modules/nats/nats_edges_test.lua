@@ -233,7 +233,7 @@ t.it("goes without TLS to no server that had it", { real_time = true }, function
   end))
   t.finally(function() listener:close() end)
   local bus = connect(listener:port(), { reconnect = { first = 0.01, most = 0.05 } })
-  -- As if the first connection had been encrypted.
+  -- The bus behaves as if the first connection had been encrypted.
   bus._had_tls = true
   bus._link:lose("cut", "ECONNRESET")
   rl.sleep(0.3)

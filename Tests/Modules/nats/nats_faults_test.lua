@@ -69,7 +69,7 @@ t.it("says what may be lost, and sends it again if one wants", function()
     for i = 1, 10 do bus:publish("a", "message " .. i) end
     rl.sleep(1)
     t.equal({ bus:unconfirmed() }, { 10, 91 })
-    -- The other one, which listens, stays.
+    -- The other descriptor, which listens, stays open.
     fake._clients[1].stream:abort()
     rl.sleep(0.01)
     t.equal({ events.disconnected.messages, events.disconnected.bytes }, { 10, 91 })
@@ -218,7 +218,7 @@ t.it("sends no secret in clear to other machines", { real_time = true }, functio
     stream:write "PONG\r\n"
     stream:read_line()
   end)
-  -- The unspecified address leads to this machine, and counts as another one.
+  -- The unspecified address belongs to this machine, but counts as an address of another one.
   local where = "0.0.0.0:" .. port
   for option, what in pairs { password = "password", token = "token" } do
     local none, text, code = nats.connect(where, { [option] = "hidden" })

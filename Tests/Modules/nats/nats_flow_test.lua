@@ -128,7 +128,7 @@ t.it("has what W3C asks for on the wire, and one trace for what a callback asks"
   t.equal({ #t.truthy(trace, block), #span, span }, { 32, 16, mark })
   stream:write("PUB " .. reply .. " 2\r\nok\r\n")
   t.equal(asked:await().data, "ok")
-  -- What "middle" asks belongs to the trace that it was given.
+  -- The requests of "middle" belong to the trace that it has received.
   local given = "NATS/1.0\r\ntraceparent: 00-" .. ("ab"):rep(16) .. "-" .. ("cd"):rep(8) .. "-01\r\nRl-Flow: "
     .. ("cd"):rep(8) .. " 00000000000000ff\r\n\r\n"
   stream:write(("SUB answers 3\r\nHPUB middle answers %d %d\r\n%s\r\n"):format(#given, #given, given))
@@ -179,7 +179,7 @@ t.it("joins a request, the callback that answers and the answer, also in three p
     t.equal(#t.truthy(came[id], event.args.by), 1)
     local there = came[id][1]
     t.equal(there.args.by, event.args.by)
-    -- One machine, one clock: the recorder's own precision is left.
+    -- All processes share one clock, so the only error is the recorder's precision.
     t.truthy(there.ts - event.ts > -20, there.ts - event.ts)
     local name = event.args.by
     if name == "one.work" and lanes[event.tid] == "client" then
@@ -223,7 +223,7 @@ t.it("joins sends of ports and jobs of pools, stored ones, too; a job's requests
     local name = event.args.by
     counts[name] = (counts[name] or 0) + (came[id] and 1 or 0)
   end
-  -- A call and its answer; of a stored job, the job alone is what a worker handles.
+  -- A call is followed by its answer; of a stored job, a worker handles only the job itself.
   t.equal({ counts["rl.port.inbox"], counts["rl.pool.thumbs.run"] }, { 4, 2 })
   t.truthy(counts["rl.pool.thumbs.durable"] >= 1)
   t.equal(counts["deep"], 4)

@@ -12,7 +12,7 @@ t.describe("real programs", { real_time = true, timeout = 60 }, function()
   local folder = t.resource(function() return t.truthy(fs.temporary_directory()) end,
     function(path) fs.remove(path, { recursive = true }) end)
 
-  -- A worker in a process of its own.
+  -- A worker in a separate process.
   local function start(name, where)
     local path = folder() .. "/worker.lua"
     t.truthy(fs.write(path, [[

@@ -9,7 +9,7 @@ local buses = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "..
 local connect, pool_of, problem_of = buses.connect, buses.pool_of, buses.problem_of
 
 local number = 0
--- Each test has a pool of its own: the server has the streams of all.
+-- Each test has its own pool: the server keeps the streams of all tests.
 local function new_name()
   number = number + 1
   return "pool_" .. number
@@ -155,7 +155,7 @@ local function cases(start, is_fake)
         local _ <close> = setmetatable({}, { __close = function() ended = ended + 1 end })
         rl.sleep(60)
       end }, nil, { durable = durable, timeout = 0.5 })
-      -- The second one waits behind the first, and its time is over before it could begin.
+      -- The second job waits for the first, and its time is over before it could begin.
       local second = rl.task(function()
         rl.sleep(0.1)
         return problem_of(pool.run, pool, "wait")

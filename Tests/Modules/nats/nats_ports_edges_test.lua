@@ -106,7 +106,7 @@ t.it("keeps nothing of calls that have ended, and of ports that were dropped", {
   local go
   hold(holder, "stuck", function() go:await() end)
   local function used()
-    -- What the fake has received is part of the test, not of the ports.
+    -- The memory for messages that the fake has received belongs to the test, not to the ports.
     server._received = {}
     for _ = 1, 3 do collectgarbage() end
     return collectgarbage "count" * 1024
@@ -356,7 +356,7 @@ t.it("odd errors and odd headers harm nothing", function()
   rl.current():add(port, "default")
   t.equal(ask().data, "its callback raised an error: an error that cannot be shown")
   rl.current():remove(port, "default")
-  -- A header whose name has a blank, as no client of ours writes it.
+  -- A header whose name has a blank, which runloop.nats never writes.
   bus._link:send("HPUB rl.port.x back 35 36\r\nNATS/1.0\r\nOdd Name: 1\r\nRl-Id: 3\r\n\r\nx\r\n")
   local waits = rl.task(ask)
   rl.sleep(0.1)

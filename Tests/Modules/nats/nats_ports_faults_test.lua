@@ -39,7 +39,7 @@ t.it("knows within 3 s that the only holder was killed, and within 8 s that one 
       local killed = rl.now()
       t.equal({ request:await(20) }, { nil, "became invalid" })
       t.truthy(rl.now() - killed <= (others == 0 and 3 or 8), "after " .. rl.now() - killed .. " s")
-      -- The others go on.
+      -- The other messages are still delivered.
       if others > 0 then
         t.equal(remote:request(1, "y"), "y")
         t.equal({ remote:is_valid(), remote:send(1, ""), remote:flush() }, { true, true, true })

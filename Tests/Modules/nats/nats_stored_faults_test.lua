@@ -308,7 +308,7 @@ end)
 
 -- Every call that waits -----------------------------------------------------------------------------------------------
 
--- By name: a call that waits for the server. It gets what `prepare` has returned.
+-- By name: the calls that wait for the server. The call gets the results of `prepare`.
 local CALLS = {
   ["bus:stream"] = function(all) return all.bus:stream("s") end,
   ["bus:stream, made"] = function(all) return all.bus:stream("other", {}) end,
@@ -337,7 +337,7 @@ local CALLS = {
   ["watch:receive"] = function(all) return all.watch:receive(1) end,
   ["watch:entries"] = function(all) return all.watch:entries()() end,
 }
--- These wait without a limit.
+-- These calls wait without a limit.
 local ENDLESS = { ["consumer:messages"] = true, ["watch:entries"] = true }
 
 -- Returns a fake and everything that the calls need; its server handles nothing for the next 300 seconds.
@@ -368,7 +368,7 @@ t.it("leaves nothing behind when a call that waits is cancelled", function()
     task:cancel()
     local after = all.bus:stats()
     t.equal({ name, after.requests }, { name, before.requests })
-    -- A consumer that was to be removed is over here already.
+    -- A consumer that was to be removed has already ended for the client.
     t.truthy(after.subscriptions <= before.subscriptions, name)
     all.bus:close()
   end

@@ -36,7 +36,7 @@ local function await(condition, what)
   t.equal(what, "came true")
 end
 
--- Catches what goes to rl.on_error, as a list.
+-- Collects the errors that rl.on_error receives in a list.
 local function catch()
   local list, before = {}, nil
   before = rl.on_error(function(err) list[#list + 1] = tostring(err) end)
@@ -147,7 +147,7 @@ local function cases(start)
     t.equal(three:term "useless", true)
     t.equal(four:working(), true)
     t.equal(four:working(), true)
-    -- Nobody answers for the fourth, so it comes three times.
+    -- The fourth message is not acknowledged, so it comes three times.
     again = t.truthy(c:receive(5))
     t.equal({ again.data, again.delivered }, { "4", 2 })
     again = t.truthy(c:receive(5))
@@ -297,7 +297,7 @@ local function cases(start)
     t.truthy(text:find("consumer w of stream " .. name, 1, true), text)
     t.equal({ #events, events[1].code, events[1].subject }, { 1, "ENOENT", name .. ".w" })
     t.equal(c:is_valid(), false)
-    -- A consumer that goes with its object is made again, as long as there is a stream.
+    -- A consumer that ends with its object is made again, as long as the stream exists.
     local own = t.truthy(s:consumer(nil))
     publish(s, name .. ".a", "1", "2")
     t.equal(own:receive(5).data, "1")

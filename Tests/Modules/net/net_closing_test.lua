@@ -1,4 +1,4 @@
--- Closing does not destroy what was sent, and costs no more than it has to.
+-- Closing does not destroy sent data, and makes no unnecessary system calls.
 
 local rl, net, fs = require "runloop", require "runloop.net", require "runloop.fs"
 local t = require "runloop.test"
@@ -58,7 +58,7 @@ t.describe("a server that closes", function()
   t.it("ends at once where nothing was sent and nothing is unread", REAL, function()
     local function descriptors() return #assert(fs.list "/proc/self/fd") end
     local closed
-    descriptors()  -- its thread has some of its own
+    descriptors()  -- its thread has descriptors too
     local client = connected(function(stream)
       local before = descriptors()
       stream:close()

@@ -312,7 +312,7 @@ t.describe("datagrams", function()
     t.equal({ six:send("x", four:address()) }, refusal(four:address()))
     t.equal({ four:send("x", six:address()) }, refusal(six:address()))
     t.equal({ net.datagram { host = "127.0.0.1", port = 0, peer = six:address() } }, refusal(six:address()))
-    -- If the name has both families, the one that the peer has is used.
+    -- If the name has addresses of both families, the peer's family is used.
     local near <close> = assert(net.datagram { port = 0, peer = six:address() })
     t.equal(near:send "as the peer", true)
     t.equal({ six:receive(1) }, { "as the peer", near:address() })

@@ -1,5 +1,5 @@
--- Reads of frames, words, bytes with an ending, and up to one of several ends or patterns: what they return, what they
--- take, and that neither depends on the pieces in which the bytes arrive.
+-- Reads of frames, words, bytes with an ending, and up to one of several ends or patterns: the bytes that they return
+-- and consume, neither of which depends on the pieces in which they arrive.
 
 local rl, net = require "runloop", require "runloop.net"
 local t = require "runloop.test"

@@ -126,7 +126,7 @@ t.describe("pools", function()
       end,
       ["rl.blocking: cannot send argument #2"] = function() rl.blocking(print, coroutine_here) end,
     } do t.error(call, name) end
-    -- Errors of the function itself stay what they are.
+    -- Errors of the function itself are not changed.
     local value = select(2, pcall(rl.blocking, function() error { 5 } end))
     t.equal(value, { 5 })
     t.equal(select(2, pcall(rl.blocking, function() error("mine", 0) end)), "mine")
@@ -314,7 +314,7 @@ t.describe("watching", function()
     local watcher <close> = assert(fs.watch(directory.path, { while_writing = true }))
     local limit = tonumber(io.open("/proc/sys/fs/inotify/max_queued_events"):read "a")
     if limit > 100000 then return end
-    -- The loop does not run meanwhile, so nobody reads the events. The kernel reports each change twice at least.
+    -- The loop does not run meanwhile, so the events are not read. The kernel reports each change twice at least.
     local path = directory.path .. "/x"
     for i = 1, limit // 2 + 1000 do
       local name = path .. i % 100
@@ -352,8 +352,8 @@ t.describe("watching", function()
     t.equal({ #told, told[1], told[300] }, { 300, "created first", "created first" })
     for i = 3, 300 do watchers[i]:invalidate() end
     told = {}
-    -- A later watcher gets no earlier changes. A watcher without a mode gets them when it has one, and an invalidated
-    -- one gets none.
+    -- A later watcher gets no earlier changes. A watcher without a mode gets the changes when it is added to one, and
+    -- an invalidated watcher gets none.
     local idle <close> = assert(fs.watcher { path = directory.path, latency = 0.01, callback = tell "idle: " })
     io.open(directory.path .. "/before", "w"):close()
     local late <close> = assert(fs.watch(directory.path, { latency = 0.01 }, tell "late: "))

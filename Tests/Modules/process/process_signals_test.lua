@@ -113,7 +113,7 @@ t.describe("the service manager", function()
     t.equal(result.output, "true\ttrue\n", result.errors)
     local uptime = tonumber(io.open("/proc/uptime"):read "n")
     local micros = tonumber(socket:receive(5):match "^RELOADING=1\nMONOTONIC_USEC=(%d+)$")
-    -- Both say how long the machine has been up, one of them without the time that it slept.
+    -- Both clocks show how long the machine has been up, one of them without the time that it slept.
     t.truthy(micros and micros > 0 and micros < (uptime + 5) * 1e6, micros)
     t.equal(socket:receive(5), "READY=1")
     os.remove(path)

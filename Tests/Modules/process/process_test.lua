@@ -111,7 +111,7 @@ t.describe("process.run", function()
       t.equal({ program:wait() }, { "exit", 0 }, part)
       far:close()
     end
-    -- As inetd hands over connections.
+    -- inetd passes connections in this way.
     local handed
     local server <close> = assert(net.serve("127.0.0.1:0", function(stream)
       stream:write "hello\n"

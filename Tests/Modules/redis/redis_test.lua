@@ -7,7 +7,7 @@ local net = require "runloop.net"
 local redis = require "runloop.redis"
 local json = require "runloop.json"
 
--- One server for all tests of this file that leave it as it is.
+-- One server for all tests of this file that do not change its data.
 local shared = t.resource(function() return t.server "redis" end)
 
 -- Opens a database on an empty server; it is closed with the test.
@@ -21,7 +21,7 @@ end
 -- Calls a function and returns its results as a list with their number.
 local pack = table.pack
 
--- Serves bytes to each connection: first the answer to HELLO, then whatever `answer` gives for what came.
+-- Serves bytes to each connection: first the answer to HELLO, then the result of `answer` for each received piece.
 local function impostor(answer)
   local server = t.truthy(net.serve("127.0.0.1:0", function(stream)
     local bytes = stream:read()

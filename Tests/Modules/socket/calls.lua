@@ -193,7 +193,7 @@ do
   close(held, other)
 end
 
--- Options and what a socket knows.
+-- Options and properties of a socket.
 do
   local a, b = pair()
   for _, option in ipairs { { "tcp-nodelay", true }, { "keepalive", true }, { "reuseaddr", true }, { "keepalive", 5 },

@@ -8,7 +8,7 @@ local socket = require "runloop.socket"
 local problem_of = support.problem_of
 local REAL = { real_time = true }
 
--- Libraries of Debian that say that they are for Lua 5.1 are in a folder of their own.
+-- Debian installs libraries that are declared for Lua 5.1 in a separate folder.
 local OLD = ";/usr/share/lua/5.1/?.lua;/usr/share/lua/5.1/?/init.lua"
 
 -- Runs `fn` with our module under the names of LuaSocket.
@@ -119,7 +119,8 @@ t.it("sends much, as far as the other end reads", REAL, function()
   t.equal(#b:receive "*a", #text)
   t.equal(sender:await(), #text)
   b:close()
-  -- With a limit: the index of the last byte, from which one goes on. The kernel's buffers may have 10 MB.
+  -- With a limit, the result is the index of the last sent byte, after which the caller continues. The kernel's buffers
+  -- may have 10 MB.
   text = text:rep(4)
   a, b = pair()
   a:settimeout(0.01)
@@ -247,7 +248,7 @@ t.it("serves socket.http", REAL, installed(function()
   server:close()
 end))
 
--- Serves a script of lines: what the server says after each line of the client's that begins with a word.
+-- Serves a script of lines: the server's answer to each line of the client that begins with a certain word.
 local function talk(greeting, answers)
   local said = {}
   local listener = net.serve("127.0.0.1:0", function(stream)
@@ -368,7 +369,7 @@ t.it("refuses what ssl does not offer", installed(function()
 end))
 
 t.it("serves copas", REAL, installed(function()
-  -- It refuses to be required after socket.http.
+  -- This module refuses to be required after socket.http.
   package.loaded["socket.http"] = nil
   local copas = library "copas"
   local master = assert(require "socket".bind("127.0.0.1", 0))

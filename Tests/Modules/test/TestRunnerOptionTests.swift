@@ -169,7 +169,7 @@ import Testing
             try write("{a = 3, b = {2}}")
             let changed = try Binary.run(["test"], directory: directory)
             #expect(changed.status == 1 && changed.output.contains("+   a = 3,"), "\(changed.output)")
-            // Texts that look alike are different.
+            // Texts that look the same but differ in their bytes.
             try write("5")
             #expect(try Binary.run(["test", "--update"], directory: directory).status == 0)
             #expect(try Binary.run(["test"], directory: directory).status == 0)

@@ -280,7 +280,7 @@ import Testing
                  x_test.lua:2: expected to run once, ran never
 
             3) often
-               a callback that must run 2 times runs once more (expected at x_test.lua:4)
+               a callback that must run 2 times ran once more (expected at x_test.lua:4)
                in timer made at x_test.lua:4
 
             1 passed, 3 failed (time)

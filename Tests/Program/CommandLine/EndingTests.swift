@@ -87,7 +87,7 @@ struct EndingTests {
         #expect(run.output == "0 0 0 0 0 0 ", "\(run)")
     }
 
-    /// As stock Lua does, by C's `exit`.
+    /// By C's `exit`, as stock Lua does.
     @Test("an input that can be read again goes on where the script has stopped reading")
     func input() throws {
         for end in ["", "os.exit(0)", "os.exit(0, true)"] {

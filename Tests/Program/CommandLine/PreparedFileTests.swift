@@ -72,7 +72,7 @@ struct PreparedFileTests {
 
     @Test("a directory is refused", arguments: named.indices) func directory(_ index: Int) throws {
         let (name, command) = Self.named[index]
-        // It is read before.
+        // The program has read the file before.
         guard name != "a_test.snap" else { return }
         try Binary.withDirectory { directory in
             #expect(mkdir("\(directory)/\(name)", 0o700) == 0)

@@ -43,7 +43,7 @@ struct StubbornProgramTests {
     func reading(_ signal: Int32) throws {
         let process = try Binary.Process(["-"])
         process.write("print 'never'")
-        // As under lua, whose Control-C has no handler yet while it reads.
+        // The same happens under lua, which has no handler for Control-C yet while it reads.
         process.settle()
         process.signal(signal)
         let result = process.finish(timeout: 30)
@@ -134,7 +134,7 @@ struct StubbornProgramTests {
         "a file that a thread reads from does not hold the end up",
         .enabled(if: Soak.isLong, "it waits for 15 s until the thread is given up"))
     func locked() throws {
-        // This program has to be killed: nothing ends a loop in C, and the file stays locked.
+        // This program has to be killed: no interruption ends a loop in C, and the file stays locked.
         let text =
             "rl.thread(function() string.rep('a', 60):find(('a-'):rep(60) .. 'b') end) rl.thread(function() io.popen "
             + "'sleep 20':read() end)"

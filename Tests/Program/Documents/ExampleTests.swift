@@ -34,7 +34,7 @@ struct ExampleTests {
         #expect(run.output.contains(/tick \d+ .*\nworst: [\d.]+ ms\n$/), "\(run.output)")
     }
 
-    /// Runs a script of the shell in a directory of its own. In it, `await TEXT FILE` waits until a text is in a file,
+    /// Runs a shell script in a separate directory. In it, `await TEXT FILE` waits until a text is in a file,
     /// and `end PROCESS` asks a process to end when it sleeps: while Lua runs, a signal is an error in Lua.
     private static func shell(_ script: String, environment: [String: String] = [:]) throws -> Binary.Result {
         let definition = """

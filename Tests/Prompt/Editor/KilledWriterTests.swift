@@ -43,7 +43,7 @@ import Testing
                 + "/HistoryWriter"
         }()
 
-        /// Kills the process and returns how many entries it said were written.
+        /// Kills the process and returns the number of entries that it reported as written.
         func kill() -> Int {
             Glibc.kill(process, SIGKILL)
             var status: Int32 = 0

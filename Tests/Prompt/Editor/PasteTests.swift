@@ -32,7 +32,7 @@ import Testing
         #expect(terminal.entry == "x|")
     }
 
-    // In debug builds nothing is inlined, and a tenth is enough to show that nothing is quadratic.
+    // Debug builds do not inline, and a tenth of the text is enough to show that no step is quadratic.
     #if DEBUG
         static let size = 100_000
     #else

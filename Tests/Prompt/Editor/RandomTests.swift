@@ -22,8 +22,8 @@ import Testing
         "\u{11}\u{1B}", "\u{9B}1;2", "\u{202E}",
     ]
 
-    /// Pieces that do not join with text after the cursor: there the cursor has to leave a character that has become
-    /// one with what was typed, so that it matters what came in one go.
+    /// Pieces that do not join with the text after the cursor. Otherwise the cursor has to leave a character that has
+    /// joined with the typed text, and the result depends on how the input was divided.
     static let separatePieces = pieces.filter { piece in
         piece.unicodeScalars.allSatisfy { TextBuffer.isSimple($0) && $0 != "\u{1F}" && $0 != "\u{03}" }
     }

@@ -69,7 +69,7 @@ final class Terminal {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// The difference between the screen and the plainest way to draw the entry; nil if there is none.
+    /// The difference between the screen and the simplest way to draw the entry; nil if they are equal.
     func defect() -> String? {
         if let problem = screen.problems.first { return problem }
         guard editor.phase == .editing, !editor.isDumb, editor.listing == nil else { return nil }

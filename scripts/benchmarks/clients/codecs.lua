@@ -59,7 +59,7 @@ local URLS <const> = {
   "https://user:pw@www.example.com:8080/a/b/../c?x=1&y=2#frag", "http://example.com/", "http://192.168.1.1/x",
   "https://github.com/foo/bar/issues?q=is%3Aopen", "https://[2001:db8::1]/path/to/something.html",
 }
--- Each URL's text is used, as a program would.
+-- The text of each URL is read, as in a real program.
 local SCRIPT <const> = [[
 const urls = JSON.parse(process.argv[1]), count = 100000
 let least = Infinity, length = 0

@@ -5,7 +5,7 @@ local share = tonumber(arg[1]) or 1
 local OPTIONS <const> = { words = true }
 local ADJUST <const> = { adjust = -4 }
 
--- Prints what a call costs in both ways, which take turns: the best of several times, in seconds.
+-- Prints the cost of a call in both ways, which take turns: the best of several times, in seconds.
 local function row(label, goal, count, ours, theirs)
   count = math.max(1000, count * share // 1)
   local best = { math.huge, math.huge }
@@ -18,8 +18,7 @@ local function row(label, goal, count, ours, theirs)
   print(("%s\t%.9f\t%.9f\t%g"):format(label, best[1], best[2], goal))
 end
 
--- Returns a stream whose buffer gets `count` times these bytes from time to time, and a function that says how long the
--- reads take.
+-- Returns a stream whose buffer is refilled with `count` times these bytes, and a function that measures the reads.
 local function reading(bytes, read)
   return function(count)
     local near, far = net.memory { high_water = 1 << 30 }
@@ -37,7 +36,7 @@ local function reading(bytes, read)
   end
 end
 
--- Returns the two ways to read a head and a body whose length is `more` less than what the head says.
+-- Returns the two ways to read a head and a body whose length is `more` less than the number in the head.
 local function framing(more, options)
   local message = string.pack(">c1 I4", "D", more + 60) .. ("x"):rep(60)
   return reading(message, function(s) local _, body = s:read_frame(">c1 I4", options) return body end),

@@ -3,7 +3,7 @@
 local rl = require "runloop"
 local share = tonumber(arg[1]) or 1
 
--- Prints what an operation costs in both ways, which take turns: the best of several times, in seconds.
+-- Prints the cost of an operation in both ways, which take turns: the best of several times, in seconds.
 local function row(label, goal, count, ours, theirs)
   count = math.max(1000, count * share // 1)
   local best = { math.huge, math.huge }
@@ -18,7 +18,7 @@ local function row(label, goal, count, ours, theirs)
   print(("%s\t%.9f\t%.9f\t%g"):format(label, best[1], best[2], goal))
 end
 
--- Tasks that each wait for an answer, again and again; one more task gives all answers that are asked for.
+-- Tasks that repeatedly wait for an answer; one more task gives all answers.
 local function answered(make, wait, answer)
   return function(n)
     local asked, count = {}, 0

@@ -41,7 +41,7 @@ function common.lateness()
   return note, report
 end
 
--- Anonymous memory with the garbage gone (twice: finalizers leave theirs to the second round).
+-- Anonymous memory after two collections: the second one frees the garbage of finalizers.
 local function memory()
   collectgarbage()
   collectgarbage()

@@ -7,7 +7,7 @@ int main(int argc, char **argv) {
     fprintf(stderr, "usage: fds pipes|sockets N COMMAND...\n");
     return 64;
   }
-  close_range(3, ~0u, 0);  // whatever leaked in would shift the numbers
+  close_range(3, ~0u, 0);  // leaked descriptors would shift the numbers
   for (long n = atol(argv[2]); n > 0; n--) {
     int pair[2];
     int failed = strcmp(argv[1], "pipes") ? socketpair(AF_UNIX, SOCK_STREAM, 0, pair) : pipe(pair);

@@ -164,7 +164,7 @@ static int wait_for_events(int poller, struct epoll_event events[64], const stru
 }
 
 static void run(loop *l) {
-  // Without this the kernel may be 50 microseconds late on purpose.
+  // Without this the kernel may deliberately be 50 microseconds late.
   prctl(PR_SET_TIMERSLACK, 1);
   l->stopped = false;
   while (!l->stopped) {
@@ -181,7 +181,7 @@ static void run(loop *l) {
       call(l, e.slot);
     }
     int q = l->filling;
-    l->filling = !q;  // what these post waits for the next pass
+    l->filling = !q;  // posts made by these run in the next pass
     for (uint32_t i = 0; i < l->post_count[q]; i++) l->posts[q][i].call(l, l->posts[q][i].argument);
     l->post_count[q] = 0;
     if (l->stopped) break;

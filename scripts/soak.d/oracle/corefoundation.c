@@ -1,5 +1,5 @@
-// Runs a program of scripts/soak corefoundation on CoreFoundation's run loop, and prints what happened. program.lua
-// does so on ours.
+// Runs a program of scripts/soak corefoundation on CoreFoundation's run loop, and prints its events. program.lua does
+// the same on the run loop of rlhost.
 #include <CoreFoundation/CoreFoundation.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
--- Runs a program of scripts/soak corefoundation on rlhost's run loop, and prints what happened. corefoundation.c does
--- so on Apple's.
+-- Runs a program of scripts/soak corefoundation on rlhost's run loop, and prints its events. corefoundation.c does the
+-- same on Apple's run loop.
 
 local rl = require "runloop"
 local loop = rl.current()

@@ -35,8 +35,8 @@ extension RunLoop {
                 if isBackground { noteAwaited() } else if keepsAlive != isAwaited { keepsAlive = isAwaited }
             }
         }
-        /// Whether the loop serves the port but does not keep running for it. It may bring an answer while it is
-        /// awaited.
+        /// Whether the loop serves the port but does not keep running for it. While `isAwaited` is true, the port may
+        /// bring an answer.
         public final var isBackground = false { didSet { noteAwaited() } }
 
         @inline(never)

@@ -107,7 +107,7 @@ extension RunLoop {
             // The removed message is destroyed without the lock, since it may own anything.
             let removed = state.withLock { state in
                 let removed = state.waiting.removeValue(forKey: number)
-                // Most numbers in the line may be withdrawn ones, while the first stays for long.
+                // Most numbers in the queue may have been withdrawn, while the first one stays for long.
                 if state.line.count > 64 + 2 * state.waiting.count {
                     state.line.removeAll { state.waiting[$0] == nil }
                 }

@@ -16,7 +16,8 @@ extension RunLoop {
         /// The elements of `modes`, guarded by the same lock. Raw, since signals are frequent and should count no
         /// references.
         private let entered = RawBuffer<Unmanaged<ModeState>>(capacity: 1)
-        // Not `Lock(())`: ThreadSanitizer takes the address of a value without size for that of its neighbour.
+        // This is not `Lock(())`, since ThreadSanitizer confuses the address of a value of size zero with that of its
+        // neighbour.
         private let lock = Lock(false)
         /// The running number of the first signal since the last perform; 0 if not signalled.
         private let signalled = Atomic<UInt64>(0)

@@ -113,8 +113,8 @@ final class MessageConnection {
     }
 
     /// Stops sending. Data that arrived before must not be lost, and reading it usually shows when and why the
-    /// connection ended. For an error that reading cannot show, `reason` ends it, after the current callers have
-    /// returned.
+    /// connection ended. An error that reading cannot show ends the connection with `reason`, after the current callers
+    /// have returned.
     private func fallSilent(_ reason: String?) {
         isDeaf = true
         output = []

@@ -35,7 +35,7 @@ struct MessageFrame {
         bytes.append(contentsOf: data)
     }
 
-    /// The flow that joins sending and receiving in recordings: a hash of what both sides know.
+    /// The flow that joins sending and receiving in recordings: a hash of data that both sides have.
     static func flow(of sender: Int32, to port: String, conversation: UInt64) -> UInt32 {
         var hash: UInt32 = 0x811C_9DC5
         func mix(_ byte: UInt8) { hash = (hash ^ UInt32(byte)) &* 0x0100_0193 }

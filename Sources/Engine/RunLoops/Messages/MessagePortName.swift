@@ -261,7 +261,7 @@ final class MessagePortName {
                 linux_close(fd)
                 return runtime + "/rlhost"
             } else if ![ENOENT, ENOTDIR, EACCES, ELOOP].contains(linux_errno()) {
-                // The directory may be fine for other processes: with another one, they would not find this port.
+                // Other processes may be able to use this directory, and would not find the port in another one.
                 throw SystemError("open", runtime)
             }
         }

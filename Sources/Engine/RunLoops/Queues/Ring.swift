@@ -67,7 +67,7 @@ struct Ring<Element: BitwiseCopyable> {
         header.pointee.head = 0
     }
 
-    // Elements that had wrapped around to the beginning move behind the old end.
+    // Elements that had wrapped around to the beginning move after the old end.
     @inline(never)
     private func grow() {
         let capacity = header.pointee.capacity

@@ -10,7 +10,7 @@ final class TimerQueue {
     var count = 0
     /// The number of them that do not keep the loop running.
     var idle = 0
-    /// The number of those that may bring an answer.
+    /// The number of timers that may bring an answer.
     var answering = 0
     let heap = TimerHeap()
 

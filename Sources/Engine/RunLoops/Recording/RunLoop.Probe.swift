@@ -15,7 +15,7 @@ extension RunLoop {
         let memory: Unmanaged<Recorder.Memory>
         private let counters: UnsafeMutablePointer<Statistics>
 
-        /// - Parameter counters: They receive the times that the probe measures while the recorder is off.
+        /// - Parameter counters: The times that the probe measures while the recorder is off are written here.
         init(_ poller: Poller, _ counters: UnsafeMutablePointer<Statistics>) {
             memory = .passRetained(Recorder.Memory(poller))
             recorder = memory._withUnsafeGuaranteedRef { $0.recorder }
@@ -46,7 +46,7 @@ extension RunLoop {
                 live.pointee.beginPass(mode())
                 return false
             }
-            // A loop that never sleeps gets here, but not to `sleep`.
+            // A loop that never sleeps calls this function, but not `sleep`.
             guard counters.pointee.passes & 1023 == 0, recorder.pointee.beginsAt != .max else { return false }
             let now = poller.coarseNow()
             return now >= recorder.pointee.beginsAt && recorder.pointee.lasts(now)
@@ -160,7 +160,7 @@ extension RunLoop {
             if poller.isReal { recorder.pointee.quietSince = end }
         }
 
-        /// Reports that the loop is about to ask the kernel what is ready, without sleep.
+        /// Reports that the loop is about to poll the kernel without sleeping.
         @inline(__always)
         func looks() { recorder.pointee.looks() }
 

@@ -18,7 +18,7 @@ extension RunLoop.Recorder {
         lookBy = look.began + ticks(1_000_000_000)
     }
 
-    /// Calls the handler with the share of the time in which the loop was awake since the last look.
+    /// Calls the handler with the share of the time in which the loop was awake since the last call.
     @inline(never)
     mutating func lookAround() {
         let now = stamp()

@@ -11,7 +11,7 @@ extension RunLoop.Recorder {
         case pending
         /// Like `pending`, for a callback that began within another.
         case pendingInside
-        /// The beginning is in the ring as a record of its own.
+        /// The beginning is in the ring as a separate record.
         case told
 
         @inline(__always) var isPending: Bool { self == .pending || self == .pendingInside }
@@ -159,7 +159,7 @@ extension RunLoop.Recorder {
         slowHandler?(record.object, began, Int64(Double(taken) * scale), delay)
     }
 
-    // MARK: Events in a callback
+    // MARK: Events during a callback
 
     /// Records an event within a callback that needs a begin record before it.
     @inline(__always)
@@ -193,7 +193,7 @@ extension RunLoop.Recorder {
         let record = open.pointee
         told.pointee = record
         open = told
-        // Not through `told`, since the compiler fails at that with ThreadSanitizer.
+        // This does not use `told`, since the compiler then fails with ThreadSanitizer.
         open.pointee.flags &= Flags.waits | Flags.failed
         state = .told
         enter(Level(object: record.object, isRun: false))

@@ -21,7 +21,7 @@ extension RunLoop.Recorder {
         resume(moment)
     }
 
-    /// Notes that the loop is about to ask the kernel what is ready, which takes time.
+    /// Notes that the loop is about to poll the kernel, which takes time.
     @inline(__always)
     mutating func looks() { if moment != 0 { (beforeLook, moment) = (moment, 0) } }
 
@@ -33,7 +33,7 @@ extension RunLoop.Recorder {
         passBegin = moment != 0 ? moment : beforeLook != 0 ? beforeLook : freshMoment()
         guard mode >> 16 == 0 else { return put(Record(.pass, passBegin, object: mode)) }
         pass = Record.word(passIn: mode)
-        // A loop that never sleeps gets here, but not to the end of a sleep.
+        // A loop that never sleeps calls this function, but never the one for the end of a sleep.
         if passBegin >= attendBy { attend(passBegin) }
     }
 

@@ -83,7 +83,7 @@ extension RunLoop.Recorder {
         open.pointee.task = number << Record.taskBits | task & Record.tasks
     }
 
-    /// A function of its own, so that the usual path has no registers to save.
+    /// This is a separate function, so that the usual path need not save registers.
     @inline(never)
     private mutating func tellNewWait(_ task: UInt32, _ name: StaticString) {
         open.pointee.task = waitNames.number(of: name) << Record.taskBits | task & Record.tasks

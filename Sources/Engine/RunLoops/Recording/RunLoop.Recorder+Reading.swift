@@ -18,8 +18,8 @@ extension RunLoop.Recorder {
         return first
     }()
 
-    // Functions that read a loop of another thread read single fields only, and none that counts references. They use
-    // `peek` if the thread may be writing them.
+    // Functions that read a loop of another thread read single fields only, and none that counts references. They read
+    // with `peek` if the other thread may be writing the field.
 
     private static func peek<Value>(_ place: UnsafePointer<Value>) -> Value {
         withUnsafeTemporaryAllocation(of: Value.self, capacity: 1) { room in
@@ -75,7 +75,7 @@ extension RunLoop.Recorder {
         var levels: [Level]
         var pass: UInt32
         var passBegin: UInt64
-        /// The record of a callback whose beginning has no record of its own yet.
+        /// The record of a callback whose beginning has no separate record yet.
         var callback: Record?
     }
 

@@ -86,7 +86,7 @@ extension RunLoop.Recorder {
         lastRequestRecord = next
     }
 
-    /// Moves the send in the callback's record into a record of its own, which counts further ones.
+    /// Moves the send in the callback's record into a separate record, which counts further sends.
     private mutating func queuesSecond(_ flow: UInt32) {
         open.pointee.flags &= ~Flags.sends
         // Stands for the length until that is known, so that the record has no room for another send.

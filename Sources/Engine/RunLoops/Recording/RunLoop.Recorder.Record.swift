@@ -17,9 +17,9 @@ extension RunLoop.Recorder {
         package var a: UInt64 = 0
         /// The number that joins a send with its effect; 0 if none.
         package var flow: UInt32 = 0
-        /// The number that joins the pieces of a task; 0 if none. In the ring, the lower `taskBits` bits have it. The
-        /// bits above have a number of `WaitNames` if the task waits; if they are all ones, the record counts as a
-        /// piece of the task only if it waits later.
+        /// The number that joins the pieces of a task; 0 if none. In the ring, that number is in the lower `taskBits`
+        /// bits. The bits above have a number of `WaitNames` if the task waits; if they are all ones, the record counts
+        /// as a piece of the task only if it waits later.
         @usableFromInline package var task: UInt32 = 0
 
         static let taskBits: UInt32 = 22
@@ -84,7 +84,7 @@ extension RunLoop.Recorder {
             set { (flow, task) = (UInt32(truncatingIfNeeded: newValue), UInt32(truncatingIfNeeded: newValue >> 32)) }
         }
 
-        /// The label of the function in which a callback waits; 0 if none. Not in the ring.
+        /// The label of the function in which a callback waits; 0 if none. Records in the ring do not use this field.
         package var waitsIn: UInt32 {
             kind == Kind.end.rawValue && flags & Flags.waits != 0 ? flow : 0
         }

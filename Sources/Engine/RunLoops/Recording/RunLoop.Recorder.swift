@@ -28,8 +28,8 @@ extension RunLoop {
         /// it. 0 if there is none.
         var pass: UInt32 = 0
         /// The record of the callback in progress. As long as nothing else was recorded in the callback, it is in the
-        /// ring, after all other records. Then it is `told`, which collects how the callback will end. Without a
-        /// callback, it is the place of the next record.
+        /// ring, after all other records. After that it is the record `told`, in which the end of the callback is
+        /// prepared. Without a callback, it is the place of the next record.
         @usableFromInline package internal(set) var open: UnsafeMutablePointer<Record>
         /// The coarse-clock time, in nanoseconds, at which the last callback ended while the recorder was off. No
         /// foreign code has run since then, so the next callback can take it as its start without reading the clock. 0
@@ -265,7 +265,7 @@ extension RunLoop {
             if next >= limit { turnOver() }
         }
 
-        /// Writes a record. Not while the callback's record is pending at the end of the ring.
+        /// Writes a record. Do not call this while the callback's record is pending at the end of the ring.
         @inline(__always)
         private mutating func write(_ record: Record) {
             if state != .none { return writeBesideTold(record) }
@@ -298,7 +298,7 @@ extension RunLoop {
             if let ring { open = place(ring) }
         }
 
-        /// Writes a record that cannot stand for the pass that begins with it.
+        /// Writes a record that cannot also represent the beginning of its pass.
         @inline(__always)
         mutating func put(_ record: Record) {
             if pass != 0 { putPass() }

@@ -205,8 +205,8 @@ extension SimulatedClock.State {
                 isBusy = true
                 continue
             }
-            // The thread may have run since the others were checked. If its count is the same at the next look, it has
-            // not.
+            // The thread may have run since the others were checked. If its count of waits is the same at the next
+            // check, the thread has not run.
             if before != switches { isBusy = true }
             sleepers[i].watched = [descriptor]
             sleepers[i].blockedSwitches = switches

@@ -270,7 +270,7 @@ public final class SimulatedClock: Sendable {
     ///   - epoll: The epoll instance with the loop's descriptors.
     ///   - deadline: Nanoseconds of this clock.
     ///   - watched: The descriptors in it, if known.
-    ///   - watchesDescriptors: Whether there are any.
+    ///   - watchesDescriptors: Whether the loop watches any descriptors.
     ///   - isOutstanding: Whether something outside this loop must still happen before time may pass.
     ///   - told: Called with true when everything has come to rest after `settle`, and with false when nothing can ever
     ///     end the wait. The wait then continues.
@@ -372,12 +372,12 @@ public final class SimulatedClock: Sendable {
         return state.decideAtRest(own, mayStillHappen, surroundings)
     }
 
-    /// Returns how far away the events are that can make the watched descriptors ready.
+    /// Returns from where events can make the watched descriptors ready: from inside this process or from outside.
     private func surroundings(_ state: State) -> Int {
         if !knowsOwnDescriptors {
             return state.sleepers.contains { $0.watchesDescriptors } ? LINUX_OUTSIDE : LINUX_INSIDE
         }
-        // For loops that are away: the descriptors that their threads sleep in reading.
+        // For loops that are away: the descriptors from which their threads wait to read.
         let watched = state.sleepers.flatMap { $0.status == .sleeping || $0.status == .away ? $0.watched : [] }
         return watched.isEmpty ? LINUX_INSIDE : Int(linux_surroundings(watched, CInt(watched.count)))
     }

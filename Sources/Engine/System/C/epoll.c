@@ -35,7 +35,7 @@ static atomic_int has_loops;
 // A process that forks before it has a loop, as the test runner does, leaves the child nothing to keep away from.
 static void note_fork(void) {
   linux_is_fork = has_loops;
-  linux_is_first_thread = 1;  // the only one that the child has
+  linux_is_first_thread = 1;  // the child has only this thread
 }
 
 // A constructor, since pthread_once makes a system call even if no thread waits.

@@ -25,7 +25,7 @@ static int is_unsafe(const char *variable) {
   return 0;
 }
 
-// As the loader does with its own variables.
+// The loader does the same with its own variables.
 static void remove_unsafe_variables(void) {
   char **kept = environ;
   if (!kept) return;

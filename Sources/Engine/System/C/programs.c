@@ -200,7 +200,8 @@ static int has_living(int group) {
   return found;
 }
 
-// While a group has processes, no new process gets its number. So a process with this number means a newer group.
+// While a group has processes, no new process gets its number. So if a process has this number, the group was a newer
+// one.
 static int is_left(int pid) { return kill(-pid, 0) == 0 && kill(pid, 0) != 0 && errno == ESRCH && has_living(pid); }
 
 struct owned {
@@ -333,7 +334,8 @@ int linux_start_program(const linux_program *program, int *pid) {
   for (int i = 0; i < 4; i++) copy.descriptors[i] = out_of_the_way(program->descriptors[i], i, &spare[i]);
   const int is_lent = program->foreground >= 0;
   int failure = start_owned(&copy, pid);
-  // A program that could not start may have the terminal already. One that started has it by now, unless it has ended.
+  // A program that could not start may have the terminal already. A program that was started has it by now, unless it
+  // has ended.
   if (is_lent) linux_lend_terminal(failure ? getpgrp() : *pid);
   if (is_lent && failure) linux_take_terminal_back(0);
   for (int i = 0; i < 4; i++)

@@ -159,7 +159,7 @@ static void settle_at_exit(int status, void *nothing) {
 }
 
 void linux_open_standard_streams(void) {
-  // Usually all three are open, and one call says so.
+  // Usually all three are open, and one call shows it.
   struct pollfd three[] = {{.fd = 0}, {.fd = 1}, {.fd = 2}};
   const int are_open = poll(three, 3, 0) == 0;
   // In ascending order, since `open` takes the lowest free number.

@@ -27,7 +27,8 @@ package final class Program: Sendable {
     ///   - arguments: The first is looked up in PATH.
     ///   - environment: Variables as "NAME=value"; nil for those of this process.
     ///   - directory: Nil for that of this process.
-    ///   - descriptors: The program's descriptors 0 to 3. Of those not given, 0 to 2 are /dev/null, and 3 is closed.
+    ///   - descriptors: The program's descriptors 0 to 3. If a descriptor is not given, 0 to 2 are /dev/null, and 3 is
+    ///     closed.
     ///   - terminalPath: A terminal, such as that of a `PseudoTerminal`. The program leads a session with it, and has
     ///     it as descriptors 0 to 2.
     ///   - leadsSession: If true, the program leads a session without a terminal, and gets no SIGHUP when this

@@ -28,7 +28,7 @@ package enum WorkerProcess {
     /// code, so its success is not certain. Nil removes it.
     package static func setLastWords(_ words: (@convention(c) () -> Void)?) { linux_set_last_words(words) }
 
-    /// Makes descriptor 1 the standard output again. Returns whether it was something else.
+    /// Makes descriptor 1 the standard output again. Returns whether the script had replaced it.
     package static func restoreOutput() -> Bool { linux_restore_output() != 0 }
 
     /// Remembers the current directory, the environment, the locale and the ignored signals.

@@ -3,7 +3,7 @@ package import RunLoops
 
 /// The Swift object of a battery's userdata that can be in modes of a loop: `loop:add`, `loop:remove` and
 /// `loop:contains` accept it besides timers, sources, ports and observers. It corresponds to
-/// CFReadStreamScheduleWithRunLoop and its kin.
+/// CFReadStreamScheduleWithRunLoop and similar calls.
 ///
 /// All calls are made on the loop's thread.
 package protocol Schedulable: AnyObject {

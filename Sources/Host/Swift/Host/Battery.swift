@@ -97,7 +97,8 @@ public struct Battery: Sendable {
 
 /// A library that is made at the first use, and then serves all states: its storage is never freed.
 private final class LibraryOnce: @unchecked Sendable {
-    // Sendable: `made` is used only under the lock. There is one for all, since each would be an allocation at start.
+    // Sendable: `made` is used only under the lock. All libraries share one lock, since each lock would be an
+    // allocation at start.
     private static let lock = Lock(false)
     private let make: @Sendable () -> Library
     private var made: Library?
@@ -146,7 +147,7 @@ extension LuaHost {
         return shared.first { $0.makes(part: name) } ?? call.luaHost.batteries().first { $0.makes(part: name) }
     }
 
-    /// Parts that others written in Lua share. Each state has them.
+    /// Parts that several parts written in Lua use. They exist in each state.
     private static let shared =
         [MisuseBinding.battery, HintsBinding.battery, ThreadBinding.worker]
         + [

@@ -1,7 +1,7 @@
 package import Lua
 
 /// The way of an error from the place where it was raised through the waits that have passed it on. It holds copies of
-/// stacks, which become text when somebody asks for it.
+/// stacks, which are converted to text on demand.
 ///
 /// A trail never changes: each wait that passes an error on makes a longer one, since several tasks may await one.
 final class ErrorTrail {
@@ -120,7 +120,7 @@ final class RaisedError {
     /// The error of another thread.
     private let foreign: Foreign?
     let cause: Failure.Cause
-    // The state tells its end by `life`.
+    // `life` shows when the state has ended.
     private unowned(unsafe) let host: LuaHost
     private let life: Life
 

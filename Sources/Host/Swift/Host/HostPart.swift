@@ -29,10 +29,10 @@ open class HostPart {
     /// Called when the process ends without closing the state: ends connections with other processes.
     open func willExit() {}
 
-    /// Called before the process becomes another user: gives up what the new one could not remove.
+    /// Called before the process becomes another user: removes the things that the new user could not remove.
     open func willChangeUser() {}
 
-    /// Called afterwards, also if nothing has changed: makes it again.
+    /// Called afterwards, even if the user has not changed: makes these things again.
     open func didChangeUser() {}
 
     /// Fulfils requests from outside; see `Interpreter.grant`.

@@ -35,7 +35,7 @@ extension LuaHost {
         RunLoop.Recorder.title(label).map { $0.kind == "task" && $0.text == Self.mainChunk } ?? false
     }
 
-    /// Returns what that is in this state: "the main chunk", "the function made at app.lua:3".
+    /// Returns the text for this label in this state: "the main chunk", "the function made at app.lua:3".
     package var mainChunkText: String {
         guard let thread else { return "the main chunk" }
         return "the function" + (thread.site.map { " made at \($0)" } ?? "")

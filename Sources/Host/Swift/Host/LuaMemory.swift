@@ -124,7 +124,7 @@ package final class LuaMemory: HostPart {
     var mayCollect: Bool { host.loop.now.nanoseconds >= nextCollection }
 
     /// Collects all garbage, unless the last collection was so long that collecting now would take more than a
-    /// twentieth of the time. Returns whether it has.
+    /// twentieth of the time. Returns whether it has collected.
     func collectInMeasure() -> Bool {
         guard mayCollect else { return false }
         let start = host.loop.now.nanoseconds

@@ -10,7 +10,7 @@ package final class BareTasks: HostPart {
         let record: UInt32
         let label: UInt32
     }
-    /// The one that runs and has not waited yet.
+    /// The task that runs and has not waited yet.
     private var running: (fiber: Int, record: UInt32) = (0, 0)
     private lazy var owner = Owner(self)
     /// The result of the task that ended last.

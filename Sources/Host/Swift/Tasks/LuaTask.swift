@@ -26,9 +26,9 @@ final class LuaTask: FiberOwner {
     override var guardian: FiberOwner? { origin }
     /// Whether its function is one of `rl.on_shutdown`.
     let isLast: Bool
-    /// Whether its error is reported at once: the module that has made it keeps it from everybody.
+    /// Whether its error is reported at once, because the module that has made the task gives it to no other code.
     private var isUnheld = false
-    /// Whether somebody has seen the error, or will.
+    /// Whether some code has received the error, or will.
     private(set) var isObserved = false
     /// The error, and the waits that have passed it on to this task.
     private(set) var error: RaisedError?
@@ -65,7 +65,7 @@ final class LuaTask: FiberOwner {
         return unsafe unsafeDowncast(owner, to: LuaTask.self)
     }
 
-    /// Notes that somebody handles its error, if there is one.
+    /// Notes that some code handles its error, if there is one.
     func observe() { isObserved = true }
 
     /// Returns the failure of a task that has failed and was not cancelled.

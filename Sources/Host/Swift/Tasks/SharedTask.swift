@@ -1,4 +1,5 @@
-/// A task as other threads have it. They can compare it, and send it back to its own thread, where it is a task again.
+/// The form of a task in other threads. They can compare it, and send it back to its own thread, where it is a task
+/// again.
 final class SharedTask: Sendable {
     /// The creation site.
     let site: String?

@@ -150,7 +150,7 @@ extension LuaHost {
 
     /// Raises "cancelled" in a fiber: where it waits or, if it runs, at its next wait. Returns false if it has ended.
     ///
-    /// - Parameter stack: the coroutine that asks for this, if one does.
+    /// - Parameter stack: the coroutine that calls this, if one does.
     @discardableResult
     package func cancel(_ fiber: Fiber, from stack: Stack? = nil) -> Bool {
         switch fiber.state {
@@ -160,7 +160,7 @@ extension LuaHost {
         case .waiting:
             guard let cancelWait = fiber.cancelWait, fiber.stack.reserve(4) else { return false }
             if Waiter.isWoken(fiber) {
-                // It has already been given its result, which would be lost.
+                // The task has already been given its result, which would be lost.
                 fiber.isToBeCancelled = true
                 return true
             }

@@ -255,7 +255,7 @@ package final class Waiter: RunLoop.ItemOwner {
     private func leaveQueue() {
         purpose = .time
         if let wakeUp {
-            // It has left the queue already.
+            // The fiber has left the queue already.
             sleepers.host.loop.cancel(wakeUp)
             self.wakeUp = nil
             if given >= 0 { fiber.stack.pop(given) }
@@ -350,8 +350,8 @@ package final class Waiter: RunLoop.ItemOwner {
         }
     }
 
-    /// Returns the position, from 1, of the one that ends a wait for several; 0 if all have ended well, nil if the wait
-    /// goes on.
+    /// Returns the position, from 1, of the task or future that ends a wait for several; 0 if all have ended well, nil
+    /// if the wait goes on.
     static func decisive(_ awaited: [Awaited], _ purpose: Purpose) -> Int? {
         if purpose == .anyOf {
             // If several have ended, the one that ended first decides.

@@ -95,7 +95,7 @@ package final class LuaThread: Sendable {
         }
     }
 
-    /// A failure that nobody has seen, and the error value, if that can be sent.
+    /// A failure that no code has handled, and the error value, if that can be sent.
     var unobserved: (failure: Failure, value: Parcel?)? {
         state.withLock { state in
             let wasAskedToEnd = state.isCancelled && state.limit == nil
@@ -140,7 +140,8 @@ package final class LuaThread: Sendable {
         }
     }
 
-    // Not a lock of Void: ThreadSanitizer takes the address of a value without size for that of its neighbour.
+    // This is not a lock of Void, since ThreadSanitizer confuses the address of a value of size zero with that of its
+    // neighbour.
     private static let waiting = Lock(false)
 
     /// Asks the thread to end: cancels its waiting tasks, stops its loop, and interrupts its running code.
@@ -169,7 +170,7 @@ package final class LuaThread: Sendable {
         Interpreter.endCancelling()
     }
 
-    /// Whether it does its last work, which nothing interrupts.
+    /// Whether the thread does its final work, which cannot be interrupted.
     var isShielded: Bool { state.withLock { $0.isShielded } }
 
     /// Ends the thread because it has reached a limit. Called by its own code, which is about to be interrupted.
@@ -323,7 +324,7 @@ package final class LuaThread: Sendable {
             }
         }
         guard let task else { return .failure(nil, Failure("not enough memory")) }
-        // As in a script: the contents of its loop are served until nothing is left. After a stop they are served only
+        // The loop is served until it has nothing left, as after a script. After a stop they are served only
         // until the function ends.
         host.isInLastRun = true
         if task.hasEnded {

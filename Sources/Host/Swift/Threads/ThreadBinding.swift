@@ -269,8 +269,8 @@ extension LuaHost {
     /// Runs the loop, in the default mode, until one of the threads has ended and nothing else is left.
     ///
     /// - Parameters:
-    ///   - threads: the threads that were alive when the caller looked. A thread that has ended since does not end the
-    ///     run; the run then only serves what is left in the loop.
+    ///   - threads: the threads that were alive when the caller looked. A thread that has ended since then does not end
+    ///     the run, which then only serves the items that are left in the loop.
     ///   - stopping: stops the run when one of the threads has ended, whatever is left.
     /// - Returns: true if the run ended by itself, false if it was stopped.
     package func runUntilThreadsEnd(_ threads: [LuaThread] = LuaThread.all, stopping: Bool = false) -> Bool {

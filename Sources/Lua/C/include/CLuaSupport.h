@@ -196,7 +196,7 @@ struct cl_state {
   uint32_t cancelled;         ///< anchor slot of the error value that cancels Lua code, or 0
   int has_hooks;              ///< a script has set a hook: see cl_hook_task
   int raised_in_hook;         ///< a hook of the host's has raised an error
-  int hook_mask, hook_count;  ///< of the hook that holds for all tasks; 0 means that there is none
+  int hook_mask, hook_count;  ///< the mask of the hook for all tasks; 0 means that there is none
   lua_CFunction sethook_function, gethook_function;  ///< Lua's own
   cl_held held[CL_HELD];                             ///< the calls that have blocked the thread last, a ring
   int last_held;                                     ///< the newest of them
@@ -412,8 +412,8 @@ static inline cl_box *cl_box_at(lua_State *L, int index, const cl_kind *kind) {
 /// Returns the box of any kind of this host at an index, or NULL.
 cl_box *cl_any_box_at(lua_State *L, int index);
 
-// rl.locals. Call these only when `locals` of the state is not 0; each does nothing if there are no values. Without
-// memory the values are lost.
+// rl.locals. Call these only when `locals` of the state is not 0; each does nothing if there are no values. If there is
+// no memory, the values are lost.
 /// Gives the coroutine with this slot the values of the running task.
 void cl_hand_locals_down(cl_state *state, uint32_t slot);
 /// Gives the coroutine with this slot the values with which an object was made.
@@ -547,7 +547,7 @@ uint64_t cl_entry_runs(uint64_t entry);
 /// another entry. `how_hard`: 0, as Control-C does; 1, past the message handlers of xpcall; 2, each further instruction
 /// raises. Returns whether such an entry ran. May be called on any thread.
 int cl_end_entries(cl_state *state, uint64_t first, uint64_t last, int how_hard);
-/// Interrupts an entry from the host's thread: its code goes on with the error.
+/// Interrupts an entry from the host's thread: its code continues with the error.
 void cl_interrupt_entry(cl_state *state, uint64_t entry);
 
 // Constants that Swift does not import.

@@ -8,7 +8,7 @@
 struct cl_state;
 /// Limits the memory of the state.
 void cl_limit_memory(struct cl_state *state, size_t bytes);
-/// Limits the memory of this state and of those that call cl_share_memory, together.
+/// Limits the total memory of this state and of all states that call cl_share_memory.
 void cl_limit_all_memory(struct cl_state *state, size_t bytes);
 /// Counts the state's memory in the limit of cl_limit_all_memory, if there is one.
 void cl_share_memory(struct cl_state *state);

@@ -11,8 +11,8 @@ typedef struct cl_sink {
   void *context;
   int (*write)(void *context, const char *bytes, size_t length);
 } cl_sink;
-/// Prepares the redirection of this host's printed output, on its thread. Returns 0 if there is no memory. One host at
-/// a time.
+/// Prepares the redirection of this host's printed output, on its thread. Returns 0 if there is no memory. Only one
+/// host may call this at a time.
 int cl_open_redirection(cl_state *state, uint32_t slots[2]);
 void cl_close_redirection(cl_state *state, const uint32_t slots[2]);
 /// Sends printed output to the sink, and makes reads find the end of input; NULL restores both. Returns the previous

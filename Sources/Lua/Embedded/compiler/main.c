@@ -63,8 +63,8 @@ static int compile(lua_State *L, const char *name, lua_modules_row *row, bytes *
   return 0;
 }
 
-// Appends the text of a module: its size, and what zlib makes of it. The program unpacks it with code of its own, which
-// proves here that it can.
+// Appends the text of a module: its size, and the text compressed by zlib. The program unpacks it with its own code;
+// this checks that the code can.
 static int pack(lua_State *L, const char *name, lua_modules_row *row, bytes *all) {
   const char *text = lua_modules_find(name);
   const unsigned size = (unsigned)strlen(text), most = size + size / 8 + 64;

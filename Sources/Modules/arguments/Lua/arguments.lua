@@ -88,7 +88,7 @@ local function understand(spec, what)
         if match(name, "^%-[^-].") then
           wrong("%s: '%s' cannot be an option's name: a name of several letters begins with --", what, name)
         end
-        if all.flags[name] then wrong("%s: '%s' is there twice", what, name) end
+        if all.flags[name] then wrong("%s: two options are named '%s'", what, name) end
         all.flags[name] = item
         item.names[#item.names + 1] = name
       end

@@ -92,7 +92,7 @@ final class BridgePort: RunLoop.EdgePort {
         if source?.pointee.is_drained != 1, date != Self.idle, bridge_is_readable(fd) != 0 { signal() }
     }
 
-    /// What its loop waits for, as text.
+    /// A text about the events for which its loop waits.
     var waits: String {
         guard let source else {
             let seconds = Double(reported.date - Self.now) / 1e9
@@ -168,7 +168,7 @@ final class Bridges: HostPart {
         }
     }
 
-    /// Has the loop call `look` from now on.
+    /// Makes the loop call `look` from now on.
     func note(_ port: BridgePort) {
         if !ports.contains(where: { $0.port === port }) {
             ports.removeAll { $0.port?.isValid != true }

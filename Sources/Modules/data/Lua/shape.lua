@@ -306,7 +306,7 @@ function shape.over(how)
 end
 
 --- Returns whether time is virtual. The clock of a test does not jump while a loop waits for a connection to a real
---- server, so nothing may wait there for a connection that nobody uses.
+--- server, so no code may wait there on a connection that is not in use.
 function shape.is_virtual()
   local clock = rl.clock
   return clock ~= nil and clock._is_virtual()

@@ -70,9 +70,9 @@ local function count(self, entry)
   entry.at = self._count
 end
 
--- Returns the entry of a path in the current batch. The entry holds what was there when the batch began, and the
--- `origin` of what is there now: the path that it had when the batch began, or nil if it is new. An item that moves at
--- the moment has no path, and arrives as new.
+-- Returns the entry of a path in the current batch. The entry has the item that existed when the batch began, and the
+-- `origin` of the item that exists now: the path that it had when the batch began, or nil if it is new. An item that
+-- moves at the moment has no path, and arrives as new.
 function M.touch(self, path)
   local entry = self._touched[path]
   if not entry then
@@ -126,7 +126,7 @@ function M.vanish(self, path)
 end
 local vanish = M.vanish
 
--- Records that everything known in a directory is gone, since another directory has its name.
+-- Records that all known contents of a directory were removed, since another directory now has its name.
 function M.empty(self, path)
   for _, below in ipairs(tree.below(self, path)) do if self._known[below] then vanish(self, below) end end
 end

@@ -80,8 +80,8 @@ function instance.join(watcher)
   return watcher._gate
 end
 
--- Watches a path. With a name, only events of that name are wanted, unless somebody wants more of the directory.
--- Returns the watcher's number for it, the same each time for one directory; or nil, message, code.
+-- Watches a path. With a name, only events of that name are requested, unless another watcher requests more events of
+-- the directory. Returns the watcher's number for it, the same each time for one directory; or nil, message, code.
 function instance.watch(watcher, path, mask, name)
   deal()
   local there, message, code = open.inotify:watch(path, mask | ADD)

@@ -38,7 +38,7 @@ local function wait(file, left, pause)
   end
   pause = min(pause, left)
   if native.is_own_lock(file) then
-    rl.sleep(pause)  -- another thread has it
+    rl.sleep(pause)  -- another thread holds the lock
   else
     native.lock_pause(pause)
   end

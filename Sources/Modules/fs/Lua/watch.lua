@@ -167,7 +167,7 @@ local function leave(self, path, event)
 end
 
 -- Handles the departure of an item from a path, the event number `index`. Returns whether the other half of its move
--- may still arrive, and whether only another look can find out what happened.
+-- may still arrive, and whether only a later check can find out what happened.
 local function depart(self, events, index, path, is_directory)
   local target = changes.target(self, events, index)
   local from_wanted, known = is_wanted(self, path, is_directory), self._known[path]

@@ -25,7 +25,7 @@ enum LockBinding {
     private static let pool = WorkPool("locks", limit: 4)
 
     /// try_lock(path, shared): returns a descriptor and the text that identifies the file; false and this text if
-    /// somebody else has the lock; or nil, problem, code.
+    /// another process has the lock; or nil, problem, code.
     private static func attempt(_ call: Call) throws(Misuse) -> Int32 {
         let path = try call.argument(1, Text.self)
         let operation = (call.stack.boolean(2) ? LOCK_SH : LOCK_EX) | LOCK_NB

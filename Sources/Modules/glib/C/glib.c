@@ -65,7 +65,7 @@ static int reserve(context *self, int count) {
   return 1;
 }
 
-// Asks GLib for what it waits. Returns the priority of the sources that are ready already.
+// Asks GLib for the events for which it waits. Returns the priority of the sources that are ready already.
 static int ask(context *self) {
   int priority, count;
   self->is_looking = 1;
@@ -203,7 +203,7 @@ static int serve(lua_State *L) {
   return 3;
 }
 
-// turn(source): does what is due
+// turn(source): dispatches the sources that are due
 static int turn(lua_State *L) {
   context *self = lua_touserdata(L, 1);
   if (!self->glib || self->is_looking) return 0;

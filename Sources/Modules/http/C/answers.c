@@ -102,7 +102,7 @@ static int handled(lua_State *L, int status, lua_KContext context) {
 }
 
 // Replaces the method at the index `method`, and the path after it, by the function of a route without parameters.
-// Returns 0 if there is none.
+// Returns 0 if there is no such route.
 static int find_route(lua_State *L, int method) {
   int top = lua_gettop(L), is_found = 0;
   if (push(L, EXACT) == LUA_TTABLE && push(L, BEFORE) == LUA_TTABLE && lua_rawlen(L, -1) == 0) {

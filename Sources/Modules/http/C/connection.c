@@ -51,7 +51,7 @@ void http_end(lua_State *L, connection *c) {
   if (c->is_full) http_call(L, WAKE, REQUEST);
 }
 
-// Answers a request that has not begun. Its table is at `request`; 0: there is none.
+// Answers a request that has not begun. The request's table is at `request`; 0 if there is no request.
 static void refuse(lua_State *L, connection *c, int status, const char *problem, int request) {
   if (!c->has_begun) c->began = http_now(L);
   push(L, REFUSE);

@@ -1,5 +1,5 @@
-// Bytes of a peer that nobody has taken yet, and the message among them: the one reader of heads and bodies, at both
-// ends. A server's connection has one; the client of tests and WebSockets have one as a userdata.
+// Bytes of a peer that were not taken yet, and the message in them. Clients and servers use this reader for all heads
+// and bodies. A server's connection has one; the client of tests and WebSockets have one as a userdata.
 #define _GNU_SOURCE
 #include <limits.h>
 #include <stdlib.h>

@@ -54,7 +54,7 @@ void lua_curl_check_end(lua_transfer *transfer) {
   if (!transfer->is_over || transfer->code != CURLE_OK) return;
   if (transfer->unended)
     fail(transfer, CURLE_SSL_SHUTDOWN_FAILED, "%s", "the connection was cut: it ended without the TLS close alert");
-  // curl takes an incomplete head for a whole one.
+  // curl treats an incomplete head as a complete one.
   else if (!transfer->head_is_complete && !transfer->leads_on)
     fail(transfer, CURLE_PARTIAL_FILE, "%s", "the answer ended in the middle of its head");
   if (transfer->code != CURLE_OK || !transfer->decoder || transfer->has_more) return;

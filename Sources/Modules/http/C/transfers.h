@@ -97,7 +97,7 @@ void lua_curl_note_certificates(lua_transfer *transfer);
 void lua_head_codings(const linux_bytes *head, char *codings, size_t size);
 /// Whether an answer redirects. curl resolves the address later, so any Location with a value counts.
 int lua_head_leads_on(long status, const linux_bytes *head);
-/// Whether only the end of the connection ends the answer's body. Not for answers to HEAD.
+/// Whether only the end of the connection ends the answer's body. Do not call this for answers to HEAD.
 int lua_head_ends_with_connection(long status, const linux_bytes *head);
 /// The answer ends with its connection: checks that TLS has announced the end, so that nobody can cut the answer
 /// unnoticed.

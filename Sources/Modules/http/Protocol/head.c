@@ -18,7 +18,7 @@ int http_is_token(const char *bytes, size_t length) {
   return length > 0;
 }
 
-// Whether one of eight bytes may be a control character. Also true for tabs, which are allowed.
+// Whether one of eight bytes may be a control character. This is also true for tabs, which are allowed.
 static int may_have_control(uint64_t eight) {
   const uint64_t ones = ~UINT64_C(0) / 255, tops = ones << 7, deleted = eight ^ (ones * 127);
   return (((eight - ones * 32) & ~eight & tops) | ((deleted - ones) & ~deleted & tops)) != 0;

@@ -26,7 +26,7 @@ int json_utf8_length(const unsigned char *p, const unsigned char *end) {
   if (length == 0 || end - p < length) return 0;
   for (int i = 1; i < length; i++)
     if ((p[i] & 0xC0) != 0x80) return 0;
-  // Not the shortest form, a surrogate, or beyond the last code point.
+  // The sequence is not the shortest form, encodes a surrogate, or is beyond the last code point.
   if ((first == 0xE0 && p[1] < 0xA0) || (first == 0xED && p[1] > 0x9F) || (first == 0xF0 && p[1] < 0x90) ||
       (first == 0xF4 && p[1] > 0x8F))
     return 0;

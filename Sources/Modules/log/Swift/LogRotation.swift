@@ -21,8 +21,8 @@ enum LogRotation {
     }
 
     /// rotate(descriptor, path, line, size, number of old files, whether files may be renamed now): writes a line.
-    /// Returns the descriptor to use from now on, what has kept the line from being written or nil, and what has kept
-    /// the files from being renamed or nil.
+    /// Returns the descriptor to use from now on, the reason why the line was not written or nil, and the reason why
+    /// the files were not renamed or nil.
     static func write(_ call: Call) throws(Misuse) -> Int32 {
         let descriptor = try call.number32()
         let path = try call.argument(2, Text.self)

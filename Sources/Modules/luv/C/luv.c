@@ -181,7 +181,7 @@ static int leave(lua_State *L) {
   return 0;
 }
 
-// turn(source) -> whether it has called something: runs what is due
+// turn(source) -> whether it has called any function: calls the due functions
 static int turn(lua_State *L) {
   // If a round calls nothing, no event is left; that saves a system call. ROUNDS is a limit:
   // the run loop's own callbacks wait meanwhile.

@@ -130,7 +130,7 @@ local function complain(name, entry, problem)
   native.warn(format("the function of gauge %s %s; the page omits it", name, problem))
 end
 
--- Asks the functions of this state, all at once. They are the script's own, and so may wait and fail.
+-- Asks the functions of this state, all at once. They are functions of the script, and so may wait and fail.
 local function ask_own()
   local waiting
   for name, entry in pairs(asked) do

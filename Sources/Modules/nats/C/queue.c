@@ -4,10 +4,10 @@
 #include <stdint.h>
 
 static const char QUEUE[] = "runloop.nats.queue";
-// The first size of a list. One that had more than LARGE elements is dropped when it is empty.
+// The first size of a list. A queue that had more than LARGE elements is freed when it is empty.
 enum { SMALL = 4, LARGE = 1024, CROWDED = 1024 };
 
-// The bit of a message in `sizes` that says that it is marked.
+// The bit in `sizes` that shows that a message is marked.
 enum { MARKED = 1u << 31 };
 
 typedef struct {
@@ -109,7 +109,7 @@ static void be_empty(lua_State *L, queue *it) {
   lua_setiuservalue(L, 1, QUEUE_SIZES);
 }
 
-// Pushes the next message. Returns whether it is marked.
+// Pushes the next message. Returns whether the message is marked.
 static int pop(lua_State *L, queue *it) {
   int64_t place = place_of(it, 0);
   lua_getiuservalue(L, 1, QUEUE_LIST);
@@ -133,7 +133,7 @@ static int take(lua_State *L) {
   return 1;
 }
 
-// The arguments of `handle`, and what it calls.
+// The arguments of `handle`, and the functions that it calls.
 enum { HANDLE_QUEUE = 1, HANDLE_FN, HANDLE_OWNER, HANDLE_MARKED, HANDLE_ARGUMENTS = HANDLE_MARKED };
 
 static int go_on(lua_State *L, int status, lua_KContext left) {

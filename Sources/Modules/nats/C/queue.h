@@ -7,7 +7,7 @@
 /// Its user values: a list of the messages, used as a ring; the subscription; and the sizes of the messages.
 enum { QUEUE_LIST = 1, QUEUE_OWNER, QUEUE_SIZES };
 
-/// What happened to a pushed message. Bits.
+/// The result of pushing a message. Bits.
 enum {
   QUEUE_FULL = 1,     ///< it was dropped, as the first one since the queue was empty
   QUEUE_WOKEN = 2,    ///< it arrived, and the owner wants to know

@@ -86,7 +86,7 @@ static void push_remembered(lua_State *L, remembered *last, int value, text it) 
   lua_setiuservalue(L, 1, value);
 }
 
-// Pushes the subject. Each answer has its own.
+// Pushes the subject. Each answer has a different subject.
 static void push_subject(lua_State *L, wire *it, const frame *head) {
   if (head->sid == ANSWERS) lua_pushlstring(L, head->subject.bytes, head->subject.length);
   else push_remembered(L, &it->subject, SUBJECT, head->subject);
@@ -103,7 +103,7 @@ static void push_number(lua_State *L, const wire *it, const frame *head) {
   lua_pushinteger(L, (lua_Integer)number);
 }
 
-// Pushes a message without headers. One without a reply has two fields only.
+// Pushes a message without headers. A message without a reply has only two fields.
 static void push_message(lua_State *L, wire *it, const frame *head, const char *data) {
   lua_createtable(L, 0, head->reply.bytes ? 4 : 2);
   lua_pushvalue(L, lua_upvalueindex(SUBJECT_NAME));

@@ -76,7 +76,7 @@ static const unsigned char LETTERS[256] = {
     ['!' ... ')'] = 1, ['+' ... '-'] = 1, ['/' ... '='] = 1, ['?' ... '~'] = 1, [128 ... 255] = 1,
 };
 
-// Whether this is a subject without wildcards; others are looked at in Lua.
+// Whether this is a subject without wildcards; Lua code checks all others.
 static int is_plain_subject(text subject) {
   if (subject.length < 1 || subject.length > 255) return 0;
   unsigned char before = '.';

@@ -8,7 +8,7 @@
 // Subjects and headers up to this size are remembered: the next message often has the same.
 enum { KEPT = 64 };
 
-// What a bus has sent and received on all its connections.
+// The counts of what a bus has sent and received on all its connections.
 typedef struct {
   int64_t messages_in, bytes_in, messages_out, bytes_out;
 } totals;

@@ -13,7 +13,7 @@ local api = {}
 -- Seconds: the limit of an API call, in which a cluster finds a leader; and the first wait for an answer, which doubles
 -- with each try.
 local LIMIT, FIRST = 10, 1
--- Seconds: a wait that would be shorter than this counts as over. It might not move a virtual clock.
+-- Seconds: a wait that would be shorter than this counts as over. Such a wait might not advance a virtual clock.
 local SOON = 1e-6
 local PREFIX = "$JS.API."
 

@@ -23,7 +23,7 @@ local Bus = objects.class("runloop.nats.Bus", { __name = "bus", __stays = true }
 -- Above this number of unsent bytes, publishing waits.
 local UNSENT = 1 << 20
 local MOST_REQUESTS = 65536
--- Seconds: a wait that would be shorter than this counts as over. It might not move a virtual clock.
+-- Seconds: a wait that would be shorter than this counts as over. Such a wait might not advance a virtual clock.
 local SOON = 1e-6
 -- Seconds between two checks that the server has received the published messages.
 local CONFIRM = 0.1
@@ -221,7 +221,7 @@ end
 Request.__close = function(self)
   waits[running()] = nil
   self.bus:_forget_request(self)
-  -- A request that nobody has answered was cancelled, or its time is over.
+  -- An unanswered request was cancelled, or its time is over.
   if self.record then self.record = flow.ends(self.record, 0, not self.came) end
 end
 

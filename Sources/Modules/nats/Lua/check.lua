@@ -68,7 +68,7 @@ function check.key(key, what, which, is_filter)
   if wrong then raise("%s: the key %s %s", what, describe(key), wrong) end
 end
 
---- Returns the bytes of a message, or raises. nil stands for none.
+--- Returns the bytes of a message, or raises an error. nil stands for no bytes.
 function check.data(data, what, number)
   if type(data) == "string" then return data end
   if data == nil then return "" end
@@ -123,7 +123,7 @@ local texts, text_count, plain = {}, 0, {}
 -- Longer headers are not cached, but parsed each time.
 local LONGEST = 200
 
---- Reads headers as `read_headers` does. Others may have the same table, so it must not be changed.
+--- Reads headers as `read_headers` does. Other receivers may have the same table, so it must not be changed.
 function check.known_headers(text)
   local known = texts[text]
   if not known then

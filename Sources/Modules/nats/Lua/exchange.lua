@@ -84,7 +84,7 @@ end
 -- The ids of headers that several messages share.
 local ids = setmetatable({}, { __mode = "k" })
 
---- Returns the id of a message; nil and what is wrong. A message without one has 0.
+--- Returns the id of a message; or nil and the problem. A message without one has 0.
 function exchange.id_of(message)
   local headers = message.headers
   local text = headers and headers["Rl-Id"]
@@ -381,8 +381,8 @@ Call.__close = function(self)
   self.caller:drop(self)
 end
 
---- The bus has an answer, or knows that there is none. `is_alone`: only this call has failed; there may be other
---- holders.
+--- The bus has received an answer, or the report that there is no receiver. `is_alone`: only this call has failed;
+--- there may be other holders.
 function Call:complete(message, text, code, is_alone)
   local caller = self.caller
   local fate = caller.resolve and caller:resolve(self, message, code)

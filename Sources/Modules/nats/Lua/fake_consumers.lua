@@ -1,4 +1,5 @@
--- runloop.nats.fake_consumers: the pull consumers of a fake's streams: who gets a message, and when it is sent again.
+-- runloop.nats.fake_consumers: the pull consumers of a fake's streams: which client gets a message, and when it is sent
+-- again.
 
 local rl = require "runloop"
 local json = require "runloop.json"
@@ -15,8 +16,8 @@ local SECOND = 1000000000
 local SOON = 1e-6
 
 -- A consumer has `next`, the number in the stream from which it looks; `listed`, numbers that come first; `open`, the
--- messages without an answer with the time when they go again; `counts`, how often each was handed out; `asked`, the
--- questions that are open.
+-- messages without an answer with the time when they go again; `counts`, how often each was delivered; `asked`, the
+-- requests that are open.
 
 local function wants(consumer, subject) return not consumer.pattern or match(subject, consumer.pattern) ~= nil end
 

@@ -317,7 +317,7 @@ local function next_messages(self, name, word, request)
   return true
 end
 
--- Handles a request to the API. Returns whether somebody listens there.
+-- Handles a request to the API. Returns whether the subject has a subscriber.
 local function answer(self, rest, request)
   if match(rest, "^DIRECT%.GET%.") then return direct_get(self, rest, request) end
   local verb, name, word = match(rest, "^(%u+%.?%u*%.%u+)%.([^.]+)%.?([^.]*)")
@@ -336,7 +336,7 @@ end
 
 -- The store -----------------------------------------------------------------------------------------------------------
 
---- Takes a message that a client has published. Returns whether the message was for the store.
+--- Takes a message that a client has published. Returns whether the message belongs to a stream.
 function Store:take(message)
   local rest = match(message.subject, "^%$JS%.API%.(.+)$")
   if rest then return answer(self, rest, message) == true end

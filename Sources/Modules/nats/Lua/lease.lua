@@ -20,7 +20,7 @@ local Lease = objects.class("runloop.nats.Lease", { __name = "lease", __stays = 
 local OPTIONS = { ttl = "seconds", timeout = "seconds", on_lost = "function", bucket = "string" }
 -- The share of `ttl` for which a holder trusts an answered renewal.
 local TRUST = 2 / 3
--- Seconds: a wait that would be shorter than this counts as over. It might not move the clock.
+-- Seconds: a wait that would be shorter than this counts as over. Such a wait might not advance a virtual clock.
 local SOON = 1e-6
 -- An order before all others of a loop.
 local FIRST = math.mininteger
@@ -42,7 +42,7 @@ local function identity(self)
   return { host = host, pid = pid, name = self._bus._options.name, ttl = self._ttl, beat = self._beat }
 end
 
--- Returns the holder that an entry names; nil if nobody holds the lease.
+-- Returns the holder that an entry names; nil if the lease is free.
 local function holder_of(entry)
   if not entry or entry.operation ~= "put" then return nil end
   local value = json.decode(entry.value)
@@ -86,7 +86,7 @@ local function lose(self, reason)
   end
 end
 
--- Asks the clock. Returns whether the lease is ours.
+-- Asks the clock. Returns whether this program holds the lease.
 local function is_ours(self)
   if self._state == "held" and clock(self) >= self._until then
     lose(self, format("it was not renewed for %g s", clock(self) - self._until + self._ttl * TRUST))

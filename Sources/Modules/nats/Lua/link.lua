@@ -1,5 +1,5 @@
 -- runloop.nats.link: one connection to a server, from its first byte to its last: log-in, and the frames of the
--- protocol. The bus decides what they mean.
+-- protocol. The bus interprets them.
 
 local system, internals = ...
 local rl = require "runloop"
@@ -60,7 +60,7 @@ function Link.address(text)
   return address
 end
 
--- Whether an address leads to this machine. A name such as "127.example.org" may lead elsewhere.
+-- Whether an address belongs to this machine. A name such as "127.example.org" may lead elsewhere.
 local function is_loopback(address)
   local host = address.host
   return address.fake or host == "localhost" or find(host, "^127%.%d+%.%d+%.%d+$") ~= nil or host == "::1"

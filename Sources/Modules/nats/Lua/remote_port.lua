@@ -24,8 +24,8 @@ end
 
 -- Seconds, as for local ports: a longer time-out means no limit, and with a shorter one the call does not wait.
 local LONGEST, SHORTEST = 864000, 0.001
--- Seconds: how long an answer proves that there is a holder; how long the first message waits for the server's report
--- that there is none; the time between two checks for a holder.
+-- Seconds: how long an answer counts as proof of a holder; how long the first message waits for the server's report
+-- that there is no holder; the time between two checks for a holder.
 local HEARD, FIRST, LOOK = 1, 0.1, 0.1
 -- Seconds: a time that ends sooner than this counts as over now. A shorter wait might not move a virtual clock.
 local SOON = 1e-6
@@ -46,7 +46,7 @@ local function conclude(self)
 end
 
 -- Ends the port for good. Messages that were sent and not answered stay unacknowledged. With `waits_on` they may still
--- be answered: a holder that is ending answers the messages that it has.
+-- be answered: a holder that is about to end answers the messages that it has received.
 local function finish(self, reason, is_expected, waits_on)
   if self._is_concluded then return end
   self._is_over, self._reason, self._is_expected = true, reason, is_expected
@@ -174,7 +174,7 @@ local function run_until(self, call, options)
     call.wake:invalidate()
     bus:_leave(mode)
     runs[#runs] = nil
-    -- This run may have brought the answer for which an outer one waits.
+    -- This run may have received the answer for which an outer run waits.
     local outer = runs[#runs]
     if outer and outer.is_over and outer.wake:is_valid() then outer.wake:signal() end
   end })

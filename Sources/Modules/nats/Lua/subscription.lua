@@ -19,12 +19,12 @@ local Message = objects.class("runloop.nats.Message", { __name = "message", __st
 local Subscription = objects.class("runloop.nats.Subscription",
   { __name = "subscription", __stays = true, __item = function(self) return self:_own_source() end })
 
--- Seconds: a wait that would be shorter than this counts as over. It might not move a virtual clock.
+-- Seconds: a wait that would be shorter than this counts as over. Such a wait might not advance a virtual clock.
 local SOON = 1e-6
 -- The number of messages that a task handles before the loop serves other items.
 local AT_ONCE = 256
--- What `push` returns: the message is the first one that was dropped; the subscription wants to know of it; a thousand
--- messages wait, so that it handles some before the connection is read again.
+-- The results of `push`: the message is the first one that was dropped; the subscription is to be notified; a thousand
+-- messages wait, so that some are handled before the connection is read again.
 local FULL, WOKEN, CROWDED = 1, 2, 4
 
 -- The mark of a sender's recorder, see runloop.nats.flow.

@@ -19,13 +19,13 @@ local read_place = consumer.read_place
 
 local Watch = objects.class("runloop.nats.Watch", { __name = "watch", __stays = true })
 
--- How many entries are asked for at a time.
+-- The number of entries in one request.
 local BATCH = 256
 -- Seconds for which the server keeps an unused consumer.
 local INACTIVE = 60
 -- Seconds for reading all entries.
 local LIMIT = 10
--- In the queue, marks the end of the entries that existed at the beginning.
+-- Marks, in the queue, the end of the entries that existed at the beginning.
 local CURRENT = {}
 
 -- At the server -------------------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ local function line_of(err)
   return (gsub(type(err) == "table" and rl.inspect(err) or tostring(err), "%s*\n%s*", " "))
 end
 
--- Returns a failure as the caller gets it: as text and as a table.
+-- Returns a failure in the forms that the caller gets: as text and as a table.
 local function failure(fields)
   fields.host, fields.pid = api.here()
   local text = jobs.encode(fields)
@@ -175,7 +175,8 @@ local function bring(self, reply, text)
   end, name = format("result for a caller of pool %s", self._name), keeps_alive = false }
 end
 
--- Moves a job that no worker could do to the dead letters. It stays in its stream while there is no other place for it.
+-- Moves a job that no worker could do to the dead letters. The message stays in its stream as long as there is no other
+-- place for it.
 local function bury(self, message, reply, text, fields)
   local durable = require "runloop.nats.durable"
   local is_done, answer = durable.bury(self._bus, "pool", self._name, message, line_of(fields.error), text)
@@ -205,7 +206,7 @@ local function handle_stored(self, message)
   message:nak(message.delivered)
 end
 
---- Looks for the stream of the pool, and takes stored jobs if it is there.
+--- Looks for the stream of the pool, and takes stored jobs if it exists.
 function Worker:_look()
   if self._consumer and self._consumer:is_valid() or self._is_looking or self._is_over then return end
   self._is_looking = true
@@ -243,7 +244,7 @@ end
 --- The connection is about to be closed.
 function Worker:_closing() stop(self) end
 
--- Before the program ends: takes no more jobs, and waits until those that run have ended.
+-- Called before the program ends: takes no more jobs, and waits for the end of the running ones.
 local function end_with_program(bus)
   if bus._has_ending or rl.this_thread() then return end
   bus._has_ending = true

@@ -130,7 +130,8 @@ enum ListenerBinding {
         listener.part?.leave(listener)
     }
 
-    /// listener:stop([seconds]): closes the listener and waits for its connections; those that remain are aborted.
+    /// listener:stop([seconds]): closes the listener and waits for the end of its connections; then aborts those that
+    /// remain.
     private static func stop(_ listener: Listener, _ call: Call) throws(Misuse) -> Int32 {
         let timeout = try call.optional(2, Seconds.self) ?? -1
         guard listener.stopper == 0 else { throw Misuse("another task is waiting for it already") }

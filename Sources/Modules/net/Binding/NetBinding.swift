@@ -58,7 +58,7 @@ enum NetBinding {
         ]
     }
 
-    /// Makes a stream that is to connect from (where, options), in the userdata that is argument 1.
+    /// Makes a stream that will connect, from (where, options), in the userdata that is argument 1.
     private static func unconnected(_ call: Call) throws(Misuse) -> Streams.Stream {
         let fields = try call.fields(3, Option.self)
         let place = try place(call, 2)

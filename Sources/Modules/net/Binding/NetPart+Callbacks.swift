@@ -85,7 +85,7 @@ extension NetPart {
             listener.serves = false
             leave(listener)
             Waiter.cancel(fiber)
-            // Made on the main stack: a waiting coroutine must not run calls.
+            // This call is made on the main stack: a waiting coroutine must not run calls.
             guard fiber.stack.reserve(4),
                 push(stream, host.stack, site: Box(bitPattern: listener.context)?.site ?? 0) != nil
             else { return stream.abort() }

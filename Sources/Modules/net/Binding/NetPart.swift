@@ -45,7 +45,7 @@ final class NetPart: HostPart {
         network.flush(waits: true)
     }
 
-    /// Ends the wait of the task in a closed object, in a turn of its own.
+    /// Ends the wait of the task in a closed object, in a separate turn.
     func endWait<Item: AnyObject>(in item: Item, _ waiter: ReferenceWritableKeyPath<Item, Int>, _ text: String) {
         guard item[keyPath: waiter] != 0 else { return }
         host.loop.perform { [self] in

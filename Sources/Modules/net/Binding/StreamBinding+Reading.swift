@@ -49,7 +49,7 @@ extension StreamBinding {
                     stream, call, .until(ending(end, stream.network)), "stream:read_until", maxLine, stream.timeout)
             }
         },
-        // (count, timeout): all bytes that are there, which stay, once they are more than `count`.
+        // (count, timeout): returns all buffered bytes, without consuming them, once they are more than `count`.
         .init("read_more", saidAs: "stream:read_until") {
             stream($0).run { (stream, call) throws(Misuse) in
                 let timeout = try call.optional(3, Seconds.self) ?? -1
@@ -71,8 +71,8 @@ extension StreamBinding {
         .init("peek") { stream($0).run { (stream, call) throws(Misuse) in try peek(stream, call) } },
         .init("buffered") { stream($0).answer { $0.buffered } },
         .init("available") { stream($0).answer { $0.available } },
-        // (): a complete buffered line; with "rest", the bytes that are left without a line end. Nothing if one has to
-        // wait, or if the input has ended before.
+        // (): a complete buffered line; with "rest", the bytes that are left without a line end. Returns nothing if the
+        // caller has to wait, or if the input has ended before.
         .init("take_line", saidAs: "socket:receive") {
             stream($0).run { (stream, call) throws(Misuse) in
                 try checkIsFree(stream, call)
@@ -239,7 +239,7 @@ extension StreamBinding {
         part.resume(fiber, .timedOut)
     }
 
-    /// stream:peek(n, [options]): the next bytes, without taking them. It waits until they are there.
+    /// stream:peek(n, [options]): the next bytes, without taking them. The call waits until they have arrived.
     private static func peek(_ stream: Streams.Stream, _ call: Call) throws(Misuse) -> Int32 {
         let count = try call.argument(2, Positive.self)
         let timeout = try call.optionalFields(3, PeekOption.self)?[.timeout, Seconds.self] ?? stream.timeout

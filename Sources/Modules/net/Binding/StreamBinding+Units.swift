@@ -3,7 +3,7 @@ internal import LuaRunLoops
 internal import RunLoops
 internal import Streams
 
-/// Reads of units that have options of their own: out of line, so that the calls without options stay small.
+/// Reads of units that have options: these functions are separate, so that the calls without options stay small.
 extension StreamBinding {
     // MARK: Bytes and lines
 

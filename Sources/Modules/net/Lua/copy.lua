@@ -36,7 +36,7 @@ return function(hidden)
   -- Copies by reading pieces of at most `size` bytes and handing each to `write`. Returns what `in_kernel` returns.
   local function by_hand(from, to, left, size, write)
     local count = 0
-    -- Do not read while the output accepts nothing.
+    -- No input is read while the output accepts nothing.
     local is_writable, problem, problem_code = to:queue()
     if not is_writable then return nil, problem, problem_code, 0 end
     while left > 0 do
@@ -53,8 +53,8 @@ return function(hidden)
     return count, true
   end
 
-  -- Calls a stage with bytes, or with nil at the end; returns its output, and whether it has more. Without any: "". Or
-  -- nil, message, code.
+  -- Calls a stage with bytes, or with nil at the end; returns its output, and whether it has more. Without any: "". On
+  -- failure it returns nil, message, code.
   local function made_by(stages, number, bytes)
     local made, message, code = stages[number](bytes)
     if type(made) == "string" then return made, message == true end

@@ -19,7 +19,7 @@ local function port_text(name, what, port)
 end
 
 -- Returns the host and port, or the path, of a table as one text. With `is_checked`, the function in Swift reports that
--- there is neither, after it has looked for unknown fields.
+-- both are missing, after it has looked for unknown fields.
 local function place_of_table(name, where, is_checked)
   local host, port, path, fd = where.host, where.port, where.path, where.fd
   if fd ~= nil then
@@ -345,7 +345,7 @@ local function is_stage(value)
   return type(value) == "function" or metatable and metatable.__call ~= nil
 end
 
--- Returns the list of stages that field 'through' stands for.
+-- Returns the list of stages for the value of field 'through'.
 local function stages_of(value)
   if is_stage(value) then return { value } end
   if type(value) ~= "table" then wrong("net.copy", "field 'through'", "a function, or a list of functions", value) end

@@ -48,8 +48,8 @@ return function(hidden)
     return nil, format("%s: 'sni' has chosen it for the name %q", message, name), code, true
   end
 
-  -- Answers a handshake that has stopped at a name. Returns true if it goes on; or nil, message, code, and whether the
-  -- server has made the mistake.
+  -- Answers a handshake that has stopped at a name. Returns true if the handshake may continue; or nil, message, code,
+  -- and whether the error is the server's.
   local function answer_name(stream, options, server)
     local listener = server and server.listener
     -- An error in `sni` belongs to the server, not to the connection.

@@ -249,7 +249,7 @@ final class Connector {
         stream.didNotConnect(refusal.map { StreamFailure("EACCES", "\($0) (\(place.text))") } ?? failure)
     }
 
-    /// Each address with its error.
+    /// The addresses with their errors.
     private var summary: StreamFailure {
         guard let first = failures.first?.failure else {
             return StreamFailure("ENOTFOUND", "no address (\(place.text))")

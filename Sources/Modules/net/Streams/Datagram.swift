@@ -5,8 +5,8 @@ public import RunLoops
 
 /// A socket for messages: UDP, or Unix datagrams. Corresponds to CFSocket with kCFSocketDataCallBack.
 ///
-/// It is an item of its loop, in modes. It queues nothing: `send` fails if the kernel has no room, and messages that
-/// arrive while the loop runs in other modes wait in the kernel's buffer, or are dropped there.
+/// It is an item of its loop, and added to modes. It queues nothing: `send` fails if the kernel has no room, and
+/// messages that arrive while the loop runs in other modes wait in the kernel's buffer, or are dropped there.
 public final class Datagram: RunLoop.EdgePort {
     public let network: Network
     public override var word: String { "datagram" }
@@ -189,7 +189,7 @@ public final class Datagram: RunLoop.EdgePort {
         return new
     }
 
-    /// Joins or leaves a multicast group, on the interface of this name, or on one that the system chooses.
+    /// Joins or leaves a multicast group, on the interface with this name, or on one that the system chooses.
     public func join(_ group: String, interface: String? = nil, leaves: Bool = false) throws(StreamFailure) {
         guard isOpen else { throw closed }
         var address = net_address()

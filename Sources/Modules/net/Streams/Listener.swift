@@ -134,8 +134,8 @@ public final class Listener: RunLoop.EdgePort {
         if sockets.isEmpty { throw last ?? StreamFailure("EADDRNOTAVAIL", "no address (\(place.text))") }
     }
 
-    /// Duplicates a socket that listens already. The process that passed it down, or the next one that serves it, keeps
-    /// the original.
+    /// Duplicates a socket that listens already. The process that passed the socket to this one, or the next process
+    /// that serves it, keeps the original.
     private func adopt(_ number: Int32) throws(StreamFailure) {
         switch net_inherit(number) {
         case Int32(NET_LISTENER.rawValue): break
@@ -252,7 +252,8 @@ public final class Listener: RunLoop.EdgePort {
         var count = 0
         while wantsMore {
             guard count < 16 else { return signal() }
-            // Most often one connection waits. Asking whether another one waits costs a tenth of a failing accept.
+            // Most often one connection waits. Checking whether another connection waits costs a tenth of a failing
+            // accept.
             if count == 1 { askForMore() }
             count += 1
             guard let stream = accept() else { return }
@@ -277,7 +278,7 @@ public final class Listener: RunLoop.EdgePort {
         for socket in sockets where socket.readable {
             var tries = 0
             while true {
-                // Connections that are already gone must not keep others of this loop from their turns.
+                // Connections that are already closed must not delay the turns of other items in this loop.
                 guard tries < 16 else {
                     signal()
                     return nil
@@ -294,7 +295,7 @@ public final class Listener: RunLoop.EdgePort {
                 case EMFILE, ENFILE, ENOBUFS, ENOMEM:
                     backOff(fd, socket)
                     return nil
-                // The connection, or its network, was gone before it was accepted: try the next one.
+                // The connection, or its network, was lost before it was accepted: try the next one.
                 case ECONNABORTED, EINTR, EPROTO, ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP,
                     ENETUNREACH, EPERM:
                     continue
@@ -336,7 +337,8 @@ public final class Listener: RunLoop.EdgePort {
                 "\(text): connections wait to be accepted (\(address ?? place.text)\(limit))")
             teller._withUnsafeGuaranteedRef { $0.troubled(self, failure) }
         } else if now - since > 5_000_000_000, network.reserve >= 0 {
-            // A client that has waited this long is better off with a closed connection. One is closed at a time.
+            // A client that has waited this long is better off with a closed connection. Only one connection is closed
+            // at a time.
             net_close(network.reserve)
             var peer = net_address()
             let fd = network.system.accept(socket.taken, &peer)

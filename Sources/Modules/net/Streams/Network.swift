@@ -9,8 +9,8 @@ public final class Network {
     /// The owner of streams that are made without one.
     public let owner: StreamOwner
 
-    /// Memory for received bytes. A stream moves bytes that it does not deliver into a buffer of its own before
-    /// anything else runs.
+    /// Memory for received bytes. A stream moves bytes that it does not deliver into its own buffer before any other
+    /// code runs.
     let scratch = UnsafeMutableRawPointer.allocate(byteCount: Network.scratchSize, alignment: 16)
     static let scratchSize = 65536
 
@@ -20,7 +20,7 @@ public final class Network {
     /// back to the system, and each page of the next one costs a fault.
     private var spare = ByteQueue()
     private var spareDate = Int64.min
-    /// Whether it ever had one: until then the loop sleeps without asking.
+    /// Whether it ever had a stream: until then the loop sleeps without calling it.
     private var hasSpare = false
     /// Items that nothing refers to any more.
     private var abandoned: [RunLoop.EdgePort] = []
@@ -30,7 +30,8 @@ public final class Network {
     /// A spare descriptor: when descriptors have run out, it is given up so that one connection can be accepted and
     /// closed.
     var reserve: Int32 = -1
-    /// The number, from 1, of the delimiter that the latest `Unit.untilOneOf` has found. Else for the owner's use.
+    /// The number, from 1, of the delimiter that the latest `Unit.untilOneOf` has found. The remaining bits are for the
+    /// owner's use.
     public var which = 0
     /// For the owner: descriptions of units that it has used last.
     public var lastEnding = Stream.Ending(count: 0)
@@ -70,7 +71,7 @@ public final class Network {
         if reserve >= 0 { net_close(reserve) }
     }
 
-    /// Sends the bytes that were written in this turn. It calls no callback: a waiter is called in a turn of its own.
+    /// Sends the bytes that were written in this turn. It calls no callback: each waiter is called in a separate turn.
     func endTurn() {
         while !dirty.isEmpty {
             let streams = dirty

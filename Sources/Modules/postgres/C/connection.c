@@ -108,7 +108,7 @@ static int is_alive(lua_State *L) {
 // stands() -> false if the connection is known to be lost
 static int stands(lua_State *L) { return push_liveness(L, self(L)); }
 
-// shut() ends the connection; a task that waits for it goes on
+// shut() ends the connection; a task that waits for it continues
 static int shut(lua_State *L) { return shutdown(pq.PQsocket(self(L)->connection), SHUT_RDWR), 0; }
 
 // is_idle() -> whether no transaction is open
@@ -429,7 +429,7 @@ static int poll_answer(lua_State *L) {
   return 1;
 }
 
-// notifications() -> list: a channel, its text, and so on
+// notifications() -> list: the channel and the text of each notification in turn
 static int notifications(lua_State *L) {
   cpostgres *it = self(L);
   lua_newtable(L);

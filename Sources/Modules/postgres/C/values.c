@@ -51,7 +51,7 @@ static void push_bytes(lua_State *L, const char *text, size_t length) {
   luaL_pushresult(&to);
 }
 
-// Reads a number of digits. Returns where it ends.
+// Reads a number of digits. Returns the end of the value.
 static const char *read_digits(const char *at, int64_t *number) {
   *number = 0;
   while (isdigit((unsigned char)*at)) *number = *number * 10 + (*at++ - '0');
@@ -111,7 +111,7 @@ static void push_json(lua_State *L, const value_options *options, const char *te
   else lua_remove(L, -2);
 }
 
-// Pushes the elements of an array from `at`, after the brace. Returns where it ends; NULL if it is malformed.
+// Pushes the elements of an array from `at`, after the brace. Returns the end of the value; NULL if it is malformed.
 static const char *push_elements(lua_State *L, const value_options *options, Oid type, const char *at) {
   luaL_checkstack(L, 12, NULL);
   lua_newtable(L);

@@ -1,4 +1,4 @@
--- runloop.postgres.channels: LISTEN and NOTIFY, for runloop.data.subscriptions, on a connection of its own.
+-- runloop.postgres.channels: LISTEN and NOTIFY, for runloop.data.subscriptions, on a separate connection.
 
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
@@ -59,7 +59,7 @@ local function watch(link)
   }
 end
 
--- Runs a statement. A task of its own waits for it, as the caller may be cancelled. Returns true, or nil and the
+-- Runs a statement. A separate task waits for it, as the caller may be cancelled. Returns true, or nil and the
 -- reason.
 local function exchange(link, text, during)
   local done = rl.future()

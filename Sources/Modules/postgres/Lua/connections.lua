@@ -257,7 +257,7 @@ local function evict(connection)
   return flush(connection) and receive(connection, fresh(), true, false, huge, 0) == "done"
 end
 
--- Whether a text was asked for before. Beyond 1000 texts all are forgotten.
+-- Whether the text of a statement has occurred before. Beyond 1000 texts all are forgotten.
 local function is_known(self, text)
   if self._texts[text] then return true end
   if self._texts_count >= 1000 then self._texts, self._texts_count = {}, 0 end

@@ -276,7 +276,7 @@ function Fake:connect()
   listen(self)
   local stream, problem, code = net.connect("unix:" .. self._place .. "/.s.PGSQL.5432")
   if not stream then return nil, problem, code end
-  -- Closing the listener would cut a connection that it has not accepted.
+  -- Closing the listener would cut connections that it has not accepted.
   local arrival = rl.future()
   self._arrivals[#self._arrivals + 1] = arrival
   arrival:await(10)

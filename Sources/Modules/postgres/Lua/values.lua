@@ -1,4 +1,4 @@
--- runloop.postgres.values: the parameters that PostgreSQL takes as texts of its own.
+-- runloop.postgres.values: parameters for which PostgreSQL has its own text formats.
 
 local misuse = require "runloop.misuse"
 local shape = require "runloop.data.shape"

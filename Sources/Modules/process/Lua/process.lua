@@ -13,7 +13,8 @@ local type, pairs, ipairs = type, pairs, ipairs
 local setmetatable, pcall, error = setmetatable, pcall, error
 local concat = table.concat
 
--- A program that has ended may leave others that hold its output open. This is how long, in seconds, we wait for them.
+-- A program that has ended may leave others that hold its output open. The number of seconds for which the call waits
+-- for them.
 local OUTPUT_GRACE = 0.5
 local MAX_OUTPUT = 16 << 20
 
@@ -81,7 +82,7 @@ local function run(what, options, words)
     readers[#readers + 1] = stream and internals.child_task(function()
       local fine, err = pcall(collect, stream, max, result, field)
       if fine or rl.is_cancelled(err) then return end
-      -- Memory is exhausted. If nobody read its output, the program would wait forever, and so would the task that
+      -- Memory is exhausted. If its output were not read, the program would wait forever, and so would the task that
       -- waits for the program.
       problem, result[field] = problem or err, nil
       stream:abort()
@@ -139,7 +140,7 @@ function process.set_directory(path)
   return native.set_directory(path)
 end
 
--- A user or a group: its name or its number. The largest number stands for "as it is" in system calls.
+-- A user or a group: its name or its number. In system calls the largest number stands for "unchanged".
 local function account(value, what, number)
   if type(value) == "string" or math.type(value) == "integer" and value >= 0 and value < 0xffffffff then return end
   raise("%s: argument #%d must be a name or a number, got %s", what, number, misuse.describe(value))

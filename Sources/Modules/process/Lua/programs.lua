@@ -141,7 +141,7 @@ local function ended(self)
   if self._is_over or not look(self) then return end
   self._is_over = true
   self._port:invalidate()
-  -- All of the program's output has arrived by now. It is delivered before the end is reported.
+  -- All of the program's output has arrived by now. This output is delivered before the end is reported.
   for _, told in ipairs(self._told) do internals.deliver(told.stream) end
   self._changed:broadcast()
   if not self._on_exit then return end

@@ -93,8 +93,8 @@ function process.notify(state)
   return native.notify(known[state] or find(state, "=", 1, true) and state or "STATUS=" .. state)
 end
 
--- Reports to the service manager, at the interval that it asks for, that the loop still turns. Returns nil if it asks
--- for no reports.
+-- Reports to the service manager, at the interval that it requests, that the loop still runs. Returns nil if the
+-- service manager requests no reports.
 function process.watchdog()
   local variables = native.environment()
   local microseconds, pid = tonumber(variables.WATCHDOG_USEC), tonumber(variables.WATCHDOG_PID)

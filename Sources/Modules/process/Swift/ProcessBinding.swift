@@ -22,8 +22,8 @@ enum ProcessBinding {
             .init("open") { Call.run($0) { call throws(Misuse) in try open(call) } },
             .close,
             .init("terminal") { Call.run($0) { call throws(Misuse) in try terminal(call) } },
-            // Returns a descriptor of our terminal for `start`; nil if we have none, or nil and the reason if another
-            // program has it.
+            // Returns a descriptor of this process's terminal for `start`; nil if there is none, or nil and the reason
+            // if another program has it.
             .init("lend") { Call($0).attempt { () throws(SystemError) in try RawTerminal.toLend().map { Int($0) } } },
             .init("take_back") {
                 Call.act($0) { call throws(Misuse) in RawTerminal.takeBack(from: try process(call)) }
@@ -137,7 +137,7 @@ enum ProcessBinding {
     private static func outcome(_ call: Call) throws(Misuse) -> Int32 {
         let number = try process(call)
         guard let outcome = Program.outcome(of: number) else { return call.nothing() }
-        // Processes that the program has started may remain in its group. They are ended with us.
+        // Processes that the program has started may remain in its group. They end together with this process.
         if !Program.isLeft(number) { Program.disown(number) }
         let part = call.luaHost.part(Part.self)
         switch outcome {
@@ -252,7 +252,7 @@ enum ProcessBinding {
         return path.withAnyCString { chdir($0) } == 0 ? call.answer(true) : call.fail(SystemError("chdir", path))
     }
 
-    /// The service manager's clock. Scripts in virtual time have another one.
+    /// The service manager's clock. Scripts in virtual time have a different clock.
     private static var monotonicMicroseconds: Int {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)

@@ -15,7 +15,7 @@ enum { DEEPEST = 64, ERRORS = 1 };
 typedef struct {
   char *bytes;
   size_t start, length, capacity;
-  size_t at;                   // where the scan goes on
+  size_t at;                   // where the scan continues
   uint64_t left[DEEPEST + 1];  // how many elements are left at each depth
   int depth;
   size_t most;  // bytes of an answer
@@ -78,7 +78,8 @@ static int encode(lua_State *L) {
 
 // The scan ------------------------------------------------------------------------------------------------------------
 
-// Reads the number of a header such as "$12\r\n". Returns where the rest begins; NULL if the line is not such a header.
+// Reads the number of a header such as "$12\r\n". Returns the beginning of the rest; NULL if the line is not such a
+// header.
 static const char *read_count(const char *at, const char *end, int64_t *count) {
   int is_negative = at < end && *at == '-';
   uint64_t value = 0;
@@ -92,7 +93,7 @@ static const char *read_count(const char *at, const char *end, int64_t *count) {
   return at + 2 == end && at[0] == '\r' ? end : NULL;
 }
 
-// An element has ended. Returns whether the whole answer has.
+// An element has ended. Returns whether the whole answer has arrived.
 static int end_element(parser *it) {
   while (it->depth > 0 && --it->left[it->depth] == 0) it->depth--;
   return it->depth == 0;

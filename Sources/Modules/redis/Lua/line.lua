@@ -90,7 +90,7 @@ local function take(self, bytes)
   end
 end
 
---- Ends the connection: every call that waits gets the reason. A malformed answer is an error of the first call.
+--- Ends the connection: every waiting call returns the reason. A malformed answer is an error of the first call.
 function Line:fail(message, code)
   if self.problem then return end
   self.problem, self.code = message, code

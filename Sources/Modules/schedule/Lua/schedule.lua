@@ -139,7 +139,7 @@ local function moment(calendar, year, month, day, hour, minute)
     return t
   end
   local wanted = hour * 60 + minute
-  local low, high = t - 4 * 3600, t + 4 * 3600  -- `low` lies before the moment, `high` after it.
+  local low, high = t - 4 * 3600, t + 4 * 3600  -- `low` is before the moment, `high` after it.
   while high - low > 1 do
     local middle = (low + high) // 2
     local at = calendar.split(middle)
@@ -263,7 +263,8 @@ function arm(job, after)
     -- If the clock is put back, the next moment may come sooner.
     when_set = true,
   })
-  -- No descriptor is free for the event that the wall clock was set. Until one is, the clock is read every second.
+  -- No descriptor is free for the event that the wall clock was set. Until a port is in a mode, the clock is read every
+  -- second.
     or rl.timer { delay = LOOK, name = job._name, modes = job._modes, keeps_alive = job._keeps_alive,
       callback = function() due(job) end }
 end

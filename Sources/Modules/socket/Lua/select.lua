@@ -5,7 +5,7 @@ local rl = require "runloop"
 local system = common.system
 local ipairs, type = ipairs, type
 
--- Adds the sockets of a list to a plan. Returns whether one of them has bytes already.
+-- Adds the sockets of a list to a plan. Returns whether one of the sockets has buffered bytes.
 local function enter(plan, list, events)
   local is_ready = false
   for _, socket in ipairs(list) do

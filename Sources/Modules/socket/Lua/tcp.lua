@@ -88,8 +88,8 @@ local function take_first(self, count, after)
   return sub(text, 1, count)
 end
 
--- Each takes as much from the stream as it can. They return the whole result, or nil, a problem and a code. There is no
--- line in `self.rest`, and not as many bytes as wanted.
+-- Each takes as much from the stream as it can. They return the whole result, or nil, a problem and a code. `self.rest`
+-- has no whole line, and fewer bytes than requested.
 local function next_line(self, stream)
   local line, problem, code = read_until(stream, "\n")
   if not line then return nil, problem, code end
@@ -140,7 +140,7 @@ local function await(self, stream, wait_options)
   return nil, problem, code
 end
 
--- Calls `take` until it has everything, or returns the problem as lua-socket has it.
+-- Calls `take` until it has everything; or returns the problem in the form of lua-socket.
 local function gather(self, stream, take, count)
   local has_limit, looked_at, options = self.block or self.total, nil, {}
   while true do

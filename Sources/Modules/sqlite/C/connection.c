@@ -33,7 +33,7 @@ void csqlite_close_database(csqlite *it) {
 
 static int is_word(char c) { return (c | 32) >= 'a' && (c | 32) <= 'z'; }
 
-// Skips blanks, comments and semicolons. Returns where the rest begins.
+// Skips blanks, comments and semicolons. Returns the beginning of the rest.
 static const char *skip_blanks(const char *at, const char *end) {
   while (at < end) {
     if (strchr(" \t\r\n\f;", *at) && *at) {
@@ -237,7 +237,7 @@ static size_t put_row(sqlite3_stmt *statement, int columns, block *reply) {
   return reply->length - before;
 }
 
-// Returns whether the columns may be read by name; otherwise it has written the name that two of them have.
+// Returns whether the columns may be read by name; if not, writes the name that two of them share.
 static int check_columns(sqlite3_stmt *statement, block *reply) {
   int columns = sqlite.column_count(statement);
   for (int i = 0; i < columns; i++)

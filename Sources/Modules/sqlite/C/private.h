@@ -15,7 +15,7 @@
 enum { REQUEST_OPEN, REQUEST_RUN, REQUEST_LOT, REQUEST_DROP, REQUEST_SCRIPT, REQUEST_BATCH, REQUEST_GIVE };
 
 enum {
-  READS_ONLY = 1,  // refuse what is not a query: REPLY_WRITES
+  READS_ONLY = 1,  // refuse statements that are not queries: REPLY_WRITES
   CONTROLS = 2,    // `begin` and similar statements are allowed
   LISTS = 4,       // two columns may have one name
   IN_LOTS = 8,     // leave a cursor if there are more rows; its connection is then taken

@@ -77,8 +77,8 @@ enum TerminalBinding {
         return call.attempt { () throws(SystemError) in try RawTerminal.begin(fd, signals: call.stack.boolean(2)) }
     }
 
-    /// farewell(descriptor, text at the end or at a stop, text after a stop): registers what is written to the terminal
-    /// then.
+    /// farewell(descriptor, text at the end or at a stop, text after a stop): registers texts that are written to the
+    /// terminal at these moments.
     private static func farewell(_ call: Call) throws(Misuse) {
         let greeting = try call.argument(3, Text.self)
         RawTerminal.setFarewell(try call.argument(2, Text.self), greeting: greeting, of: try call.number32())
@@ -91,7 +91,7 @@ enum TerminalBinding {
         return failure == 0 ? call.answer(true) : call.fail(SystemError("write", "descriptor \(fd)", errno: failure))
     }
 
-    /// read(descriptor, most): returns at most that many bytes, "" at the end, and nil if no bytes are there.
+    /// read(descriptor, most): returns at most that many bytes, "" at the end, and nil if no bytes are available.
     private static func read(_ call: Call) throws(Misuse) -> Int32 {
         let fd = try call.number32()
         let most = max(1, min(4096, try call.argument(2, Integer.self)))

@@ -38,7 +38,7 @@ enum ProcessStateBinding {
     /// The texts of assertions that have failed in threads. Other threads receive nothing but the text.
     private static let assertions = Lock<Set<String>>([])
 
-    /// Called at a reset, when nothing asks for them any more.
+    /// Called at a reset, when no code needs them any more.
     static func forgetAssertions() { assertions.withLock { $0 = [] } }
 
     /// identity(path): returns a text that identifies the file, whatever its name; nil if it does not exist.

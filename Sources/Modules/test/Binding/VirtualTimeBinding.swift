@@ -304,8 +304,8 @@ enum VirtualTimeBinding {
         return call.yield()
     }
 
-    /// clock_state(): returns why real time has passed, as words; how often the clock was read while it stood still;
-    /// and what works at this moment: programs, and threads in calls that block.
+    /// clock_state(): returns the reasons why real time has passed, as words; how often the clock was read while it
+    /// stood still; and the programs and blocked threads for which time stands still at this moment.
     private static func clockState(_ call: Call) -> Int32 {
         guard let clock = call.testWorld?.clock else { return call.nothing() }
         let reasons = clock.reasons

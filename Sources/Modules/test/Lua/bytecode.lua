@@ -37,7 +37,8 @@ function Reader:skip(n) self.at = self.at + n end
 local JMP, FIRST_TEST, LAST_TEST = 56, 57, 67
 local FORLOOP, FORPREP, TFORLOOP = 73, 74, 77
 
--- Returns the two places where a deciding instruction may go on; nil for all other instructions. Places count from 0.
+-- Returns the two places at which a branching instruction may continue; nil for all other instructions. Places count
+-- from 0.
 local function successors(code, at)
   local operation, wide = code[at] & 0x7f, code[at] >> 15
   if operation >= FIRST_TEST and operation <= LAST_TEST then return at + 1, at + 2 end
@@ -120,7 +121,7 @@ function Reader:code(found)
 end
 
 --- Returns what a file contains: `lines`, a set; `functions`, a set of the lines in which functions begin; `branches`,
---- for each line that decides, the set of lines that may follow it. Returns nil if the file can no longer be read.
+--- for each line with a branch, the set of lines that may follow it. Returns nil if the file can no longer be read.
 function bytecode.read(path)
   local chunk = loadfile(path, "t")
   if not chunk then return nil end

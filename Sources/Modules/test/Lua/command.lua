@@ -242,7 +242,7 @@ end
 
 local SIGNALS = { [1] = "SIGHUP", [2] = "SIGINT", [15] = "SIGTERM" }
 
---- Ends all workers, and reports what is known.
+--- Ends all workers, and reports the results so far.
 function Run:interrupt(number)
   if self.totals.interrupted then os.exit(128 + number) end
   self.totals.interrupted, self.totals.signal = number, SIGNALS[number]

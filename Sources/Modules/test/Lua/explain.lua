@@ -142,7 +142,7 @@ local function scope(level)
   return names
 end
 
--- For an error raised by assert, returns the line that it is in, and the values that it compared.
+-- For an error raised by assert, returns the line of the call, and the values that it compared.
 local function assertion(level)
   local caller
   for i = level + 1, level + 6 do
@@ -233,7 +233,7 @@ function explain.uncaught(err)
   if failure.skip then return failure end
   if failure.kind == "error" then
     failure.kind = "callback"
-    -- The error's message says more than the error value, also if it joins two errors, so the message is reported.
+    -- The message is more informative than the error value, also if it joins two errors, so it is reported.
     if err.message and err.value ~= err.message then
       local text = whole(err.message)
       failure.where = text:match "^([^\n:]+:%d+): " or failure.where

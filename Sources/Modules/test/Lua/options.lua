@@ -11,24 +11,24 @@ local tonumber, next = tonumber, next
 local USAGE = [[
 usage: rlhost [options] test [paths] [options]
 Runs the tests in the files given, and in the files *_test.lua and test_*.lua of the directories given;
-without a path: in tests or test, if there is such a directory, else here. FILE:LINE means the test, or the
+without a path: in tests or test, if there is such a directory, else here. FILE:LINE selects the test, or the
 group, at that line.
 
 tests to run
-  --filter text      only tests whose full name contains the text, or matches it as a Lua pattern; may be repeated
-  --tags a,b         only tests with one of these tags; --skip-tags a,b: only tests without them
+  --filter text      run only tests whose full name contains the text, or matches it as a Lua pattern; may be repeated
+  --tags a,b         run only tests with one of these tags; --skip-tags a,b: only tests without them
   --plain            take the texts of --filter literally, never as patterns
-  --last-failed      only tests that failed the last time
-  --shard i/n        the i-th of n parts of all tests
+  --last-failed      run only tests that failed the last time
+  --shard i/n        run the i-th of n parts of all tests
   --list             print the tests' names, do not run them
 how to run them
-  --jobs n           n files at a time, each in its own process (default: the number of processors)
-  --shuffle          files and tests in random order; the seed is printed
-  --seed n           the seed of the order, of the threads' turns, and of math.random in each test
-  --repeat n         each test n times, with seeds one after the other
-  --retries n        a test that fails is tried n times more; if it passes then, it is flaky
+  --jobs n           run n files at a time, each in its own process (default: the number of processors)
+  --shuffle          run files and tests in random order; the seed is printed
+  --seed n           the seed of the order, of the scheduling of threads, and of math.random in each test
+  --repeat n         run each test n times, with consecutive seeds
+  --retries n        run a failed test up to n times more; if it passes then, it is reported as flaky
   --fail-fast        stop at the first failure
-  --forbid-only      tests that ask to run alone are an error
+  --forbid-only      report tests that ask to run alone as errors
   --timeout s        seconds of processor time and waiting that a test may take (default 10)
   --real-time        let time pass in real time
   --tz zone          the time zone (default UTC; "local" for the system's)
@@ -36,12 +36,12 @@ how to run them
   --watch            run the affected tests again whenever a file changes
 reports
   --format name      readable (default), tap (version 13), tap14, junit, json (an object a line) or github (annotations)
-  --report name=file also write a report to a file; may be repeated; junit=FILE,schema=jenkins or ant: for these
-  --slowest n        the n slowest tests
-  --trace=dir        write a recording of each failed test there, as a page to look at
-  --coverage[=file]  count the lines of Lua that run; print a summary, write lcov's format (lcov.info)
-  --coverage-source path   report the files there, loaded or not, and no others; may be repeated
-  --coverage-min p   fail when less than p percent of the lines have run
+  --report name=file also write a report to a file; may be repeated; junit=FILE,schema=jenkins or ant: for that reader
+  --slowest n        list the n slowest tests
+  --trace=dir        write a recording of each failed test into this directory, as a page (.html)
+  --coverage[=file]  count the executed lines of Lua; print a summary, and write a file for lcov (lcov.info)
+  --coverage-source path   report all files below this path, loaded or not, and no others; may be repeated
+  --coverage-min p   fail if less than p percent of the lines were executed
   --help             show this help and exit
 Exit status: 0 all passed, 1 a failure, 5 no test found, 64 wrong use, 128 + the number of a signal.
 ]]

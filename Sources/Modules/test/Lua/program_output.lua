@@ -26,7 +26,7 @@ return function(Process, parts)
 
   local WAIT = { within = "a number", plain = "a boolean", from = "a string" }
 
-  -- Returns what the options mean: the buffer of the stream, the field with the position behind the last match, the
+  -- Returns the meaning of the options: the buffer of the stream, the field with the position after the last match, the
   -- seconds to wait, and whether patterns are plain texts.
   local function check_wait(self, name, options)
     if options ~= nil and type(options) ~= "table" then

@@ -2,7 +2,7 @@
 --
 -- A value is made from a sequence of whole numbers, its choices, each from 0 up to a limit. Smaller choices make
 -- simpler values. Shrinking a value means to shorten its sequence and to lower its numbers as long as the function
--- still fails. That works for all generators alike, also for those that tests compose.
+-- still fails. This works equally for all generators, including those that tests compose.
 
 local property = {}
 local type, pcall, pairs = type, pcall, pairs
@@ -284,7 +284,7 @@ function property.add(t, core)
           if i > #best.noted - count + 1 then i = #best.noted - count + 1 end
         end
       end
-      -- Some numbers are the length of what follows: drop some choices, and lower the number by as many.
+      -- Some numbers are the length of the choices that follow: drop some choices, and lower the number by as many.
       for place = 1, #best.noted do
         for _, count in pairs { 8, 4, 2, 1 } do
           local i = place + 1

@@ -195,7 +195,8 @@ local function escape(self, final)
   end
 end
 
--- Processes one character or control sequence. Returns where the next one begins, or nil if it is incomplete.
+-- Processes one character or control sequence. Returns the beginning of the next sequence, or nil if this one is
+-- incomplete.
 local function step(self, text, at)
   local code = byte(text, at)
   if code == 27 then

@@ -347,7 +347,7 @@ function Server:__tostring()
 end
 
 -- The server ends, and its directory goes, even if this process is killed: the guard reads until the end of its input,
--- which is the end of this process. The last word of its command says what it is.
+-- which is the end of this process. The last word of its command identifies it.
 local GUARD = [[trap '' HUP INT TERM
 read -r _
 kill -KILL "$(cat "$0/pid")" 2>/dev/null

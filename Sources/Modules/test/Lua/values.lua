@@ -233,7 +233,7 @@ local function long_difference(actual, expected)
     { "expected " .. part(expected), "got      " .. part(actual) }
 end
 
---- Returns how two unequal values differ: a headline, and an array of details or nil.
+--- Returns the difference of two unequal values: a headline, and an array of details or nil.
 function values.difference(actual, expected)
   if type(actual) == "table" and type(expected) == "table" and not has_eq(actual) and not has_eq(expected) then
     local list = {}

@@ -153,7 +153,7 @@ local function recording_note(self, file, test)
   return found and "recording: " .. path or "it has left no recording"
 end
 
--- Attributes the end of a worker to the test that ran. Returns the number of the test to go on with, or nil.
+-- Attributes the end of a worker to the test that ran. Returns the number of the test with which to continue, or nil.
 local function blame(self, worker, file, how, number)
   if worker.is_stopping then return (file.done or 0) < #file.tests and file.done + 1 or nil end
   local failure = { kind = "exit", message = describe_end(how, number) }

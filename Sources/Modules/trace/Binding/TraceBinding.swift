@@ -65,7 +65,7 @@ enum TraceBinding {
         do throws(SystemError) { _ = try TraceFile(path: path, limit: limit) } catch { return call.fail(error) }
         let host = call.luaHost
         host.part(TracePart.self).begin()
-        // The other loops begin when they next look.
+        // The other loops begin to record when they next check the setting.
         let own = host.loop.handle
         for handle in LuaHost.handlesOfThreads + [RunLoop.main].compactMap(\.self) where handle !== own {
             handle.perform { loop in (loop.userInfo as? LuaHost)?.part(TracePart.self).begin() }
@@ -100,7 +100,7 @@ enum TraceBinding {
         }
     }
 
-    /// activity(): returns what the loops of the process did in the last second, as a table; an empty one if none is
+    /// activity(): returns a table of the activity of the process's loops in the last second; it is empty if no loop is
     /// recorded. Reads the recorders, so the loops need not turn. O(records).
     private static func activity(of host: LuaHost) -> ValueProgram {
         let now = UInt64(max(0, host.loop.now.nanoseconds))

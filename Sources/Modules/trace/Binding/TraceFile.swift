@@ -11,7 +11,7 @@ final class TraceFile: Sendable {
     private let state: Lock<State>
 
     private struct State {
-        /// nil when the file is complete: the recorders keep this object until they next look.
+        /// nil when the file is complete: the recorders keep this object until their next check.
         var writer: Recording.Writer?
         /// The position up to which each recorder was read. Retains the recorders: a loop may end before the file does.
         var positions: [ObjectIdentifier: (recorder: RunLoop.Recorder.Memory, at: RunLoop.Recorder.Position)] = [:]
@@ -78,7 +78,7 @@ final class TraceFile: Sendable {
         recorder.pointee.setReader { [self] in read(ObjectIdentifier(memory)) }
     }
 
-    /// Writes the records of a loop since the last call. Returns whether more are wanted.
+    /// Writes the records of a loop since the last call. Returns whether more records are wanted.
     private func read(_ recorder: ObjectIdentifier) -> Bool {
         state.withLock { state in
             Self.read(recorder, &state)

@@ -50,7 +50,7 @@ extension Recording {
         }
 
         /// - Parameters:
-        ///   - records: Whole records of one loop, in order. Earlier ones show what was in progress.
+        ///   - records: Whole records of one loop, in order. Earlier records show which callbacks were in progress.
         ///   - dropped: Whether records before the first are lost, so that nothing is known before it.
         ///   - start, end: The window.
         package init(

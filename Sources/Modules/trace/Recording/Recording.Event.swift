@@ -1,5 +1,5 @@
 extension Recording {
-    /// One event of a file, in words that do not depend on the file's format.
+    /// One event of a file, independent of the file's format.
     struct Event {
         enum Phase {
             case begin, end, whole, instant

@@ -107,7 +107,7 @@ extension Recording {
 
         private func lane(_ track: Event.Track, _ name: String? = nil) throws(SystemError) -> Lane {
             if let lane = lanes[track] { return lane }
-            // If there are more loops than a record can number, the last ones share a lane. Our own recordings have
+            // If there are more loops than a record can number, the last ones share a lane. Recordings of rlhost have
             // fewer.
             let lane = Lane(
                 number: UInt16(clamping: lanes.count),
@@ -253,7 +253,7 @@ extension Recording {
             record.a = event.flow
             guard event.phase == .arrives else { return record.kind = Record.Kind.departs.rawValue }
             record.kind = Record.Kind.arrives.rawValue
-            // By the common clock, if the sender's difference is known.
+            // The time by the common clock, if the difference of the sender's clock is known.
             let identity = UInt32(truncatingIfNeeded: event.flow >> 32)
             let sender = identity == 0 ? nil : processes.firstIndex { $0.origin.identity == identity }
             if let sender, event.sentAt > 0 {

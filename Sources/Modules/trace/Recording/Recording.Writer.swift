@@ -30,7 +30,7 @@ extension Recording {
         private var known: Set<UInt32> = []
         private var isFinished = false
 
-        /// Whether no more records fit. O(1).
+        /// Whether the file has no room for more records. O(1).
         package private(set) var isFull = false
 
         /// Bytes that are collected before they are written to the file.
@@ -119,8 +119,8 @@ extension Recording {
             try put()
         }
 
-        /// Writes the last pieces and the end of the file. Nothing can be written afterwards. Does nothing the second
-        /// time.
+        /// Writes the last pieces and the end of the file. The writer cannot be used afterwards. Does nothing the
+        /// second time.
         ///
         /// - Parameters:
         ///   - title: A better title, if it is known now; only a page contains it.

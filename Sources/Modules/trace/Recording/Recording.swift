@@ -82,8 +82,8 @@ package enum Recording {
         package var title: String
         package var process: Int64
         package var host: String
-        /// By how many nanoseconds its times may be wrong, beside those of the first process; nil if nothing bounds
-        /// that, because only the machines' clocks could be compared.
+        /// The largest error of its times, in nanoseconds, relative to those of the first process; nil if it is
+        /// unknown, because only the machines' clocks could be compared.
         package var error: Int64?
         /// Whether its clock is that of the first process.
         package var sharesClock: Bool

@@ -159,7 +159,7 @@ static int write_label(url *to, char *label, size_t length) {
       strlen(label) == length && (is_ascii ? linux_check_punycode : linux_ascii_label)(label, ascii, code, text);
   label[length] = after;
   if (is_good) return url_append(to, ascii, strlen(ascii)), 1;
-  // Nothing ends the last label.
+  // The last label has no end mark.
   if (memchr(label, 0, length)) return url_fail(to, "the host has the byte 0x00");
   url_fail(to, text);
   if (strcmp(code, "EINVAL") == 0) return 0;

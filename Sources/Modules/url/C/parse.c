@@ -26,7 +26,7 @@ static int begins_with_drive(const char *p, const char *last) {
   return last - p >= 2 && is_drive(p) && (last - p == 2 || (p[2] && strchr("/\\?#", p[2])));
 }
 
-// Removes the last segment of the path. The drive of a file stays.
+// Removes the last segment of the path. The drive letter of a file URL is kept.
 static void shorten(url *to) {
   const char *path = to->text.bytes + to->path.at;
   size_t length = to->text.length - to->path.at;
@@ -47,7 +47,7 @@ static int dots_of(const char *p, const char *last) {
   return count <= 2 ? count : 0;
 }
 
-// Appends the segments from `p` on. Returns where the path ends.
+// Appends the segments from `p` on. Returns the end of the path.
 static const char *write_path(url *to, const char *p, const char *last) {
   for (;; p++) {
     const char *segment = p;
@@ -151,7 +151,7 @@ static int write_port(url *to, const char *p, const char *last) {
   return 1;
 }
 
-// Parses what follows "//".
+// Parses the part after "//".
 static int parse_authority(url *to, const char *p, const char *last) {
   const char *stop = p, *sign = NULL, *colon = NULL;
   for (; stop < last && *stop != '?' && *stop != '#' && *stop != '/' && !is_slash(to, stop, last); stop++)
@@ -220,7 +220,7 @@ static int parse_relative(url *to, const url *base, const char *p, const char *l
   return resolve(to, base, p, last, 1);
 }
 
-// Parses "file:" and what follows it. `base` is a file, or NULL.
+// Parses "file:" and the rest of the URL. `base` is a file, or NULL.
 static int parse_file(url *to, const url *base, const char *p, const char *last) {
   url_append(to, "//", 2);
   to->has_host = 1;

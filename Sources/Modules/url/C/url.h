@@ -35,7 +35,7 @@ extern const unsigned char url_classes[256];
 
 /// Parses a text into `to`; `base` may be NULL. Returns 0 for a text that is not a URL, with the problem in `to`.
 int url_parse(url *to, const char *text, size_t length, const url *base);
-/// Appends a host. Returns 0 for one that is not allowed.
+/// Appends a host. Returns 0 for a host that is not allowed.
 int url_write_host(url *to, const char *text, size_t length);
 
 void url_append(url *to, const char *bytes, size_t length);

@@ -157,7 +157,7 @@ static int inflate_some(lua_State *L, stage *self, const char *bytes, size_t len
   return 1;
 }
 
-// Whether the end of the input is that of the data.
+// Whether the compressed data ends where the input ends.
 static int check_end(stage *self) {
   if (self->has_ended) return 1;
   return fail(self, "EOF", "cut off after byte %llu", self->taken);

@@ -2,8 +2,8 @@
 #pragma once
 
 /// Installs handlers that explain why the process ends: by a trap of Swift's, by abort() or by a fault of its own. The
-/// message says that memory was short, with status 1, or that something inside has failed. The loader calls this
-/// function before Swift's runtime begins, because the runtime itself may end the process for lack of memory.
+/// message reports a lack of memory, with status 1, or an internal failure. The loader calls this function before
+/// Swift's runtime begins, because the runtime itself may end the process for lack of memory.
 void program_explain_traps(void);
 
 /// Returns the table of options: the file shell/options.

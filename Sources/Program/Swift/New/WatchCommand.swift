@@ -60,7 +60,7 @@ enum WatchedProgram {
     /// Prepares a state and those of its threads. Returns an error message, or nil.
     static func begin(_ host: LuaHost) -> String? {
         guard let path = getenv(variable).map({ String(cString: $0) }) else { return nil }
-        // Programs that the script starts belong to nobody here.
+        // Programs that the script starts have no owner here.
         unsetenv(variable)
         descriptor = open(path, O_WRONLY | O_APPEND | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }

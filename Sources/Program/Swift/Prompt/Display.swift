@@ -102,7 +102,7 @@ final class Display: @unchecked Sendable {
         return result
     }
 
-    /// Draws if nobody holds the editor. Its holder draws when done, so nothing is left out.
+    /// Draws unless other code uses the editor. Its holder draws when done, so nothing is left out.
     private func drawIfFree() {
         while true {
             queue.lock()

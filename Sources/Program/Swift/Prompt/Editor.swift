@@ -6,7 +6,8 @@ import Lua
 enum Editor {
     /// Opens a text in the editor, and waits until the editor ends.
     ///
-    /// - Parameter terminal: The terminal that the editor draws on. Our standard output is not the terminal itself.
+    /// - Parameter terminal: The terminal that the editor draws on. The standard output of this process is not the
+    ///   terminal itself.
     static func edit(_ text: String, terminal: Int32) throws(PromptFiles.Failure) -> String {
         let name = try file(text)
         defer { unlink(name) }

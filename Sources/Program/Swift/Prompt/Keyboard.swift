@@ -117,7 +117,7 @@ final class Keyboard: @unchecked Sendable {
         while isInTime, pressed.contains(3) { isInTime = state.wait(milliseconds: Self.patience) }
         let isDue = dropInterrupt()  // The signal replaces the key; the keys typed before it remain.
         state.unlock()
-        // As the terminal does: programs that a callback has started get the signal, too.
+        // The terminal does the same: programs that a callback has started get the signal as well.
         if isDue, kill(-tcgetpgrp(0), SIGINT) != 0 { kill(getpid(), SIGINT) }
     }
 }

@@ -180,7 +180,7 @@ final class LocalPrompt: PromptOwner {
     func inputEnded() {
         let rest = prompt.incomplete
         prompt.incomplete = ""
-        // Lua's error says what is missing.
+        // Lua's error names the missing part.
         if !rest.isEmpty { evaluate(Prompt.Entry(text: rest)) }
         if !isBusy { prompt.end(0) }
     }

@@ -152,7 +152,7 @@ final class Prompt {
         switch input {
         case .command(let command): perform(command)
         case .dropped: break
-        // A user who enters an unfinished text nevertheless wants to see what is missing.
+        // A user who enters an unfinished text nevertheless needs to see the missing part.
         case .unfinished: owner.evaluate(Entry(text: text))
         case .code(let code) where wasInEditorMode || !owner.isFarewell(code): owner.evaluate(Entry(text: code))
         case .code: break
@@ -218,7 +218,7 @@ final class Prompt {
     }
 
     private var isShown: Bool { display.map { $0.edit(\.isActive) } ?? isWaitingForLine }
-    /// Without an editor: the prompt is shown, and no line has come.
+    /// Without an editor: whether the prompt is shown and no line has been read.
     private var isWaitingForLine = false
 
     func resize(_ display: Display) {

@@ -18,7 +18,7 @@ enum PromptFiles {
         }
     }
 
-    /// Returns the history. Keeps as many entries as RLHOST_HISTORY_SIZE says, if that is a number of at least 1.
+    /// Returns the history. Keeps RLHOST_HISTORY_SIZE entries, if that is a number of at least 1.
     /// Returns nil if no history is kept.
     static func history() -> History? {
         let limit =
@@ -58,8 +58,8 @@ enum PromptFiles {
         guard !text.hasPrefix("\u{1B}Lua") else {
             throw Failure(message: ".load: \(path) is compiled already; dofile \"\(path)\" runs it")
         }
-        // As in a script, a byte-order mark and a first line for the shell are not Lua. The line stays as an empty one,
-        // so that line numbers are right.
+        // As in a script, a byte-order mark and a first line for the shell are not Lua. The line is replaced by an
+        // empty one, so that line numbers are right.
         if text.unicodeScalars.first == "\u{FEFF}" { text.unicodeScalars.removeFirst() }
         return text.hasPrefix("#") ? "--" + text : text
     }

@@ -1,6 +1,6 @@
 import LineEditor
 
-/// Runs the Lua of a prompt, in this process or in another one.
+/// Runs the Lua code of a prompt, in this process or in another one.
 protocol PromptOwner: AnyObject {
     /// Whether an entry runs or waits; the prompt then waits as well.
     var isBusy: Bool { get }
@@ -16,11 +16,11 @@ protocol PromptOwner: AnyObject {
     func statement(_ text: String) -> String
     /// Returns the possible completions of the end of a text.
     func candidates(_ before: String) -> LineEditor.Completion
-    /// Returns what may follow a text; nil if nothing is known.
+    /// Returns the text that may follow; nil if nothing is known.
     func hint(_ before: String) -> String?
     /// Runs an entry. If it does not end at once, the prompt is busy until it ends.
     func evaluate(_ entry: Prompt.Entry)
-    /// Returns whether the text asks to leave in words that are not Lua, such as `exit`. Tells the user how to leave.
+    /// Returns whether the text is a request to leave that is not Lua, such as `exit`. Tells the user how to leave.
     func isFarewell(_ text: String) -> Bool
     /// Answers a command that depends on where Lua runs.
     func answer(_ command: Command)

@@ -4,7 +4,7 @@ import LuaPrompt
 import LuaRunLoops
 import RunLoops
 
-/// `rlhost top`: shows again and again what the loops of a process do. The screen is a script, `runloop.top`. See
+/// `rlhost top`: shows the activity of a process's loops, and updates it. The screen is a script, `runloop.top`. See
 /// docs/seeing.md.
 enum TopCommand {
     private static let batteries: @Sendable () -> [Battery] = {
@@ -23,7 +23,7 @@ enum TopCommand {
         var server: String?
         var credentials = ""
         var certificates = ""
-        /// Options that make no sense with `--via`, and those that make none without it.
+        /// Options that are invalid with `--via`, and those that are invalid without it.
         private var ofProcess: String?
         private var ofServer: String?
 
@@ -81,15 +81,15 @@ enum TopCommand {
     }
 
     static let usage = """
-        usage: rlhost top [PID|NAME]           show what the loops of a process do, until q is pressed
+        usage: rlhost top [PID|NAME]           show the activity of a process's loops, until q is pressed
                rlhost top [PID|NAME] --once    print it once
                rlhost top --via URL [--once]   show the processes on a server of NATS
-          -d SECONDS      how often, and how long each look is about (1)
-          --sort=KEY      the loops by awake, passes, callbacks, late, longest or number (awake)
-          --tasks         the tasks of all threads, and what they wait in
-          --credentials FILE, --ca FILE   with --via: a file for the log-in, trusted certificates
-        Without a process, the only one that can be attached to is shown. The same rules hold as for 'rlhost attach'.
-        With --via, all processes are shown that have connected with the option expose = { "stats" }.
+          -d SECONDS      the seconds between updates, each of which covers this time (1)
+          --sort=KEY      the order of the loops: awake, passes, callbacks, late, longest or number (awake)
+          --tasks         show the tasks of all threads, and the calls in which they wait
+          --credentials FILE, --ca FILE   with --via: files with the log-in, and with trusted certificates
+        Without an argument, shows the process to which 'rlhost attach' could attach, if there is only one.
+        With --via, shows all processes whose bus was opened with the option expose = { "stats" }.
         exit status: 0 all went well, 64 wrong use, 69 the process cannot be attached to, does not answer or has ended,
         or no process answers
 

@@ -73,18 +73,18 @@ enum TraceCommand {
     }
 
     static let usage = """
-        usage: rlhost trace PID|NAME [-o FILE]              write down the last moments of a process that runs
-               rlhost trace PID|NAME [-o FILE] SECONDS      record what happens there in the next seconds
-               rlhost trace FILE… -o FILE     make a page (.html), or another form (.pftrace, .json), of recordings
+        usage: rlhost trace PID|NAME [-o FILE]              write a recording of the last moments of a running process
+               rlhost trace PID|NAME [-o FILE] SECONDS      record that process for this number of seconds
+               rlhost trace FILE… -o FILE     make a page (.html), or another format (.pftrace, .json), from recordings
                rlhost trace --via URL [--credentials FILE] [--ca FILE] NAME… [SECONDS] -o FILE
-                                              one page of processes on other machines
-        Recordings are files that end in .pftrace (Perfetto) or .json (Chrome's trace events). Several of them, of
-        processes that talk with each other, make one page: arrows lead from one to another.
-        Processes are those that 'rlhost attach' lists, and what forbids attaching forbids this; without -o the file is
-        NAME-PID.html in the current directory.
-        With --via, URL is a NATS server's, such as nats://a:4222, and the processes are those whose bus has this NAME, or
-        runs at HOST:PID, and exposes "trace". --credentials is a user's .creds file, --ca a file of certificates that
-        the server's is checked with. Without SECONDS, it is their last moments.
+                                              make one page of processes on other machines
+        Recordings are files that end in .pftrace (Perfetto) or .json (Chrome's trace events). Several recordings, of
+        processes that send messages to each other, make one page, with an arrow for each message.
+        A process is found as by 'rlhost attach', and must allow attaching. Without -o the file is NAME-PID.html in the
+        current directory.
+        With --via, URL is the address of a NATS server, such as nats://a:4222, and the processes are those whose bus has
+        this NAME, or runs at HOST:PID, and exposes "trace". --credentials is a user's .creds file, --ca a file of
+        certificates that confirm the server's. Without SECONDS, the page has their last moments.
         exit status: 0 all went well, 1 a file cannot be read or written, or one of several processes has not answered or
         has ended, 64 wrong use, 69 the process cannot be attached to, does not answer or has ended
 

@@ -62,7 +62,7 @@ struct TraceProcess {
         return "\(here)/\(path)"
     }
 
-    /// Returns the Lua code that runs in the process. Whatever ends this code also ends the recording.
+    /// Returns the Lua code that runs in the process. The recording ends when this code ends for any reason.
     private static func code(_ path: String, _ seconds: Double) -> String {
         let text = "\"" + path.utf8.map { "\\x" + hex($0 >> 4) + hex($0 & 15) }.joined() + "\""
         // An error value with a description is shown without a traceback, which would only show this code.

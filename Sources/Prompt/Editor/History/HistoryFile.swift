@@ -12,7 +12,7 @@ public import Linux
 ///
 /// `flock` is not reliable on some network file systems; there two sessions that shorten at once may lose entries.
 public struct HistoryFile: Sendable {
-    /// The path of the file. It and its directory need not exist.
+    /// The path of the file. The file and its directory need not exist.
     public let path: String
 
     /// The size in bytes of the longest entry that is written.
@@ -55,8 +55,8 @@ public struct HistoryFile: Sendable {
         throw SystemError("write", path, errno: error)
     }
 
-    /// Shortens the file to its newest `limit` entries once it has a quarter more than that. Returns whether it was
-    /// shortened. O(n).
+    /// Shortens the file to its newest `limit` entries once it has a quarter more than that. Returns whether the file
+    /// was shortened. O(n).
     @discardableResult
     public func compact(limit: Int) throws(SystemError) -> Bool {
         // Most files are short; no lock is needed to find that out.

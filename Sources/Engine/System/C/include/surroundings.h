@@ -6,5 +6,6 @@
 /// process can, but its data is still on the way. OUTSIDE: the outside world can.
 enum { LINUX_INSIDE, LINUX_LISTENS, LINUX_ON_THE_WAY, LINUX_OUTSIDE };
 /// Returns the furthest of all descriptors. True only while no working program has descriptors of this process. Results
-/// are kept until a descriptor is closed: O(watched), and O(open descriptors) if a new one is among them.
+/// are cached until a descriptor is closed. The cost is O(watched descriptors), and O(open descriptors) if one of them
+/// is new.
 int linux_surroundings(const int *watched, int count);

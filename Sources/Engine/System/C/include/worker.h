@@ -6,8 +6,8 @@
 /// them all. Descriptor 3, the channel to the runner, moves to a number that scripts and programs do not use. The
 /// process prints line by line, and SIGPIPE does not kill it.
 void linux_become_worker(void);
-/// Restarts this process with addresses that are the same in each run. Returns whether they are; 0 if the system
-/// forbids it.
+/// Restarts this process with addresses that are the same in each run. Returns whether the addresses are fixed; 0 if
+/// the system forbids it.
 int linux_fix_addresses(void);
 /// Return the channel, and the standard output at the start.
 int linux_worker_channel(void);
@@ -15,7 +15,7 @@ int linux_worker_output(void);
 /// Sets the function that is called last when a signal, such as one from the keeper, is about to end the process; NULL
 /// for none. It has a large stack.
 void linux_set_last_words(void (*words)(void));
-/// Makes descriptor 1 the standard output again. Returns whether it was something else.
+/// Makes descriptor 1 the standard output again. Returns whether the script had replaced it.
 int linux_restore_output(void);
 
 /// Remembers the current directory, the environment, the locale and the ignored signals.

@@ -46,7 +46,7 @@ typedef struct bridge_source {
   /// Returns the time of CLOCK_MONOTONIC, in nanoseconds, at which it wants a turn; BRIDGE_NOW; BRIDGE_NEVER if only
   /// its descriptor decides; or BRIDGE_IDLE if a turn would do nothing.
   int64_t (*date)(struct bridge_source *source);
-  /// Writes what it waits for as text.
+  /// Writes a text about the events for which it waits.
   void (*describe)(struct bridge_source *source, char *text, size_t size);
   /// Whether its descriptor has been found unreadable at the end of the latest turn.
   int is_drained;

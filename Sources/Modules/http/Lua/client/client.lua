@@ -242,7 +242,7 @@ local function begin(self, request, name, is_open)
   return exchange
 end
 
--- Follows the redirect of the answer that has arrived. Returns true if there is one that may be followed.
+-- Follows the redirect of the answer that has arrived. Returns true if there is a redirect that may be followed.
 local function goes_on(exchange)
   local url, status, seconds = exchange.transfer:leads_to()
   if not url or not require("runloop.http.redirect")(exchange, url, status) then return false end
@@ -250,7 +250,7 @@ local function goes_on(exchange)
   exchange.client.exchanges[exchange.number] = nil
   exchange.transfer:finish()
   exchange.transfer, exchange.number = NOT_YET, nil
-  -- The source of the body is not asked any more.
+  -- The source of the body is not called any more.
   if exchange.feeder then exchange.feeder:cancel() end
   exchange.feeder, exchange.problem = nil, nil
   start(exchange)

@@ -145,7 +145,7 @@ local function more(self, max, name)
   return bytes, problem, code
 end
 
--- Returns bytes that are there, or waits for some; at most `max`.
+-- Returns the available bytes, or waits for some; at most `max`.
 local function next_bytes(self, max, name)
   local bytes, problem, code = take_rest(self), nil, nil
   if bytes == "" then bytes, problem, code = more(self, max, name) end

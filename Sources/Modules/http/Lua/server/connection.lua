@@ -41,8 +41,8 @@ local function has_stood(connection)
   return connection:has_stood(stream:bytes_read(), stream:bytes_written(), native.unacknowledged(stream:fd()))
 end
 
--- Whether a request has stood still since the last check: the client sends nothing of a body that is waited for, or
--- takes nothing of the answer. A request whose handler is working has not stood still.
+-- Whether a request has stalled since the last check: the client sends nothing of a body that the handler waits for, or
+-- receives nothing of the answer. A request whose handler is working does not count as stalled.
 local function is_stalled(connection, request, is_left)
   local has_stood = has_stood(connection)
   return has_stood and (request.is_reading or is_left or (connection.stream:queue() or 0) > 0)

@@ -130,7 +130,7 @@ function M.serve(where, settings, handler)
     idle_timeout = settings.idle_timeout or 60, max_header = settings.max_header or 32768,
     max_fields = settings.max_fields or 256, max_body = settings.max_body or 8 << 20,
   }, Server)
-  -- The limit for a request, or for the time that it stands still.
+  -- The time limit for a request, or for a stall of it.
   local patience = self.request_timeout > 0 and self.request_timeout or self.idle_timeout
   self.patience = patience > 0 and patience or math.huge
   local problem, code

@@ -41,8 +41,8 @@ int net_local(const void *name, size_t length, int is_abstract, net_address *out
 void net_map(net_address *address);
 void net_set_port(net_address *address, uint16_t port);
 int net_port(const net_address *address);
-/// Writes "127.0.0.1:80", "[::1]:80", "unix:/path" or "unix:@name", and returns its length. Without the port: the
-/// address alone.
+/// Writes "127.0.0.1:80", "[::1]:80", "unix:/path" or "unix:@name", and returns its length. Without the port, this is
+/// the address alone.
 size_t net_describe(const net_address *address, int with_port, char *out, size_t capacity);
 /// The path of a Unix socket's file. Returns its length; 0 without one.
 size_t net_path(const net_address *address, char *out, size_t capacity);

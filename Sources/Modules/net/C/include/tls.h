@@ -58,7 +58,7 @@ void net_tls_finish(struct net_tls *tls);
 const char *net_tls_name(struct net_tls *tls);
 /// Continues with other settings, or, with NULL, with its present ones.
 void net_tls_choose(struct net_tls *tls, struct net_tls_context *context);
-/// Makes the next step of the handshake fail. The alert says that there is no server of this name, or that it cannot
+/// Makes the next step of the handshake fail. The alert reports that no server has this name, or that the server cannot
 /// serve.
 void net_tls_refuse(struct net_tls *tls, int is_unknown);
 /// The size of a record's head. OpenSSL reads it first, and stops after it if it is not TLS.

@@ -2,12 +2,12 @@ internal import RunLoops
 
 /// Reads and writes for a stream whose bytes do not come from a descriptor directly.
 class Backing {
-    /// Returns what `SystemCalls` does: a count, 0 at the end, or a negative error number.
+    /// Returns the same as the functions of `SystemCalls`: a count, 0 at the end, or a negative error number.
     func receive(_ place: UnsafeMutableRawPointer, _ room: Int) -> Int { 0 }
     func send(_ bytes: UnsafeRawBufferPointer) -> Int { 0 }
     /// Why the last call failed, if later ones may succeed. Reported once.
     func takeRefusal() -> StreamFailure? { nil }
-    /// Nothing more will be sent.
+    /// Called when nothing more will be sent.
     func finish() {}
     func close(reset: Bool) {}
     /// Bytes that it has accepted are still being written.

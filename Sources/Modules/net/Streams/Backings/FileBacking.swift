@@ -27,7 +27,7 @@ final class FileBacking: Backing {
         return refusal
     }
 
-    /// Nothing is buffered: the file's position is the stream's.
+    /// The stream buffers nothing: its position is that of the file.
     var isUntouched: Bool { !isReading && taken == ready.count && !isAtEnd && readFailure == 0 && !isWriting }
 
     init(_ fd: Int32, _ stream: Stream) {
@@ -37,7 +37,7 @@ final class FileBacking: Backing {
     }
 
     private final class Piece: @unchecked Sendable {
-        // Sendable: a thread has it before the loop does, or after, never at the same time.
+        // Sendable: a thread uses it before or after the loop, never at the same time.
         var bytes: [UInt8]
         var result = 0
         /// The thread has finished.

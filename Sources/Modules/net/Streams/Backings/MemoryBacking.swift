@@ -39,7 +39,7 @@ extension Network {
 final class MemoryPipe {
     private let options: Network.MemoryOptions
     private unowned let network: Network
-    /// In order of arrival; an empty piece is the end.
+    /// The pieces in the order of arrival; an empty piece is the end.
     private var pieces: [(date: Int64, bytes: [UInt8])] = []
     private var first = 0
     private var taken = 0
@@ -135,7 +135,7 @@ final class MemoryPipe {
         return n
     }
 
-    /// The reader is gone: discards all bytes.
+    /// The reader has been closed: discards all bytes.
     fileprivate func dropReader() {
         reader = nil
         pieces = []

@@ -65,7 +65,7 @@ public final class Splice {
         guard to.unsent == 0 else { return .waitsForOutput }
         if let file { return step(file, limit) }
         if waiting > 0 { return push() }
-        // Do not take input for a peer that has already gone.
+        // Input must not be consumed for a peer that has already closed its end.
         if !hasBegun, hasGone(to) {
             to.failOutput(StreamFailure(errno: EPIPE, to.subject))
             return .failed(to.outputFailure ?? to.closedFailure)
@@ -147,7 +147,8 @@ public final class Splice {
                 from.inputEnded = true
                 return .moved(0)
             case Int(EAGAIN):
-                // There may have been room since the thread's call, and the loop has already seen that event.
+                // The output may have had room again since the thread's call, in an event that the loop has already
+                // handled.
                 if net_is_ready(to.fdToClose, 1) == 0 { return waitForOutput() }
                 to.writable = true
             case Int(EINVAL), Int(ENOSYS): return .impossible

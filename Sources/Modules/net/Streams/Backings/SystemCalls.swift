@@ -6,8 +6,8 @@ public import CStreams
 open class SystemCalls {
     public init() {}
 
-    /// True if a read or write that was cut short means that the socket is empty or full. That holds for the kernel
-    /// with edge-triggered events. A test whose calls do a part returns false.
+    /// True if a read or write that was cut short means that the socket is empty or full. With edge-triggered events,
+    /// the kernel guarantees this. A test whose calls do a part returns false.
     open var partsAreAll: Bool { true }
 
     open func socket(_ family: Int32, _ type: Int32) -> Int32 { net_socket(family, type) }

@@ -10,7 +10,7 @@ internal import RunLoops
 public final class Resolver {
     private let mailbox: Mailbox
 
-    // One pool for the process, made at first use.
+    // The pool of the process, made at first use.
     private static let pool = WorkPool("resolver", limit: 4)
 
     public enum Family: Int32, Sendable { case any = 0, v4 = 1, v6 = 2 }

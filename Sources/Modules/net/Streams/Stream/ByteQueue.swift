@@ -16,7 +16,7 @@ struct ByteQueue {
 
     var count: Int { block?.pointee.count ?? 0 }
     var isEmpty: Bool { count == 0 }
-    /// It has no memory.
+    /// The queue has no memory.
     var isFreed: Bool { block == nil }
     private var capacity: Int { block?.pointee.capacity ?? 0 }
 
@@ -41,7 +41,8 @@ struct ByteQueue {
                 return Self.base(block) + count
             }
         }
-        // At least twice the size, for a constant cost per byte. Large blocks are not rounded to a power of two.
+        // The new size is at least twice the old one, for a constant cost per byte. Large blocks are not rounded to a
+        // power of two.
         let count = self.count
         let wanted = Block.size + count + more
         var size = max(512, block == nil ? 0 : 2 * (Block.size + capacity))
@@ -61,7 +62,7 @@ struct ByteQueue {
         return Self.base(larger) + count
     }
 
-    /// Counts bytes that were written where `reserve` said.
+    /// Counts bytes that were written at the place that `reserve` returned.
     mutating func grow(_ more: Int) { block?.pointee.count += more }
 
     /// Returns false, without effect, if there is no memory.

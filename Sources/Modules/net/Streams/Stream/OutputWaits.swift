@@ -1,7 +1,7 @@
 /// The waiters for a stream's output. Each waits until less than its limit of bytes is left to send. They keep their
 /// order; adding, removing and finding one takes the same time for any number.
 final class OutputWaits {
-    /// Waiters with the same limit. There are few different limits.
+    /// Waiters with the same limit. Few different limits occur.
     private struct Line {
         let limit: Int
         /// A removed waiter leaves a gap, which is closed at the front, or when most entries are gaps.

@@ -31,15 +31,16 @@ extension Stream {
         signal()
     }
 
-    /// Closes the stream as `close` does, but sends what is left for no longer than this, even if the peer takes bytes.
+    /// Closes the stream as `close` does, but sends the remaining bytes for at most this time, even if the peer takes
+    /// bytes.
     public func close(within limit: Duration) {
         settings = Settings(
             highWater: settings.highWater, maxQueue: settings.maxQueue, linger: limit, isPatient: false)
         close()
     }
 
-    /// Nothing was sent that a reset could destroy, and nothing is unread that would cause a reset. The end of the
-    /// output reaches the peer if nobody else has the descriptor.
+    /// No sent data could be destroyed by a reset, and no unread data would cause one. The end of the output reaches
+    /// the peer if no other process has the descriptor.
     private var hasNothingToLose: Bool {
         transport == .socket && bytesWritten == 0 && unsent == 0 && tls == nil && !isShared && !isBorrowed
             && Descriptor.readable(fdToClose) == 0
@@ -92,8 +93,8 @@ extension Stream {
         endWaitsLater(failure)
     }
 
-    /// Calls the waiters for output, each in a turn of its own. A waiter that is cancelled before is not called: it may
-    /// be gone.
+    /// Calls the waiters for output, each in a separate turn. A waiter that is cancelled before is not called: it may
+    /// no longer exist.
     func endWaitsLater(_ failure: StreamFailure) {
         for waiter in waits?.all ?? [] {
             network.loop.perform { [self] in
@@ -133,7 +134,8 @@ extension Stream {
             drained = 0
         }
         guard state == .draining else { return }
-        // Both ends have what was sent, and the connection is over: the kernel resets nothing, whatever is unread.
+        // Both ends have received all data, and the connection is over: the kernel sends no reset even if data is
+        // unread.
         if hungUp, isTCP, net_unacknowledged(fdToClose) == 0 { return endClosing() }
         while readable {
             let n = receive(network.scratch, Network.scratchSize)
@@ -194,8 +196,8 @@ extension Stream {
         listener.connectionEnded()
     }
 
-    /// The index in the network's list of draining streams; -1: not in it. It shares the field of a reader's limit: a
-    /// closed stream has no reader.
+    /// The index in the network's list of draining streams; -1: not in it. The value shares the field of a reader's
+    /// limit, since a closed stream has no reader.
     var drainPlace: Int {
         get { state == .flushing || state == .draining ? limit : -1 }
         set { limit = newValue }

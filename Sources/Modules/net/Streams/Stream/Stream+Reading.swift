@@ -5,17 +5,17 @@ internal import RunLoops
 extension Stream {
     /// The amount that one read returns.
     public enum Unit: Equatable {
-        /// Any bytes that are there: at least one, at most the limit.
+        /// Any available bytes: at least one, at most the limit.
         case any
         /// Exactly this number of bytes.
         case exactly(Int)
-        /// The same, and what follows them, which is not returned.
+        /// The same, and the bytes after them, which are not returned.
         case exactlyAnd(Int, Ending)
         /// The same bytes, which stay in the buffer.
         case peek(Int)
-        /// All bytes that are there, which stay in the buffer, once they are more than this number.
+        /// All available bytes, which stay in the buffer, once they are more than this number.
         case more(Int)
-        /// A head, and as many bytes as it says. The limit is for the latter.
+        /// A head, and the number of bytes that it announces. The limit is for the latter.
         case frame(FrameHead)
         /// Up to a line feed, without it and a carriage return before it; the last line may lack the line feed. The
         /// limit is for the line's length.
@@ -39,14 +39,14 @@ extension Stream {
         /// The input has ended, and nothing is left.
         case end
         case failed(StreamFailure)
-        /// Only for reads with a time limit.
+        /// This is used only for reads with a time limit.
         case timedOut
     }
 
     /// Reads that one turn makes at most before other items have theirs.
     private static let turn = 16
 
-    /// Reads a unit if it is there; nil if the caller has to wait.
+    /// Reads a unit if it has arrived; nil if the caller has to wait.
     public func attempt(_ unit: Unit, limit: Int) -> Outcome? {
         if state == .open {
             if case .handshake = unit { return attemptHandshake() }
@@ -82,7 +82,7 @@ extension Stream {
                 n = fill(place, Network.scratchSize)
             } else {
                 let room = roomWanted(unit)
-                // Bytes that are there already can still be read, in smaller pieces.
+                // Bytes that have already arrived can still be read, in smaller pieces.
                 guard let free = input.reserve(room) else { return .failed(StreamFailure(errno: ENOMEM, subject)) }
                 place = free
                 n = fill(place, room)
@@ -203,7 +203,7 @@ extension Stream {
         return .bytes(UnsafeRawBufferPointer(rebasing: bytes[..<taken]))
     }
 
-    /// Buffers bytes for the next read. Without memory they are lost, and the input fails.
+    /// Buffers bytes for the next read. If there is no memory, they are lost, and the input fails.
     private func keep(_ bytes: UnsafeRawBufferPointer) {
         if !input.append(bytes) { fail(input: StreamFailure(errno: ENOMEM, subject)) }
     }

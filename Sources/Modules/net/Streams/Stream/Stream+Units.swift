@@ -22,7 +22,7 @@ extension Stream {
 
         public static func == (a: Ending, b: Ending) -> Bool { a === b || a.text == b.text && a.count == b.count }
 
-        /// Whether its text is made of these bytes.
+        /// Whether its text consists of these bytes only.
         public func isText(_ bytes: UnsafeRawBufferPointer) -> Bool {
             guard text.count == bytes.count, let start = bytes.baseAddress else { return false }
             return text.withUnsafeBytes { $0.baseAddress.map { memcmp($0, start, bytes.count) == 0 } ?? false }
@@ -59,8 +59,8 @@ extension Stream {
 
         public var size: Int { Int(parts >> 17) }
 
-        /// The length of the body; below zero if the head has no useful one. There are at least as many bytes as the
-        /// head has.
+        /// The length of the body; below zero if the head has no useful one. The caller has checked that all bytes of
+        /// the head are there.
         func length(_ bytes: UnsafeRawBufferPointer) -> Int {
             let width = Int(parts >> 2 & 15)
             let offset = Int(parts >> 6 & 2047)
@@ -84,7 +84,7 @@ extension Stream {
 
     // MARK: Finding them
 
-    /// The number of bytes that the unit takes, if all are there; else nil. Returns a failure if the unit is invalid.
+    /// The number of bytes of the unit, if all have arrived; else nil. Returns a failure if the unit is invalid.
     func matchFrame(_ head: FrameHead, _ bytes: UnsafeRawBufferPointer, _ limit: Int) -> (Int?, StreamFailure?) {
         guard bytes.count >= head.size else { return (nil, nil) }
         let length = head.length(bytes)
@@ -95,7 +95,7 @@ extension Stream {
         return (bytes.count - head.size >= length ? head.size + length : nil, nil)
     }
 
-    /// Whether the bytes after the first `count` are those of the ending; all of them are there.
+    /// Whether the bytes after the first `count` are those of the ending; all of them have arrived.
     static func isFollowed(_ bytes: UnsafeRawBufferPointer, _ count: Int, by ending: Ending) -> Bool {
         guard !ending.text.isEmpty else { return true }
         return ending.isText(UnsafeRawBufferPointer(rebasing: bytes[count..<count + ending.count]))

@@ -31,7 +31,8 @@ extension Stream {
 
     // MARK: With closures
 
-    /// Reads one unit. Calls `then` once: at once if the unit is there, or later. With `.timedOut`, no byte was taken.
+    /// Reads one unit. Calls `then` once: immediately if the unit has arrived, otherwise later. With `.timedOut`, no
+    /// byte was taken.
     ///
     /// - Parameters:
     /// - limit: bytes at most: see `Unit`.
@@ -53,7 +54,7 @@ extension Stream {
         madeHandlers.start(timer, self)
     }
 
-    /// Delivers input as it arrives, and its end or failure once. From now on the loop keeps the stream.
+    /// Delivers input as it arrives, and its end or failure once. From now on the loop retains the stream.
     public func deliver(to arrived: @escaping (Stream, Outcome) -> Void) {
         madeHandlers.arrived = arrived
         delivers = true

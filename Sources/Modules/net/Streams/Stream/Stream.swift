@@ -5,10 +5,10 @@ public import RunLoops
 /// A two-way stream of bytes: TCP, Unix sockets, pipes, terminals, files, memory; with or without TLS. Corresponds to a
 /// pair of CFReadStream and CFWriteStream.
 ///
-/// It is an item of its loop: in modes, `loop.add(stream, to: .default)`. Bytes that arrive while the loop runs in
-/// another mode stay in the kernel. A stream registers its descriptor once for each mode, and remembers whether it is
-/// readable or writable until a call returns EAGAIN or transfers less than it was offered. So a wait costs no system
-/// call.
+/// It is an item of its loop and is added to modes: `loop.add(stream, to: .default)`. Bytes that arrive while the loop
+/// runs in another mode stay in the kernel. A stream registers its descriptor once for each mode, and remembers whether
+/// it is readable or writable until a call returns EAGAIN or transfers less than it was offered. So a wait costs no
+/// system call.
 ///
 /// A read that is cancelled, or meets its limit, takes nothing. A stream has one reader at a time; writes keep their
 /// order. Not thread-safe: a stream belongs to its loop's thread.
@@ -81,10 +81,9 @@ public final class Stream: RunLoop.EdgePort {
     public var wantsDelivery = false
     /// A listener has accepted this stream.
     public internal(set) var wasAccepted = false
-    /// The descriptor was passed on: others may have it, or a duplicate.
+    /// The descriptor was passed on: other code may use it, or a duplicate.
     var isShared = false
-    /// Another process has a duplicate of the descriptor and goes on with it: closing the stream does not end the
-    /// connection.
+    /// Another process uses a duplicate of the descriptor, so closing the stream does not end the connection.
     private(set) var isBorrowed = false
     /// The kernel or a thread writes to the descriptor, past `output`: see `Splice`.
     var isFedByKernel = false
@@ -118,7 +117,7 @@ public final class Stream: RunLoop.EdgePort {
         var inputFailure, outputFailure: StreamFailure?
         var connector: Connector?
         var opener = 0
-        /// Made for the first waiter.
+        /// This object is made for the first waiter.
         var waits: OutputWaits?
         var handlers: Handlers?
         var timeout: Int64 = -1
@@ -193,7 +192,7 @@ public final class Stream: RunLoop.EdgePort {
         }
     }
 
-    /// Does the same with any descriptor, and duplicates one that the stream is not to own.
+    /// Does the same with any descriptor; duplicates it if the stream does not own it.
     public convenience init(
         _ network: Network, opening descriptor: Int32, owns: Bool, name: String = "", owner: StreamOwner? = nil
     ) throws(StreamFailure) {

@@ -43,9 +43,9 @@ extension Stream {
         readable = true
     }
 
-    /// Fails a server's handshake that has stopped at a name. The alert says that there is no server of this name, or
-    /// that it cannot serve. Afterwards only `close` makes sense. Returns false if the handshake has not stopped at a
-    /// name.
+    /// Fails a server's handshake that has stopped at a name. The alert reports that no server has this name, or that
+    /// the server cannot serve. Afterwards only `close` makes sense. Returns false if the handshake has not stopped at
+    /// a name.
     @discardableResult
     public func refuseTLS(nameIsUnknown: Bool) -> Bool {
         guard let tls, tls.waitsForChoice else { return false }

@@ -12,7 +12,7 @@ public final class TLSContext: @unchecked Sendable {
 
     public struct Settings: Hashable, Sendable {
         public var isServer = false
-        /// Check the peer's certificate. A server asks for one only if this is true.
+        /// Check the peer's certificate. A server asks for a certificate only if this is true.
         public var verifies = true
         /// Trusted authorities: a file, a directory of hashed files, or certificates as text (PEM); nil: those of the
         /// system, or SSL_CERT_FILE and SSL_CERT_DIR.

@@ -225,7 +225,7 @@ final class TLSSession {
         sealed.freeIfEmpty()
     }
 
-    /// Sends the end of TLS. Returns whether it has reached the socket already.
+    /// Sends the end of TLS. Returns whether the alert has reached the socket already.
     func finish(_ stream: Stream) -> Bool {
         if !isFinished {
             isFinished = true

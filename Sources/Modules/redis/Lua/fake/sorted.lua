@@ -152,7 +152,7 @@ end }
 
 -- Ranges --------------------------------------------------------------------------------------------------------------
 
--- Returns a function that says whether a score is above (sign 1) or below (sign -1) a bound such as "(1.5".
+-- Returns a function that returns whether a score is above (sign 1) or below (sign -1) a bound such as "(1.5".
 local function score_bound(word, sign)
   local mark, rest = word:match "^(%(?)(.*)$"
   local bound = replies.read_float(rest, "ERR min or max is not a float")
@@ -176,7 +176,7 @@ end
 
 local BOUNDS = { BYSCORE = score_bound, BYLEX = name_bound }
 
--- Reads the bounds of a range. Returns a function that says whether a member is inside.
+-- Reads the bounds of a range. Returns a function that returns whether a member is inside the bounds.
 local function inside(by, lowest, highest)
   local is_above, is_below = BOUNDS[by](lowest, 1), BOUNDS[by](highest, -1)
   return function(member, score) return is_above(member, score) and is_below(member, score) end

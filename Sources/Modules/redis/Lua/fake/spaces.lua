@@ -57,7 +57,7 @@ function Ordered:list()
 end
 
 --- Returns up to `count` keys that came after the one with a number, and the last one's number; 0 at the end. A key
---- that stays during a whole scan is found once.
+--- that exists during a whole scan is found once.
 function Ordered:scan(number, count)
   local low, high = 1, self.last + 1
   while low < high do
@@ -139,7 +139,7 @@ function Space:put(key, kind, value, expires)
   self:touch(key)
 end
 
---- Removes a key. Returns whether there was one.
+--- Removes a key. Returns whether a value was removed.
 function Space:remove(key)
   local was_there = self.entries:remove(key)
   if was_there then self:touch(key) end

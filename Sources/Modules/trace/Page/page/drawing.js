@@ -177,7 +177,7 @@ function sharesAsleep(l) {
   return l.shares = shares;
 }
 
-// Sleep looks empty: it covers most of the background.
+// Sleep is drawn as empty space, since it takes most of the time.
 function drawSleep(c, l) {
   const low = Math.max(0, upper(l.wakes, from) - 1), high = upper(l.sleeps, to), y = l.y + 1, h = l.height - 1;
   c.fillStyle = theme.back;
@@ -227,7 +227,7 @@ function drawAwake(c, l, y) {
 
 function drawRow(c, l, row, y) {
   const { index, start, levels } = l.byRow[row];
-  // In the last row of lasting items, one may overlap others that began later.
+  // In the last row of lasting items, an item may overlap others that began later.
   let low = row === l.callbackRows + MOST_ROWS - 1 ? 0 : Math.max(0, upper(start, from) - 1), high = upper(start, to);
   if (high - low > 2 * (width - LABEL)) {
     let level = 0, n = (high - low) / 4;

@@ -38,7 +38,7 @@ function cause(l, i) {
   for (let row = depth; row >= 0 && best === null; row--) {
     const own = l.byRow[row], { index, start: starts } = own;
     let low = upper(starts, due - .5), high = upper(starts, start);
-    while (high > low && l.end[index[high - 1]] > start) high--;  // excludes the slice itself and those that contain it
+    while (high > low && l.end[index[high - 1]] > start) high--;  // excludes the slice itself and those around it
     const inside = longestOf(l, own, low, high), before = low > 0 ? index[low - 1] : -1;
     let most = 0;
     if (inside >= 0) most = l.end[inside] - l.start[inside];
@@ -53,8 +53,8 @@ function cause(l, i) {
   };
 }
 
-// Returns the longest slice between two places of a row; -1: none. Keeps the longest of each 16 slices, and of each 16
-// of these, because each late callback asks.
+// Returns the longest slice between two places of a row; -1: none. Caches the longest of each 16 slices, and of each 16
+// of these, because this is called for each late callback.
 function longestOf(l, own, low, high) {
   const { index } = own, time = i => l.end[i] - l.start[i];
   if (!own.longest) {
@@ -232,7 +232,7 @@ function findings() {
   return causes = list.sort((a, b) => b.weight - a.weight).slice(0, 8);
 }
 
-// Returns the thread that sent most of what woke a loop from a moment on.
+// Returns the thread that sent most of the events that woke a loop from a moment on.
 function waker(l, when) {
   const counts = new Map();
   for (let n = upper(l.wakes, when - 1), seen = 0; n < l.wakes.length && seen < 200; n++, seen++) {

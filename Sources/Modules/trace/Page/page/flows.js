@@ -1,6 +1,6 @@
 // ---- Wake-ups ----
 
-// Where each flow was sent, or arrived. A hash table of its own: filling a Map of objects takes ten times as long.
+// Where each flow was sent, or arrived. This is a special hash table: filling a Map of objects takes ten times as long.
 class Ends {
   constructor(most) {
     let size = 16;
@@ -148,8 +148,8 @@ function answerOf(l, i) {
   return [];
 }
 
-// Returns the pieces of a task, [lane, slice] each; null: not a task. Keeps the last answer, since one task is asked
-// for many times.
+// Returns the pieces of a task, [lane, slice] each; null: not a task. Caches the last result, since the same task is
+// requested many times.
 let asked = { task: 0, pieces: null };
 function piecesOf(task) {
   if (asked.task === task) return asked.pieces;

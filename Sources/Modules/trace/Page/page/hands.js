@@ -7,7 +7,7 @@ function at(px, py) {
   }
   return null;
 }
-// Returns what the loop does at a place without a callback.
+// Returns the activity of the loop at a place without a callback.
 function groundText(px, py) {
   const l = lanes().find(l => py >= l.y && py < l.y + l.height), time = timeAt(px);
   if (!l || px < LABEL || time < first || time > last) return "";

@@ -225,8 +225,8 @@ class Lane {
   }
 }
 
-// The numbers of messages between processes follow those of flows within one. They have 64 bits; the upper half is the
-// sender's.
+// The numbers of messages between processes follow those of flows within one. They have 64 bits; the upper half
+// identifies the sender.
 const MESSAGES = 4294967296, senders = new Map();
 function message(low, high) {
   let sender = senders.get(high);

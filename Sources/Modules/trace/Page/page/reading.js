@@ -86,7 +86,7 @@ class Unpacking {
     const n = this.started++, text = this.texts[n], worker = this.workers[n % this.workers.length],
           answer = { text, worker };
     answer.bytes = new Promise((resolve, reject) => { answer.resolve = resolve; answer.reject = reject; });
-    answer.bytes.catch(() => {});  // The reader that waits for it gets the error.
+    answer.bytes.catch(() => {});  // The reader that waits for this chunk gets the error.
     this.answers.push(answer);
     if (worker) worker.postMessage([n, text]);
     else unpack(text).then(answer.resolve, answer.reject);

@@ -25,7 +25,7 @@ function itemsOf(list, flow) {
   for (const end of ends.slice(0, 20)) item(list, term, ...other(end));
 }
 
-// Returns what the task waited in after this piece; older recordings do not contain it.
+// Returns the call in which the task waited after this piece; older recordings do not contain it.
 function waitText(l, i, words) {
   return l.state[i] & WAITS ? words + (l.waits[i] ? " in " + label(l.waits[i]).text : "") : "";
 }

@@ -10,9 +10,9 @@ enum Perfetto {
         static let internedData: UInt64 = 12
         static let sequenceFlags: UInt64 = 13
         static let trackDescriptor: UInt64 = 60
-        /// Our own: the number of a recording's format, in its first packet. Other readers skip it.
+        /// A field of rlhost: the number of a recording's format, in its first packet. Other readers skip it.
         static let format: UInt64 = 15000
-        /// Our own, in the same packet: see `Recording.Origin`.
+        /// A field of rlhost in the same packet: see `Recording.Origin`.
         static let identity: UInt64 = 15001
         static let machine: UInt64 = 15002
         static let host: UInt64 = 15003
@@ -113,13 +113,13 @@ enum Perfetto {
         UInt64(max(0, process)) << 17 | (thread.map { UInt64($0) + 1 } ?? 0)
     }
 
-    /// Each lasting item has a track of its own below its loop's, because such slices overlap.
+    /// Each lasting item has a separate track below that of its loop, because such slices overlap.
     static func track(_ process: Int32, lasting number: UInt32) -> UInt64 {
         1 << 62 | UInt64(max(0, process)) << 32 | UInt64(number)
     }
 
-    /// Flow numbers must be unique in the whole trace. Those between the loops of one process are counted in each
-    /// process; see `MessageFrame.flow` for the others.
+    /// Flow numbers must be unique in the whole trace. Each process counts the flows between its own loops; see
+    /// `MessageFrame.flow` for the others.
     static func flow(_ process: Int32, _ flow: UInt32) -> UInt64 {
         flow >> 31 == 1 ? UInt64(flow) : UInt64(max(0, process)) << 32 | UInt64(flow)
     }

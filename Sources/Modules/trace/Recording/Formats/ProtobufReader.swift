@@ -9,7 +9,7 @@ struct ProtobufReader {
 
     private let bytes: UnsafeRawBufferPointer
     private(set) var position = 0
-    /// Whether the message ended within a field, as the last one of a killed program does.
+    /// Whether the message ended within a field, as the last message of a killed program may.
     private(set) var isCut = false
 
     init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }

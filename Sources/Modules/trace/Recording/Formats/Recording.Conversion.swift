@@ -7,7 +7,7 @@ extension Recording {
         package enum Failure: Error {
             /// A file cannot be read, or the new one cannot be written.
             case refused(SystemError)
-            /// The bytes are not a recording; says where, and what is wrong.
+            /// The bytes are not a recording; the text has the place and the problem.
             case malformed(String)
             /// The recording has a format of this number, which this program does not know.
             case unknown(format: Int64)
@@ -31,7 +31,7 @@ extension Recording {
         /// file ends in the middle of an event, the events before it count. O(n); the files are mapped, not copied.
         ///
         /// - Parameters:
-        ///   - titles: What the processes are called, one for each path; if there are none, as their recordings say.
+        ///   - titles: The names of the processes, one for each path; if empty, the names in the recordings are used.
         ///   - limit: See `Writer`.
         /// - Throws: The problem and its file. The new file is made only after the first event was parsed.
         package static func convert(

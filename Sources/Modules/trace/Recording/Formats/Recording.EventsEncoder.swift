@@ -120,7 +120,7 @@ extension Recording {
                 lasting("b", record) { _ in }
             case .closes:
                 if !nestings[record.thread, default: Nesting()].closes(record.flow) {
-                    // It had begun before the recording.
+                    // The callback or run had begun before the recording.
                     var beginning = record
                     beginning.time = firstTime
                     lasting("b", beginning) { _ in }

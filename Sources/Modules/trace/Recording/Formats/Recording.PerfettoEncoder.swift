@@ -94,7 +94,7 @@ extension Recording {
 
         func end(_ about: About, lost: Int) {
             guard about.dropped + lost > 0 else { return }
-            // An instant of its own: the format has no field for such numbers that every reader shows.
+            // This is a separate instant: the format has no field for such numbers that every reader shows.
             event(Record(time: lastTime, kind: .mark), .instant, [.lost], Perfetto.FixedName.lost.rawValue) { event in
                 event.annotate(.dropped, UInt64(about.dropped))
                 event.annotate(.lost, UInt64(lost))

@@ -143,7 +143,7 @@ extension Recording {
                 return
             }
             let owner = process ?? parent.flatMap { tracks[$0]?.process } ?? 0
-            // Our tracks contain the number of their loop.
+            // Tracks of rlhost contain the number of their loop.
             let number = parent.map { uuid > $0 && uuid - $0 <= 1 << 16 ? uuid - $0 - 1 : uuid } ?? thread ?? uuid
             let track = Event.Track(process: owner, number: number)
             tracks[uuid] = track
@@ -188,7 +188,7 @@ extension Recording {
                     return
                 }
                 event.phase = .end
-                // The waker of a loop has its kind and place where a slice has its own.
+                // The kind and place of a loop's waker are in the fields that have those of a slice.
                 event.waker?.kind = Name.Kind(rawValue: event.category) ?? .other
                 event.waker?.place = event.place
             case (Perfetto.EventType.instant.rawValue, "send"):

@@ -122,7 +122,7 @@ class Page:
         return self.browser.call(method, self.session, **parameters)
 
     def evaluate(self, expression):
-        """The value of an expression, awaited if it is a promise; it raises what the page's code throws."""
+        """Returns the value of an expression, awaited if it is a promise; raises the exceptions of the page's code."""
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in answer:
             details = answer["exceptionDetails"]

@@ -159,7 +159,7 @@ def expected(path):
                 names[event["pid"], event["tid"]] = args["name"]
             continue
         if phase == "t" or phase == "f" and args["at"] != "in":
-            continue  # heads that the slice's own "flow" tells
+            continue  # arrow heads that the slice's own field "flow" names
         said = {
             "process": event["pid"],
             "track": names[event["pid"], event["tid"]],

@@ -184,7 +184,7 @@ let package = Package(
             name: "LineEditorTests", dependencies: ["LineEditor", "Linux", "HistoryWriter", "TestSupport"],
             path: "Tests/Prompt/Editor",
             swiftSettings: swift),
-        // The rules of the house: scripts/tidy has them.
+        // The style rules that scripts/tidy checks.
         .testTarget(name: "TidyTests", dependencies: ["TestSupport"], path: "Tests/Tidy", swiftSettings: swift),
     ],
     swiftLanguageModes: [.v6],

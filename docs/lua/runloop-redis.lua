@@ -279,7 +279,7 @@ function subscription:stats() end
 ---@class runloop.redis.Fake
 local Fake = {}
 
----Returns a stream to it, for a client of your own.
+---Returns a stream to the fake, for a client that you have written.
 ---@return runloop.net.Stream? stream
 ---@return string? problem
 ---@return string? code

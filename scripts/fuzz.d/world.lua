@@ -74,7 +74,7 @@ local function done(id, fine, ...)
   if fine then v[id] = keep(...) end
 end
 
--- Carries out an action; its errors end only it.
+-- Carries out an action; an error ends only this action.
 function a(id, act) if rl.now() < over then done(id, pcall(act)) end end
 
 -- The same in a task that is not awaited; with a time limit; and in a coroutine.

@@ -23,7 +23,7 @@ struct AttachClientTarget {
     /// elsewhere. All such directories are searched if they can be read.
     var text: String { "process \(process)" + (name.map { " (\($0))" } ?? "") }
 
-    /// Returns the same list. Refuses if it is empty.
+    /// Returns this user's processes, as `list` does; refuses if there are none.
     static func all() -> [AttachClientTarget] {
         let own = getenv("XDG_RUNTIME_DIR").map { String(cString: $0) }
         let others = processes()

@@ -166,7 +166,7 @@ extension RunLoop {
     /// looks.
     func queueTimersBehindPorts(_ mode: ModeState) {
         guard mode.portCount > 0, !mode.ready.holdsTimers else { return }
-        if handle.mayHaveMail { takeMail() }  // messages sent before come first
+        if handle.mayHaveMail { takeMail() }  // messages that were sent before come first
         look(mode)
         mode.ready.appendTimers()
     }

@@ -56,7 +56,7 @@ extension RunLoop {
 
     /// The reason why a run ended. CFRunLoopRunResult, with its numbers.
     public enum RunResult: Int, Sendable {
-        /// The mode holds nothing that could happen.
+        /// The mode has no item that could still call back.
         case finished = 1
         /// The run was stopped.
         case stopped = 2

@@ -12,7 +12,7 @@ local errors = {}
 -- Levels of tables beyond this one are never shown: the recursion needs Lua's stack.
 local DEEPEST = 200
 local OPTIONS = { depth = "count", width = "count", entries = "count", colors = "boolean" }
--- The entries of all tables together are at most this many times those of one.
+-- The limit for the entries of all tables together, as a multiple of the limit for one table.
 local IN_ALL = 10
 
 function errors.inspect(value, options)

@@ -93,7 +93,7 @@ static int co_close(lua_State *L) {
       return luaL_error(L, "cannot close the coroutine of a task; task:cancel() ends it where it waits");
     // It runs, or has resumed the one that runs: Lua refuses that in its own words.
   }
-  // A coroutine in another state than suspended raises, or has nothing left to run.
+  // For a coroutine that is not suspended, Lua's function raises an error, or has nothing to run.
   if (!coroutine || lua_status(coroutine) != LUA_YIELD) return cl_state_of(L)->close_function(L);
   cl_resumption record;
   enter(&record, L, coroutine);
@@ -102,8 +102,8 @@ static int co_close(lua_State *L) {
   return count;
 }
 
-// The function that coroutine.wrap makes. Lua's own function raises while it resumes, where the record could not be
-// removed.
+// The function that coroutine.wrap makes. Lua's own function is not used: it raises errors before the record of the
+// resumption can be removed.
 static int call_wrapped(lua_State *L) {
   lua_State *coroutine = lua_tothread(L, lua_upvalueindex(1));
   int arguments = lua_gettop(L), results = 0, status;

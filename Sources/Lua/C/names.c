@@ -103,8 +103,8 @@ static int note_module(lua_State *L) {
   return 0;
 }
 
-// Has new modules reported, from the first parcel on: counting the modules for each parcel would take an eighth of its
-// time. A script's own metatable of package.loaded stays.
+// Makes Lua report new modules, from the first parcel on: counting the modules for each parcel would take an eighth of
+// its time. A script's own metatable of package.loaded stays.
 static void guard_modules(lua_State *L, int loaded) {
   if (lua_getmetatable(L, loaded)) {
     lua_pop(L, 1);

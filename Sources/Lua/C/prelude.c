@@ -128,7 +128,7 @@ static int in_has_read_ahead(lua_State *L) {  // (file) -> whether it has buffer
   return 1;
 }
 
-static int in_part(lua_State *L) {  // (name) -> the function of a module of the product's own
+static int in_part(lua_State *L) {  // (name) -> the function of a built-in module
   if (cl_load_module(L, luaL_checkstring(L, 1)) != LUA_OK) return lua_error(L);
   return 1;
 }

@@ -215,7 +215,7 @@ static void heed(int number, const siginfo_t *info) {
   }
   // Reading would go on as if nothing had come; and lua itself installs no handler while it reads.
   if (is_reading && (number == SIGINT || number == SIGTERM)) cl_end_by(number);
-  // The second signal while the first is unheeded acts as without a handler.
+  // A second signal before the first was handled has the same effect as without a handler.
   if (noted[number] && (pending || is_deferring) && (number == SIGINT || number == SIGTERM)) cl_end_by(number);
   noted[number] = 1;
   cl_state *state = signal_host;
@@ -263,7 +263,7 @@ static void heed_urgent(int number, const siginfo_t *info) {
   if (first && first(info)) return;
   // SIGUSR2, which programs may use freely, asks for a dump of the last moments.
   if (number == SIGUSR2) cl_note_wish(CL_WISH_DUMP);
-  // From another process of the same user, with the agreed value.
+  // Whether the signal comes from another process of the same user, with the agreed value.
   int is_asked = info->si_code == SI_QUEUE && info->si_value.sival_int == CL_ATTACH_WORD && info->si_uid == geteuid();
   if (is_asked && allows_wishes) cl_note_wish(CL_WISH_ATTACH);
   cl_state *state = cancelled_host;

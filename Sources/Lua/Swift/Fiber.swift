@@ -336,7 +336,7 @@ extension Interpreter {
     }
 
     /// Closes the pending to-be-closed variables of a fiber that ended with an error, or will never go on. Leaves only
-    /// the error value on its stack, or that of a variable that failed to close.
+    /// the error value on its stack; or, if closing a variable failed, the error of that.
     public final func unwind(_ fiber: Fiber) {
         let outer = running
         let outerThread = state.pointee.running

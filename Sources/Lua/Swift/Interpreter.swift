@@ -133,7 +133,7 @@ open class Interpreter {
 
     // MARK: The whole state
 
-    /// Has the collector run only when memory runs out, until `startCollector`. Opening a state makes no garbage.
+    /// Makes the collector run only when memory runs out, until `startCollector`. Opening a state makes no garbage.
     public final func stopCollector() { cl_stop_collector(main) }
 
     /// Starts the collector in generational mode. On failure the error is on the stack.

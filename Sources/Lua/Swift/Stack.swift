@@ -112,16 +112,16 @@ public struct Stack: Hashable, @unchecked Sendable {
     /// Pushes the table of functions on which the Lua-written parts are built. May fail.
     public func pushInternals() -> Bool { cl_push_internals(thread) == LUA_OK }
 
-    /// Whether the product has a module of this name that is written in Lua.
+    /// Whether there is a built-in module of this name that is written in Lua.
     public static func hasModule(_ name: String) -> Bool { name.withCString { cl_has_module($0) } != 0 }
 
-    /// Pushes a module of the product that is written in Lua, as a function. May fail.
+    /// Pushes a built-in module that is written in Lua, as a function. May fail.
     public func pushModule(_ name: String) -> Bool { name.withCString { cl_load_module(thread, $0) == LUA_OK } }
 
     /// Pushes the host's own `print`, even if the script has replaced the global.
     public func pushPrint() { cl_push_print(thread) }
 
-    /// Pushes the text of a module of the product. May fail.
+    /// Pushes the text of a built-in module. May fail.
     public func pushModuleText(_ name: String) -> Bool {
         name.withCString { cl_push_module_text(thread, $0) == LUA_OK }
     }

@@ -277,7 +277,7 @@ final class Session {
         }
         if let status = ending { return status }
         if host.isShuttingDown {
-            // Handles a signal that came as the loop ran empty.
+            // Handles a signal that came just when the loop became empty.
             result = host.loop.run()
             if host.isShuttingDown { host.endShutdown() }
             if let status = ending { return status }

@@ -12,7 +12,7 @@ jetstream { store_dir: "{directory}/stored" }
 cluster { name: together, listen: "127.0.0.1:%d", routes: [ %s ] }
 ]]
 
--- Starts three servers. Returns them, and their addresses with commas between them.
+-- Starts three servers. Returns a list of the servers, and their addresses with commas between them.
 local function cluster()
   local ports, routes, servers, addresses = {}, {}, {}, {}
   for i = 1, 3 do

@@ -1,7 +1,7 @@
 import Glibc
 
 /// A growing array in raw memory, for state that each event touches: it checks neither exclusivity nor uniqueness nor
-/// bounds, and counts no references. Its owner frees it and keeps to its bounds.
+/// bounds, and counts no references. The owner frees it and must respect its bounds.
 struct RawBuffer<Element: BitwiseCopyable> {
     private struct Header {
         var base: UnsafeMutablePointer<Element>

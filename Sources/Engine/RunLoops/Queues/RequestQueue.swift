@@ -4,7 +4,7 @@ final class RequestQueue {
     let includesCommon: Bool
     let order: Int
 
-    // An entry is small: writing a burst of a million takes as long as calling them.
+    // An entry is small, since writing the entries of a burst takes as long as calling the functions.
     private struct Entry {
         let number: UInt64  // among all requests of the loop, to merge queues
         let context: Int

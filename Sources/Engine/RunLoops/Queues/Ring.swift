@@ -1,7 +1,7 @@
 import Glibc
 
 /// A growing ring in raw memory: takes from its front and appends in constant time. Raw for the reasons of `RawBuffer`.
-/// Its owner frees it and keeps to its bounds.
+/// The owner frees it and must respect its bounds.
 struct Ring<Element: BitwiseCopyable> {
     private struct Header {
         var base: UnsafeMutablePointer<Element>

@@ -22,8 +22,8 @@ extension RunLoop.Recorder {
         checkBy = delayBefore < 0 ? .max : stamp() &+ checkInterval
     }
 
-    /// Called at the end of a callback that took `own` ticks. Returns the nanoseconds of them for which its thread
-    /// waited for a processor.
+    /// Called at the end of a callback that took `own` ticks. Returns the part of this time, in nanoseconds, for which
+    /// its thread waited for a processor.
     mutating func noteDelay(_ own: UInt64, _ record: Record) -> Int64 {
         let before = delayBefore
         checkDelay()

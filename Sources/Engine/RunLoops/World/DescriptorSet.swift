@@ -123,7 +123,7 @@ final class DescriptorSet {
             registrations.base[Int(fd)].isAlwaysReady = true
             alwaysReady.append(fd)
         case EEXIST:
-            // A registration is left of a closed descriptor, whose file a duplicate keeps open.
+            // A registration remains for a closed descriptor whose file is kept open by a duplicate.
             linux_epoll_ctl(epoll, EPOLL_CTL_MOD, fd, &event)
         case let failure:
             forget(fd)

@@ -32,7 +32,7 @@ int linux_is_fork;
 
 static atomic_int has_loops;
 
-// A process that forks before it has a loop, as the test runner does, leaves the child nothing to keep away from.
+// If a process forks before it has a loop, as the test runner does, the child inherits no loop that it must not touch.
 static void note_fork(void) {
   linux_is_fork = has_loops;
   linux_is_first_thread = 1;  // the child has only this thread

@@ -312,7 +312,7 @@ static int add_rules(const linux_sandbox *it, int ruleset, uint64_t files, uint6
   int error = 0;
   for (int kind = 0; kind < LINUX_ALLOWANCES && !error; kind++)
     if (it->all[kind] && (rights[kind] & files)) {
-      // Running everything does not include reading everything.
+      // The permission to run all programs does not include the permission to read all files.
       uint64_t allowed = kind == LINUX_ALLOW_RUN ? EXECUTE : rights[kind];
       error = add_path_rule(ruleset, "/", allowed & files, 1);
     }

@@ -153,7 +153,7 @@ static int is_listener_of(const descriptor *it, const descriptor *other) {
           is_any(&other->own) && (is_loopback(&it->peer) || memcmp(&it->own.sin6_addr, &it->peer.sin6_addr, 16) == 0));
 }
 
-// All open descriptors, listed at most once for each question.
+// All open descriptors, which are listed at most once for each query.
 static struct {
   int *fds, count, capacity;
   int is_there;

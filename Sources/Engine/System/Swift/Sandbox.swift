@@ -101,7 +101,7 @@ package enum Sandbox {
     /// The number of threads of this process; 0 without /proc.
     package static var threads: Int { Int(linux_threads()) }
 
-    /// Returns the end of a message, with the option that would allow it, if the sandbox does not allow something.
+    /// If the sandbox forbids something, returns the end of a message about it, with the option that would allow it.
     package static func refusal(_ kind: Kind, _ subject: String) -> String? {
         guard isEntered else { return nil }
         return linux_refusal(kind.number, subject).map { String(cString: $0) }

@@ -8,7 +8,7 @@ enum MisuseBinding {
     private static let functions = Library([
         // (value): Returns the value as an error message shows it.
         .init("describe") { Call($0).answer(Call($0).describe(1)) },
-        // (name, known names …): Returns the name that is meant, or nil.
+        // (name, known names …): Returns the intended name, or nil.
         .init("nearest") { call in
             let call = Call(call)
             return nearest(to: call.string(1) ?? "", known(call)).map { call.answer($0) } ?? call.answerNil()

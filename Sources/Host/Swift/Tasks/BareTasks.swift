@@ -2,7 +2,7 @@ package import Lua
 internal import RunLoops
 
 /// Tasks without an object, which no script can hold: an HTTP server has one for each request. Messages and recordings
-/// show them as tasks with the given creation site. Its number cancels one.
+/// show them as tasks with the given creation site. Such a task is cancelled by its number.
 package final class BareTasks: HostPart {
     private var waiting: [Int: Waiting] = [:]
     private struct Waiting {

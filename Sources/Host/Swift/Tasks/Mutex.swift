@@ -61,7 +61,7 @@ struct Held {
     // In the following functions, the stack has the mutex at one index and the place at another. None of these
     // allocates memory, so none can fail.
 
-    /// Notes that the place is held, as the first of the mutex's.
+    /// Notes that the place is held, as the first one of the mutex.
     static func take(_ stack: Stack, place: Int32, mutex: Int32) {
         stack.pushUserValue(Mutex.Value.first.number, of: mutex)
         if stack.type(-1) == .userdata {

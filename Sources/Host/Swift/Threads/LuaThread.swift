@@ -161,7 +161,7 @@ package final class LuaThread: Sendable {
         handle.stop()
     }
 
-    /// Keeps the code of the thread from being interrupted from now on, for its last work. On the thread itself.
+    /// Keeps the code of the thread from being interrupted from now on, for its last work. Called on the thread itself.
     func shield() {
         state.withLock { state in
             state.code = 0

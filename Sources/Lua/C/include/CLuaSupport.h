@@ -292,7 +292,7 @@ int cl_call_protected(lua_State *L, lua_CFunction function, int arguments, int r
 int cl_equal(lua_State *L, int index, int other);
 /// Opens Lua's libraries. Leaves the collector in generational mode, unless it is stopped.
 int cl_open_libraries(lua_State *L, int without_environment);
-/// Has the collector run only when memory runs out, until cl_start_collector. Opening a state makes no garbage.
+/// Makes the collector run only when memory runs out, until cl_start_collector. Opening a state makes no garbage.
 void cl_stop_collector(lua_State *L);
 int cl_start_collector(lua_State *L);              ///< starts it in generational mode
 int cl_load_file(lua_State *L, const char *path);  ///< NULL means standard input
@@ -447,11 +447,11 @@ int cl_check_fields(lua_State *L);
 int cl_push_part(lua_State *L, const char *name);
 /// Loads code of the host's own, which sees Lua's functions and the `require` of the Lua-written parts as globals.
 int cl_load_own(lua_State *L, const char *text, size_t length);
-/// Whether the product has a module of its own with this name.
+/// Whether there is a built-in module with this name.
 int cl_has_module(const char *name);
-/// Pushes a module of the product's own as a function, or an error. Error positions and creation sites skip its frames.
+/// Pushes a built-in module as a function, or an error. Error positions and creation sites skip its frames.
 int cl_load_module(lua_State *L, const char *name);
-/// Pushes the text of a module of the product's own; the API reference is one of them. Returns a Lua status.
+/// Pushes the text of a built-in module; the API reference is one of them. Returns a Lua status.
 int cl_push_module_text(lua_State *L, const char *name);
 
 /// Adds to this thread's count of live objects, and returns the count. For tests.

@@ -40,7 +40,7 @@ static void close_multi(lua_multi *multi) {
   }
   lua_curl.curl_multi_cleanup(multi->multi);
   if (multi->share) lua_curl.curl_share_cleanup(multi->share);
-  // Lua would have closed these.
+  // These are the descriptors that Lua has not closed yet.
   for (size_t i = multi->event_taken; i < multi->event_count; i++)
     if (multi->events[i].what < 0) close(multi->events[i].fd);
   free(multi->events);

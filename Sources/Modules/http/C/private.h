@@ -53,7 +53,7 @@ void lua_http_feed(lua_State *L, http_reader *reader, const char *bytes, size_t 
 void http_skip(http_reader *reader, size_t count);
 /// Frees the memory. The reader is then in its initial state.
 void http_free_reader(http_reader *reader);
-/// Reads the head that comes next, without taking it: as `http_read_head`.
+/// Reads the next head without consuming it, like `http_read_head`.
 int http_next_head(http_reader *reader, http_head *head, int is_response, size_t max, int max_fields);
 /// Begins a body of this length, which may be HTTP_IS_CHUNKED or HTTP_UNTIL_END.
 void http_expect(http_reader *reader, int64_t left);

@@ -135,7 +135,7 @@ static int upgrade(lua_State *L) {
   return 0;
 }
 
-// connection:has_stood(read, written, unacknowledged) -> whether these are as in the call before
+// connection:has_stood(read, written, unacknowledged) -> whether these equal those of the previous call
 static int has_stood(lua_State *L) {
   connection *c = http_check_self(L);
   int is_same = 1;

@@ -28,7 +28,7 @@ typedef struct metric {
   int has_warned;
   uint64_t dropped;
   series *chains[CHAINS], *first, **last;
-  pthread_mutex_t lock;    // for everything that changes
+  pthread_mutex_t lock;    // guards all fields that change
 } metric;
 
 struct metrics_list {

@@ -80,7 +80,7 @@ function Message:term(reason)
   receiver(self, Message, "message:term")
   misuse.optional(reason, "string", "message:term", 1)
   if reason and reason:find "[\r\n]" then raise "message:term: the reason has a line break" end
-  -- Older servers take no reason.
+  -- Older servers accept no reason.
   local link = self._bus._link
   local knows = reason and link and api.version(link) >= 2010004
   return answer(self, "message:term", knows and "+TERM " .. reason or "+TERM", true)

@@ -62,7 +62,7 @@ enum NATSBinding {
     }
 
     /// departs(label, trace, always): Records that a message leaves. Returns the lines of its headers; nil if it has
-    /// none: unless `always`, only messages that are recorded into a file have them.
+    /// none. Without `always`, only messages that are recorded into a file have headers.
     ///
     /// `trace`: 32 digits of the trace to which the message belongs; nil for a new trace; false for an answer, which
     /// has no `traceparent` header.

@@ -3,8 +3,8 @@ internal import LuaRunLoops
 internal import RunLoops
 internal import Streams
 
-/// The functions of `runloop.net` that are written in Swift. The Lua functions of the same names check arguments
-/// before.
+/// The functions of `runloop.net` that are written in Swift. The Lua functions with the same names check the arguments
+/// first.
 enum NetBinding {
     static let functions: Library = Library(
         "net.",

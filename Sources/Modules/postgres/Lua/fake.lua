@@ -250,7 +250,7 @@ local function unlisten(self)
   self._listener = nil
 end
 
---- Returns the keywords by which libpq finds it, for one more database.
+--- Returns the connection keywords by which libpq finds the fake, and counts one more database that uses it.
 function Fake:_keywords()
   self._users = self._users + 1
   listen(self)

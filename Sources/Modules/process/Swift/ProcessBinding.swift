@@ -209,7 +209,7 @@ enum ProcessBinding {
         }
     }
 
-    /// suspend(number): stops us if that program has stopped. When we continue, so does it.
+    /// suspend(number): stops us if that program has stopped. When this process continues, the program does too.
     private static func suspend(_ call: Call) throws(Misuse) {
         let number = try process(call)
         guard Program.hasStopped(number) else { return }

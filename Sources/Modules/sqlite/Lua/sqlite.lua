@@ -34,7 +34,7 @@ local function check_owner(self, what, task)
   end
 end
 
--- The most texts that are remembered as writing. Beyond this number, all are forgotten, and found out again.
+-- The most texts that are remembered as writing. Beyond this number, all entries are dropped, and determined again.
 local WRITES_KEPT = 1000
 
 local function note_writes(self, text)

@@ -33,7 +33,7 @@ public enum SharedTime {
 }
 
 extension Battery {
-    /// Replaces `os.time` and its relatives in such a program.
+    /// Replaces `os.time` and similar functions in such a program.
     public static let testClock = Battery(part: "runloop.test.clock")
 }
 

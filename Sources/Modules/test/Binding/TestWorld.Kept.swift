@@ -13,7 +13,7 @@ extension TestWorld {
 
         init() {}
 
-        /// Takes everything that exists.
+        /// Records all objects that exist now.
         init(_ host: LuaHost) {
             for mode in host.loop.modeNames {
                 for item in host.loop.items(in: mode) { insert(item) }

@@ -1,6 +1,6 @@
--- Reports for people; the other formats are in their own files. A reporter receives the events of files in the order of
--- the files: begin_file(file), test(file, number, outcome), output(file, text), file_failed(file, failure, title),
--- end_file(file), and finish(totals).
+-- Reports for human readers; the other formats are in their own files. A reporter receives the events of files in the
+-- order of the files: begin_file(file), test(file, number, outcome), output(file, text), file_failed(file, failure,
+-- title), end_file(file), and finish(totals).
 
 local report = {}
 local format, concat, rep, gsub = string.format, table.concat, string.rep, string.gsub

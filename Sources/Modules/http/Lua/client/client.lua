@@ -138,7 +138,7 @@ local function rest(self)
   if self.count > 0 then return end
   for fd in pairs(self.ports) do unwatch(self, fd) end
   set_timer(self, nil)
-  -- A test must not leave connections of the shared client behind. It closes its own clients itself.
+  -- A test must not leave connections of the shared client behind. A test closes its own clients itself.
   if self == default and native.internals.loaded["runloop.test.core"] then
     self.multi:close()
     self.multi = nil

@@ -154,7 +154,7 @@ local function send_compressed(request, headers, file, level, sending)
     request.sent = #bytes
     return sending.send(request, 200, headers, bytes)
   end
-  -- The response decides for itself.
+  -- The response decides itself whether to compress.
   headers["content-encoding"] = nil
   local response, at = sending.open(request, 200, headers), 0
   while at < file.size do

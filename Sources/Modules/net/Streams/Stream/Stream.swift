@@ -201,7 +201,7 @@ public final class Stream: RunLoop.EdgePort {
         do throws(StreamFailure) {
             try self.init(network, owning: own, name: name, owner: owner)
             isBorrowed = !owns
-            // The number of the duplicate would mean nothing in a message.
+            // In a message, the number of the duplicate would not tell the user anything.
             if !owns, peer == nil, address == nil {
                 madeRare.lastSubject = name.isEmpty ? "descriptor \(descriptor)" : name
             }

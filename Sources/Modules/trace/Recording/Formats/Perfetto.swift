@@ -105,7 +105,7 @@ enum Perfetto {
         }
     }
 
-    /// Texts of annotations that are not names of objects. Their numbers come before those of the objects.
+    /// Texts of annotations that are not names of objects. Their numbers are below those of the objects.
     static let words = RecordWords.wakes + RecordWords.results
 
     /// The track of a process, and of one of its loops.

@@ -24,7 +24,7 @@ final class LuaWorld {
         loop.close()
     }
 
-    /// Runs a script to its end, and the loop until nothing keeps it.
+    /// Runs a script to its end, and then the loop until nothing keeps it running.
     ///
     /// - Returns: the script's result, one string.
     @discardableResult

@@ -1,4 +1,5 @@
--- Errors name the object in whose code they happened as the script knows it, not the parts of which it is made.
+-- Errors name the object in which they happened by the name that the script knows, and not the internal parts of the
+-- object.
 
 local rl = require "runloop"
 local fs = require "runloop.fs"

@@ -35,8 +35,8 @@ t.describe("the hint is the second line of the report", { real_time = true }, fu
   t.it("but not where it could lead wrong", function()
     local others = {
       "local found = json.decode parse 'x'",                   -- nothing was read
-      "local parse = json.parse local t = {} t.parse 'x'",     -- a field of something else
-      "local x = json.frobnicate frobnicate()",                -- no meaning is known
+      "local parse = json.parse local t = {} t.parse 'x'",     -- a field of an unrelated object
+      "local x = json.frobnicate frobnicate()",                -- no similar meaning is known
       "local parse = json.parse error('parse')",
       "local parse = json.parse print(pcall(function() parse() end))", -- an error value is not changed
     }

@@ -9,7 +9,7 @@ local REAL <const> = { real_time = true, timeout = 60 }
 local RLHOST <const> = fs.real_path "/proc/self/exe"
 local EACCES <const>, EPERM <const>, ENOSYS <const>, EOPNOTSUPP <const> = 13, 1, 38, 95
 
--- Where a debug build has its libraries.
+-- The directories in which a debug build has its libraries.
 local LIBRARIES <const> = (fs.read "/proc/self/maps" or ""):match "(/%S+)/libswiftCore%.so" or "/usr/lib"
 
 -- The script may read and write in/; out/ has the secret.
@@ -243,7 +243,7 @@ t.describe("a script does not get out", function()
   end)
 end)
 
--- Calls of the kernel, as any program can make them. Each line: a name, and the error that it must get.
+-- System calls that any program can make. Each line: a name, and the error that it must get.
 local CALLS <const> = [[
 import ctypes, fcntl, os, socket, struct, sys
 libc = ctypes.CDLL(None, use_errno=True)

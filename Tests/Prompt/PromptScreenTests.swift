@@ -140,7 +140,7 @@ struct PromptScreenTests {
         try session.until("the line") { Self.isWhole($0, "> " + line) }
         for (columns, rows) in [(30, 10), (70, 6), (20, 5), (80, 24)] {
             session.resize(columns, rows)
-            // The program answers with its own idea of the size.
+            // The program prints the size that it knows.
             try session.type("x\u{7F}y")
             try session.until("the line in \(columns) columns") { Self.isWhole($0, "> " + line + "y") }
             try session.type("\u{7F}")

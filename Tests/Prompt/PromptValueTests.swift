@@ -187,7 +187,7 @@ struct PromptValueTests {
         #expect(text.contains("rl.now()  Returns the monotonic clock:"))
         #expect(text.contains("own-") && text.contains("Doubles a number.\nTwice as much."))
         #expect(text.contains("there is no 'nothing like it'") && errors.isEmpty)
-        // Examples are not broken.
+        // Lines of examples are not wrapped.
         #expect(lines.allSatisfy { $0.count <= 80 || $0.hasPrefix("    ") })
     }
 

@@ -73,7 +73,7 @@ struct Violation {
         Violation("form", part, "local a = 1;\n", line: 4),
     ]
 
-    /// All, in rounds in which each file is changed once.
+    /// All violations, in rounds in which each file is changed once.
     static let rounds: [[Violation]] = {
         var rounds: [[Violation]] = []
         for violation in all {

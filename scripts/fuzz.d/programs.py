@@ -1,4 +1,4 @@
-"""The random program of a seed: a tree of actions, so that any of them can be left out."""
+"""The random program of a seed: a tree of actions, each of which can be left out."""
 import random
 import re
 
@@ -197,7 +197,7 @@ class World:
         return [number for node in self.body for number in node.numbers()]
 
     def made(self, call):
-        """→ the classes of which a call gives objects: as its results, and to its functions."""
+        """→ the classes of the objects that a call returns, or passes to its functions."""
         found = set()
         for kind in call.returns:
             found |= {member.value for member in self.reference.resolve(kind) if member.kind == "name"}

@@ -170,7 +170,7 @@ local function check()
   local why, open
   local limit = rl.now() + tonumber(os.getenv "FUZZ_PATIENCE")
   repeat
-    -- Calls that have waited may still give something.
+    -- Calls that have waited may still return an object.
     close_all()
     close_bridges()
     v = {}

@@ -9,7 +9,8 @@ extension RunLoop {
     public final class Handle: Sendable {
         /// An eventfd that becomes readable to wake the loop. It is watched edge-triggered everywhere, and never read.
         let wakeDescriptor: CInt
-        /// An epoll instance that watches only `wakeDescriptor`. In a mode without ports the loop sleeps with it.
+        /// An epoll instance that watches only `wakeDescriptor`. In a mode without ports the loop sleeps in this
+        /// instance.
         let epoll: CInt
 
         /// 0: the loop is awake; 1: it sleeps; 2: a thread has called `wakeUp`. Only the change from 1 to 2 costs a

@@ -108,7 +108,7 @@ static int heed(const siginfo_t *info) {
   cl_state *state = own.state;
   if (state && what == PROCESSOR && own.is_main && ++own.ticks > MOST_TICKS) end_process();
   if (state && what == PROCESSOR && own.is_main && (!state->running || cl_is_main_waiting())) {
-    // Other threads use the time.
+    // Other threads use processor time meanwhile.
     if (own.ticks % AGAIN == 1) cl_note_wish(CL_WISH_END);
     return 0;
   }

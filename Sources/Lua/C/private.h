@@ -103,7 +103,8 @@ void cl_displace_hook(lua_State *L, lua_Hook hook, lua_Hook guard);
 /// Restores the coroutine's own hook.
 void cl_give_hook_back(lua_State *L);
 void cl_forget_hook(void);
-/// Notes that a coroutine of the host's runs a chunk, or no longer: hooks that a chunk sets hold for all tasks.
+/// Notes that a coroutine of the host's runs a chunk, or that it no longer does: hooks that a chunk sets hold for all
+/// tasks.
 void cl_chunk_runs(lua_State *L, int runs);
 /// Replaces functions of the library `debug`, which is open.
 void cl_replace_hooks(lua_State *L);

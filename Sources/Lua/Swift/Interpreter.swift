@@ -127,8 +127,8 @@ open class Interpreter {
     /// Returns the object of this state's userdata for a shared part.
     open func arrive(_ shared: AnyObject, kind: Int) -> AnyObject { shared }
 
-    /// Sets the object that marks this state: an object of a kind made `orAfar` belongs to this state if it holds this
-    /// one.
+    /// Sets the object that identifies this state: an object of a kind made `orAfar` belongs to this state if it refers
+    /// to this object.
     public final func setHome(_ object: AnyObject) { state.pointee.home = Unmanaged.passUnretained(object).toOpaque() }
 
     // MARK: The whole state
@@ -274,7 +274,7 @@ open class Interpreter {
 
     /// Fulfils the requests of other threads and processes.
     ///
-    /// - Parameter isRunning: whether Lua code is at an instruction; otherwise nothing runs.
+    /// - Parameter isRunning: whether Lua code is running, between two instructions; otherwise no code runs.
     open func grant(_ wishes: Wishes, isRunning: Bool) {}
 
     /// Whether the code that is about to be interrupted belongs to an entry; see `watchEntries`.

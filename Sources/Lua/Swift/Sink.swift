@@ -25,8 +25,8 @@ public final class Sink {
 
     public var place: Place { Place(record: record) }
 
-    /// Sets a function that receives what other threads print while this one's output is redirected. It is called on
-    /// their threads; the text is printed as usual, too.
+    /// Sets a function that receives the output of other threads while the output of this thread is redirected. It is
+    /// called on their threads; the text is printed as usual, too.
     public static func listenToThreads(_ listener: (@convention(c) (UnsafeRawPointer?, Int) -> Void)?) {
         cl_listen_to_threads(listener)
     }

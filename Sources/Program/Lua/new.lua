@@ -95,7 +95,7 @@ function kinds.editor(directory, ...)
   end
   if setting(settings, "runtime.version") == nil then table.insert(lines, 1, '  "runtime.version": "Lua 5.4"') end
   local start, rest = text:match "^(%s*{)(.*)$"
-  -- The first line end is the file's own, if it has one.
+  -- The first line ending is the one that the file already uses, if any.
   local ending = next(settings) ~= nil and "," or rest:find "^%s*\n" and "" or "\n"
   write(path, ("%s\n%s%s%s"):format(start, table.concat(lines, ",\n"), ending, rest))
   print(path)

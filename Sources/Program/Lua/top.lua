@@ -99,7 +99,7 @@ local function now_text(l)
   return l.mode and l.mode ~= "default" and text .. " [" .. l.mode .. "]" or text
 end
 
--- Merges the lists of all loops: entries with the same key become one. Returns them sorted, the busiest first.
+-- Merges the lists of all loops: entries with the same key become one. Returns the entries, the busiest first.
 local function sums(loops, field, key_of)
   local found, list = {}, {}
   for _, l in ipairs(loops) do
@@ -371,7 +371,7 @@ function top.run(port, title, seconds, how, number, sort, tasks)
   }
   local process = connect(port, title)
   if how == "once" then
-    -- The process records all the time, so the last moments are known at once.
+    -- The process records all the time, so the last moments are available at once.
     state.loops = process:first_loops(seconds)
     state.tasks = state.shows_tasks and process:tasks() or {}
     for _, line in ipairs(top.lines(state)) do print(line) end

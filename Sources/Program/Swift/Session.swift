@@ -93,7 +93,7 @@ final class Session {
         return options.isInteractive ? runPrompt() : nil
     }
 
-    /// Before anything that starts a thread or opens a file for the script.
+    /// This comes before all code that starts a thread or opens a file for the script.
     private func beSandboxed() -> Int32? {
         guard let mode = options.sandbox else { return nil }
         var allowances = options.allowances

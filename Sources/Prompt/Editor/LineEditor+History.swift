@@ -229,7 +229,7 @@ extension LineEditor {
 }
 
 extension String {
-    /// Returns whether the text begins with these bytes. `hasPrefix` compares characters, which is slower and gives
-    /// other results.
+    /// Returns whether the text begins with these bytes. `hasPrefix` compares grapheme clusters, which is slower and
+    /// gives other results.
     fileprivate func hasBytes(_ prefix: String) -> Bool { utf8.starts(with: prefix.utf8) }
 }

@@ -114,7 +114,7 @@ try("two wait for each other", function()
   return caught, inner
 end)
 
--- The host's Lua parts have one name, in the first thread, which compiles them, and in later threads.
+-- The host's Lua parts have the same name in the first thread, which compiles them, and in later threads.
 local function traces()
   local rl = require "runloop"
   local trace

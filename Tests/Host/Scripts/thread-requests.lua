@@ -67,7 +67,8 @@ local function hold(begun, gate)
   repeat until gate:count() > 0
 end
 
--- Events that come with a request that is about to run belong to the same pass: so this waits until the request runs.
+-- Events that arrive together with a request that is about to run belong to the same pass, so this waits until the
+-- request runs.
 local function hold_busy(thread, gate)
   local begun = rl.port {}
   thread:perform(hold, begun, gate)

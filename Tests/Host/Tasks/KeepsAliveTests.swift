@@ -14,7 +14,7 @@ struct KeepsAliveTests {
         let script = try TaskScript("local o = \(object) log(rl.run { timeout = 5 }) log(rl.why())")
         #expect(script.journal.first == "finished", "\(script.journal)")
         #expect(script.journal.contains { $0.contains("nothing keeps the loop alive") }, "\(script.journal)")
-        #expect(script.journal.contains { $0.contains("the loop does not stay for it") }, "\(script.journal)")
+        #expect(script.journal.contains { $0.contains("it does not keep the loop running") }, "\(script.journal)")
     }
 
     @Test("it goes on while something else keeps the loop")

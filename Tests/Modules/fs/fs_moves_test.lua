@@ -82,7 +82,7 @@ t.describe("fs.watch and moves", function()
     end
   end
 
-  -- Two names in one step, as new versions are put in the place of old ones.
+  -- Two names are exchanged in one step, in the way in which new versions replace old ones.
   local EXCHANGE = [[python3 -c 'import ctypes, sys; a, b = (name.encode() for name in sys.argv[1:]); ]]
     .. [[ctypes.CDLL(None).renameat2(-100, a, -100, b, 2)']]
 

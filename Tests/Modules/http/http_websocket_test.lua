@@ -47,7 +47,7 @@ local function read_frame(near)
   return first, size > 0 and near:read_exactly(size) or ""
 end
 
--- Returns the close code that the server answers these frames with. Skips everything before it.
+-- Returns the close code that the server answers these frames with. Skips all frames before that.
 local function close_code(bytes, options)
   local near <close> = raw(options)
   near:write(bytes)

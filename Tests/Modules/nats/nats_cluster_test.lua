@@ -63,7 +63,7 @@ end
 local LIMIT = (seconds or 0) + 300
 
 t.it("loses nothing that was acknowledged when servers are killed", { real_time = true, timeout = LIMIT }, function()
-  -- A cluster takes half a minute for all of it.
+  -- With a cluster, the whole test takes half a minute.
   if not seconds then t.skip "scripts/soak nats runs it" end
   local servers, addresses = cluster()
   local bus = t.truthy(nats.connect(addresses, { retry = true, timeout = 20, on_event = function() end }))

@@ -7,7 +7,7 @@ local nats = require "runloop.nats"
 
 local ROUNDS = tonumber(os.getenv "RLHOST_ROUNDS") or 10
 local KNOWN = { ECONNRESET = true, ENOENT = true, ["timed out"] = true }
--- How often each call ended in which way.
+-- The number of calls for each way of ending.
 local outcomes = { answered = 0, refused = 0 }
 
 -- Calls a function, which ends once: with a value, or with a reason that is known.

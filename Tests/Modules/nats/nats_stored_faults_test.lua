@@ -212,7 +212,7 @@ t.it("asks again for what a server skips when a key is purged", function()
     if entry then seen[#seen + 1] = entry.key .. entry.revision end
   end))
   rl.sleep(0.1)
-  -- Two changes that are not handed out, and then are skipped, as nats-server 2.9.10 may do.
+  -- Two changes that are not delivered and then skipped, as may happen with nats-server 2.9.10.
   local stored = server._store.streams.KV_b
   local _, consumer = next(stored.consumers)
   local asked = consumer.asked

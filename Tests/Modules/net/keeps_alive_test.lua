@@ -30,7 +30,7 @@ t.describe("the loop does not stay for", REAL, function()
       b:set_keeps_alive(false)
       rl.task(function() b:read() end)
       print(rl.why():match "served[^\n]*:")
-      keep = a]], "served, but the loop does not stay for it:\n")
+      keep = a]], "served, but it does not keep the loop running:\n")
   end)
 
   t.it("closed streams, whose peers the host waits for a while", function()

@@ -1,6 +1,6 @@
--- Many clients for a minute, also slow ones and some that vanish: afterwards nothing of them is left. The minute passes
--- in virtual time. CROWD is the number of each kind; the default is 200, or 1,000 with RLHOST_SOAK=1, or fewer if
--- descriptors are short: a client takes five.
+-- Many clients for a minute, including slow ones and some that vanish: afterwards no memory of them remains. The minute
+-- passes in virtual time. CROWD is the number of each kind; the default is 200, or 1,000 with RLHOST_SOAK=1, or fewer
+-- if descriptors are short: a client takes five.
 
 local rl, net, fs = require "runloop", require "runloop.net", require "runloop.fs"
 local t = require "runloop.test"

@@ -1,4 +1,4 @@
--- Errors of runloop.net and its neighbours, and state that must survive them: misuse while a task waits, closed
+-- Errors of runloop.net and related modules, and state that must survive them: misuse while a task waits, closed
 -- objects, dead peers.
 
 local rl, net, process = require "runloop", require "runloop.net", require "runloop.process"

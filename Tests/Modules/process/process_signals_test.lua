@@ -83,7 +83,7 @@ t.describe("signals", function()
         return (socket:receive(5))
       end), { "hello", n = 1 })
     end
-    -- The terminal and the signals that were borrowed are given back: outside, nothing has changed.
+    -- The terminal and the signals are restored, so nothing has changed for other programs.
     t.equal({ loop:contains(watcher, "dialogue"), loop:contains(watcher, "default") }, { false, true })
     fs.write(directory .. "/new", "y")
     t.equal(watcher:next(5)[1].path, directory .. "/new")

@@ -264,12 +264,12 @@ t.describe("schedule.next_time", function()
       { "2024-03-03 08:05", "2024-03-03 08:25", "2024-03-03 08:45", "2024-03-03 13:05" })
     t.equal(sequence("@monthly", from, 2, UTC), { "2024-03-01 00:00", "2024-04-01 00:00" })
     t.equal(schedule.next_time("0 0 31 2 *", from, UTC), nil)
-    -- A step that no integer holds.
+    -- A step that is too large for an integer.
     local huge = "*/" .. ("9"):rep(30) .. " * * * *"
     t.equal(schedule.next_time(huge, from, UTC), schedule.next_time("*/60 * * * *", from, UTC))
   end)
 
-  -- Against a search minute by minute, which cannot be wrong in the same way.
+  -- Compares the results with a search minute by minute, which cannot be wrong in the same way.
   t.it("finds what a search minute by minute finds", function()
     local function matches(at, minute, hour, day)
       local date = os.date("!*t", at)

@@ -62,7 +62,7 @@ local function close(...)
   for _, each in ipairs { ... } do each:close() end
 end
 
--- Lines, with all ends, in pieces, with prefixes.
+-- Receiving lines: with all line ends, in pieces, and with prefixes.
 for _, text in ipairs { "one\n", "one\r\n", "\n", "\r\n", "a\rb\n", "a\r\rb\r\n", "two\nlines\n", "\0\1\n", "no end",
   "", "x\nno end", ("long"):rep(3000) .. "\n" } do
   local a, b = pair()

@@ -51,8 +51,8 @@ enum Sample {
         #expect(result.status == expected.status && result.signal == expected.signal, sourceLocation: sourceLocation)
     }
 
-    /// Text with every 0x… made the same. Bytes that are not UTF-8 are shown as numbers, so that they are compared,
-    /// too.
+    /// The text, in which all addresses 0x… are replaced by the same one. Bytes that are not UTF-8 are shown as
+    /// numbers, so that they are compared, too.
     private static func withoutAddresses(_ bytes: [UInt8]) -> String {
         let text =
             String(bytes: bytes, encoding: .utf8)

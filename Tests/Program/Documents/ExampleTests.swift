@@ -175,7 +175,7 @@ struct ExampleTests {
     func dialogue() throws {
         let run = try Binary.run([Self.path("dialogue.lua")])
         #expect(run.status == 0, "\(run.errors)")
-        // A loaded machine may let a heartbeat through more or less.
+        // On a busy machine there may be one heartbeat more or less.
         let story = run.output.replacing(/(default|modal  ) \theartbeat\n/, with: "")
         #expect(
             story == """

@@ -1,5 +1,5 @@
--- Rows of `scripts/bench clients`: numbers for Prometheus. Beside each is its limit: the time of a call of an empty
--- function and a tenth of a microsecond, or half a microsecond; and two milliseconds for a page.
+-- Rows of `scripts/bench clients`: numbers for Prometheus. Each row has a limit: the time of a call of an empty
+-- function plus a tenth of a microsecond, or half a microsecond, or for a page two milliseconds.
 
 local metrics = require "runloop.metrics"
 

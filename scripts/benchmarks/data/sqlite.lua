@@ -1,5 +1,6 @@
 -- Prints the microseconds that a select by key takes when it is awaited, and with LuaSQL in `perform { wait }` on a
--- thread; the processor time of one by 50 tasks; the time of an insert by 100 tasks, and the longest callback, in ms.
+-- thread; the processor time of one select by 50 tasks; the time of an insert by 100 tasks, and the longest callback,
+-- in ms.
 
 local rl = require "runloop"
 local sqlite = require "runloop.sqlite"

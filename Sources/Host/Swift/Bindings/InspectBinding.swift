@@ -220,7 +220,9 @@ public enum InspectBinding {
             lines.isEmpty
             ? "nothing keeps the loop alive"
             : "the loop is \(state); what keeps it alive:\n" + lines.joined(separator: "\n")
-        if !others.isEmpty { text += "\nserved, but the loop does not stay for it:\n" + others.joined(separator: "\n") }
+        if !others.isEmpty {
+            text += "\nserved, but it does not keep the loop running:\n" + others.joined(separator: "\n")
+        }
         let waits = host.waitsForTasks()
         if !waits.isEmpty { text += "\nwaiting for other tasks:\n  " + waits.joined(separator: "\n  ") }
         return text

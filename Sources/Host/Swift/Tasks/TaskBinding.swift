@@ -108,7 +108,8 @@ package enum TaskBinding {
         return call.nothing()
     }
 
-    /// (timer or port, boolean): the loop serves the object only, since tasks of the background wait for it.
+    /// (timer or port, boolean): sets whether the loop only serves the object but does not keep running for it, because
+    /// only background tasks wait for it.
     static func setBackground(_ call: Call) -> Int32 {
         let isOn = call.boolean(2)
         if let box = call.stack.box(1, Kinds.timer) {

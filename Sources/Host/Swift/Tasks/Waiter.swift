@@ -49,7 +49,7 @@ package final class Waiter: RunLoop.ItemOwner {
         case condition
         /// The end of several tasks, or the first failure among them.
         case allOf
-        /// Something else, which ends the wait itself, unless the time limit comes first.
+        /// Another event, whose source ends the wait itself, unless the time limit comes first.
         case other
     }
     private var timedOut: ((Fiber, LuaHost) -> Void)?

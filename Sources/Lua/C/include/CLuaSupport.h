@@ -385,7 +385,7 @@ enum { CL_FEW_PIECES = 8 };
 /// Measures the arguments from `first` on, at most CL_FEW_PIECES strings and numbers, as text. Returns the index of
 /// another argument, or 0. Raises nothing.
 int cl_measure_pieces(lua_State *L, int first, size_t *total);
-/// Copies those arguments. No other call may be between.
+/// Copies those arguments. No other call may come in between.
 void cl_copy_pieces(char *place);
 
 #define CL_LARGEST_HEAD 1024

@@ -147,7 +147,8 @@ function check.plain_headers(text)
   return headers
 end
 
---- Raises unless a number is in its range. A float that equals an integer becomes one where an integer is expected.
+--- Raises unless a number is in its range. Where an integer is expected, a float with an integral value is converted to
+--- an integer.
 function check.range(options, what, field, low, high, is_integer)
   local value = options[field]
   if value == nil then return end

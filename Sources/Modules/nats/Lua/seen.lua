@@ -31,8 +31,9 @@ function internals.call_of(task)
   return other_call and other_call(task)
 end
 
---- Returns the kind, the name and further information of what an item serves; nil if it serves nothing of a bus.
---- Several subscriptions may share an item: then `number` says of which one, with the subscription and its site.
+--- Returns the kind, the name and further information of the object that an item serves; nil if the item serves no
+--- object of a bus. Several subscriptions may share an item: then `number` says of which one, with the subscription and
+--- its site.
 function internals.show_item(item, number)
   local one = items[item]
   if one and (number == 1 or one.is_shared) then return one:_seen(number) end

@@ -196,8 +196,8 @@ static int send_with(lua_State *L, cpostgres *it, size_t count, parameter_slot *
   return 1;
 }
 
-// send(text, values, count, name) sends a statement; with a name, the one that was prepared. -> true; false if the
-// connection is lost; or nil and the number of a parameter that no column can hold
+// send(text, values, count, name) sends a statement; with a name, the prepared statement of that name. -> true; false
+// if the connection is lost; or nil and the number of a parameter that no column can hold
 static int send_query(lua_State *L) {
   cpostgres *it = self(L);
   luaL_checkstring(L, 2);
@@ -341,7 +341,8 @@ static void set_value(lua_State *L, const PGresult *result, int row, const value
   lua_setfield(L, ANSWER, "value");
 }
 
-// Takes the rows of a result. Returns 0 if the answer must not go on: answer.twice or answer.is_too_large says why.
+// Takes the rows of a result. Returns 0 if reading the answer must stop: answer.twice or answer.is_too_large has the
+// reason.
 static int take_rows(lua_State *L, cpostgres *it, const value_options *options) {
   PGresult *result = it->result;
   int columns = pq.PQnfields(result), count = pq.PQntuples(result), has_rows = lua_istable(L, ROWS);

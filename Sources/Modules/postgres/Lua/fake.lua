@@ -18,7 +18,7 @@ local OPTIONS = { latency = "seconds", bandwidth = "number", password = "string"
 -- The numbers with which a connection begins.
 local VERSION, CANCEL, TLS, GSS = 196608, 80877102, 80877103, 80877104
 local LONGEST = 1 << 30
--- Seconds: the rest of a stall may be shorter than the clock can measure.
+-- Seconds: a remaining stall shorter than this counts as over, since the clock cannot measure it.
 local INSTANT = 1e-6
 
 -- Sending -------------------------------------------------------------------------------------------------------------

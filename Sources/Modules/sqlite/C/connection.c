@@ -162,7 +162,7 @@ static void skip_value(block_reader *from) {
   else if (kind != VALUE_NIL) read_text(from, &length);
 }
 
-// Binds the parameters. Returns 0 after it has written what is wrong.
+// Binds the parameters. Returns 0 after it has written the error.
 static int bind_all(
     csqlite *it, sqlite3_stmt *statement, int flags, block_reader *from, uint64_t count, block *reply) {
   // A cursor outlives its request, which has the texts.

@@ -45,8 +45,8 @@ end
 local READS = { query = true, row = true, value = true, rows = true }
 local NOTHING = {}
 
--- Carries out a call on a reader if it may be a query, else on the writer. A reader refuses a text that writes; the
--- writer carries it out then.
+-- Carries out a call on a reader if it may be a query, else on the writer. If a reader refuses a text because it
+-- writes, the writer carries it out.
 local function call(self, what, kind, options, text, ...)
   if self._is_closed then return closed(self) end
   self._calls = self._calls + 1

@@ -52,7 +52,7 @@ return function(_, core)
   end
 
   --- Lets everything happen that can happen at this moment, in all threads. Returns when only the passing of time, or
-  --- the world outside, can cause more.
+  --- events from outside, can make more code run.
   function Clock:settle()
     clock_of(self, "rl.clock:settle")
     system.settle()

@@ -11,7 +11,7 @@ local io, utf8 = io, utf8
 local function normal(path) return (path:gsub("^%./", "")) end
 
 -- Returns the test files that a change affects: those that have changed, and those that have loaded a changed file.
--- Returns all files if it affects none that is known.
+-- Returns all files if the change affects no known file.
 local function concerned(files, changed, dependencies)
   local chosen = {}
   for _, file in ipairs(files) do

@@ -4,7 +4,7 @@ extension Recording {
     /// A message arrives after it has left. So each pair of processes with messages in both directions bounds the
     /// difference of their clocks from both sides, as close as their smallest round trip; and all pairs together bound
     /// it as shortest paths do. The middle between the bounds keeps every arrow forwards. If the clocks drifted
-    /// meanwhile, no constant difference does that; then the bounds are loosened as little as possible.
+    /// meanwhile, no constant difference satisfies all bounds, which are then loosened as little as possible.
     struct Clocks {
         struct Alignment {
             /// Nanoseconds to add to the process's times.

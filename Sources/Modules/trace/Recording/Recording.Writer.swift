@@ -35,7 +35,7 @@ extension Recording {
 
         /// Bytes that are collected before they are written to the file.
         private static let piece = 1 << 17
-        /// Bytes kept free for the end of a recording.
+        /// Bytes that are reserved for the end of a recording.
         private static let reserve = 1 << 12
 
         /// Writes a file that replaces the one at a path. Its ending is its format. Only the owner can read it: it

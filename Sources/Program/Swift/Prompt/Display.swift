@@ -75,7 +75,7 @@ final class Display: @unchecked Sendable {
 
     // MARK: Both threads
 
-    // The caller holds `editing`.
+    // The caller must hold the lock `editing`.
     private func draw() {
         while true {
             var bytes = editor.takeOutput()
@@ -102,7 +102,8 @@ final class Display: @unchecked Sendable {
         return result
     }
 
-    /// Draws unless other code uses the editor. Its holder draws when done, so nothing is left out.
+    /// Draws unless other code uses the editor. The code that uses the editor draws when it is done, so nothing is left
+    /// out.
     private func drawIfFree() {
         while true {
             queue.lock()

@@ -4,8 +4,8 @@ import Linux
 import Lua
 import RunLoops
 
-/// The part of a prompt that does not depend on where its Lua runs: the line editor or plain lines, entries of several
-/// lines, dot commands, and the keys that leave and suspend. Its owner runs the entries.
+/// The part of a prompt that does not depend on the place where its Lua code runs: the line editor or plain lines,
+/// entries of several lines, dot commands, and the keys that leave and suspend. Its owner runs the entries.
 final class Prompt {
     private let loop: RunLoop
     private unowned let owner: any PromptOwner

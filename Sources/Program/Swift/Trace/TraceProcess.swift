@@ -31,8 +31,8 @@ struct TraceProcess {
     /// The most seconds to wait for the file.
     private static let patience = 60.0
 
-    /// The thread of the process's port writes the file, because a callback that holds the loop forever is often the
-    /// thing to be seen.
+    /// The thread of the process's port writes the file, because the user often looks for a callback that blocks the
+    /// loop forever.
     private func dump(_ connection: AttachClientConnection, _ path: String) throws(Program.Refusal) -> Int32 {
         let answer = connection.question(.dump, path, seconds: Self.patience)
         let process = connection.target.text

@@ -163,7 +163,7 @@ extension Layout {
         return switch glyph.kind {
         // A tab never wraps: it ends at the edge, as on a terminal.
         case .tab: min(width, columns - column)
-        // The form of a byte, such as `<ff>`, may be wider than a very narrow terminal.
+        // The displayed form of a byte, such as `<ff>`, may be wider than a very narrow terminal.
         case .byte: min(width, columns)
         default: width
         }

@@ -18,7 +18,7 @@ struct Sample {
     ]
 
     /// Two loops: a timer that is 3 ms late and misses two intervals sends a request to the other, with a run inside
-    /// it. A connection lasts longer than all that; a request of the other loop has the same number.
+    /// it. A connection lasts longer than all these events; a request of the other loop has the same number.
     static let records: [Recording.Record] = {
         let ms: UInt64 = 1_000_000
         var t: UInt64 = 5_000_000_000_123

@@ -10,6 +10,6 @@ int linux_ascii_host(const char *name, char out[256], char code[32], char text[5
 /// Does the same for a label of a URL's host; the caller has to check the characters of the result.
 int linux_ascii_label(const char *label, char out[256], char code[32], char text[512]);
 
-/// Checks a label in lower case that begins with "xn--": whether it is the ASCII form of an international one. Returns
-/// as linux_ascii_host does; without libidn2 it accepts the label.
+/// Checks a label in lower case that begins with "xn--": whether it is the ASCII form of an international one. Has the
+/// same results as linux_ascii_host, but accepts the label if libidn2 is missing.
 int linux_check_punycode(const char *label, char out[256], char code[32], char text[512]);

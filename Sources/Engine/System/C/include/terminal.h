@@ -34,7 +34,7 @@ void terminal_release(void);
 /// Returns a descriptor that becomes readable when the size of the terminal changes, or when the process continues
 /// after a stop.
 int terminal_watch(void);
-/// Takes the change, and sets the terminal's mode again after a stop. Returns whether there was a change.
+/// Clears the change, and sets the terminal's mode again after a stop. Returns whether there was a change.
 int terminal_take_change(void);
 
 /// Flushes the buffers of C's streams.

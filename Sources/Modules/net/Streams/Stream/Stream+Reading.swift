@@ -43,7 +43,7 @@ extension Stream {
         case timedOut
     }
 
-    /// Reads that one turn makes at most before other items have theirs.
+    /// The largest number of reads in one turn, after which other items have their turns.
     private static let turn = 16
 
     /// Reads a unit if it has arrived; nil if the caller has to wait.

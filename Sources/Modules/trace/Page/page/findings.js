@@ -108,7 +108,7 @@ function ownTime(l, i) {
   return time;
 }
 
-// Returns the parts of a sentence about the callbacks that another has delayed.
+// Returns the parts of a sentence about callbacks that were delayed by another callback.
 function lateBy({ count, worst, at }) {
   if (!count) return [];
   const one = count === 1;

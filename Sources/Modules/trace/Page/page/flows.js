@@ -1,6 +1,7 @@
 // ---- Wake-ups ----
 
-// Where each flow was sent, or arrived. This is a special hash table: filling a Map of objects takes ten times as long.
+// The places where each flow was sent or has arrived. This is a special hash table: filling a Map of objects takes ten
+// times as long.
 class Ends {
   constructor(most) {
     let size = 16;
@@ -130,7 +131,8 @@ function flowsIn(l, i) {
   return found;
 }
 
-// Returns the message of a request: the first of its name that has left since its beginning, in the same callback.
+// Returns the message of a request: the first message of this name that was sent after the request began, in the same
+// callback.
 function messageOf(l, i) {
   if (label(l.object[i]).kind !== "nats") return [];
   const { opener } = l.lasts.find(one => one.slice === i);

@@ -354,7 +354,7 @@ function arrange(l) {
   }
 }
 
-// Lasting items lie below the callbacks, in as many rows as they need; the last row takes the rest.
+// Lasting items are below the callbacks, in as many rows as they need; the last row has all further ones.
 const MOST_ROWS = 16;
 function pack(l) {
   l.callbackRows = l.rows;

@@ -18,7 +18,8 @@ local FLOATS = { inf = math.huge, ["-inf"] = -math.huge, nan = 0 / 0 }
 local function number(text) return (need(FLOATS[text] or tonumber(text), "EBADMSG: a number expected")) end
 local function refusal(text) return { code = text:match "^%S*", message = text:gsub(" ", ": ", 1) } end
 
--- The most frequent pieces are made once: "$5\r\n" by 5, and 5 by "$5". HEADS has "*2\r\n$3\r\nGET\r\n".
+-- The most frequent pieces are made once: SIZES maps 5 to "$5\r\n", and LENGTHS maps "$5" to 5. HEADS has
+-- "*2\r\n$3\r\nGET\r\n".
 for n = 0, 999 do SIZES[n], LENGTHS["$" .. n] = "$" .. n .. "\r\n", n end
 
 -- Functions that read a value by the sign of its line: plain lines, strings with a length, and lists with or without

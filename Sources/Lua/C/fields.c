@@ -36,7 +36,7 @@ static void push_compiled(lua_State *L) {
   lua_rawsetp(L, LUA_REGISTRYINDEX, &compiled);
 }
 
-// The bits of the kind, or the list of kinds, on top of the stack.
+// Returns the bits for the kind, or the list of kinds, that is on top of the stack.
 static int bits_of(lua_State *L) {
   if (lua_type(L, -1) == LUA_TBOOLEAN) return IS_ANY;
   if (lua_type(L, -1) == LUA_TSTRING) {

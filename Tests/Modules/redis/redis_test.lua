@@ -500,7 +500,7 @@ t.it("more calls than max_waiting do not wait for a connection", { real_time = t
   t.equal(select(3, db:connection()), "ENOBUFS")
   own:close()
   t.equal(task:await(), nil)
-  t.error(function() db:call("SYNC") end, "SYNC takes a whole connection")
+  t.error(function() db:call("SYNC") end, "SYNC needs a connection of its own")
 end)
 
 t.it("calls work in a nested run of another mode", function()

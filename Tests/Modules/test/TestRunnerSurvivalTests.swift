@@ -66,7 +66,7 @@ import Testing
             ], ["--jobs", "1"])
         #expect(run.output.contains("still here") && run.output.contains("and here"), "\(run.output)")
         #expect(run.output.contains("ok    writes") && run.output.contains("ok    prints"))
-        #expect(run.output.contains("descriptor N (the standard output) is closed"))
+        #expect(run.output.contains("descriptor N (standard output) is closed"))
     }
 
     @Test("a test with a deadlock inside a run fails") func aDeadlockInsideA() throws {

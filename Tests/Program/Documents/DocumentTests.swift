@@ -45,7 +45,7 @@ struct DocumentTests {
 
     private func run(_ example: DocumentExample, in directory: String) throws {
         try Data(example.text.utf8).write(to: URL(filePath: directory + "/example.lua"))
-        // Most examples do not bother to require it.
+        // Most examples leave out the line that requires runloop.
         let run = try Binary.run(["-l", "rl=runloop", "example.lua"], directory: directory)
         #expect(run.status == 0 && run.errors.isEmpty, "\(example.testDescription) fails: \(run.errors)")
         guard let output = example.output else { return }

@@ -56,7 +56,8 @@ double linux_seconds_taken(void) {
 
 void linux_count_rest(int begins) {
   int64_t real = clock_of(CLOCK_MONOTONIC), since = rests_since;
-  // In this order, a signal handler between the two lines counts some rest twice, which errs in favour of the test.
+  // With this order, a signal handler that runs between the two lines counts some rest twice, to the advantage of the
+  // test.
   rests_since = begins ? real : 0;
   if (!begins && since) rested += real - since;
 }

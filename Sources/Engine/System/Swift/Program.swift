@@ -26,7 +26,7 @@ package final class Program: Sendable {
     /// - Parameters:
     ///   - arguments: The first is looked up in PATH.
     ///   - environment: Variables as "NAME=value"; nil for those of this process.
-    ///   - directory: Nil for that of this process.
+    ///   - directory: The program's current directory; nil for that of this process.
     ///   - descriptors: The program's descriptors 0 to 3. If a descriptor is not given, 0 to 2 are /dev/null, and 3 is
     ///     closed.
     ///   - terminalPath: A terminal, such as that of a `PseudoTerminal`. The program leads a session with it, and has

@@ -29,8 +29,8 @@ package final class WorkPool: Sendable {
 
     /// The number of answers that are awaited, of all pools.
     private static let awaited = Lock(0)
-    /// Whether some answer is still awaited. An answer counts until it has arrived, not only until a thread has given
-    /// it: a simulated clock would jump in between. Safe on any thread.
+    /// Whether some answer is still awaited. An answer counts until it has arrived at its receiver: if it counted only
+    /// until the thread has sent it, a simulated clock would jump in between. Safe on any thread.
     package static var someAnswerIsAwaited: Bool { awaited.withLock { $0 } > 0 }
     package static func noteAwaited(_ change: Int) { awaited.withLock { $0 += change } }
 

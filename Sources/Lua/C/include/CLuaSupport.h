@@ -373,7 +373,7 @@ enum { CL_SKIP = 1, CL_WORDS_OPTION = 2, CL_ADJUST = 3 };
 typedef struct {
   lua_Number timeout;  ///< negative: absent
   lua_Integer max;     ///< 0: absent
-  unsigned kind;       ///< of the third one: a cl_option_kind
+  unsigned kind;       ///< the kind of the third option: a cl_option_kind
   lua_Integer integer;
   const char *text;
   size_t length;

@@ -18,7 +18,7 @@ void codecs_push(lua_State *L, const char *bytes, size_t length, const codecs_fo
 const char *codecs_check_string(lua_State *L, int index, const char *function, size_t *length);
 /// Raises an error such as "encoding.encode: argument #1 must be a string, got 5".
 int codecs_wrong(lua_State *L, int index, const char *function, const char *expected);
-/// Raises an error for an unknown name at `index`, with the nearest one of a table's keys, which is on top.
+/// Raises an error for an unknown name at `index`, with the most similar key of the table on top of the stack.
 int codecs_unknown(lua_State *L, int index, const char *function, const char *kind);
 /// Raises an error with the script's position. The text is formatted by lua_pushfstring.
 int codecs_raise(lua_State *L, const char *text, ...);

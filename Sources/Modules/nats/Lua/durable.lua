@@ -66,8 +66,8 @@ end
 -- the number of its deliveries is not the reason.
 local problems, problem_count = {}, 0
 
---- Stores a message that nobody could handle. Waits. `kind`: "port" or "pool"; `answer`: that of a pool to the caller.
---- Returns true, and the answer as it was at the first try; or nil, the reason and its code.
+--- Stores a message that no holder could handle. Waits. `kind`: "port" or "pool"; `answer`: that of a pool to the
+--- caller. Returns true, and the answer as it was at the first try; or nil, the reason and its code.
 function durable.bury(bus, kind, name, message, problem, answer)
   local key = format("%s %d %s", message.stream, message.seq, message.time)
   if not problems[key] then

@@ -3,8 +3,8 @@
 --
 -- The calling side:
 --   caller = exchange.caller(bus, subject, who)    `who`: the subject for questions who still works on a call
---   call = caller:begin(head, data, ended, id)     sent at once if there is room: `call.reply` is set then. Else it
---                                                  waits in the caller's queue, and `call.sent`, if set, is called.
+--   call = caller:begin(head, data, ended, id)     sent at once if there is room: `call.reply` is set then. Otherwise
+--   the call waits in the caller's queue, and `call.sent`, if set, is called when it is sent.
 --                                                  `call.id` and `call.future` belong to the user. If the user sets
 --                                                  `call.renew`, the queue sends its result in place of the data
 --   ended(call, message, reason, is_last)          once: an answer, whose `data` and `headers` it may read; or nil and

@@ -68,7 +68,7 @@ function jobs.renewed(text, seconds)
   return json.encode(job)
 end
 
---- Reads a message; nil if it is none.
+--- Parses a message; returns nil if the text is not a message.
 function jobs.decode(text)
   local message = json.decode(text)
   return type(message) == "table" and message or nil

@@ -106,7 +106,7 @@ local function ended(call, message, reason)
   one.future:complete(message.data)
 end
 
--- Sends a job to a worker that is there. `renew` returns it with the time that is left: it may wait in the queue of
+-- Sends a job to an available worker. `renew` returns it with the time that is left: it may wait in the queue of
 -- calls until somebody is there after a reconnect.
 local function send(one, renew)
   local self = one.pool

@@ -84,7 +84,8 @@ local function record(session, path, seconds)
   return true
 end
 
--- Makes a recording, as a task. When it can be fetched, its file has no name any more, so that no file is left behind.
+-- Makes a recording, as a task. The file is unlinked before the recording can be fetched, so that no file is left
+-- behind.
 local function run(self, session, seconds, place)
   local _ <close> = setmetatable({}, { __close = function() remove(place) end })
   local path = place .. "/recording.pftrace"
@@ -121,7 +122,7 @@ local function begin(self, question)
   return json.encode(answer)
 end
 
--- Returns the bytes from a place on, as many as half of a message.
+-- Returns the bytes from a place on, at most half of what a message may have.
 local function piece(self, session, at)
   if not session.is_done then session.ready:await(MOST_SECONDS + PATIENCE) end
   if session.problem then return "-" .. session.problem end

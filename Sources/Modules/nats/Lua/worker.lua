@@ -148,7 +148,7 @@ local function renew(message)
   return left and left > 0 and jobs.renewed(message.data, left) or nil
 end
 
--- A caller wants a job no more, or there may be stored ones now.
+-- A caller has cancelled a job, or there may be stored jobs now.
 local function cancelled(self, id)
   if id == jobs.LOOK then return self:_look() end
   local task = self._tasks[id]

@@ -157,7 +157,7 @@ local function leave(self)
   give(pool, connection)
 end
 
--- Ends a transaction in the background: nobody gets its connection before.
+-- Ends a transaction in the background; no other task gets its connection before that.
 local function abandon(self)
   if self._how then return end
   local outer = self._outer
@@ -195,7 +195,7 @@ local function begin(self, pool, options, reads)
     is_good, message, code, details = control(tx, "db:begin", "pragma query_only = on")
     if not is_good then return nil, message, code, details end
   end
-  -- The first query of a transaction decides what it sees.
+  -- The first query of a transaction determines its snapshot.
   is_good, message, code, details = on_own(tx, "db:begin", "value", NOTHING, "select count(*) from sqlite_schema")
   if not is_good then return nil, message, code, details end
   return tx

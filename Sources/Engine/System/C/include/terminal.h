@@ -51,7 +51,7 @@ char *terminal_read_line(size_t *length);
 /// descriptor is not a terminal, or there are too many.
 int linux_raw_terminal(int fd, int signals);
 /// Sets the text that is written when the terminal becomes raw again after a stop, and the text that is written before
-/// its settings are restored. At most 255 bytes each. Only while it is raw.
+/// its settings are restored. At most 255 bytes each. Call it only while the terminal is raw.
 void linux_set_farewell(int fd, const char *greeting, const char *farewell);
 /// Restores the settings. Does nothing if the terminal is not raw.
 void linux_cook_terminal(int fd);

@@ -114,6 +114,19 @@ t.it("a call with a time limit may be rows, or a batch", { real_time = true }, f
   t.error(function() db:batch { "select 1", time = 1 } end, "unknown field 'time'")
 end)
 
+t.it("a call that gives up at the lock of another process does nothing when the lock is free", { real_time = true },
+  function()
+    local db, path = open { wait = 60 }
+    local other = open({}, path)
+    for round = 1, 20 do
+      local tx = t.truthy(other:begin())
+      t.equal({ db:execute { "insert into n values ($1)", -round, timeout = 0.01 } }, { nil, "timed out" })
+      tx:rollback()
+      t.equal(db:execute("insert into n values ($1)", round), 1)
+    end
+    t.equal(db:value "select count(*) from n where i < 0", 0)
+  end)
+
 t.it("a batch names the entry that is wrong", function()
   local db = open()
   t.error(function() db:batch { "select 1", { "select $1, $2", 1 } } end,

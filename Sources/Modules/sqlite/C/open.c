@@ -32,7 +32,8 @@ static int on_busy(void *data, int count) {
   if (is_cancelled(it) || csqlite_now() >= it->waits_until) return 0;
   struct timespec pause = {.tv_nsec = count < 10 ? 1000000 : 5000000};
   nanosleep(&pause, NULL);
-  return 1;
+  // The lock may be free by now, and a short statement does not call the progress handler.
+  return !is_cancelled(it);
 }
 
 // Failures ------------------------------------------------------------------------------------------------------------

@@ -36,6 +36,18 @@
 #define POOLS 1
 #endif
 
+// ThreadSanitizer ends a program that has memory at an address of its choice.
+#if defined(__SANITIZE_THREAD__)
+#define HAS_FIXED_ADDRESSES 0
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define HAS_FIXED_ADDRESSES 0
+#endif
+#endif
+#ifndef HAS_FIXED_ADDRESSES
+#define HAS_FIXED_ADDRESSES 1
+#endif
+
 // Blocks of one size. A slab with room is in the list of its size.
 typedef struct cl_slab {
   uintptr_t mark;  // a number that occurs nowhere else
@@ -223,6 +235,7 @@ static void *take(cl_state *state, size_t size) {
 _Static_assert(CL_SLOT + 64 <= SLOT, "the used part begins after 64 bytes");
 
 void *cl_map_at(uintptr_t address, size_t size) {
+  if (!HAS_FIXED_ADDRESSES) return NULL;
   int how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
   void *block = mmap((void *)address, size, PROT_READ | PROT_WRITE, how, -1, 0);
   if (block == MAP_FAILED) return NULL;

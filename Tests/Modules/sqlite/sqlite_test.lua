@@ -492,6 +492,18 @@ t.it("closing ends what runs, and refuses what comes", { real_time = true }, fun
   t.equal(db:close(), true)
 end)
 
+t.it("closing refuses what waits for a transaction", function()
+  local db = open { name = "orders" }
+  local tx = t.truthy(db:begin())
+  local tasks = {}
+  for index = 1, 3 do tasks[index] = rl.task(function() return db:execute "create table a (i)" end) end
+  rl.sleep(0)
+  t.equal(db:close(0.1), true)
+  for index = 1, 3 do t.equal(select(3, tasks[index]:await()), "ENOTCONN") end
+  tx:rollback()
+  t.eventually(function() return db:stats().connections == 0 end)
+end)
+
 t.it("other programs see what was written, and a kill -9 loses no printed row", { real_time = true }, function()
   local path = directory() .. "/x.db"
   local script = [[

@@ -300,7 +300,6 @@ void csqlite_work(csqlite *it) {
   it->look = look;
   open_connection(it);
   pthread_mutex_lock(&pool->mutex);
-  it->is_open = 1;
   for (;;) {
     csqlite_job *job = next_job_locked(it);
     if (!job && !it->snapshot && !it->done.first) {

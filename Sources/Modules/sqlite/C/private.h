@@ -139,7 +139,7 @@ struct csqlite {
   sem_t signal;
   job_list own;  // jobs of those who have taken it
   csqlite_job *current;
-  int is_idle, is_taken, is_leaving, is_open;
+  int is_idle, is_taken, is_leaving;
   // The thread's own.
   job_list done;
   uint64_t snapshot;  // jobs up to this number may see the state that the open transaction sees; 0: there is none

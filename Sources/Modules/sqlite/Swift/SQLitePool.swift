@@ -14,6 +14,8 @@ final class SQLitePool {
         // makes each call that counts a reference to the pool slower.
         unowned(unsafe) var pool: SQLitePool?
         let handle: RunLoop.Handle
+        /// The loop's thread, which rings for jobs that it refuses itself.
+        private let thread = pthread_self()
         let lanes = Lock<[[RunLoop.Mode]]>([[.common]])
 
         init(_ handle: RunLoop.Handle) { self.handle = handle }
@@ -23,7 +25,7 @@ final class SQLitePool {
         }
 
         func ring(_ lane: Int) {
-            WorkPool.awaitTurn?()
+            if pthread_equal(thread, pthread_self()) == 0 { WorkPool.awaitTurn?() }
             handle.perform(in: lanes.withLock { $0[lane] }) { [self] _ in pool?.deliver() }
         }
 

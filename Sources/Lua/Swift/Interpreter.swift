@@ -208,7 +208,7 @@ open class Interpreter {
     public static func cancelRunning(_ thread: UInt) { cl_cancel_running(thread) }
 
     /// Returns the C function that keeps a cancelled thread from ending, as in "string.find, called at app.lua:3", and
-    /// the nanoseconds since the cancellation. Returns nil if there is none. Takes up to 50 ms.
+    /// the nanoseconds since the cancellation. Returns nil if there is no such function. Takes up to 50 ms.
     public static func whereCancelled(_ thread: UInt) -> (text: String, nanoseconds: Int64)? {
         var whereabouts = cl_whereabouts()
         guard cl_where_cancelled(thread, &whereabouts) != 0 else { return nil }

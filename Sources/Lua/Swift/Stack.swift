@@ -217,8 +217,8 @@ public struct Stack: Hashable, @unchecked Sendable {
     @inlinable @inline(__always)
     public func isSame(_ index: Int32, _ other: Int32) -> Bool { lua_rawequal(thread, index, other) != 0 }
 
-    /// Whether two values are equal by `==`. It calls metamethods, so any code may have run. Returns nil if one has
-    /// raised, with the error on top.
+    /// Whether two values are equal by `==`. It calls metamethods, so any code may have run. Returns nil if a
+    /// metamethod has raised an error, which is then on top.
     public func isEqual(_ index: Int32, _ other: Int32) -> Bool? {
         let answer = cl_equal(thread, index, other)
         return answer < 0 ? nil : answer != 0

@@ -253,7 +253,7 @@ import Testing
         #expect(number > 50)
         // The count is by thread: this thread may have released objects that another one has made.
         if !Self.real.contains(name) { #expect(LiveObjects.count == items, "Swift objects are left") }
-        // Descriptors belong to the process: other tests have theirs, unless this test runs alone.
+        // Descriptors belong to the process, so those of other tests count as well, unless this test runs alone.
         if Soak.isLong { #expect(openDescriptors == descriptors) }
     }
 

@@ -36,7 +36,7 @@ local function messages(list)
   return left, came
 end
 
--- A process that answers on "work" after it has asked on "deep", which it answers, too.
+-- A process that answers requests to "work", for which it first sends a request to "deep". It answers those as well.
 local SERVER = [[
 local rl, nats = require "runloop", require "runloop.nats"
 local bus = assert(nats.connect(%d, { name = %q, expose = { "trace" } }))

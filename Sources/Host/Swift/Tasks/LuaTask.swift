@@ -120,8 +120,8 @@ final class LuaTask: FiberOwner {
         reportIfUnheld()
     }
 
-    /// Nobody has the task but the module that has made it, and that does not await it: the loop reports its error
-    /// soon, even before a collection of garbage.
+    /// Only the module that has made the task refers to it, and does not await it: the loop reports its error soon,
+    /// even before a collection of garbage.
     func becomeUnheld() {
         isUnheld = true
         reportIfUnheld()

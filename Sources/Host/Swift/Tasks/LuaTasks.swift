@@ -28,8 +28,8 @@ package final class LuaTasks: HostPart {
         findForgotten()
     }
 
-    /// Collects garbage soon, but not too often: a collection while the loop sleeps, Lua's own, or the end of the loop
-    /// find the others.
+    /// Collects garbage soon, but not too often. Other forgotten tasks are found by the collections while the loop
+    /// sleeps, by those of Lua itself, or at the end of the loop.
     func findForgotten() {
         guard !isLooking else { return }
         guard host.part(LuaMemory.self).mayCollect else { return host.part(LuaMemory.self).collectSoon() }

@@ -92,7 +92,7 @@ function shape.request(what, kind, text, ...)
   return request
 end
 
---- Makes the requests of `db:batch { { sql, … }, …, timeout = 2 }`. Returns them, and the time limit.
+--- Makes the requests of `db:batch { { sql, … }, …, timeout = 2 }`. Returns the requests, and the time limit.
 function shape.requests(what, list)
   misuse.argument(list, "table", what, 1)
   local requests, named = {}, nil

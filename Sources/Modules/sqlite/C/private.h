@@ -142,7 +142,7 @@ struct csqlite {
   int is_idle, is_taken, is_leaving;
   // The thread's own.
   job_list done;
-  uint64_t snapshot;  // jobs up to this number may see the state that the open transaction sees; 0: there is none
+  uint64_t snapshot;  // jobs up to this number may see the snapshot of the open transaction; 0: no transaction is open
   uint64_t last_handed;
   int has_more;
   int64_t kept_since;  // when the first of `done` began, in µs

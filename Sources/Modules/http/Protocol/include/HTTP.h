@@ -61,7 +61,7 @@ http_span http_trim(http_span span);
 /// The state of a decoder of chunked bodies. Begins as zeros.
 typedef struct http_chunks {
   int state;
-  uint64_t left;    ///< bytes of the chunk that are left, or its size so far
+  uint64_t left;    ///< remaining bytes of the chunk; while its size is parsed, the size so far
   int digits;       ///< digits of the size so far
   size_t length;    ///< bytes of extensions and trailers so far
   int line_length;  ///< bytes of the trailer's line so far

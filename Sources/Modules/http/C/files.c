@@ -1,7 +1,7 @@
 // Opens files below a directory. Neither ".." nor links lead out of it.
 #define _GNU_SOURCE
 #include <descriptors.h>
-#include <errno.h>
+#include <errors.h>
 #include <fcntl.h>
 #include <files.h>
 #include <lauxlib.h>
@@ -86,7 +86,7 @@ static int close_log(lua_State *L) {
   return luaL_fileresult(L, fclose(stream->f) == 0, NULL);
 }
 
-// open_log(path) -> a file of the io library for appending; or nil, message, error number, as io.open
+// open_log(path) -> a file of the io library for appending; or nil, message, code
 int lua_http_open_log(lua_State *L) {
   const char *path = luaL_checkstring(L, 1);
   luaL_Stream *stream = lua_newuserdatauv(L, sizeof *stream, 0);
@@ -97,8 +97,12 @@ int lua_http_open_log(lua_State *L) {
   linux_leave_place(&place);
   stream->f = fd < 0 ? NULL : fdopen(fd, "w");
   if (!stream->f) {
+    int number = errno;
     linux_give_up(fd);
-    return luaL_fileresult(L, 0, path);
+    lua_pushnil(L);
+    lua_pushstring(L, linux_error_text(number));
+    lua_pushstring(L, linux_error_name(number));
+    return 3;
   }
   stream->closef = close_log;
   return 1;

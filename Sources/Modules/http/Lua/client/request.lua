@@ -199,7 +199,7 @@ function M.prepare(defaults, request, name, is_open)
   M.make_ascii(settings, "proxy")
   M.check_unix(all.unix, name)
   if all.unix and all.unix:sub(1, 1) == "@" then settings.abstract = all.unix:sub(2) else settings.unix = all.unix end
-  if all.decompress ~= false then set_decoding(settings) end
+  if all.decompress ~= false and not defaults.is_plain then set_decoding(settings) end
   settings.user, settings.password = all.user, all.password
   settings.interface = all.bind
   settings.version = VERSIONS[all.version or "2"]

@@ -103,11 +103,10 @@ local function ask(self, settings, exchange)
   exchange.stream, exchange.reader, exchange.method, exchange.is_over = stream, native.reader(), settings.verb, false
   local target = settings.url:gsub("^%a+://[^/?]*", "")
   if target == "" or target:sub(1, 1) == "?" then target = "/" .. target end
-  local body = settings.body
-  if settings.is_upload then body = -2 end
   local authority = settings.url:match "^%a+://([^/?]*)" or "test"
+  local body = settings.is_upload and -2 or settings.body
   stream:write(native.write_request(settings.verb, target, settings.fields, body, authority))
-  if settings.is_upload then native.internals.child_task(send_body, stream, settings.is_upload) end
+  if settings.is_upload then native.internals.child_task(send_body, stream, exchange.body) end
   return read_head(exchange)
 end
 
@@ -123,32 +122,22 @@ local function location(head, from)
   return require("runloop.url").join(from, where) or where
 end
 
+-- Requests in memory ask for no compression.
+local MEMORY <const> = { is_plain = true }
+
 local function begin(self, request, name)
-  misuse.fields(request, requests.KNOWN, name)
-  misuse.argument(request.url, "string", name .. ": field 'url'", 1)
-  local url = answers.url_with(request.url, request.query)
-  if url:find "[%c ]" then raise("%s: the URL has a blank or a control character: %q", name, url) end
-  local named = { url = url }
-  requests.make_ascii(named, "url")
-  if named.refusal then return nil, named.refusal, named.refusal_code end
-  url = named.url
-  local body, content_type = answers.body_of(request, name)
-  local fields = { ["user-agent"] = "rlhost", connection = "close" }
-  if content_type then fields["content-type"] = content_type end
-  if request.user then
+  local settings, body = requests.prepare(MEMORY, request, name, true)
+  if settings.refusal then return nil, settings.refusal, settings.refusal_code end
+  local url, fields = settings.url, settings.fields
+  if request.user and fields.authorization == nil then
     local both = request.user .. ":" .. (request.password or "")
     fields.authorization = "Basic " .. require("runloop.encoding").encode(both, "base64")
   end
-  answers.check_fields(request.headers or {}, name)
-  for field, value in pairs(request.headers or {}) do fields[field:lower()] = value or nil end
-  if request.method and not native.is_token(request.method) then raise(name .. ": field 'method' is not a method") end
-  local streams = type(body) ~= "string" and body ~= nil
-  local settings = {
-    url = url, verb = request.method or body ~= nil and "POST" or "GET", fields = fields,
-    body = not streams and body or nil, is_upload = streams and body or nil, max_redirects = request.follow or 0,
-  }
+  if fields["user-agent"] == nil then fields["user-agent"] = settings.agent end
+  if fields.connection == nil then fields.connection = "close" end
+  settings.max_redirects = request.follow or 0
   local exchange = setmetatable({
-    url = url, settings = settings, redirects = 0, idle_timeout = request.idle_timeout,
+    url = url, settings = settings, body = body, redirects = 0, idle_timeout = request.idle_timeout,
     date = request.timeout and rl.now() + request.timeout,
   }, Exchange)
   if exchange.idle_timeout == 0 then exchange.idle_timeout = nil end

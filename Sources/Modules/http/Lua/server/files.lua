@@ -91,6 +91,13 @@ local function read_generated(fd, size, name)
   return length ~= size and table.concat(pieces) or nil
 end
 
+-- Reads a part of a file that has been long enough. Raises an error if it has not these bytes any more.
+local function read_part(file, first, count)
+  local bytes = native.read_file(file.fd, first, count)
+  if not bytes or #bytes ~= count then error(("the file %s changed while it was read"):format(file.name), 0) end
+  return bytes
+end
+
 -- Answers for a file that cannot be opened; `code` is the error's name.
 local function send_error(request, answer, code, send)
   if code == "EISDIR" and answer.root and request.path:sub(-1) ~= "/" then
@@ -140,17 +147,13 @@ local function requested_range(request, headers, size, tag)
   return range_of(range, size)
 end
 
-local LONG <const>, PIECE <const> = 262144, 65536
+local LONG <const> = 262144
 
 -- Sends a file through the server's compressor: a long one piece by piece.
 local function send_compressed(request, headers, file, level, sending)
   if request.method == "HEAD" then return sending.send(request, 200, headers) end
   if file.size <= LONG then
-    local bytes = native.read_file(file.fd, 0, file.size)
-    if not bytes or #bytes ~= file.size then
-      error(("the file %s changed while it was read"):format(file.name), 0)
-    end
-    bytes = require("runloop.http.compress").text(bytes, level)
+    local bytes = require("runloop.http.compress").text(read_part(file, 0, file.size), level)
     request.sent = #bytes
     return sending.send(request, 200, headers, bytes)
   end
@@ -158,8 +161,7 @@ local function send_compressed(request, headers, file, level, sending)
   headers["content-encoding"] = nil
   local response, at = sending.open(request, 200, headers), 0
   while at < file.size do
-    local bytes = native.read_file(file.fd, at, math.min(PIECE, file.size - at))
-    if not bytes or bytes == "" then error(("the file %s changed while it was read"):format(file.name), 0) end
+    local bytes = read_part(file, at, math.min(PIECE, file.size - at))
     if not response:write(bytes) then return end
     at = at + #bytes
   end
@@ -232,16 +234,13 @@ function M.send(request, answer, sending)
   end
   local length = status == 200 and announced or count
   if request.method == "HEAD" then return send(request, status, headers, length) end
-  if count <= 65536 then
-    local bytes = native.read_file(file.fd, first, count)
-    if bytes and #bytes == count then
-      if length ~= count then return sending.send_part(request, status, headers, bytes, nil, length) end
-      request.sent = count
-      return send(request, status, headers, bytes)
-    end
-    error(("the file %s changed while it was read"):format(answer.file), 0)
+  if count <= PIECE then
+    local bytes = read_part(file, first, count)
+    if length ~= count then return sending.send_part(request, status, headers, bytes, nil, length) end
+    request.sent = count
+    return send(request, status, headers, bytes)
   end
-  local size = count
+  size = count
   if length > size then connection:last(request) else count = length end
   request.sent = count
   send(request, status, headers, length)

@@ -24,13 +24,6 @@ local function line_of(entry)
     entry.status, entry.bytes, clean(entry.referer), clean(entry.agent), entry.seconds)
 end
 
--- Codes for errors of opening a file, by their numbers.
-local ERRORS <const> = {
-  [2] = "ENOENT", [5] = "EIO", [6] = "ENXIO", [13] = "EACCES", [20] = "ENOTDIR", [21] = "EISDIR", [23] = "ENFILE",
-  [24] = "EMFILE", [26] = "ETXTBSY", [28] = "ENOSPC", [30] = "EROFS", [36] = "ENAMETOOLONG", [40] = "ELOOP",
-  [122] = "EDQUOT",
-}
-
 local function can_write(where)
   if io.type(where) then return io.type(where) == "file" end
   return objects.method(where, "write")
@@ -56,13 +49,11 @@ function M.open(where, name)
   if type(where) == "function" then
     write = where
   else
-    local file, problem, number = io.stderr
+    local file, problem, code = io.stderr
     if type(where) == "string" then
-      file, problem, number = native.open_log(where)
+      file, problem, code = native.open_log(where)
       if not file then
-        local code = ERRORS[number] or "EIO"
-        local text = problem:sub(1, #where) == where and problem:sub(#where + 3) or problem
-        return nil, ("%s: %s (%s)"):format(code, text:sub(1, 1):lower() .. text:sub(2), where), code
+        return nil, ("%s: %s (%s)"):format(code, problem:sub(1, 1):lower() .. problem:sub(2), where), code
       end
       file:setvbuf "line"
     elseif where ~= true then
@@ -75,11 +66,12 @@ function M.open(where, name)
     write = io.type(file) and writer(file, name) or function(entry) file:write(line_of(entry)) end
   end
   return function(stream, request, status, bytes, seconds)
+    -- Without a head that could be read there is no request.
+    request = request or { headers = {} }
     write {
-      peer = stream:peer() or "unix:", method = request and request.method,
-      target = request and request.target,
-      version = request and request.version, status = status or 0, bytes = bytes or 0, seconds = seconds,
-      referer = request and request.headers.referer, agent = request and request.headers["user-agent"],
+      peer = stream:peer() or "unix:", method = request.method, target = request.target, version = request.version,
+      status = status or 0, bytes = bytes or 0, seconds = seconds, referer = request.headers.referer,
+      agent = request.headers["user-agent"],
     }
   end
 end

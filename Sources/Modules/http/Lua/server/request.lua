@@ -24,7 +24,6 @@ end
 
 -- Parses "a=1&b=2". Returns the first value of each name, and the lists of all values.
 local function parse_form(text) return require("runloop.url").parse_query(text) end
-M.parse_form = parse_form
 
 -- Fields that are computed at first use.
 local LAZY = {

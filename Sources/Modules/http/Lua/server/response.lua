@@ -94,14 +94,18 @@ local function plan(request, status, headers, content_type, size)
   return settings:plan(request, status, headers, content_type, size)
 end
 
+-- Sends a piece of the body by a method of the stream.
+local function send_piece(self, send, bytes)
+  self.request.sent = self.request.sent + #bytes
+  if self.is_chunked then return send(self.stream, ("%x\r\n"):format(#bytes), bytes, "\r\n") end
+  return send(self.stream, bytes)
+end
+
 -- Passes the data that a response writes through a compressor.
 local function compress_pieces(self, level)
   local server, stream = self.request.connection.server, self.stream
   self.pieces = server.compress.make_pieces(level, server.loop, server.modes, function(bytes, waits)
-    self.request.sent = self.request.sent + #bytes
-    local send = waits and stream.write or stream.queue
-    if self.is_chunked then return send(stream, ("%x\r\n"):format(#bytes), bytes, "\r\n") end
-    return send(stream, bytes)
+    return send_piece(self, waits and stream.write or stream.queue, bytes)
   end)
 end
 
@@ -200,8 +204,7 @@ local function write(self, name, ...)
       self.pieces:finish()
       if self.is_chunked then self.stream:write "0\r\n\r\n" end
     else
-      self.request.sent = self.request.sent + left
-      self.stream:write(rest)
+      send_piece(self, self.stream.write, rest)
     end
     raise("%s: the body is longer than its Content-Length", name)
   end
@@ -212,9 +215,7 @@ local function write(self, name, ...)
     -- Waits while the client is slow.
     return self.stream:write ""
   end
-  self.request.sent = self.request.sent + #bytes
-  if self.is_chunked then return self.stream:write(("%x\r\n"):format(#bytes), bytes, "\r\n") end
-  return self.stream:write(bytes)
+  return send_piece(self, self.stream.write, bytes)
 end
 
 function Response:write(...)
@@ -234,17 +235,16 @@ function Response:finish(...)
     self.has_head = true
     return send_text(self.request, self.status, self.headers, "", nil, "response:finish")
   end
-  local is_short = self.left and self.left > 0 and not self.takes_nothing
-  if self.pieces and not is_short then
-    local done, problem, code = self.pieces:finish()
-    if not done then return nil, problem, code end
-  end
-  if self.is_chunked and not self.takes_nothing and not is_short then return self.stream:write "0\r\n\r\n" end
   if self.left and self.left > 0 and not self.takes_nothing then
     self.request.connection:last(self.request)
     self.stream:abort()
     raise("response:finish: the body is shorter than its Content-Length")
   end
+  if self.pieces then
+    local done, problem, code = self.pieces:finish()
+    if not done then return nil, problem, code end
+  end
+  if self.is_chunked and not self.takes_nothing then return self.stream:write "0\r\n\r\n" end
   return true
 end
 -- If an error ends the block, the server reports it and cuts off the unfinished answer.
@@ -326,9 +326,7 @@ function Events:queue(event)
     if not done then return nil, problem, code end
     return response.stream:queue()
   end
-  request.sent = request.sent + #text
-  if response.is_chunked then return response.stream:queue(("%x\r\n"):format(#text), text, "\r\n") end
-  return response.stream:queue(text)
+  return send_piece(response, response.stream.queue, text)
 end
 
 -- Waits until the client goes or `close` is called. Either also cancels the task.

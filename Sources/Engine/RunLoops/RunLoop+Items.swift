@@ -11,7 +11,7 @@ extension RunLoop {
         guard mode == .common else { return enter(item, state(of: mode)) }
         if !isCommon(item) {
             lastAge += 1
-            if let port = item as? PortBase {
+            if let port = item.asPort {
                 port.commonAge = lastAge
                 hold(port)
             } else {
@@ -53,14 +53,14 @@ extension RunLoop {
 
     func enter(_ item: Item, _ mode: ModeState) {
         guard item.isValid, !item.isIn(mode) else { return }
-        if let port = item as? PortBase {
+        if let port = item.asPort {
             noteDueTimers(before: mode)
             portCount += 1
             hold(port)
         }
         mode.insert(item)
         // Last, since a source now calls its callback, which may do anything.
-        if !(item is Source) {
+        if item.isPort || !(item is Source) {
             if item.modes.isEmpty { item.modes = mode.alone } else { item.modes.append(mode) }
         }
         item.didEnter(mode)
@@ -69,8 +69,11 @@ extension RunLoop {
     func remove(_ item: Item, from mode: ModeState) {
         guard item.isIn(mode) else { return }
         mode.delete(item)
-        if item is PortBase { portCount -= 1 }
-        if !(item is Source) { item.modes.removeAll { $0 === mode } }
+        if item.isPort { portCount -= 1 }
+        if item.isPort || !(item is Source) {
+            // Most items are in one mode, whose array they share.
+            if item.modes.count == 1 { item.modes = [] } else { item.modes.removeAll { $0 === mode } }
+        }
         item.didLeave(mode)
         if mode.portCount == 0 { spare(mode) }
         letGoIfUnused(item)
@@ -78,14 +81,18 @@ extension RunLoop {
 
     func forgetCommonItem(_ item: Item) {
         guard isCommon(item) else { return }
-        item.commonIn.removeAll { $0.takeUnretainedValue() === self }
-        if !(item is PortBase) { commonItems[ObjectIdentifier(item)] = nil }
+        if item.commonIn.count == 1 {
+            item.commonIn = []
+        } else {
+            item.commonIn.removeAll { $0.takeUnretainedValue() === self }
+        }
+        if !item.isPort { commonItems[ObjectIdentifier(item)] = nil }
         letGoIfUnused(item)
     }
 
     func isCommon(_ item: Item) -> Bool {
         // A source may be in several loops. Each loop keeps its own table, on its own thread.
-        guard item is PortBase else { return commonItems[ObjectIdentifier(item)] != nil }
+        guard item.isPort else { return commonItems[ObjectIdentifier(item)] != nil }
         return item.commonIn.contains { $0.takeUnretainedValue() === self }
     }
 
@@ -105,7 +112,7 @@ extension RunLoop {
 
     private func letGoIfUnused(_ item: Item) {
         guard item.enteredModes.isEmpty, !isCommon(item) else { return }
-        guard let port = item as? PortBase, port.place >= 0 else { return item.owner?.letGo(of: item) ?? () }
+        guard let port = item.asPort, port.place >= 0 else { return item.owner?.letGo(of: item) ?? () }
         let held = ports.base[Int(port.place)]
         ports.count -= 1
         let last = ports.base[ports.count]
@@ -118,7 +125,7 @@ extension RunLoop {
 
     /// All items of a mode: sources, then ports, then observers.
     public func items(in mode: Mode) -> [Item] {
-        existingState(of: mode)?.items.filter { ($0 as? PortBase)?.isInner != true } ?? []
+        existingState(of: mode)?.items.filter { $0.asPort?.isInner != true } ?? []
     }
 
     /// All items that are in a mode or were added to the common modes.

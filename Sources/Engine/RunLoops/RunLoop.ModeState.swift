@@ -107,6 +107,12 @@ extension RunLoop {
         func contains(_ item: Item) -> Bool { item.modes.contains { $0 === self } }
 
         func insert(_ item: Item) {
+            if let port = item.asPort {
+                portCount += 1
+                if !port.keepsAlive { idleItems += 1 }
+                if port.mayAnswer { answering += 1 }
+                return
+            }
             switch item {
             case let observer as Observer:
                 // The new observer often belongs at the end.
@@ -119,16 +125,18 @@ extension RunLoop {
                 remember(source)
                 if !source.keepsAlive { idleItems += 1 }
                 if source.mayAnswer { answering += 1 }
-            case let port as PortBase:
-                portCount += 1
-                if !port.keepsAlive { idleItems += 1 }
-                if port.mayAnswer { answering += 1 }
             default:
                 fatalError("unknown kind of item")
             }
         }
 
         func delete(_ item: Item) {
+            if let port = item.asPort {
+                portCount -= 1
+                if !port.keepsAlive { idleItems -= 1 }
+                if port.mayAnswer { answering -= 1 }
+                return ready.remove(port)
+            }
             switch item {
             case let observer as Observer:
                 guard let place = observers.firstIndex(where: { $0 === observer }) else { return }
@@ -140,11 +148,6 @@ extension RunLoop {
                 if !source.keepsAlive { idleItems -= 1 }
                 if source.mayAnswer { answering -= 1 }
                 Unmanaged.passUnretained(source).release()
-            case let port as PortBase:
-                portCount -= 1
-                if !port.keepsAlive { idleItems -= 1 }
-                if port.mayAnswer { answering -= 1 }
-                ready.remove(port)
             default:
                 fatalError("unknown kind of item")
             }
@@ -181,7 +184,7 @@ extension RunLoop {
 
         /// Call this when the `keepsAlive` of an item in the mode has changed.
         func noteKeepsAlive(_ item: Item) {
-            if !(item is Observer) { idleItems += item.keepsAlive ? -1 : 1 }
+            if item.isPort || !(item is Observer) { idleItems += item.keepsAlive ? -1 : 1 }
         }
 
         func noteAnswers(_ change: Int) { answering += change }

@@ -62,6 +62,10 @@ extension RunLoop {
         /// The modes that it is in, in the order in which it entered them.
         public final var modeNames: [Mode] { enteredModes.map(\.name) }
 
+        /// Whether it is a port. A checked cast takes 30 instructions, and a connection would need 15 of them.
+        var isPort: Bool { false }
+        final var asPort: PortBase? { isPort ? unsafe unsafeDowncast(self, to: PortBase.self) : nil }
+
         /// `modes`, safe on any thread if the item's class is.
         var enteredModes: [ModeState] { modes }
 

@@ -16,6 +16,8 @@ extension RunLoop {
         /// Its index in the loop's `ports`; -1 if not there.
         final var place: Int32 = -1
 
+        override final var isPort: Bool { true }
+
         /// Whether the port still has something to deliver.
         func isStillReady() -> Bool { false }
 

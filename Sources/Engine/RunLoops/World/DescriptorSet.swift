@@ -199,7 +199,11 @@ final class DescriptorSet {
 
     private func mask(of fd: CInt) -> UInt32 {
         var interest: RunLoop.FDPort.Events = []
-        for port in ports(of: fd) { interest.formUnion(port.interest) }
+        if let found = registration(fd), !found.hasOthers, let port = found.port?.takeUnretainedValue() {
+            interest = port.interest
+        } else {
+            for port in ports(of: fd) { interest.formUnion(port.interest) }
+        }
         return interest.epollMask | EPOLLET.rawValue
     }
 

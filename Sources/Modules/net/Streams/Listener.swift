@@ -313,7 +313,7 @@ public final class Listener: RunLoop.EdgePort {
     private func made(_ fd: Int32, _ peer: net_address) -> Stream {
         let isTCP = peer.family != NET_LOCAL.rawValue
         let stream = Stream(
-            network, owner: connectionOwner ?? owner as? StreamOwner, settings: options.settings, isTCP: isTCP)
+            network, owner: connectionOwner ?? teller.takeUnretainedValue(), settings: options.settings, isTCP: isTCP)
         stream.remote = SmallAddress(peer)
         stream.listener = self
         stream.wasAccepted = true

@@ -18,7 +18,6 @@ extension Stream {
         input.free()
         state = .flushing
         drainPlace = -1
-        drainsUntil = network.loop.now + .nanoseconds(settings.linger)
         uncount()
         send()
         drained = bytesWritten
@@ -26,9 +25,12 @@ extension Stream {
         guard state != .closed else { return }
         // The background is not bound to a mode; while output is left, the loop keeps running.
         if !network.loop.contains(self, in: .common) { network.loop.add(self, to: .common) }
-        if state == .flushing { network.drain(self) }
+        if state == .flushing {
+            drainsUntil = network.loop.now.later(by: settings.linger)
+            network.drain(self)
+            signal()
+        }
         updateActivity()
-        signal()
     }
 
     /// Closes the stream as `close` does, but sends the remaining bytes for at most this time, even if the peer takes
@@ -130,7 +132,7 @@ extension Stream {
             // for each other, and a peer that never began TLS would not notice.
             if tls != nil { _ = network.system.shutdownOutput(fdToClose) }
             updateActivity()
-            drainsUntil = network.loop.now + .nanoseconds(settings.drain)
+            drainsUntil = network.loop.now.later(by: settings.drain)
             drained = 0
         }
         guard state == .draining else { return }
@@ -152,7 +154,7 @@ extension Stream {
         if !isFinal, settings.isPatient, state == .flushing, outputFailure == nil, unsent > 0, drained != bytesWritten {
             // A slow reader that makes progress gets more time.
             drained = bytesWritten
-            drainsUntil = network.loop.now + .nanoseconds(settings.linger)
+            drainsUntil = network.loop.now.later(by: settings.linger)
             return network.drain(self)
         }
         if state == .flushing {

@@ -43,6 +43,7 @@ extension RunLoop {
             if isEmpty(mode) { return .nothing }
         }
         let mayWait = waits && !run.wakeIsPending && !isStopped(run)
+        var hasSlept = false
         while true {
             var timeout: Int64 = 0
             var deadline = Int64.max
@@ -51,7 +52,8 @@ extension RunLoop {
                 timeout = deadline == .max ? -1 : max(0, deadline.addingSaturating(-poller.now()))
                 // A timeout of -1 means no limit; as an unsigned number it is the largest.
                 if UInt64(bitPattern: timeout) > Self.longSleep {
-                    guard let pause = rest(run) else { return .nothing }
+                    let putsOff = !hasSlept && hasRested(timeout, until: deadline)
+                    guard let pause = putsOff ? Self.restDelay : rest(run) else { return .nothing }
                     if UInt64(pause) < UInt64(bitPattern: timeout) {
                         timeout = pause
                         deadline = poller.now().addingSaturating(pause)
@@ -59,6 +61,7 @@ extension RunLoop {
                 }
             }
             let woken = wait(mode, timeout: timeout, until: deadline)
+            hasSlept = true
             if handle.mayHaveMail { takeMail() }  // messages for ports are events, too
             queueDueTimers(mode)
             if let event = takeReady(mode) { return event }

@@ -43,6 +43,12 @@ public final class RunLoop {
     /// few milliseconds. It returns the nanoseconds until its next call: 0 if it has done a step and may have more,
     /// `.max` if it needs no call before the next long sleep.
     package var restHandler: ((RunLoop) -> Int64)?
+    /// Whether the next long sleep must not put the work off: because some is left, or because the owner of the handler
+    /// has found new work.
+    package var restIsWanted = true
+    /// The date of the last rest, and the value of `dispatches`.
+    var restDate = Int64.min
+    var restedAt: UInt64 = 0
     /// Returns the label of an item for recordings, or 0 if the item reports its label when it calls back. If nil,
     /// recordings use the item's kind and name.
     package var labels: ((Item) -> UInt32)?

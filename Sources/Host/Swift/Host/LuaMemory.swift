@@ -57,7 +57,10 @@ package final class LuaMemory: HostPart {
     }
 
     /// Asks for a collection, however small the state is, as soon as the last one is long enough ago.
-    func collectSoon() { isWanted = true }
+    func collectSoon() {
+        isWanted = true
+        host.loop.restIsWanted = true
+    }
 
     // MARK: While the loop has nothing to do
 

@@ -1,11 +1,15 @@
 import CLuaSupport
 import Glibc
-import Lua
 import TestSupport
 import Testing
 
+@testable import Lua
+
 @Suite("A state's memory", .timed)
 struct StateMemoryTests {
+    @Test("the record of a task takes at most 136 bytes")
+    func fiber() { #expect(MemoryLayout<Fiber.Memory>.size <= 136) }
+
     /// C modules pass wrong old sizes to the allocator, which other hosts do not notice.
     @Test(
         "blocks of all sizes keep what is in them, however they are resized and whatever is said of their old size",

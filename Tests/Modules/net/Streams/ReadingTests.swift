@@ -29,6 +29,15 @@ struct ReadingTests {
         #expect(got == ["one", "two", "", "12345", "head", "re", "rest", "end"])
     }
 
+    /// A server has one for each connection.
+    @Test("an idle stream takes at most 328 bytes")
+    func size() throws {
+        let (a, _) = World().memory(chunk: 1)
+        let function = try #require(dlsym(nil, "malloc_usable_size"))
+        let usable = unsafeBitCast(function, to: (@convention(c) (UnsafeMutableRawPointer) -> Int).self)
+        #expect(usable(Unmanaged.passUnretained(a).toOpaque()) <= 328)
+    }
+
     /// Reads fail as those of a broken device, and of a terminal whose other side is closed.
     private final class Broken: SystemCalls {
         override func read(_ fd: Int32, _ bytes: UnsafeMutableRawPointer, _ count: Int, isNonblocking: Bool) -> Int {

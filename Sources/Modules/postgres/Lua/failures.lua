@@ -32,7 +32,7 @@ end
 --- Returns the refusal for a connection that was lost after something was sent.
 function failures.lost(message, during)
   local first = (message or ""):match "^%s*([^\n]+)" or "the connection is closed"
-  return nil, format("ECONNRESET: %s; during %s: it may have taken effect", first, during), "ECONNRESET"
+  return nil, format("ECONNRESET: %s; during %s: it may have happened", first, during), "ECONNRESET"
 end
 
 --- Returns a refusal by this module, with PostgreSQL's code for that kind.

@@ -103,7 +103,7 @@ function Line:fail(message, code)
   for i = self.first, self.last do
     local waiter = self.waiters[i]
     self.waiters[i] = nil
-    local text = "ECONNRESET: the connection was lost; the command may have taken effect (" .. message .. ")"
+    local text = "ECONNRESET: the connection was lost: it may have happened (" .. message .. ")"
     waiter:complete(nil, text, "ECONNRESET")
   end
   self.first = self.last + 1

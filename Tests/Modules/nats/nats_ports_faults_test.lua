@@ -335,7 +335,7 @@ t.it("gives no message to a port whose stream would have the same name", functio
   local remote = reach(bus, "a.b", { durable = true })
   t.equal(remote:send(1, "for a.b"), true)
   t.equal(remote:flush(10), true)
-  local refused = { nil, "EEXIST: stream RL_PORT_a_b is there with other settings: subjects is rl.durable.a.b, not "
+  local refused = { nil, "EEXIST: stream RL_PORT_a_b exists with other settings: subjects is rl.durable.a.b, not "
     .. "rl.durable.a_b", "EEXIST" }
   t.equal({ rl.message_port { name = "a_b", via = bus, callback = print, durable = true, modes = "common" } }, refused)
   t.equal({ rl.remote_port("a_b", { via = bus, durable = true }) }, refused)

@@ -53,7 +53,7 @@ function durable.open(bus, kind, name, subject, settings)
   if next(settings) == nil then
     local stream, text, code, refusal = bus:stream(full)
     if stream and not takes(stream, subject) then
-      return nil, format("EEXIST: stream %s is there with other settings: subjects is %s, not %s", full,
+      return nil, format("EEXIST: stream %s exists with other settings: subjects is %s, not %s", full,
         concat(stream._subjects, " "), subject), "EEXIST"
     end
     if stream or code ~= "ENOENT" then return stream, text, code, refusal end

@@ -648,8 +648,8 @@ local Pool = {}
 ---@return any ...
 function Pool:run(name, ...) end
 
----Calls a function for each element of a list, 256 at a time, as `name(element, ...)`. Waits. The first error cancels
----the others and is raised.
+---Calls a function for each element of a list, 256 at a time, as `name(element, ..., position)`. Waits. The first error
+---cancels the others and is raised.
 ---@param list any[]
 ---@param name string
 ---@param ... any further arguments of each call

@@ -207,6 +207,11 @@ t.it("takes only 127.x.x.x and names of this machine for loopback", { real_time 
   t.equal(select(3, nats.connect(where, { password = "x", timeout = 5 })), "EACCES")
   t.equal(got:await(5), nil)
   t.error(function() nats.connect "a:0" end, "a server must be")
+  t.error(function() nats.connect "70000" end, "a server must be")
+  -- A port as a text is one of this machine, as a number is.
+  local _, text, code = nats.connect(tostring(listener:port()), { timeout = 5 })
+  t.equal({ text, code }, { select(2, nats.connect(listener:port(), { timeout = 5 })) })
+  t.truthy(code ~= "ENOENT", text)
   t.error(function() nats.connect(1, { reconnect = { first = -1 } }) end,
     "nats.connect: field 'reconnect': field 'first'")
 end)

@@ -98,13 +98,14 @@ local function cases(start, is_fake)
     t.it("maps a list in order, and ends at the first error" .. kind, function()
       local running, most = 0, 0
       local pool, worker = pair({
-        double = function(n, more)
+        double = function(n, ...)
           running = running + 1
           most = math.max(most, running)
           rl.sleep(0.001 * (n % 3))
           running = running - 1
-          return n * 2 + (more or 0)
+          return n * 2 + (select("#", ...) > 1 and ... or 0)
         end,
+        show = function(...) return table.concat({ ... }, " ") end,
         fail = function(n) if n == 3 then error("three", 0) end rl.sleep(60) end,
       }, { concurrency = 8 }, { durable = durable and { max_deliver = 1 } })
       local list, wanted = {}, {}
@@ -113,6 +114,9 @@ local function cases(start, is_fake)
       t.truthy(most > 1 and most <= 8, tostring(most))
       t.equal(pool:map({ 1, 2 }, "double", 100), { 102, 104 })
       t.equal(pool:map({}, "double"), {})
+      -- The position comes last: with no further argument, as the functions of local pools get it.
+      t.equal(pool:map({ "a", "b" }, "show"), { "a 1", "b 2" })
+      t.equal(pool:map({ "a", "b" }, "show", 50), { "a 50 1", "b 50 2" })
       local began = rl.now()
       t.truthy(problem_of(pool.map, pool, { 1, 2, 3, 4 }, "fail"):find "^three\n")
       t.truthy(rl.now() - began < 10)

@@ -39,7 +39,8 @@ local LEAVING = 5
 -- Servers -------------------------------------------------------------------------------------------------------------
 
 local function add_address(list, text, what)
-  local address = Link.address(text)
+  -- A port alone, as a text, means this machine, as a number does.
+  local address = Link.address(text:find "^%d+$" and "127.0.0.1:" .. text or text)
   if not address then
     raise('%s: a server must be "nats://host:4222", "tls://host:4222", "host:4222" or a port, got %s', what,
       describe((text:gsub("//.*@", "//…@"))))

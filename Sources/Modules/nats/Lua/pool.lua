@@ -234,13 +234,16 @@ function Pool:map(list, name, ...)
   if type(list) ~= "table" then wrong("pool:map", "argument #1", "a list", list) end
   check_name("pool:map", 2, name)
   local answers, next_one, count, more = {}, 0, #list, table.pack(...)
+  local last = more.n + 1
   local group <close> = rl.group()
   for _ = 1, min(WINDOW, count) do
     group:task(function()
       while next_one < count do
         next_one = next_one + 1
         local index = next_one
-        answers[index] = (run(self, "pool:map", name, list[index], table.unpack(more, 1, more.n)))
+        -- All tasks can use this table: the call takes its values before it waits.
+        more[last] = index
+        answers[index] = (run(self, "pool:map", name, list[index], table.unpack(more, 1, last)))
       end
     end)
   end

@@ -34,12 +34,14 @@ t.it("keeps no more than its limits", { timeout = 120 }, function()
     if number % 1000 == 0 then
       sender:flush()
       bus:flush()
+      -- The fake's list of lines is not the bus's memory.
+      fake._received = {}
       collectgarbage()
       largest = math.max(largest, collectgarbage "count" - before)
     end
   end
-  -- 300 bytes for each message besides its data, and the data on its way.
-  t.truthy(largest * 1024 < room + 10 * 200 * 300 + (8 << 20), largest)
+  -- 300 bytes for each message besides its data, and 1 MB for the data on its way.
+  t.truthy(largest * 1024 < room + 10 * 200 * 300 + (1 << 20), largest)
   sender:flush()
   bus:flush()
   local dropped = 0

@@ -50,6 +50,27 @@ t.it("begins again when the script, a module or a file that is read late changes
   t.equal(program:wait(), 128 + 15)
 end)
 
+t.it("begins again when a file changes after it was read, and before its directory is watched", REAL, function()
+  local path <const>, gone <close> = project {
+    ["main.lua"] = [[
+      local rl, fs = require "runloop", require "runloop.fs"
+      -- The process that watches sleeps until the file has changed.
+      local watcher = io.open "/proc/self/stat":read "a":match "%) %a (%d+)"
+      os.execute("kill -STOP " .. watcher)
+      local word = dofile "sub/word.lua"
+      print("read", word)
+      rl.sleep(0.05)
+      if word == 1 then fs.write("sub/word.lua", "return 2") end
+      os.execute("kill -CONT " .. watcher)
+      rl.after(60, print)]],
+    ["sub/word.lua"] = "return 1",
+  }
+  local program <close> = watch(path, { "main.lua" })
+  program:wait_for "read\t2"
+  program:signal "TERM"
+  program:wait()
+end)
+
 t.it("many saves are one restart", REAL, function()
   local path <const>, gone <close> = project { ["main.lua"] = "print('run', 0)" }
   local program <close> = watch(path, { "main.lua" })

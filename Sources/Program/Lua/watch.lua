@@ -15,7 +15,8 @@ local function fail(problem)
   os.exit(1)
 end
 
--- The files that the script has read: absolute paths. The program writes them into a file, one a line, as it reads.
+-- The files that the script has read: absolute paths. The program writes them into a file, one a line, before it reads
+-- them: when each was modified, in seconds and nanoseconds, its size, and its path.
 local files, directories, place, taken = {}, {}, nil, 0
 local soon, shown
 
@@ -36,20 +37,26 @@ local function note(changes)
   end
 end
 
-local function add(name)
+local function add(name, modified, size)
   local path = absolute(name)
   if files[path] then return end
   files[path] = name:gsub("^%./", "")
   local directory = path:match "^(.*)/" .. "/"
-  if directories[directory] then return end
   -- A directory that is missing may appear with the module that is missing now.
-  directories[directory] = fs.watch(directory, { latency = 0 }, note) or nil
+  if not directories[directory] then directories[directory] = fs.watch(directory, { latency = 0 }, note) or nil end
+  -- The file may have changed after the program read it, and before its directory was watched.
+  local now = fs.stat(path)
+  if modified and now and (math.abs(now.modified - modified) > 1e-6 or now.size ~= size) then
+    note { { path = path } }
+  end
 end
 
 local function take_files()
   local text = fs.read(place .. "/files") or ""
   local whole = text:match "^.*\n" or ""
-  for name in whole:sub(taken + 1):gmatch "[^\n]+" do add(name) end
+  for seconds, nanoseconds, size, name in whole:sub(taken + 1):gmatch "(%d+) (%d+) (%d+) ([^\n]+)" do
+    add(name, seconds + nanoseconds / 1e9, tonumber(size))
+  end
   taken = #whole
 end
 

@@ -48,10 +48,14 @@ enum WatchedProgram {
     static var isWatched: Bool { descriptor >= 0 }
 
     private static let functions = Library([
-        // note(path)
+        // note(path): before it is read
         .init("note") { thread in
             let call = Call(thread)
-            let line = (call.bytes(1).map { Array($0) } ?? []) + [UInt8(ascii: "\n")]
+            let path = call.bytes(1).map { Array($0) } ?? []
+            var file = stat()
+            _ = stat((path + [0]).map { CChar(bitPattern: $0) }, &file)
+            let state = "\(file.st_mtim.tv_sec) \(file.st_mtim.tv_nsec) \(file.st_size) "
+            let line = Array(state.utf8) + path + [UInt8(ascii: "\n")]
             _ = line.withUnsafeBytes { Descriptor.write($0, to: descriptor) }
             return call.nothing()
         }

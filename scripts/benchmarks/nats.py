@@ -116,7 +116,7 @@ def run_round(peers, url, options, samples):
             amount = max(100, count // 10) if options.quick and count > 1 else count
             for name, number in run(peers, peer, url, workload, amount).items():
                 samples.setdefault((workload, name, peer), []).append(number)
-    samples.setdefault((SHARED, "", "rlhost"), []).append(share(peers, url, 400 if options.quick else 4000))
+    samples.setdefault((SHARED, "", "rlhost"), []).append(share(peers, url, 200 if options.quick else 2000))
 
 
 def show(peers, samples):

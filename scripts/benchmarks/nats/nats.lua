@@ -104,11 +104,11 @@ function WORK.port()
   finish()
 end
 
--- Answers with some work, until it is killed.
+-- Answers with half a millisecond of work, until it is killed.
 function WORK.worker()
   local bus = connect()
   local function fibonacci(n) return n < 2 and n or fibonacci(n - 1) + fibonacci(n - 2) end
-  bus:subscribe("work", { queue = "workers" }, function(m) m:respond(tostring(fibonacci(14))) end)
+  bus:subscribe("work", { queue = "workers" }, function(m) m:respond(tostring(fibonacci(20))) end)
   assert(bus:flush())
   print "ready"
 end

@@ -137,6 +137,34 @@ t.it("sends for two seconds what waits when it is closed, and no longer", functi
   t.truthy(count >= 3 and count <= 6, count)
 end)
 
+t.it("reports how many messages still waited for a connection when it is closed", function()
+  local fake, events, on_event = nats.fake(), listen()
+  local bus, idle = connect(fake, { on_event = on_event }), connect(fake)
+  fake:stop()
+  rl.sleep(1)
+  for _ = 1, 5 do assert(bus:publish("a", "12345")) end
+  local task = rl.task(bus.request, bus, "a", "x")
+  bus:close()
+  t.equal(select(3, task:await()), "ENOTCONN")
+  rl.sleep(0.1)
+  t.equal(events.closed, { reason = "closed by the script", messages = 5, bytes = 25 })
+  idle:close()
+end)
+
+t.it("warns of them if nobody gets events", { real_time = true }, function()
+  local program = t.spawn { t.rlhost, "-e", [[
+    local rl, nats = require "runloop", require "runloop.nats"
+    local fake = nats.fake()
+    local bus = assert(nats.connect(fake))
+    fake:stop()
+    rl.sleep(0.1)
+    assert(bus:publish("a", "12345"))
+    bus:close()]] }
+  program:wait()
+  t.equal(program:errors(), "rlhost: warning: nats: messages that waited for a connection and were not sent: 1 "
+    .. "(5 bytes; closed by the script)\n")
+end)
+
 t.it("finds a silent server by its pings", function()
   local fake, events, on_event = nats.fake(), listen()
   local bus = connect(fake, { on_event = on_event, ping = 1, timeout = 2 })

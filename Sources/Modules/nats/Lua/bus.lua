@@ -11,8 +11,8 @@ local seen = require "runloop.nats.seen"
 local flow = require "runloop.nats.flow"
 local frame = require "runloop.nats.frame"
 
-local setmetatable, type, next = setmetatable, type, next
-local ipairs, pairs, pcall = ipairs, pairs, pcall
+local setmetatable, type = setmetatable, type
+local next, ipairs, pairs, pcall = next, ipairs, pairs, pcall
 local format, concat, now = string.format, table.concat, rl.now
 local receiver = misuse.receiver
 local waits, running = seen.waits, coroutine.running
@@ -38,6 +38,8 @@ local function warn(self, event, details)
   if self._warned[key] then return end
   self._warned[key] = true
   local text = event == "slow" and format("the subscription of %s is slow: messages are dropped", subject)
+    or event == "closed" and format("messages that waited for a connection and were not sent: %d (%d bytes; %s)",
+      details.messages, details.bytes, details.reason)
     or details.message
   io.stderr:write(format("rlhost: warning: nats: %s\n", text))
 end
@@ -46,7 +48,7 @@ end
 function Bus:_tell(event, details)
   if self._on_event then
     rl.task { self._on_event, self, event, details, name = "events of NATS", keeps_alive = false }
-  elseif event == "slow" or event == "refused" then
+  elseif event == "slow" or event == "refused" or event == "closed" and details.messages > 0 then
     warn(self, event, details)
   end
 end
@@ -577,6 +579,7 @@ function Bus:_shut(reason)
   self._subscriptions, self._subscription_count = {}, 0
   for sid in pairs(self._queues) do self._queues[sid] = nil end
   for _, one in ipairs(list) do one:_end(true) end
+  local messages, bytes = frame.unsent(self)
   self._offline, self._offline_bytes, self._again = {}, 0, {}
   for _, name in ipairs { "_confirming", "_pinging", "_look", "_holder" } do
     if self[name] then self[name]:invalidate() end
@@ -586,13 +589,10 @@ function Bus:_shut(reason)
   local task = self._reconnecting
   self._reconnecting = nil
   if task then task:cancel() end
-  self:_tell("closed", { reason = reason })
+  self:_tell("closed", { reason = reason, messages = messages, bytes = bytes })
 end
 
-function Bus:close()
-  receiver(self, Bus, "bus:close")
-  self:_shut "closed by the script"
-end
+function Bus:close() receiver(self, Bus, "bus:close"):_shut "closed by the script" end
 Bus.__close = Bus.close
 
 return Bus

@@ -2,7 +2,7 @@
 
 local flow = require "runloop.nats.flow"
 
-local type, format, concat = type, string.format, table.concat
+local type, ipairs, format, concat = type, ipairs, string.format, table.concat
 
 local frame = {}
 
@@ -30,6 +30,16 @@ function frame.text(bus, subject, reply, head, data)
   reply = reply and reply .. " " or ""
   if not head then return concat { "PUB ", subject, " ", reply, #data, "\r\n", data, "\r\n" } end
   return concat { "HPUB ", subject, " ", reply, #head, " ", #head + #data, "\r\n", head, data, "\r\n" }
+end
+
+--- Returns the number of published messages that wait for a connection, and of their bytes.
+function frame.unsent(bus)
+  local messages, bytes = #bus._again, 0
+  for _, text in ipairs(bus._again) do bytes = bytes + #text end
+  for _, entry in ipairs(bus._offline) do
+    if entry.text and not entry.request then messages, bytes = messages + 1, bytes + entry.size end
+  end
+  return messages, bytes
 end
 
 return frame

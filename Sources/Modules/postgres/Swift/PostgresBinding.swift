@@ -13,7 +13,7 @@ enum PostgresBinding {
             // watch(descriptor)
             .init("watch", constructs: PostgresWatch.kind) { thread in
                 let call = Call(thread)
-                return call.answerConstructed(PostgresWatch(call.luaHost, Int32(call.integer(2) ?? -1)))
+                return call.answerConstructed(PostgresWatch(call.luaHost, Int32(clamping: call.integer(2) ?? -1)))
             },
             .init("connect", saidAs: "postgres.open") { Call.run($0) { call throws(Misuse) in try connect(call) } },
             .init("cancel", saidAs: "db:close") { Call.run($0) { call throws(Misuse) in try cancel(call) } },

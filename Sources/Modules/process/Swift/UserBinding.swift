@@ -36,14 +36,16 @@ enum UserBinding {
     }
 
     private static func account(_ call: Call, _ group: UInt32?) throws(SystemError) -> Account? {
-        if call.stack.type(1) == .number { return try Account(number: UInt32(call.integer(1) ?? 0), group: group) }
+        if call.stack.type(1) == .number {
+            return try Account(number: UInt32(clamping: call.integer(1) ?? 0), group: group)
+        }
         return try Account(named: call.stack.string(1) ?? "")
     }
 
     private static func number(
         _ call: Call, _ index: Int32, _ find: (String) throws(SystemError) -> UInt32?
     ) throws(SystemError) -> UInt32? {
-        if call.stack.type(index) == .number { return UInt32(call.integer(index) ?? 0) }
+        if call.stack.type(index) == .number { return UInt32(clamping: call.integer(index) ?? 0) }
         return try find(call.stack.string(index) ?? "")
     }
 

@@ -19,7 +19,7 @@ enum SQLiteBinding {
                 let call = Call(thread)
                 guard let opening = call.bytes(3),
                     let pool = SQLitePool(
-                        call.luaHost, size: Int32(call.integer(2) ?? 1), opening: opening,
+                        call.luaHost, size: Int32(min(max(1, call.integer(2) ?? 1), 1000)), opening: opening,
                         mostWaiting: call.integer(4) ?? 10_000)
                 else { return call.raiseOutOfMemory() }
                 return call.answerConstructed(pool)

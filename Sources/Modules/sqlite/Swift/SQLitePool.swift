@@ -163,7 +163,7 @@ final class SQLitePool {
             return call.fail(SystemError("sqlite", errno: ENOBUFS, reason: reason))
         }
         return begin(call, name, job) { fiber, lane in
-            let limit = connection == 0 && seconds < 1e9 ? now + Int64(seconds * 1000) : .max
+            let limit = connection == 0 && seconds < 1e9 ? now + Int64(max(0, seconds) * 1000) : .max
             csqlite_pool_add(native, job, Int64(connection), fiber.context, fiber.thread, Int32(lane), limit)
             if limit < .max, !timer.pointee.isValid || timer.pointee.fireDate > limit * 1_000_000 { arm(limit) }
             handOverSoon()

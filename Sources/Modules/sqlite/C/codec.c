@@ -18,6 +18,12 @@ static void begin_job(block *to, int operation, int flags) {
   block_byte(to, flags);
 }
 
+void csqlite_job_push(lua_State *L, csqlite_job *job) { lua_pushlightuserdata(L, job); }
+
+csqlite_job *csqlite_job_at(lua_State *L, int index) {
+  return lua_islightuserdata(L, index) ? lua_touserdata(L, index) : NULL;
+}
+
 // Pushes the job; nil if there is no memory.
 static int end_job(lua_State *L, block *it) {
   if (it->failed) {
@@ -26,7 +32,7 @@ static int end_job(lua_State *L, block *it) {
   }
   csqlite_job *job = (csqlite_job *)(void *)it->bytes;
   job->length = it->length - sizeof *job;
-  return lua_pushinteger(L, (lua_Integer)(intptr_t)job), 1;
+  return csqlite_job_push(L, job), 1;
 }
 
 // Puts the bytes that `sqlite.bytes` has wrapped at an index. Returns 0 for other values.
@@ -156,7 +162,7 @@ static int make_opening(lua_State *L) {
   int flags = (int)luaL_checkinteger(L, 1);
   lua_Integer wait = luaL_checkinteger(L, 2);
   const char *path = luaL_checklstring(L, 3, &length);
-  csqlite_job *setup = (csqlite_job *)(intptr_t)luaL_optinteger(L, 4, 0);
+  csqlite_job *setup = csqlite_job_at(L, 4);
   block to = {0};
   block_number(&to, 2 + 2 * sizeof(uint64_t) + length);
   block_byte(&to, REQUEST_OPEN);
@@ -333,7 +339,8 @@ static int push_mistake(lua_State *L, int kind, block_reader *from) {
 // are more; "one" -> row; "value" -> value; "execute" -> changes; "take" -> connection; for a batch, its results. A
 // failure -> nil, message, code, details. False and a word for another problem: see push_mistake.
 static int read_reply(lua_State *L) {
-  csqlite_job *job = (csqlite_job *)(intptr_t)luaL_checkinteger(L, REPLY);
+  csqlite_job *job = csqlite_job_at(L, REPLY);
+  if (!job) return luaL_typeerror(L, REPLY, "job");
   const char *mode = luaL_checkstring(L, MODE);
   lua_settop(L, NULLS);
   luaL_checkstack(L, 20, NULL);

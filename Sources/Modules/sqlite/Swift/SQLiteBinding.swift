@@ -38,7 +38,7 @@ enum SQLiteBinding {
     private static func number(ofName text: String) -> Int? { waits.firstIndex { $0.text == text } }
 
     private static func job(_ call: Call, _ index: Int32) throws(Misuse) -> OpaquePointer {
-        guard let job = call.integer(index).flatMap({ OpaquePointer(bitPattern: $0) }) else { throw .noMemory }
+        guard let job = csqlite_job_at(call.stack.thread, index) else { throw .noMemory }
         return job
     }
 

@@ -326,7 +326,7 @@ final class SQLitePool {
         let index = Int(csqlite_job_lane(job))
         guard isServed(index) else { return held.append(job) }
         leave(index)
-        fiber.stack.push(Int(bitPattern: job))
+        csqlite_job_push(fiber.thread, job)
         host.resume(fiber, arguments: 1)
         csqlite_job_free(job)
     }

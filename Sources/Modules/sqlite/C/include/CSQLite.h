@@ -84,5 +84,9 @@ void csqlite_job_free(csqlite_job *job);
 int64_t csqlite_now(void);
 /// Loads libsqlite3. Returns NULL, or the reason for which that is impossible.
 const char *csqlite_load(void);
+/// Pushes a job as a light userdata: Lua cannot make one of a number.
+void csqlite_job_push(lua_State *L, csqlite_job *job);
+/// Returns the job at an index of the stack, or NULL for another value.
+csqlite_job *csqlite_job_at(lua_State *L, int index);
 /// Pushes a table with the functions that write jobs and read replies. A lua_CFunction.
 int csqlite_open_codec(lua_State *L);

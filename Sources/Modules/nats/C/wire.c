@@ -168,12 +168,18 @@ static int unsent(lua_State *L) {
 
 // The wire ------------------------------------------------------------------------------------------------------------
 
-// wire(link, stream, totals, queues, inbox, the three numbers of stream:outlet) -> wire
+// wire(link, stream, totals, queues, inbox, stream.outlet) -> wire. It calls `outlet` itself, so that no script passes
+// addresses of its own.
 static int make_wire(lua_State *L) {
   totals *all = luaL_checkudata(L, 3, TOTALS);
   luaL_checktype(L, 4, LUA_TTABLE);
   text inbox;
   inbox.bytes = luaL_checklstring(L, 5, &inbox.length);
+  luaL_checktype(L, 2, LUA_TUSERDATA);
+  luaL_argexpected(L, lua_iscfunction(L, 6), 6, "stream.outlet");
+  lua_settop(L, 6);
+  lua_pushvalue(L, 2);
+  lua_call(L, 1, 3);
   void *stream = (void *)(intptr_t)luaL_checkinteger(L, 6);
   intptr_t room = (intptr_t)luaL_checkinteger(L, 7), filled = (intptr_t)luaL_checkinteger(L, 8);
   wire *it = lua_newuserdatauv(L, sizeof *it, VALUES);

@@ -171,3 +171,19 @@ t.it("a database that is collected closes its connections", { real_time = true, 
   -- The last connection removes the log.
   t.eventually(function() return not fs.stat(path .. "-wal") end)
 end)
+
+t.it("keeps a statement of a transaction on its connection when waits of other calls end in that pass", function()
+  local db <close> = assert(sqlite.open(":memory:", { wait = 0.1 }))
+  db:execute "create table t (x)"
+  local tx = assert(db:begin())
+  local late = rl.task(db.value, db, "select 1")
+  rl.sleep(0)
+  local done
+  rl.after(0.1, function()
+    done = { tx:execute "insert into t values (1)" }
+  end)
+  rl.sleep(0.2)
+  t.equal(done, { 1 })
+  t.equal(select(3, late:await()), "EAGAIN")
+  t.truthy(tx:rollback())
+end)

@@ -10,18 +10,34 @@
 
 static void note_queue_locked(csqlite_pool *pool) { pool->queued = pool->queue.count; }
 
-// Puts a job among those that are done. Returns its lane if the loop has to be rung for it, else -1.
-static int finish_locked(csqlite_pool *pool, csqlite_job *job) {
-  unsigned bit = 1u << job->lane;
-  job->state = JOB_DONE;
-  csqlite_append(&pool->done, job);
-  if (pool->rung & bit) return -1;
-  pool->rung |= bit;
-  return job->lane;
+// Notes that the loop has to be rung for lanes, a bit each. Returns those for which it was not rung yet.
+static unsigned note_rung_locked(csqlite_pool *pool, unsigned lanes) {
+  lanes &= ~pool->rung;
+  pool->rung |= lanes;
+  return lanes;
 }
 
-static void ring(csqlite_pool *pool, int lane) {
-  if (lane >= 0) pool->host.ring(pool->host.context, lane);
+// Puts a job among those that are done. Returns the lane's bit if the loop has to be rung for it.
+static unsigned finish_locked(csqlite_pool *pool, csqlite_job *job) {
+  job->state = JOB_DONE;
+  csqlite_append(&pool->done, job);
+  return note_rung_locked(pool, 1u << job->lane);
+}
+
+static void ring(csqlite_pool *pool, unsigned lanes) {
+  for (int lane = 0; lanes >> lane; lane++)
+    if (lanes >> lane & 1) pool->host.ring(pool->host.context, lane);
+}
+
+// Ends all jobs in the queue with a reply. Returns the lanes for which the loop has to be rung.
+static unsigned answer_queue_locked(csqlite_pool *pool, const block *reply) {
+  unsigned lanes = 0;
+  for (csqlite_job *job; (job = csqlite_remove_first(&pool->queue));) {
+    block_put(&job->reply, reply->bytes, reply->length);
+    lanes |= finish_locked(pool, job);
+  }
+  note_queue_locked(pool);
+  return lanes;
 }
 
 // Connections ---------------------------------------------------------------------------------------------------------
@@ -88,15 +104,15 @@ static csqlite *help_locked(csqlite_pool *pool, int working_one_does) {
 
 // Tells that a closed pool is rid of its connections, but for those that are taken. `ended`: threads that have ended.
 static void note_closed(csqlite_pool *pool, int ended) {
-  int lane = -1;
+  unsigned lanes = 0;
   pthread_mutex_lock(&pool->mutex);
   pool->threads -= ended;
   if (pool->closing && pool->threads == pool->count) {
-    lane = finish_locked(pool, pool->closing);
+    lanes = finish_locked(pool, pool->closing);
     pool->closing = NULL;
   }
   pthread_mutex_unlock(&pool->mutex);
-  ring(pool, lane);
+  ring(pool, lanes);
 }
 
 static void release_pool(csqlite_pool *pool) {
@@ -122,17 +138,10 @@ static void free_connection(csqlite *it) {
 
 // A pool without connections cannot serve its jobs: each gets this reply.
 static void refuse_all(csqlite_pool *pool, const block *reply) {
-  unsigned lanes = 0;
   pthread_mutex_lock(&pool->mutex);
-  for (csqlite_job *job; !pool->count && (job = csqlite_remove_first(&pool->queue));) {
-    block_put(&job->reply, reply->bytes, reply->length);
-    int lane = finish_locked(pool, job);
-    if (lane >= 0) lanes |= 1u << lane;
-  }
-  note_queue_locked(pool);
+  unsigned lanes = pool->count ? 0 : answer_queue_locked(pool, reply);
   pthread_mutex_unlock(&pool->mutex);
-  for (int lane = 0; lanes >> lane; lane++)
-    if (lanes >> lane & 1) ring(pool, lane);
+  ring(pool, lanes);
 }
 
 static void start(csqlite *it) {
@@ -183,11 +192,9 @@ static void publish(csqlite *it) {
     if (it->current == job) it->current = NULL;
   }
   csqlite_append_all(&pool->done, &it->done);
-  lanes &= ~pool->rung;
-  pool->rung |= lanes;
+  lanes = note_rung_locked(pool, lanes);
   pthread_mutex_unlock(&pool->mutex);
-  for (int lane = 0; lanes >> lane; lane++)
-    if (lanes >> lane & 1) ring(pool, lane);
+  ring(pool, lanes);
 }
 
 static void look(csqlite *it) {
@@ -220,7 +227,7 @@ static void note_taken(csqlite *it, csqlite_job *job) {
 // Ends a job for which nobody waits.
 static void forget_job(csqlite *it, csqlite_job *job) {
   csqlite_pool *pool = it->pool;
-  int lane = -1;
+  unsigned lanes = 0;
   pthread_mutex_lock(&pool->mutex);
   it->current = NULL;
   if (job->request[0] == REQUEST_GIVE) {
@@ -228,10 +235,10 @@ static void forget_job(csqlite *it, csqlite_job *job) {
     if (pool->is_closed) remove_locked(it);
   }
   // The loop looks again whether the queue is served.
-  if (pool->queue.first && !(pool->rung & 1)) pool->rung |= 1, lane = 0;
+  if (pool->queue.first) lanes = note_rung_locked(pool, 1);
   pthread_mutex_unlock(&pool->mutex);
   csqlite_job_free(job);
-  ring(pool, lane);
+  ring(pool, lanes);
 }
 
 // Answers are kept back while others are likely to follow soon, as waking the loop takes longer than many statements.
@@ -340,18 +347,12 @@ csqlite_pool *csqlite_pool_make(int size, const char *opening, size_t length, cs
 }
 
 static void close_all(csqlite_pool *pool, csqlite_job *job, int also_taken) {
-  unsigned lanes = 0;
   block reply = {0};
   block_byte(&reply, REPLY_CLOSED);
   pthread_mutex_lock(&pool->mutex);
   pool->is_closed = 1;
   csqlite_append_all(&pool->queue, &pool->pending);
-  for (csqlite_job *one; (one = csqlite_remove_first(&pool->queue));) {
-    block_put(&one->reply, reply.bytes, reply.length);
-    int lane = finish_locked(pool, one);
-    if (lane >= 0) lanes |= 1u << lane;
-  }
-  note_queue_locked(pool);
+  unsigned lanes = answer_queue_locked(pool, &reply);
   for (int i = 0; i < pool->size; i++) {
     csqlite *it = pool->connections[i];
     if (!it || (it->is_taken && !also_taken)) continue;
@@ -361,8 +362,7 @@ static void close_all(csqlite_pool *pool, csqlite_job *job, int also_taken) {
   pool->closing = job;
   pthread_mutex_unlock(&pool->mutex);
   free(reply.bytes);
-  for (int lane = 0; lanes >> lane; lane++)
-    if (lanes >> lane & 1) ring(pool, lane);
+  ring(pool, lanes);
 }
 
 void csqlite_pool_leave(csqlite_pool *pool) {
@@ -400,6 +400,7 @@ void csqlite_pool_add(csqlite_pool *pool, csqlite_job *job, int64_t connection, 
 void csqlite_pool_hand_over(csqlite_pool *pool) {
   if (!pool->pending.first) return;
   csqlite *other = NULL;
+  unsigned lanes = 0;
   pthread_mutex_lock(&pool->mutex);
   int had_some = pool->queue.first != NULL, is_for_all = 0;
   for (csqlite_job *job; (job = csqlite_remove_first(&pool->pending));) {
@@ -409,12 +410,7 @@ void csqlite_pool_hand_over(csqlite_pool *pool) {
       wake_locked(own);
     } else if (job->connection || pool->is_closed) {
       block_byte(&job->reply, REPLY_CLOSED);
-      int lane = finish_locked(pool, job);
-      if (lane >= 0) {
-        pthread_mutex_unlock(&pool->mutex);
-        ring(pool, lane);
-        pthread_mutex_lock(&pool->mutex);
-      }
+      lanes |= finish_locked(pool, job);
     } else {
       csqlite_append(&pool->queue, job);
       is_for_all = 1;
@@ -424,6 +420,7 @@ void csqlite_pool_hand_over(csqlite_pool *pool) {
   note_queue_locked(pool);
   if (is_for_all) other = help_locked(pool, !had_some);
   pthread_mutex_unlock(&pool->mutex);
+  ring(pool, lanes);
   if (other) start(other);
 }
 
@@ -469,7 +466,6 @@ int64_t csqlite_pool_expire(csqlite_pool *pool, int64_t now) {
   int64_t next = 0;
   job_list left = {0}, all;
   pthread_mutex_lock(&pool->mutex);
-  csqlite_append_all(&pool->queue, &pool->pending);
   all = pool->queue;
   pool->queue = (job_list){0};
   for (csqlite_job *job; (job = csqlite_remove_first(&all));) {

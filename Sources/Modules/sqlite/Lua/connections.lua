@@ -78,7 +78,7 @@ local function run(db, pool, connection, what, job, mode, lists, nulls, count, w
   if not done then return nil, message, code end
   local first, second, third, fourth = read_reply(done, mode, lists, nulls)
   if first then
-    if mode == "take" then leases[pool][first] = { since = require "runloop".now(), site = misuse.place() } end
+    if mode == "take" then connections.note_taken(pool, first) end
     return first, second, third, fourth
   end
   if first == false then return mistake(db, pool, what, second, third, fourth, count, wait) end

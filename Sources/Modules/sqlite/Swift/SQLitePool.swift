@@ -226,7 +226,7 @@ final class SQLitePool {
         return call.answer(program)
     }
 
-    /// What the first of the waiting tasks wait for, and where.
+    /// The calls in which the first tasks wait, with their places.
     private var waitTexts: [String] {
         withUnsafeTemporaryAllocation(of: Int.self, capacity: Self.mostShown) { tasks in
             let count = Int(csqlite_pool_tasks(native, tasks.baseAddress, Int32(Self.mostShown)))
@@ -356,6 +356,7 @@ final class SQLitePool {
     }
 
     private func expire() {
+        handOver()
         let next = csqlite_pool_expire(native, now)
         if next > 0, next < .max { arm(next) }
         deliver()

@@ -48,7 +48,8 @@ csqlite_job *csqlite_pool_take(csqlite_pool *pool);
 int csqlite_pool_abandon(csqlite_pool *pool, csqlite_job *job);
 /// If a job still runs, gives its connection up, so that another one can take its place.
 void csqlite_pool_give_up(csqlite_pool *pool, uint64_t job);
-/// Ends the waits of jobs whose time is over. Returns the time at which that is to be done again; 0 if no job waits.
+/// Ends the waits of the jobs in the queue whose time is over. Returns the time at which that is to be done again; 0 if
+/// no job waits.
 int64_t csqlite_pool_expire(csqlite_pool *pool, int64_t now);
 
 /// Gives a connection back: cursors are closed, and a transaction is rolled back.

@@ -47,8 +47,8 @@ import Testing
 
     @Test("a machine that slept for seven hours: jobs follow their rule for missed runs, and timers stood still")
     func slept() throws {
-        // What a process observes of a machine's sleep: it is stopped, and when it continues, the wall clock has
-        // advanced and the monotonic clock has not.
+        // A process whose machine sleeps does not run meanwhile. When it continues, the wall clock has advanced and the
+        // monotonic clock has not.
         let script = """
             local schedule = require "runloop.schedule"
             local start, began, calls = rl.now(), rl.time(), {}

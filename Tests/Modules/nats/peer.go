@@ -1,4 +1,4 @@
-// What nats_peers_test.lua starts: a client of nats.go that does what the lines of its input say, and prints the outcome.
+// A program that nats_peers_test.lua starts: it carries out each line of its input with nats.go, and prints the outcome.
 package main
 
 import (

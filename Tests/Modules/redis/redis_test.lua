@@ -7,7 +7,7 @@ local net = require "runloop.net"
 local redis = require "runloop.redis"
 local json = require "runloop.json"
 
--- One server for all tests of this file that do not change its data.
+-- Tests that do not change the server's data share this server.
 local shared = t.resource(function() return t.server "redis" end)
 
 -- Opens a database on an empty server; it is closed with the test.

@@ -258,7 +258,7 @@ import Testing
                 end
                 """
             try script.write(toFile: directory + "/app.lua", atomically: true, encoding: .utf8)
-            // One sleeps for good, one never sleeps. Neither of them writes another record by itself.
+            // The first program sleeps for good, and the second never sleeps. Neither writes another record by itself.
             for (arguments, mark) in [("", "at last"), ("busy", "begun")] {
                 let run = try Binary.shell(
                     """

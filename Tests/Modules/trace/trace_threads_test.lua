@@ -47,7 +47,7 @@ t.it("threads that go on are recorded, and dumped, whole", { real_time = true, t
   t.truthy(threads >= 3, threads)
 end)
 
--- What the reader of another thread's records calls, beside the same with memcpy.
+-- A program in C whose reader copies the records of a thread that writes: by the recorder's function, and by memcpy.
 local READER <const> = [[
 #include <pthread.h>
 #include <stdio.h>

@@ -133,7 +133,7 @@ extension RunLoop {
         override var asksKernel: Bool { !interest.isEmpty }
 
         override func isStillReady(inFrontOf queue: borrowing ReadyQueue, _ dispatches: UInt64) -> Bool {
-            // One system call checks two ports, since the next port's turn would begin with such a call too.
+            // The next port's turn would begin with the same system call, so this call checks both ports.
             guard asksKernel, let next = queue.firstFDPort else { return isStillReady() }
             let now: linux_two_answers? = next._withUnsafeGuaranteedRef { next in
                 guard next.asksKernel else { return nil }

@@ -294,7 +294,7 @@ static int add_path_rule(int ruleset, const char *path, uint64_t allowed, int fo
   return error;
 }
 
-// What an allowance of a path lets a program do to the files.
+// Returns the Landlock rights that an allowed path gives the program.
 static uint64_t rights_of(const linux_sandbox *it, const allowance *item) {
   // The program opens files of libraries by name, and lists only these two directories.
   int is_listed = strcmp(item->text, "/proc/self/fd") == 0 ||

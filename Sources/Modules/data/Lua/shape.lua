@@ -13,7 +13,8 @@ local shape = {}
 
 -- Calls under way -----------------------------------------------------------------------------------------------------
 
--- What a coroutine waits for: a table with the statement or command, the name of the call, its database, and the start.
+-- The call of a database that each coroutine waits for: a table with the statement or command, the name of the call,
+-- the database, and the time at which the call began.
 local calls = setmetatable({}, { __mode = "k" })
 
 --- A value for <close>, which ends what `shape.note` has begun.

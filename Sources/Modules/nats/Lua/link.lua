@@ -143,8 +143,7 @@ local function rest(self)
   self.woken:await()
 end
 
---- One of the expected messages is no longer expected. After the answer to a ping, the reader checks whether it may
---- rest.
+--- Pings the server if no message is expected any more: after the answer, the reader checks whether it may rest.
 function Link:settle() if may_rest(self) then self.owner:_ping(self) end end
 
 local function wake(self)

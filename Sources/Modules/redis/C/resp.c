@@ -248,7 +248,7 @@ static int feed(lua_State *L) {
     it->length -= it->start;
     it->start = 0;
   }
-  // One additional byte: the bytes end with a zero byte, at which readers of numbers stop.
+  // Functions that read numbers stop at a zero byte, so the buffer has room for one behind the bytes.
   if (it->capacity - it->length < length + 1) {
     size_t capacity = (it->length + length + 1) * 2;
     char *larger = realloc(it->bytes, capacity);

@@ -1,5 +1,5 @@
 extension Recording {
-    /// One event of a file, independent of the file's format.
+    /// An event of a recording, in the same form for every file format.
     struct Event {
         enum Phase {
             case begin, end, whole, instant

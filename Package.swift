@@ -59,7 +59,7 @@ let package = Package(
             path: "Sources/Modules/http/C", cSettings: c),
         // Bytes as text, digests, URLs and compression.
         .target(
-            name: "CLuaCodecs", dependencies: ["CLua", "HTTP", "CLinux"], path: "Sources/Modules",
+            name: "CLuaCodecs", dependencies: ["CLua", "HTTP", "CStreams", "CLinux"], path: "Sources/Modules",
             exclude: [
                 "net", "http", "json", "trace", "test", "schedule", "arguments", "process", "fs", "terminal", "log",
                 "crypto/Lua", "crypto/Swift", "encoding/Lua", "url/Lua", "zlib/Lua", "sqlite", "data", "redis/Lua",

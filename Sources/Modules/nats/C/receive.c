@@ -168,6 +168,14 @@ static int take_message(lua_State *L, wire *it, const frame *head, const char *d
   return 2;
 }
 
+// Makes room for this number of bytes in `rest`.
+static void reserve(lua_State *L, wire *it, size_t capacity) {
+  char *larger = realloc(it->rest, capacity);
+  if (!larger) luaL_error(L, "not enough memory");
+  it->rest = larger;
+  it->capacity = capacity;
+}
+
 // Keeps the bytes from `at` on for the next piece.
 static void keep_rest(lua_State *L, wire *it, const char *bytes, size_t length) {
   size_t left = length - it->at;
@@ -175,12 +183,7 @@ static void keep_rest(lua_State *L, wire *it, const char *bytes, size_t length) 
     memmove(it->rest, it->rest + it->at, left);
     it->length = left;
   } else if (left > 0) {
-    if (left > it->capacity) {
-      char *larger = realloc(it->rest, left * 2);
-      if (!larger) luaL_error(L, "not enough memory");
-      it->rest = larger;
-      it->capacity = left * 2;
-    }
+    if (left > it->capacity) reserve(L, it, left * 2);
     memcpy(it->rest, bytes + it->at, left);
     it->length = left;
   }
@@ -256,11 +259,7 @@ static int feed(lua_State *L) {
   if (!it->is_in_rest) return go_on(L, LUA_OK, 0);
   if (it->capacity - it->length < count) {
     size_t capacity = (it->length + count) * 2;
-    if (capacity < it->need) capacity = it->need;
-    char *larger = realloc(it->rest, capacity);
-    if (!larger) return luaL_error(L, "not enough memory");
-    it->rest = larger;
-    it->capacity = capacity;
+    reserve(L, it, capacity < it->need ? it->need : capacity);
   }
   memcpy(it->rest + it->length, bytes, count);
   it->length += count;

@@ -54,12 +54,12 @@ static int put_message(wire *it, text subject, text reply, uint64_t number, text
   }
   to = add(add_number(to, head.length + data.length), "\r\n", 2);
   size_t line = (size_t)(to - small), all = line + head.length + data.length + 2;
-  char *place = it->room(it->stream, all);
+  char *place = it->outlet.room(it->outlet.stream, all);
   if (!place) return 0;
   place = add(place, small, line);
   if (head.bytes) place = add(place, head.bytes, head.length);
   add(add(place, data.bytes, data.length), "\r\n", 2);
-  it->unsent = it->filled(it->stream, all);
+  it->unsent = it->outlet.filled(it->outlet.stream, all);
   it->totals->messages_out++;
   it->totals->bytes_out += (int64_t)data.length;
   return 1;
@@ -168,27 +168,20 @@ static int unsent(lua_State *L) {
 
 // The wire ------------------------------------------------------------------------------------------------------------
 
-// wire(link, stream, totals, queues, inbox, stream.outlet) -> wire. It calls `outlet` itself, so that no script passes
-// addresses of its own.
+// wire(link, stream, totals, queues, inbox) -> wire. The stream is the thread's outlet.
 static int make_wire(lua_State *L) {
   totals *all = luaL_checkudata(L, 3, TOTALS);
   luaL_checktype(L, 4, LUA_TTABLE);
   text inbox;
   inbox.bytes = luaL_checklstring(L, 5, &inbox.length);
-  luaL_checktype(L, 2, LUA_TUSERDATA);
-  luaL_argexpected(L, lua_iscfunction(L, 6), 6, "stream.outlet");
-  lua_settop(L, 6);
-  lua_pushvalue(L, 2);
-  lua_call(L, 1, 3);
-  void *stream = (void *)(intptr_t)luaL_checkinteger(L, 6);
-  intptr_t room = (intptr_t)luaL_checkinteger(L, 7), filled = (intptr_t)luaL_checkinteger(L, 8);
+  stream_outlet *outlet = streams_outlet();
+  luaL_argexpected(L, outlet->stream && lua_topointer(L, 2) == outlet->owner, 2, "stream with an outlet");
   wire *it = lua_newuserdatauv(L, sizeof *it, VALUES);
   memset(it, 0, sizeof *it);
   it->kind = NATS_WIRE;
   it->totals = all;
-  it->stream = stream;
-  it->room = (char *(*)(void *, size_t))room;
-  it->filled = (int64_t(*)(void *, size_t))filled;
+  it->outlet = *outlet;
+  outlet->stream = NULL;
   luaL_setmetatable(L, NATS_WIRE);
   it->inbox = inbox;
   static const int values[] = {LINK, STREAM, COUNTS, QUEUES, INBOX};

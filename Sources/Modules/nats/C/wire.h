@@ -2,6 +2,7 @@
 // arrive in the bytes that were read.
 #pragma once
 
+#include <draft.h>
 #include <lauxlib.h>
 #include <stdint.h>
 
@@ -26,11 +27,7 @@ typedef struct {
 typedef struct {
   const void *kind;
   totals *totals;
-  // The stream and its functions, see StreamBinding. `room` returns NULL if the stream takes no bytes; `filled` returns
-  // the number of unsent bytes.
-  void *stream;
-  char *(*room)(void *stream, size_t count);
-  int64_t (*filled)(void *stream, size_t count);
+  stream_outlet outlet;
   int is_ready;       // bus:publish may use it
   int is_confirming;  // a timer will ask the server which messages it has
   int is_over;

@@ -332,7 +332,8 @@ function Link.open(owner, address, options, deadline, had_tls)
     is_over = false, tls = false, pings = {}, first_ping = 1, last_ping = 0, silent = 0, confirmed = 0,
     confirmed_bytes = 0, round_trip = 0,
   }, Link)
-  self.wire = native.wire(self, stream, owner._totals, owner._queues, owner._inbox, internals.outlet)
+  internals.outlet(stream)
+  self.wire = native.wire(self, stream, owner._totals, owner._queues, owner._inbox)
   native.set_payload(self.wire, self.max_payload)
   local is_done
   local _ <close> = setmetatable({}, { __close = function() if not is_done then failed(self) end end })

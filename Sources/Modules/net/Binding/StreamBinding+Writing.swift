@@ -18,14 +18,13 @@ extension StreamBinding {
                 return written(stream.enqueue(bytes), stream, call)
             }
         },
-        // (): for the C half of a module, which writes into the stream without calls of Lua: the addresses of the
-        // stream, which has to be kept alive, and of the functions `room` and `filled`.
+        // (): makes the stream the thread's outlet, see draft.h.
         .init("outlet", saidAs: "stream:queue") {
             stream($0).run { stream, call in
-                call.stack.push(Int(bitPattern: Unmanaged.passUnretained(stream).toOpaque()))
-                call.stack.push(unsafeBitCast(room, to: Int.self))
-                call.stack.push(unsafeBitCast(filled, to: Int.self))
-                return call.values(3)
+                let owner = UnsafeRawPointer(bitPattern: call.stack.identity(1))
+                streams_outlet().pointee = stream_outlet(
+                    stream: Unmanaged.passUnretained(stream).toOpaque(), owner: owner, room: room, filled: filled)
+                return call.nothing()
             }
         },
         .init("queue") { stream($0).run { (stream, call) throws(Misuse) in try queue(stream, call) } },
@@ -39,16 +38,17 @@ extension StreamBinding {
         },
     ]
 
-    /// Returns the place for more bytes; nil if the stream takes none.
-    private static let room: @convention(c) (UnsafeRawPointer, Int) -> UnsafeMutableRawPointer? = { stream, count in
-        Unmanaged<Streams.Stream>.fromOpaque(stream)._withUnsafeGuaranteedRef { $0.room(for: count) }
+    private static let room: @convention(c) (UnsafeMutableRawPointer?, Int) -> UnsafeMutableRawPointer? = {
+        stream, count in
+        guard let stream else { return nil }
+        return Unmanaged<Streams.Stream>.fromOpaque(stream)._withUnsafeGuaranteedRef { $0.room(for: count) }
     }
 
-    /// The bytes were written there. Returns the number of bytes that are left to send.
-    private static let filled: @convention(c) (UnsafeRawPointer, Int) -> Int = { stream, count in
-        Unmanaged<Streams.Stream>.fromOpaque(stream)._withUnsafeGuaranteedRef { stream in
+    private static let filled: @convention(c) (UnsafeMutableRawPointer?, Int) -> Int64 = { stream, count in
+        guard let stream else { return 0 }
+        return Unmanaged<Streams.Stream>.fromOpaque(stream)._withUnsafeGuaranteedRef { stream in
             stream.filled(count)
-            return stream.unsent
+            return Int64(stream.unsent)
         }
     }
 

@@ -318,9 +318,9 @@ static int push_batch(lua_State *L, block_reader *from) {
 
 // Pushes false, a word for what went wrong, more about it, and the index in a batch.
 static int push_mistake(lua_State *L, int kind, block_reader *from) {
-  static const char *const words[] = {[REPLY_WRITES] = "writes",   [REPLY_PARAMETERS] = "parameters",
-                                      [REPLY_COLUMN] = "column",   [REPLY_NAMED] = "named",
-                                      [REPLY_LATE] = "late",       [REPLY_CLOSED] = "closed"};
+  static const char *const words[] = {
+      [REPLY_WRITES] = "writes", [REPLY_PARAMETERS] = "parameters", [REPLY_COLUMN] = "column", [REPLY_NAMED] = "named",
+      [REPLY_LATE] = "late",     [REPLY_CLOSED] = "closed"};
   size_t length;
   lua_pushboolean(L, 0);
   lua_pushstring(L, words[kind]);
@@ -367,9 +367,9 @@ static int read_reply(lua_State *L) {
 }
 
 int csqlite_open_codec(lua_State *L) {
-  static const luaL_Reg functions[] = {{"run", make_run},       {"opening", make_opening}, {"lot", make_lot},
-                                       {"script", make_script}, {"batch", make_batch},     {"reply", read_reply},
-                                       {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"run", make_run},     {"opening", make_opening}, {"lot", make_lot}, {"script", make_script},
+      {"batch", make_batch}, {"reply", read_reply},     {NULL, NULL}};
   luaL_checktype(L, 1, LUA_TTABLE);
   lua_settop(L, 1);
   lua_newtable(L);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 
 enum { STREAM_DRAFT_SIZE = 1024 };
 
@@ -12,3 +13,17 @@ typedef struct {
 
 /// Returns the calling thread's draft, which exists as long as the thread.
 stream_draft streams_draft(void);
+
+/// A stream into whose buffer the C half of a module writes without calls of Lua.
+typedef struct {
+  void *stream;       ///< NULL if there is no outlet
+  const void *owner;  ///< the stream's userdata, which has to be kept alive
+  /// Returns the place for this number of bytes; NULL if the stream takes no bytes.
+  void *(*room)(void *stream, size_t count);
+  /// The bytes are at that place. Returns the number of unsent bytes.
+  int64_t (*filled)(void *stream, size_t count);
+} stream_outlet;
+
+/// Returns the calling thread's outlet, which the hidden method `outlet` of streams sets. It goes from C to C, because
+/// Lua must not get addresses.
+stream_outlet *streams_outlet(void);

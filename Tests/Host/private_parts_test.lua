@@ -119,6 +119,22 @@ t.it("a module that exists under such a name is found", function()
   t.equal(output, "mine\tfalse\nown\n")
 end)
 
+t.it("a private part takes a number that is out of range", function()
+  local output, errors, _, signal = run [[
+    local resolve = require "runloop.net".resolve
+    for i = 1, 255 do
+      local name, native = debug.getupvalue(resolve, i)
+      if name == "native" then
+        for _, number in ipairs { math.mininteger, -1, 1 << 31, math.maxinteger } do
+          print((pcall(native.resolve, "127.0.0.1", number)))
+        end
+      end
+    end
+  ]]
+  t.equal({ output, errors }, { ("true\n"):rep(4), "" })
+  t.equal(signal, nil)
+end)
+
 t.each({ 1, 2, 3 }, "no function that debug functions find ends the process, seed %d", function(seed)
   local directory = require "runloop.fs".temporary_directory "rlhost-private"
   local script = require "runloop.fs".real_path(root .. "Tests/Host/Scripts/private-misuse.lua")

@@ -207,7 +207,7 @@ enum NetBinding {
     /// (name, family, timeout) → a list of addresses. Waits.
     private static func resolve(_ call: Call) throws(Misuse) -> Int32 {
         let name = try call.argument(1, Text.self)
-        let family = Resolver.Family(rawValue: Int32(try call.optional(2, Integer.self) ?? 0)) ?? .any
+        let family = Resolver.Family(rawValue: Int32(clamping: try call.optional(2, Integer.self) ?? 0)) ?? .any
         let timeout = try call.optional(3, Seconds.self) ?? -1
         switch call.beginWait(
             in: "net.resolve",

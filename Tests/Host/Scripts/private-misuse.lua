@@ -61,7 +61,8 @@ pcall(net.connect, "127.0.0.1:1", { timeout = 0.01 })
 local near, far = net.memory()
 local server = http.serve("127.0.0.1:0", function() return "x" end)
 for _, root in ipairs { near, far, server, http.client(), rl } do visit(root, "root") end
-for _, name in ipairs { "process", "fs", "log", "schedule", "arguments", "terminal", "trace", "json", "net", "http" } do
+for _, name in ipairs { "process", "fs", "log", "schedule", "arguments", "terminal", "trace", "json", "net", "http",
+  "sqlite", "postgres", "redis", "nats" } do
   visit(require("runloop." .. name), name)
 end
 for i = #functions, 1, -1 do

@@ -12,8 +12,10 @@
 
 static int out_of_memory(lua_State *L) { return luaL_error(L, "not enough memory"); }
 
+#define WORK "runloop.crypto.work"
+
 static int free_work(lua_State *L) {
-  EVP_MD_CTX **work = lua_touserdata(L, 1);
+  EVP_MD_CTX **work = luaL_checkudata(L, 1, WORK);
   if (*work) crypto.EVP_MD_CTX_free(*work);
   *work = NULL;
   return 0;
@@ -136,7 +138,7 @@ int crypto_open(lua_State *L) {
   lua_newtable(L);
   EVP_MD_CTX **work = lua_newuserdatauv(L, sizeof *work, 0);
   *work = NULL;
-  lua_createtable(L, 0, 1);
+  luaL_newmetatable(L, WORK);
   lua_pushcfunction(L, free_work);
   lua_setfield(L, -2, "__gc");
   lua_setmetatable(L, -2);

@@ -84,7 +84,7 @@ static int describe(lua_State *L) {
 }
 
 static int collect(lua_State *L) {
-  hasher *self = lua_touserdata(L, 1);
+  hasher *self = luaL_checkudata(L, 1, class_name);
   if (self->work) release(self);
   explicit_bzero(self, sizeof *self);
   return 0;

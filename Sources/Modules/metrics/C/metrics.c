@@ -118,6 +118,19 @@ static metric *check_self(lua_State *L, const char *what) {
   return NULL;  // never
 }
 
+// The names of the classes in the registry, by kind.
+static const char *const CLASSES[] = {"runloop.metrics.counter", "runloop.metrics.gauge", "runloop.metrics.histogram"};
+
+// Returns argument #1; raises for another value.
+static metric *metric_of(lua_State *L) {
+  for (size_t i = 0; i < sizeof CLASSES / sizeof *CLASSES; i++) {
+    metric **self = luaL_testudata(L, 1, CLASSES[i]);
+    if (self && *self) return *self;
+  }
+  luaL_typeerror(L, 1, "metric");
+  return NULL;  // never
+}
+
 static void free_metric(metric *m) {
   for (int i = 0; i < m->label_count; i++) free(m->labels[i]);
   free(m->labels), free(m->buckets), free(m->name), free(m->help), free(m->site), free(m);
@@ -152,6 +165,10 @@ static metric *make(lua_State *L) {
 // define(kind, name, help, labels, buckets, place, whether a function returns its number) -> metric; or nil and the
 // place where another metric of that name was made. The Lua half has checked the arguments.
 static int define(lua_State *L) {
+  lua_Integer kind = luaL_checkinteger(L, 1);
+  luaL_argcheck(L, kind >= 0 && kind < (lua_Integer)(sizeof CLASSES / sizeof *CLASSES), 1, "no kind of a metric");
+  for (int index = 2; index <= 6; index++)
+    luaL_checktype(L, index, index == 4 || index == 5 ? LUA_TTABLE : LUA_TSTRING);
   metric **self = lua_newuserdatauv(L, sizeof *self, 0);
   *self = NULL;
   metric *own = make(L), *found = NULL;
@@ -334,8 +351,8 @@ static int check_labels(lua_State *L) {
 }
 
 static int describe(lua_State *L) {
-  metric **self = lua_touserdata(L, 1);
-  lua_pushfstring(L, "%s %s", metrics_kinds[(*self)->kind], (*self)->name);
+  metric *m = metric_of(L);
+  lua_pushfstring(L, "%s %s", metrics_kinds[m->kind], m->name);
   return 1;
 }
 
@@ -350,14 +367,14 @@ static int clock_now(lua_State *L) { return lua_pushinteger(L, moment()), 1; }
 
 // is_shown(gauge) -> whether a page shows it, which ends with the test that has made it.
 static int is_shown(lua_State *L) {
-  metric *m = *(metric **)lua_touserdata(L, 1);
+  metric *m = metric_of(L);
   lua_pushboolean(L, !__atomic_load_n(&m->is_hidden, __ATOMIC_RELAXED));
   return 1;
 }
 
 // put(gauge, number): stores the number that the function of a gauge has returned.
 static int put(lua_State *L) {
-  metric *m = *(metric **)lua_touserdata(L, 1);
+  metric *m = metric_of(L);
   pthread_mutex_lock(&m->lock);
   series *s = find(m, "", 0);
   if (s) s->value = lua_tonumber(L, 2), m->put_at = moment();
@@ -380,9 +397,9 @@ static int leave(lua_State *L) {
 
 // Makes the class of a kind: its methods have three upvalues: runloop.misuse, the class, and a table whose element 1 is
 // the function that warns. The class is left on the stack.
-static void push_class(lua_State *L, const char *name, const luaL_Reg *methods) {
-  lua_newtable(L);
-  lua_pushstring(L, name);
+static void push_class(lua_State *L, int kind, const luaL_Reg *methods) {
+  luaL_newmetatable(L, CLASSES[kind]);
+  lua_pushstring(L, metrics_kinds[kind]);
   lua_setfield(L, -2, "__name");
   lua_pushcfunction(L, describe);
   lua_setfield(L, -2, "__tostring");
@@ -413,18 +430,18 @@ int metrics_open(lua_State *L) {
   lua_settop(L, 2);
   lua_newtable(L);  // the module
   lua_newtable(L);  // the classes
-  push_class(L, "counter", counter);
+  push_class(L, 0, counter);
   lua_rawseti(L, 4, 1);
-  push_class(L, "gauge", gauge);
+  push_class(L, 1, gauge);
   lua_rawseti(L, 4, 2);
-  push_class(L, "histogram", histogram);
+  push_class(L, 2, histogram);
   lua_rawseti(L, 4, 3);
   lua_pushvalue(L, 3);
   lua_pushvalue(L, 1);
   lua_pushvalue(L, 4);
   luaL_setfuncs(L, functions, 2);
   lua_pushvalue(L, 1);
-  lua_newtable(L);
+  luaL_newmetatable(L, METRICS_PAGE);
   lua_pushcfunction(L, metrics_free_page);
   lua_setfield(L, -2, "__gc");
   luaL_setfuncs(L, writers, 2);

@@ -85,7 +85,7 @@ typedef struct page {
 } page;
 
 int metrics_free_page(lua_State *L) {
-  page *p = lua_touserdata(L, 1);
+  page *p = luaL_checkudata(L, 1, METRICS_PAGE);
   free(p->bytes);
   p->bytes = NULL;
   return 0;
@@ -151,8 +151,7 @@ static void write_number(page *p, double number) {
 }
 
 // Writes a line; `limit` is that of a histogram's bucket, or NULL.
-static void write_line(page *p, const metric *m, const char *suffix, const series *s, const char *limit,
-                       double value) {
+static void write_line(page *p, const metric *m, const char *suffix, const series *s, const char *limit, double value) {
   write_text(p, m->name);
   write_text(p, suffix);
   const char *at = s->key, *separator = "{";

@@ -16,6 +16,13 @@ enum { BYTES_CLASS = 1, DECODE = 2 };  // upvalues
 
 static cpostgres **holder(lua_State *L) { return luaL_checkudata(L, 1, CLASS); }
 
+cpostgres *cpostgres_hold(lua_State *L, int index) {
+  cpostgres **at = luaL_testudata(L, index, CLASS);
+  if (!at || !*at) return NULL;
+  (*at)->holders++;
+  return *at;
+}
+
 static cpostgres *self(lua_State *L) {
   cpostgres *it = *holder(L);
   if (!it || !it->is_connected) luaL_error(L, "the connection is closed");
@@ -60,14 +67,6 @@ static int close_it(lua_State *L) {
   }
   cpostgres_release(it);
   return 0;
-}
-
-// address() -> number for the functions in Swift
-static int address(lua_State *L) {
-  cpostgres *it = *holder(L);
-  if (!it) return luaL_error(L, "the connection is closed");
-  lua_pushinteger(L, (lua_Integer)(intptr_t)it);
-  return 1;
 }
 
 // failure() -> the reason for which it could not connect; nil if it is connected
@@ -140,9 +139,7 @@ static int describe(lua_State *L, parameter_slot *slot) {
     case LUA_TNIL: return 1;
     case LUA_TLIGHTUSERDATA: return lua_touserdata(L, -1) == NULL;
     case LUA_TBOOLEAN: slot->value = lua_toboolean(L, -1) ? "true" : "false"; return 1;
-    case LUA_TSTRING:
-      slot->value = lua_tolstring(L, -1, &length);
-      return !memchr(slot->value, 0, length);
+    case LUA_TSTRING: slot->value = lua_tolstring(L, -1, &length); return !memchr(slot->value, 0, length);
     case LUA_TNUMBER:
       slot->value = slot->number;
       if (lua_isinteger(L, -1)) slot->number[json_write_integer(slot->number, lua_tointeger(L, -1))] = 0;
@@ -282,9 +279,12 @@ static void set_text(lua_State *L, const char *name, const char *text) {
 
 // Sets answer.failure to a table with the fields of the server's refusal.
 static void note_failure(lua_State *L, const PGresult *result) {
-  static const struct { const char *name; int field; } fields[] = {
-      {"code", PG_DIAG_SQLSTATE}, {"message", PG_DIAG_MESSAGE_PRIMARY}, {"detail", PG_DIAG_MESSAGE_DETAIL},
-      {"hint", PG_DIAG_MESSAGE_HINT}, {"constraint", PG_DIAG_CONSTRAINT_NAME}, {"table", PG_DIAG_TABLE_NAME},
+  static const struct {
+    const char *name;
+    int field;
+  } fields[] = {
+      {"code", PG_DIAG_SQLSTATE},      {"message", PG_DIAG_MESSAGE_PRIMARY},        {"detail", PG_DIAG_MESSAGE_DETAIL},
+      {"hint", PG_DIAG_MESSAGE_HINT},  {"constraint", PG_DIAG_CONSTRAINT_NAME},     {"table", PG_DIAG_TABLE_NAME},
       {"column", PG_DIAG_COLUMN_NAME}, {"severity", PG_DIAG_SEVERITY_NONLOCALIZED},
   };
   lua_createtable(L, 0, 9);
@@ -325,8 +325,9 @@ static void push_row(lua_State *L, const PGresult *result, int row, int columns,
     if (is_null && !options->has_nulls) continue;
     if (!is_list) lua_rawgeti(L, NAMES, i + 1);
     if (is_null) lua_pushlightuserdata(L, NULL);
-    else cpostgres_push(L, options, pq.PQftype(result, i), pq.PQgetvalue(result, row, i),
-                        (size_t)pq.PQgetlength(result, row, i));
+    else
+      cpostgres_push(L, options, pq.PQftype(result, i), pq.PQgetvalue(result, row, i),
+                     (size_t)pq.PQgetlength(result, row, i));
     if (is_list) lua_rawseti(L, -2, i + 1);
     else lua_rawset(L, -3);
   }
@@ -336,8 +337,9 @@ static void push_row(lua_State *L, const PGresult *result, int row, int columns,
 static void set_value(lua_State *L, const PGresult *result, int row, const value_options *options) {
   if (pq.PQgetisnull(result, row, 0) && !options->has_nulls) return;
   if (pq.PQgetisnull(result, row, 0)) lua_pushlightuserdata(L, NULL);
-  else cpostgres_push(L, options, pq.PQftype(result, 0), pq.PQgetvalue(result, row, 0),
-                      (size_t)pq.PQgetlength(result, row, 0));
+  else
+    cpostgres_push(L, options, pq.PQftype(result, 0), pq.PQgetvalue(result, row, 0),
+                   (size_t)pq.PQgetlength(result, row, 0));
   lua_setfield(L, ANSWER, "value");
 }
 
@@ -506,13 +508,31 @@ static int keywords(lua_State *L) { return push_options(L, pq.PQconndefaults(), 
 int cpostgres_open(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"make", make}, {"parse", parse}, {"keywords", keywords}, {"check", check}, {NULL, NULL}};
-  static const luaL_Reg methods[] = {
-      {"close", close_it}, {"__gc", close_it}, {"address", address}, {"failure", failure}, {"descriptor", descriptor},
-      {"process", process}, {"message", message}, {"parameter", parameter}, {"is_alive", is_alive},
-      {"stands", stands}, {"shut", shut}, {"is_idle", is_idle}, {"transaction", transaction}, {"send", send_query},
-      {"simple", simple}, {"prepare", prepare}, {"start", start}, {"pipeline", pipeline}, {"sync", sync_pipeline},
-      {"flush", flush}, {"poll", poll_answer}, {"notifications", notifications}, {"put_copy", put_copy},
-      {"end_copy", end_copy}, {"get_copy", get_copy}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"close", close_it},
+                                     {"__gc", close_it},
+                                     {"failure", failure},
+                                     {"descriptor", descriptor},
+                                     {"process", process},
+                                     {"message", message},
+                                     {"parameter", parameter},
+                                     {"is_alive", is_alive},
+                                     {"stands", stands},
+                                     {"shut", shut},
+                                     {"is_idle", is_idle},
+                                     {"transaction", transaction},
+                                     {"send", send_query},
+                                     {"simple", simple},
+                                     {"prepare", prepare},
+                                     {"start", start},
+                                     {"pipeline", pipeline},
+                                     {"sync", sync_pipeline},
+                                     {"flush", flush},
+                                     {"poll", poll_answer},
+                                     {"notifications", notifications},
+                                     {"put_copy", put_copy},
+                                     {"end_copy", end_copy},
+                                     {"get_copy", get_copy},
+                                     {NULL, NULL}};
   lua_settop(L, 2);
   luaL_newmetatable(L, CLASS);
   lua_pushvalue(L, 1);

@@ -20,17 +20,17 @@ static void load(void) {
     problem = "PostgreSQL needs libpq: apt install libpq5";
     return;
   }
-#define EACH(name)                                                                                        \
-  if (!(pq.name = dlsym(library, #name))) {                                                               \
+#define EACH(name)                                                                                           \
+  if (!(pq.name = dlsym(library, #name))) {                                                                  \
     snprintf(problem_text, sizeof problem_text, "this libpq is too old: it has no %s (14 or later)", #name); \
-    problem = problem_text;                                                                               \
-    return;                                                                                               \
+    problem = problem_text;                                                                                  \
+    return;                                                                                                  \
   }
   PQ_FUNCTIONS(EACH)
 #undef EACH
-  pq_cancel_library found = {
-      dlsym(library, "PQcancelCreate"), dlsym(library, "PQcancelStart"), dlsym(library, "PQcancelPoll"),
-      dlsym(library, "PQcancelSocket"), dlsym(library, "PQcancelReset"), dlsym(library, "PQcancelFinish")};
+  pq_cancel_library found = {dlsym(library, "PQcancelCreate"), dlsym(library, "PQcancelStart"),
+                             dlsym(library, "PQcancelPoll"),   dlsym(library, "PQcancelSocket"),
+                             dlsym(library, "PQcancelReset"),  dlsym(library, "PQcancelFinish")};
   if (found.create && found.start && found.poll && found.socket && found.reset && found.finish) pq_cancels = found;
   problem = NULL;
 }
@@ -42,12 +42,6 @@ const char *cpostgres_load(void) {
 }
 
 // Holders -------------------------------------------------------------------------------------------------------------
-
-cpostgres *cpostgres_hold(int64_t address) {
-  cpostgres *it = (cpostgres *)(intptr_t)address;
-  it->holders++;
-  return it;
-}
 
 static void free_words(char **words) {
   for (char **at = words; at && *at; at++) {

@@ -99,7 +99,7 @@ local function cancel(lease)
   places.cancels = places.cancels or rl.mutex(MOST_CANCELS)
   shape.background(function()
     local _ <close> = places.cancels:lock()
-    if not connection.is_closed then binding.cancel(connection.box:address()) end
+    if not connection.is_closed then binding.cancel(connection.box) end
     done:complete(true)
   end)
   done:await()
@@ -572,7 +572,7 @@ local function make(self, words)
   local box = native.make(keys, values, self._connect_timeout)
   local connection
   local _ <close> = setmetatable({}, { __close = function() if not connection then box:close() end end })
-  local _, message, code = binding.connect(box:address())
+  local _, message, code = binding.connect(box)
   if code then return nil, message, code end
   local failed = box:failure()
   if failed then return failures.unconnected(failed) end

@@ -29,14 +29,12 @@ enum PostgresBinding {
         let pointer: OpaquePointer
 
         init(_ call: Call) throws(Misuse) {
-            guard let address = call.integer(1), let held = cpostgres_hold(Int64(address)) else {
-                throw Misuse("a connection is expected")
-            }
+            guard let held = cpostgres_hold(call.thread, 1) else { throw Misuse("a connection is expected") }
             pointer = held
         }
     }
 
-    /// connect(address): the task waits until the connection is made, or has failed.
+    /// connect(connection): the task waits until the connection is made, or has failed.
     private static func connect(_ call: Call) throws(Misuse) -> Int32 {
         let held = try Held(call)
         return try call.wait(in: WaitName.of("postgres.open") ?? "a call of runloop.postgres") {
@@ -49,7 +47,7 @@ enum PostgresBinding {
         }
     }
 
-    /// cancel(address): the task waits until the server has the request.
+    /// cancel(connection): the task waits until the server has the request.
     private static func cancel(_ call: Call) throws(Misuse) -> Int32 {
         let held = try Held(call)
         return try call.wait(in: WaitName.of("db:close") ?? "a call of runloop.postgres") {

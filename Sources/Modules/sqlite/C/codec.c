@@ -6,7 +6,7 @@
 
 #include "private.h"
 
-// A job is an integer for Lua: its address. `pool:run` takes it.
+// A job is a light userdata for Lua. `pool:run` takes it.
 
 enum { BYTES_CLASS = 1 };  // the upvalue with the metatable of `sqlite.bytes`
 
@@ -135,11 +135,26 @@ static lua_Integer put_statement(lua_State *L, block *to, int table) {
   return 0;
 }
 
+// The largest number of parameters that a statement can have.
+enum { MOST_PARAMETERS = 32766 };
+
+// Raises unless the list has a table, a text, and the number of its parameters for each statement.
+static void check_statements(lua_State *L, lua_Integer count) {
+  for (lua_Integer i = 1; i + 4 <= count; i += 5) {
+    int is_table = lua_rawgeti(L, 1, i) == LUA_TTABLE, is_text = lua_rawgeti(L, 1, i + 1) == LUA_TSTRING;
+    lua_rawgeti(L, 1, i + 2);
+    luaL_argcheck(L, is_table && is_text && lua_tointeger(L, -1) <= MOST_PARAMETERS, 1, "not a list of statements");
+    lua_pop(L, 3);
+  }
+}
+
 // batch({table, text, count, max, flags, …}) -> job; or nil, and the numbers of a statement and its bad parameter
 static int make_batch(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
   lua_Integer count = (lua_Integer)lua_rawlen(L, 1);
   luaL_checkstack(L, 12, NULL);
   lua_settop(L, 1);
+  check_statements(L, count);
   block to = {0};
   begin_job(&to, REQUEST_BATCH, 0);
   for (lua_Integer i = 1; i + 4 <= count; i += 5) {

@@ -14,8 +14,10 @@ static url *record(lua_State *L, int upvalue) {
   return found;
 }
 
+#define RECORD "runloop.url.record"
+
 static int free_record(lua_State *L) {
-  url *own = lua_touserdata(L, 1);
+  url *own = luaL_checkudata(L, 1, RECORD);
   free(own->text.bytes);
   free(own->scratch.bytes);
   free(own->input.bytes);
@@ -202,7 +204,7 @@ int url_escape_text(lua_State *L) {
 static void push_record(lua_State *L) {
   url *new = lua_newuserdatauv(L, sizeof *new, 0);
   *new = (url){0};
-  lua_createtable(L, 0, 1);
+  luaL_newmetatable(L, RECORD);
   lua_pushcfunction(L, free_record);
   lua_setfield(L, -2, "__gc");
   lua_setmetatable(L, -2);

@@ -54,7 +54,7 @@ static void close_stage(stage *self) {
   self->output = (linux_bytes){0};
 }
 
-static int collect(lua_State *L) { return close_stage(lua_touserdata(L, 1)), 0; }
+static int collect(lua_State *L) { return close_stage(luaL_checkudata(L, 1, class_name)), 0; }
 
 static int out_of_memory(lua_State *L) { return luaL_error(L, "not enough memory"); }
 

@@ -11,8 +11,8 @@ typedef struct cpostgres cpostgres;
 /// Loads libpq. Returns NULL, or the reason for which that is impossible.
 const char *cpostgres_load(void);
 
-/// Returns the connection at the address that Lua has, held once more.
-cpostgres *cpostgres_hold(int64_t address);
+/// Returns the connection at an index of the stack, held once more; NULL for another value, or if it is closed.
+cpostgres *cpostgres_hold(lua_State *L, int index);
 /// Releases the connection; the last holder closes and frees it.
 void cpostgres_release(cpostgres *it);
 /// Connects, with all waits. Any thread.

@@ -27,4 +27,15 @@ void *__cxa_allocate_exception(size_t size) { return (void)size, abort(), NULL; 
 void __cxa_free_exception(void *exception) { (void)exception; }
 void *__cxa_allocate_dependent_exception(void) { return abort(), NULL; }
 void __cxa_free_dependent_exception(void *exception) { (void)exception; }
+
+/// Makes the names of C++'s functions readable, in backtraces and messages of Swift's runtime that the program does not
+/// print: no name is valid.
+///
+/// Costs if removed: 50 kB of the program.
+char *__cxa_demangle(const char *name, char *buffer, size_t *length, int *status);
+char *__cxa_demangle(const char *name, char *buffer, size_t *length, int *status) {
+  (void)name, (void)buffer, (void)length;
+  if (status) *status = -2;
+  return NULL;
+}
 #endif

@@ -45,6 +45,24 @@ t.describe("a client", function()
     t.equal(other:read_line(), "tls: by address")
   end)
 
+  t.it("gets long subjects and many names of a certificate whole", function()
+    local units, names = {}, { "localhost" }
+    for i = 1, 12 do units[i] = "OU=" .. ("%02d"):format(i):rep(30) end
+    for i = 1, 300 do names[#names + 1] = ("host-%03d.example.com"):format(i) end
+    local made, its_key = directory .. "/long.pem", directory .. "/long-key.pem"
+    assert(os.execute("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout " .. its_key
+      .. " -out " .. made .. " -days 30 -subj /CN=localhost/" .. table.concat(units, "/")
+      .. " -addext subjectAltName=DNS:" .. table.concat(names, ",DNS:") .. " 2>/dev/null"))
+    local listener <close>, where = server({ certificate = made, key = its_key }, echo)
+    local client <close> = assert(net.connect(where, { tls = { ca = made } }))
+    local certificate = client:tls().certificate
+    local subject = { "CN=localhost" }
+    for _, unit in ipairs(units) do table.insert(subject, 1, unit) end
+    t.equal(certificate.subject, table.concat(subject, ","))
+    t.equal(certificate.issuer, certificate.subject)
+    t.equal(certificate.names, names)
+  end)
+
   t.it("refuses certificates, and says which and why", function()
     local listener <close>, where = server({}, echo)
     local peer = " (127.0.0.1:" .. listener:port() .. ")"

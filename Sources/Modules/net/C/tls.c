@@ -272,16 +272,24 @@ void net_tls_error(const struct net_tls *tls, const char **code, const char **te
 
 // Results -------------------------------------------------------------------------------------------------------------
 
+struct answer {
+  struct net_tls_info info;
+  char protocol[256], subject[4096], issuer[4096], not_after[64], fingerprint[65], names[];
+};
+
+// Moves the text that the buffer holds. The end of a longer text is dropped.
 static void take(BIO *bio, char *out, size_t capacity) {
   int n = openssl.BIO_read(bio, out, (int)capacity - 1);
   out[n > 0 ? n : 0] = 0;
+  char rest[256];
+  while (n > 0) n = openssl.BIO_read(bio, rest, sizeof rest);
 }
 
-static void names(X509 *certificate, char *out, size_t capacity) {
-  GENERAL_NAMES *list = openssl.X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
+// Writes the hosts and addresses of a certificate, if `out` is not NULL. Returns the size with the NUL at the end.
+static size_t names(const GENERAL_NAMES *list, char *out) {
   size_t length = 0;
-  for (int i = 0; list && i < openssl.OPENSSL_sk_num((OPENSSL_STACK *)list); i++) {
-    GENERAL_NAME *name = openssl.OPENSSL_sk_value((OPENSSL_STACK *)list, i);
+  for (int i = 0; list && i < openssl.OPENSSL_sk_num((const OPENSSL_STACK *)list); i++) {
+    GENERAL_NAME *name = openssl.OPENSSL_sk_value((const OPENSSL_STACK *)list, i);
     char address[64] = "";
     const char *text = address;
     int size = 0;
@@ -294,43 +302,54 @@ static void names(X509 *certificate, char *out, size_t capacity) {
       if ((bytes == 4 || bytes == 16) && inet_ntop(bytes == 4 ? AF_INET : AF_INET6, data, address, sizeof address))
         size = (int)strlen(address);
     }
-    if (size == 0 || length + (size_t)size + 2 > capacity) continue;
-    if (length > 0) out[length++] = '\n';
-    memcpy(out + length, text, (size_t)size);
-    length += (size_t)size;
+    if (size <= 0 || memchr(text, 0, (size_t)size)) continue;
+    if (out && length > 0) out[length - 1] = '\n';
+    if (out) memcpy(out + length, text, (size_t)size);
+    length += (size_t)size + 1;
   }
-  out[length] = 0;
-  if (list) openssl.GENERAL_NAMES_free(list);
+  if (out) out[length > 0 ? length - 1 : 0] = 0;
+  return length > 0 ? length : 1;
 }
 
-void net_tls_info(struct net_tls *tls, struct net_tls_info *info) {
-  memset(info, 0, sizeof *info);
-  info->version = openssl.SSL_get_version(tls->ssl);
-  const SSL_CIPHER *cipher = openssl.SSL_get_current_cipher(tls->ssl);
-  info->cipher = cipher ? openssl.SSL_CIPHER_get_name(cipher) : NULL;
-  const unsigned char *protocol;
-  unsigned length;
-  openssl.SSL_get0_alpn_selected(tls->ssl, &protocol, &length);
-  if (length > 0 && length < sizeof info->protocol) memcpy(info->protocol, protocol, length);
+struct net_tls_info *net_tls_info(struct net_tls *tls) {
   X509 *certificate = openssl.SSL_get1_peer_certificate(tls->ssl);
-  if (!certificate) return;
-  info->has_certificate = 1;
-  info->is_verified = openssl.SSL_get_verify_result(tls->ssl) == X509_V_OK;
-  BIO *out = openssl.BIO_new(openssl.BIO_s_mem());
+  GENERAL_NAMES *list = certificate ? openssl.X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL) : NULL;
+  struct answer *answer = calloc(1, sizeof *answer + names(list, NULL));
+  if (answer) {
+    names(list, answer->names);
+    const SSL_CIPHER *cipher = openssl.SSL_get_current_cipher(tls->ssl);
+    answer->info = (struct net_tls_info){
+        .version = openssl.SSL_get_version(tls->ssl),
+        .cipher = cipher ? openssl.SSL_CIPHER_get_name(cipher) : "",
+        .protocol = answer->protocol,
+        .subject = answer->subject,
+        .issuer = answer->issuer,
+        .names = answer->names,
+        .not_after = answer->not_after,
+        .fingerprint = answer->fingerprint,
+        .has_certificate = certificate != NULL,
+        .is_verified = certificate && openssl.SSL_get_verify_result(tls->ssl) == X509_V_OK,
+    };
+    const unsigned char *protocol;
+    unsigned length;
+    openssl.SSL_get0_alpn_selected(tls->ssl, &protocol, &length);
+    if (length > 0 && length < sizeof answer->protocol) memcpy(answer->protocol, protocol, length);
+  }
+  BIO *out = answer && certificate ? openssl.BIO_new(openssl.BIO_s_mem()) : NULL;
   if (out) {
     openssl.X509_NAME_print_ex(out, openssl.X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253);
-    take(out, info->subject, sizeof info->subject);
+    take(out, answer->subject, sizeof answer->subject);
     openssl.X509_NAME_print_ex(out, openssl.X509_get_issuer_name(certificate), 0, XN_FLAG_RFC2253);
-    take(out, info->issuer, sizeof info->issuer);
+    take(out, answer->issuer, sizeof answer->issuer);
     openssl.ASN1_TIME_print(out, openssl.X509_get0_notAfter(certificate));
-    take(out, info->not_after, sizeof info->not_after);
+    take(out, answer->not_after, sizeof answer->not_after);
     openssl.BIO_free(out);
+    unsigned char digest[64];
+    unsigned size = 0;
+    openssl.X509_digest(certificate, openssl.EVP_sha256(), digest, &size);
+    for (unsigned i = 0; i < size && i < 32; i++) snprintf(answer->fingerprint + 2 * i, 3, "%02x", digest[i]);
   }
-  names(certificate, info->names, sizeof info->names);
-  unsigned char digest[64];
-  unsigned size = 0;
-  openssl.X509_digest(certificate, openssl.EVP_sha256(), digest, &size);
-  for (unsigned i = 0; i < size && i < 32; i++) snprintf(info->fingerprint + 2 * i, 3, "%02x", digest[i]);
-  openssl.X509_free(certificate);
-  openssl.ERR_clear_error();
+  if (list) openssl.GENERAL_NAMES_free(list);
+  if (certificate) openssl.X509_free(certificate);
+  return answer ? &answer->info : NULL;
 }

@@ -67,9 +67,12 @@ enum { NET_TLS_FIRST = 5 };
 size_t net_tls_text(const struct net_tls *tls, const void **bytes);
 void net_tls_error(const struct net_tls *tls, const char **code, const char **text);
 
+/// Facts about a finished handshake, in one block of memory. Each text ends with a NUL.
 struct net_tls_info {
-  const char *version, *cipher;
-  char protocol[256], subject[512], issuer[512], names[2048], not_after[64], fingerprint[65];
+  const char *version, *cipher, *protocol;
+  /// The peer's certificate, if there is one. The names are separated by line feeds.
+  const char *subject, *issuer, *names, *not_after, *fingerprint;
   int has_certificate, is_verified;
 };
-void net_tls_info(struct net_tls *tls, struct net_tls_info *info);
+/// Returns NULL if there is no memory. The caller calls `free` on the result.
+struct net_tls_info *net_tls_info(struct net_tls *tls);

@@ -250,10 +250,11 @@ final class TLSSession {
     var isAgreed: Bool { net_tls_is_agreed(tls) != 0 }
 
     var info: TLSInfo {
-        var info = net_tls_info()
-        net_tls_info(tls, &info)
-        func text<T>(_ field: T) -> String {
-            withUnsafeBytes(of: field) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+        func text(_ bytes: UnsafePointer<CChar>?) -> String { bytes.map { String(cString: $0) } ?? "" }
+        let found = net_tls_info(tls)
+        defer { free(found) }
+        guard let info = found?.pointee else {
+            return TLSInfo(version: "", cipher: "", protocolName: nil, certificate: nil)
         }
         var certificate: TLSInfo.Certificate?
         if info.has_certificate != 0 {
@@ -264,8 +265,7 @@ final class TLSSession {
         }
         let agreed = text(info.protocol)
         return TLSInfo(
-            version: info.version.map { String(cString: $0) } ?? "",
-            cipher: info.cipher.map { String(cString: $0) } ?? "",
-            protocolName: agreed.isEmpty ? nil : agreed, certificate: certificate)
+            version: text(info.version), cipher: text(info.cipher), protocolName: agreed.isEmpty ? nil : agreed,
+            certificate: certificate)
     }
 }

@@ -84,6 +84,10 @@ extension RunLoop.Recorder {
             set { (flow, task) = (UInt32(truncatingIfNeeded: newValue), UInt32(truncatingIfNeeded: newValue >> 32)) }
         }
 
+        /// The rows of a call of a database, and the microseconds for which the call waited for a connection, in a
+        /// record of the kind `closes`.
+        package var answer: (rows: UInt64, waited: UInt64) { (a & UInt64(UInt32.max), a >> 32) }
+
         /// The label of the function in which a callback waits; 0 if none. Records in the ring do not use this field.
         package var waitsIn: UInt32 {
             kind == Kind.end.rawValue && flags & Flags.waits != 0 ? flow : 0
@@ -121,7 +125,7 @@ extension RunLoop.Recorder {
         /// In the ring only: a callback that was due at `a`. `flow`: how long it took.
         case due
         /// A long operation begins or ends, such as a connection, a program, or a request to a server. `flow`: its
-        /// number. `a`, at the end: the outcome, such as a status.
+        /// number. `a`, at the end: the outcome, such as a status; see `answer` for a call of a database.
         case opens, closes
         /// The loop has ended. No record follows, and its time no longer counts.
         case ended

@@ -8,7 +8,7 @@ extension RunLoop.Recorder {
     /// The description behind a label of records.
     package struct Title: Hashable, Sendable {
         /// "timer", "source", "port", "observer", "request", "task", "message", "span", "collector", "stream",
-        /// "program", "http", "other".
+        /// "program", "http", "nats", "data", "other".
         package var kind: String
         /// Such as `timer "poll"`.
         package var text: String

@@ -15,6 +15,13 @@ package enum LastingBinding {
         .init("ends") { ends(Call($0)) },
     ]
 
+    package static let ofData: [Library.Entry] = [
+        .init("label") { Call.run($0) { call throws(Misuse) in try label(call, "data") } },
+        .init("begins") { begins(Call($0)) },
+        .init("ends") { endsCall(Call($0)) },
+        .init("mark") { mark(Call($0)) },
+    ]
+
     package static let ofBridges: [Library.Entry] = [
         .init("label") { Call.run($0) { call throws(Misuse) in try label(call, call.string(2) ?? "") } }
     ]
@@ -34,6 +41,33 @@ package enum LastingBinding {
         guard loop.isRecording else { return call.answerNil() }
         guard let label = call.stack.integer(1).flatMap({ UInt32(exactly: $0) }) else { return call.answer(false) }
         return call.answer(Int(label) << 32 | Int(loop.noteBeginning(label)))
+    }
+
+    /// ends(number from `begins`, how rows are counted, seconds, result, whether it has failed): Ends the record of a
+    /// call of a database, which waited for a connection for some seconds.
+    private static func endsCall(_ call: Call) -> Int32 {
+        let stack = call.stack
+        guard let number = stack.integer(1).map({ UInt64(bitPattern: Int64($0)) }) else { return call.nothing() }
+        let rows: Int
+        switch (stack.integer(2), stack.type(4)) {
+        case (1, .table), (3, .table): rows = stack.length(of: 4)
+        case (2, _), (3, _): rows = stack.type(4) == .nil ? 0 : 1
+        default: rows = stack.integer(4) ?? 0
+        }
+        let waited = Int64(min(max(0, (stack.number(3) ?? 0) * 1_000_000), Double(Int32.max)))
+        call.luaHost.loop.noteEnd(
+            UInt32(truncatingIfNeeded: number), UInt32(truncatingIfNeeded: number >> 32),
+            result: Int(waited << 32 | Int64(UInt32(clamping: rows))), failed: stack.boolean(5))
+        return call.nothing()
+    }
+
+    /// mark(label): Records a moment. Returns nil if nothing is recorded, or false without a label.
+    private static func mark(_ call: Call) -> Int32 {
+        let loop = call.luaHost.loop
+        guard loop.isRecording else { return call.answerNil() }
+        guard let label = call.stack.integer(1).flatMap({ UInt32(exactly: $0) }) else { return call.answer(false) }
+        loop.recorder.pointee.mark(label)
+        return call.answer(true)
     }
 
     /// ends(number from `begins`, result, whether it has failed)

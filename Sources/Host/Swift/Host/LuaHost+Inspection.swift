@@ -74,7 +74,8 @@ extension LuaHost {
         else { return nil }
         fiber.stack.pushThread()
         fiber.stack.move(1, to: stack)
-        return stack.call(arguments: 1, results: 1) ? stack.string(-1) : nil
+        stack.push(Time.seconds(loop.now.nanoseconds - fiber.waitsSince))
+        return stack.call(arguments: 2, results: 1) ? stack.string(-1) : nil
     }
 
     /// Returns where that object was made.

@@ -1,6 +1,6 @@
 -- runloop.data.shape: the common parts of databases: options of a call, parameters, rows, and the calls.
 
-local _, internals = ...
+local system, internals = ...
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
 
@@ -13,41 +13,143 @@ local shape = {}
 
 -- Calls under way -----------------------------------------------------------------------------------------------------
 
--- The call of a database that each coroutine waits for: a table with the statement or command, the name of the call,
--- the database, and the time at which the call began.
-local calls = setmetatable({}, { __mode = "k" })
+local label, begins, ends, mark = system.label, system.begins, system.ends, system.mark
 
---- A value for <close>, which ends what `shape.note` has begun.
-shape.NOTED = setmetatable({}, { __close = function() calls[running()] = nil end })
+-- The calls of a database are in its table `_notes`, by kind and text: tables with the kind, the text, the database and
+-- the label in recordings. Beyond this number, all are dropped.
+local NOTES_KEPT = 1000
+
+-- Returns a text such as `query "select 1" of postgres "orders"`.
+local function title(kind, text, db)
+  return format(text == "" and '%s%s of %s "%s"' or '%s "%s" of %s "%s"', kind, shape.short(text), db._is, db._name)
+end
+
+local function make_note(owner, kind, text)
+  local notes = owner._notes
+  if (notes.count or 0) >= NOTES_KEPT then
+    notes = {}
+    owner._notes = notes
+  end
+  local of_kind, it = notes[kind] or {}, { kind = kind, shown = text, owner = owner, label = false }
+  notes[kind], of_kind[text], notes.count = of_kind, it, (notes.count or 0) + 1
+  return it
+end
+
+-- By coroutine: the call of a database for which it waits, and the number of its record. A table that has the time of
+-- its begin, `since`, has the number itself.
+local calls, numbers = setmetatable({}, { __mode = "k" }), setmetatable({}, { __mode = "k" })
+
+-- Begins the record of a call. Returns its number; nil if nothing is recorded.
+local function begin_record(it)
+  local number = begins(it.label)
+  if number ~= false then return number end
+  it.label = label(title(it.kind, it.shown, it.owner))
+  return begins(it.label)
+end
+
+--- A value for <close>, which ends what `shape.note` has begun. A call whose record has not ended then has failed.
+shape.NOTED = setmetatable({}, { __close = function()
+  local task = running()
+  local number = numbers[task] or calls[task].number
+  calls[task] = nil
+  if not number then return end
+  numbers[task] = nil
+  ends(number, 0, 0, nil, true)
+end })
 local NOTED = shape.NOTED
 
---- Notes, for rl.why(), the statement for which the calling task is going to wait. The table `to`, such as a request,
---- keeps the note if it is given.
-function shape.note(self, kind, text, to)
+-- Does the same for a call that goes on.
+local SHOWN = setmetatable({}, { __close = function() calls[running()] = nil end })
+
+--- Notes, for rl.why() and the recorder, the statement for which the calling task is going to wait; "" if there is only
+--- a kind. Returns the number of the record, for `shape.ended`; nil if nothing is recorded.
+function shape.note(self, kind, text)
   local owner = self._db or self
-  if to then
-    to.shown, to.kind, to.owner, to.since = text, kind, owner, rl.now()
-    calls[running()] = to
-  else
-    calls[running()] = { shown = text, kind = kind, owner = owner, since = rl.now() }
-  end
+  local of_kind, task = owner._notes[kind], running()
+  local it = of_kind and of_kind[text] or make_note(owner, kind, text)
+  calls[task] = it
+  local number = begin_record(it)
+  if number then numbers[task] = number end
+  return number
 end
-local note = shape.note
+
+--- Does the same for a request, which keeps the note, and counts the time from now.
+function shape.note_request(self, request, kind, text)
+  local owner = self._db or self
+  local of_kind = owner._notes[kind]
+  local number = begin_record(of_kind and of_kind[text] or make_note(owner, kind, text))
+  request.shown, request.kind, request.owner, request.since = text, kind, owner, rl.now()
+  request.number, request.waited = number, 0
+  calls[running()] = request
+end
+local note = shape.note_request
+
+-- A call that only the recorder needs: the fields `number` and `waited`.
+local Record = { __close = function(self) if self.number then ends(self.number, 0, 0, nil, true) end end }
+
+--- Begins the record of a call. Returns a value for <close> and `shape.end_request`; nil if nothing is recorded.
+function shape.record(self, kind, text)
+  local owner = self._db or self
+  local of_kind = owner._notes[kind]
+  local number = begin_record(of_kind and of_kind[text] or make_note(owner, kind, text))
+  return number and setmetatable({ number = number, waited = 0 }, Record)
+end
+
+--- Notes that a request waited for a connection until now.
+function shape.got_connection(request) request.waited = rl.now() - request.since end
+
+-- How the recorder counts rows: the number that is the result, the length of a list, 1 for any value, or the length of
+-- a list and 1 for another value.
+local COUNT, LIST, ONE, ANSWER = 0, 1, 2, 3
+local COUNTS = { query = LIST, row = ONE, value = ONE, call = ANSWER, answers = LIST }
+
+--- Ends the record of a call that was noted, and returns the results without the nils at their end. A call that has
+--- failed returns nil and the reason. `waited`: the seconds for which it waited for a connection. The kinds "call" and
+--- "answers" are for answers of Redis.
+function shape.ended(number, kind, waited, first, second, third, fourth)
+  if number then
+    numbers[running()] = nil
+    ends(number, COUNTS[kind] or COUNT, waited, first, first == nil and second ~= nil)
+  end
+  return shape.trim(first, second, third, fourth)
+end
+
+--- Does the same for a request.
+function shape.end_request(request, kind, first, second, third, fourth)
+  local number = request.number
+  if number then
+    request.number = false
+    local rows = first
+    if kind == "batch" and first then
+      rows = 0
+      for _, one in pairs(first) do rows = rows + (type(one) == "table" and rawlen(one) or one) end
+    end
+    ends(number, COUNTS[kind] or COUNT, request.waited, rows, first == nil and second ~= nil)
+  end
+  return shape.trim(first, second, third, fourth)
+end
+local ended = shape.end_request
+
+--- Counts a connection that was lost, and records it.
+function shape.lost(db)
+  db._lost = db._lost + 1
+  if mark() == nil then return end
+  mark(label(format('connection of %s "%s" was lost', db._is, db._name)))
+end
 
 -- Other modules have such a function, too.
 local other_call = internals.call_of
 
---- Returns the call of a database that a coroutine waits for, without values; nil if there is none.
-function internals.call_of(task)
+--- Returns the call of a database that a coroutine waits for, without values; nil if there is none. `seconds`: how long
+--- the coroutine has waited.
+function internals.call_of(task, seconds)
   local call = calls[task]
-  if not call then return other_call and other_call(task) end
-  return shape.show_call(call.kind, call.shown, call.owner, rl.now() - call.since)
+  if not call then return other_call and other_call(task, seconds) end
+  return shape.show_call(call.kind, call.shown, call.owner, call.since and rl.now() - call.since or seconds)
 end
 
 --- Returns the description of a call.
-function shape.show_call(kind, text, db, seconds)
-  return format('%s "%s" of %s "%s" (for %.1f s)', kind, shape.short(text), db._is, db._name, seconds)
-end
+function shape.show_call(kind, text, db, seconds) return format("%s (for %.1f s)", title(kind, text, db), seconds) end
 
 -- Requests ------------------------------------------------------------------------------------------------------------
 
@@ -84,8 +186,11 @@ function shape.request(what, kind, text, ...)
     if select("#", ...) > 0 then raise("%s: parameters after the table of the call: put them into it", what) end
     request = from_table(what, kind, text)
   else
-    -- With room for what `shape.note` notes.
-    request = { kind = kind, count = select("#", ...), text = text, shown = text, owner = false, since = 0, ... }
+    -- With room for what `shape.note_request` notes.
+    request = {
+      kind = kind, count = select("#", ...), text = text, shown = text, owner = false, since = 0, number = false,
+      waited = 0, ...
+    }
   end
   if type(request.text) ~= "string" then
     raise("%s: argument #1 must be a text, or a table that begins with one, got %s", what, describe(request.text))
@@ -166,6 +271,7 @@ end
 local function iterate(self, what, request, calls)
   local state, lot, place = nil, nil, 0
   local is_last, limit = false, request.timeout or self._timeout
+  local count, has_begun = 0, false
   -- The limit is for each wait: the loop's body takes its own time.
   local function wait(fn, argument)
     if not limit then return fn(self, what, argument) end
@@ -174,17 +280,23 @@ local function iterate(self, what, request, calls)
     if is_done then return first, second, third end
     return nil, nil, first
   end
-  local function stop()
+  local function stop(message)
     is_last = true
     if state then calls.close_rows(self, state) end
     state = nil
+    ended(request, "rows", not message and count or nil, message)
   end
   local function step()
     while not lot or lot[place + 1] == nil do
-      if is_last then return nil end
+      if is_last then return stop() end
       local before, message = state, nil
-      note(self, "rows", request.text)
-      local _ <close> = NOTED
+      if has_begun then
+        calls[running()], request.since = request, rl.now()
+      else
+        has_begun = true
+        note(self, request, "rows", request.text)
+      end
+      local _ <close> = SHOWN
       -- The call cleans up by itself if it fails.
       state = nil
       if before then
@@ -193,12 +305,16 @@ local function iterate(self, what, request, calls)
         state, lot, message = wait(calls.open_rows, request)
       end
       is_last, place = not state, 0
-      if not lot then error(message, 0) end
+      if not lot then
+        stop(message)
+        error(message, 0)
+      end
+      count = count + #lot
     end
     place = place + 1
     return lot[place]
   end
-  return step, nil, nil, setmetatable({}, { __close = stop })
+  return step, nil, nil, setmetatable({}, { __close = function() stop() end })
 end
 
 --- Returns results without the nils at their end: a call without a result returns nil alone.
@@ -231,12 +347,13 @@ local within = shape.within
 function shape.session(class, noun, calls)
   local perform, quick = calls.perform, calls.quick
   local function run(self, what, request)
-    note(self, request.kind, request.text or request.requests[1].text, request)
+    local kind, text = request.kind, request.text or request.requests[1].text
+    note(self, request, kind, text)
     local _ <close> = NOTED
     local limit = request.timeout or self._timeout
-    if not limit then return trim(perform(self, what, request)) end
+    if not limit then return ended(request, kind, perform(self, what, request)) end
     request.task = running()
-    return within(limit, perform, self, what, request)
+    return ended(request, kind, within(limit, perform, self, what, request))
   end
   for _, kind in pairs { "query", "row", "value", "execute" } do
     local what = noun .. ":" .. kind

@@ -75,7 +75,7 @@ function Hub:open()
   if link.problem then return nil, link.problem, link.code end
   is_done, self.link = true, link
   link.on_lost = function()
-    db._lost = db._lost + 1
+    shape.lost(db)
     if self.is_repaired or not next(self.all) then return end
     self.is_repaired = true
     shape.background(repair, self)

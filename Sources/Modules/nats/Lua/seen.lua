@@ -24,7 +24,7 @@ end
 local other_call, other_item = internals.call_of, internals.show_item
 
 --- Returns what a coroutine waits for, as text; nil if it does not wait for a bus.
-function internals.call_of(task)
+function internals.call_of(task, seconds)
   local one = waits[task]
   local text = one and one:_awaited()
   if text then return format('%s of nats "%s"', text, seen.place(one.bus or one._bus)) end

@@ -57,7 +57,7 @@ local function watch(weak, connection)
       if connection.is_closed or self and connection.box:is_alive() then return end
       port:invalidate()
       if not self then return connection:close() end
-      self._lost = self._lost + 1
+      shape.lost(self)
       discard(self, connection)
     end,
   }
@@ -114,7 +114,7 @@ local function take(self, wait)
     end
     lease.on_give = self._on_give
     if lease.since - connection.since < self._fresh or connection.box:is_alive() then return lease end
-    self._lost = self._lost + 1
+    shape.lost(self)
     lease:drop()
   end
 end
@@ -136,20 +136,27 @@ end
 
 local BEGUN = "the statement has begun a transaction: use begin(), or connection()"
 
-local function with_lease(self, what, request, fn)
+-- Takes a connection for a request, and notes how long that took.
+local function take_for(self, request)
   local lease, message, code, details = take(self)
+  if request.number then shape.got_connection(request) end
+  return lease, message, code, details
+end
+
+local function with_lease(self, what, request, fn)
+  local lease, message, code, details = take_for(self, request)
   if not lease then return nil, message, code, details end
   local _ <close> = lease
   return fn(self, lease, what, request)
 end
 
 local function perform(self, what, request)
-  local lease, message, code, details = take(self)
+  local lease, message, code, details = take_for(self, request)
   if not lease then return nil, message, code, details end
   local _ <close> = lease
   local first, second, third, fourth = perform_on(self, lease, what, request)
   local connection = lease.connection
-  if connection.is_lost then self._lost = self._lost + 1
+  if connection.is_lost then shape.lost(self)
   elseif not lease.draining and not connection.box:is_idle() then
     connection.is_lost = true
     if first ~= nil then return failures.own("EINVAL", BEGUN, "25001") end
@@ -193,11 +200,11 @@ local function publish(self, what, perform_it, channel, text)
     return nil, format("EMSGSIZE: a notification has at most 7999 bytes, not %d", #text), "EMSGSIZE"
   end
   local request = { kind = "execute", text = "select pg_notify($1, $2)", count = 2, channel, text }
-  shape.note(self, "publish", request.text)
+  shape.note_request(self, request, "publish", request.text)
   local _ <close> = shape.NOTED
   local done, message, code, details = shape.within(self._timeout, perform_it, self, what, request)
-  if not done then return shape.trim(nil, message, code, details) end
-  return true
+  if not done then return shape.end_request(request, "publish", nil, message, code, details) end
+  return shape.end_request(request, "publish", true)
 end
 
 function Database:publish(channel, text)
@@ -217,9 +224,10 @@ local function copy(self, what, perform_it, text, way)
   if type(way) ~= "userdata" and type(way) ~= "table" and type(way) ~= "function" then
     misuse.wrong(what, "argument #2", "a stream or a function", way)
   end
-  shape.note(self, "copy", text)
+  local request = { kind = "copy", text = text, count = 0, way = way }
+  shape.note_request(self, request, "copy", text)
   local _ <close> = shape.NOTED
-  return shape.trim(perform_it(self, what, { kind = "copy", text = text, count = 0, way = way }))
+  return shape.end_request(request, "copy", perform_it(self, what, request))
 end
 
 function Database:copy(text, way)
@@ -251,7 +259,9 @@ end
 -- Counts the loss of a session's connection.
 local function note_loss(self)
   local db, connection = self._db, self._lease.connection
-  if not connection.is_counted then connection.is_counted, db._lost = true, db._lost + 1 end
+  if connection.is_counted then return end
+  connection.is_counted = true
+  shape.lost(db)
 end
 
 -- Returns a text about the end of a session; nil if it has not ended.
@@ -300,8 +310,9 @@ local function begin_text(options, what)
   return options.read_only and text .. " read only" or text
 end
 
-local function begin(self, text, wait)
+local function begin(self, text, wait, noted)
   local lease, message, code, details = take(self, wait)
+  shape.got_connection(noted)
   if not lease then return nil, message, code, details end
   local tx, done
   local _ <close> = setmetatable({}, { __close = function() if not tx then give(lease, "rollback") end end })
@@ -316,11 +327,14 @@ function Database:begin(options)
   options = misuse.options(options, BEGIN, "db:begin", 1)
   local text, limit = begin_text(options, "db:begin"), options.timeout or self._timeout
   -- A call that waits for a connection gets EAGAIN before.
-  local tx, message, code, details = shape.within(limit and limit + 0.001, begin, self, text, options.timeout)
-  if not tx then return shape.trim(nil, message, code, details) end
+  local noted = {}
+  shape.note_request(self, noted, "begin", "")
+  local _ <close> = shape.NOTED
+  local tx, message, code, details = shape.within(limit and limit + 0.001, begin, self, text, options.timeout, noted)
+  if not tx then return shape.end_request(noted, "begin", nil, message, code, details) end
   -- A task with a time limit may have begun it.
   tx._site, tx._lease.site = misuse.place(), running()
-  return tx
+  return shape.end_request(noted, "begin", tx)
 end
 
 local function on_own(self, what, request)
@@ -373,16 +387,18 @@ end
 
 function Transaction:commit()
   misuse.receiver(self, Transaction, "tx:commit")
+  local noted = shape.note(self, "commit", "")
+  local _ <close> = shape.NOTED
   local done, message, code, details = end_with(self, "commit", "committed")
-  if done then return true end
-  return nil, message, code, details
+  return shape.ended(noted, "commit", 0, done and true, message, code, details)
 end
 
 function Transaction:rollback()
   misuse.receiver(self, Transaction, "tx:rollback")
+  local noted = shape.note(self, "rollback", "")
+  local _ <close> = shape.NOTED
   local done, message, code, details = end_with(self, "rollback", "rolled back")
-  if done then return true end
-  return nil, message, code, details
+  return shape.ended(noted, "rollback", 0, done and true, message, code, details)
 end
 
 function Transaction:begin(options)
@@ -518,7 +534,7 @@ function postgres.open(where, options)
     _timeout = options.timeout or false, _prepare = options.prepare ~= false, _nulls = options.nulls or false,
     _lists = options.lists or false,
     -- Absent fields take longer: objects.class explains those of scripts.
-    _db = false, _lease = false, _is_closed = false, _timer = false,
+    _db = false, _lease = false, _is_closed = false, _timer = false, _notes = {},
     _max = options.max or shape.MAX, _made_at = made_at(), _calls = 0, _lost = 0, _stale = 0, _texts = {},
     _texts_count = 0, _setup = options.setup and shape.requests("postgres.open", options.setup),
     _fake = is_fake and where or nil,

@@ -26,7 +26,7 @@ public enum SystemBatteries {
         Battery("runloop.metrics", functions: MetricsBinding.functions),
         Battery("runloop.nats", functions: NATSBinding.functions),
         PostgresBinding.battery,
-        Battery(part: "runloop.data"),
+        Battery(part: "runloop.data", functions: Library(LastingBinding.ofData)),
         Battery("runloop.redis", functions: Library([.native("open", redis_open)])),
     ]
 }

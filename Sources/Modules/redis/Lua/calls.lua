@@ -9,8 +9,8 @@ local type, select, ipairs, error = type, select, ipairs, error
 local upper, format, find, tonumber = string.upper, string.format, string.find, tonumber
 local concat, insert, max = table.concat, table.insert, math.max
 local next, math_type = next, math.type
-local raise, describe, encode, trim = misuse.raise, misuse.describe, Line.encode, shape.trim
-local note, NOTED = shape.note, shape.NOTED
+local raise, describe, encode = misuse.raise, misuse.describe, Line.encode
+local note, NOTED, ended = shape.note, shape.NOTED, shape.ended
 
 local calls = {}
 
@@ -132,7 +132,10 @@ local function scan(self, what, ask, ...)
   return function()
     while at >= #list do
       if is_last then return nil end
+      local number = note(self, "rows", name)
+      local _ <close> = NOTED
       local answer, message = ask(self, encode(words, 1, count + 1))
+      ended(number, "rows", 0, answer and #answer[2] // step, message)
       if not answer then error(message, 0) end
       words[place], list, at = answer[1], answer[2], 0
       is_last = answer[1] == "0"
@@ -152,16 +155,19 @@ function calls.give(class, noun, ask, send, is_own)
     local words, count = { ... }, select("#", ...)
     local bytes = command(call, words, count)
     local name = refuse(call, words, is_own)
-    note(self, "call", name)
+    local number, seconds = note(self, "call", name), blocking_time(name, words, count)
     local _ <close> = NOTED
-    return trim(ask(self, bytes, blocking_time(name, words, count)))
+    if not seconds or not number then return ended(number, "call", 0, ask(self, bytes, seconds)) end
+    local waits = { waited = 0 }
+    local value, message, code, details = ask(self, bytes, seconds, waits)
+    return ended(number, "call", waits.waited, value, message, code, details)
   end
   function class:batch(list)
     misuse.receiver(self, class, batch)
     local bytes, count = commands(batch, list, is_own)
-    note(self, "batch", list[1][1])
+    local number = note(self, "batch", list[1][1])
     local _ <close> = NOTED
-    return trim(send(self, bytes, count))
+    return ended(number, "answers", 0, send(self, bytes, count))
   end
   --- Runs a Lua script: by its digest, and by its text if the server does not know it yet.
   function class:script(text, keys, ...)
@@ -169,16 +175,18 @@ function calls.give(class, noun, ask, send, is_own)
     misuse.argument(text, "string", script, 1)
     misuse.optional(keys, "table", script, 2)
     local words = script_words(script, keys or {}, ...)
-    note(self, "script", text)
+    local number = note(self, "script", text)
     local _ <close> = NOTED
     local digest = digests[text] or require "runloop.crypto".hash("sha1", text, "hex")
     if digest then
       digests[text], words[2] = digest, digest
       local value, message, code, details = ask(self, encode(words, 1, #words))
-      if not (details and details.code == "NOSCRIPT") then return trim(value, message, code, details) end
+      if not (details and details.code == "NOSCRIPT") then
+        return ended(number, "call", 0, value, message, code, details)
+      end
     end
     words[1], words[2] = "EVAL", text
-    return trim(ask(self, encode(words, 1, #words)))
+    return ended(number, "call", 0, ask(self, encode(words, 1, #words)))
   end
   --- Iterates over the results of SCAN and its variants; HSCAN and ZSCAN return two values.
   function class:rows(...)

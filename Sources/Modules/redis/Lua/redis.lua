@@ -31,7 +31,7 @@ local function closed(self) return nil, format("ENOTCONN: the database is closed
 
 -- A connection was lost. Idle connections may be lost as well: each is checked before its next use.
 local function lost(self, line)
-  self._lost = self._lost + 1
+  shape.lost(self)
   self._places:forget(line)
   for _, idle in ipairs(self._places.idle) do idle.is_suspect = true end
 end
@@ -133,8 +133,11 @@ end
 
 -- Calls ---------------------------------------------------------------------------------------------------------------
 
-local function ask_other(self, bytes, seconds)
+-- `waits`: a table for the seconds for which the call waited for a connection; nil if nothing is recorded.
+local function ask_other(self, bytes, seconds, waits)
+  local since = now()
   local lease, message, code, details = take(self)
+  if waits then waits.waited = now() - since end
   if not lease then return nil, message, code, details end
   local _ <close> = hold(self, lease)
   local future
@@ -164,9 +167,9 @@ local function send_shared(self, method, bytes, count)
   return nil, message, code
 end
 
-local function ask(self, bytes, seconds)
+local function ask(self, bytes, seconds, waits)
   self._calls = self._calls + 1
-  if seconds then return ask_other(self, bytes, seconds) end
+  if seconds then return ask_other(self, bytes, seconds, waits) end
   local future, message, code, details = send_shared(self, "ask", bytes)
   if not future then return nil, message, code, details end
   self._asked = self._asked + 1
@@ -220,9 +223,13 @@ end
 function Database:begin(options)
   misuse.receiver(self, Database, "db:begin")
   options = misuse.options(options, BEGIN, "db:begin", 1)
+  local noted = {}
+  shape.note_request(self, noted, "begin", "")
+  local _ <close> = shape.NOTED
   local lease, message, code, details = take(self, options.timeout)
-  if not lease then return trim(nil, message, code, details) end
-  return trim(begin(self, lease, options))
+  shape.got_connection(noted)
+  if not lease then return shape.end_request(noted, "begin", nil, message, code, details) end
+  return shape.end_request(noted, "begin", begin(self, lease, options))
 end
 
 -- Returns how a transaction or a connection has ended; nil if it is open.
@@ -302,7 +309,9 @@ end
 
 function Transaction:commit()
   misuse.receiver(self, Transaction, "tx:commit")
-  return trim(commit(self))
+  local noted = shape.note(self, "commit", "")
+  local _ <close> = shape.NOTED
+  return shape.ended(noted, "answers", 0, commit(self))
 end
 
 function Transaction:rollback()
@@ -432,7 +441,7 @@ function redis.open(where, options)
     _options = settings, _name = options.name or shown, _timeout = options.timeout or 5, _wait = options.wait or 30,
     _idle = options.idle or 300, _made_at = made_at(), _calls = 0, _lost = 0, _asked = 0, _ended = 0, _cancelled = 0,
     -- Absent fields take longer: objects.class explains those of scripts.
-    _db = false, _is_closed = false, _line = false, _sweeper = false,
+    _db = false, _is_closed = false, _line = false, _sweeper = false, _notes = {},
   }, Database)
   self._places = Places.new {
     size = options.size or 10, max_waiting = options.max_waiting, open = function() return connect(self) end,

@@ -394,6 +394,7 @@ void csqlite_pool_add(csqlite_pool *pool, csqlite_job *job, int64_t connection, 
   job->coroutine = coroutine;
   job->lane = lane;
   job->until = until;
+  job->added = csqlite_now();
   csqlite_append(&pool->pending, job);
 }
 

@@ -101,7 +101,7 @@ struct csqlite_job {
   lua_State *coroutine;
   uint64_t number;            // in the order in which jobs come
   int64_t connection, until;  // see csqlite_pool_add
-  int64_t since;              // when it began to run, in ms
+  int64_t added, since;       // when it was made and when it began to run, in ms
   int64_t taken;              // the number of the connection that it has taken; 0 if none
   int lane, state, is_abandoned;
   block reply;

@@ -16,6 +16,8 @@ local connections = {
 }
 local codec = native.codec(shape.Bytes)
 local make_run, read_reply = codec.run, codec.reply
+--- Returns the seconds for which the last call that has ended waited for a connection.
+connections.waited = codec.waited
 local TAKES = connections.TAKES
 
 -- By kind of call: how the reply is read, the flags, and the number of rows; 0 for all.

@@ -96,9 +96,20 @@ local function next_rows(self, what, state)
   return state, rows
 end
 
+-- Notes in a record how long the call that has just ended waited for a connection.
+local function measured(record, ...)
+  if record.number then record.waited = connections.waited() end
+  return ...
+end
+
 shape.session(Database, "db", {
-  perform = perform, open_rows = open_rows, next_rows = next_rows, close_rows = close_rows,
-  quick = function(self, what, kind, ...) return call(self, what, kind, NOTHING, ...) end,
+  perform = function(self, what, request) return measured(request, perform(self, what, request)) end,
+  open_rows = open_rows, next_rows = next_rows, close_rows = close_rows,
+  quick = function(self, what, kind, text, ...)
+    local record <close> = shape.record(self, kind, text)
+    if not record then return call(self, what, kind, NOTHING, text, ...) end
+    return shape.end_request(record, kind, measured(record, call(self, what, kind, NOTHING, text, ...)))
+  end,
 })
 
 -- Transactions --------------------------------------------------------------------------------------------------------
@@ -181,11 +192,12 @@ local function take(self, pool, what, text, wait)
 end
 
 -- Begins a transaction; `reads`: on a reader. Returns its object.
-local function begin(self, pool, options, reads)
+local function begin(self, pool, options, reads, noted)
   local is_only_read = reads or options.read_only
   local connection, message, code, details =
     take(self, pool, "db:begin", is_only_read and "begin" or "begin immediate", options.timeout)
   if not connection then return nil, message, code, details end
+  measured(noted)
   local tx = transaction(self, pool, connection, 0, false)
   if not is_only_read then return tx end
   tx._is_query_only = not reads
@@ -208,7 +220,11 @@ function Database:begin(options)
   if not reads then check_owner(self, "db:begin") end
   local pool, limit = reads and self._readers or self._writer, options.timeout or self._timeout
   -- A call that waits for a connection gets EAGAIN before.
-  local tx, message, code, details = shape.within(limit and limit + 0.001, begin, self, pool, options, reads)
+  local noted = {}
+  shape.note_request(self, noted, "begin", "")
+  local _ <close> = shape.NOTED
+  local tx, message, code, details = shape.within(limit and limit + 0.001, begin, self, pool, options, reads, noted)
+  shape.end_request(noted, "begin", tx or nil, message)
   if not tx then return shape.trim(nil, message, code, details) end
   if limit then
     -- A task with a time limit has begun it.
@@ -225,7 +241,11 @@ local session = {
     if how then return shape.over(how) end
     return perform_on(self, self._pool, self._connection, what, request, self._flags)
   end,
-  quick = function(self, what, kind, ...) return on_own(self, what, kind, NOTHING, ...) end,
+  quick = function(self, what, kind, text, ...)
+    local record <close> = shape.record(self, kind, text)
+    if not record then return on_own(self, what, kind, NOTHING, text, ...) end
+    return shape.end_request(record, kind, on_own(self, what, kind, NOTHING, text, ...))
+  end,
   next_rows = function(self, what, state)
     local how = over(self)
     if not how then return next_rows(self, what, state) end
@@ -271,12 +291,16 @@ end
 
 function Transaction:commit()
   misuse.receiver(self, Transaction, "tx:commit")
-  return end_with(self, "tx:commit", "commit", "committed")
+  local noted = shape.note(self, "commit", "")
+  local _ <close> = shape.NOTED
+  return shape.ended(noted, "commit", 0, end_with(self, "tx:commit", "commit", "committed"))
 end
 
 function Transaction:rollback()
   misuse.receiver(self, Transaction, "tx:rollback")
-  return end_with(self, "tx:rollback", "rollback", "rolled back")
+  local noted = shape.note(self, "rollback", "")
+  local _ <close> = shape.NOTED
+  return shape.ended(noted, "rollback", 0, end_with(self, "tx:rollback", "rollback", "rolled back"))
 end
 
 local function savepoint(self, what, options, depth)
@@ -367,7 +391,7 @@ end
 local other_call = internals.call_of
 
 --- Returns the call of a database for which a coroutine waits, without values; nil if there is none.
-function internals.call_of(task)
+function internals.call_of(task, seconds)
   for db in next, databases do
     -- A finalized database may still be there, without its pools.
     for _, pool in next, db._is_closed and NOTHING or db._pools do
@@ -375,7 +399,7 @@ function internals.call_of(task)
       if found then return shape.show_call(found[1]:match "%a+$", found[2], db, found[3]) end
     end
   end
-  return other_call and other_call(task)
+  return other_call and other_call(task, seconds)
 end
 
 -- Opening -------------------------------------------------------------------------------------------------------------
@@ -416,7 +440,7 @@ function sqlite.open(path, options)
     _nulls = options.nulls or false, _lists = options.lists or false, _max = options.max or shape.MAX,
     _made_at = made_at(), _calls = 0, _writes = {}, _writes_count = 0,
     -- Absent fields take longer: objects.class explains those of scripts.
-    _db = false, _is_closed = false, _writer = false, _readers = false,
+    _db = false, _is_closed = false, _writer = false, _readers = false, _notes = {},
     _setup = options.setup and shape.requests("sqlite.open", options.setup),
   }, Database)
   make_pools(self, options, path == ":memory:" or path == "")

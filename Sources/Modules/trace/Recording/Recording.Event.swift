@@ -38,6 +38,9 @@ extension Recording {
         var waker: Name?
         var bytes: UInt64 = 0
         var status: UInt64 = 0
+        /// The rows of a call of a database, and the microseconds for which it waited for a connection.
+        var rows: UInt64 = 0
+        var waited: UInt64 = 0
         var out = false
         var step: UInt64 = 0
         /// Nanoseconds.

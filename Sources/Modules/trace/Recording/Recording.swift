@@ -106,7 +106,7 @@ package enum Recording {
         /// The kind of a named object, which decides its colour in pages. The numbers are in no file.
         package enum Kind: String, CaseIterable, Sendable {
             case timer, source, port, observer, request, task, message, span, collector, stream, program, http, nats,
-                other
+                data, other
         }
     }
 }

@@ -59,7 +59,7 @@ class Lane {
     // The loop exists from its first event to its recorded end, or else to the end of the recording.
     this.born = Infinity; this.ended = Infinity;
     // How long a slice's thread waited for a processor, if that is notable.
-    this.delays = new Map(); this.closed = -1;
+    this.delays = new Map(); this.waited = new Map(); this.closed = -1;
     // Totals: the objects, the callbacks, the late ones, the longest, and those late or long enough to be findings.
     this.objects = new Set(); this.callbacks = 0; this.late = 0; this.longest = 0; this.notable = [];
     this.y = 0; this.height = 0; this.shares = null; this.sharesFor = "";
@@ -105,13 +105,14 @@ class Lane {
     return what;
   }
 
-  closeLasting(time, object, number, status, flags) {
+  closeLasting(time, object, number, status, waited, flags) {
     const what =
       this.lasting.get(number) || this.openLasting(first, object, number);  // it may have begun before the recording
     this.lasting.delete(number);
     what.closer = this.inner();
     this.end[what.slice] = time;
     this.missed[what.slice] = status;
+    if (waited) this.waited.set(what.slice, waited);
     this.state[what.slice] = LASTS | flags & FAILED;
   }
 
@@ -290,7 +291,7 @@ function take(words) {
       case BYTES: l.bytes(time, low + high * 4294967296, object, head >> 8 & 1, flow); break;
       case STEP: l.step(time, low); break;
       case OPENS: l.openLasting(time, object, flow); break;
-      case CLOSES: l.closeLasting(time, object, flow, low, head >> 8 & 255); break;
+      case CLOSES: l.closeLasting(time, object, flow, low, high, head >> 8 & 255); break;
       case BELONGS: { const what = l.lasting.get(flow); if (what) l.groups.set(what.slice, object); break; }
       case ENDED: l.ended = time; break;
       case DELAYED:

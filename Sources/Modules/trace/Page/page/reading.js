@@ -24,6 +24,7 @@ const COLORS = {
   program: "#7f5aa2",
   http: "#3b8f8f",
   nats: "#a3336b",
+  data: "#5d7a1f",
   other: "#888888"
 };
 const GROUNDS = ["#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#999999", "#0072b2", "#f0e442"];

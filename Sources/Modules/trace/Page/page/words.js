@@ -105,7 +105,9 @@ function describeLasting(aside, l, { slice: i, number, opener, closer }) {
   if (closer >= 0) item(list, "ended in", ...inside(closer));
   const status = l.missed[i], failed = l.state[i] & FAILED;
   if (what.kind === "program" && !isOpen) item(list, "exit status", String(status));
+  else if (what.kind === "data" && !isOpen && !failed) item(list, "rows", String(status));
   else if (status) item(list, "status", String(status));
+  if (l.waited.has(i)) item(list, "waited for a connection", duration(1000 * l.waited.get(i)));
   if (failed) item(list, "outcome", "failed");
   for (const flow of flowsOut(l, i)) itemsOf(list, flow);
   for (const flow of answerOf(l, i)) item(list, "answer from", ...(other(sent(flow)) || ["not seen to leave"]));
@@ -177,7 +179,7 @@ function welcome() {
   box.innerHTML = `<h2>How to read it</h2>
     <p>Each lane is a thread's run loop. The coloured ground is the <b>mode</b> it runs in; ground on ground is a run inside a run. Where nothing is, the loop
     <b>sleeps</b>. Each box is a <b>callback</b>; a line that leads to it begins at the date when it was due: so <b>late</b> it was. The pale boxes below last
-    longer than a callback: <b>connections, programs, requests</b>. Arrows lead from what was sent to what that woke, also between processes.</p>
+    longer than a callback: <b>connections, programs, requests, calls of databases</b>. Arrows lead from what was sent to what that woke, also between processes.</p>
     <p>The strip above shows all of it: how much of the time the busiest loop was <b>awake</b>. Click there to go to that moment.</p>
     <p>Click a box to see where it was made, who woke it, whom it woke, and the ten steps of its pass.</p>
     <div id="keys"><h2>Keys</h2><dl>
@@ -189,7 +191,8 @@ function welcome() {
 
 const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 // Lasting items have their own words.
-const LASTING = { stream: "connection", program: "program", http: "HTTP request", nats: "NATS request" };
+const LASTING = { stream: "connection", program: "program", http: "HTTP request", nats: "NATS request",
+  data: "database call" };
 
 // Returns by how much the times of different processes may be wrong; returns nothing for processes of one machine.
 function clockText() {

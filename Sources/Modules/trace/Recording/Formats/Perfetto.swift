@@ -68,6 +68,7 @@ enum Perfetto {
     enum Category: String, CaseIterable {
         case timer, source, port, observer, request, task, message, span, collector, stream, program, other
         case run, pass, sleep, send, receive, mark, bytes, step, lost, http, ended, delayed, nats, departs, arrives
+        case data
 
         var number: UInt64 { UInt64(Self.allCases.firstIndex(of: self) ?? 0) + 1 }
     }
@@ -95,6 +96,8 @@ enum Perfetto {
         case dropped, lost, status, connection
         case notScheduled = "not_scheduled_ns"
         case sent = "sent_ns"
+        case rows
+        case waited = "waited_us"
 
         var number: UInt64 { UInt64(Self.allCases.firstIndex(of: self) ?? 0) + 1 }
 

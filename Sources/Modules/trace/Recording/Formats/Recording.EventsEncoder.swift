@@ -125,11 +125,19 @@ extension Recording {
                     beginning.time = firstTime
                     lasting("b", beginning) { _ in }
                 }
-                lasting("e", record) { arguments in
-                    if record.a > 0 { arguments.add("status", record.a) }
-                    if record.flags & Record.Flags.failed != 0 { arguments.add("failed", 1) }
-                }
+                lasting("e", record) { outcome(record, &$0) }
             }
+        }
+
+        /// Adds the outcome of a long operation.
+        private func outcome(_ record: Record, _ arguments: inout Arguments) {
+            if names[record.object]?.kind == .data {
+                arguments.add("rows", record.answer.rows)
+                if record.answer.waited > 0 { arguments.add("waited_us", record.answer.waited) }
+            } else if record.a > 0 {
+                arguments.add("status", record.a)
+            }
+            if record.flags & Record.Flags.failed != 0 { arguments.add("failed", 1) }
         }
 
         private func instant(_ kind: Record.Kind, _ record: Record) {

@@ -100,6 +100,8 @@ extension Recording {
             event.bytes = argument("bytes")?.count ?? 0
             event.out = argument("out") != nil
             event.status = argument("status")?.count ?? 0
+            event.rows = argument("rows")?.count ?? 0
+            event.waited = argument("waited_us")?.count ?? 0
             event.delay = argument("not_scheduled_us")?.nanoseconds ?? 0
             event.step = argument("step")?.count ?? 0
             if event.phase == .departs || event.phase == .arrives {

@@ -167,11 +167,21 @@ extension Recording {
                     beginning.time = firstTime
                     opens(beginning)
                 }
-                event(record, .end, [], nil, on: Perfetto.track(process, lasting: record.flow)) { event in
-                    if record.a > 0 { event.annotate(.status, record.a) }
-                    if record.flags & Record.Flags.failed != 0 { event.annotate(.failed, 1) }
+                event(record, .end, [], nil, on: Perfetto.track(process, lasting: record.flow)) {
+                    self.outcome(record, &$0)
                 }
             }
+        }
+
+        /// Adds the outcome of a long operation.
+        private func outcome(_ record: Record, _ event: inout [UInt8]) {
+            if names[record.object]?.kind == .data {
+                event.annotate(.rows, record.answer.rows)
+                if record.answer.waited > 0 { event.annotate(.waited, record.answer.waited) }
+            } else if record.a > 0 {
+                event.annotate(.status, record.a)
+            }
+            if record.flags & Record.Flags.failed != 0 { event.annotate(.failed, 1) }
         }
 
         private func instant(_ kind: Record.Kind, _ record: Record) {

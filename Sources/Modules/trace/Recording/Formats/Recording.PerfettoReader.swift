@@ -233,6 +233,8 @@ extension Recording {
             case .waker: event.waker = Name(kind: .other, text: text)
             case .bytes: event.bytes = number
             case .status: event.status = number
+            case .rows: event.rows = number
+            case .waited: event.waited = number
             case .connection: event.flow = number
             case .out: event.out = true
             case .step: event.step = number

@@ -73,26 +73,27 @@ function shape.note(self, kind, text)
   return number
 end
 
---- Does the same for a request, which keeps the note, and counts the time from now.
-function shape.note_request(self, request, kind, text)
-  local owner = self._db or self
-  local of_kind = owner._notes[kind]
-  local number = begin_record(of_kind and of_kind[text] or make_note(owner, kind, text))
+--- Does the same for a request, which keeps the note, and counts the time from now. `is_recorded`: whether its
+--- connection records it.
+function shape.note_request(self, request, kind, text, is_recorded)
+  local owner, number = self._db or self, nil
+  if not is_recorded then
+    local of_kind = owner._notes[kind]
+    number = begin_record(of_kind and of_kind[text] or make_note(owner, kind, text))
+  end
   request.shown, request.kind, request.owner, request.since = text, kind, owner, rl.now()
   request.number, request.waited = number, 0
   calls[running()] = request
 end
 local note = shape.note_request
 
--- A call that only the recorder needs: the fields `number` and `waited`.
-local Record = { __close = function(self) if self.number then ends(self.number, 0, 0, nil, true) end end }
-
---- Begins the record of a call. Returns a value for <close> and `shape.end_request`; nil if nothing is recorded.
-function shape.record(self, kind, text)
+--- Returns the label of a call in recordings, for a database that records its calls by itself.
+function shape.label(self, kind, text)
   local owner = self._db or self
   local of_kind = owner._notes[kind]
-  local number = begin_record(of_kind and of_kind[text] or make_note(owner, kind, text))
-  return number and setmetatable({ number = number, waited = 0 }, Record)
+  local it = of_kind and of_kind[text] or make_note(owner, kind, text)
+  if not it.label then it.label = label(title(kind, text, owner)) end
+  return it.label
 end
 
 --- Notes that a request waited for a connection until now.
@@ -343,12 +344,13 @@ local within = shape.within
 --- Gives a class the calls that ask the database. `noun` is "db", "tx" or "connection" in messages. `calls` has
 --- `perform(self, what, request)`, which waits and returns the results, and the functions of `iterate`. A request with
 --- a time limit runs in a task of its own, which is cancelled when the time is over. If there is
---- `quick(self, what, kind, text, …)`, it serves calls without options, and notes by itself what they wait for.
+--- `quick(self, what, kind, text, …)`, it serves calls without options, and notes by itself what they wait for. If
+--- `is_recorded` is true, calls other than `rows` are recorded by their connections.
 function shape.session(class, noun, calls)
-  local perform, quick = calls.perform, calls.quick
+  local perform, quick, is_recorded = calls.perform, calls.quick, calls.is_recorded
   local function run(self, what, request)
     local kind, text = request.kind, request.text or request.requests[1].text
-    note(self, request, kind, text)
+    note(self, request, kind, text, is_recorded)
     local _ <close> = NOTED
     local limit = request.timeout or self._timeout
     if not limit then return ended(request, kind, perform(self, what, request)) end

@@ -350,15 +350,6 @@ static int push_mistake(lua_State *L, int kind, block_reader *from) {
   return lua_pushinteger(L, (lua_Integer)read_number(from)), 4;
 }
 
-// The milliseconds for which the job of the last reply waited for a connection.
-static _Thread_local int64_t last_wait;
-
-// waited(): returns the seconds for which the job of the last reply waited for a connection.
-static int get_wait(lua_State *L) {
-  lua_pushnumber(L, (double)last_wait / 1000);
-  return 1;
-}
-
 // reply(job, mode, lists, nulls): "query" -> rows, names; "rows" -> these, and the cursor and the connection if there
 // are more; "one" -> row; "value" -> value; "execute" -> changes; "take" -> connection; for a batch, its results. A
 // failure -> nil, message, code, details. False and a word for another problem: see push_mistake.
@@ -368,7 +359,6 @@ static int read_reply(lua_State *L) {
   const char *mode = luaL_checkstring(L, MODE);
   lua_settop(L, NULLS);
   luaL_checkstack(L, 20, NULL);
-  last_wait = job->since ? job->since - job->added : 0;
   block_reader from = {job->reply.bytes, job->reply.bytes + job->reply.length, 0};
   int kind = read_byte(&from), count;
   if (job->reply.failed || !job->reply.bytes) {
@@ -393,8 +383,8 @@ static int read_reply(lua_State *L) {
 
 int csqlite_open_codec(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"run", make_run},     {"opening", make_opening}, {"lot", make_lot},    {"script", make_script},
-      {"batch", make_batch}, {"reply", read_reply},     {"waited", get_wait}, {NULL, NULL}};
+      {"run", make_run},     {"opening", make_opening}, {"lot", make_lot}, {"script", make_script},
+      {"batch", make_batch}, {"reply", read_reply},     {NULL, NULL}};
   luaL_checktype(L, 1, LUA_TTABLE);
   lua_settop(L, 1);
   lua_newtable(L);

@@ -163,8 +163,7 @@ static void skip_value(block_reader *from) {
 }
 
 // Binds the parameters. Returns 0 after it has written the error.
-static int bind_all(
-    csqlite *it, sqlite3_stmt *statement, int flags, block_reader *from, uint64_t count, block *reply) {
+static int bind_all(csqlite *it, sqlite3_stmt *statement, int flags, block_reader *from, uint64_t count, block *reply) {
   // A cursor outlives its request, which has the texts.
   sqlite3_destructor_type keep = flags & IN_LOTS ? SQLITE_TRANSIENT : SQLITE_STATIC;
   int indexes = sqlite.bind_parameter_count(statement), most = 0;
@@ -317,6 +316,7 @@ static void step_all(csqlite *it, prepared *statement, cursor *place, const run 
   }
   uint64_t changes = sqlite.total_changes(it->db) == how->before ? 0 : (uint64_t)sqlite.changes(it->db);
   if (!reply->failed) memcpy(reply->bytes + start + 9, &changes, sizeof changes);
+  it->rows += columns > 0 && !(how->flags & COUNTS) ? rows : changes;
 }
 
 static void run_statement(csqlite *it, int flags, block_reader *from, block *reply) {

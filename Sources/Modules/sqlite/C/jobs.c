@@ -49,6 +49,18 @@ intptr_t csqlite_job_task(csqlite_job *job) { return job->is_abandoned ? 0 : job
 int csqlite_job_lane(csqlite_job *job) { return job->lane; }
 uint64_t csqlite_job_number(csqlite_job *job) { return job->number; }
 
+void csqlite_job_set_record(csqlite_job *job, uint64_t record) { job->record = record; }
+uint64_t csqlite_job_record(const csqlite_job *job) { return job->record; }
+
+csqlite_outcome csqlite_job_outcome(const csqlite_job *job) {
+  int kind = job->reply.bytes ? job->reply.bytes[0] : REPLY_FAILURE;
+  return (csqlite_outcome){
+      .rows = job->rows,
+      .waited = job->since ? job->since - job->added : 0,
+      .has_failed = job->reply.failed || (kind != REPLY_ROWS && kind != REPLY_BATCH && kind != REPLY_WRITES),
+  };
+}
+
 void csqlite_job_free(csqlite_job *job) {
   free(job->reply.bytes);
   free(job);

@@ -267,8 +267,10 @@ static void run_job(csqlite *it, csqlite_job *job) {
   // All jobs that are in the queue already may see the state of this moment.
   if (is_query && !it->snapshot && it->has_more && it->db) csqlite_begin_snapshot(it);
   int64_t began = is_query ? 0 : microseconds();
+  it->rows = 0;
   csqlite_carry_out(it, job->request, job->length, &job->reply);
   it->job = 0;
+  job->rows = it->rows;
   if (!job->task) {
     forget_job(it, job);
     return;

@@ -102,6 +102,7 @@ struct csqlite_job {
   uint64_t number;            // in the order in which jobs come
   int64_t connection, until;  // see csqlite_pool_add
   int64_t added, since;       // when it was made and when it began to run, in ms
+  uint64_t record, rows;      // the record of its call, 0 if it has none; how many rows it has returned or changed
   int64_t taken;              // the number of the connection that it has taken; 0 if none
   int lane, state, is_abandoned;
   block reply;
@@ -152,6 +153,7 @@ struct csqlite {
   prepared statements[STATEMENTS];
   cursor cursors[CURSORS];
   uint64_t uses, last_cursor;
+  uint64_t rows;  // which the present job has returned or changed
   int64_t wait;  // milliseconds for the lock of another process
   int64_t waits_until;
   _Atomic uint64_t job, cancelled;

@@ -6,7 +6,7 @@ local shape = require "runloop.data.shape"
 
 local select, unpack, ipairs, setmetatable = select, table.unpack, ipairs, setmetatable
 local type = type
-local raise, format = misuse.raise, string.format
+local raise, format, label = misuse.raise, string.format, shape.label
 
 -- The flags of jobs: see private.h.
 local LISTS, IN_LOTS, COUNTS = 4, 8, 16
@@ -16,8 +16,6 @@ local connections = {
 }
 local codec = native.codec(shape.Bytes)
 local make_run, read_reply = codec.run, codec.reply
---- Returns the seconds for which the last call that has ended waited for a connection.
-connections.waited = codec.waited
 local TAKES = connections.TAKES
 
 -- By kind of call: how the reply is read, the flags, and the number of rows; 0 for all.
@@ -75,8 +73,9 @@ local function mistake(db, pool, what, word, about, index, count, wait)
 end
 
 -- Runs a job, and returns what its reply has. `count`: the number of its parameters; for a batch, its requests.
-local function run(db, pool, connection, what, job, mode, lists, nulls, count, wait)
-  local done, message, code = pool:run(names[what], job, connection, wait)
+-- `label`: the call's in recordings; nil for none.
+local function run(db, pool, connection, what, job, mode, lists, nulls, count, wait, label)
+  local done, message, code = pool:run(names[what], job, connection, wait, label)
   if not done then return nil, message, code end
   local first, second, third, fourth = read_reply(done, mode, lists, nulls)
   if first then
@@ -88,6 +87,10 @@ local function run(db, pool, connection, what, job, mode, lists, nulls, count, w
   return first, second, third
 end
 
+--- Options of statements that belong to another call, such as that of `begin`: they have no records.
+connections.INSIDE = {}
+local INSIDE = connections.INSIDE
+
 --- Runs a statement, and returns what its call returns; false if it writes and may not. `options` has lists, nulls and
 --- max. `connection`: 0 for one that is free.
 function connections.ask(db, pool, connection, what, kind, flags, options, wait, text, ...)
@@ -98,7 +101,8 @@ function connections.ask(db, pool, connection, what, kind, flags, options, wait,
   if lists or kind == "value" then flags = flags | LISTS end
   local job, bad = make_run(flags, options.max or db._max, ROWS[kind], text, ...)
   if bad then shape.wrong_parameter(what, bad, (select(bad, ...))) end
-  return run(db, pool, connection, what, job, MODES[kind], lists, nulls, select("#", ...), wait)
+  return run(db, pool, connection, what, job, MODES[kind], lists, nulls, select("#", ...), wait,
+    options ~= INSIDE and kind ~= "rows" and label(db, kind, text) or nil)
 end
 
 -- Returns the job of a batch.
@@ -120,13 +124,15 @@ function connections.perform(db, pool, connection, what, request, flags, wait)
   local kind = request.kind
   if kind == "script" then
     local done, message, code, details =
-      run(db, pool, connection, what, codec.script(request.text), "execute", nil, nil, 0, wait)
+      run(db, pool, connection, what, codec.script(request.text), "execute", nil, nil, 0, wait,
+        label(db, kind, request.text))
     if not done then return nil, message, code, details end
     return true
   end
   if request.requests then
     local job = batch_of(db, what, request.requests, flags)
-    return run(db, pool, connection, what, job, "batch", db._lists, db._nulls, request.requests, wait)
+    return run(db, pool, connection, what, job, "batch", db._lists, db._nulls, request.requests, wait,
+      label(db, kind, request.requests[1].text))
   end
   return connections.ask(db, pool, connection, what, kind, flags, request, wait, request.text,
     unpack(request, 1, request.count))

@@ -11,7 +11,7 @@ local setmetatable, next = setmetatable, next
 local format, running, unpack, select = string.format, coroutine.running, table.unpack, select
 local raise, made_at = misuse.raise, objects.made_at
 local ask, perform_on, closed, give = connections.ask, connections.perform, connections.closed, connections.give
-local READS_ONLY, CONTROLS = connections.READS_ONLY, connections.CONTROLS
+local READS_ONLY, CONTROLS, INSIDE = connections.READS_ONLY, connections.CONTROLS, connections.INSIDE
 
 local sqlite = {
   bytes = shape.bytes_function "sqlite.bytes", json = shape.json_function "sqlite.json",
@@ -96,20 +96,9 @@ local function next_rows(self, what, state)
   return state, rows
 end
 
--- Notes in a record how long the call that has just ended waited for a connection.
-local function measured(record, ...)
-  if record.number then record.waited = connections.waited() end
-  return ...
-end
-
 shape.session(Database, "db", {
-  perform = function(self, what, request) return measured(request, perform(self, what, request)) end,
-  open_rows = open_rows, next_rows = next_rows, close_rows = close_rows,
-  quick = function(self, what, kind, text, ...)
-    local record <close> = shape.record(self, kind, text)
-    if not record then return call(self, what, kind, NOTHING, text, ...) end
-    return shape.end_request(record, kind, measured(record, call(self, what, kind, NOTHING, text, ...)))
-  end,
+  is_recorded = true, perform = perform, open_rows = open_rows, next_rows = next_rows, close_rows = close_rows,
+  quick = function(self, what, kind, ...) return call(self, what, kind, NOTHING, ...) end,
 })
 
 -- Transactions --------------------------------------------------------------------------------------------------------
@@ -133,7 +122,7 @@ local function on_own(self, what, kind, options, ...)
 end
 
 local function control(self, what, text)
-  return ask(self, self._pool, self._connection, what, "execute", CONTROLS, NOTHING, nil, text)
+  return ask(self, self._pool, self._connection, what, "execute", CONTROLS, INSIDE, nil, text)
 end
 
 -- Makes the object of a session with a connection of its own.
@@ -188,7 +177,7 @@ end
 local function take(self, pool, what, text, wait)
   if self._is_closed then return closed(self) end
   self._calls = self._calls + 1
-  return ask(self, pool, 0, what, "take", CONTROLS, NOTHING, wait or self._wait, text)
+  return ask(self, pool, 0, what, "take", CONTROLS, INSIDE, wait or self._wait, text)
 end
 
 -- Begins a transaction; `reads`: on a reader. Returns its object.
@@ -197,7 +186,7 @@ local function begin(self, pool, options, reads, noted)
   local connection, message, code, details =
     take(self, pool, "db:begin", is_only_read and "begin" or "begin immediate", options.timeout)
   if not connection then return nil, message, code, details end
-  measured(noted)
+  shape.got_connection(noted)
   local tx = transaction(self, pool, connection, 0, false)
   if not is_only_read then return tx end
   tx._is_query_only = not reads
@@ -208,7 +197,7 @@ local function begin(self, pool, options, reads, noted)
     if not is_good then return nil, message, code, details end
   end
   -- The first query of a transaction determines its snapshot.
-  is_good, message, code, details = on_own(tx, "db:begin", "value", NOTHING, "select count(*) from sqlite_schema")
+  is_good, message, code, details = on_own(tx, "db:begin", "value", INSIDE, "select count(*) from sqlite_schema")
   if not is_good then return nil, message, code, details end
   return tx
 end
@@ -236,16 +225,13 @@ function Database:begin(options)
 end
 
 local session = {
+  is_recorded = true,
   perform = function(self, what, request)
     local how = over(self)
     if how then return shape.over(how) end
     return perform_on(self, self._pool, self._connection, what, request, self._flags)
   end,
-  quick = function(self, what, kind, text, ...)
-    local record <close> = shape.record(self, kind, text)
-    if not record then return on_own(self, what, kind, NOTHING, text, ...) end
-    return shape.end_request(record, kind, on_own(self, what, kind, NOTHING, text, ...))
-  end,
+  quick = function(self, what, kind, ...) return on_own(self, what, kind, NOTHING, ...) end,
   next_rows = function(self, what, state)
     local how = over(self)
     if not how then return next_rows(self, what, state) end

@@ -45,14 +45,16 @@ enum SQLiteBinding {
     private static let methods: Library = Library(
         of: kind,
         [
-            // run(name, job, connection, seconds): the task waits until the job is done. Returns the job, whose reply
-            // has to be read before the task waits again.
+            // run(name, job, connection, seconds, label): the task waits until the job is done. Returns the job, whose
+            // reply has to be read before the task waits again. `label`: the call's in recordings; 0 for none.
             .init("run") {
                 receiver($0, SQLitePool.self).run { (pool, call) throws(Misuse) in
                     let job = try job(call, 3)
                     let number = call.integer(2) ?? 0
                     let name = waits.indices.contains(number) ? waits[number].name : "a call of runloop.sqlite"
-                    return pool.run(call, name, job, call.integer(4) ?? 0, call.number(5) ?? .infinity)
+                    return pool.run(
+                        call, name, job, call.integer(4) ?? 0, call.number(5) ?? .infinity,
+                        label: call.integer(6).flatMap { UInt32(exactly: $0) } ?? 0)
                 }
             },
             // send(job, connection): nobody waits for it.

@@ -153,9 +153,10 @@ final class SQLitePool {
 
     private var now: Int64 { host.loop.now.nanoseconds / 1_000_000 }
 
-    /// Makes the task wait until a job is done. `seconds`: how long the job may wait for a connection.
+    /// Makes the task wait until a job is done. `seconds`: how long the job may wait for a connection. `label`: the
+    /// call's in recordings; 0 for none.
     func run(
-        _ call: Call, _ name: StaticString, _ job: OpaquePointer, _ connection: Int, _ seconds: Double
+        _ call: Call, _ name: StaticString, _ job: OpaquePointer, _ connection: Int, _ seconds: Double, label: UInt32
     ) -> Int32 {
         if connection == 0, waiting >= mostWaiting, csqlite_pool_numbers(native).waiting >= mostWaiting {
             csqlite_job_free(job)
@@ -163,6 +164,8 @@ final class SQLitePool {
             return call.fail(SystemError("sqlite", errno: ENOBUFS, reason: reason))
         }
         return begin(call, name, job) { fiber, lane in
+            let record = label != 0 ? host.loop.noteBeginning(label) : 0
+            if record != 0 { csqlite_job_set_record(job, UInt64(label) << 32 | UInt64(record)) }
             let limit = connection == 0 && seconds < 1e9 ? now + Int64(max(0, seconds) * 1000) : .max
             csqlite_pool_add(native, job, Int64(connection), fiber.context, fiber.thread, Int32(lane), limit)
             if limit < .max, !timer.pointee.isValid || timer.pointee.fireDate > limit * 1_000_000 { arm(limit) }
@@ -326,13 +329,23 @@ final class SQLitePool {
         let index = Int(csqlite_job_lane(job))
         guard isServed(index) else { return held.append(job) }
         leave(index)
+        if csqlite_job_record(job) != 0 { endRecord(of: job, csqlite_job_outcome(job)) }
         csqlite_job_push(fiber.thread, job)
         host.resume(fiber, arguments: 1)
         csqlite_job_free(job)
     }
 
+    private func endRecord(of job: OpaquePointer, _ outcome: csqlite_outcome) {
+        let record = csqlite_job_record(job)
+        let waited = UInt64(min(max(0, outcome.waited) * 1000, Int64(Int32.max)))
+        host.loop.noteEnd(
+            UInt32(truncatingIfNeeded: record), UInt32(truncatingIfNeeded: record >> 32),
+            result: Int(waited << 32 | min(outcome.rows, UInt64(UInt32.max))), failed: outcome.has_failed != 0)
+    }
+
     private func abandon(_ job: OpaquePointer, _ index: Int) {
         leave(index)
+        if csqlite_job_record(job) != 0 { endRecord(of: job, csqlite_outcome(rows: 0, waited: 0, has_failed: 1)) }
         let number = csqlite_job_number(job)
         if csqlite_pool_abandon(native, job) == 0 {
             let date = host.loop.now + .seconds(Self.patience)

@@ -80,6 +80,18 @@ int csqlite_job_lane(csqlite_job *job);
 int64_t csqlite_job_taken(csqlite_job *job);
 uint64_t csqlite_job_number(csqlite_job *job);
 void csqlite_job_free(csqlite_job *job);
+/// The record of the job's call in recordings; 0 if it has none.
+uint64_t csqlite_job_record(const csqlite_job *job);
+void csqlite_job_set_record(csqlite_job *job, uint64_t record);
+
+typedef struct {
+  /// Rows that the job has returned or changed, and the milliseconds for which it waited for a connection.
+  uint64_t rows;
+  int64_t waited;
+  int has_failed;
+} csqlite_outcome;
+/// Returns the outcome of a job that is done.
+csqlite_outcome csqlite_job_outcome(const csqlite_job *job);
 
 /// Milliseconds of a clock that only goes on.
 int64_t csqlite_now(void);

@@ -46,7 +46,7 @@ struct PageTests {
             .init(kind: .observer, text: "observer \"redraw\"", place: "app.lua:40"),
             .init(kind: .stream, text: "connection to example", place: "app.lua:50"),
             .init(kind: .http, text: "GET /poll"), .init(kind: .other, text: "thread main · perform"),
-            .init(kind: .other, text: "stream:read"),
+            .init(kind: .other, text: "stream:read"), .init(kind: .data, text: "query \"select 1\" of postgres \"a\""),
         ]
         for (index, name) in names.enumerated() { try writer.name(UInt32(index + 1), name) }
         func at(_ ms: Double) -> UInt64 { 9_000_000_000_000_000 + UInt64(ms * 1_000_000) }
@@ -65,9 +65,10 @@ struct PageTests {
             record(20, .wake, 3, a: 1), record(20, .begin, 3, a: at(20)), record(50, .end, 3), record(50, .passEnd),
             record(50, .pass, 1), record(50.5, .begin, 2, a: at(20)), record(50.6, .opens, 10, flow: 2),
             record(51, .out, 7, flow: 4), record(51, .bytes, 9, a: 4096, flags: 1, flow: 1),
-            record(55.5, .end, 2, a: 3), record(55.5, .passEnd),
+            record(51.5, .opens, 13, flow: 3), record(55.5, .end, 2, a: 3), record(55.5, .passEnd),
             record(55.5, .pass, 1), record(55.6, .sleep, a: at(60)), record(60, .wake, 2, a: 1),
-            record(60, .begin, 2, a: at(60)), record(61, .run, 4), record(61, .pass, 4), record(61.1, .sleep),
+            record(60, .begin, 2, a: at(60)), record(60.5, .closes, 13, a: 1500 << 32 | 42, flow: 3),
+            record(61, .run, 4), record(61, .pass, 4), record(61.1, .sleep),
             record(73, .wake, 5, a: 2), record(73, .begin, 5), record(77, .closes, 10, a: 503, flags: 2, flow: 2),
             record(78, .end, 5), record(78.9, .passEnd),
             record(79, .runEnd, 4, a: 2), record(79, .end, 2, a: 1), record(79, .passEnd), record(79, .pass, 1),

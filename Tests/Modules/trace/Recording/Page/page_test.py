@@ -76,7 +76,7 @@ def boxes(page):
         color = shown.color(ms, lane)
         assert min(color) > 225, f"the loop sleeps at {ms} ms, but there is {color}"
     count = page.evaluate("drawn.length")
-    equal(count, 11, "boxes drawn")
+    equal(count, 12, "boxes drawn")
 
 
 @test("a tail leads from the date to the box")
@@ -203,6 +203,16 @@ def lasting(page):
         "wrote\n4096 bytes"):
         assert line in text, f"{line!r} is not in {text!r}"
     assert "began in" not in text and "outcome" not in text, text
+    page.key("0")
+    shown.click(56, 0, 4)
+    text = details(page)
+    for line in (
+        'query "select 1" of postgres "a"',
+        "kind\ndatabase call",
+        "lasted\n9 ms",
+        "rows\n42",
+        "waited for a connection\n1.50 ms"):
+        assert line in text, f"{line!r} is not in {text!r}"
     page.key("t")
     assert (
         page.evaluate(
@@ -353,11 +363,11 @@ def waiting(page):
 @test("it says how long, how many, and how late")
 def summary(page):
     equal(page.evaluate("document.getElementById('summary').textContent"),
-          "100 ms · 2 loops · 9 callbacks · 2 late · longest 30 ms · 1 connection · 1 HTTP request")
+          "100 ms · 2 loops · 9 callbacks · 2 late · longest 30 ms · 1 connection · 1 HTTP request · 1 database call")
     equal(page.evaluate("document.title"), "app.lua – rlhost timeline")
     equal(
         page.evaluate("[...document.querySelectorAll('#legend span')].filter(s => !s.hidden).map(s => s.textContent)"),
-        ["timer", "port", "observer", "request", "stream", "http"])
+        ["timer", "port", "observer", "request", "stream", "http", "data"])
     equal(page.evaluate("performance.getEntriesByType('resource').length"), 0, "nothing is loaded from anywhere")
 
 

@@ -187,3 +187,52 @@ t.it("keeps a statement of a transaction on its connection when waits of other c
   t.equal(select(3, late:await()), "EAGAIN")
   t.truthy(tx:rollback())
 end)
+
+t.it("a script must not contain what ends a transaction", function()
+  local db = open()
+  for text, word in pairs {
+    ["insert into n values (1); commit; begin; insert into n values (2)"] = "commit",
+    ["insert into n values (1); \xEF\xBB\xBF \v-- a\n /* ; */ END; savepoint a"] = "end",
+    ["insert into n values (1); rollback"] = "rollback",
+  } do
+    local nothing, message, code = db:script(text)
+    t.equal({ nothing, code }, { nil, "EINVAL" })
+    t.truthy(message:find("must not contain '" .. word .. "'", 1, true), message)
+  end
+  local own = t.truthy(db:connection())
+  t.equal(select(3, own:script "insert into n values (1); commit"), "EINVAL")
+  t.equal(select(3, own:batch { "insert into n values (1)", "commit", "select nothing" }), "EINVAL")
+  own:close()
+  t.equal(db:script "create trigger tr after insert on n begin select 1; select 2; end; insert into n values (9)", true)
+  t.equal(db:query("select i from n"), { { i = 9 } })
+end)
+
+t.it("a transaction that a failure has ended takes no more statements", function()
+  local db = open()
+  t.equal(db:script "create table u (i integer unique); insert into u values (1)", true)
+  local tx <close> = t.truthy(db:begin())
+  t.equal(tx:execute "insert into n values (1)", 1)
+  t.equal(select(3, tx:execute "insert or rollback into u values (1)"), "EEXIST")
+  for _, done in ipairs {
+    { tx:execute "insert into n values (2)" }, { tx:batch { "insert into n values (2)" } },
+    { tx:script "insert into n values (2)" }, { tx:value "select 1" }, { tx:begin() }, { tx:commit() },
+  } do
+    t.equal(done[3], "ENOTCONN")
+    t.truthy(done[2]:find("rolled back, as a statement in it has failed", 1, true))
+  end
+  t.equal(db:value "select count(*) from n", 0)
+end)
+
+t.it("rows that a change returns come after its commit", function()
+  local db = open()
+  t.equal(db:script [[create table parent (i integer primary key);
+    create table child (p references parent deferrable initially deferred)]], true)
+  for _, call in ipairs { db.value, db.row, db.query } do
+    t.equal(select(3, call(db, "insert into child values (7) returning p")), "CONSTRAINT")
+  end
+  t.equal(select(3, db:query { "insert into n values (10), (11) returning i, 'long'", max = 3 }), "EMSGSIZE")
+  t.equal(select(3, db:row { "insert into n values (10) returning i, 'long'", max = 3 }), "EMSGSIZE")
+  t.equal(db:value "select (select count(*) from child) + (select count(*) from n)", 0)
+  t.equal(db:value "insert into n values (10), (11) returning i", 10)
+  t.equal(db:value "select count(*) from n", 2)
+end)

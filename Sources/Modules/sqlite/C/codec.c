@@ -148,15 +148,17 @@ static void check_statements(lua_State *L, lua_Integer count) {
   }
 }
 
-// batch({table, text, count, max, flags, …}) -> job; or nil, and the numbers of a statement and its bad parameter
+// batch({table, text, count, max, flags, …}, flags) -> job; or nil, and the numbers of a statement and its bad
+// parameter
 static int make_batch(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   lua_Integer count = (lua_Integer)lua_rawlen(L, 1);
+  int flags = (int)luaL_checkinteger(L, 2);
   luaL_checkstack(L, 12, NULL);
   lua_settop(L, 1);
   check_statements(L, count);
   block to = {0};
-  begin_job(&to, REQUEST_BATCH, 0);
+  begin_job(&to, REQUEST_BATCH, flags);
   for (lua_Integer i = 1; i + 4 <= count; i += 5) {
     for (int k = 0; k < 5; k++) lua_rawgeti(L, 1, i + k);
     lua_Integer bad = put_statement(L, &to, 2);
@@ -204,11 +206,13 @@ static int make_lot(lua_State *L) {
   return end_job(L, &to);
 }
 
+// script(text, flags) -> job
 static int make_script(lua_State *L) {
   size_t length;
   const char *text = luaL_checklstring(L, 1, &length);
+  int flags = (int)luaL_checkinteger(L, 2);
   block to = {0};
-  begin_job(&to, REQUEST_SCRIPT, 0);
+  begin_job(&to, REQUEST_SCRIPT, flags);
   block_text(&to, text, length);
   return end_job(L, &to);
 }

@@ -36,8 +36,11 @@ static int is_word(char c) { return (c | 32) >= 'a' && (c | 32) <= 'z'; }
 // Skips blanks, comments and semicolons. Returns the beginning of the rest.
 static const char *skip_blanks(const char *at, const char *end) {
   while (at < end) {
-    if (strchr(" \t\r\n\f;", *at) && *at) {
+    if (strchr(" \t\r\n\v\f;", *at) && *at) {
       at++;
+    } else if (end - at >= 3 && memcmp(at, "\xEF\xBB\xBF", 3) == 0) {
+      // For SQLite, a byte order mark is a blank, too.
+      at += 3;
     } else if (end - at >= 2 && at[0] == '-' && at[1] == '-') {
       while (at < end && *at != '\n') at++;
     } else if (end - at >= 2 && at[0] == '/' && at[1] == '*') {
@@ -50,12 +53,13 @@ static const char *skip_blanks(const char *at, const char *end) {
   return at;
 }
 
-static int begins_with(const char *text, size_t length, const char *const *words) {
+// Returns the word with which a text begins, if it is among some words; else NULL.
+static const char *begins_with(const char *text, size_t length, const char *const *words) {
   const char *at = skip_blanks(text, text + length), *end = at;
   while (end < text + length && is_word(*end)) end++;
   for (; *words; words++)
-    if (strlen(*words) == (size_t)(end - at) && strncasecmp(*words, at, (size_t)(end - at)) == 0) return 1;
-  return 0;
+    if (strlen(*words) == (size_t)(end - at) && strncasecmp(*words, at, (size_t)(end - at)) == 0) return *words;
+  return NULL;
 }
 
 static const char *const QUERIES[] = {"select", "values", "with", "explain", NULL};
@@ -263,6 +267,19 @@ typedef struct {
   int before;  // all changes of the connection before it
 } run;
 
+// Ends a statement whose rows are too large, and undoes what it has changed.
+static void give_up(csqlite *it, prepared *statement, const run *how, block *reply) {
+  char text[120];
+  snprintf(text, sizeof text, "the rows have more than %llu bytes: %s", (unsigned long long)how->most_bytes,
+           how->flags & IN_LOTS ? "give a larger max" : "use rows()");
+  int is_change = !sqlite.stmt_readonly(statement->statement);
+  // Without this, the reset would commit.
+  if (is_change && sqlite.get_autocommit(it->db)) sqlite.exec(it->db, "begin", NULL, NULL, NULL);
+  release(statement);
+  if (is_change) sqlite.exec(it->db, "rollback", NULL, NULL, NULL);
+  csqlite_put_failure(reply, "EMSGSIZE", "SQLITE_TOOBIG", text);
+}
+
 // Steps through the statement. A batch of rows ends after some rows; the statement then stays in `place`.
 static void step_all(csqlite *it, prepared *statement, cursor *place, const run *how, block *reply) {
   sqlite3_stmt *stmt = statement->statement;
@@ -277,22 +294,20 @@ static void step_all(csqlite *it, prepared *statement, cursor *place, const run 
     block_text(reply, name ? name : "", name ? strlen(name) : 0);
   }
   uint64_t rows = 0, open = 0;
+  // The last step of a change commits it, and may fail.
+  int to_end = !sqlite.stmt_readonly(stmt);
   while ((code = sqlite.step(stmt)) == SQLITE_ROW) {
-    if (how->flags & COUNTS) continue;
+    if (how->flags & COUNTS || (how->most_rows && rows == how->most_rows)) continue;
     rows++;
     size_t size = put_row(stmt, columns, reply);
     bytes += size;
     if (size > how->most_bytes || (!(how->flags & IN_LOTS) && bytes > how->most_bytes)) {
-      char text[120];
-      snprintf(text, sizeof text, "the rows have more than %llu bytes: %s", (unsigned long long)how->most_bytes,
-               how->flags & IN_LOTS ? "give a larger max" : "use rows()");
       reply->length = start;
-      release(statement);
+      give_up(it, statement, how, reply);
       if (place) *place = (cursor){0};
-      csqlite_put_failure(reply, "EMSGSIZE", "SQLITE_TOOBIG", text);
       return;
     }
-    if (reply->failed || (how->most_rows && rows == how->most_rows)) break;
+    if (!to_end && (reply->failed || (how->most_rows && rows == how->most_rows))) break;
     if (how->flags & IN_LOTS && (rows >= LOT_ROWS || bytes >= LOT_BYTES)) {
       open = 1;
       break;
@@ -319,6 +334,15 @@ static void step_all(csqlite *it, prepared *statement, cursor *place, const run 
   it->rows += columns > 0 && !(how->flags & COUNTS) ? rows : changes;
 }
 
+// Returns whether a request's transaction is still open; if not, writes the failure. A cancelled statement, a full disk
+// or `on conflict rollback` end a transaction, and SQLite would carry out the next statement by itself.
+static int check_transaction(csqlite *it, int flags, block *reply) {
+  if (!(flags & IN_TRANSACTION) || !sqlite.get_autocommit(it->db)) return 1;
+  csqlite_put_failure(reply, "ENOTCONN", "SQLITE_ABORT",
+                      "the transaction is over (rolled back, as a statement in it has failed)");
+  return 0;
+}
+
 static void run_statement(csqlite *it, int flags, block_reader *from, block *reply) {
   size_t length;
   run how = {.flags = flags, .before = sqlite.total_changes(it->db)};
@@ -326,6 +350,7 @@ static void run_statement(csqlite *it, int flags, block_reader *from, block *rep
   how.most_rows = read_number(from);
   uint64_t count = read_number(from);
   const char *text = read_text(from, &length);
+  if (!check_transaction(it, flags, reply)) return;
   if (!(flags & CONTROLS) && begins_with(text, length, CONTROL)) {
     csqlite_put_failure(reply, "EINVAL", "SQLITE_ERROR", "transactions belong to one task: use begin()");
     return;
@@ -398,31 +423,42 @@ static int finish(csqlite *it, int is_inside, int is_good, block *reply) {
   return is_good;
 }
 
-static void run_script(csqlite *it, block_reader *from, block *reply) {
+// Runs the statements of a text, until one fails.
+static void run_statements(csqlite *it, const char *at, const char *end, block *reply) {
+  while (reply->length == 0 && (at = skip_blanks(at, end)) < end) {
+    char message[100];
+    sqlite3_stmt *statement = NULL;
+    const char *word = begins_with(at, (size_t)(end - at), CONTROL);
+    if (word) {
+      snprintf(message, sizeof message, "a script must not contain '%s': a script is a transaction by itself", word);
+      csqlite_put_failure(reply, "EINVAL", "SQLITE_ERROR", message);
+      return;
+    }
+    int code = sqlite.prepare_v3(it->db, at, (int)(end - at), 0, &statement, &at);
+    if (code == SQLITE_OK && !statement) return;
+    while (code == SQLITE_OK && sqlite.step(statement) == SQLITE_ROW) {}
+    if (code == SQLITE_OK) code = sqlite.finalize(statement);
+    if (code != SQLITE_OK) csqlite_put_error(it, reply, code);
+  }
+}
+
+static void run_script(csqlite *it, int flags, block_reader *from, block *reply) {
   size_t length;
   const char *text = read_text(from, &length);
-  char *copy = strndup(text, length);
   int is_inside;
-  if (!copy || memchr(text, 0, length)) {
-    free(copy);
+  if (memchr(text, 0, length)) {
     csqlite_put_failure(reply, "EINVAL", "SQLITE_ERROR", "the script has a zero byte");
     return;
   }
-  if (begin(it, &is_inside, reply)) {
-    int code = sqlite.exec(it->db, copy, NULL, NULL, NULL);
-    if (code != SQLITE_OK) csqlite_put_error(it, reply, code);
-    else if (!is_inside && sqlite.get_autocommit(it->db))
-      csqlite_put_failure(reply, "EINVAL", "SQLITE_ERROR",
-                          "the script has ended the transaction: it must not contain commit or rollback");
-    if (finish(it, is_inside, reply->length == 0, reply)) csqlite_put_done(reply);
-  }
-  free(copy);
+  if (!check_transaction(it, flags, reply) || !begin(it, &is_inside, reply)) return;
+  run_statements(it, text, text + length, reply);
+  if (finish(it, is_inside, reply->length == 0, reply)) csqlite_put_done(reply);
 }
 
-static void run_batch(csqlite *it, block_reader *from, block *reply) {
+static void run_batch(csqlite *it, int flags, block_reader *from, block *reply) {
   int is_inside;
   uint64_t index = 0;
-  if (!begin(it, &is_inside, reply)) return;
+  if (!check_transaction(it, flags, reply) || !begin(it, &is_inside, reply)) return;
   block all = {0};
   block_byte(&all, REPLY_BATCH);
   while (from->at < from->end && !from->failed) {
@@ -432,8 +468,8 @@ static void run_batch(csqlite *it, block_reader *from, block *reply) {
     block answer = {0};
     index++;
     read_byte(&one);
-    int flags = read_byte(&one);
-    run_statement(it, flags, &one, &answer);
+    // The batch itself is a transaction.
+    run_statement(it, read_byte(&one) & ~CONTROLS, &one, &answer);
     if (answer.failed || !answer.bytes || answer.bytes[0] != REPLY_ROWS) {
       *reply = answer;
       if (answer.bytes && answer.bytes[0] == REPLY_FAILURE)
@@ -487,7 +523,7 @@ void csqlite_carry_out(csqlite *it, const char *request, size_t length, block *r
   else if (operation == REQUEST_RUN) run_statement(it, flags, &from, reply);
   else if (operation == REQUEST_LOT) next_lot(it, &from, reply);
   else if (operation == REQUEST_DROP) drop_cursor(it, &from, reply);
-  else if (operation == REQUEST_SCRIPT) run_script(it, &from, reply);
-  else if (operation == REQUEST_BATCH) run_batch(it, &from, reply);
+  else if (operation == REQUEST_SCRIPT) run_script(it, flags, &from, reply);
+  else if (operation == REQUEST_BATCH) run_batch(it, flags, &from, reply);
   else csqlite_reset(it);
 }

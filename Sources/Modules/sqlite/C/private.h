@@ -15,12 +15,13 @@
 enum { REQUEST_OPEN, REQUEST_RUN, REQUEST_LOT, REQUEST_DROP, REQUEST_SCRIPT, REQUEST_BATCH, REQUEST_GIVE };
 
 enum {
-  READS_ONLY = 1,  // refuse statements that are not queries: REPLY_WRITES
-  CONTROLS = 2,    // `begin` and similar statements are allowed
-  LISTS = 4,       // two columns may have one name
-  IN_LOTS = 8,     // leave a cursor if there are more rows; its connection is then taken
-  COUNTS = 16,     // only the number of changed rows matters
-  TAKES = 32,      // take the connection if the statement succeeds
+  READS_ONLY = 1,       // refuse statements that are not queries: REPLY_WRITES
+  CONTROLS = 2,         // `begin` and similar statements are allowed
+  LISTS = 4,            // two columns may have one name
+  IN_LOTS = 8,          // leave a cursor if there are more rows; its connection is then taken
+  COUNTS = 16,          // only the number of changed rows matters
+  TAKES = 32,           // take the connection if the statement succeeds
+  IN_TRANSACTION = 64,  // a transaction must be open: some failures have ended it
 };
 
 enum { OPEN_READ_ONLY = 1, OPEN_CREATE = 2, OPEN_MEMORY = 4, OPEN_FULL = 8, OPEN_READER = 16 };
@@ -29,7 +30,14 @@ enum { OPEN_READ_ONLY = 1, OPEN_CREATE = 2, OPEN_MEMORY = 4, OPEN_FULL = 8, OPEN
 // WRITES: nothing. PARAMETERS: the number that the statement has. COLUMN: a name that two columns have. BATCH: replies
 // of ROWS, each with its length. LATE: no connection was free in time. CLOSED: the pool is closed.
 enum {
-  REPLY_ROWS, REPLY_FAILURE, REPLY_WRITES, REPLY_PARAMETERS, REPLY_COLUMN, REPLY_BATCH, REPLY_NAMED, REPLY_LATE,
+  REPLY_ROWS,
+  REPLY_FAILURE,
+  REPLY_WRITES,
+  REPLY_PARAMETERS,
+  REPLY_COLUMN,
+  REPLY_BATCH,
+  REPLY_NAMED,
+  REPLY_LATE,
   REPLY_CLOSED,
 };
 
@@ -96,8 +104,8 @@ enum { JOB_WAITS, JOB_RUNS, JOB_DONE };
 
 struct csqlite_job {
   csqlite_job *next;
-  csqlite *on;                // the connection that runs it
-  intptr_t task;              // 0: nobody waits for it
+  csqlite *on;    // the connection that runs it
+  intptr_t task;  // 0: nobody waits for it
   lua_State *coroutine;
   uint64_t number;            // in the order in which jobs come
   int64_t connection, until;  // see csqlite_pool_add
@@ -120,10 +128,10 @@ struct csqlite_pool {
   job_list queue, done;
   csqlite **connections;  // `size` places
   int size, count, threads, users, cancelled, is_closed;
-  uint64_t last_handed;         // the number of the last job in the queue
-  int64_t made;                 // connections made so far
-  unsigned rung;                // lanes whose bell has rung
-  csqlite_job *closing;         // done when all connections are closed
+  uint64_t last_handed;  // the number of the last job in the queue
+  int64_t made;          // connections made so far
+  unsigned rung;         // lanes whose bell has rung
+  csqlite_job *closing;  // done when all connections are closed
   block opening;
   csqlite_host host;
   _Atomic int queued;  // jobs in the queue, for connections that look without the mutex
@@ -154,7 +162,7 @@ struct csqlite {
   cursor cursors[CURSORS];
   uint64_t uses, last_cursor;
   uint64_t rows;  // which the present job has returned or changed
-  int64_t wait;  // milliseconds for the lock of another process
+  int64_t wait;   // milliseconds for the lock of another process
   int64_t waits_until;
   _Atomic uint64_t job, cancelled;
   char path[512];

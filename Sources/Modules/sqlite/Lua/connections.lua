@@ -11,7 +11,7 @@ local raise, format, label = misuse.raise, string.format, shape.label
 -- The flags of jobs: see private.h.
 local LISTS, IN_LOTS, COUNTS = 4, 8, 16
 local connections = {
-  READS_ONLY = 1, CONTROLS = 2, TAKES = 32,
+  READS_ONLY = 1, CONTROLS = 2, TAKES = 32, IN_TRANSACTION = 64,
   OPEN = { read_only = 1, create = 2, memory = 4, full = 8, reader = 16 },
 }
 local codec = native.codec(shape.Bytes)
@@ -114,7 +114,7 @@ local function batch_of(db, what, requests, flags)
     list[at + 1], list[at + 2], list[at + 3] = one, one.text, one.count
     list[at + 4], list[at + 5] = one.max or db._max, mine and flags | LISTS or flags
   end
-  local job, index, bad = codec.batch(list)
+  local job, index, bad = codec.batch(list, flags)
   if index then shape.wrong_parameter(shape.entry(what, index), bad, requests[index][bad]) end
   return job
 end
@@ -124,7 +124,7 @@ function connections.perform(db, pool, connection, what, request, flags, wait)
   local kind = request.kind
   if kind == "script" then
     local done, message, code, details =
-      run(db, pool, connection, what, codec.script(request.text), "execute", nil, nil, 0, wait,
+      run(db, pool, connection, what, codec.script(request.text, flags), "execute", nil, nil, 0, wait,
         label(db, kind, request.text))
     if not done then return nil, message, code, details end
     return true

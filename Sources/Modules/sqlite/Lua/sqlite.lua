@@ -122,7 +122,7 @@ local function on_own(self, what, kind, options, ...)
 end
 
 local function control(self, what, text)
-  return ask(self, self._pool, self._connection, what, "execute", CONTROLS, INSIDE, nil, text)
+  return ask(self, self._pool, self._connection, what, "execute", self._flags | CONTROLS, INSIDE, nil, text)
 end
 
 -- Makes the object of a session with a connection of its own.
@@ -137,7 +137,7 @@ end
 -- `depth` is above 0 for a savepoint, which is inside `outer`.
 local function transaction(db, pool, connection, depth, outer)
   local tx = session_of(db, Transaction, pool, connection)
-  tx._depth, tx._task, tx._outer = depth, running(), outer
+  tx._depth, tx._task, tx._outer, tx._flags = depth, running(), outer, connections.IN_TRANSACTION
   return tx
 end
 

@@ -154,7 +154,8 @@ function db:rows(sql, ...) end
 ---@return table? details
 function db:batch(list) end
 
----Runs a text of several statements without parameters, all or none of them. Waits.
+---Runs a text of several statements without parameters, all or none of them: it must not contain `commit` and the like.
+---Waits.
 ---@param text string
 ---@return true? done
 ---@return string? problem

@@ -211,6 +211,8 @@ static const struct {
 #embed "../../Modules/postgres/Lua/postgres.lua" SIZE suffix(,)
 '\0'}}, {"runloop.postgres.addresses", (const char[]){
 #embed "../../Modules/postgres/Lua/addresses.lua" SIZE suffix(,)
+'\0'}}, {"runloop.postgres.batches", (const char[]){
+#embed "../../Modules/postgres/Lua/batches.lua" SIZE suffix(,)
 '\0'}}, {"runloop.postgres.channels", (const char[]){
 #embed "../../Modules/postgres/Lua/channels.lua" SIZE suffix(,)
 '\0'}}, {"runloop.postgres.connections", (const char[]){
@@ -227,6 +229,8 @@ static const struct {
 #embed "../../Modules/postgres/Lua/fake/messages.lua" SIZE suffix(,)
 '\0'}}, {"runloop.postgres.fake.statements", (const char[]){
 #embed "../../Modules/postgres/Lua/fake/statements.lua" SIZE suffix(,)
+'\0'}}, {"runloop.postgres.texts", (const char[]){
+#embed "../../Modules/postgres/Lua/texts.lua" SIZE suffix(,)
 '\0'}}, {"runloop.postgres.values", (const char[]){
 #embed "../../Modules/postgres/Lua/values.lua" SIZE suffix(,)
 '\0'}}, {"runloop.process", (const char[]){

@@ -251,6 +251,8 @@ static int pipeline(lua_State *L) {
 }
 
 static int sync_pipeline(lua_State *L) { return lua_pushboolean(L, pq.PQpipelineSync(self(L)->connection)), 1; }
+// ask() makes the server send the answers of a pipeline so far
+static int ask(lua_State *L) { return lua_pushboolean(L, pq.PQsendFlushRequest(self(L)->connection)), 1; }
 
 // flush() -> 0 if all was sent, 1 if there is more, -1 if the connection is lost; also reads available input
 static int flush(lua_State *L) {
@@ -526,6 +528,7 @@ int cpostgres_open(lua_State *L) {
                                      {"start", start},
                                      {"pipeline", pipeline},
                                      {"sync", sync_pipeline},
+                                     {"ask", ask},
                                      {"flush", flush},
                                      {"poll", poll_answer},
                                      {"notifications", notifications},

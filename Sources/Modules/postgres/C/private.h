@@ -6,18 +6,19 @@
 
 #include "CPostgres.h"
 
-#define PQ_FUNCTIONS(each)                                                                                         \
-  each(PQconnectStartParams) each(PQconnectPoll) each(PQfinish) each(PQstatus) each(PQsocket)                      \
-      each(PQerrorMessage) each(PQsetErrorVerbosity) each(PQsetnonblocking) each(PQflush)                          \
-      each(PQconsumeInput) each(PQisBusy) each(PQgetResult) each(PQclear) each(PQresultStatus)                     \
-      each(PQresultErrorField) each(PQntuples) each(PQnfields) each(PQfname) each(PQftype)                         \
-      each(PQgetisnull) each(PQgetvalue) each(PQgetlength) each(PQcmdTuples) each(PQcmdStatus)                     \
-      each(PQsetSingleRowMode) each(PQsendQuery) each(PQsendQueryParams) each(PQsendPrepare)                       \
-      each(PQsendQueryPrepared) each(PQtransactionStatus) each(PQparameterStatus) each(PQbackendPID)               \
-      each(PQgetCancel) each(PQfreeCancel) each(PQcancel) each(PQsetNoticeReceiver)                                \
-      each(PQenterPipelineMode) each(PQexitPipelineMode) each(PQpipelineSync) each(PQconninfoParse)                \
-      each(PQconndefaults) each(PQconninfoFree) each(PQfreemem) each(PQresultErrorMessage)                           \
-      each(PQnotifies) each(PQputCopyData) each(PQputCopyEnd) each(PQgetCopyData)
+#define PQ_FUNCTIONS(each)                                                                                            \
+  each(PQconnectStartParams) each(PQconnectPoll) each(PQfinish) each(PQstatus) each(PQsocket) each(PQerrorMessage)    \
+      each(PQsetErrorVerbosity) each(PQsetnonblocking) each(PQflush) each(PQconsumeInput) each(PQisBusy)              \
+          each(PQgetResult) each(PQclear) each(PQresultStatus) each(PQresultErrorField) each(PQntuples)               \
+              each(PQnfields) each(PQfname) each(PQftype) each(PQgetisnull) each(PQgetvalue) each(PQgetlength)        \
+                  each(PQcmdTuples) each(PQcmdStatus) each(PQsetSingleRowMode) each(PQsendQuery)                      \
+                      each(PQsendQueryParams) each(PQsendPrepare) each(PQsendQueryPrepared) each(PQtransactionStatus) \
+                          each(PQparameterStatus) each(PQbackendPID) each(PQgetCancel) each(PQfreeCancel)             \
+                              each(PQcancel) each(PQsetNoticeReceiver) each(PQenterPipelineMode)                      \
+                                  each(PQexitPipelineMode) each(PQpipelineSync) each(PQconninfoParse)                 \
+                                      each(PQconndefaults) each(PQconninfoFree) each(PQfreemem)                       \
+                                          each(PQresultErrorMessage) each(PQnotifies) each(PQputCopyData)             \
+                                              each(PQputCopyEnd) each(PQgetCopyData) each(PQsendFlushRequest)
 
 // Functions of libpq 17, for which older ones have none.
 typedef struct pq_cancelling pq_cancelling;
@@ -44,12 +45,12 @@ struct cpostgres {
   PGconn *connection;
   PGcancel *cancel;
   pq_cancelling *cancelling;  // instead of `cancel`, if libpq has this function
-  PGresult *result;      // the statement or copy that is being read
-  char **names, **values;  // the settings with which it connects
-  double seconds;        // for connecting
-  char *failure;         // the reason for which it could not connect
-  int is_ending;         // the server has announced that it closes the connection
-  int64_t rows, bytes;   // the part of the answer that was read
+  PGresult *result;           // the statement or copy that is being read
+  char **names, **values;     // the settings with which it connects
+  double seconds;             // for connecting
+  char *failure;              // the reason for which it could not connect
+  int is_ending;              // the server has announced that it closes the connection
+  int64_t rows, bytes;        // the part of the answer that was read
 };
 
 // The conversion of values to Lua.

@@ -12,6 +12,7 @@ local setmetatable, ipairs, pairs, next = setmetatable, ipairs, pairs, next
 local wait_readable, wait_writable = rl.wait_readable, rl.wait_writable
 local raise, format, huge = misuse.raise, string.format, math.maxinteger
 local refusal, lost, own = failures.refusal, failures.lost, failures.own
+local texts = require "runloop.postgres.texts"
 
 local connections = {}
 
@@ -74,6 +75,11 @@ end
 -- Returns whether the connection can be used again.
 local function forget(connection, is_gentle)
   local box, reads = connection.box, 0
+  if connection.is_unsynced then
+    -- A batch that has not ended is rolled back by an error.
+    connection.is_unsynced = false
+    if not box:send("this batch is rolled back", {}, 0) or not box:sync() then return false end
+  end
   if not flush(connection) then return false end
   while true do
     -- libpq reads some ten kilobytes at a time.
@@ -237,8 +243,11 @@ function connections.control(lease, text) return simply(lease, text, text:match 
 
 --- Runs the statements of a text.
 function connections.script(lease, request)
-  if request.text:find("\0", 1, true) then return own("EINVAL", "the script has a zero byte", "42601") end
-  local answer, message, code, details = simply(lease, request.text, "the script")
+  local text = request.text
+  if text:find("\0", 1, true) then return own("EINVAL", "the script has a zero byte", "42601") end
+  local word = texts.refused(text, lease.connection.box:parameter "standard_conforming_strings" == "off")
+  if word then return failures.not_in("script", word) end
+  local answer, message, code, details = simply(lease, text, "the script")
   if not answer then return nil, message, code, details end
   return true
 end
@@ -420,10 +429,14 @@ local function exchange(self, lease, what, request, each)
   return answer, state
 end
 
-local copy = require "runloop.postgres.copies" {
+local parts = {
   flush = flush, receive = receive, fresh = fresh, guard_of = guard_of, wait_until_drained = wait_until_drained,
-  refuse = refuse, lose = lose,
+  refuse = refuse, lose = lose, check_request = check_request, options_of = options_of, problem = problem,
 }
+local copy = require "runloop.postgres.copies"(parts)
+connections.batch = require "runloop.postgres.batches"(parts)
+
+local CONTROLS = "a transaction is ended by commit() or rollback(), and begin() makes a savepoint"
 
 --- Performs a request on a lease's connection, and returns its results.
 function connections.perform(self, lease, what, request)
@@ -431,7 +444,10 @@ function connections.perform(self, lease, what, request)
   if kind == "script" then return connections.script(lease, request) end
   if request.requests then return connections.batch(self, lease, what, request) end
   if kind == "copy" then return copy(lease, what, request) end
-  local good, message, code, details = check_request(what, request, lease.connection.prepared[request.text])
+  local text = request.text
+  local is_known = lease.connection.prepared[text]
+  if not is_known and self._depth and texts.is_control(text) then return own("EINVAL", CONTROLS, "25000") end
+  local good, message, code, details = check_request(what, request, is_known)
   if not good then return nil, message, code, details end
   local answer, state, third, fourth = exchange(self, lease, what, request, request.is_lot and "lot")
   if not answer then return nil, third, fourth end
@@ -477,74 +493,6 @@ function connections.next_rows(self, what, open)
   local state = receive(lease.connection, answer, lists, nulls, most, keep, true, open.input)
   lease.is_busy = false
   return lot_of(what, lease, request, answer, state)
-end
-
--- Batches -------------------------------------------------------------------------------------------------------------
-
-local function send_batch(connection, requests)
-  local box = connection.box
-  if not box:pipeline(true) then return false end
-  connection.is_pipeline = true
-  for _, one in ipairs(requests) do
-    if not box:send(one.text, one, one.count) then return false end
-    if not flush(connection) then return false end
-  end
-  return box:sync() and flush(connection)
-end
-
--- Reads the answers of a batch. Returns the results, the number of the statement that failed, and its answer.
-local function read_batch(self, connection, requests)
-  local results, index = {}, 1
-  local bad, state
-  repeat
-    local request, answer = requests[index], fresh()
-    local lists, nulls, most = options_of(self, request or { kind = "batch" })
-    state = receive(connection, answer, lists, nulls, most, huge)
-    if not bad and (answer.failure or answer.twice or answer.is_empty or state ~= "done" and state ~= "synced") then
-      bad = { index = index, answer = answer, state = state }
-    end
-    results[index] = #answer.names > 0 and answer.rows or answer.count or 0
-    index = index + 1
-  until state ~= "done"
-  results[index - 1] = nil
-  return results, state, bad
-end
-
---- Sends statements in one round trip: all of them take effect, or none.
-function connections.batch(self, lease, what, request)
-  local connection, requests = lease.connection, request.requests
-  for index, one in ipairs(requests) do
-    local good, message, code, details = check_request(what, one, false, index)
-    if not good then
-      if details then details.index = index end
-      return nil, message, code, details
-    end
-  end
-  wait_until_drained(lease)
-  if connection.is_lost then return lose(connection, "the batch") end
-  lease.is_busy = true
-  local _ <close> = guard_of(lease)
-  if not send_batch(connection, requests) then
-    lease.is_busy = false
-    return lose(connection, "the batch")
-  end
-  local results, state, bad = read_batch(self, connection, requests)
-  if state == "synced" then
-    receive(connection, fresh(), true, false, huge, 0)
-    connection.is_pipeline = not connection.box:pipeline(false)
-  end
-  if bad and bad.answer.is_too_large then
-    local _, message, code = problem(what, lease, requests[bad.index], bad.answer, bad.state)
-    return nil, message, code, { index = bad.index }
-  end
-  lease.is_busy = false
-  if not bad then return results end
-  local failed = requests[bad.index] or requests[1]
-  local nothing, message, code, details = problem(shape.entry(what, bad.index), lease, failed, bad.answer,
-    bad.state)
-  details = details or {}
-  details.index = bad.index
-  return nothing, message, code, details
 end
 
 -- Connecting ----------------------------------------------------------------------------------------------------------

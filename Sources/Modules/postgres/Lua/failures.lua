@@ -41,6 +41,12 @@ function failures.own(code, message, state)
     state and { code = state } or nil
 end
 
+--- Returns the refusal of a statement that a script or a batch must not contain.
+function failures.not_in(place, word)
+  local why = word == "copy" and "use copy()" or format("a %s is a transaction by itself", place)
+  return failures.own("EINVAL", format("a %s must not contain '%s': %s", place, word, why), "25000")
+end
+
 -- The texts of libpq and of the system for a failed attempt to connect, the most specific first.
 local TEXTS = {
   { "certificate", "TLS_CERTIFICATE" }, { "does not support SSL", "TLS_PROTOCOL" }, { "SSL error", "TLS_PROTOCOL" },

@@ -427,7 +427,7 @@ function Database:connection()
   lease.connection.is_own, lease.site = true, misuse.place()
   return setmetatable({
     _db = self, _lease = lease, _max = self._max, _lists = self._lists, _nulls = self._nulls,
-    _timeout = self._timeout, _site = misuse.place(), _how = false, _outer = false,
+    _timeout = self._timeout, _site = misuse.place(), _how = false, _outer = false, _depth = false,
   }, Own)
 end
 shape.session(Own, "connection", session)
@@ -534,9 +534,10 @@ function postgres.open(where, options)
     _timeout = options.timeout or false, _prepare = options.prepare ~= false, _nulls = options.nulls or false,
     _lists = options.lists or false,
     -- Absent fields take longer: objects.class explains those of scripts.
-    _db = false, _lease = false, _is_closed = false, _timer = false, _notes = {},
+    _db = false, _lease = false, _depth = false, _is_closed = false, _timer = false, _notes = {},
     _max = options.max or shape.MAX, _made_at = made_at(), _calls = 0, _lost = 0, _stale = 0, _texts = {},
-    _texts_count = 0, _setup = options.setup and shape.requests("postgres.open", options.setup),
+    _texts_count = 0, _checked = {}, _checked_count = 0,
+    _setup = options.setup and shape.requests("postgres.open", options.setup),
     _fake = is_fake and where or nil,
   }, Database)
   local weak = setmetatable({ self }, { __mode = "v" })

@@ -220,6 +220,10 @@ t.it("a transaction that a failure has ended takes no more statements", function
     t.equal(done[3], "ENOTCONN")
     t.truthy(done[2]:find("rolled back, as a statement in it has failed", 1, true))
   end
+  t.truthy(tostring(tx):find "^transaction %(rolled back at ")
+  local again <close> = t.truthy(db:begin())
+  t.equal(select(3, again:execute "insert or rollback into u values (1)"), "EEXIST")
+  t.equal(again:rollback(), true)
   t.equal(db:value "select count(*) from n", 0)
 end)
 

@@ -409,7 +409,7 @@ function Transaction:begin(options)
   local _ <close> = lock(self._lease)
   local depth = self._depth + 1
   local done, message, code, details = control(self._lease, format("savepoint rl%d", depth))
-  if not done then return nil, message, code, details end
+  if not done then return shape.trim(nil, message, code, details) end
   return transaction(self._db, self._lease, depth, self)
 end
 
@@ -423,7 +423,7 @@ end
 function Database:connection()
   misuse.receiver(self, Database, "db:connection")
   local lease, message, code, details = take(self)
-  if not lease then return nil, message, code, details end
+  if not lease then return shape.trim(nil, message, code, details) end
   lease.connection.is_own, lease.site = true, misuse.place()
   return setmetatable({
     _db = self, _lease = lease, _max = self._max, _lists = self._lists, _nulls = self._nulls,
@@ -557,7 +557,7 @@ function postgres.open(where, options)
   if not lease then
     self._is_closed = true
     if is_fake then where:_release() end
-    return nil, message, code, details
+    return shape.trim(nil, message, code, details)
   end
   self._calls = 0
   give(lease)

@@ -219,7 +219,7 @@ static int make_script(lua_State *L) {
 
 // Replies -------------------------------------------------------------------------------------------------------------
 
-enum { REPLY = 1, MODE, AS_LISTS, NULLS };
+enum { REPLY = 1, MODE, AS_LISTS, NULLS_TOO };
 
 static void push_value(lua_State *L, block_reader *from, int has_nulls) {
   size_t length;
@@ -245,7 +245,7 @@ static void push_value(lua_State *L, block_reader *from, int has_nulls) {
 
 // Pushes a row; `names` is the index of the table with the columns' names.
 static void push_row(lua_State *L, block_reader *from, int columns, int names) {
-  int is_list = lua_toboolean(L, AS_LISTS), has_nulls = lua_toboolean(L, NULLS);
+  int is_list = lua_toboolean(L, AS_LISTS), has_nulls = lua_toboolean(L, NULLS_TOO);
   lua_createtable(L, is_list ? columns : 0, is_list ? 0 : columns);
   for (int i = 1; i <= columns; i++) {
     if (is_list) {
@@ -294,7 +294,7 @@ static int push_rows(lua_State *L, block_reader *from, const char *mode, int64_t
   if (*mode == 'v') {
     for (int i = 1; i <= columns; i++) read_text(from, &length);
     if (from->at == from->end || columns == 0) return lua_pushnil(L), 1;
-    return push_value(L, from, lua_toboolean(L, NULLS)), 1;
+    return push_value(L, from, lua_toboolean(L, NULLS_TOO)), 1;
   }
   lua_createtable(L, columns, 0);
   int names = lua_gettop(L);
@@ -326,8 +326,13 @@ static int push_batch(lua_State *L, block_reader *from) {
   lua_newtable(L);
   int results = lua_gettop(L);
   for (lua_Integer i = 1; from->at < from->end && !from->failed; i++) {
+    int flags = read_byte(from);
     const char *one = read_text(from, &length);
     block_reader part = {one + 1, one + length, 0};
+    lua_pushboolean(L, flags & LISTS);
+    lua_replace(L, AS_LISTS);
+    lua_pushboolean(L, flags & NULLS);
+    lua_replace(L, NULLS_TOO);
     lua_pushvalue(L, -push_rows(L, &part, "batch", 0));
     lua_rawseti(L, results, i);
     lua_settop(L, results);
@@ -361,7 +366,7 @@ static int read_reply(lua_State *L) {
   csqlite_job *job = csqlite_job_at(L, REPLY);
   if (!job) return luaL_typeerror(L, REPLY, "job");
   const char *mode = luaL_checkstring(L, MODE);
-  lua_settop(L, NULLS);
+  lua_settop(L, NULLS_TOO);
   luaL_checkstack(L, 20, NULL);
   block_reader from = {job->reply.bytes, job->reply.bytes + job->reply.length, 0};
   int kind = read_byte(&from), count;

@@ -469,14 +469,14 @@ static void run_batch(csqlite *it, int flags, block_reader *from, block *reply) 
     index++;
     read_byte(&one);
     // The batch itself is a transaction.
-    run_statement(it, read_byte(&one) & ~CONTROLS, &one, &answer);
+    int own = read_byte(&one) & ~CONTROLS;
+    run_statement(it, own, &one, &answer);
     if (answer.failed || !answer.bytes || answer.bytes[0] != REPLY_ROWS) {
       *reply = answer;
-      if (answer.bytes && answer.bytes[0] == REPLY_FAILURE)
-        memcpy(reply->bytes + reply->length - sizeof index, &index, sizeof index);
-      else block_number(reply, index);
+      csqlite_put_index(reply, index);
       break;
     }
+    block_byte(&all, own);
     block_text(&all, answer.bytes, answer.length);
     free(answer.bytes);
   }

@@ -1,10 +1,12 @@
 // Opening a database, waiting for its locks, and the errors of SQLite.
 #define _GNU_SOURCE
 #include <errno.h>
+#include <libgen.h>
 #include <string.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "private.h"
 
@@ -85,6 +87,12 @@ void csqlite_put_failure(block *reply, const char *kind, const char *name, const
   block_number(reply, 0);
 }
 
+void csqlite_put_index(block *reply, uint64_t index) {
+  if (reply->bytes && reply->bytes[0] == REPLY_FAILURE)
+    memcpy(reply->bytes + reply->length - sizeof index, &index, sizeof index);
+  else block_number(reply, index);
+}
+
 void csqlite_put_error(csqlite *it, block *reply, int code) {
   int extended = it->db ? sqlite.extended_errcode(it->db) : code;
   if ((extended & 0xff) != (code & 0xff)) extended = code;
@@ -124,18 +132,54 @@ static int configure(csqlite *it, int flags) {
   return code;
 }
 
-static void put_open_failure(csqlite *it, int code, block *reply) {
-  char text[700];
+// Returns the system's error that keeps SQLite from opening `path`, which becomes its directory if that is the reason.
+// SQLite names the error of its last attempt only, such as a missing log beside a file whose directory is read-only.
+static int error_of_path(char *path, int found, int mode) {
   struct stat status;
-  int number = it->db ? sqlite.system_errno(it->db) : 0;
-  if ((code & 0xff) != SQLITE_CANTOPEN) {
+  int exists = stat(path, &status) == 0;
+  if (exists && S_ISDIR(status.st_mode)) return EISDIR;
+  if (found && found != ENOENT) return found;
+  if (exists && access(path, mode & SQLITE_OPEN_READONLY ? R_OK : R_OK | W_OK) != 0) return errno;
+  if (!exists && !(mode & SQLITE_OPEN_CREATE)) return ENOENT;
+  char directory[PATH_SIZE];
+  memcpy(directory, path, strlen(path) + 1);
+  const char *parent = dirname(directory);
+  if (access(parent, W_OK) == 0) return exists ? EIO : ENOENT;
+  int number = errno;
+  if (number != ENOENT) memmove(path, parent, strlen(parent) + 1);
+  return number;
+}
+
+static void put_open_failure(csqlite *it, int code, int mode, block *reply) {
+  char text[PATH_SIZE + 100], path[PATH_SIZE];
+  if ((code & 0xff) != SQLITE_CANTOPEN && (code & 0xff) != SQLITE_READONLY) {
     csqlite_put_error(it, reply, code);
     return;
   }
-  if (stat(it->path, &status) == 0 && S_ISDIR(status.st_mode)) number = EISDIR;
-  else if (number == 0) number = ENOENT;
-  snprintf(text, sizeof text, "%s (%s)", strerror(number), it->path);
-  csqlite_put_failure(reply, strerrorname_np(number) ? strerrorname_np(number) : "EIO", "SQLITE_CANTOPEN", text);
+  memcpy(path, it->path, sizeof path);
+  int number = error_of_path(path, it->db ? sqlite.system_errno(it->db) : 0, mode);
+  snprintf(text, sizeof text, "%s (%s)", strerror(number), path);
+  csqlite_put_failure(reply, strerrorname_np(number) ? strerrorname_np(number) : "EIO",
+                      (code & 0xff) == SQLITE_CANTOPEN ? "SQLITE_CANTOPEN" : "SQLITE_READONLY", text);
+}
+
+// Whether a file cannot change: its file system is read-only, and it has no log.
+static int is_constant(const char *path) {
+  char log[PATH_SIZE + 8];
+  snprintf(log, sizeof log, "%s-wal", path);
+  return access(path, R_OK) == 0 && access(path, W_OK) != 0 && errno == EROFS && access(log, F_OK) != 0;
+}
+
+// Writes the URI of a path whose file is opened without locks and without a log.
+static void write_uri(const char *path, char *to, size_t size) {
+  char *at = to + snprintf(to, size, "file:");
+  for (; *path; path++) at += sprintf(at, strchr("%?#", *path) ? "%%%02X" : "%c", (unsigned char)*path);
+  snprintf(at, (size_t)(to + size - at), "?immutable=1");
+}
+
+static int open_path(csqlite *it, const char *path, int mode, int flags) {
+  int code = sqlite.open_v2(path, &it->db, mode | SQLITE_OPEN_NOMUTEX, NULL);
+  return code == SQLITE_OK ? configure(it, flags) : code;
 }
 
 void csqlite_open(csqlite *it, int flags, block_reader *from, block *reply) {
@@ -149,13 +193,19 @@ void csqlite_open(csqlite *it, int flags, block_reader *from, block *reply) {
   memcpy(it->path, path, length);
   int mode = flags & OPEN_READ_ONLY ? SQLITE_OPEN_READONLY
                                     : SQLITE_OPEN_READWRITE | (flags & OPEN_CREATE ? SQLITE_OPEN_CREATE : 0);
-  int code = sqlite.open_v2(it->path, &it->db, mode | SQLITE_OPEN_NOMUTEX, NULL);
-  if (code == SQLITE_OK) code = configure(it, flags);
+  int code = open_path(it, it->path, mode, flags);
+  if (code != SQLITE_OK && flags & OPEN_READ_ONLY && is_constant(it->path)) {
+    char uri[PATH_SIZE * 3 + 20];
+    write_uri(it->path, uri, sizeof uri);
+    sqlite.close_v2(it->db);
+    it->db = NULL;
+    code = open_path(it, uri, mode | SQLITE_OPEN_URI, flags);
+  }
   if (code == SQLITE_OK) {
     csqlite_put_done(reply);
     return;
   }
-  put_open_failure(it, code, reply);
+  put_open_failure(it, code, mode, reply);
   sqlite.close_v2(it->db);
   it->db = NULL;
 }

@@ -284,6 +284,7 @@ static void run_job(csqlite *it, csqlite_job *job) {
 static int open_connection(csqlite *it) {
   block_reader from = {it->pool->opening.bytes, it->pool->opening.bytes + it->pool->opening.length, 0};
   block reply = {0};
+  uint64_t index = 0;  // the number of the statement in `setup`
   it->job = UINT64_MAX;
   while (from.at < from.end && !from.failed) {
     size_t length;
@@ -291,6 +292,7 @@ static int open_connection(csqlite *it) {
     reply.length = 0;
     csqlite_carry_out(it, request, length, &reply);
     if (reply.failed || !reply.bytes || reply.bytes[0] != REPLY_ROWS) {
+      csqlite_put_index(&reply, index);
       pthread_mutex_lock(&it->pool->mutex);
       remove_locked(it);
       pthread_mutex_unlock(&it->pool->mutex);
@@ -298,6 +300,7 @@ static int open_connection(csqlite *it) {
       free(reply.bytes);
       return 0;
     }
+    index++;
   }
   it->job = 0;
   free(reply.bytes);

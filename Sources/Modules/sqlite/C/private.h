@@ -22,13 +22,15 @@ enum {
   COUNTS = 16,          // only the number of changed rows matters
   TAKES = 32,           // take the connection if the statement succeeds
   IN_TRANSACTION = 64,  // a transaction must be open: some failures have ended it
+  NULLS = 128,          // in a batch: NULL is a value of its own; only the reader of the reply cares
 };
 
 enum { OPEN_READ_ONLY = 1, OPEN_CREATE = 2, OPEN_MEMORY = 4, OPEN_FULL = 8, OPEN_READER = 16 };
 
 // A reply: its kind. ROWS: cursor, changes, columns with names, rows. FAILURE: code, name, message, index in a batch.
 // WRITES: nothing. PARAMETERS: the number that the statement has. COLUMN: a name that two columns have. BATCH: replies
-// of ROWS, each with its length. LATE: no connection was free in time. CLOSED: the pool is closed.
+// of ROWS, each with the flags of its request and its length. LATE: no connection was free in time. CLOSED: the pool is
+// closed.
 enum {
   REPLY_ROWS,
   REPLY_FAILURE,
@@ -83,7 +85,7 @@ extern sqlite_library sqlite;
 
 // A connection --------------------------------------------------------------------------------------------------------
 
-enum { STATEMENTS = 100, CURSORS = 64 };
+enum { STATEMENTS = 100, CURSORS = 64, PATH_SIZE = 512 };
 
 typedef struct {
   char *text;
@@ -165,7 +167,7 @@ struct csqlite {
   int64_t wait;   // milliseconds for the lock of another process
   int64_t waits_until;
   _Atomic uint64_t job, cancelled;
-  char path[512];
+  char path[PATH_SIZE];
 };
 
 void csqlite_append(job_list *list, csqlite_job *job);
@@ -191,6 +193,8 @@ void csqlite_close_database(csqlite *it);
 void csqlite_begin_snapshot(csqlite *it);
 void csqlite_end_snapshot(csqlite *it);
 void csqlite_put_failure(block *reply, const char *kind, const char *name, const char *message);
+// Notes in a reply which statement of a batch has failed.
+void csqlite_put_index(block *reply, uint64_t index);
 // Writes a reply without rows.
 void csqlite_put_done(block *reply);
 // Writes the connection's last error.

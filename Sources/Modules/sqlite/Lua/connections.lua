@@ -9,7 +9,7 @@ local type = type
 local raise, format, label = misuse.raise, string.format, shape.label
 
 -- The flags of jobs: see private.h.
-local LISTS, IN_LOTS, COUNTS = 4, 8, 16
+local LISTS, IN_LOTS, COUNTS, NULLS = 4, 8, 16, 128
 local connections = {
   READS_ONLY = 1, CONTROLS = 2, TAKES = 32, IN_TRANSACTION = 64,
   OPEN = { read_only = 1, create = 2, memory = 4, full = 8, reader = 16 },
@@ -109,10 +109,11 @@ end
 local function batch_of(db, what, requests, flags)
   local list = {}
   for _, one in ipairs(requests) do
-    local mine = one.lists or one.lists == nil and db._lists
-    local at = #list
+    local at, own = #list, flags
+    if one.lists or one.lists == nil and db._lists then own = own | LISTS end
+    if one.nulls or one.nulls == nil and db._nulls then own = own | NULLS end
     list[at + 1], list[at + 2], list[at + 3] = one, one.text, one.count
-    list[at + 4], list[at + 5] = one.max or db._max, mine and flags | LISTS or flags
+    list[at + 4], list[at + 5] = one.max or db._max, own
   end
   local job, index, bad = codec.batch(list, flags)
   if index then shape.wrong_parameter(shape.entry(what, index), bad, requests[index][bad]) end
@@ -131,7 +132,7 @@ function connections.perform(db, pool, connection, what, request, flags, wait)
   end
   if request.requests then
     local job = batch_of(db, what, request.requests, flags)
-    return run(db, pool, connection, what, job, "batch", db._lists, db._nulls, request.requests, wait,
+    return run(db, pool, connection, what, job, "batch", nil, nil, request.requests, wait,
       label(db, kind, request.requests[1].text))
   end
   return connections.ask(db, pool, connection, what, kind, flags, request, wait, request.text,
@@ -185,7 +186,7 @@ end
 function connections.open(db, pool)
   local done = pool:run(names["sqlite.open"], codec.lot(0))
   local first, second, third, fourth = read_reply(done, "execute")
-  if first == false then raise("sqlite.open: setup: wrong parameters of a statement") end
+  if first == false then return mistake(db, pool, "sqlite.open: setup", second, third, fourth, db._setup) end
   if not first then return explained(db._path, second, third, fourth) end
   return true
 end

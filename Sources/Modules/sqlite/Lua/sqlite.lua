@@ -269,9 +269,12 @@ local function end_with(self, what, text, how)
     ending:complete(true)
   end })
   local done, message, code, details = shape.within(self._timeout, end_on, self, what, text)
-  if not done then return shape.trim(nil, message, code, details) end
-  finish(self, how)
+  -- A failure has rolled it back already.
+  local is_over = not done and code == "ENOTCONN"
+  if not done and not is_over then return shape.trim(nil, message, code, details) end
+  finish(self, is_over and "rolled back" or how)
   if self._depth == 0 then leave(self) end
+  if is_over and text == "commit" then return nil, message, code, details end
   return true
 end
 
@@ -314,7 +317,7 @@ function Database:connection()
   check_owner(self, "db:connection")
   local pool = self._writer or self._readers
   local connection, message, code, details = take(self, pool, "db:connection", "select 1")
-  if not connection then return nil, message, code, details end
+  if not connection then return shape.trim(nil, message, code, details) end
   local own = session_of(self, Own, pool, connection)
   own._flags = CONTROLS
   return own

@@ -141,3 +141,50 @@ t.it("a database that is collected closes its connections", { real_time = true, 
     return others() == 0
   end)
 end)
+
+t.it("rows raise an error if there is no connection", REAL, function()
+  local db = open { size = 1, wait = 0.05 }
+  do
+    local tx <close> = t.truthy(db:begin())
+    t.error(function() for _ in db:rows "select 1" do end end, "EAGAIN: no connection was free")
+    t.truthy(tx)
+  end
+  db:close()
+  t.error(function() for _ in db:rows "select 1" do end end, "ENOTCONN: the database is closed")
+end)
+
+t.it("a session whose connection was lost gives its place back", REAL, function()
+  local db, killer = open { size = 2, wait = 0.2 }, open()
+  for _, use in ipairs {
+    function() return t.truthy(db:begin()) end,
+    function() return t.truthy(db:connection()) end,
+    function()
+      local tx = t.truthy(db:begin())
+      return t.truthy(tx:begin()), tx
+    end,
+    function()
+      local own = t.truthy(db:connection())
+      return t.truthy(own:begin()), own
+    end,
+  } do
+    for _ = 1, 3 do
+      local session, outer = use()
+      local _ <close> = outer
+      local _ <close> = session
+      killer:value("select pg_terminate_backend($1)", session:value "select pg_backend_pid()")
+      rl.sleep(0.02)
+      t.equal(select(3, session:value "select 1"), "ECONNRESET")
+      t.equal(select(3, session:value "select 1"), "ENOTCONN")
+      if session.rollback then t.equal(select(3, session:rollback()), "ENOTCONN") end
+    end
+    t.equal(db:stats().in_use, 0)
+  end
+end)
+
+t.it("too many parameters are refused, and the connection stays", function()
+  local db = open { size = 1 }
+  local many = { "select 1" }
+  for i = 2, 65537 do many[i] = 1 end
+  t.equal({ select(3, db:value(many)) }, { "EINVAL", { code = "54023" } })
+  t.equal(db:stats().lost, 0)
+end)

@@ -21,6 +21,7 @@ local PATIENCE = 2
 -- How often, and for how many seconds, an unwanted answer is read before its statement is cancelled.
 local GENTLE_READS, GENTLE_SECONDS = 3, 0.02
 local KEPT = 100
+local MOST_PARAMETERS = 65535
 
 local Connection = {}
 Connection.__index = Connection
@@ -338,6 +339,10 @@ end
 -- Raises or refuses what cannot be sent. `is_known`: the text was sent before, and the parameters are checked when they
 -- are sent. `index`: the request's in a batch.
 local function check_request(what, request, is_known, index)
+  if request.count > MOST_PARAMETERS then
+    local text = format("a statement has at most %d parameters, not %d", MOST_PARAMETERS, request.count)
+    return own("EINVAL", text, "54023")
+  end
   if is_known then return true end
   local bad = request.count > 0 and native.check(request, request.count)
   if bad then wrong_parameter(index and shape.entry(what, index) or what, request, bad) end
@@ -387,7 +392,8 @@ local function problem(what, lease, request, answer, state)
   end
   if answer.is_too_large then
     drain(lease)
-    return own("EMSGSIZE", "the answer has more bytes than max: use rows(), or a greater max")
+    local what_else = request.kind == "rows" and "use a greater max" or "use rows(), or a greater max"
+    return own("EMSGSIZE", format("the answer has more bytes than max: %s", what_else))
   end
   if state == "copy" then
     connection.is_lost = true

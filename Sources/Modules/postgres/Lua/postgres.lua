@@ -143,13 +143,6 @@ local function take_for(self, request)
   return lease, message, code, details
 end
 
-local function with_lease(self, what, request, fn)
-  local lease, message, code, details = take_for(self, request)
-  if not lease then return nil, message, code, details end
-  local _ <close> = lease
-  return fn(self, lease, what, request)
-end
-
 local function perform(self, what, request)
   local lease, message, code, details = take_for(self, request)
   if not lease then return nil, message, code, details end
@@ -165,11 +158,12 @@ local function perform(self, what, request)
 end
 
 local function open_rows(self, what, request)
-  return with_lease(self, what, request, function(_, lease)
-    local state, rows, message = connections.open_rows(self, lease, what, request)
-    lease.is_kept = state ~= nil
-    return state, rows, message
-  end)
+  local lease, reason = take_for(self, request)
+  if not lease then return nil, nil, reason end
+  local _ <close> = lease
+  local state, rows, message = connections.open_rows(self, lease, what, request)
+  lease.is_kept = state ~= nil
+  return state, rows, message
 end
 
 local function close_rows(_, state)
@@ -196,6 +190,7 @@ shape.session(Database, "db", { perform = perform, open_rows = open_rows, next_r
 local function publish(self, what, perform_it, channel, text)
   channels.check(what, channel)
   misuse.argument(text, "string", what, 2)
+  if text:find("\0", 1, true) then raise("%s: argument #2 has a zero byte", what) end
   if #text > 7999 then
     return nil, format("EMSGSIZE: a notification has at most 7999 bytes, not %d", #text), "EMSGSIZE"
   end
@@ -274,6 +269,7 @@ local function over(self)
   if self._lease.connection.is_lost and not self._lease.draining then
     note_loss(self)
     finish(self, "the connection was lost")
+    if not self._outer then give(self._lease) end
   end
   return self._how
 end

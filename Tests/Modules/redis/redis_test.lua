@@ -492,6 +492,33 @@ t.it("a transaction whose connection was lost is over", { real_time = true }, fu
   t.equal(db:stats().in_use, 0)
 end)
 
+t.it("one lost connection makes the one for all tasks suspect", { real_time = true }, function()
+  local server = t.server "redis"
+  local db = open({}, server:url())
+  local id = db:call("CLIENT", "ID")
+  local function blocked()
+    local task = rl.task(function() return (select(3, db:call("BLPOP", "nothing", 0))) end)
+    rl.sleep(0.05)
+    return task
+  end
+  local task = blocked()
+  t.equal(db:call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"), 1)
+  t.equal({ task:await(), db:call("CLIENT", "ID") }, { "ECONNRESET", id })
+  task = blocked()
+  server:kill()
+  -- The connection for all tasks was lost at the same moment: nothing is sent on it.
+  t.equal({ task:await(), (select(3, db:call "PING")) }, { "ECONNRESET", "ECONNREFUSED" })
+end)
+
+t.it("the words BLOCK and STREAMS may be names", function()
+  local db = open()
+  t.equal(db:call("XGROUP", "CREATE", "block", "block", "$", "MKSTREAM"), "OK")
+  t.equal(pack(db:call("XREADGROUP", "GROUP", "block", "block", "STREAMS", "block", ">")), { nil, n = 1 })
+  t.equal(pack(db:call("XREAD", "COUNT", 1, "STREAMS", "block", "0")), { nil, n = 1 })
+  -- Neither needed another connection.
+  t.equal(db:stats().connections, 1)
+end)
+
 t.it("more calls than max_waiting do not wait for a connection", { real_time = true }, function()
   local db <close> = t.truthy(redis.open(shared():url(), { size = 1, max_waiting = 1 }))
   local own = t.truthy(db:connection())

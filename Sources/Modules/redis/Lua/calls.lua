@@ -17,7 +17,7 @@ local calls = {}
 -- Commands that may wait in the server.
 local BLOCKS = {
   BLPOP = true, BRPOP = true, BLMOVE = true, BLMPOP = true, BRPOPLPUSH = true, BZPOPMIN = true, BZPOPMAX = true,
-  BZMPOP = true, WAIT = true,
+  BZMPOP = true, WAIT = true, WAITAOF = true,
 }
 -- Commands that change the connection, and the call that serves instead.
 local INSTEAD = {
@@ -55,13 +55,16 @@ end
 -- Returns the seconds for which the server may wait with its answer, or nil if the command does not block.
 local function blocking_time(name, words, count)
   if name == "XREAD" or name == "XREADGROUP" then
-    for i = 2, count - 1 do
-      if upper(words[i]) == "BLOCK" then return (tonumber(words[i + 1]) or 0) / 1000 end
+    -- A group and its reader may have any name, and so may the keys behind STREAMS.
+    for i = name == "XREAD" and 2 or 5, count - 1 do
+      local word = upper(words[i])
+      if word == "BLOCK" then return (tonumber(words[i + 1]) or 0) / 1000 end
+      if word == "STREAMS" then return nil end
     end
     return nil
   end
   if not BLOCKS[name] then return nil end
-  if name == "WAIT" then return (tonumber(words[count]) or 0) / 1000 end
+  if name == "WAIT" or name == "WAITAOF" then return (tonumber(words[count]) or 0) / 1000 end
   return tonumber(words[(name == "BLMPOP" or name == "BZMPOP") and 2 or count]) or 0
 end
 

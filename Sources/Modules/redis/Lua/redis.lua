@@ -34,6 +34,10 @@ local function lost(self, line)
   shape.lost(self)
   self._places:forget(line)
   for _, idle in ipairs(self._places.idle) do idle.is_suspect = true end
+  local shared = self._line
+  if shared and shared ~= line and not shared.problem and shared:is_idle() then
+    self._line, self._suspect = false, shared
+  end
 end
 
 -- Opens a connection. After a failure, calls get the same refusal until the next attempt is due.
@@ -54,6 +58,18 @@ local function connect(self)
   return line
 end
 
+-- Seconds within which a connection that may be lost must answer.
+local ANSWERS = 2
+
+-- Returns the connection for all tasks that may be lost, if it still works.
+local function still_working(self)
+  local line = self._suspect
+  if not line then return nil end
+  self._suspect = false
+  if line:call(min(ANSWERS, self._timeout), "PING") then return line end
+  line:close()
+end
+
 -- Returns the connection for all tasks. One attempt serves all calls that wait for the connection.
 local function line_of(self)
   if self._is_closed then return closed(self) end
@@ -64,7 +80,8 @@ local function line_of(self)
   pending = rl.future()
   self._pending = pending
   shape.background(function()
-    local opened, message, code, details = connect(self)
+    local opened, message, code, details = still_working(self), nil, nil, nil
+    if not opened then opened, message, code, details = connect(self) end
     self._pending, self._line = nil, opened
     if opened and self._is_closed then opened:close() end
     pending:complete(opened, message, code, details)
@@ -109,9 +126,6 @@ local Hold = { __close = function(hold)
 end }
 
 local function hold(self, lease) return setmetatable({ lease = lease, database = self }, Hold) end
-
--- Seconds within which a connection that may be lost must answer.
-local ANSWERS = 2
 
 -- Takes a working connection from the places.
 local function take(self, wait)
@@ -391,6 +405,7 @@ local function close(self, timeout)
   self._places:close((select(2, closed(self))))
   while not is_idle(self) and now() < limit do rl.sleep(0.005) end
   if self._line then self._line:close() end
+  if self._suspect then self._suspect:close() end
   for _, lease in pairs(self._places.taken) do lease.connection:close() end
   return true
 end
@@ -404,7 +419,7 @@ shape.database(Database, "redis", close, close_later)
 function Database:stats()
   misuse.receiver(self, Database, "db:stats")
   local count, idle, waiting = self._places:numbers()
-  local line = self._line
+  local line = self._line or self._suspect
   local pending = 0
   if line and not line.problem then
     pending = line.last - line.first + 1
@@ -441,7 +456,7 @@ function redis.open(where, options)
     _options = settings, _name = options.name or shown, _timeout = options.timeout or 5, _wait = options.wait or 30,
     _idle = options.idle or 300, _made_at = made_at(), _calls = 0, _lost = 0, _asked = 0, _ended = 0, _cancelled = 0,
     -- Absent fields take longer: objects.class explains those of scripts.
-    _db = false, _is_closed = false, _line = false, _sweeper = false, _notes = {},
+    _db = false, _is_closed = false, _line = false, _suspect = false, _sweeper = false, _notes = {},
   }, Database)
   self._places = Places.new {
     size = options.size or 10, max_waiting = options.max_waiting, open = function() return connect(self) end,

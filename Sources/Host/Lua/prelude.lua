@@ -326,6 +326,7 @@ local function later(part, name)
 end
 
 rl.locals = internals.locals()
+internals.open_bare_futures = crossing.open_bare_futures
 rl.future, rl.mutex = internals.lazy(crossing.open_futures), internals.lazy(crossing.open_mutexes)
 rl.backoff = internals.lazy(function() return internals.part "runloop.backoff"(rl, internals, crossing) end)
 rl.condition, rl.channel = later("channels", "condition"), later("channels", "channel")

@@ -20,11 +20,20 @@ enum FutureBinding {
     }
 
     private static let functions = Library(
-        "rl.", [.init("future", constructs: Kinds.future) { Call.run($0, make) }])
+        "rl.",
+        [
+            .init("future", constructs: Kinds.future) { Call.run($0, make) },
+            .init("bare_future", constructs: Kinds.future) { Call($0).values(1) },
+        ])
 
     /// () -> the function `rl.future`. The kind is defined here, because most scripts do not use it.
-    static func open(_ call: Call) -> Int32 {
-        guard call.define(Kinds.future), call.push(functions), call.stack.replaceTop(withField: "future") else {
+    static func open(_ call: Call) -> Int32 { open("future", call) }
+
+    /// () -> a function that makes futures without a creation site, which takes time to find.
+    static func openBare(_ call: Call) -> Int32 { open("bare_future", call) }
+
+    private static func open(_ name: String, _ call: Call) -> Int32 {
+        guard call.define(Kinds.future), call.push(functions), call.stack.replaceTop(withField: name) else {
             return call.raiseValue()
         }
         return call.values(1)

@@ -1,4 +1,4 @@
-internal import Lua
+package import Lua
 internal import RunLoops
 
 /// `rl.current` and the methods of loops.
@@ -263,5 +263,15 @@ enum LoopBinding {
         var state = handle.isAlive ? handle.isWaiting ? "waiting" : "awake" : "gone"
         if handle === loop.handle { state = loop.currentMode.map { "running in \($0)" } ?? "not running" }
         return "loop \"\(name(handle))\" (\(state))"
+    }
+}
+
+extension Library.Entry {
+    /// For modules written in Lua: uncommon_mode(): the mode that the loop of this thread runs in; nil if the loop does
+    /// not run, or runs in a common mode.
+    package static let uncommonMode = Library.Entry("uncommon_mode") { thread in
+        let call = Call(thread)
+        let loop = call.luaHost.loop
+        return loop.runsInCommonMode ? call.answerNil() : call.answer(loop.currentMode?.rawValue)
     }
 }

@@ -78,6 +78,7 @@ enum RunloopLibrary {
         .init("message") { message(Call($0)) },
         .init("open_conditions") { ConditionBinding.open(Call($0)) },
         .init("open_futures") { FutureBinding.open(Call($0)) },
+        .init("open_bare_futures") { FutureBinding.openBare(Call($0)) },
         .init("open_mutexes") { MutexBinding.open(Call($0)) },
         .init("backoff:wait") { Call.run($0, WaitBinding.backOff) },
         .init("rl.sandbox") { Call.run($0, SandboxBinding.enter) },

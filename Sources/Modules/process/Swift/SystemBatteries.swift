@@ -27,7 +27,7 @@ public enum SystemBatteries {
         Battery("runloop.nats", functions: NATSBinding.functions),
         PostgresBinding.battery,
         Battery(part: "runloop.data", functions: Library(LastingBinding.ofData)),
-        Battery("runloop.redis", functions: Library([.native("open", redis_open)])),
+        Battery("runloop.redis", functions: Library([.native("open", redis_open), .uncommonMode])),
     ]
 }
 

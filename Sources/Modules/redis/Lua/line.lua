@@ -1,7 +1,7 @@
 -- runloop.redis.line: one connection to Redis. The commands of all tasks go out in the order of the calls, and the
 -- answers come in the same order, even if some tasks are cancelled.
 
-local native = ...
+local native, internals = ...
 local rl = require "runloop"
 local net = require "runloop.net"
 local shape = require "runloop.data.shape"
@@ -12,7 +12,8 @@ local format, match, unpack, max = string.format, string.match, table.unpack, ma
 
 -- The class of errors inside lists: the message is at 1.
 local Problem = { __name = "redis error" }
-local codec = native.open(Problem)
+local codec, uncommon_mode = native.open(Problem), native.uncommon_mode
+local future_of_call = internals.open_bare_futures()
 
 local Line = {}
 Line.__index = Line
@@ -44,12 +45,13 @@ function Line:answer(value)
   self.waiters[first] = nil
   -- An empty queue begins at 1 again: a table whose indexes only grow is laid out again and again.
   if first == self.last then self.first, self.last = 1, 0 else self.first = first + 1 end
-  if getmetatable(value) == Problem then
+  local kind = type(value)
+  if kind == "table" and getmetatable(value) == Problem then
     local message, code, details = meaning(value[1])
     waiter:complete(nil, message, code, details)
     -- The name may lead to another server by now.
     if code == "EROFS" then self:fail("ECONNRESET: the server is read-only now", "ECONNRESET") end
-  elseif type(value) == "userdata" then
+  elseif kind == "userdata" then
     waiter:complete(nil)
   else
     waiter:complete(value)
@@ -67,7 +69,7 @@ local function rest(self)
 end
 
 local function wake(self)
-  self.is_at_rest = nil
+  self.is_at_rest = false
   self.loop:add(self.stream, "common")
   for mode in next, self.modes do
     if not self.loop:contains(self.stream, mode) then self.loop:add(self.stream, mode) end
@@ -112,7 +114,7 @@ end
 
 --- Closes it.
 function Line:close()
-  self.on_lost = nil
+  self.on_lost = false
   self:fail("ENOTCONN: the connection is closed", "ENOTCONN")
 end
 
@@ -129,7 +131,7 @@ end
 -- Serves the connection in the mode that runs, if it is not a common mode.
 local function serve_here(self)
   if self.is_at_rest then wake(self) end
-  local mode = self.loop:mode()
+  local mode = uncommon_mode()
   if mode and not self.modes[mode] then self:serve(mode) end
 end
 
@@ -144,7 +146,7 @@ function Line:send(bytes, count)
     return nil, message, code
   end
   for i = 1, count do
-    local future = rl.future()
+    local future = future_of_call()
     futures[i] = future
     self.last = self.last + 1
     self.waiters[self.last] = future
@@ -180,7 +182,7 @@ function Line:send_all(bytes, count)
     self:fail(message, code)
     return nil, message, code
   end
-  local future, last = rl.future(), self.last
+  local future, last = future_of_call(), self.last
   local group = setmetatable({ future = future, answers = {}, index = 0, count = count }, Group)
   for i = last + 1, last + count do self.waiters[i] = group end
   self.last = last + count
@@ -196,7 +198,7 @@ function Line:ask(bytes)
     self:fail(message, code)
     return nil, message, code
   end
-  local future, last = rl.future(), self.last + 1
+  local future, last = future_of_call(), self.last + 1
   self.last, self.waiters[last] = last, future
   return future
 end
@@ -288,6 +290,8 @@ function Line.open(options)
   local self = setmetatable({
     waiters = {}, first = 1, last = 0, parser = codec.parser(options.max), loop = rl.current(),
     modes = { default = true, common = true },
+    -- An absent field is looked up in the class, which takes longer.
+    problem = false, is_at_rest = false, serve_fake = false, on_push = false, on_lost = false,
   }, Line)
   local is_open
   local _ <close> = setmetatable({}, { __close = function()

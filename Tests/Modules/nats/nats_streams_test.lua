@@ -90,6 +90,21 @@ local function cases(start)
     t.equal(refusal, { err_code = 10059, description = "stream not found" })
   end)
 
+  t.it("takes names in capitals", function()
+    local bus = connect(start())
+    for _, name in ipairs { "ORDERS", "INFO", "MSG" } do
+      local s = make(bus, { subjects = { name } })
+      local capital = t.truthy(bus:stream(name, { subjects = { name .. ".>" }, storage = "memory" }))
+      t.truthy(capital:publish(name .. ".A", "1"))
+      local c <close> = t.truthy(capital:consumer("CREATE", {}))
+      t.equal(t.truthy(c:receive(5)):ack(5), true)
+      t.equal(c:remove(), true)
+      t.equal(capital:info().consumers, 0)
+      t.equal(capital:remove(), true)
+      s:remove()
+    end
+  end)
+
   t.it("counts the bytes of a message in the store", function()
     local bus = connect(start())
     for storage, more in pairs { file = 34, memory = 16 } do

@@ -317,15 +317,24 @@ local function next_messages(self, name, word, request)
   return true
 end
 
+-- Splits a request's subject into the verb, and the names of a stream and a consumer. A verb has two words or three,
+-- and a stream may have the name "INFO", so the longest verb that exists is the right one.
+local function verb_of(rest)
+  for _, pattern in ipairs { "^(%u+%.%u+%.%u+)%.([^.]+)%.?([^.]*)", "^(%u+%.%u+)%.([^.]+)%.?([^.]*)" } do
+    local verb, name, word = match(rest, pattern)
+    verb = verb and gsub(verb, "%.", "_")
+    if API[verb] or verb == "CONSUMER_MSG_NEXT" then return verb, name, word end
+  end
+end
+
 -- Handles a request to the API. Returns whether the subject has a subscriber.
 local function answer(self, rest, request)
   if match(rest, "^DIRECT%.GET%.") then return direct_get(self, rest, request) end
-  local verb, name, word = match(rest, "^(%u+%.?%u*%.%u+)%.([^.]+)%.?([^.]*)")
-  if not verb then return rest == "INFO" or nil end
-  verb = gsub(verb, "%.", "_")
+  if rest == "INFO" then return true end
+  local verb, name, word = verb_of(rest)
+  if not verb then return nil end
   if verb == "CONSUMER_MSG_NEXT" then return next_messages(self, name, word, request) end
   local call = API[verb]
-  if not call then return nil end
   local question = request.data ~= "" and json.decode(request.data) or {}
   local value = call(self, name, word, question)
   if request.reply then

@@ -418,6 +418,7 @@ t.describe("misuse", function()
     { { name = 1 }, "field 'name'" },
     { { functions = {} }, "field 'functions' has no function" },
     { { functions = { print } }, "a name in field 'functions'" },
+    { { functions = { [""] = print } }, "a name in field 'functions' must be a string of 1 byte or more" },
     { { functions = { f = 1 } }, "field 'functions.f' must be a function, got 1" },
     { { functions = print }, "a table" },
     { { concurrency = 0 }, "field 'concurrency' must be an integer, 1 or more, got 0" },
@@ -434,6 +435,15 @@ t.describe("misuse", function()
     t.error(function() rl.worker { name = "x" } end, "rl.worker: field 'via' must be a bus")
     t.error(function() rl.worker { via = connect(nats.fake()), name = "x" } end, "rl.worker: .*functions")
     t.error(function() rl.worker { via = connect(nats.fake()), functions = { f = print } } end, "rl.worker: .*name")
+  end)
+
+  t.it("a refused rl.worker takes no jobs", function()
+    local bus = connect(nats.fake())
+    local count = bus:stats().subscriptions
+    for _, modes in ipairs { 1, { 1 }, { "a", print } } do
+      t.error(function() rl.worker { via = bus, name = "p", functions = { f = print }, modes = modes } end, "modes")
+    end
+    t.equal(bus:stats().subscriptions, count)
   end)
 
   local function pool(options)

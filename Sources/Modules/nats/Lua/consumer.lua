@@ -110,6 +110,7 @@ local function check_options(options, what)
   check.range(options, what, "ack_wait", 0.1, 86400)
   check.range(options, what, "time_limit", 0.001, 1 << 40)
   check.range(options, what, "batch", 1, 10000, true)
+  subscription.modes_of(options.modes, nil, what)
   if options.order ~= nil and math_type(options.order) ~= "integer" then
     misuse.wrong(what, "field 'order'", "an integer", options.order)
   end

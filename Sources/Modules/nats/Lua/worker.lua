@@ -286,18 +286,20 @@ local function check_options(options)
   if order ~= nil and math.type(order) ~= "integer" then wrong(WHAT, "field 'order'", "an integer", order) end
   local copy = {}
   for name, fn in pairs(options.functions) do
-    if type(name) ~= "string" then wrong(WHAT, "a name in field 'functions'", "a string", name) end
+    if type(name) ~= "string" or name == "" then
+      wrong(WHAT, "a name in field 'functions'", "a string of 1 byte or more", name)
+    end
     if not misuse.is_callable(fn) then wrong(WHAT, format("field 'functions.%s'", name), "a function", fn) end
     copy[name] = fn
   end
   if next(copy) == nil then misuse.raise("%s: field 'functions' has no function", WHAT) end
-  return copy
+  return copy, subscription.modes_of(options.modes, "common", WHAT)
 end
 
 --- rl.worker. Waits until the server has confirmed the worker's subscriptions. Returns it; or nil, the reason and its
 --- code.
 return function(options)
-  local functions = check_options(options)
+  local functions, modes = check_options(options)
   local bus, name, concurrency = options.via, options.name, options.concurrency or 1
   if bus._status == "closed" or bus._status == "draining" then return bus:_why_over() end
   exchange.warn_of_open(bus, "worker of pool " .. name)
@@ -323,7 +325,7 @@ return function(options)
     description = "a worker: " .. table.concat(names_of(self), ", "),
     data = function() return { running = self._running } end })
   bus._parts[self] = true
-  for _, mode in ipairs(subscription.modes_of(options.modes, "common", WHAT)) do
+  for _, mode in ipairs(modes) do
     self._modes[mode] = true
     rl.current():add(self._source, mode)
   end

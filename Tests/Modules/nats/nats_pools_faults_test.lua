@@ -310,7 +310,7 @@ local function history(random)
       fine, answer = pcall(table.unpack(arguments))
     end
     local is_known = fine and answer == id
-    for _, text in ipairs { "nobody works there", "work has ended", "connection was lost", "did not end within",
+    for _, text in ipairs { "nobody works there", "work is gone", "connection was lost", "did not end within",
       "timed out" } do
       if not fine and tostring(answer):find(text, 1, true) then is_known = true end
     end

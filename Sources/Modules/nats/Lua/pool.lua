@@ -70,7 +70,7 @@ local function raise_reason(self, what, name, reason, was_sent)
   elseif reason == "became invalid" and not self._bus._link then
     text = format("the connection was lost: %s may have run", name)
   elseif reason == "became invalid" then
-    text = format("the worker that had %s has ended: the call may have run", name)
+    text = format("the worker that had %s is gone: it may have been done", name)
   else
     text = (reason:gsub("^transport error: ", ""))
   end

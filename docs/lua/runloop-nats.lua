@@ -12,7 +12,7 @@ local nats = {}
 ---@class runloop.nats.Options
 ---@field name? string shown by the server; the script's name if absent
 ---@field timeout? number seconds for connecting (10)
----@field retry? boolean true: tries again until `timeout`
+---@field retry? boolean true: tries again until `timeout`; then the result is the last refusal, if there was one
 ---@field user? string
 ---@field password? string
 ---@field token? string

@@ -441,7 +441,7 @@ end
 
 function nats.connect(servers, options)
   local self = new("nats.connect", servers, options)
-  local deadline, backoff = now() + self._timeout, nil
+  local deadline, backoff, refusal, last = now() + self._timeout, nil, nil, nil
   keep_asking(self)
   local is_done
   local _ <close> = setmetatable({}, { __close = function() if not is_done then self._pinging:invalidate() end end })
@@ -453,8 +453,13 @@ function nats.connect(servers, options)
       break
     end
     if not self._options.retry then return nil, message, code end
+    if code then refusal, last = message, code end
     backoff = backoff or rl.backoff { first = 0.05, most = 1 }
-    if deadline - now() <= SOON then return nil, message, code end
+    if deadline - now() <= SOON then
+      -- The last try ends with the time: an earlier one has the reason.
+      if not last then return nil, message, code end
+      return nil, format("%s (tried again for %g s)", refusal, self._timeout), last
+    end
     rl.timeout(deadline - now(), backoff.wait, backoff)
   end
   is_done = true

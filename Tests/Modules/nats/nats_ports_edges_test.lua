@@ -95,6 +95,11 @@ t.it("ports of this machine are as they were", function()
   t.equal(remote:request(1, "x"), "x")
   t.error(function() rl.message_port { name = name, callback = print, holders = "one" } end,
     "rl.message_port: unknown field 'holders'")
+  t.error(function() rl.remote_port(name, { durable = true }) end,
+    "rl.remote_port: field 'durable' needs field 'via', a bus of runloop.nats")
+  t.error(function() rl.remote_port(name, { holders = "one" }) end, "rl.remote_port: unknown field 'holders'")
+  t.error(function() rl.remote_port(name, 5) end, "rl.remote_port: an options table is expected, got 5")
+  t.equal(rl.remote_port(name, {}), remote)
   remote:invalidate()
   port:invalidate()
 end)

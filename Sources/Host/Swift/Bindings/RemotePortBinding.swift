@@ -28,12 +28,21 @@ enum RemotePortBinding {
         init(_ number: UInt32) { self.number = number }
     }
 
+    private enum Option: Int, Field {
+        case durable, via
+        static let names: [StaticString] = ["durable", "via"]
+    }
+
     /// rl.remote_port(name): a thread has one remote port for each name, as long as it is valid.
     static func find(_ call: Call) throws(Misuse) -> Int32 {
         if let passed = call.pass(from: 1, to: "remote_port", of: "runloop.nats.ports", ifAt: 2, is: "via") {
             return passed
         }
         _ = try call.argument(1, Bytes.self)
+        // A port of this machine has no options.
+        if let options = try call.optionalFields(2, Option.self), options.has(.durable) {
+            throw Misuse("field 'durable' needs field 'via', a bus of runloop.nats")
+        }
         guard let name = UTF8Text.read(call.stack, 1) else { return call.failForName() }
         let host = call.luaHost
         let remotes = host.part(RemotePorts.self)

@@ -41,6 +41,23 @@ t.it("takes the number 0, and a conflict, for a message that is not stored yet",
   t.equal(#answers, 0)
 end)
 
+t.it("publishes again after each second without an answer", function()
+  local server = fake()
+  local bus = connect(server)
+  local s = t.truthy(bus:stream("s", { subjects = { "s.>" } }))
+  server:stall(4.5)
+  local began = rl.now()
+  local stored = t.truthy(s:publish("s.a", "x", { id = "1" }))
+  t.truthy(math.abs(rl.now() - began - 4.5) < 0.1)
+  t.equal(stored, { stream = "s", seq = 1, duplicate = false })
+  t.truthy(bus:flush())
+  local count = 0
+  for _, line in ipairs(server:received()) do if line:find "^HPUB s.a " then count = count + 1 end end
+  t.equal(count, 5)
+  t.equal(s:info().messages, 1)
+  t.equal(bus:stats().late_answers, 4)
+end)
+
 t.it("publishes over the restart of a server, and gives up at its time", function()
   local server = fake()
   local bus = connect(server, { max_offline = 0 })

@@ -4,15 +4,17 @@
 local system = ...
 local rl = require "runloop"
 local json = require "runloop.json"
+local check = require "runloop.nats.check"
+local frame = require "runloop.nats.frame"
 
 local type, tonumber, min, max = type, tonumber, math.min, math.max
 local format, match, find, now = string.format, string.match, string.find, rl.now
 
 local api = {}
 
--- Seconds: the limit of an API call, in which a cluster finds a leader; and the first wait for an answer, which doubles
--- with each try.
-local LIMIT, FIRST = 10, 1
+-- Seconds: the limit of an API call, in which a cluster finds a leader; and the wait for an answer before a request is
+-- sent again.
+local LIMIT, PATIENCE = 10, 1
 -- Seconds: a wait that would be shorter than this counts as over. Such a wait might not advance a virtual clock.
 local SOON = 1e-6
 local PREFIX = "$JS.API."
@@ -45,23 +47,45 @@ local function decode(message)
   return type(value) == "table" and value or { error = { code = 0, description = "the answer has no JSON" } }
 end
 
+-- Waits for the answer to a request, which is sent again after each second without one. The server may take longer than
+-- that, so the answer to any of the messages counts. Returns the answer; or nil, the reason and its code; and how often
+-- it was sent.
+local function await_any(bus, request, next_bytes, headers, deadline)
+  local tries = 1
+  while true do
+    local answer, text, code = request.future:await(max(0, min(PATIENCE, deadline - now())))
+    if answer or code or deadline - now() <= SOON then return answer, text, code, tries end
+    local entry, link = request.entry, bus._link
+    -- A message that still waits for a connection goes out by itself.
+    if link and not (entry and entry.text) then
+      local bytes, head = next_bytes(), headers and check.headers(headers, "request")
+      local fits
+      fits, text, code = frame.check(bus, head, bytes)
+      if not fits then return nil, text, code, tries end
+      request.link, tries = link, tries + 1
+      link:put(request.subject, request.reply, text, bytes)
+    end
+  end
+end
+
 --- Sends a request again and again until it is answered. The server may handle it twice. Waits. `data`: bytes, or a
 --- function that returns them for each try; with a function, no try waits for a connection. After a failure,
 --- `give_up(code)`, if given, decides whether to end: it returns nil, or a function that returns the results. Returns
 --- the message and how often it was sent; or nil, the reason and its code.
 function api.repeated(bus, what, subject, data, headers, timeout, give_up)
-  local deadline, pause, patience, tries = now() + timeout, 0.05, FIRST, 0
+  local deadline, pause, tries = now() + timeout, 0.05, 0
+  local is_renewed = type(data) == "function"
+  local next_bytes = is_renewed and data or function() return data end
+  local options = { headers = headers, await = function(request)
+    local answer, text, code, sent = await_any(bus, request, next_bytes, headers, deadline)
+    tries = tries + sent
+    return answer, text, code
+  end }
   while true do
-    tries = tries + 1
-    local bytes = data
-    if type(data) == "function" then
-      while not bus._link and bus._status ~= "closed" and deadline - now() > SOON do
-        rl.sleep(min(pause, deadline - now()))
-      end
-      bytes = data()
+    while is_renewed and not bus._link and bus._status ~= "closed" and deadline - now() > SOON do
+      rl.sleep(min(pause, deadline - now()))
     end
-    local message, text, code = bus:_request(what, subject, bytes, { headers = headers,
-      timeout = max(0, min(patience, deadline - now())) })
+    local message, text, code = bus:_request(what, subject, next_bytes(), options)
     if message then
       if message._status ~= 503 then return message, tries end
       text, code = "ENOENT: nobody answers on " .. subject, "ENOENT"
@@ -71,12 +95,8 @@ function api.repeated(bus, what, subject, data, headers, timeout, give_up)
     if ends then return ends() end
     local left = deadline - now()
     if left <= SOON then return nil, "timed out", nil, code end
-    if code then
-      rl.sleep(min(pause, left))
-      pause = min(pause * 2, 1)
-    else
-      patience = min(patience * 2, LIMIT)
-    end
+    rl.sleep(min(pause, left))
+    pause = min(pause * 2, 1)
   end
 end
 
@@ -98,7 +118,8 @@ function api.is_there(bus)
       info.version), "ENOTSUP"
   end
   if info.jetstream ~= true and not info.cluster then
-    return nil, format("ENOTSUP: the server %s stores nothing: start it with -js", where), "ENOTSUP"
+    return nil, format("ENOTSUP: the server %s stores nothing: start it with -js%s", where,
+      link.address.fake and " (nats.fake { jetstream = true })" or ""), "ENOTSUP"
   end
   return true
 end

@@ -288,12 +288,13 @@ local function ask(self, what, subject, data, options)
   return request
 end
 
---- Asks with checked arguments; `options` are those of `bus:request`. Waits.
+--- Asks with checked arguments; `options` are those of `bus:request`, or have `await(request)`. Waits.
 function Bus:_request(what, subject, data, options)
   local request <close>, message, code = ask(self, what, subject, data, options)
   if not request then return nil, message, code end
   local _ <close> = self:_borrow()
   waits[running()] = request
+  if options.await then return options.await(request) end
   return request.future:await(options.timeout or 2)
 end
 

@@ -397,6 +397,12 @@ t.it("refuses wrong arguments", function()
   end
   t.error(function() bus:publish("a", 5) end, "argument #2 must be a string")
   t.error(function() bus:publish("a", "x", { replyto = "b" }) end, "unknown field")
+  for _, number in ipairs { 0, -1, 0 / 0, "1" } do
+    t.error(function() nats.fake { bandwidth = number } end,
+      "nats.fake: field 'bandwidth' must be a number")
+  end
+  t.error(function() nats.fake { latency = -1 } end, "nats.fake: field 'latency' must be a number of seconds")
+  t.truthy(tostring(nats.fake { password = "hidden" }):find "^fake of NATS %(0 clients, made at .*%)$")
   t.error(function() nats.connect({}) end, "names no server")
   t.error(function() nats.connect("http://a") end, "a server must be")
   t.error(function() nats.connect("nats://u:hidden@a:b") end, "a server must be")

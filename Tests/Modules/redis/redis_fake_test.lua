@@ -385,7 +385,10 @@ t.describe("the failures of a fake", function()
   t.it("raises for calls that make no sense", function()
     t.error(function() redis.fake { pasword = "x" } end, "redis.fake: unknown field 'pasword'.*password")
     t.error(function() redis.fake { latency = "x" } end, "redis.fake: field 'latency' must be a number of seconds")
-    t.error(function() redis.fake { bandwidth = 0 } end, "redis.fake: field 'bandwidth'.*more than 0, got 0")
+    for _, number in ipairs { 0, -1, 0 / 0 } do
+      t.error(function() redis.fake { bandwidth = number } end, "redis.fake: field 'bandwidth' must be a number")
+    end
+    t.error(function() redis.fake { latency = -1 } end, "redis.fake: field 'latency' must be a number of seconds")
     local fake = redis.fake()
     t.error(function() fake:drop "x" end, "fake:drop: argument #1 must be an integer")
     t.error(function() fake:stall() end, "fake:stall: argument #1 must be a number of seconds")

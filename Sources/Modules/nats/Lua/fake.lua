@@ -306,14 +306,19 @@ function Fake:received()
   return { table.unpack(self._received) }
 end
 
+function Fake:__tostring() return format("fake of NATS (%d clients, %s)", #self._clients, self._made_at) end
+
 local fake = { class = Fake }
 
 function fake.new(options)
   options = misuse.options(options, OPTIONS, "nats.fake", 1)
+  if options.bandwidth == 0 then
+    misuse.raise "nats.fake: field 'bandwidth' must be a number of bytes per second, more than 0, got 0"
+  end
   local self = setmetatable({
     _latency = options.latency or 0, _bandwidth = options.bandwidth, _password = options.password,
     _max_payload = options.max_payload or 1 << 20, _subscriptions = {}, _clients = {}, _routes = {}, _route_count = 0,
-    _received = {}, _stalled = 0, _number = 0,
+    _received = {}, _stalled = 0, _number = 0, _made_at = objects.made_at(),
   }, Fake)
   if options.jetstream then self._store = require "runloop.nats.fake_streams".new(self) end
   return self

@@ -679,7 +679,8 @@ function Message:respond(data, options) end
 ---@class runloop.nats.Subscription
 local Subscription = {}
 
----Returns the next message. Waits. Returns nil, the reason and "ENOTCONN" at the end.
+---Returns the next message. Waits. Returns nil, the reason and "ENOTCONN" at the end, or "EACCES" if the server refuses
+---the subject; another connection may allow it.
 ---@param timeout? number seconds; absent: no limit
 ---@return runloop.nats.Message? message
 ---@return string? problem

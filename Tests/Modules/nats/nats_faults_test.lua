@@ -354,6 +354,35 @@ authorization { users = [ { user: u, password: p, permissions: { publish: { deny
   t.equal(bus:status(), "connected")
 end)
 
+t.it("ends waits for messages that the server refuses", { real_time = true }, function()
+  local real = t.server { "nats-server", "-c", "{directory}/a.conf", ready = "tcp", files = { ["a.conf"] = [[
+listen: "127.0.0.1:{port}"
+authorization { users = [
+  { user: u, password: p, permissions: { subscribe: { deny: "no.>" } } }
+  { user: deaf, password: p, permissions: { subscribe: "ok.>" } }
+] }
+]] } }
+  local bus = connect("nats://u:p@" .. real:address(), { on_event = function() end })
+  local s = bus:subscribe "no.way"
+  local reason = 'EACCES: the server refuses no.way: Permissions Violation for Subscription to "no.way"'
+  t.equal({ s:receive(5) }, { nil, reason, "EACCES" })
+  t.equal({ s:receive() }, { nil, reason, "EACCES" })
+  t.equal(s:is_valid(), true)
+  t.truthy(bus:publish("no.way", "x"))
+  local fine = bus:subscribe "yes"
+  bus:publish("yes", "1")
+  t.equal(t.truthy(fine:receive(5)).data, "1")
+  local deaf = connect("nats://deaf:p@" .. real:address(), { on_event = function() end })
+  for _ = 1, 2 do
+    local none, text, code = deaf:request("ask", "x", { timeout = 5 })
+    t.equal({ none, code }, { nil, "EACCES" })
+    t.truthy(text:find "^EACCES: the server refuses _INBOX%.%w+%.%*: ", text)
+  end
+  t.equal(deaf:stats().requests, 0)
+  t.truthy(deaf:publish("yes", "2"))
+  t.equal(t.truthy(fine:receive(5)).data, "2")
+end)
+
 t.it("survives kills of a real server", { real_time = true, timeout = 30 }, function()
   local real = t.server "nats"
   local bus = connect(real:url(), { max_offline = 1 << 20 })

@@ -266,6 +266,7 @@ end
 -- Sends a request. Returns it; or nil, the reason and its code.
 local function ask(self, what, subject, data, options)
   if self._status == "closed" then return self:_why_over() end
+  if self._deaf then return nil, self._deaf, "EACCES" end
   if self._requests >= MOST_REQUESTS then
     return refusal("ENOBUFS", "%d requests already wait for an answer", MOST_REQUESTS)
   end
@@ -343,8 +344,8 @@ function Bus:gather(subject, data, options)
   return step, nil, nil, request
 end
 
--- Ends a request with an answer, or with nil, the reason and its code.
-local function finish(self, request, ...)
+--- Ends a request with an answer, or with nil, the reason and its code.
+function Bus:_finish(request, ...)
   if not request.came then
     self._waiting[request.reply], self._requests = nil, self._requests - 1
   else
@@ -360,7 +361,7 @@ function Bus:_answer(message, number)
   if not request then
     self._late = self._late + 1
   elseif message._status == 503 and #message.data == 0 then
-    finish(self, request, refusal("ENOENT", "nobody answers on %s", request.subject))
+    self:_finish(request, refusal("ENOENT", "nobody answers on %s", request.subject))
   elseif request.came then
     if message._flow then flow.arrives(message, request.subject) end
     request.last = request.last + 1
@@ -368,7 +369,7 @@ function Bus:_answer(message, number)
     request.future:complete(true)
   else
     if message._flow then flow.arrives(message, request.subject) end
-    finish(self, request, message)
+    self:_finish(request, message)
   end
 end
 
@@ -393,6 +394,7 @@ function Bus:_take(sid, message)
 end
 
 local function subscribe_text(one)
+  one._refused = false
   local text = "SUB " .. one._subject .. " " .. (one._group and one._group .. " " or "") .. one._sid .. "\r\n"
   if one._left then text = text .. "UNSUB " .. one._sid .. " " .. one._left .. "\r\n" end
   return text
@@ -443,34 +445,6 @@ function Bus:_told(link, info)
   end
 end
 
---- Handles -ERR of the server. The server then ends the connection, unless the error is about a limit or a permission.
-function Bus:_error(link, text)
-  local subject = text:match '^Permissions Violation for [^"]*"([^"]*)"'
-  if subject then
-    local reason, code, refused = format("EACCES: the server refuses %s: %s", subject, text), "EACCES", {}
-    for _, request in pairs(self._waiting) do
-      if request.subject == subject then refused[#refused + 1] = request end
-    end
-    for _, request in ipairs(refused) do finish(self, request, nil, reason, code) end
-    for _, one in pairs(self._subscriptions) do if one._subject == subject then one._refused = reason end end
-    -- Discovery has nine such subjects for each service: one event is enough.
-    if text:find "Subscription" and subject:find "^%$SRV%." then
-      if self._is_hidden then return end
-      self._is_hidden, subject = true, "$SRV.>"
-      reason = "EACCES: the server refuses subscriptions to $SRV.>: others cannot discover this process"
-    end
-    return self:_tell("refused", { message = reason, code = code, subject = subject })
-  end
-  local lower = text:lower()
-  if lower:find "^maximum subscriptions" or lower:find "^invalid.* subject" then
-    return self:_tell("refused", { message = "EPROTO: the server says: " .. text, code = "EPROTO" })
-  end
-  link.last_error = text
-  if lower:find("auth", 1, true) then
-    self:_tell("refused", { message = "EAUTH: " .. text, code = "EAUTH" })
-  end
-end
-
 -- Ends the requests that were sent on a connection; without an argument, all requests, even those that wait for a
 -- connection.
 local function end_requests(self, link, message, code)
@@ -479,7 +453,7 @@ local function end_requests(self, link, message, code)
     if not link or request.link == link then ended[#ended + 1] = request end
   end
   for _, request in ipairs(ended) do
-    if self._waiting[request.reply] == request then finish(self, request, nil, message, code) end
+    if self._waiting[request.reply] == request then self:_finish(request, nil, message, code) end
   end
 end
 
@@ -536,7 +510,7 @@ end
 --- Uses a new connection: sends subscriptions first, then unconfirmed messages, then waiting ones. Returns how many
 --- messages go out again.
 function Bus:_use(link)
-  self._link, self._max_payload = link, link.max_payload
+  self._link, self._max_payload, self._deaf = link, link.max_payload, false
   native.use(self, link.wire)
   link:look_at_use()
   self._had_tls = self._had_tls or link.tls

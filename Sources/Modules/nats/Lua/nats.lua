@@ -204,6 +204,51 @@ function Bus:_move(link)
   end
 end
 
+-- Refusals ------------------------------------------------------------------------------------------------------------
+
+-- The server refuses a subject: ends the requests to it, or the waits for its messages.
+local function refuse(self, subject, reason, code, is_subscription)
+  local refused = {}
+  if not is_subscription then
+    for _, request in pairs(self._waiting) do
+      if request.subject == subject then refused[#refused + 1] = request end
+    end
+  elseif subject == self._inbox .. "*" then
+    -- No request can have an answer on this connection.
+    self._deaf = reason
+    for _, request in pairs(self._waiting) do refused[#refused + 1] = request end
+  end
+  for _, request in ipairs(refused) do self:_finish(request, nil, reason, code) end
+  for _, one in pairs(is_subscription and self._subscriptions or {}) do
+    if one._subject == subject then one:_refuse(reason) end
+  end
+end
+
+--- Handles -ERR of the server. The server then ends the connection, unless the error is about a limit or a permission.
+function Bus:_error(link, text)
+  local subject = text:match '^Permissions Violation for [^"]*"([^"]*)"'
+  if subject then
+    local reason, code = format("EACCES: the server refuses %s: %s", subject, text), "EACCES"
+    local is_subscription = text:find "^Permissions Violation for Subscription" ~= nil
+    refuse(self, subject, reason, code, is_subscription)
+    -- Discovery has nine such subjects for each service: one event is enough.
+    if is_subscription and subject:find "^%$SRV%." then
+      if self._is_hidden then return end
+      self._is_hidden, subject = true, "$SRV.>"
+      reason = "EACCES: the server refuses subscriptions to $SRV.>: others cannot discover this process"
+    end
+    return self:_tell("refused", { message = reason, code = code, subject = subject })
+  end
+  local lower = text:lower()
+  if lower:find "^maximum subscriptions" or lower:find "^invalid.* subject" then
+    return self:_tell("refused", { message = "EPROTO: the server says: " .. text, code = "EPROTO" })
+  end
+  link.last_error = text
+  if lower:find("auth", 1, true) then
+    self:_tell("refused", { message = "EAUTH: " .. text, code = "EAUTH" })
+  end
+end
+
 -- Publishing ----------------------------------------------------------------------------------------------------------
 
 local PUBLISH = { reply = "string", headers = "table" }
@@ -412,7 +457,7 @@ for name, value in next, {
   _prefix = "rl", _requests = 0, _last_request = 0, _last_number = 0, _subscription_count = 0, _last_sid = 1,
   _offline_bytes = 0, _kept = false, _kept_first = 1, _kept_bytes = 0, _max_payload = 1 << 20, _reconnects = 0,
   _late = 0, _had_tls = false, _link = false, _confirming = false, _reconnecting = false, _connected = false,
-  _back_at = false, _look = false, _reason = false,
+  _back_at = false, _look = false, _reason = false, _deaf = false,
 } do Bus[name] = value end
 
 -- The options that become fields.

@@ -171,6 +171,15 @@ end
 --- Removes the messages that wait, and returns a list of them.
 function Subscription:_clear() return self._queue and clear(self._queue) or {} end
 
+--- The server refuses the subscription on this connection. `receive` returns the reason; another connection may allow
+--- it.
+function Subscription:_refuse(reason)
+  self._refused = reason
+  local arrived = self._arrived
+  self._arrived = false
+  if arrived then arrived:complete() end
+end
+
 --- Ends the subscription without telling the server: the bus is closed, or the last message has come.
 function Subscription:_end(is_at_once)
   if self._is_ended and not is_at_once then return end
@@ -193,6 +202,7 @@ function Subscription:_take(timeout)
       if self._bus._status == "closed" then return self._bus:_why_over() end
       return nil, format("ENOTCONN: the %s has ended", name_of(self)), "ENOTCONN"
     end
+    if self._refused then return nil, self._refused, "EACCES" end
     local left = deadline and deadline - rl.now()
     if left and left <= SOON then return nil, "timed out" end
     self._arrived = self._arrived or rl.future()

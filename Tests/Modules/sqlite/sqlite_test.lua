@@ -467,13 +467,6 @@ t.describe("waiting", function()
   end)
 end)
 
-t.it("a database in memory is one, and its rows do not hold others", function()
-  local db <close> = t.truthy(sqlite.open ":memory:")
-  t.equal(db:script "create table n (i); insert into n values (1), (2)", true)
-  t.equal(db:value "select sum(i) from n", 3)
-  t.equal(tostring(db):match "^sqlite database \":memory:\" %(open", 'sqlite database ":memory:" (open')
-end)
-
 t.it("each new connection runs the statements of setup", function()
   local db = open { setup = { { "pragma user_version = 7" }, "pragma cache_size = 50" }, size = 1 }
   t.equal(db:value "pragma user_version", 7)

@@ -308,7 +308,7 @@ static void step_all(csqlite *it, prepared *statement, cursor *place, const run 
       return;
     }
     if (!to_end && (reply->failed || (how->most_rows && rows == how->most_rows))) break;
-    if (how->flags & IN_LOTS && (rows >= LOT_ROWS || bytes >= LOT_BYTES)) {
+    if (how->flags & IN_LOTS && (rows >= LOT_ROWS || bytes >= LOT_BYTES) && !(to_end && it->is_memory)) {
       open = 1;
       break;
     }
@@ -323,7 +323,9 @@ static void step_all(csqlite *it, prepared *statement, cursor *place, const run 
   if (open && !place) place = free_cursor(it);
   if (open && place) {
     statement->is_taken = 1;
-    if (!place->number) *place = (cursor){.number = ++it->last_cursor, .statement = statement};
+    if (!place->number) {
+      *place = (cursor){++it->last_cursor, statement, it->is_memory && !it->is_taken};
+    }
     memcpy(reply->bytes + start + 1, &place->number, sizeof place->number);
   } else {
     release(statement);
@@ -351,6 +353,10 @@ static void run_statement(csqlite *it, int flags, block_reader *from, block *rep
   uint64_t count = read_number(from);
   const char *text = read_text(from, &length);
   if (!check_transaction(it, flags, reply)) return;
+  if (flags & IN_LOTS && !free_cursor(it)) {
+    csqlite_put_failure(reply, "ENOBUFS", "SQLITE_MISUSE", "too many loops over rows are open on this connection");
+    return;
+  }
   if (!(flags & CONTROLS) && begins_with(text, length, CONTROL)) {
     csqlite_put_failure(reply, "EINVAL", "SQLITE_ERROR", "transactions belong to one task: use begin()");
     return;
@@ -506,7 +512,8 @@ void csqlite_end_snapshot(csqlite *it) {
 
 void csqlite_reset(csqlite *it) {
   for (int i = 0; i < CURSORS; i++) {
-    if (it->cursors[i].statement) release(it->cursors[i].statement);
+    if (!it->cursors[i].statement || it->cursors[i].is_shared) continue;
+    release(it->cursors[i].statement);
     it->cursors[i] = (cursor){0};
   }
   if (it->db && !sqlite.get_autocommit(it->db)) step_once(it, &it->end, "rollback");

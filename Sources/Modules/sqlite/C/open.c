@@ -191,6 +191,7 @@ void csqlite_open(csqlite *it, int flags, block_reader *from, block *reply) {
     return;
   }
   memcpy(it->path, path, length);
+  it->is_memory = (flags & OPEN_MEMORY) != 0;
   int mode = flags & OPEN_READ_ONLY ? SQLITE_OPEN_READONLY
                                     : SQLITE_OPEN_READWRITE | (flags & OPEN_CREATE ? SQLITE_OPEN_CREATE : 0);
   int code = open_path(it, it->path, mode, flags);

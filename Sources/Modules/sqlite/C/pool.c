@@ -213,9 +213,11 @@ static int64_t has_cursor(const csqlite_job *job) {
   return number;
 }
 
-// The connection goes with the reply of a job that takes it.
+// The connection goes with the reply of a job that takes it. Loops over the rows of a database in memory share its only
+// connection.
 static void note_taken(csqlite *it, csqlite_job *job) {
   int flags = job->request[1];
+  if (it->is_memory && !(flags & TAKES)) return;
   if (job->connection || job->request[0] != REQUEST_RUN || !(flags & (TAKES | IN_LOTS))) return;
   if (!job->reply.bytes || job->reply.bytes[0] != REPLY_ROWS || !(flags & TAKES || has_cursor(job))) return;
   job->taken = it->number;

@@ -98,6 +98,7 @@ typedef struct {
 typedef struct {
   uint64_t number;
   prepared *statement;
+  int is_shared;  // a loop has it that has not taken the connection
 } cursor;
 
 // A job ---------------------------------------------------------------------------------------------------------------
@@ -163,6 +164,7 @@ struct csqlite {
   prepared statements[STATEMENTS];
   cursor cursors[CURSORS];
   uint64_t uses, last_cursor;
+  int is_memory;  // the database is gone with the connection
   uint64_t rows;  // which the present job has returned or changed
   int64_t wait;   // milliseconds for the lock of another process
   int64_t waits_until;
@@ -186,7 +188,7 @@ const char *csqlite_text_of(const csqlite_job *job, size_t *length);
 
 // Carries out a request, and writes the reply.
 void csqlite_carry_out(csqlite *it, const char *request, size_t length, block *reply);
-// Makes a connection as it was when it was opened: no cursor, no transaction.
+// Makes a connection as it was when it was taken: no further cursor, no transaction.
 void csqlite_reset(csqlite *it);
 void csqlite_close_database(csqlite *it);
 // Lets the queries that follow see one state of the database, until csqlite_end_snapshot.

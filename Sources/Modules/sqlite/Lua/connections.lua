@@ -145,7 +145,8 @@ function connections.next_lot(db, pool, connection, what, state)
   local lists, nulls = request.lists, request.nulls
   if lists == nil then lists = db._lists end
   if nulls == nil then nulls = db._nulls end
-  return run(db, pool, connection, what, codec.lot(state.cursor, request.max or db._max), "rows", lists, nulls, 0)
+  return run(db, pool, connection, what, codec.lot(state.cursor, request.max or db._max), "rows", lists, nulls, 0,
+    db._wait)
 end
 
 --- Closes a cursor, without waiting.

@@ -77,8 +77,10 @@ local function open_rows(self, what, request)
   if not rows then return nil, nil, message end
   if not cursor then return nil, rows end
   local pool = self._writes[request.text] and self._writer or self._readers or self._writer
-  connections.note_taken(pool, connection)
-  return { pool = pool, connection = connection, cursor = cursor, request = request }, rows
+  if not self._is_memory then connections.note_taken(pool, connection) end
+  return {
+    pool = pool, connection = connection, cursor = cursor, request = request, is_inside = self._is_memory,
+  }, rows
 end
 
 local function close_rows(_, state)
@@ -328,10 +330,12 @@ function Own:begin(options)
   return savepoint(misuse.receiver(self, Own, "connection:begin"), "connection:begin", options, 1)
 end
 
--- The connection is closed instead of given back, so that the next task gets a new one.
+-- The connection is closed instead of given back, so that the next task gets a new one; but a database in memory would
+-- go with it.
 local function close_own(self)
   if self._how then return end
   self._how = "closed"
+  if self._db._is_memory then return give(self._pool, self._connection) end
   connections.drop(self._pool, self._connection)
 end
 
@@ -406,7 +410,7 @@ local function make_pools(self, options, is_memory)
   local flags = (options.create == false and 0 or OPEN.create) | (is_memory and OPEN.memory or 0)
     | (options.synchronous == "full" and OPEN.full or 0)
   if options.read_only then
-    self._readers = connections.pool(self, size, OPEN.read_only, options.max_waiting)
+    self._readers = connections.pool(self, size, OPEN.read_only | (is_memory and OPEN.memory or 0), options.max_waiting)
   else
     self._writer = connections.pool(self, 1, flags, options.max_waiting)
     if size > 1 then self._readers = connections.pool(self, size - 1, OPEN.reader, options.max_waiting) end
@@ -430,9 +434,10 @@ function sqlite.open(path, options)
     _made_at = made_at(), _calls = 0, _writes = {}, _writes_count = 0,
     -- Absent fields take longer: objects.class explains those of scripts.
     _db = false, _is_closed = false, _writer = false, _readers = false, _notes = {},
+    _is_memory = path == ":memory:" or path == "",
     _setup = options.setup and shape.requests("sqlite.open", options.setup),
   }, Database)
-  make_pools(self, options, path == ":memory:" or path == "")
+  make_pools(self, options, self._is_memory)
   local done, message, code, details = connections.open(self, self._pools[1])
   if not done then
     self._is_closed = true

@@ -135,6 +135,39 @@ t.it("a private part takes a number that is out of range", function()
   t.equal(signal, nil)
 end)
 
+t.it("a job of SQLite is carried out and read once", function()
+  local output, errors, _, signal = run [[
+    local rl, sqlite = require "runloop", require "runloop.sqlite"
+    local db = sqlite.open ":memory:"
+    local found, seen = {}, {}
+    local function visit(value, name)
+      local kind = type(value)
+      if name == "make_run" or name == "read_reply" then found[name] = value end
+      if kind == "userdata" and tostring(value):find "^sqlite pool" then found.pool = value end
+      if kind ~= "table" and kind ~= "function" or value == _G or seen[value] then return end
+      seen[value] = true
+      if kind == "table" then
+        for key, field in next, value do visit(field, key) end
+        return visit(debug.getmetatable(value))
+      end
+      for i = 1, 255 do
+        local variable, upvalue = debug.getupvalue(value, i)
+        if not variable then break end
+        visit(upvalue, variable)
+      end
+    end
+    visit(db)
+    local pool, read = found.pool, found.read_reply
+    local job = found.make_run(4, 1 << 20, 1, "select 5")
+    local done = pool:run(0, job)
+    print(read(done, "value", true))
+    print((pcall(pool.run, pool, 0, job)), (pcall(pool.send, pool, done)), (pcall(pool.close, pool, done)))
+    rl.sleep(0.01)
+    print((pcall(read, done, "value", true)), (pcall(pool.send, pool, job)), db:value "select 6")
+  ]]
+  t.equal({ output, errors, signal }, { "5\nfalse\tfalse\tfalse\nfalse\tfalse\t6\n", "" })
+end)
+
 t.each({ 1, 2, 3 }, "no function that debug functions find ends the process, seed %d", function(seed)
   local directory = require "runloop.fs".temporary_directory "rlhost-private"
   local script = require "runloop.fs".real_path(root .. "Tests/Host/Scripts/private-misuse.lua")

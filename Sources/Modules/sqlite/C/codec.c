@@ -6,8 +6,6 @@
 
 #include "private.h"
 
-// A job is a light userdata for Lua. `pool:run` takes it.
-
 enum { BYTES_CLASS = 1 };  // the upvalue with the metatable of `sqlite.bytes`
 
 // Begins a job. Nothing may raise until it has ended.
@@ -18,12 +16,6 @@ static void begin_job(block *to, int operation, int flags) {
   block_byte(to, flags);
 }
 
-void csqlite_job_push(lua_State *L, csqlite_job *job) { lua_pushlightuserdata(L, job); }
-
-csqlite_job *csqlite_job_at(lua_State *L, int index) {
-  return lua_islightuserdata(L, index) ? lua_touserdata(L, index) : NULL;
-}
-
 // Pushes the job; nil if there is no memory.
 static int end_job(lua_State *L, block *it) {
   if (it->failed) {
@@ -32,7 +24,7 @@ static int end_job(lua_State *L, block *it) {
   }
   csqlite_job *job = (csqlite_job *)(void *)it->bytes;
   job->length = it->length - sizeof *job;
-  return csqlite_job_push(L, job), 1;
+  return csqlite_lend(L, job, LENT_REQUEST), 1;
 }
 
 // Puts the bytes that `sqlite.bytes` has wrapped at an index. Returns 0 for other values.
@@ -179,7 +171,7 @@ static int make_opening(lua_State *L) {
   int flags = (int)luaL_checkinteger(L, 1);
   lua_Integer wait = luaL_checkinteger(L, 2);
   const char *path = luaL_checklstring(L, 3, &length);
-  csqlite_job *setup = csqlite_job_at(L, 4);
+  csqlite_job *setup = csqlite_take_request(L, 4);
   block to = {0};
   block_number(&to, 2 + 2 * sizeof(uint64_t) + length);
   block_byte(&to, REQUEST_OPEN);
@@ -363,7 +355,7 @@ static int push_mistake(lua_State *L, int kind, block_reader *from) {
 // are more; "one" -> row; "value" -> value; "execute" -> changes; "take" -> connection; for a batch, its results. A
 // failure -> nil, message, code, details. False and a word for another problem: see push_mistake.
 static int read_reply(lua_State *L) {
-  csqlite_job *job = csqlite_job_at(L, REPLY);
+  csqlite_job *job = csqlite_lent_at(L, REPLY, LENT_REPLY);
   if (!job) return luaL_typeerror(L, REPLY, "job");
   const char *mode = luaL_checkstring(L, MODE);
   lua_settop(L, NULLS_TOO);

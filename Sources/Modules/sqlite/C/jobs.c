@@ -3,6 +3,36 @@
 
 #include "private.h"
 
+static _Thread_local csqlite_job *lent;
+
+void csqlite_lend(lua_State *L, csqlite_job *job, int how) {
+  job->lent = how;
+  job->next = lent;
+  lent = job;
+  lua_pushlightuserdata(L, job);
+}
+
+csqlite_job *csqlite_lent_at(lua_State *L, int index, int how) {
+  if (!lua_islightuserdata(L, index)) return NULL;
+  const void *wanted = lua_touserdata(L, index);
+  csqlite_job *job = lent;
+  while (job && (job != wanted || job->lent != how)) job = job->next;
+  return job;
+}
+
+void csqlite_take_back(csqlite_job *job) {
+  csqlite_job **at = &lent;
+  while (*at && *at != job) at = &(*at)->next;
+  if (*at) *at = job->next;
+  job->next = NULL;
+}
+
+csqlite_job *csqlite_take_request(lua_State *L, int index) {
+  csqlite_job *job = csqlite_lent_at(L, index, LENT_REQUEST);
+  if (job) csqlite_take_back(job);
+  return job;
+}
+
 void csqlite_append(job_list *list, csqlite_job *job) {
   job->next = NULL;
   if (list->last) list->last->next = job;

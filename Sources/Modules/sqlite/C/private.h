@@ -115,7 +115,7 @@ struct csqlite_job {
   int64_t added, since;       // when it was made and when it began to run, in ms
   uint64_t record, rows;      // the record of its call, 0 if it has none; how many rows it has returned or changed
   int64_t taken;              // the number of the connection that it has taken; 0 if none
-  int lane, state, is_abandoned;
+  int lane, state, is_abandoned, lent;
   block reply;
   size_t length;
   char request[];
@@ -171,6 +171,9 @@ struct csqlite {
   _Atomic uint64_t job, cancelled;
   char path[PATH_SIZE];
 };
+
+// Returns the lent job at an index of the stack; NULL for other values.
+csqlite_job *csqlite_lent_at(lua_State *L, int index, int how);
 
 void csqlite_append(job_list *list, csqlite_job *job);
 void csqlite_append_all(job_list *list, job_list *other);

@@ -38,8 +38,8 @@ enum SQLiteBinding {
     private static func number(ofName text: String) -> Int? { waits.firstIndex { $0.text == text } }
 
     private static func job(_ call: Call, _ index: Int32) throws(Misuse) -> OpaquePointer {
-        guard let job = csqlite_job_at(call.stack.thread, index) else { throw .noMemory }
-        return job
+        if let job = csqlite_take_request(call.stack.thread, index) { return job }
+        throw call.stack.isMissing(index) ? .noMemory : call.wrong(index, "a job")
     }
 
     private static let methods: Library = Library(

@@ -330,8 +330,9 @@ final class SQLitePool {
         guard isServed(index) else { return held.append(job) }
         leave(index)
         if csqlite_job_record(job) != 0 { endRecord(of: job, csqlite_job_outcome(job)) }
-        csqlite_job_push(fiber.thread, job)
+        csqlite_lend(fiber.thread, job, Int32(LENT_REPLY))
         host.resume(fiber, arguments: 1)
+        csqlite_take_back(job)
         csqlite_job_free(job)
     }
 

@@ -97,9 +97,12 @@ csqlite_outcome csqlite_job_outcome(const csqlite_job *job);
 int64_t csqlite_now(void);
 /// Loads libsqlite3. Returns NULL, or the reason for which that is impossible.
 const char *csqlite_load(void);
-/// Pushes a job as a light userdata: Lua cannot make one of a number.
-void csqlite_job_push(lua_State *L, csqlite_job *job);
-/// Returns the job at an index of the stack, or NULL for another value.
-csqlite_job *csqlite_job_at(lua_State *L, int index);
+/// Lua gets a job as a light userdata. It is lent until C takes it back, so that an older value, which debug functions
+/// find, is recognized. Jobs are lent by the thread.
+enum { LENT_REQUEST = 1, LENT_REPLY };
+void csqlite_lend(lua_State *L, csqlite_job *job, int how);
+void csqlite_take_back(csqlite_job *job);
+/// Takes the request back that is at an index of the stack. Returns NULL for other values.
+csqlite_job *csqlite_take_request(lua_State *L, int index);
 /// Pushes a table with the functions that write jobs and read replies. A lua_CFunction.
 int csqlite_open_codec(lua_State *L);

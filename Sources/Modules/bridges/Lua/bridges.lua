@@ -29,8 +29,8 @@ function bridges.class(library, leave)
   return Bridge
 end
 
--- Makes the port of a bridge and adds it to the common modes. `plan`: fd, name, callback, and source, the address of
--- the description of the library's loop.
+-- Makes the port of a bridge and adds it to the common modes. `plan`: fd, name, callback, and source, the
+-- description of the library's loop.
 function bridges.port(plan)
   local port = native.port(plan)
   rl.current():add(port, "common")

@@ -6,7 +6,7 @@ internal import RunLoops
 
 /// The ports of bridges, for their Lua halves.
 enum BridgeBinding {
-    static let kind: Kind = Kind("bridge", values: ItemBinding.Value.labels, methods: methods, collect: Kind.drop)
+    static let kind: Kind = Kind("bridge", values: Value.labels, methods: methods, collect: Kind.drop)
 
     static let functions = Library(
         "runloop.bridges.",
@@ -38,20 +38,28 @@ enum BridgeBinding {
 
     private static func port(_ thread: OpaquePointer?) -> Receiver<BridgePort> { receiver(thread, BridgePort.self) }
 
+    /// The first is that of all items.
+    private enum Value: Int, UserValue {
+        case callback, source
+        static let labels: [StaticString] = ["callback", "source"]
+    }
+
     private enum Option: Int, Field {
         case callback, fd, name, source
         static let names: [StaticString] = ["callback", "fd", "name", "source"]
     }
 
-    /// port{…}: makes a port. `source` is the address of a `bridge_source`, which lives as long as the callback.
+    /// port{…}: makes a port. `source` is a `bridge_source`'s userdata, which lives as long as the port's.
     private static func make(_ call: Call) throws(Misuse) -> Int32 {
         let box = call.receiver
         let options = try call.fields(2, Option.self)
         let fd = try options.required(.fd, Integer.self)
         let name = try options.required(.name, Name.self)
-        let source = try options[.source, Integer.self].flatMap { UnsafeMutablePointer<bridge_source>(bitPattern: $0) }
+        let source = bridge_source_at(call.thread, options.index(.source))
+        if source == nil, options.has(.source) { throw options.wrong(.source, "a source") }
         _ = try options.required(.callback, Function.self)
-        options.keep(.callback, as: ItemBinding.Value.callback)
+        options.keep(.callback, as: Value.callback)
+        options.keep(.source, as: Value.source)
         return call.attempt { () throws(SystemError) in
             let port = try BridgePort(Int32(clamping: fd), name: name, source: source, host: call.luaHost)
             port.slot = call.stack.anchor(1)

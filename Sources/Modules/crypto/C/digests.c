@@ -123,9 +123,9 @@ int codecs_end_hmac(EVP_MD_CTX *work, const EVP_MD *digest, unsigned char outer[
 
 int crypto_derive(const char *name, const char *password, int password_length, const char *salt, int salt_length,
                   int rounds, char *key, int length) {
-  const EVP_MD *digest = fetch(name);
+  const EVP_MD *digest = crypto.EVP_MD_fetch ? fetch(name) : NULL;
   int is_good = digest && crypto.PKCS5_PBKDF2_HMAC(password, password_length, (const unsigned char *)salt, salt_length,
                                                    rounds, digest, length, (unsigned char *)key);
-  crypto.ERR_clear_error();
+  if (crypto.ERR_clear_error) crypto.ERR_clear_error();
   return is_good;
 }

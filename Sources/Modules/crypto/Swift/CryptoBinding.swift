@@ -43,13 +43,15 @@ enum CryptoBinding {
         }
     }
 
-    /// derive(name, password, salt, rounds, length): the task waits for the key. C has checked the arguments.
+    /// derive(name, password, salt, rounds, length): the task waits for the key. `check_pbkdf2` has checked a script's
+    /// arguments, and has opened libcrypto.
     private static func derive(_ call: Call) throws(Misuse) -> Int32 {
         let name = try call.argument(1, Text.self)
         let password = Secret(call.bytes(2).map { Array($0) } ?? [])
         let salt = call.bytes(3).map { Array($0) } ?? []
-        let rounds = Int32(clamping: call.integer(4) ?? 1)
-        let count = Int(call.integer(5) ?? 1)
+        let rounds = Int32(clamping: max(1, call.integer(4) ?? 1))
+        let count = call.integer(5) ?? 1
+        guard 1...(1 << 20) ~= count else { throw call.wrong(5, "a number of bytes") }
         return try call.wait(in: WaitName.of("crypto.pbkdf2") ?? "a call of runloop.crypto") {
             answer throws(SystemError) in
             try pool.run {

@@ -166,31 +166,35 @@ static void describe(bridge_source *source, char *text, size_t size) {
     snprintf(text + length, size - (size_t)length, ", next in %.3g s", self->timeout / 1000.0);
 }
 
-// For Lua -------------------------------------------------------------------------------------------------------------
-
-static int leave(lua_State *L) {
-  context *self = lua_touserdata(L, 1);
+static void end(bridge_source *source) {
+  context *self = (context *)source;
   if (self->glib) glib.g_main_context_release(self->glib);
   if (self->epoll >= 0) close(self->epoll);
   free(self->fds);
   free(self->watched);
   free(self->ids);
   *self = (context){.epoll = -1, .source = self->source};
-  return 0;
 }
 
-// serve() -> the source, its address, its descriptor; or nil, problem, code
+// For Lua -------------------------------------------------------------------------------------------------------------
+
+static context *context_at(lua_State *L, int index) {
+  bridge_source *source = bridge_source_at(L, index);
+  if (!source || source->end != end) luaL_typeerror(L, index, "source");
+  return (context *)source;
+}
+
+static int leave(lua_State *L) { return end(&context_at(L, 1)->source), 0; }
+
+// serve() -> the source, its descriptor; or nil, problem, code
 static int serve(lua_State *L) {
   enum { FIRST = 8 };
   static struct linux_library library = {"libglib-2.0.so.0", "libglib2.0-0", find_functions, 0};
   int refused = codecs_use(L, &library);
   if (refused) return refused;
-  context *self = lua_newuserdatauv(L, sizeof *self, 0);
-  *self = (context){.epoll = -1, .source = {is_active, date, describe, 0}, .timeout = -1, .next_id = 1};
-  lua_createtable(L, 0, 1);
-  lua_pushcfunction(L, leave);
-  lua_setfield(L, -2, "__gc");
-  lua_setmetatable(L, -2);
+  context *self = (context *)bridge_push_source(L, sizeof *self, (bridge_source){is_active, date, describe, 0, end});
+  self->epoll = self->timeout = -1;
+  self->next_id = 1;
   if (!reserve(self, FIRST)) return luaL_error(L, "not enough memory");
   self->epoll = epoll_create1(EPOLL_CLOEXEC);
   if (self->epoll < 0) return codecs_refuse(L, "EMFILE", "no descriptor is left");
@@ -198,14 +202,13 @@ static int serve(lua_State *L) {
   if (!glib.g_main_context_acquire(shared))
     return codecs_refuse(L, "EBUSY", "GLib's default main context belongs to another thread");
   self->glib = shared;
-  lua_pushinteger(L, (lua_Integer)(intptr_t)&self->source);
   lua_pushinteger(L, self->epoll);
-  return 3;
+  return 2;
 }
 
 // turn(source): dispatches the sources that are due
 static int turn(lua_State *L) {
-  context *self = lua_touserdata(L, 1);
+  context *self = context_at(L, 1);
   if (!self->glib || self->is_looking) return 0;
   int priority = ask(self);
   poll(self->fds, (nfds_t)self->count, 0);

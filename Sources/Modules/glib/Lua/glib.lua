@@ -6,9 +6,9 @@ local bridges = require "runloop.bridges"
 local glib = native.open(misuse)
 local turn = glib.turn
 
-local source, address, fd = glib.serve()
+local source, fd, code = glib.serve()
 if not source then
-  local problem = fd == "ENOENT" and "GLib is not installed (apt install libglib2.0-0)" or address:gsub("^%u+: ", "")
+  local problem = code == "ENOENT" and "GLib is not installed (apt install libglib2.0-0)" or fd:gsub("^%u+: ", "")
   error("module 'runloop.glib': " .. problem, 0)
 end
 
@@ -22,5 +22,5 @@ function Bridge:set_keeps_alive(on)
 end
 objects.methods(Bridge, "bridge")
 
-local port = bridges.port { fd = fd, name = "glib", source = address, callback = function() turn(source) end }
+local port = bridges.port { fd = fd, name = "glib", source = source, callback = function() turn(source) end }
 return setmetatable({ _port = port }, Bridge)

@@ -135,23 +135,23 @@ static int find_functions(served *self) {
   return own != NULL;
 }
 
-static int collect(lua_State *L) {
-  served *self = lua_touserdata(L, 1);
+static void end(bridge_source *source) {
+  served *self = (served *)source;
   if (self->library) dlclose(self->library);
   self->library = NULL;
-  return 0;
 }
 
-// serve(path, dispatcher) -> the source, its address, its descriptor; nothing: this luv cannot be served
+static served *served_at(lua_State *L, int index) {
+  served *self = (served *)bridge_source_at(L, index);
+  if (!self || self->source.end != end || !self->library) luaL_typeerror(L, index, "source");
+  return self;
+}
+
+// serve(path, dispatcher) -> the source, its descriptor; nothing: this luv cannot be served
 static int serve(lua_State *L) {
   const char *path = luaL_checkstring(L, 1);
   luaL_checktype(L, 2, LUA_TFUNCTION);
-  served *self = lua_newuserdatauv(L, sizeof *self, 0);
-  *self = (served){.source = {is_active, date, describe, 0}};
-  lua_createtable(L, 0, 1);
-  lua_pushcfunction(L, collect);
-  lua_setfield(L, -2, "__gc");
-  lua_setmetatable(L, -2);
+  served *self = (served *)bridge_push_source(L, sizeof *self, (bridge_source){is_active, date, describe, 0, end});
   self->library = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
   if (!self->library || !find_functions(self)) return 0;
   // luv calls functions on the coroutine that required it first, which may belong to a task.
@@ -165,14 +165,13 @@ static int serve(lua_State *L) {
   lua_pushvalue(L, 3);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &serving);
   self->luv_set_callback(L, call_back);
-  lua_pushinteger(L, (lua_Integer)(intptr_t)&self->source);
   lua_pushinteger(L, self->uv_backend_fd(self->loop));
-  return 3;
+  return 2;
 }
 
 // leave(source): luv calls functions directly again.
 static int leave(lua_State *L) {
-  served *self = lua_touserdata(L, 1);
+  served *self = served_at(L, 1);
   self->luv_set_callback(L, self->own);
   lua_pushnil(L);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &dispatcher);
@@ -186,7 +185,7 @@ static int turn(lua_State *L) {
   // If a round calls nothing, no event is left; that saves a system call. ROUNDS is a limit:
   // the run loop's own callbacks wait meanwhile.
   enum { NOWAIT = 2, ROUNDS = 8 };
-  served *self = lua_touserdata(L, 1);
+  served *self = served_at(L, 1);
   if (self->is_running) return 0;
   unsigned before = self->calls, last;
   int rounds = 0;

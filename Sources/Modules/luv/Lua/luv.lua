@@ -60,8 +60,8 @@ local function dispatch(results, fn, ...)
 end
 
 local path = package.searchpath("luv", package.cpath)
-local source, address, fd
-if path then source, address, fd = luv.serve(path, dispatch) end
+local source, fd
+if path then source, fd = luv.serve(path, dispatch) end
 if not source then
   error("module 'runloop.luv': luv 1.44 or later is needed, which has luv_set_callback (apt install lua-luv)", 0)
 end
@@ -113,5 +113,5 @@ function uv.run(mode)
   return is_alive()
 end
 
-local port = bridges.port { fd = fd, name = "luv", source = address, callback = take_turn }
+local port = bridges.port { fd = fd, name = "luv", source = source, callback = take_turn }
 return setmetatable({ _port = port }, Bridge)

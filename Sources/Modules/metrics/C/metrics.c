@@ -169,6 +169,8 @@ static int define(lua_State *L) {
   luaL_argcheck(L, kind >= 0 && kind < (lua_Integer)(sizeof CLASSES / sizeof *CLASSES), 1, "no kind of a metric");
   for (int index = 2; index <= 6; index++)
     luaL_checktype(L, index, index == 4 || index == 5 ? LUA_TTABLE : LUA_TSTRING);
+  for (lua_Integer i = (lua_Integer)lua_rawlen(L, 4); i > 0; i--, lua_pop(L, 1))
+    luaL_argcheck(L, lua_rawgeti(L, 4, i) == LUA_TSTRING, 4, "no list of names");
   metric **self = lua_newuserdatauv(L, sizeof *self, 0);
   *self = NULL;
   metric *own = make(L), *found = NULL;
@@ -376,7 +378,8 @@ static int is_shown(lua_State *L) {
 static int put(lua_State *L) {
   metric *m = metric_of(L);
   pthread_mutex_lock(&m->lock);
-  series *s = find(m, "", 0);
+  // A function has no labels: see `metrics.gauge`.
+  series *s = m->kind == GAUGE && !m->label_count ? find(m, "", 0) : NULL;
   if (s) s->value = lua_tonumber(L, 2), m->put_at = moment();
   pthread_mutex_unlock(&m->lock);
   return 0;

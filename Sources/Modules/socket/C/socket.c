@@ -239,6 +239,7 @@ static int shut(lua_State *L) {
 // poll({ fd, … }, { "r" | "w" | "rw", … }, results) -> count. Writes for each place which operations are possible: "",
 // "r" …
 static int poll_now(lua_State *L) {
+  for (int index = 1; index <= 3; index++) luaL_checktype(L, index, LUA_TTABLE);
   lua_Integer count = (lua_Integer)lua_rawlen(L, 1);
   struct pollfd *list = lua_newuserdatauv(L, sizeof *list * (size_t)(count ? count : 1), 0);
   for (lua_Integer i = 0; i < count; i++) {

@@ -136,6 +136,7 @@ static void put_path(lua_State *L, url *to, int has_host) {
 static int text_of(lua_State *L) {
   url *made = record(L, FIRST), *found = record(L, SECOND);
   size_t scheme_length, host_length = 0;
+  luaL_checktype(L, 1, LUA_TTABLE);
   lua_settop(L, 1);
   luaL_checkstack(L, 20, NULL);
   const char *scheme = field(L, "scheme", &scheme_length), *host = field(L, "host", &host_length);

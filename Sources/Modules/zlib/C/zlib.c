@@ -271,6 +271,7 @@ static stage *push_shared(lua_State *L, lua_Integer level, int is_short) {
   lua_Integer key = level + (is_short ? 11 : 1);
   if (lua_rawgeti(L, lua_upvalueindex(2), key) != LUA_TNIL) return lua_touserdata(L, -1);
   lua_pop(L, 1);
+  if (use_zlib(L)) lua_pop(L, 1), lua_error(L);
   stage *made = push_stage(L, 1, is_short ? SHORT_RAW : RAW, (int)level, 0);
   lua_pushvalue(L, -1);
   lua_rawseti(L, lua_upvalueindex(2), key);
@@ -292,7 +293,7 @@ static void put_number(linux_bytes *to, uLong number) {
 // Pushes the gzip of a piece, up to its last byte.
 static int push_piece(lua_State *L, pieces *self, stage *work, int is_last) {
   size_t length;
-  const char *text = lua_tolstring(L, 1, &length);
+  const char *text = luaL_checklstring(L, 1, &length);
   linux_bytes *to = &work->output;
   to->length = 0;
   if (!linux_reserve(to, length / 2 + 64)) return out_of_memory(L);

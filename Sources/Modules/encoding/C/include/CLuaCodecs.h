@@ -50,11 +50,18 @@ typedef struct bridge_source {
   void (*describe)(struct bridge_source *source, char *text, size_t size);
   /// Whether its descriptor has been found unreadable at the end of the latest turn.
   int is_drained;
+  /// Called when the userdata is collected: the other functions then find no loop.
+  void (*end)(struct bridge_source *source);
 } bridge_source;
 #define BRIDGE_IDLE INT64_C(-1)
 #define BRIDGE_NOW INT64_C(0)
 #define BRIDGE_NEVER INT64_MAX
 
+/// Pushes a userdata of `size` bytes, which begin with a source; the rest is 0. For Lua.
+bridge_source *bridge_push_source(lua_State *L, size_t size, bridge_source head);
+/// Returns the source of the userdata at an index, which the caller keeps as long as the source; NULL for other values.
+/// For Swift and Lua.
+bridge_source *bridge_source_at(lua_State *L, int index);
 /// Makes a descriptor that becomes readable at a date. Returns -1, and sets errno, if the system refuses it.
 int bridge_timer(void);
 /// Sets the date in nanoseconds of CLOCK_MONOTONIC; BRIDGE_NEVER: none.

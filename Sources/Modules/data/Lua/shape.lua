@@ -5,7 +5,8 @@ local rl = require "runloop"
 local misuse = require "runloop.misuse"
 
 local type, select, pairs, setmetatable = type, select, pairs, setmetatable
-local rawlen, error, utf8, getmetatable = rawlen, error, utf8, getmetatable
+local rawget, rawlen, getmetatable = rawget, rawlen, getmetatable
+local error, utf8 = error, utf8
 local format, math_type, running = string.format, math.type, coroutine.running
 local raise, describe = misuse.raise, misuse.describe
 
@@ -187,11 +188,13 @@ function shape.request(what, kind, text, ...)
     if select("#", ...) > 0 then raise("%s: parameters after the table of the call: put them into it", what) end
     request = from_table(what, kind, text)
   else
-    -- With room for what `shape.note_request` notes.
+    -- With room for what `shape.note_request` notes. A table that ends with `...` is laid out twice.
+    local count, first, second = select("#", ...), ...
     request = {
-      kind = kind, count = select("#", ...), text = text, shown = text, owner = false, since = 0, number = false,
-      waited = 0, ...
+      kind = kind, count = count, text = text, shown = text, owner = false, since = 0, number = false, waited = 0,
+      first, second,
     }
+    for i = 3, count do request[i] = (select(i, ...)) end
   end
   if type(request.text) ~= "string" then
     raise("%s: argument #1 must be a text, or a table that begins with one, got %s", what, describe(request.text))
@@ -428,7 +431,7 @@ end
 --- Returns whether time is virtual. The clock of a test does not jump while a loop waits for a connection to a real
 --- server, so no code may wait there on a connection that is not in use.
 function shape.is_virtual()
-  local clock = rl.clock
+  local clock = rawget(rl, "clock")
   return clock ~= nil and clock._is_virtual()
 end
 

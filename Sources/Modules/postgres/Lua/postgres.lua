@@ -136,16 +136,10 @@ end
 
 local BEGUN = "the statement has begun a transaction: use begin(), or connection()"
 
--- Takes a connection for a request, and notes how long that took.
-local function take_for(self, request)
-  local lease, message, code, details = take(self)
-  if request.number then shape.got_connection(request) end
-  return lease, message, code, details
-end
-
 local function perform(self, what, request)
-  local lease, message, code, details = take_for(self, request)
+  local lease, message, code, details = take(self)
   if not lease then return nil, message, code, details end
+  if request.number then request.waited = lease.since - request.since end
   local _ <close> = lease
   local first, second, third, fourth = perform_on(self, lease, what, request)
   local connection = lease.connection
@@ -158,8 +152,9 @@ local function perform(self, what, request)
 end
 
 local function open_rows(self, what, request)
-  local lease, reason = take_for(self, request)
+  local lease, reason = take(self)
   if not lease then return nil, nil, reason end
+  if request.number then request.waited = lease.since - request.since end
   local _ <close> = lease
   local state, rows, message = connections.open_rows(self, lease, what, request)
   lease.is_kept = state ~= nil

@@ -485,7 +485,8 @@ t.it("closing ends what runs, and refuses what comes", { real_time = true }, fun
   t.equal(db:close(), true)
 end)
 
-t.it("closing refuses what waits for a transaction", function()
+-- The thread that closes the connection needs real time.
+t.it("closing refuses what waits for a transaction", { real_time = true }, function()
   local db = open { name = "orders" }
   local tx = t.truthy(db:begin())
   local tasks = {}

@@ -2,6 +2,9 @@
 //
 // They are made after Swift has returned, since making a string may raise. It may also run a finalizer, which may read
 // from a stream, into the memory of the bytes, or another format. So all that is needed later is copied first.
+#include <pthread.h>
+#include <stdlib.h>
+
 #include "private.h"
 
 enum { LOCAL = 1024, MOST_WORDS = 64, MOST_VALUES = 32, LONGEST_FORMAT = 48, FORMATS = 8 };
@@ -147,9 +150,20 @@ static const char *parse(const char *text, size_t length, frame *frame) {
   return NULL;
 }
 
-// The formats that were used last.
-static _Thread_local frame formats[FORMATS];
+// The formats that were used last; NULL if none was used yet: a thread-local array would cost each thread 2 kB.
+static _Thread_local frame *formats;
 static _Thread_local int latest;
+static pthread_key_t formats_key;
+static pthread_once_t formats_once = PTHREAD_ONCE_INIT;
+
+static void make_key(void) { pthread_key_create(&formats_key, free); }
+
+static frame *make_formats(void) {
+  pthread_once(&formats_once, make_key);
+  frame *made = calloc(FORMATS, sizeof *made);
+  pthread_setspecific(formats_key, made);
+  return made;
+}
 
 static int is_of(const frame *frame, const char *text, size_t length) {
   if (frame->length != length) return 0;
@@ -161,6 +175,10 @@ static int is_of(const frame *frame, const char *text, size_t length) {
 }
 
 static const frame *find(const char *text, size_t length, const char **problem) {
+  if (!formats && !(formats = make_formats())) {
+    *problem = "needs more memory";
+    return NULL;
+  }
   if (length > 0 && is_of(&formats[latest], text, length)) return &formats[latest];
   if (length > LONGEST_FORMAT) {
     *problem = "may have at most 48 bytes";

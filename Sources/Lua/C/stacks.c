@@ -72,7 +72,7 @@ static size_t fill(lua_State *L, cl_stack *stack, uint64_t *at, lua_Debug *debug
 
 cl_stack *cl_take_stack(lua_State *L) {
   enum { MOST_WORDS = MOST * ((sizeof(frame) + LUA_IDSIZE + NAME) / 8 + 1) };
-  static _Thread_local uint64_t buffer[sizeof(cl_stack) / 8 + MOST_WORDS];
+  uint64_t buffer[sizeof(cl_stack) / 8 + MOST_WORDS];
   cl_stack *taken = (cl_stack *)buffer;
   if (!lua_checkstack(L, 2)) return NULL;
   int depth = depth_of(L), is_cut = depth > MOST, count = is_cut ? INNER + OUTER : depth;

@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <linux/capability.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -523,8 +524,12 @@ static int allows(const linux_sandbox *it, enum linux_allowance kind, const char
   }
 }
 
+// The last text of each thread. A thread-local buffer for the longest path would cost each thread that memory.
+static pthread_key_t texts;
+static pthread_once_t texts_once = PTHREAD_ONCE_INIT;
+static void make_texts(void) { pthread_key_create(&texts, free); }
+
 const char *linux_refusal(enum linux_allowance kind, const char *subject) {
-  static _Thread_local char text[PATH_MAX + 64];
   char path[PATH_MAX] = "";
   int before = errno;
   const linux_sandbox *it = entered;
@@ -541,8 +546,13 @@ const char *linux_refusal(enum linux_allowance kind, const char *subject) {
   }
   int names_all = kind == LINUX_ALLOW_MODULES ||
                   (kind != LINUX_ALLOW_READ && kind != LINUX_ALLOW_WRITE && strncmp(subject, "unix:", 5) == 0);
-  snprintf(text, sizeof text, "not allowed by the sandbox: --allow-%s%s%s", names[kind], names_all ? "" : "=",
-           names_all ? "" : value);
+  pthread_once(&texts_once, make_texts);
+  free(pthread_getspecific(texts));
+  char *text = NULL;
+  if (asprintf(&text, "not allowed by the sandbox: --allow-%s%s%s", names[kind], names_all ? "" : "=",
+               names_all ? "" : value) < 0)
+    text = NULL;
+  pthread_setspecific(texts, text);
   errno = before;
-  return text;
+  return text ? text : "not allowed by the sandbox";
 }

@@ -14,14 +14,14 @@
 enum { LOT_ROWS = 256, LOT_BYTES = 64 * 1024 };
 
 static void forget(prepared *it) {
-  if (it->statement) sqlite.finalize(it->statement);
-  free(it->text);
-  *it = (prepared){0};
+  sqlite.finalize(it->statement);
+  free(it);
 }
 
 void csqlite_close_database(csqlite *it) {
-  for (int i = 0; i < STATEMENTS; i++) forget(&it->statements[i]);
-  memset(it->cursors, 0, sizeof it->cursors);
+  while (it->statement_count > 0) forget(it->statements[--it->statement_count]);
+  free(it->cursors);
+  it->cursors = NULL;
   if (!it->db) return;
   sqlite.finalize(it->begin);
   sqlite.finalize(it->end);
@@ -66,26 +66,63 @@ static const char *const QUERIES[] = {"select", "values", "with", "explain", NUL
 static const char *const CONTROL[] = {"begin", "commit", "end", "rollback", "savepoint", "release", NULL};
 
 static prepared *find_statement(csqlite *it, const char *text, size_t length) {
-  for (int i = 0; i < STATEMENTS; i++) {
-    prepared *one = &it->statements[i];
-    if (one->statement && !one->is_taken && one->length == length && memcmp(one->text, text, length) == 0) return one;
+  for (int i = 0; i < it->statement_count; i++) {
+    prepared *one = it->statements[i];
+    if (!one->is_taken && one->length == length && memcmp(one->text, text, length) == 0) return one;
   }
   return NULL;
 }
 
-static prepared *place_for_statement(csqlite *it) {
-  prepared *oldest = NULL;
+// Returns the place for a further statement: that of the one which was not used for longest, if there are enough.
+static prepared **place_for_statement(csqlite *it) {
+  if (it->statement_count < STATEMENTS) return &it->statements[it->statement_count++];
+  prepared **oldest = NULL;
   for (int i = 0; i < STATEMENTS; i++) {
-    prepared *one = &it->statements[i];
-    if (!one->is_taken && (!oldest || !one->statement || (oldest->statement && one->used < oldest->used))) oldest = one;
+    prepared **one = &it->statements[i];
+    if (!(*one)->is_taken && (!oldest || (*one)->used < (*oldest)->used)) oldest = one;
   }
+  if (oldest) forget(*oldest);
   return oldest;
+}
+
+// Returns the number of the parameter at an index of SQLite: "$2" is number 2 wherever it stands. -1: it has a name.
+static int number_of_parameter(sqlite3_stmt *statement, int index) {
+  const char *name = sqlite.bind_parameter_name(statement, index);
+  if (!name || name[0] == '?') return index;
+  char *end;
+  long number = strtol(name + 1, &end, 10);
+  return name[0] == '$' && name[1] >= '1' && name[1] <= '9' && !*end && number < 100000 ? (int)number : -1;
+}
+
+static void note_parameters(prepared *one) {
+  one->is_direct = 1;
+  for (int i = sqlite.bind_parameter_count(one->statement); i >= 1; i--) {
+    int number = number_of_parameter(one->statement, i);
+    if (number < 0) one->parameters = -1;
+    else if (one->parameters >= 0 && number > one->parameters) one->parameters = number;
+    if (number != i) one->is_direct = 0;
+  }
+}
+
+// Keeps a statement. Returns NULL, and ends it, if there is no memory.
+static prepared *keep(csqlite *it, sqlite3_stmt *statement, const char *text, size_t length) {
+  prepared *one = calloc(1, sizeof *one + length), **place = one ? place_for_statement(it) : NULL;
+  if (!place) {
+    free(one);
+    sqlite.finalize(statement);
+    return NULL;
+  }
+  one->length = length;
+  one->statement = statement;
+  one->is_control = begins_with(text, length, CONTROL) != NULL;
+  one->is_query = begins_with(text, length, QUERIES) && sqlite.stmt_readonly(statement);
+  memcpy(one->text, text, length);
+  note_parameters(one);
+  return *place = one;
 }
 
 // Returns a prepared statement, or NULL after it has written the failure.
 static prepared *prepare(csqlite *it, const char *text, size_t length, block *reply) {
-  prepared *found = find_statement(it, text, length);
-  if (found) return found;
   if (memchr(text, 0, length)) {
     csqlite_put_failure(reply, "EINVAL", "SQLITE_ERROR", "the statement has a zero byte");
     return NULL;
@@ -111,48 +148,28 @@ static prepared *prepare(csqlite *it, const char *text, size_t length, block *re
       return NULL;
     }
   }
-  found = place_for_statement(it);
-  char *copy = malloc(length + 1);
-  if (!found || !copy) {
-    sqlite.finalize(statement);
-    free(copy);
-    csqlite_put_failure(reply, "ENOSPC", "SQLITE_NOMEM", "out of memory");
-    return NULL;
-  }
-  forget(found);
-  memcpy(copy, text, length);
-  *found = (prepared){.text = copy, .length = length, .statement = statement};
-  return found;
+  prepared *kept = keep(it, statement, text, length);
+  if (!kept) csqlite_put_failure(reply, "ENOSPC", "SQLITE_NOMEM", "out of memory");
+  return kept;
 }
 
-// Returns the number of the parameter at an index of SQLite: "$2" is number 2 wherever it stands. -1: it has a name.
-static int number_of_parameter(sqlite3_stmt *statement, int index) {
-  const char *name = sqlite.bind_parameter_name(statement, index);
-  if (!name || name[0] == '?') return index;
-  char *end;
-  long number = strtol(name + 1, &end, 10);
-  return name[0] == '$' && name[1] >= '1' && name[1] <= '9' && !*end && number < 100000 ? (int)number : -1;
-}
-
-// `keep`: SQLITE_STATIC if texts stay as long as the statement runs.
-static int bind(sqlite3_stmt *statement, int index, const block_reader *value, sqlite3_destructor_type keep) {
-  block_reader from = *value;
+// Binds the next value. `keep`: SQLITE_STATIC if texts stay as long as the statement runs.
+static int bind(sqlite3_stmt *statement, int index, block_reader *from, sqlite3_destructor_type keep) {
   size_t length;
-  int kind = read_byte(&from);
   double number;
   uint64_t bits;
-  switch (kind) {
-    case VALUE_INTEGER: return sqlite.bind_int64(statement, index, (sqlite3_int64)read_number(&from));
+  switch (read_byte(from)) {
+    case VALUE_INTEGER: return sqlite.bind_int64(statement, index, (sqlite3_int64)read_number(from));
     case VALUE_FLOAT:
-      bits = read_number(&from);
+      bits = read_number(from);
       memcpy(&number, &bits, sizeof number);
       return sqlite.bind_double(statement, index, number);
     case VALUE_TEXT: {
-      const char *text = read_text(&from, &length);
+      const char *text = read_text(from, &length);
       return sqlite.bind_text64(statement, index, text, length, keep, SQLITE_UTF8);
     }
     case VALUE_BYTES: {
-      const char *bytes = read_text(&from, &length);
+      const char *bytes = read_text(from, &length);
       return sqlite.bind_blob64(statement, index, bytes, length, keep);
     }
     default: return sqlite.bind_null(statement, index);
@@ -166,38 +183,45 @@ static void skip_value(block_reader *from) {
   else if (kind != VALUE_NIL) read_text(from, &length);
 }
 
-// Binds the parameters. Returns 0 after it has written the error.
-static int bind_all(csqlite *it, sqlite3_stmt *statement, int flags, block_reader *from, uint64_t count, block *reply) {
-  // A cursor outlives its request, which has the texts.
-  sqlite3_destructor_type keep = flags & IN_LOTS ? SQLITE_TRANSIENT : SQLITE_STATIC;
-  int indexes = sqlite.bind_parameter_count(statement), most = 0;
-  for (int i = 1; i <= indexes; i++) {
-    int number = number_of_parameter(statement, i);
-    if (number < 0) {
-      const char *name = sqlite.bind_parameter_name(statement, i);
-      block_byte(reply, REPLY_NAMED);
-      block_text(reply, name, strlen(name));
-      return 0;
-    }
-    if (number > most) most = number;
-  }
-  if ((uint64_t)most != count) {
-    block_byte(reply, REPLY_PARAMETERS);
-    block_number(reply, (uint64_t)most);
-    return 0;
-  }
-  for (uint64_t k = 1; k <= count; k++) {
+// Binds parameters that stand in another order, or more than once.
+static int bind_by_number(sqlite3_stmt *statement, block_reader *from, uint64_t count, sqlite3_destructor_type keep) {
+  int indexes = sqlite.bind_parameter_count(statement), code = SQLITE_OK;
+  for (uint64_t k = 1; k <= count && code == SQLITE_OK; k++) {
     block_reader value = *from;
     skip_value(from);
-    for (int i = 1; i <= indexes; i++) {
-      if (number_of_parameter(statement, i) != (int)k) continue;
-      int code = bind(statement, i, &value, keep);
-      if (code == SQLITE_OK) continue;
-      csqlite_put_error(it, reply, code);
-      return 0;
+    for (int i = 1; i <= indexes && code == SQLITE_OK; i++) {
+      block_reader again = value;
+      if (number_of_parameter(statement, i) == (int)k) code = bind(statement, i, &again, keep);
     }
   }
-  return 1;
+  return code;
+}
+
+static void put_named(sqlite3_stmt *statement, block *reply) {
+  for (int i = 1;; i++) {
+    if (number_of_parameter(statement, i) >= 0) continue;
+    const char *name = sqlite.bind_parameter_name(statement, i);
+    block_byte(reply, REPLY_NAMED);
+    block_text(reply, name, strlen(name));
+    return;
+  }
+}
+
+// Binds the parameters. Returns 0 after it has written the error.
+static int bind_all(csqlite *it, prepared *one, int flags, block_reader *from, uint64_t count, block *reply) {
+  if (one->parameters < 0) return put_named(one->statement, reply), 0;
+  if ((uint64_t)one->parameters != count) {
+    block_byte(reply, REPLY_PARAMETERS);
+    block_number(reply, (uint64_t)one->parameters);
+    return 0;
+  }
+  // A cursor outlives its request, which has the texts.
+  sqlite3_destructor_type keep = flags & IN_LOTS ? SQLITE_TRANSIENT : SQLITE_STATIC;
+  int code = one->is_direct ? SQLITE_OK : bind_by_number(one->statement, from, count, keep);
+  for (int i = 1; one->is_direct && i <= (int)count && code == SQLITE_OK; i++)
+    code = bind(one->statement, i, from, keep);
+  if (code != SQLITE_OK) csqlite_put_error(it, reply, code);
+  return code == SQLITE_OK;
 }
 
 static void release(prepared *it) {
@@ -255,6 +279,8 @@ static int check_columns(sqlite3_stmt *statement, block *reply) {
 }
 
 static cursor *free_cursor(csqlite *it) {
+  if (!it->cursors) it->cursors = calloc(CURSORS, sizeof *it->cursors);
+  if (!it->cursors) return NULL;
   for (int i = 0; i < CURSORS; i++)
     if (!it->cursors[i].statement) return &it->cursors[i];
   return NULL;
@@ -357,23 +383,25 @@ static void run_statement(csqlite *it, int flags, block_reader *from, block *rep
     csqlite_put_failure(reply, "ENOBUFS", "SQLITE_MISUSE", "too many loops over rows are open on this connection");
     return;
   }
-  if (!(flags & CONTROLS) && begins_with(text, length, CONTROL)) {
+  prepared *statement = find_statement(it, text, length);
+  if (!(flags & CONTROLS) && (statement ? statement->is_control : begins_with(text, length, CONTROL) != NULL)) {
     csqlite_put_failure(reply, "EINVAL", "SQLITE_ERROR", "transactions belong to one task: use begin()");
     return;
   }
-  if (flags & READS_ONLY && !begins_with(text, length, QUERIES)) {
+  int is_query =
+      !(flags & READS_ONLY) || (statement ? statement->is_query : begins_with(text, length, QUERIES) != NULL);
+  if (is_query && !statement) {
+    statement = prepare(it, text, length, reply);
+    if (!statement) return;
+    is_query = !(flags & READS_ONLY) || statement->is_query;
+  }
+  if (!is_query) {
     block_byte(reply, REPLY_WRITES);
     return;
   }
-  prepared *statement = prepare(it, text, length, reply);
-  if (!statement) return;
   statement->used = ++it->uses;
-  if (flags & READS_ONLY && !sqlite.stmt_readonly(statement->statement)) {
-    block_byte(reply, REPLY_WRITES);
-    return;
-  }
   if (!(flags & (LISTS | COUNTS)) && !check_columns(statement->statement, reply)) return;
-  if (!bind_all(it, statement->statement, flags, from, count, reply)) {
+  if (!bind_all(it, statement, flags, from, count, reply)) {
     release(statement);
     return;
   }
@@ -381,6 +409,7 @@ static void run_statement(csqlite *it, int flags, block_reader *from, block *rep
 }
 
 static cursor *find_cursor(csqlite *it, uint64_t number) {
+  if (!it->cursors) return NULL;
   for (int i = 0; i < CURSORS; i++)
     if (it->cursors[i].statement && it->cursors[i].number == number) return &it->cursors[i];
   return NULL;
@@ -511,7 +540,7 @@ void csqlite_end_snapshot(csqlite *it) {
 }
 
 void csqlite_reset(csqlite *it) {
-  for (int i = 0; i < CURSORS; i++) {
+  for (int i = 0; it->cursors && i < CURSORS; i++) {
     if (!it->cursors[i].statement || it->cursors[i].is_shared) continue;
     release(it->cursors[i].statement);
     it->cursors[i] = (cursor){0};

@@ -4,6 +4,7 @@
 #include <libgen.h>
 #include <string.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -150,31 +151,18 @@ static int error_of_path(char *path, int found, int mode) {
   return number;
 }
 
-static void put_open_failure(csqlite *it, int code, int mode, block *reply) {
+// Not inlined: its texts would enlarge the stack below which SQLite opens the database.
+__attribute__((noinline)) static void put_open_failure(csqlite *it, int code, int mode, block *reply) {
   char text[PATH_SIZE + 100], path[PATH_SIZE];
   if ((code & 0xff) != SQLITE_CANTOPEN && (code & 0xff) != SQLITE_READONLY) {
     csqlite_put_error(it, reply, code);
     return;
   }
-  memcpy(path, it->path, sizeof path);
+  memcpy(path, it->path, strlen(it->path) + 1);
   int number = error_of_path(path, it->db ? sqlite.system_errno(it->db) : 0, mode);
   snprintf(text, sizeof text, "%s (%s)", strerror(number), path);
   csqlite_put_failure(reply, strerrorname_np(number) ? strerrorname_np(number) : "EIO",
                       (code & 0xff) == SQLITE_CANTOPEN ? "SQLITE_CANTOPEN" : "SQLITE_READONLY", text);
-}
-
-// Whether a file cannot change: its file system is read-only, and it has no log.
-static int is_constant(const char *path) {
-  char log[PATH_SIZE + 8];
-  snprintf(log, sizeof log, "%s-wal", path);
-  return access(path, R_OK) == 0 && access(path, W_OK) != 0 && errno == EROFS && access(log, F_OK) != 0;
-}
-
-// Writes the URI of a path whose file is opened without locks and without a log.
-static void write_uri(const char *path, char *to, size_t size) {
-  char *at = to + snprintf(to, size, "file:");
-  for (; *path; path++) at += sprintf(at, strchr("%?#", *path) ? "%%%02X" : "%c", (unsigned char)*path);
-  snprintf(at, (size_t)(to + size - at), "?immutable=1");
 }
 
 static int open_path(csqlite *it, const char *path, int mode, int flags) {
@@ -182,26 +170,40 @@ static int open_path(csqlite *it, const char *path, int mode, int flags) {
   return code == SQLITE_OK ? configure(it, flags) : code;
 }
 
+// Opens a file that cannot change, without locks and without a log: its file system is read-only, and it has no log.
+// Returns the code of the first attempt if this is another file.
+__attribute__((noinline)) static int open_constant(csqlite *it, int code, int mode, int flags) {
+  char text[PATH_SIZE * 3 + 20], *at = text + sprintf(text, "%s-wal", it->path);
+  if (access(it->path, R_OK) != 0 || access(it->path, W_OK) == 0 || errno != EROFS || access(text, F_OK) == 0)
+    return code;
+  at = text + sprintf(text, "file:");
+  for (const char *from = it->path; *from; from++)
+    at += sprintf(at, strchr("%?#", *from) ? "%%%02X" : "%c", (unsigned char)*from);
+  sprintf(at, "?immutable=1");
+  sqlite.close_v2(it->db);
+  it->db = NULL;
+  return open_path(it, text, mode | SQLITE_OPEN_URI, flags);
+}
+
 void csqlite_open(csqlite *it, int flags, block_reader *from, block *reply) {
   size_t length;
   it->wait = (int64_t)read_number(from);
   const char *path = read_text(from, &length);
-  if (length >= sizeof it->path || memchr(path, 0, length)) {
+  if (length >= PATH_SIZE || memchr(path, 0, length)) {
     csqlite_put_failure(reply, "ENAMETOOLONG", "SQLITE_CANTOPEN", "the path is too long or has a zero byte");
     return;
   }
-  memcpy(it->path, path, length);
+  free(it->path);
+  it->path = strndup(path, length);
+  if (!it->path) {
+    csqlite_put_failure(reply, "ENOSPC", "SQLITE_NOMEM", "out of memory");
+    return;
+  }
   it->is_memory = (flags & OPEN_MEMORY) != 0;
   int mode = flags & OPEN_READ_ONLY ? SQLITE_OPEN_READONLY
                                     : SQLITE_OPEN_READWRITE | (flags & OPEN_CREATE ? SQLITE_OPEN_CREATE : 0);
   int code = open_path(it, it->path, mode, flags);
-  if (code != SQLITE_OK && flags & OPEN_READ_ONLY && is_constant(it->path)) {
-    char uri[PATH_SIZE * 3 + 20];
-    write_uri(it->path, uri, sizeof uri);
-    sqlite.close_v2(it->db);
-    it->db = NULL;
-    code = open_path(it, uri, mode | SQLITE_OPEN_URI, flags);
-  }
+  if (code != SQLITE_OK && flags & OPEN_READ_ONLY) code = open_constant(it, code, mode, flags);
   if (code == SQLITE_OK) {
     csqlite_put_done(reply);
     return;

@@ -132,6 +132,7 @@ static void release_pool(csqlite_pool *pool) {
 
 static void free_connection(csqlite *it) {
   csqlite_free_all(&it->own);
+  free(it->path);
   sem_destroy(&it->signal);
   free(it);
 }

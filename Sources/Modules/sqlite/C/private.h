@@ -88,11 +88,13 @@ extern sqlite_library sqlite;
 enum { STATEMENTS = 100, CURSORS = 64, PATH_SIZE = 512 };
 
 typedef struct {
-  char *text;
   size_t length;
   sqlite3_stmt *statement;
   uint64_t used;  // the number of its last use
-  int is_taken;
+  int is_taken, is_control, is_query;
+  int parameters;  // how many it has; -1 if one has a name
+  int is_direct;   // parameter $1 is the first one, and so on
+  char text[];
 } prepared;
 
 typedef struct {
@@ -161,15 +163,16 @@ struct csqlite {
 
   sqlite3 *db;
   sqlite3_stmt *begin, *end;
-  prepared statements[STATEMENTS];
-  cursor cursors[CURSORS];
+  prepared *statements[STATEMENTS];
+  int statement_count;
+  cursor *cursors;  // CURSORS; NULL before the first one
   uint64_t uses, last_cursor;
   int is_memory;  // the database is gone with the connection
   uint64_t rows;  // which the present job has returned or changed
   int64_t wait;   // milliseconds for the lock of another process
   int64_t waits_until;
   _Atomic uint64_t job, cancelled;
-  char path[PATH_SIZE];
+  char *path;
 };
 
 // Returns the lent job at an index of the stack; NULL for other values.

@@ -20,7 +20,7 @@ local TAKES = connections.TAKES
 
 -- By kind of call: how the reply is read, the flags, and the number of rows; 0 for all.
 local MODES = { query = "query", row = "one", value = "value", execute = "execute", rows = "rows", take = "take" }
-local FLAGS = { query = 0, row = 0, value = 0, execute = COUNTS, rows = IN_LOTS, take = COUNTS | TAKES }
+local FLAGS = { query = 0, row = 0, value = LISTS, execute = COUNTS, rows = IN_LOTS, take = COUNTS | TAKES }
 local ROWS = { query = 0, row = 1, value = 1, execute = 0, rows = 0, take = 0 }
 
 -- The numbers of the waits' names, by name.
@@ -98,11 +98,26 @@ function connections.ask(db, pool, connection, what, kind, flags, options, wait,
   if lists == nil then lists = db._lists end
   if nulls == nil then nulls = db._nulls end
   flags = flags | FLAGS[kind]
-  if lists or kind == "value" then flags = flags | LISTS end
+  if lists then flags = flags | LISTS end
   local job, bad = make_run(flags, options.max or db._max, ROWS[kind], text, ...)
   if bad then shape.wrong_parameter(what, bad, (select(bad, ...))) end
   return run(db, pool, connection, what, job, MODES[kind], lists, nulls, select("#", ...), wait,
     options ~= INSIDE and kind ~= "rows" and label(db, kind, text) or nil)
+end
+
+--- As `ask` for a call without options, in one function: passing the parameters on costs as much as making the job.
+function connections.quick(db, pool, connection, what, kind, flags, wait, text, ...)
+  local lists, nulls = db._lists, db._nulls
+  if lists then flags = flags | LISTS end
+  local job, bad = make_run(flags | FLAGS[kind], db._max, ROWS[kind], text, ...)
+  if bad then shape.wrong_parameter(what, bad, (select(bad, ...))) end
+  local done, message, code = pool:run(names[what], job, connection, wait, label(db, kind, text))
+  if not done then return nil, message, code end
+  local first, second, third, fourth = read_reply(done, MODES[kind], lists, nulls)
+  if first then return first, second, third, fourth end
+  if first == false then return mistake(db, pool, what, second, third, fourth, select("#", ...), wait) end
+  if fourth then return explained(nil, second, third, fourth) end
+  return first, second, third
 end
 
 -- Returns the job of a batch.

@@ -11,6 +11,7 @@ local setmetatable, next = setmetatable, next
 local format, running, unpack, select = string.format, coroutine.running, table.unpack, select
 local raise, made_at = misuse.raise, objects.made_at
 local ask, perform_on, closed, give = connections.ask, connections.perform, connections.closed, connections.give
+local ask_quickly = connections.quick
 local READS_ONLY, CONTROLS, INSIDE = connections.READS_ONLY, connections.CONTROLS, connections.INSIDE
 
 local sqlite = {
@@ -61,6 +62,21 @@ local function call(self, what, kind, options, text, ...)
   return ask(self, writer, 0, what, kind, 0, options, self._wait, text, ...)
 end
 
+-- As `call`, without options.
+local function quick(self, what, kind, text, ...)
+  if self._is_closed then return closed(self) end
+  self._calls = self._calls + 1
+  local readers, writer = self._readers, self._writer
+  if readers and (not writer or READS[kind] and not self._writes[text]) then
+    local flags = writer and READS_ONLY or 0
+    local first, second, third, fourth = ask_quickly(self, readers, 0, what, kind, flags, self._wait, text, ...)
+    if first ~= false then return first, second, third, fourth end
+    note_writes(self, text)
+  end
+  check_owner(self, what)
+  return ask_quickly(self, writer, 0, what, kind, 0, self._wait, text, ...)
+end
+
 local function perform(self, what, request)
   if request.text and request.kind ~= "script" then
     return call(self, what, request.kind, request, request.text, unpack(request, 1, request.count))
@@ -100,7 +116,7 @@ end
 
 shape.session(Database, "db", {
   is_recorded = true, perform = perform, open_rows = open_rows, next_rows = next_rows, close_rows = close_rows,
-  quick = function(self, what, kind, ...) return call(self, what, kind, NOTHING, ...) end,
+  quick = quick,
 })
 
 -- Transactions --------------------------------------------------------------------------------------------------------
@@ -233,7 +249,11 @@ local session = {
     if how then return shape.over(how) end
     return perform_on(self, self._pool, self._connection, what, request, self._flags)
   end,
-  quick = function(self, what, kind, ...) return on_own(self, what, kind, NOTHING, ...) end,
+  quick = function(self, what, kind, ...)
+    local how = (self._how or self._ending or self._outer) and over(self)
+    if how then return shape.over(how) end
+    return ask_quickly(self, self._pool, self._connection, what, kind, self._flags, nil, ...)
+  end,
   next_rows = function(self, what, state)
     local how = over(self)
     if not how then return next_rows(self, what, state) end

@@ -16,8 +16,15 @@ public enum WaitName {
         "connection:batch", "connection:script", "connection:begin", "connection:call",
     ]
 
-    private static let byText = Dictionary(uniqueKeysWithValues: names.map { ("\($0)", $0) })
+    private static let numbers = Dictionary(uniqueKeysWithValues: names.enumerated().map { ("\($1)", $0 + 1) })
 
     /// Returns nil for an unknown name. O(1).
-    public static func of(_ text: String) -> StaticString? { byText[text] }
+    public static func of(_ text: String) -> StaticString? { numbers[text].map { names[$0 - 1] } }
+
+    /// Returns a number for `of(number:)`, from 1 on; nil for an unknown name. O(1).
+    package static func number(of text: String) -> Int? { numbers[text] }
+
+    package static func of(number: Int) -> StaticString? {
+        number > 0 && number <= names.count ? names[number - 1] : nil
+    }
 }

@@ -13,7 +13,7 @@ enum SQLiteBinding {
             .native("codec", csqlite_open_codec),
             .init("load") { Call($0).answer(csqlite_load().map { String(cString: $0) }) },
             // name(text): the number of a wait's name.
-            .init("name") { Call.answer($0) { call in call.string(1).flatMap { number(ofName: $0) } ?? 0 } },
+            .init("name") { Call.answer($0) { call in call.string(1).flatMap { WaitName.number(of: $0) } ?? 0 } },
             // pool(size, opening, calls that may wait for a connection)
             .init("pool", constructs: kind) { thread in
                 let call = Call(thread)
@@ -28,15 +28,6 @@ enum SQLiteBinding {
 
     private static let kind: Kind = Kind("sqlite pool", methods: methods, collect: Kind.drop)
 
-    private static let waits: [(text: String, name: StaticString)] = [
-        "sqlite.open", "db:query", "db:row", "db:value", "db:execute", "db:rows", "db:batch", "db:script", "db:begin",
-        "db:connection", "db:close", "tx:query", "tx:row", "tx:value", "tx:execute", "tx:rows", "tx:batch", "tx:script",
-        "tx:begin", "tx:commit", "tx:rollback", "connection:query", "connection:row", "connection:value",
-        "connection:execute", "connection:rows", "connection:batch", "connection:script", "connection:begin",
-    ].compactMap { text in WaitName.of(text).map { (text, $0) } }
-
-    private static func number(ofName text: String) -> Int? { waits.firstIndex { $0.text == text } }
-
     private static func job(_ call: Call, _ index: Int32) throws(Misuse) -> OpaquePointer {
         if let job = csqlite_take_request(call.stack.thread, index) { return job }
         throw call.stack.isMissing(index) ? .noMemory : call.wrong(index, "a job")
@@ -50,8 +41,7 @@ enum SQLiteBinding {
             .init("run") {
                 receiver($0, SQLitePool.self).run { (pool, call) throws(Misuse) in
                     let job = try job(call, 3)
-                    let number = call.integer(2) ?? 0
-                    let name = waits.indices.contains(number) ? waits[number].name : "a call of runloop.sqlite"
+                    let name = call.integer(2).flatMap { WaitName.of(number: $0) } ?? "a call of runloop.sqlite"
                     return pool.run(
                         call, name, job, call.integer(4) ?? 0, call.number(5) ?? .infinity,
                         label: call.integer(6).flatMap { UInt32(exactly: $0) } ?? 0)

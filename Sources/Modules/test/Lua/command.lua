@@ -105,6 +105,7 @@ function Run:handle(worker, event)
   if not file then return end
   local kind = event.k
   if kind == "begin" then
+    worker.tests_in = event.pid
     self:enter(worker, "load", self.options.timeout)
   elseif kind == "plan" then
     file.tests = event.tests

@@ -289,7 +289,8 @@ end
 --- Runs the tests of a file from number `first` on.
 function worker.run(path, first, settings, ...)
   options = load("return " .. settings, "=settings", "t", {})()
-  emit { k = "begin" }
+  local stat <close> = io.open "/proc/self/stat"
+  emit { k = "begin", pid = stat and stat:read "n" }
   require "runloop.test"
   core = loaded_parts["runloop.test.core"]
   explain.use(core)

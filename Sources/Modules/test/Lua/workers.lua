@@ -8,7 +8,6 @@ local find, sub = string.find, string.sub
 local pairs, ipairs, tostring = pairs, ipairs, tostring
 local tonumber, load = tonumber, load
 
-
 local workers = {}
 
 --- Records that a worker has begun a phase, which may take `limit` seconds.
@@ -22,6 +21,7 @@ function workers.kill(_, worker) system.signal(worker.pid, 15) end
 -- Returns, for each thread of a process, the seconds for which it was ready but had no processor.
 local function delays(pid)
   local found = {}
+  if not pid then return found end
   for _, thread in ipairs(system.entries(format("/proc/%d/task", pid)) or {}) do
     local file <close> = io.open(format("/proc/%d/task/%s/schedstat", pid, thread))
     local delay = file and tonumber((file:read "a" or ""):match "^%d+ (%d+)")
@@ -35,7 +35,8 @@ end
 function workers.note_delays(worker, phase)
   local now = system.real_clock()
   if now - phase.began < 1 then return end
-  local found, sum = delays(worker.pid), 0
+  -- The tests do not run in the process that the runner has started, but in a child of it: see `linux_become_worker`.
+  local found, sum = delays(worker.tests_in), 0
   for thread, delay in pairs(phase.delays and found or {}) do sum = sum + delay - (phase.delays[thread] or delay) end
   if phase.delays then phase.delayed = phase.delayed + math.min(sum, now - phase.looked) end
   phase.delays, phase.looked = found, now

@@ -6,7 +6,7 @@ local misuse = require "runloop.misuse"
 
 local setmetatable, ipairs, next = setmetatable, ipairs, next
 local pcall, error, type = pcall, error, type
-local remove, format, huge = table.remove, string.format, math.huge
+local remove, format, huge, now = table.remove, string.format, math.huge, rl.now
 
 local Places = {}
 Places.__index = Places
@@ -162,23 +162,33 @@ function Places:take(wait, site)
     connection, message, code, details = open_one(self)
     if not connection then return nil, message, code, details end
   end
-  local lease = setmetatable({
-    places = self, connection = connection, since = rl.now(), site = site, is_busy = false, is_kept = false,
-    on_give = false, draining = false,
-  }, Lease)
+  -- A driver may leave the lease of a call that has ended, and that nobody has any more, for the next one.
+  local lease = connection.spare
+  if lease then
+    connection.spare, lease.is_spare, lease.is_kept = false, false, false
+    lease.places, lease.since, lease.site = self, now(), site
+  else
+    lease = setmetatable({
+      places = self, connection = connection, since = now(), site = site, is_busy = false, is_kept = false,
+      on_give = false, draining = false, is_spare = false,
+    }, Lease)
+  end
   self.taken[connection] = lease
   return lease
 end
 
---- Gives the connection back.
-function Lease:give()
-  local places = self.places
-  if places.taken[self.connection] ~= self then return end
-  places.taken[self.connection] = nil
-  if not places.closed then return pass_on(places, self.connection) end
-  self.connection:close()
-  places.count = places.count - 1
+--- Takes a connection back from a lease.
+function Places:take_back(lease)
+  local connection = lease.connection
+  if self.taken[connection] ~= lease then return end
+  self.taken[connection] = nil
+  if not self.closed then return pass_on(self, connection) end
+  connection:close()
+  self.count = self.count - 1
 end
+
+--- Gives the connection back.
+function Lease:give() return self.places:take_back(self) end
 
 --- Closes the connection instead of giving it back; another one may be opened.
 function Lease:drop()

@@ -10,7 +10,7 @@ local native = require "runloop.postgres.addresses".native
 
 local setmetatable, ipairs, pairs, next = setmetatable, ipairs, pairs, next
 local wait_readable, wait_writable = rl.wait_readable, rl.wait_writable
-local raise, format, huge = misuse.raise, string.format, math.maxinteger
+local raise, format, huge, now = misuse.raise, string.format, math.maxinteger, rl.now
 local refusal, lost, own = failures.refusal, failures.lost, failures.own
 local texts = require "runloop.postgres.texts"
 
@@ -170,21 +170,30 @@ end
 
 -- Gives the connection back, or closes it if no other task may use it.
 local function return_it(lease)
-  local connection = lease.connection
-  if connection.is_lost or connection.is_own or not connection.box:is_idle() then return lease:drop() end
+  local connection, places = lease.connection, lease.places
+  if lease.is_spare then
+    -- A call has ended, and has looked at the connection already. The lease must not keep the database and the task
+    -- from being collected.
+    connection.spare, lease.places, lease.site = lease, false, false
+  elseif connection.is_lost or connection.is_own or not connection.box:is_idle() then
+    return lease:drop()
+  end
   if connection.watch and shape.is_virtual() then
     connection.watch:invalidate()
-    connection.watch = nil
+    connection.watch = false
   end
-  local now = rl.now()
-  connection.since = now
-  lease:give()
-  if lease.on_give then lease.on_give(now) end
+  local time, on_give = now(), lease.on_give
+  connection.since = time
+  places:take_back(lease)
+  if on_give then on_give(time) end
 end
 
 --- Gives a lease back, after a last statement if there is one; in the background if it has to wait for that.
 function connections.give(lease, last)
-  if lease.is_busy then drain(lease) end
+  if lease.is_busy then
+    lease.is_spare = false
+    drain(lease)
+  end
   if not lease.draining and not last then return return_it(lease) end
   shape.background(function()
     local _ <close> = setmetatable({}, { __close = function() return_it(lease) end })
@@ -370,7 +379,12 @@ local function ask(self, lease, what, request, is_plain)
     if answer then return answer, answer.state or state, true end
   end
   local kind = request.kind
-  answer = (kind == "value" or kind == "execute") and {} or fresh()
+  if kind == "value" or kind == "execute" then
+    -- The table of the last such call: see `perform`.
+    answer, connection.answer = connection.answer or {}, false
+  else
+    answer = fresh()
+  end
   local is_sent, bad = box:send(request.text, request, request.count, name)
   if bad then
     lease.is_busy = false
@@ -411,7 +425,7 @@ end
 -- has forgotten or never knew is then sent once as text.
 local function exchange(self, lease, what, request, each)
   local connection, box = lease.connection, lease.connection.box
-  wait_until_drained(lease)
+  if lease.draining then wait_until_drained(lease) end
   if connection.is_lost then return nil, lose(connection, shape.short(request.text)) end
   -- A transaction or connection of one's own has a lease.
   local own_lease = self._lease
@@ -461,9 +475,11 @@ function connections.perform(self, lease, what, request)
     return problem(what, lease, request, answer, state)
   end
   if kind == "query" then return answer.rows, answer.names end
-  if kind == "execute" then return answer.count or 0 end
-  if kind == "value" then return answer.value end
-  return answer.rows[1]
+  if answer.rows then return answer.rows[1] end
+  local value, count = answer.value, answer.count
+  answer.value, answer.count, lease.connection.answer = nil, nil, answer
+  if kind == "execute" then return count or 0 end
+  return value
 end
 
 -- Rows as they come ---------------------------------------------------------------------------------------------------
@@ -531,7 +547,10 @@ local function make(self, words)
   local failed = box:failure()
   if failed then return failures.unconnected(failed) end
   local made = setmetatable({
-    box = box, fd = box:descriptor(), prepared = {}, prepared_count = 0, uses = 0, since = rl.now(),
+    box = box, fd = box:descriptor(), prepared = {}, prepared_count = 0, uses = 0, since = now(),
+    -- Absent fields are looked up in the class.
+    is_lost = false, is_own = false, is_pipeline = false, is_unsynced = false, is_closed = false, port = false,
+    watch = false, guard = false, spare = false, answer = false,
     expires = rl.now() + 3600 * (0.9 + 0.2 * math.random()),
   }, Connection)
   if not shape.is_virtual() and not self._fake then made.watch = binding.watch(made.fd) end

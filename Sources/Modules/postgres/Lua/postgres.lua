@@ -110,7 +110,7 @@ local function take(self, wait)
     local connection = lease.connection
     if connection.port then
       connection.port:invalidate()
-      connection.port = nil
+      connection.port = false
     end
     lease.on_give = self._on_give
     if lease.since - connection.since < self._fresh or connection.box:is_alive() then return lease end
@@ -144,7 +144,9 @@ local function perform(self, what, request)
   local first, second, third, fourth = perform_on(self, lease, what, request)
   local connection = lease.connection
   if connection.is_lost then shape.lost(self)
-  elseif not lease.draining and not connection.box:is_idle() then
+  elseif lease.draining then return first, second, third, fourth
+  elseif connection.box:is_idle() then lease.is_spare = true
+  else
     connection.is_lost = true
     if first ~= nil then return failures.own("EINVAL", BEGUN, "25001") end
   end

@@ -56,8 +56,12 @@ final class SQLitePool {
         override func perform(_ context: Int) {
             switch context {
             case 0: pool?.handOver()
-            case 1: pool?.expire()
-            default: pool?.deliver()
+            case 1:
+                pool?.expires = nil
+                pool?.expire()
+            default:
+                pool?.delivers = nil
+                pool?.deliver()
             }
         }
     }
@@ -66,8 +70,8 @@ final class SQLitePool {
         unowned(unsafe) var pool: SQLitePool?
         override func fire(_ node: UnsafeMutablePointer<RunLoop.TimerNode>, missed: Int) {
             node.invalidate()
-            guard let pool else { return }
-            _ = pool.host.loop.perform(pool.requests, 1)
+            guard let pool, pool.expires == nil else { return }
+            pool.expires = pool.host.loop.perform(pool.requests, 1)
         }
     }
 
@@ -110,7 +114,8 @@ final class SQLitePool {
     private var lanes = [Lane(mode: nil, isBackground: false)]
     private var waiting = 0
     private var isNoted = false
-    private var handsOver: RunLoop.RequestToken?
+    /// The queued requests. The loop does not retain their owner, so that a pool cancels them when it ends.
+    private var handsOver, expires, delivers: RunLoop.RequestToken?
     /// Done jobs whose tasks wait in a mode that does not run.
     private var held: [OpaquePointer] = []
 
@@ -142,6 +147,7 @@ final class SQLitePool {
         owner.pool = nil
         requests.pool = nil
         limit.pool = nil
+        for request in [handsOver, expires, delivers] { if let request { host.loop.cancel(request) } }
         timer.invalidate()
         timer.deallocate()
         if isNoted { WorkPool.noteAwaited(-1) }
@@ -310,7 +316,10 @@ final class SQLitePool {
         }
         // A callback is to end soon: the rest comes in the next pass.
         held = Array(list.dropFirst(Self.mostAtOnce))
-        if !held.isEmpty { _ = host.loop.perform(requests, 2, in: waitingModes) }
+        if !held.isEmpty {
+            if let delivers { host.loop.cancel(delivers) }
+            delivers = host.loop.perform(requests, 2, in: waitingModes)
+        }
         for job in list.prefix(Self.mostAtOnce) { deliver(job) }
         note()
         // The jobs that these tasks have made: the request for that came too late for this pass.

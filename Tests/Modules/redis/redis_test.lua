@@ -510,6 +510,22 @@ t.it("one lost connection makes the one for all tasks suspect", { real_time = tr
   t.equal({ task:await(), (select(3, db:call "PING")) }, { "ECONNRESET", "ECONNREFUSED" })
 end)
 
+t.it("a restart of the server between two calls costs none of them, in virtual time as well", function()
+  local server = t.server "redis"
+  local db = open({}, server:url())
+  do
+    local own <close> = t.truthy(db:begin())
+    t.equal(own:rollback(), true)
+  end
+  for _ = 1, 3 do
+    server:restart()
+    t.equal(db:call("SET", "a", "1"), "OK")
+    server:restart()
+    local tx <close> = t.truthy(db:begin { watch = "a" })
+    t.equal(tx:rollback(), true)
+  end
+end)
+
 t.it("the words BLOCK and STREAMS may be names", function()
   local db = open()
   t.equal(db:call("XGROUP", "CREATE", "block", "block", "$", "MKSTREAM"), "OK")

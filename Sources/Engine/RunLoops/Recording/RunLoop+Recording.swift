@@ -150,12 +150,17 @@ extension RunLoop {
         }
     }
 
+    /// The labels for threads without a recorder. Making such a title takes longer than the wake-up itself.
+    private static let foreignWakingLabels = Handle.WakingCall.allCases.map {
+        Recorder.label(.init("other", "another thread · \($0.word)"))
+    }
+
     /// Records that the calling thread wakes another loop. Returns a label that names the thread in the upper half, and
     /// the flow of its send in the lower half.
     static func noteWaking(_ call: Handle.WakingCall) -> UInt64 {
         guard someAreRecorded else { return 0 }
         guard let (recorder, _) = recorderOfThisThread, recorder.pointee.isOn else {
-            return UInt64(Recorder.label(.init("other", "another thread · \(call.word)"))) << 32
+            return UInt64(foreignWakingLabels[call.rawValue]) << 32
         }
         return recorder.pointee.wakes(call)
     }

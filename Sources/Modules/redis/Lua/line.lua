@@ -76,6 +76,13 @@ local function wake(self)
   end
 end
 
+--- Looks whether the server has closed the connection while it was not watched.
+function Line:look()
+  wake(self)
+  local _ <close> = setmetatable({}, { __close = function() rest(self) end })
+  rl.sleep(0)
+end
+
 -- Parses the answers in received bytes.
 local function take(self, bytes)
   local parser = self.parser

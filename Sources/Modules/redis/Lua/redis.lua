@@ -134,6 +134,7 @@ local function take(self, wait)
     local lease, message, code, details = self._places:take(wait or self._wait, misuse.place())
     if not lease then return nil, message, code, details end
     local line = lease.connection
+    if line.is_at_rest then line:look() end
     if not line.problem and not line.is_suspect then return lease end
     do
       local held <close> = hold(self, lease)
@@ -171,6 +172,7 @@ local function send_shared(self, method, bytes, count)
   local result, message, code, details
   for _ = 1, 2 do
     local line = self._line
+    if line and line.is_at_rest then line:look() end
     if not line or line.problem then
       line, message, code, details = line_of(self)
       if not line then return nil, message, code, details end

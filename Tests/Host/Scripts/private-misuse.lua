@@ -7,12 +7,10 @@ local net, http = require "runloop.net", require "runloop.http"
 math.randomseed(tonumber(arg[1]))
 
 -- Functions that end the program, its loop or others, or change the machine, as they do with right arguments.
-local NOT = { "signal", "suspend", "abandon", "dismiss", "guard",
-  "launch", "^close", "kill", "exit", "exec", "remove", "rename", "temporary", "link",
-  "^start$", "directory", "lend", "take_back", "notify", "shutdown", "attach", "^stop", "^run$", "^raw$", "cook",
-  "resize", "outcome", "has_group", "^open", "pipe", "^blocking", "^pool", "thread", "farewell", "dump", "is_ending",
-  "splice", "inherited", "^lock", "set_user", "^write$", "^copy$", "^write_file", "^make_", "^to$", "^reopen",
-  "sandbox", "^end_" }
+local NOT = { "signal", "suspend", "abandon", "dismiss", "guard", "launch", "^close", "kill", "exit", "exec",
+  "remove", "rename", "temporary", "link", "^start$", "directory", "lend", "take_back", "notify", "shutdown",
+  "attach", "^stop", "^run$", "cook", "resize", "outcome", "has_group", "^blocking", "thread", "farewell", "dump",
+  "is_ending", "splice", "inherited", "set_user", "^write$", "^write_file", "^reopen", "sandbox", "^end_" }
 local function is_left_out(name)
   for _, pattern in ipairs(NOT) do if name:find(pattern) then return true end end
 end

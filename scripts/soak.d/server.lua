@@ -1,6 +1,6 @@
 -- The mixed server of scripts/soak: serves itself over HTTP, TLS, WebSockets and raw streams, and meanwhile uses the
 -- other modules. RATE operations per second; each second it prints how many it has done. Every ten seconds it rests for
--- three, so that nothing is in progress when it prints "rested".
+-- three, so that nothing is in progress when it prints "rested" and the bytes that are in use.
 
 local rl, net, http, fs = require "runloop", require "runloop.net", require "runloop.http", require "runloop.fs"
 local process, json, schedule = require "runloop.process", require "runloop.json", require "runloop.schedule"
@@ -10,6 +10,7 @@ local TICK <const>, CYCLE <const>, REST <const> = 0.05, 10, 3
 local TLS <const> = { certificate = DIRECTORY .. "/cert.pem", key = DIRECTORY .. "/key.pem" }
 
 local done, failed = 0, 0
+local used = assert(package.loadlib(DIRECTORY .. "/used.so", "luaopen_used"))()
 
 local routes = http.routes()
 routes:get("/item/:id", function(request) return http.json { id = request.params.id, tags = { "a", "b" } } end)
@@ -25,7 +26,9 @@ local secure = assert(http.serve("127.0.0.1:0", { tls = TLS }, routes))
 local echo = assert(net.serve({ host = "127.0.0.1", port = 0 }, function(stream)
   for line in stream:lines() do stream:write(line, "\n") end
 end))
-local client, trusting = http.client {}, http.client { tls = { verify = false } }
+local client, trusting
+local function open_clients() client, trusting = http.client {}, http.client { tls = { verify = false } } end
+open_clients()
 local PLAIN <const>, SECURE <const> = "http://" .. tostring(plain:address()), "https://" .. tostring(secure:address())
 
 local port = assert(rl.message_port { name = "soak." .. process.id(), callback = function(_, _, data) return data end,
@@ -132,11 +135,15 @@ rl.every(TICK, function()
     attempt(math.random(100) > 1 and OFTEN[math.random(#OFTEN)] or SELDOM[math.random(#SELDOM)])
   end
 end)
-local function report(word) print(done, failed, word) io.stdout:flush() end
+local function report(word) print(done, failed, word, used()) io.stdout:flush() end
 rl.every(1, function() report "works" end)
 rl.every(CYCLE, function()
   rests = true
   rl.sleep(REST / 2)
+  -- How many connections are kept for the next requests depends on the load.
+  client:close()
+  trusting:close()
+  open_clients()
   collectgarbage()
   collectgarbage()
   -- The loop gives back what malloc keeps, once a second.

@@ -10,6 +10,7 @@ t.it("shows values as the prompt does", function()
     { {}, "{}" }, { { 1, 2, b = "x", a = { c = {} } }, '{ 1, 2, a = { c = {} }, b = "x" }' },
     { { ["end"] = 1, ["a b"] = 2, [true] = 3, [1.5] = 4 }, '{ [1.5] = 4, ["a b"] = 2, ["end"] = 1, [true] = 3 }' },
     { setmetatable({ x = 1 }, { __name = "Point" }), "Point { x = 1 }" },
+    { setmetatable({}, { __name = "Point" }), "Point {}" },
     { setmetatable({ x = 1 }, { __tostring = function() return "a point" end }), "a point" },
     { setmetatable({ x = 1 }, { __index = error, __pairs = error, __len = error }), "{ x = 1 }" },
   }
@@ -26,6 +27,7 @@ t.it("shows cycles, and stops at depth, entries and width", function()
   t.equal(select(2, rl.inspect(nest):gsub("{ ", "")), 8)
   t.equal(rl.inspect(nest, { depth = 2 }), "{ { {…} } }")
   t.equal(rl.inspect(nest, { depth = 0 }), "{…}")
+  t.equal(rl.inspect({ setmetatable({ 1 }, { __name = "Point" }) }, { depth = 1 }), "{ Point {…} }")
   t.equal(rl.inspect({ 1, 2, 3, 4 }, { entries = 2 }), "{ 1, 2, … 2 more }")
   t.equal(rl.inspect({ a = 1, b = 2 }, { width = 10 }), "{\n  a = 1,\n  b = 2\n}")
   t.equal(select(2, rl.inspect({ a = { b = "x" } }, { colors = true }):gsub("\27%[32m", "")), 1)

@@ -269,8 +269,10 @@ local function inspect(value, options)
     local is_described = type(metatable) == "table" and rawget(metatable, "__tostring") ~= nil
     if is_described and not deep then return scalar(item) end
     if path[item] then return paint("mark", "<cycle>") end
-    if next(item) == nil and not (deep and metatable) then return "{}" end
-    if depth >= depth_limit then return paint("mark", "{…}") end
+    local name = type(metatable) == "table" and rawget(metatable, "__name")
+    name = type(name) == "string" and harmless(name) .. " " or ""
+    if next(item) == nil and not (deep and metatable) then return name .. "{}" end
+    if depth >= depth_limit then return name .. paint("mark", "{…}") end
     path[item] = true
     local entries, elements, left = entries_of(item, depth)
     if deep then add_parts(entries, item, depth) end
@@ -282,8 +284,6 @@ local function inspect(value, options)
       if rows ~= entries then rows[#rows + 1] = more end
       entries[#entries + 1] = more
     end
-    local name = type(metatable) == "table" and rawget(metatable, "__name")
-    name = type(name) == "string" and harmless(name) .. " " or ""
     if is_described then name = paint("other", describe(item)) .. " " end
     return enclose(entries, rows, name, depth)
   end

@@ -229,6 +229,45 @@ t.it("joins sends of ports and jobs of pools, stored ones, too; a job's requests
   t.equal(counts["deep"], 4)
 end)
 
+t.it("has spans of the calls of ports and pools while everything is recorded", function()
+  local fake = nats.fake()
+  local far, near = connect(fake), connect(fake)
+  rl.on_error(function() end)
+  local port = buses.hold(far, "inbox", function(_, id, data)
+    if id == 2 then error "refused" end
+    rl.sleep(id)
+    return data
+  end)
+  local worker <close> = t.truthy(rl.worker { via = far, name = "thumbs", keeps_alive = false,
+    functions = { f = function() end } })
+  local pool, remote = buses.pool_of(near, "thumbs"), buses.reach(near, "inbox")
+  assert(rl.trace.start(place .. "/spans.json"))
+  t.finally(rl.trace.stop)
+  t.equal(remote:request(0, "x"), "x")
+  t.equal({ remote:send(0, "y"), remote:flush() }, { true, true })
+  t.equal(select("#", pool:run "f"), 0)
+  t.equal(remote:request(2, "x"), nil)
+  t.equal({ remote:request(8, "x", { reply_timeout = 0.5 }) }, { nil, "reply timed out" })
+  local cancelled = rl.task(function() remote:request(8, "x") end)
+  rl.sleep(0.5)
+  cancelled:cancel()
+  rl.sleep(0.1)
+  t.equal(rl.trace.stop(), place .. "/spans.json")
+  port:invalidate()
+  rl.sleep(9)
+  local open, seen = {}, {}
+  for _, event in ipairs(events(place .. "/spans.json")) do
+    if event.cat == "nats" and event.ph == "b" then open[event.id] = event end
+    if event.cat == "nats" and event.ph == "e" then
+      t.equal(t.truthy(open[event.id]).name, event.name)
+      seen[#seen + 1], open[event.id] = event.name .. (event.args and event.args.failed and " failed" or ""), nil
+    end
+  end
+  t.equal(seen, { "rl.port.inbox", "rl.port.inbox", "rl.pool.thumbs.run", "rl.port.inbox failed",
+    "rl.port.inbox failed", "rl.port.inbox failed" })
+  t.equal(open, {})
+end)
+
 -- Two processes of different machines, by hand: `shift` seconds between their clocks, messages of `delay` seconds.
 local function recording(name, identity, machine, shift, sends, receives)
   local lines = { ('[\n{"ph":"M","pid":1,"name":"rlhost_format","args":{"format":2,"identity":%d,"machine":"0x%016x",'

@@ -70,8 +70,8 @@ t.it("refuses waits in the wrong place", REAL, function()
     rl.sleep(0.02)
   ]]
   for _, text in ipairs {
-    "cqueues.sleep: a task of the run loop cannot wait for cqueues; use require 'runloop.cqueues':call(fn)",
-    "cqueues.poll: a task of the run loop cannot wait for cqueues",
+    "cqueues.sleep: a task of runloop's cannot wait for cqueues; use require 'runloop.cqueues':call(fn)",
+    "cqueues.poll: a task of runloop's cannot wait for cqueues",
     "bridge:await: only a coroutine of cqueues can wait with it",
     "bridge:call: argument #1 must be a function, got 5",
     "bridge:wrap: argument #1 must be a function",

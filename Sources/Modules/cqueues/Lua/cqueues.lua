@@ -18,7 +18,7 @@ for _, name in next, { "sleep", "poll" } do
   originals[name] = original
   cqueues[name] = function(...)
     if not cqueues.running() and rl.current():mode() then
-      misuse.raise("cqueues.%s: a task of the run loop cannot wait for cqueues; "
+      misuse.raise("cqueues.%s: a task of runloop's cannot wait for cqueues; "
         .. "use require 'runloop.cqueues':call(fn)", name)
     end
     return original(...)

@@ -437,6 +437,10 @@ t.it("refuses wrong arguments", function()
   t.error(function() nats.connect("nats://u:hidden@a:b") end, "a server must be")
   t.error(function() nats.connect(1, { ping = -1 }) end, "ping")
   t.error(function() nats.connect(1, { tiemout = 1 }) end, "timeout")
+  t.error(function() nats.connect(nats.fake(), { tls = { cs = "a" } }) end,
+    "nats.connect: field 'tls': unknown field 'cs'")
+  t.error(function() nats.connect(nats.fake(), { tls = { ca = 5 } }) end, "nats.connect: field 'tls': .*'ca' must be")
+  t.equal(select(3, nats.connect(nats.fake(), { tls = { ca = "/no/such/file" } })), "ENOENT")
   for _, field in ipairs { "name", "user", "password", "token" } do
     t.error(function() nats.connect(nats.fake(), { [field] = "hidden\xff" }) end,
       "nats%.connect: field '" .. field .. "' is not UTF%-8$")

@@ -1,7 +1,7 @@
 -- runloop.nats: a client of NATS servers. This part has the options of a connection and chooses servers: at the
 -- beginning, after a loss, and when a server is about to leave.
 
-local system = ...
+local system, internals = ...
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
 local objects = require "runloop.objects"
@@ -486,6 +486,10 @@ end
 
 function nats.connect(servers, options)
   local self = new("nats.connect", servers, options)
+  if type(self._options.tls) == "table" then
+    local fine, message, code = internals.check_tls(self._options.tls, "nats.connect")
+    if not fine then return nil, message, code end
+  end
   local deadline, backoff, refusal, last = now() + self._timeout, nil, nil, nil
   keep_asking(self)
   local is_done

@@ -136,6 +136,14 @@ end
 local listener_methods = internals.methods "listener"
 hide(listener_methods, { "begin_choice", "tell" })
 
+--- Checks the options of a client before it connects. Raises an error that names the function `what`. Returns true; or
+--- nil, the reason and its code, for a certificate that cannot be used.
+function internals.check_tls(options, what)
+  local settings, message, code = tls().settings(options, false, what)
+  if settings then return true end
+  return nil, message, code
+end
+
 -- The TLS server of a listener whose connections `accept` returns.
 local tls_of = setmetatable({}, { __mode = "k" })
 

@@ -204,6 +204,34 @@ t.it("watches over cuts and restarts, without gap or repetition", function()
   t.equal(#seen, 56)
 end)
 
+t.it("repeats no entry that comes while a watch begins again", function()
+  local server = fake()
+  local bus, other = connect(server), connect(server)
+  local b, writer = t.truthy(bus:bucket "b" or bus:bucket("b", {})), t.truthy(other:bucket "b")
+  local seen = {}
+  writer:put("k", "1")
+  local w = t.truthy(b:watch("k", { keeps_alive = false }, function(entry)
+    if entry then seen[#seen + 1] = entry.value end
+  end))
+  rl.sleep(1)
+  -- The watch asks for the stream's state, gets the entry, and then the answer without it.
+  local take = server._store.take
+  function server._store.take(store, message)
+    local is_question = message.subject == "$JS.API.STREAM.INFO.KV_b"
+    if not is_question then return take(store, message) end
+    server._store.take = take
+    local deliver, answer = server._deliver, nil
+    server._deliver = function(_, _, held) answer = held end
+    take(store, message)
+    server._deliver = deliver
+    writer:put("k", "2")
+    return deliver(server, message.reply, answer)
+  end
+  w:_connected()
+  rl.sleep(5)
+  t.equal(seen, { "1", "2" })
+end)
+
 t.it("goes on with a bucket that was made again", function()
   local server = fake()
   local bus = connect(server)

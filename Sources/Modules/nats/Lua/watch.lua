@@ -44,12 +44,13 @@ end
 -- Returns the start of the consumer; or nil, the reason and its code. If the stream was made again, the watch
 -- begins again.
 local function beginning(self)
-  local settings, of = self._settings, self._bucket._stream
+  local settings, of, last = self._settings, self._bucket._stream, self._last
   local answer, text, code, refusal = api.call(self._bus, self._what, "STREAM.INFO." .. of._name, nil,
     self._bucket._about)
   if not answer then return nil, text, code, refusal end
   self._known = answer.state.last_seq
-  if answer.created ~= of._created or self._known < self._last then self._last, of._created = 0, answer.created end
+  -- While the answer was on its way, the previous consumer may have delivered later entries.
+  if answer.created ~= of._created or self._known < last then self._last, of._created = 0, answer.created end
   -- First all entries, or the rest of them; later the changes since.
   if self._last == 0 or not self._is_current then return settings end
   return { headers_only = settings.headers_only, deliver_policy = "by_start_sequence", opt_start_seq = self._last + 1 }

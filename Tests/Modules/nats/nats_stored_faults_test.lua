@@ -132,6 +132,42 @@ t.it("asks again when heartbeats are missing", function()
   t.equal(t.truthy(waits:await(20)).data, "1")
 end)
 
+t.it("notices a consumer that the server has lost without a word", function()
+  local server, events = fake(), {}
+  local bus = connect(server, { ping = 3600, on_event = function(_, event, details)
+    if event == "refused" then events[#events + 1] = details.subject end
+  end })
+  local s = t.truthy(bus:stream("s", { subjects = { "s.>" } }))
+  local c, own = t.truthy(s:consumer("w", {})), t.truthy(s:consumer(nil))
+  s:publish("s.a", "1")
+  t.equal(t.truthy(own:receive(1)):ack(1), true)
+  local waits = rl.task(function() return (function() c:receive() return select(3, c:receive()) end)() end)
+  local goes_on = rl.task(function() return own:receive() end)
+  rl.sleep(1)
+  for name, consumer in pairs(server._store.streams.s.consumers) do
+    for _, request in ipairs(consumer.asked) do request.timer:invalidate() end
+    if consumer.alarm then consumer.alarm:invalidate() end
+    server._store.streams.s.consumers[name] = nil
+  end
+  s:publish("s.a", "2")
+  t.equal(t.truthy(goes_on:await(20)).data, "2")
+  t.equal(waits:await(20), "ENOENT")
+  t.equal(events, { "s.w" })
+  -- A restart: the next connection shows it at once.
+  t.equal(t.truthy(s:consumer("w", {})):invalidate(), nil)
+  local again = t.truthy(s:consumer("w", {}))
+  local late = rl.task(function()
+    again:receive()
+    again:receive()
+    return select(3, again:receive())
+  end)
+  rl.sleep(1)
+  server:stop()
+  server._store.streams.s.consumers.w = nil
+  server:start()
+  t.equal(late:await(5), "ENOENT")
+end)
+
 t.it("asks again after a question has expired, or was refused", function()
   local server = fake()
   local bus = connect(server)

@@ -314,7 +314,7 @@ function Consumer:_gone(text, code)
 end
 
 --- There is a new connection.
-function Consumer:_connected() self._pull:again() end
+function Consumer:_connected() self._pull:resume() end
 
 --- The connection is about to be closed.
 function Consumer:_closing()

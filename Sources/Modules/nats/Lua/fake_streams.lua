@@ -305,6 +305,7 @@ function API.CONSUMER_DELETE(self, name, word)
   if not consumer then return stream and NO_CONSUMER or NO_STREAM end
   stream.consumers[word] = nil
   consumers.stop(self, consumer, "409 Consumer Deleted")
+  consumers.gone(stream)
   return { success = true }
 end
 

@@ -28,13 +28,43 @@ function Pull.new(bus, owner, one, inbox, most)
   return self
 end
 
+-- Asks again after a pause.
+local function soon(self)
+  self.asked = 0
+  if self.pause then return end
+  self.pause = rl.timer { delay = PAUSE, modes = "common", keeps_alive = false, name = "pause of JetStream",
+    callback = function()
+      self.pause = nil
+      self:again()
+    end }
+end
+
+-- Asks whether the consumer is still there, as a task. If it is, sends a request for messages, unless one is open.
+local function look(self, is_open)
+  if self.is_looking or self.is_over then return end
+  self.is_looking = true
+  rl.task { function()
+    local _ <close> = setmetatable({}, { __close = function() self.is_looking = false end })
+    local stream, consumer, missing = self.stream, self.consumer, nil
+    while true do
+      local answer, text, code = api.call(self.bus, "consumer", "CONSUMER.INFO." .. stream .. "." .. consumer, nil,
+        "consumer " .. consumer .. " of stream " .. stream)
+      if self.is_over or self.consumer ~= consumer then return end
+      if answer or code ~= "ENOENT" then return is_open or soon(self) end
+      missing = missing or now()
+      if api.is_gone(self.bus, missing) then return self.owner:_gone(text, code) end
+      rl.sleep(PAUSE)
+    end
+  end, name = "looking for a consumer of NATS", keeps_alive = false }
+end
+
 --- Begins to ask for the messages of a consumer.
 function Pull:start(stream, consumer)
   self.stream, self.consumer, self.is_over = stream, consumer, false
   self.subject = "$JS.API.CONSUMER.MSG.NEXT." .. stream .. "." .. consumer
   self.watcher = self.watcher or rl.timer { interval = HEARTBEAT, modes = "common", keeps_alive = false,
     name = "heartbeat of JetStream", callback = function()
-      if self.asked > 0 and self.bus._link and now() - self.heard >= PATIENCE then self:again() end
+      if self.asked > 0 and self.bus._link and now() - self.heard >= PATIENCE then self:resume() end
     end }
   self:again()
 end
@@ -52,6 +82,13 @@ function Pull:again()
   self:fill()
 end
 
+--- Does the same, and asks whether the consumer is still there: a server does not answer a request to a consumer that
+--- it has lost.
+function Pull:resume()
+  self:again()
+  look(self, true)
+end
+
 --- Requests as many messages as there is room for.
 function Pull:fill()
   local bus = self.bus
@@ -62,32 +99,6 @@ function Pull:fill()
   self.asked = self.asked + room
   bus:_publish("consumer", self.subject, json.encode { batch = room, expires = api.nanoseconds(EXPIRES),
     idle_heartbeat = api.nanoseconds(HEARTBEAT) }, { reply = self.inbox .. "." .. self.number })
-end
-
--- Asks again after a pause.
-local function soon(self)
-  self.asked = 0
-  if self.pause then return end
-  self.pause = rl.timer { delay = PAUSE, modes = "common", keeps_alive = false, name = "pause of JetStream",
-    callback = function()
-      self.pause = nil
-      self:again()
-    end }
-end
-
--- Asks whether the consumer is still there, as a task.
-local function look(self)
-  if self.is_looking or self.is_over then return end
-  self.is_looking = true
-  rl.task { function()
-    local _ <close> = setmetatable({}, { __close = function() self.is_looking = false end })
-    local stream, consumer = self.stream, self.consumer
-    local answer, text, code = api.call(self.bus, "consumer", "CONSUMER.INFO." .. stream .. "." .. consumer, nil,
-      "consumer " .. consumer .. " of stream " .. stream)
-    if self.is_over then return end
-    if answer or code ~= "ENOENT" then return soon(self) end
-    self.owner:_gone(text, code)
-  end, name = "looking for a consumer of NATS", keeps_alive = false }
 end
 
 -- Handles a status message.

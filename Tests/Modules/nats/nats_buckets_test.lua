@@ -41,6 +41,16 @@ local function collect()
 end
 
 local function bucket_cases(start)
+  t.it("replaces the oldest value of a key when the bucket is full", function()
+    local b = make(connect(start()), { max_bytes = 1000 })
+    t.truthy(b:put("a", ("x"):rep(200)))
+    t.truthy(b:put("b", ("x"):rep(400)))
+    t.equal(select(3, b:put("c", ("x"):rep(400))), "ENOSPC")
+    t.truthy(b:put("b", ("y"):rep(200)))
+    t.equal((b:get "b"), ("y"):rep(200))
+    t.equal(#t.truthy(b:history "b"), 1)
+  end)
+
   t.it("gets and puts, if one wants only at a revision", function()
     local bus = connect(start())
     local b = make(bus, { history = 5 })

@@ -30,6 +30,7 @@ t.it("takes the number 0, and a conflict, for a message that is not stored yet",
   local server = fake()
   local bus = connect(server)
   local s = t.truthy(bus:stream("s", { subjects = { "s.>" } }))
+  bus._link.info.cluster = "c"
   local take, answers = server._store.take, { '{"stream":"s","seq":0,"duplicate":true}',
     '{"error":{"code":409,"err_code":10158,"description":"duplicate message id is in process"}}' }
   function server._store.take(store, message)

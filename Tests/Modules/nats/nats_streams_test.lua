@@ -105,6 +105,72 @@ local function cases(start)
     end
   end)
 
+  t.it("refuses subjects of other streams, also in updates", function()
+    local bus = connect(start())
+    local s, name = make(bus, { subjects = { "over.a.*" } })
+    t.equal(s:info().first, 0)
+    for _, subject in ipairs { "over.a.b", "over.*.x", "over.>", ">" } do
+      local none, text, code = bus:stream(name .. "x", { subjects = { subject }, storage = "memory" })
+      t.equal({ none, text, code }, { nil, "EEXIST: stream " .. name .. "x: subjects overlap with an existing stream",
+        "EEXIST" })
+    end
+    local other, own = make(bus, { subjects = { "over.b.*", "over.a", "over.a.b.c" } })
+    t.equal({ other:update { subjects = { "over.*.c" } } }, { nil, "EEXIST: stream " .. own
+      .. ": subjects overlap with an existing stream", "EEXIST",
+      { err_code = 10065, description = "subjects overlap with an existing stream" } })
+    s:remove()
+    t.equal(other:update { subjects = { "over.*.c" } }, true)
+    other:remove()
+  end)
+
+  t.it("knows ids no longer than messages", function()
+    local bus = connect(start())
+    local s = make(bus)
+    local none, text, code = s:update { max_age = 60, duplicates = 61 }
+    t.equal({ none, code }, { nil, "EPROTO" })
+    t.truthy(text:find("duplicates window can not be larger then max age", 1, true), text)
+    t.equal(s:update { max_age = 60 }, true)
+    t.error(function() s:publish("x", "", { timeout = 31 }) end, "more than half of the 60 seconds")
+  end)
+
+  t.it("keeps in streams of interest what some consumer wants", function()
+    local bus = connect(start())
+    local s, name = make(bus, { retention = "interest", max_messages = 1 })
+    for seq = 1, 2 do
+      t.equal(s:publish(name .. ".a", "x", { id = "id" .. seq }), { stream = name, seq = seq, duplicate = false })
+      t.equal(s:info().messages, 0)
+    end
+    t.equal(t.truthy(s:publish(name .. ".a", "x", { id = "id1" })).duplicate, true)
+    local first, second = t.truthy(s:consumer("first", {})), t.truthy(s:consumer("second", {}))
+    publish(s, name .. ".a", "3")
+    t.equal(t.truthy(first:receive(5)):ack(5), true)
+    t.equal(select(3, s:publish(name .. ".a", "4")), "ENOSPC")
+    t.equal(second:remove(), true)
+    await(function() return s:info().messages == 0 end, "an empty stream")
+  end)
+
+  t.it("begins after the last message if the stream is shorter", function()
+    local bus = connect(start())
+    local s, name = make(bus)
+    publish(s, name .. ".a", "1", "2")
+    local c <close> = t.truthy(s:consumer("c", { deliver = 9 }))
+    publish(s, name .. ".a", "3")
+    t.equal(t.truthy(c:receive(5)).seq, 3)
+  end)
+
+  t.it("has one consumer for each message of a work queue", function()
+    local bus = connect(start())
+    local s, name = make(bus, { retention = "workqueue" })
+    local one = t.truthy(s:consumer("one", { filter = name .. ".*" }))
+    for filter, number in pairs { [name .. ".>"] = 10100, [name .. ".a"] = 10100, [1] = 10099 } do
+      local none, _, _, refusal = s:consumer("two", { filter = filter ~= 1 and filter or nil })
+      t.equal({ none, refusal.err_code }, { nil, number })
+    end
+    local two = t.truthy(s:consumer("two", { filter = name .. ".a.*" }))
+    one:invalidate()
+    two:invalidate()
+  end)
+
   t.it("counts the bytes of a message in the store", function()
     local bus = connect(start())
     for storage, more in pairs { file = 34, memory = 16 } do

@@ -156,11 +156,12 @@ end
 
 --- Reads the answer to a message that was to be stored. Returns the answer; or nil, the reason, its code and the
 ---refusal; or only nil if the message may be sent again.
-function api.acknowledgement(message, about)
-  local answer = decode(message)
+function api.acknowledgement(bus, message, about)
+  local answer, link = decode(message), bus._link
   local problem = answer.error
   -- The number 0: a server of a cluster has seen the id, but the message is not on its replicas yet, and may never be.
-  if type(problem) ~= "table" and answer.seq == 0 then return nil end
+  -- A single server has dropped the message, since no consumer of a stream of interest wanted it.
+  if type(problem) ~= "table" and answer.seq == 0 and (not link or link.info.cluster) then return nil end
   if type(problem) ~= "table" then return answer end
   if LATER[problem.err_code] then return nil end
   return api.refuse(problem, about)

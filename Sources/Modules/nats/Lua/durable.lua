@@ -135,7 +135,7 @@ end
 local function resolve(caller, call, message, code)
   local bus, time = caller.bus, now()
   if message then
-    local answer, text = api.acknowledgement(message, caller.about)
+    local answer, text = api.acknowledgement(caller.bus, message, caller.about)
     if answer then return false end
     if text then return "transport error: " .. text end
   elseif code == "ENOENT" then

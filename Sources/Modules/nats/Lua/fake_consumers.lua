@@ -44,7 +44,7 @@ local function begin(consumer, stream, config)
     for _, seq in ipairs(lasts(stream, consumer)) do last = max(last, seq) end
     consumer.listed, consumer.next = last > 0 and { last } or {}, stream.last + 1
   elseif policy == "by_start_sequence" then
-    consumer.next = max(stream.first, config.opt_start_seq)
+    consumer.next = min(max(stream.first, config.opt_start_seq), stream.last + 1)
   elseif policy == "by_start_time" then
     local from = api.time_of(config.opt_start_time)
     while consumer.next <= stream.last do
@@ -261,15 +261,38 @@ function consumers.answered(store, consumer, seq, word)
   consumers.serve(store, consumer)
 end
 
+-- Whether a consumer of a stream, other than this one, has to deliver a message.
+local function is_wanted(stream, message, consumer)
+  local seq = message.seq
+  for _, other in pairs(stream.consumers) do
+    if other ~= consumer and wants(other, message.subject) and (other.open[seq] or other.next <= seq) then
+      return true
+    end
+  end
+  return false
+end
+
 --- Called when a consumer has finished a message: work queues and streams of interest remove it.
 function consumers.done(consumer, seq)
   local stream = consumer.stream
-  local message, retention = stream.messages[seq], stream.config.retention
-  if not message or retention == "limits" then return end
-  for _, other in pairs(stream.consumers) do
-    if other ~= consumer and wants(other, message.subject) and (other.open[seq] or other.next <= seq) then return end
+  local message = stream.messages[seq]
+  if not message or stream.config.retention == "limits" then return end
+  if not is_wanted(stream, message, consumer) then stream.forget(seq) end
+end
+
+--- Called when a consumer was removed: streams of interest remove the messages that only it has wanted.
+function consumers.gone(stream)
+  if stream.config.retention ~= "interest" then return end
+  for seq = stream.first, stream.last do
+    local message = stream.messages[seq]
+    if message and not is_wanted(stream, message) then stream.forget(seq) end
   end
-  stream.forget(seq)
+end
+
+--- Whether a consumer of a stream wants messages with this subject.
+function consumers.any_wants(stream, subject)
+  for _, consumer in pairs(stream.consumers) do if wants(consumer, subject) then return true end end
+  return false
 end
 
 --- Called when a client has left: forgets its requests.

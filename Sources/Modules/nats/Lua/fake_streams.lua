@@ -8,8 +8,8 @@ local api = require "runloop.nats.api"
 local consumers = require "runloop.nats.fake_consumers"
 
 local setmetatable, pairs, ipairs = setmetatable, pairs, ipairs
-local type, next = type, next
-local match, gsub, format, tonumber = string.match, string.gsub, string.format, tonumber
+local type, next, tonumber = type, next, tonumber
+local match, gmatch, gsub, format = string.match, string.gmatch, string.gsub, string.format
 
 -- Everything that a fake stores. `fake` has `_deliver(subject, message)`, which sends to the clients that listen there,
 -- and `_listens(subject)`.
@@ -77,6 +77,26 @@ end
 
 local function wrong_last(last) return problem(400, 10071, "wrong last sequence: " .. last) end
 
+-- Returns the refusal of a message by a stream that is full; nil if there is room. A message whose subject has all its
+-- messages takes the place of the oldest one.
+local function is_full(stream, message)
+  local config, list = stream.config, stream.by_subject[message.subject]
+  local most = config.max_msgs_per_subject or -1
+  local oldest = most > 0 and list and #list >= most and stream.messages[list[1]]
+  if config.max_msgs > 0 and stream.count >= config.max_msgs and not oldest then
+    return problem(503, 10077, "maximum messages exceeded")
+  end
+  local size = #message.data + (message.head and #message.head or 0)
+  if config.max_bytes > 0 and stream.bytes + size >= config.max_bytes and not (oldest and oldest.size > size) then
+    return problem(503, 10077, "maximum bytes exceeded")
+  end
+end
+
+-- Whether a stream of interest drops a message, since no consumer wants it.
+local function is_dropped(stream, subject)
+  return stream.config.retention == "interest" and not consumers.any_wants(stream, subject)
+end
+
 -- Returns the answer to a message that must not be stored; nil if it may be stored.
 local function refusal(stream, message, headers)
   local config, expected = stream.config, headers["Nats-Expected-Stream"]
@@ -91,14 +111,7 @@ local function refusal(stream, message, headers)
   if expected and expected ~= last then return wrong_last(last) end
   expected = tonumber(headers["Nats-Expected-Last-Sequence"])
   if expected and expected ~= stream.last then return wrong_last(stream.last) end
-  if config.discard ~= "new" then return nil end
-  if config.max_msgs > 0 and stream.count >= config.max_msgs then
-    return problem(503, 10077, "maximum messages exceeded")
-  end
-  local size = #message.data + (message.head and #message.head or 0)
-  if config.max_bytes > 0 and stream.bytes + size >= config.max_bytes then
-    return problem(503, 10077, "maximum bytes exceeded")
-  end
+  return config.discard == "new" and not is_dropped(stream, message.subject) and is_full(stream, message) or nil
 end
 
 -- Removes the oldest ones beyond the limits.
@@ -123,12 +136,11 @@ local function append(stream, message, headers)
   local seq, subject = stream.last + 1, message.subject
   stream.last = seq
   local id = headers["Nats-Msg-Id"]
-  if id then stream.ids[id] = { seq = seq, at = rl.now() } end
-  if headers["Nats-Rollup"] == "sub" then
-    for _, old in ipairs { table.unpack(stream.by_subject[subject] or {}) } do remove(stream, old) end
-  end
-  if stream.config.retention == "interest" and next(stream.consumers) == nil then
-    stream.first = seq + 1
+  local drops = is_dropped(stream, subject)
+  -- Servers know a message that nobody wants under the number 0.
+  if id then stream.ids[id] = { seq = drops and 0 or seq, at = rl.now() } end
+  if drops then
+    if stream.count == 0 then stream.first = seq + 1 end
     return seq
   end
   local size = size_of(stream, message)
@@ -138,6 +150,9 @@ local function append(stream, message, headers)
   stream.by_subject[subject], list[#list + 1] = list, seq
   stream.count, stream.bytes = stream.count + 1, stream.bytes + size
   trim(stream, subject)
+  if headers["Nats-Rollup"] == "sub" then
+    for _, old in ipairs { table.unpack(list) } do if old ~= seq then remove(stream, old) end end
+  end
   for _, consumer in pairs(stream.consumers) do consumers.added(consumer, seq, subject) end
   return seq
 end
@@ -156,7 +171,7 @@ local function info_of(stream)
   local count = 0
   for _ in pairs(stream.consumers) do count = count + 1 end
   return { config = stream.config, created = stream.created, state = { messages = stream.count, bytes = stream.bytes,
-    first_seq = stream.first, last_seq = stream.last, consumer_count = count } }
+    first_seq = stream.last > 0 and stream.first or 0, last_seq = stream.last, consumer_count = count } }
 end
 
 -- The API -------------------------------------------------------------------------------------------------------------
@@ -170,6 +185,35 @@ local function same(one, other)
   return table.concat(one.subjects, " ") == table.concat(other.subjects, " ")
 end
 
+-- Whether two subjects with wildcards have a subject in common.
+local function overlap(one, other)
+  local next_word = gmatch(other, "[^.]+")
+  for word in gmatch(one, "[^.]+") do
+    local another = next_word()
+    if word == ">" or another == ">" then return another ~= nil end
+    if another == nil or word ~= another and word ~= "*" and another ~= "*" then return false end
+  end
+  return next_word() == nil
+end
+
+-- Returns the refusal of a stream's subjects if another stream has one of them.
+local function overlaps(self, name, subjects)
+  for other_name, stream in pairs(self.streams) do
+    for _, subject in ipairs(subjects) do
+      for _, other in ipairs(other_name ~= name and stream.config.subjects or {}) do
+        if overlap(subject, other) then return problem(400, 10065, "subjects overlap with an existing stream") end
+      end
+    end
+  end
+end
+
+-- Returns the refusal of a stream that forgets messages sooner than their ids.
+local function has_short_age(config)
+  if config.max_age > 0 and config.duplicate_window > config.max_age then
+    return problem(500, 10052, "duplicates window can not be larger then max age")
+  end
+end
+
 function API.STREAM_CREATE(self, name, _, config)
   local old = self.streams[name]
   if old and same(config, old.config) then return info_of(old) end
@@ -177,11 +221,8 @@ function API.STREAM_CREATE(self, name, _, config)
   if config.num_replicas > 1 then return problem(500, 10074, "replicas > 1 not supported in non-clustered mode") end
   local made = new_stream(config)
   made.forget = function(seq) remove(made, seq) end
-  for _, other in pairs(self.streams) do
-    for _, subject in ipairs(config.subjects) do
-      if takes(other, subject) then return problem(400, 10065, "subjects overlap with an existing stream") end
-    end
-  end
+  local refused = overlaps(self, name, config.subjects) or has_short_age(config)
+  if refused then return refused end
   self.streams[name] = made
   return info_of(made)
 end
@@ -194,6 +235,8 @@ function API.STREAM_UPDATE(self, name, _, config)
       return problem(500, 10052, "stream configuration update can not change " .. words)
     end
   end
+  local refused = overlaps(self, name, config.subjects) or has_short_age(config)
+  if refused then return refused end
   local fresh = new_stream(config)
   stream.config, stream.patterns = config, fresh.patterns
   for subject in pairs(stream.by_subject) do trim(stream, subject) end
@@ -270,8 +313,11 @@ local function create(self, name, word, question)
   local old = stream.consumers[config.name]
   if old then return consumers.describe(old) end
   if stream.config.retention == "workqueue" then
+    local filter = config.filter_subject
     for _, other in pairs(stream.consumers) do
-      if other.config.filter_subject == config.filter_subject then
+      if not filter then
+        return problem(400, 10099, "multiple non-filtered consumers not allowed on workqueue stream")
+      elseif not other.config.filter_subject or overlap(filter, other.config.filter_subject) then
         return problem(400, 10100, "filtered consumer not unique on workqueue stream")
       end
     end
@@ -346,10 +392,14 @@ end
 
 -- The store -----------------------------------------------------------------------------------------------------------
 
---- Takes a message that a client has published. Returns whether the message belongs to a stream.
+--- Takes a message that a client has published. Returns whether the message belongs to a stream, or to the API: as on a
+--- server, requests to it that mean nothing, or that name a consumer that does not exist, have no answer.
 function Store:take(message)
   local rest = match(message.subject, "^%$JS%.API%.(.+)$")
-  if rest then return answer(self, rest, message) == true end
+  if rest then
+    answer(self, rest, message)
+    return true
+  end
   rest = match(message.subject, "^%$JS%.ACK%.(.+)$")
   if rest then
     local name, word, seq = match(rest, "^([^.]+)%.([^.]+)%.%d+%.(%d+)%.")

@@ -194,7 +194,7 @@ function stream.store(self, what, subject, data, headers, timeout)
     local left = deadline - rl.now()
     local message, tries, code, last = api.repeated(bus, what, subject, data, headers, left, give_up)
     if not message then return nil, tries, code, code and last end
-    local answer, text, why, refusal = api.acknowledgement(message, self._about)
+    local answer, text, why, refusal = api.acknowledgement(bus, message, self._about)
     if answer or text then return answer, answer and tries or text, why, refusal end
     if rl.now() >= deadline - SOON then return nil, "timed out" end
     rl.sleep(math.min(0.1, math.max(0, deadline - rl.now())))
@@ -266,6 +266,10 @@ function Stream:update(settings)
     num_replicas = settings.replicas, max_age = settings.max_age and merged.max_age, max_bytes = settings.max_bytes,
     max_msgs = settings.max_messages, duplicate_window = settings.duplicates and merged.duplicate_window }
   for field, value in next, given do config[field] = value end
+  -- The server refuses to know ids for longer than messages.
+  if given.max_age and not given.duplicate_window then
+    config.duplicate_window = math.min(config.duplicate_window, given.max_age)
+  end
   local answer
   answer, text, code, refusal = api.call(self._bus, "stream:update", "STREAM.UPDATE." .. self._name, config,
     self._about)

@@ -509,7 +509,8 @@ static int keywords(lua_State *L) { return push_options(L, pq.PQconndefaults(), 
 
 int cpostgres_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"make", make}, {"parse", parse}, {"keywords", keywords}, {"check", check}, {NULL, NULL}};
+      {"make", make}, {"parse", parse}, {"keywords", keywords}, {"check", check}, {"refused", cpostgres_refused},
+      {NULL, NULL}};
   static const luaL_Reg methods[] = {{"close", close_it},
                                      {"__gc", close_it},
                                      {"failure", failure},

@@ -61,3 +61,8 @@ typedef struct {
 
 // Pushes a value that the server has sent as text.
 void cpostgres_push(lua_State *L, const value_options *options, Oid type, const char *text, size_t length);
+
+// refused(text, all_escapes) -> the word of the first statement that a script or a batch must not contain: one that
+// controls a transaction, or a copy to or from the client; nil if there is none. `all_escapes`: each quoted text may
+// have escapes.
+int cpostgres_refused(lua_State *L);

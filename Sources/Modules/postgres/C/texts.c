@@ -13,6 +13,7 @@ static const char *const CONTROL[] = {"begin", "start",     "commit",  "end", "r
 typedef struct {
   const char *at, *end;
   int all_escapes;         // each quoted text may have escapes
+  int is_decided;          // no further word of the statement decides anything
   char word[LONGEST + 1];  // the last word, in lower case; longer ones are cut
 } reader;
 
@@ -88,8 +89,11 @@ static void read_word(reader *r) {
 static char next_part(reader *r) {
   char c = *r->at, second = r->end - r->at > 1 ? r->at[1] : 0;
   if (begins_word(c)) {
-    read_word(r);
-    if (strcmp(r->word, "e") != 0 || r->at == r->end || *r->at != '\'') return 'w';
+    const char *start = r->at;
+    if (!r->is_decided) read_word(r);
+    else
+      while (r->at < r->end && is_in_word(*r->at)) r->at++;
+    if ((c | 32) != 'e' || r->at - start > 1 || r->at == r->end || *r->at != '\'') return r->is_decided ? 0 : 'w';
     r->at++;
     return skip_quoted(r, 1), 0;
   }
@@ -131,6 +135,11 @@ static int is_routine(const statement *it) {
   return is(it, 0, "create") && (is(it, kind, "function") || is(it, kind, "procedure"));
 }
 
+static int is_decided(const statement *it) {
+  if (is(it, 0, "create")) return it->count == KEPT && !is_routine(it);
+  return it->count > 1 && !is(it, 0, "copy");
+}
+
 static void add_word(statement *it, const char *word) {
   if (strcmp(word, "stdin") == 0 || strcmp(word, "stdout") == 0) it->is_of_client = 1;
   if (it->count < KEPT) strcpy(it->words[it->count++], word);
@@ -148,7 +157,7 @@ static const char *find_refused(reader *r) {
       it = (statement){0};
     } else if (part != 'w') {
       char mark[] = {part, 0};
-      add_word(&it, mark);
+      if (it.count < KEPT) add_word(&it, mark);
       parentheses += (part == '(') - (part == ')');
     } else {
       add_word(&it, r->word);
@@ -158,6 +167,7 @@ static const char *find_refused(reader *r) {
       else if (blocks > 0 && strcmp(r->word, "end") == 0) blocks--;
     }
     is_after_begin = part == 'w' && strcmp(r->word, "begin") == 0;
+    r->is_decided = is_decided(&it);
   }
   return refused_word(&it);
 }
@@ -165,7 +175,7 @@ static const char *find_refused(reader *r) {
 int cpostgres_refused(lua_State *L) {
   size_t length;
   const char *text = luaL_checklstring(L, 1, &length);
-  reader r = {text, text + length, lua_toboolean(L, 2), ""};
+  reader r = {.at = text, .end = text + length, .all_escapes = lua_toboolean(L, 2)};
   lua_pushstring(L, find_refused(&r));
   return 1;
 }

@@ -335,7 +335,7 @@ function Stream:publish(subject, data, options) end
 ---@return runloop.nats.Refusal? refusal
 function Stream:info() end
 
----Changes some settings. Waits.
+---Changes some settings. Waits. `duplicates` becomes as short as a shorter `max_age`, unless it is given.
 ---@param settings runloop.nats.StreamSettings
 ---@return true?
 ---@return string? problem

@@ -73,7 +73,7 @@ local warned = {}
 
 local function read(path, what)
   local text, message, code = fs.read(path, 1 << 20)
-  if not text then return nil, format("%s: the %s %s: %s", code, what, path, message), code end
+  if not text then return nil, format("%s: the %s: %s", code, what, (message:gsub("^%u+: ", ""))), code end
   local facts = fs.stat(path)
   if facts and facts.mode & 4 ~= 0 and not warned[path] then
     warned[path] = true

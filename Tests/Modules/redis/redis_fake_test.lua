@@ -471,4 +471,7 @@ end)
 t.it("settings of TLS that cannot be used are an answer", function()
   t.equal(pack(redis.open("rediss://127.0.0.1:1", { tls = { ca = "/nowhere" } })),
     { nil, "ENOENT: no such file or directory (/nowhere)", "ENOENT", n = 3 })
+  t.error(function() redis.open("rediss://127.0.0.1:1", { tls = { cs = "a" } }) end,
+    "redis.open: field 'tls': unknown field 'cs'")
+  t.error(function() redis.open(redis.fake(), { tls = { ca = 5 } }) end, "redis.open: field 'tls': .*'ca' must be")
 end)

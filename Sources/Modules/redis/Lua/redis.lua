@@ -1,6 +1,7 @@
 -- runloop.redis: Redis databases. One connection carries the commands of all tasks; blocking commands, transactions and
 -- reserved connections have others.
 
+local _, internals = ...
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
 local objects = require "runloop.objects"
@@ -447,6 +448,11 @@ local OPTIONS = {
 function redis.open(where, options)
   options = misuse.options(options, OPTIONS, "redis.open", 2)
   local settings, shown = where_of(where, options)
+  if type(options.tls) == "table" then
+    -- The connection is made in a task, which would raise the error instead of this call.
+    local fine, message, code = internals.check_tls(options.tls, "redis.open")
+    if not fine then return nil, message, code end
+  end
   settings.connect_timeout, settings.max = options.connect_timeout or 5, options.max or shape.MAX
   settings.setup, settings.client_name = options.setup, options.name
   for index, words in ipairs(settings.setup or {}) do

@@ -187,6 +187,27 @@ t.describe("the failures of a fake", function()
     t.eventually(function() return db:value("select $1::int + 1", 1) == 2 end)
   end)
 
+  t.it("in the middle of a batch end it", { timeout = 60 }, function()
+    local fake = postgres.fake(answer, { latency = 0.001 })
+    local db = open(fake, { size = 2 })
+    local batch = { "select 1 where false", { "select $1::int + 1", 1 }, { "select $1::int + 1", 2, max = 1000 } }
+    local answered, refused = 0, 0
+    for bytes = 1, 200, 7 do
+      fake:drop(bytes)
+      for _ = 1, 3 do
+        local results, message, code = db:batch(batch)
+        if results then answered = answered + 1 else refused = refused + 1 end
+        t.truthy(results and #results == 3 or code == "ECONNRESET" or code == "ECONNREFUSED", message)
+      end
+      local task = rl.task(function() return db:batch(batch) end)
+      rl.sleep(bytes / 50000)
+      task:cancel()
+      rl.sleep(1.5)
+    end
+    t.truthy(answered > 10 and refused > 10, answered)
+    t.eventually(function() return db:stats().in_use == 0 end)
+  end)
+
   t.it("have a password, and a list of what came", function()
     local fake = postgres.fake(answer, { password = "p" })
     local stream = t.truthy(fake:connect())

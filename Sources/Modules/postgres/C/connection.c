@@ -407,6 +407,14 @@ static const char *take(lua_State *L, cpostgres *it, const value_options *option
   }
 }
 
+// Returns the state at the end of an answer. On a lost connection, libpq gives one failure, and then ends for ever.
+static const char *end_of_answer(lua_State *L, cpostgres *it) {
+  if (pq.PQstatus(it->connection) == CONNECTION_OK) return "done";
+  int has_failure = lua_getfield(L, ANSWER, "failure") != LUA_TNIL;
+  lua_pop(L, 1);
+  return has_failure ? "done" : "lost";
+}
+
 // poll(answer, lists, nulls, most bytes, rows to keep, whether `most` is for each row) -> "done" after an answer;
 // "more" if it has to wait for input; "unread" if there is input already, which the loop's next pass may take;
 // "lost"; "stopped"; "copy"; "synced". Rows go to answer.rows, and their names to answer.names; without these tables,
@@ -424,7 +432,7 @@ static int poll_answer(lua_State *L) {
   while (!state && !pq.PQisBusy(it->connection)) {
     if (it->result) pq.PQclear(it->result);
     it->result = pq.PQgetResult(it->connection);
-    state = it->result ? take(L, it, &options) : "done";
+    state = it->result ? take(L, it, &options) : end_of_answer(L, it);
   }
   if (it->result) pq.PQclear(it->result);
   it->result = NULL;

@@ -328,7 +328,9 @@ function fake.new(fn, options)
   fakes = fakes + 1
   return setmetatable({
     _fn = fn, _latency = options.latency or 0, _bandwidth = options.bandwidth, _password = options.password,
-    _made_at = objects.made_at(), _place = format("@rlhost-%x-%d", math.random(0, (1 << 48) - 1), fakes),
+    -- Programs whose math.random has the same seed must not meet at one place.
+    _made_at = objects.made_at(), _place = format("@rlhost-%x-%x-%d", require "runloop.process".id(),
+      math.random(0, (1 << 32) - 1), fakes),
     _clients = {}, _received = {}, _arrivals = {}, _stalled = 0, _number = 0,
     _users = 0,
   }, Fake)

@@ -105,4 +105,27 @@ struct TidyTests {
         #expect(kinds.count == 20 && kinds.filter { $0 == "comment" }.count == 12)
         #expect(kinds.filter { $0 == "message" }.count == 3)
     }
+
+    @Test("each option of a usage text is drawn as a sentence of its own")
+    func drawUsage() throws {
+        let small = try SmallTree()
+        defer { small.remove() }
+        let usage = """
+            # many [OPTION]...: does many things at once.
+            #   --all       does all of them, in the
+            #               order of their names
+            #   --none      does none of them, for tests
+            # The status is 1 after a failure.
+
+            """
+        try small.plant(usage, in: "scripts/setup")
+        let drawn = try small.tidy(["--draw", "20", "scripts/setup"]).output.split(separator: "\n").map {
+            $0.split(separator: ": comment: ")[1]
+        }
+        let expected = [
+            "does all of them, in the order of their names", "does none of them, for tests",
+            "many [OPTION]...: does many things at once.", "The status is 1 after a failure.",
+        ]
+        #expect(Set(drawn).isSuperset(of: expected) && drawn.allSatisfy { !$0.contains("--") })
+    }
 }

@@ -11,8 +11,8 @@ let swift: [SwiftSetting] = [
 let c: [CSetting] = [.treatAllWarnings(as: .error)]
 
 /// Returns the files below the folders of `root`, or below all of it, that no compiler reads: tests in Lua are beside
-/// those in Swift. The package manager keeps the result until this file changes, and `swift build` then warns of newer
-/// files; `scripts/test` tells it to keep nothing.
+/// those in Swift. The package manager caches the result until this file changes, and `swift build` then warns of newer
+/// files; `scripts/test` turns that cache off.
 func others(in root: String, _ folders: String...) -> [String] {
     let top = Context.packageDirectory + "/" + root
     return (folders.isEmpty ? [""] : folders.map { $0 + "/" }).flatMap { folder in

@@ -135,7 +135,7 @@ end
 
 -- Options ------------------------------------------------------------------------------------------------------------
 
--- Functions that take the options of a class. A field that is not known is refused with a message that says so.
+-- Functions that take the options of a class. An unknown field raises an error that names it.
 local port = rl.port()
 local takers = {
   BackoffOptions = rl.backoff, RunOptions = rl.run, PerformOptions = rl.perform, TimerOptions = rl.timer,

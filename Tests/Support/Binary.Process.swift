@@ -183,7 +183,7 @@ extension Binary {
             if count > 0 {
                 unwritten = unwritten.dropFirst(count)
             } else if errno != EAGAIN && errno != EINTR {
-                unwritten = []  // it does not want any more
+                unwritten = []  // the program has closed its input
             }
         }
 

@@ -16,7 +16,8 @@ package struct TimedTrait: SuiteTrait, TestTrait, TestScoping {
             let start = DispatchTime.now().uptimeNanoseconds
             let (thread, processor) = (pthread_self(), threadTime())
             defer {
-                // A body that waits without blocking may end on another thread, whose time says nothing about it.
+                // A body that waits without blocking may end on another thread, whose processor time includes other
+                // work.
                 if pthread_equal(thread, pthread_self()) != 0 { meter.add(threadTime() - processor) }
                 TestTimes.shared?.add(
                     test, testCase, seconds: Double(DispatchTime.now().uptimeNanoseconds - start) / 1e9,

@@ -11,7 +11,7 @@ local loop = rl.current()
 
 local function say(...) print(("%-8s"):format(loop:mode() or "-"), ...) end
 
--- An item that must go on all the time: it is in both modes.
+-- The heartbeat is in both modes, so that it goes on during the dialogue.
 local heartbeat = rl.timer { interval = 0.1, name = "heartbeat", callback = function() say "heartbeat" end }
 loop:add(heartbeat, { rl.modes.default, rl.modes.modal })
 

@@ -2,9 +2,9 @@
 --
 --   rlhost 3-02-running.lua
 --
--- The loop returns after each source that it has handled, and after ten seconds without one, and its result says which.
--- The thread checks its state in between. It ends when it was stopped, when nothing is left to wait for, or when its
--- own condition holds.
+-- Each run returns after one source was handled, or after ten seconds without one; its result distinguishes these
+-- cases. The thread checks its state between runs. It ends when the loop was stopped, when the loop has nothing to wait
+-- for, or when its own condition holds.
 
 local rl = require "runloop"
 

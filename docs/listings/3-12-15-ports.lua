@@ -9,7 +9,7 @@
 local rl = require "runloop"
 local loop = rl.current()
 
--- The same numbers on both sides: they go to the worker with its function, as every upvalue does.
+-- Both threads use these numbers: they are upvalues of the worker's function, and so are copied with it.
 local CHECK_IN, WORK, RESULT, QUIT = 100, 101, 102, 103
 
 -- 3-14 and 3-15: the worker.

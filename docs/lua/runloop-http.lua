@@ -518,7 +518,8 @@ function Events:close() end
 function http.routes() end
 
 ---`"/items/:id"` sets `request.params.id`; `"/files/*path"` sets `path` to the rest. Among the routes with the
----request's method, those without parameters come first. A path that exists with other methods only gives 405.
+---request's method, those without parameters come first. If the path exists, but not with the request's method, the
+---answer is 405.
 ---@class runloop.http.Routes
 local Routes = {}
 

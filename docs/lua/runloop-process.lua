@@ -68,9 +68,9 @@ function process.run(options) end
 ---@return string? code
 function process.shell(text, options) end
 
----Starts a program that goes on beside the script. The program keeps the loop running until it has ended. When this
----process ends, the program gets SIGTERM, and SIGKILL a second later, together with all programs in its group, unless
----it is `detached`.
+---Starts a program that runs in parallel with the script. The program keeps the loop running until it has ended. When
+---this process ends, the program gets SIGTERM, and SIGKILL a second later, together with all programs in its group,
+---unless it is `detached`.
 ---@param options runloop.process.Options|string[]
 ---@return runloop.process.Program? program
 ---@return string? problem

@@ -11,7 +11,7 @@ local redis = {}
 ---@class runloop.redis.Options
 ---@field timeout? number seconds for each answer (5)
 ---@field connect_timeout? number seconds for connecting and logging in (5)
----@field size? integer most connections beside the shared one, for blocking commands and the like (10)
+---@field size? integer the largest number of further connections, for blocking commands and transactions (10)
 ---@field idle? number seconds after which an idle one of these is closed (300)
 ---@field wait? number seconds to wait for a free one (30)
 ---@field max_waiting? integer calls that may wait for a connection (10000)

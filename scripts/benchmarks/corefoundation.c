@@ -204,7 +204,7 @@ static void start_workers(void) {
   for (long i = 0; i < size; i++) pthread_create(&workers[i].thread, NULL, worker_main, &workers[i]);
   for (long i = 0; i < size; i++)
     while (!workers[i].ready) usleep(1000);
-  usleep(200000);  // each has to reach its wait
+  usleep(200000);  // so that each thread has begun to wait
 }
 static void wake(void) {
   answer = custom_source(loop, answered, NULL);

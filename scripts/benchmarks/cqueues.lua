@@ -257,7 +257,7 @@ workloads["memory-thread"] = function(size)
   local threads = {}
   common.report_memory(size, function()
     for i = 1, size do threads[i] = { assert(thread.start(worker)) } end
-    cqueues.sleep(0.2)  -- each has to reach its wait
+    cqueues.sleep(0.2)  -- so that each thread has begun to wait
   end)
   io.stdout:flush()
   os.exit(0, false)

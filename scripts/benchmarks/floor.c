@@ -235,7 +235,7 @@ static void end(loop *l, uint32_t unused) {
 
 static void timers(loop *l) {
   start_measuring();
-  // Whole milliseconds, as libuv and Node know nothing finer.
+  // Whole milliseconds, since libuv and Node accept nothing finer.
   for (long i = 0; i < size; i++)
     add_timer(l, l->now + random_below((uint32_t)count + 1) * millisecond, 0, count_and_stop);
   run(l);
@@ -253,7 +253,7 @@ static void move(loop *l) {
   uint32_t *slots = calloc((size_t)size, sizeof *slots);
   for (long i = 0; i < size; i++) slots[i] = add_timer(l, l->now + 30 * second, 0, ignore);
   start_measuring();
-  // Every timer in turn, to dates that are out of order.
+  // Moves every timer in turn, to dates that are not in order.
   for (long i = 0; i < count; i++)
     move_timer(l, slots[i % size], l->now + (uint64_t)(30000 + i * 7919 % 9973) * millisecond);
   report(count);
@@ -537,7 +537,7 @@ static void memory_thread(loop *l) {
     pthread_t thread;
     pthread_create(&thread, NULL, worker, new_loop());
   }
-  usleep(200000);  // each has to reach its wait
+  usleep(200000);  // so that each thread has begun to wait
   report_memory(size, before);
 }
 

@@ -180,7 +180,7 @@ end
 workloads["memory-thread"] = function(size)
   common.report_memory(size, function()
     for _ = 1, size do loop.thread(worker) end
-    loop.timer(0.2, loop.stop)  -- each has to reach its wait
+    loop.timer(0.2, loop.stop)  -- so that each thread has begun to wait
     loop.run()
   end)
   os.exit(0)

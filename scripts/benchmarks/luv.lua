@@ -301,7 +301,7 @@ end
 workloads["memory-thread"] = function(size)
   common.report_memory(size, function()
     for _ = 1, size do uv.new_thread(function() require("luv").sleep(100000) end) end
-    uv.sleep(200)  -- each has to reach its wait
+    uv.sleep(200)  -- so that each thread has begun to wait
   end)
   io.stdout:flush()
   os.exit(0, false)

@@ -328,7 +328,7 @@ end
 workloads["memory-thread"] = function(size)
   common.report_memory(size, function()
     for _ = 1, size do rl.thread(function() require("runloop").sleep(1000) end) end
-    rl.sleep(0.2)  -- each has to reach its wait
+    rl.sleep(0.2)  -- so that each thread has begun to wait
   end)
 end
 

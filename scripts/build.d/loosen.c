@@ -2,7 +2,8 @@
 //
 // The compiler marks each public function of that library as retained, since a dynamic library needs them all. A
 // program that contains the library does not, so the marks are cleared, except on the records that Swift's runtime
-// searches for types and their conformances. The FUNCTIONs become weak, so that the program can have other ones.
+// searches for types and their conformances. The FUNCTIONs become weak symbols, so that the program can define its own
+// versions of them.
 #include <elf.h>
 #include <fcntl.h>
 #include <stddef.h>

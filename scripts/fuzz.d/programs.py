@@ -129,8 +129,8 @@ def rules(world):
 
 
 class Node:
-    """An action, with those in its callbacks: `pieces` are texts and lists of nodes. A program may leave out its
-    number, or its negative number: then only the actions in it are left."""
+    """An action, with those in its callbacks: `pieces` are texts and lists of nodes. If a program leaves out the node's
+    number, it lacks the node; if it leaves out the negative number, only the nodes inside it remain."""
 
     def __init__(self, number, pieces):
         self.number, self.pieces = number, pieces

@@ -144,7 +144,7 @@ local function close_all()
   end
 end
 
--- A callback that has waited until now may have made one.
+-- A callback that was waiting until now may have made another bridge.
 local function close_bridges()
   for _, name in ipairs { "luv", "cqueues", "glib" } do
     local bridge = rawget(M, name)

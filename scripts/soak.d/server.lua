@@ -146,7 +146,7 @@ rl.every(CYCLE, function()
   open_clients()
   collectgarbage()
   collectgarbage()
-  -- The loop gives back what malloc keeps, once a second.
+  -- Once a second, the loop returns free memory of malloc to the system.
   rl.sleep(REST / 2)
   report "rested"
   rests = false

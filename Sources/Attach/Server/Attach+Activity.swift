@@ -15,7 +15,7 @@ extension Attach {
             if text.last != UInt8(ascii: "[") { text.append(UInt8(ascii: ",")) }
             let (records, lost) = RunLoop.Recorder.copy(recorder)
             let now = UInt64(max(0, RunLoop.Instant.now.nanoseconds))
-            // Before recording began nothing is known, and there may have been no activity.
+            // Whether the loop was active before recording began is unknown, so that time is left out.
             let start = max(now - min(now, nanoseconds), UInt64(max(0, recorder.pointee.recordsSince)))
             let activity = records.withUnsafeBytes {
                 Recording.Activity($0, dropped: lost > 0, from: start, to: now)

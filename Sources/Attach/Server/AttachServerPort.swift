@@ -328,8 +328,8 @@ final class AttachServerPort: @unchecked Sendable {
     }
 
     private func announce(_ text: String) {
-        // The reader of the log may be stopped. Writing must not wait for it: a client may be about to find out why it
-        // is stopped.
+        // The program that reads the log may be stopped, and a client may have attached to find out why, so writing
+        // must not wait for that program.
         guard Descriptor.poll(2, POLLOUT) & POLLOUT != 0 else { return }
         "rlhost: \(LocalTime.text(RunLoop.wallClock)) \(text.shown)\n".withAnyBytes { _ = Descriptor.write($0, to: 2) }
     }

@@ -3,13 +3,13 @@ internal import CLinux
 // Before a long sleep, in step 7 of a pass, the loop gives memory back to the system.
 
 extension RunLoop {
-    /// Nanoseconds. Before a sleep longer than this, there is time for work that can wait. Shorter than the interval of
-    /// a clock or an animation: the memory of a burst goes back in such a program, too.
+    /// Nanoseconds. A sleep longer than this leaves time for work that can wait. The limit is shorter than the interval
+    /// of a clock or an animation, so that such programs return the memory of a burst, too.
     static let longSleep: UInt64 = 5_000_000
 
     /// Nanoseconds. A rest that was put off comes after this time without an event.
     static let restDelay: Int64 = 1_000_000_000
-    /// Events after which the next long sleep is not without a rest.
+    /// After this number of events, the loop rests before its next long sleep.
     private static let manyEvents: UInt64 = 64
     /// Nanoseconds, for a loop that a timer wakes: it rests at least this often.
     private static let restInterval: Int64 = 250_000_000

@@ -162,7 +162,7 @@ extension NodePointer {
         }
     }
 
-    /// Delays a timer whose owner was asked to fire it, but finds by another clock that it is too early. The timer
+    /// Delays a timer that is due by the loop's clock, but not yet by the clock of its owner. The timer
     /// stays in its modes, even if it does not repeat, and the loop asks the owner again at `date`.
     public func putOff(until date: Int64) {
         setFireDate(date)

@@ -199,9 +199,9 @@ extension RunLoop {
         return .timers
     }
 
-    /// Looks whether another descriptor is ready, if that is worth a system call. If more are always ready, this look
-    /// replaces the one for the last port. If not, the loop is about to sleep and looks anyway, so the next 15 looks
-    /// are skipped.
+    /// Checks whether another descriptor is ready, if that is worth a system call. If more are always ready, this check
+    /// replaces the one after the last port. If not, the loop is about to sleep and checks anyway, so the next 15
+    /// checks are skipped.
     func findsMore(_ mode: ModeState) -> Bool {
         guard mode.ready.count == 0 else { return false }
         guard looksInVain == 0 else {

@@ -83,7 +83,8 @@ extension RunLoop {
             return timers.elements.contains { $0._withUnsafeGuaranteedRef { $0.count > $0.idle } }
         }
 
-        /// Whether something in the mode may bring an answer that is waited for, and keeps no run going otherwise.
+        /// Whether the mode has an item with `mayAnswer`: it keeps a run going only while other code waits for an
+        /// answer.
         var mayAnswer: Bool {
             answering > 0 || timers.elements.contains { $0._withUnsafeGuaranteedRef { $0.answering > 0 } }
         }

@@ -103,7 +103,7 @@ public final class RunLoop {
     /// Incremented whenever foreign code has run: a port that was found ready before, or by that code, may not be ready
     /// any more.
     var dispatches: UInt64 = 0
-    /// The number of events for which `findsMore` skips its look.
+    /// The number of events for which `findsMore` skips its check.
     var looksInVain = 0
     let events = UnsafeMutablePointer<epoll_event>.allocate(capacity: 64)
 

@@ -211,7 +211,7 @@ end
 
 function rl.is_cancelled(err) return rawequal(err, cancelled) end
 
--- Makes tasks for which the running one waits: they keep the loop alive if it does.
+-- Makes tasks for which the running task waits. They keep the loop alive if the running task does.
 local start = crossing.child_task
 internals.child_task = start
 internals.is_background, internals.set_background = crossing.is_background, crossing.set_background

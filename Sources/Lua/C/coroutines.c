@@ -91,7 +91,7 @@ static int co_close(lua_State *L) {
     }
     if (lua_status(coroutine) == LUA_YIELD)
       return luaL_error(L, "cannot close the coroutine of a task; task:cancel() ends it where it waits");
-    // It runs, or has resumed the one that runs: Lua refuses that in its own words.
+    // The coroutine runs, or has resumed the running one: Lua's function raises its usual error for that.
   }
   // For a coroutine that is not suspended, Lua's function raises an error, or has nothing to run.
   if (!coroutine || lua_status(coroutine) != LUA_YIELD) return cl_state_of(L)->close_function(L);

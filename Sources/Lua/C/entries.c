@@ -10,7 +10,8 @@
 
 // Entries -------------------------------------------------------------------------------------------------------------
 
-// The running entry, and the entry that is to end. They are numbers, so that a late request cannot meet another entry.
+// The running entry, and the entry that is to end. They are numbers, so that a late request cannot interrupt another
+// entry.
 static _Atomic uint64_t running_entry, unwanted_entry;
 // 1: nobody can repeat the request, because its sender has gone. 2: the entry went on regardless, so each instruction
 // of it raises.

@@ -33,7 +33,8 @@ static void call_own_hook(lua_State *L, lua_Debug *debug) {
 
 static void call_hook(lua_State *L, lua_Debug *debug) {
   static const char *const events[] = {"call", "return", "line", "count", "tail call"};
-  // A coroutine of the script's inherits the hook from its maker. Lua's own hook would find no function for it either.
+  // A coroutine of a script inherits the hook of its creator, but has no function for it; Lua's own hook does nothing
+  // then, too.
   if (!cl_is_fiber(L) || !runs(L)) return;
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, &everywhere) != LUA_TFUNCTION) {
     lua_pop(L, 1);
@@ -86,7 +87,7 @@ void cl_forget_hook(void) { displaced.thread = NULL; }
 
 void cl_hook_task(lua_State *L, int goes_on) {
   lua_Hook own = lua_gethook(L);
-  // A waiting task keeps its own hook, and gets one that was set for all tasks meanwhile.
+  // A task that goes on keeps its own hook; a task without one gets the hook that was set for all tasks meanwhile.
   if (!goes_on || !own || own == call_hook) cl_set_usual_hook(L);
 }
 

@@ -167,12 +167,12 @@ static void on_mark(lua_State *L, lua_Debug *debug) {
 }
 
 // Lua collects its garbage when an allocation fails, and tries again. The buffers of its library, in which functions
-// make long strings, do not: they would fail although collecting garbage would free enough memory. So the garbage is
-// collected before, at the next instruction, when half of what was free is used.
+// make long strings, do not: they would fail although a collection would free enough memory. So the garbage is
+// collected earlier: at the next instruction after half of the free memory was used.
 static int pass_mark(cl_state *state, size_t bytes) {
   size_t limit = limit_of(state), middle = bytes + (limit - bytes) / 2;
   int is_within = bytes <= limit, is_little = is_within && bytes <= state->bytes_collect;
-  // Others may have taken some of what was free.
+  // Other states may have used some of the free memory.
   if (is_within && !(is_little && middle > state->bytes_collect)) state->bytes_collect = middle;
   if (is_within) place_mark(state, bytes);
   if (is_little) return 1;

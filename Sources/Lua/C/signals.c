@@ -156,7 +156,7 @@ static int patience;
 // If the process was starved of the processor for that second, it gets this further time to reach an instruction.
 enum { CHANCE_MILLISECONDS = 100 };
 static int had_chance;
-// The number of ending signals since the running code was last known to return; which signal it was, and when it came.
+// How often SIGINT or SIGTERM has arrived since running code last returned; which of them came last, and when.
 static int insistence, insisting;
 static time_t insisted;
 
@@ -210,10 +210,11 @@ static void lose_patience(void) {
 static void heed(int number, const siginfo_t *info) {
   if (number == SIGTERM && info->si_code == SI_TIMER) return lose_patience();
   if (!pthread_equal(pthread_self(), signal_thread)) {
-    pthread_kill(signal_thread, number);  // only Lua's own thread is to be interrupted, and its system call is to end
+    pthread_kill(signal_thread, number);  // interrupts Lua's thread, and ends the system call in which it is
     return;
   }
-  // Reading would go on as if nothing had come; and lua itself installs no handler while it reads.
+  // The C library restarts an interrupted read, so the signal ends the process at once, as it does in lua, which has no
+  // handler while it reads a script.
   if (is_reading && (number == SIGINT || number == SIGTERM)) cl_end_by(number);
   // A second signal before the first was handled has the same effect as without a handler.
   if (noted[number] && (pending || is_deferring) && (number == SIGINT || number == SIGTERM)) cl_end_by(number);

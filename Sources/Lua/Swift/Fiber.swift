@@ -197,7 +197,7 @@ public struct Fiber: Hashable {
     /// Whether it runs something of this kind.
     public func runs(_ kind: Kind) -> Bool { memory.pointee.now.kind == UnsafePointer(kind.record) }
 
-    /// Notes that it runs something of this kind that has no object.
+    /// Records that it runs code of this kind for which there is no object.
     public func runs(_ kind: Kind, site: UInt32) {
         memory.pointee.now.kind = UnsafePointer(kind.record)
         memory.pointee.now.subjectSite = site

@@ -12,7 +12,7 @@ extension Interpreter {
     /// Pushes the code of a file, or of standard input for nil, as a function onto the main stack.
     public final func pushCode(ofFile path: String?) -> Bool {
         state.pointee.is_unreadable = 0
-        // Reading would go on as if no signal had come; and lua itself installs no handler while it reads.
+        // While a script is read, SIGINT and SIGTERM end the process at once, as in lua: see `heed` in signals.c.
         cl_read_script(1)
         defer { cl_read_script(0) }
         return (path.map { $0.withAnyCString { cl_load_file(main, $0) } } ?? cl_load_file(main, nil)) == LUA_OK

@@ -177,7 +177,7 @@ public struct Entries: @unchecked Sendable {
     private let state: UnsafeMutablePointer<cl_state>
     init(_ state: UnsafeMutablePointer<cl_state>) { self.state = state }
 
-    /// Interrupts the running entry, as SIGINT does, if it is one of these; a late call cannot meet another entry.
+    /// Interrupts the running entry, as SIGINT does, if it is one of these; a late call cannot interrupt another entry.
     ///
     /// - Returns: whether such an entry ran.
     @discardableResult

@@ -6,8 +6,8 @@
 
 intptr_t _swift_stdlib_getScalarName(uint32_t scalar, uint8_t *buffer, intptr_t capacity);
 
-/// The names of Unicode's characters, such as "GREEK SMALL LETTER ALPHA": none is known. `scripts/build.d/loosen` makes
-/// the library's own function weak.
+/// Looks up the name of a Unicode character, such as "GREEK SMALL LETTER ALPHA": this version finds none.
+/// `scripts/build.d/loosen` makes the library's own function weak.
 ///
 /// Costs if removed: 550 kB of the program.
 intptr_t _swift_stdlib_getScalarName(uint32_t scalar, uint8_t *buffer, intptr_t capacity) {

@@ -285,7 +285,7 @@ final class Session {
         // If the main chunk is cut off, the process ends, with threads or without, as it would on an error.
         while LuaHost.hasThreads, main?.hasEnded ?? true || result == .finished {
             host.reportFailures()
-            // A stopped loop runs only for its threads, and not after they have ended.
+            // A loop that was stopped runs only until its threads have ended.
             if !host.runUntilThreadsEnd(stopping: result == .stopped) { result = .stopped }
             if let status = ending { return status }
         }

@@ -149,7 +149,7 @@ t.it("compresses pieces, however few, with one flush for a turn", function()
   local stage = zlib.decompressor()
   local first = answer:read()
   t.equal(stage(first), "onetwo")
-  -- An empty stored block ends what was flushed.
+  -- A flush ends with an empty stored block.
   t.equal(select(2, first:gsub("\0\0\xff\xff", "")), 1)
   t.equal(rl.now() < 1, true)
   local rest = answer:read_all()

@@ -304,7 +304,8 @@ t.describe("a long head", function()
       near:close()
       return os.clock() - start
     end
-    -- The body is six times as long, and would cost 36 times as much if each piece cost as much as all before it.
+    -- The body is six times as long, and would cost 36 times as much if the cost of a piece grew with the bytes before
+    -- it.
     support.scales(cost, 4000, 24000, 15)
   end)
 

@@ -280,7 +280,7 @@ t.it("moves away from a server that is about to end", function()
   t.equal(#events, 1)
 end)
 
--- Starts two real servers that know each other and may be told to end by SIGUSR2.
+-- Starts two real servers that form a cluster. SIGUSR2 makes a server end gently.
 local function pair()
   local ports, routes, servers = {}, {}, {}
   for i = 1, 2 do

@@ -53,7 +53,7 @@ t.describe("a server with a certificate", function()
       for _, from in ipairs { there, fields } do for key, value in pairs(from) do where[key] = value end end
       return where
     end
-    -- The system does not know the authority.
+    -- The system does not trust the certificate authority.
     local nothing, message, code = try(there)
     t.equal({ nothing, code }, { nil, "TLS_CERTIFICATE" }, message)
     t.equal(try(with { sslrootcert = path .. "/ca.pem" }), true)

@@ -75,7 +75,7 @@ for _, text in ipairs { "one\n", "one\r\n", "\n", "\r\n", "a\rb\n", "a\r\rb\r\n"
   call(b, "close")
 end
 
--- Receives by a number of bytes, and to the end.
+-- Reads a number of bytes at a time, and then up to the end of the input.
 for _, size in ipairs { 0, 1, 3, 5, 6, 7, 100 } do
   local a, b = pair()
   call(a, "send", "abcdef")

@@ -55,7 +55,8 @@ t.describe("a transaction", function()
     t.equal(code, "ENOTCONN")
     t.truthy(message:find("the transaction is over (committed", 1, true), message)
     t.equal({ select(3, inner:commit()) }, { "ENOTCONN" })
-    -- Its savepoint has the name of the other one, whose end must not touch it.
+    -- The savepoints of both transactions have the same name: ending the first object must not touch the second
+    -- savepoint.
     local next_tx = t.truthy(db:begin())
     local next_inner = t.truthy(next_tx:begin())
     next_inner:execute "insert into n values (3)"

@@ -46,7 +46,7 @@ struct TraceTruthTests {
         }
     }
 
-    /// On one processor that others keep busy.
+    /// The program runs on one processor, which other programs keep busy.
     @Test(
         "a callback is not blamed for time in which its thread waited for a processor",
         .enabled(if: Delays.areCounted))

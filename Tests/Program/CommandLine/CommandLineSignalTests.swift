@@ -57,7 +57,7 @@ struct CommandLineSignalTests {
         #expect(terminated.status == 143 && terminated.output == "bufferedfalse\tinterrupted!\n")
     }
 
-    /// A loop that waits, and what is printed when it has to end.
+    /// Scripts whose loop waits, and their output when a signal ends them.
     static let waiting: [(text: String, output: String)] = [
         ("rl.observe('exit', function() io.write ' exit' end) rl.every(60, print)", " exit"),
         (

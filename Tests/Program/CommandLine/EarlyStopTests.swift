@@ -4,7 +4,7 @@ import Testing
 
 @Suite("rl.stop before the automatic run", .timed)
 struct EarlyStopTests {
-    /// Whatever began to run would print something, or never end.
+    /// If a loop began to run, the script would print something, or never end.
     private static let begin = """
         local rl = require 'runloop'
         rl.source { modes = 'default', perform = print }

@@ -135,7 +135,8 @@ import Testing
             try place.file().append("next")
             #expect(try place.file().load() == ["next"])
         }
-        // A whole line that ends there is kept, and so is one that is longer than those of this program.
+        // A complete line that ends at a page boundary is kept, and so is a line that is longer than this program
+        // writes.
         place.write(HistoryCoding.encode(String(repeating: "x", count: page - 1)))
         try place.file().append("next")
         #expect(try place.file().load().map(\.count) == [page - 1, 4])

@@ -1,5 +1,5 @@
--- A service for the users of this machine, on a Unix socket. It tells each client its user's number, which the kernel
--- guarantees. Only the owner of the service may stop it.
+-- A service for the users of this machine, on a Unix socket. It sends each client the number of the client's user,
+-- which the kernel guarantees. Only the owner of the service may stop it.
 --
 --   rlhost service.lua PATH        and then: socat - UNIX-CONNECT:PATH
 

@@ -119,7 +119,7 @@ for name, list in pairs(streams) do
 end
 for _, size in ipairs(SIZES) do
   local count, cost = math.max(2 * CLIENTS, math.floor(size[3] * SCALE)), { rlhost = math.huge, nginx = math.huge }
-  -- In turns, so that both meet the same neighbours.
+  -- Both servers are measured in turns, so that other programs on the machine slow both down alike.
   for _ = 1, 5 do
     for name, list in pairs(streams) do
       ask_all(list, size[2], CLIENTS)

@@ -87,7 +87,7 @@ function common.writer(count)
     :format(directory, count)
 end
 
--- Intervals of the repeating timers: 1 to 10 whole milliseconds, as libuv and Node know nothing finer.
+-- Intervals of the repeating timers: 1 to 10 whole milliseconds, since libuv and Node accept nothing finer.
 function common.interval(i)
   return 1 + i % 10
 end
@@ -110,7 +110,8 @@ function common.socketpairs(n)
   return ours, theirs
 end
 
--- run(workloads, ...) runs the one named on the command line; 69 says this peer has no such workload.
+-- run(workloads, name, size, count): runs the workload of this name; exits with status 69 if this peer has no such
+-- workload.
 function common.run(workloads, name, size, count)
   local workload = workloads[name]
   if not workload then os.exit(69) end

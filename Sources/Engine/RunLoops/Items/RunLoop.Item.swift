@@ -39,8 +39,8 @@ extension RunLoop {
         }
         /// Whether it stays valid when its host is reset between two tests, and is added to the loop again.
         package final var outlastsTests = false
-        /// Whether an item that does not keep a run going may bring something that other code waits for. While the
-        /// loop's `awaitsAnswer` is true, such items keep a run going, too.
+        /// Whether other code may wait for a result of this item, although the item does not keep a run going. While
+        /// the loop's `awaitsAnswer` is true, such items keep a run going, too.
         public final var mayAnswer = false {
             didSet {
                 guard mayAnswer != oldValue, !(self is Observer) else { return }

@@ -75,7 +75,7 @@ extension RunLoop {
             return number == 0 ? nil : number
         }
 
-        /// Returns the flow of the signal, and forgets it. Call it before `perform`: no thread writes `flow` while the
+        /// Returns the flow of the signal, and clears it. Call it before `perform`: no thread writes `flow` while the
         /// source is signalled.
         func takeFlow() -> UInt32 {
             let taken = flow.load(ordering: .relaxed)

@@ -316,7 +316,7 @@ extension RunLoop {
         }
 
         private func unuse(_ modes: [Mode]) {
-            // The last use may be all that keeps this object alive.
+            // Only the last use may keep this object alive.
             withExtendedLifetime(self) {
                 for mode in modes {
                     guard let count = uses[mode] else { continue }

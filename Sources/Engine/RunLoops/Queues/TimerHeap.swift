@@ -1,7 +1,7 @@
 internal import CLinux
 
-/// A heap of timers with four children to a node, sorted by date, order and age. Each timer knows its index, so that
-/// moving or removing one takes O(log n).
+/// A heap of timers with four children to a node, sorted by date, order and age. Each timer stores its index, so that
+/// moving or removing a timer takes O(log n).
 ///
 /// In raw storage: as an array in a class, exclusivity checks alone made it ten times slower.
 struct TimerHeap: ~Copyable {

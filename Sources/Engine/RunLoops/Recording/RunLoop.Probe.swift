@@ -182,8 +182,8 @@ extension RunLoop {
             return Reading(date: poller.now(), ticks: ticks)
         }
 
-        /// Whether a date is still ahead according to the recorder, which has just read its clock. False if it cannot
-        /// tell.
+        /// Returns whether the recorder's clock, which has just been read, proves that a date is in the future. False
+        /// if the recorder does not use ticks.
         @inline(__always)
         func provesAhead(_ date: @autoclosure () -> Int64, _ reading: Reading) -> Bool {
             guard reading.ticks != 0, let live else { return false }

@@ -68,7 +68,7 @@ extension RunLoop.Recorder {
         open.pointee.task = waitNames.number(of: name, site: site, origin) << Record.taskBits | task & Record.tasks
     }
 
-    /// Ends a piece within the callback because its task waits in the function of this name.
+    /// Ends the current section of a callback, because its task waits in the function of this name.
     package mutating func endWaiting(_ task: Int, in name: StaticString) {
         guard state != .none else { return }
         tellWait(UInt32(truncatingIfNeeded: task), name)

@@ -141,7 +141,7 @@ extension RunLoop.Recorder {
         case arrives
     }
 
-    /// Flags of `end`, `closes`, `bytes` and, in the ring, others.
+    /// Flags of `end`, `closes` and `bytes`; within the ring, other kinds have flags as well.
     package enum Flags {
         /// The callback waits, and continues as another piece.
         package static let waits: UInt8 = 1

@@ -46,7 +46,8 @@ extension RunLoop.Recorder {
     /// The largest number of labels for names from outside, such as paths and addresses, so that others have room.
     private static let mostForeignLabels = 1 << 13
 
-    /// The number of a title in this process, the same each time. Safe on any thread. Too slow for each event.
+    /// The number of a title in this process, the same each time. Safe on any thread. This call is too slow to be made
+    /// for each event.
     ///
     /// - Parameter isForeign: True for a name from outside the script.
     package static func label(_ title: Title, isForeign: Bool = false) -> UInt32 {

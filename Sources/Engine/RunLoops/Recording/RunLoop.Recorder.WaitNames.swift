@@ -15,7 +15,7 @@ extension RunLoop.Recorder {
         private static let capacity: UInt32 = 256
         /// The largest number of names. Further names get the number 0; the program has fewer than half as many.
         private static let most: UInt32 = 224
-        /// The largest number after which sites are left out, so that all names find room.
+        /// Names with higher numbers are stored without a site, so that all names of the program find room.
         private static let mostWithSites: UInt32 = 112
         /// The bits of an address; those above are a site's.
         private static let addressBits: UInt = 47

@@ -136,8 +136,8 @@ extension SimulatedClock {
 // MARK: The guardian
 
 extension SimulatedClock.State {
-    /// Nanoseconds for which time stands still while a member works, or has not connected. After that, the member
-    /// counts as any other program does.
+    /// Nanoseconds for which time stands still while a member works, or has not connected. After that, the member is
+    /// treated like a program that does not share the clock.
     private static let workLimit: Int64 = 1_000_000_000
     private static let startLimit: Int64 = 5_000_000_000
     /// Nanoseconds for which a member that works has the turn alone.
@@ -226,7 +226,7 @@ extension SimulatedClock.State {
         }
     }
 
-    /// Whether members keep time from passing: one works, or has not yet answered that nothing can happen to it.
+    /// Returns whether time must not pass because a member works, or has not yet answered that it is at rest.
     mutating func membersAreBusy() -> Bool {
         guard var family, !family.members.isEmpty else { return false }
         defer { self.family = family }

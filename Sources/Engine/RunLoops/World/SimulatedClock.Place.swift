@@ -39,7 +39,8 @@ extension SimulatedClock {
         var status = Status.starting
         var epoll: CInt = -1
         var deadline = Int64.max
-        /// The descriptors that it waits for, if known. If not, only `watchesDescriptors` says whether there are any.
+        /// The descriptors for which the loop waits, if they are known. `watchesDescriptors` is also right if they are
+        /// not.
         var watched: [CInt] = []
         var watchesDescriptors = false
         /// Whether this loop now and then checks whether the loop that has the turn blocks.
@@ -48,11 +49,11 @@ extension SimulatedClock {
         var looks = false
         var thread: CInt = 0
         var runsSince: Int64 = 0
-        /// The real time at which its thread was first seen in its present system call, and the thread's count of waits
-        /// at the last look.
+        /// The real time at which its thread was first found in its present system call. `switches`: the thread's count
+        /// of waits at the last check.
         var restsSince: Int64?
         var switches = 0
-        /// If it is away and its thread sleeps in reading a descriptor: the thread's count of waits at the last look.
+        /// Set while the thread sleeps in a read outside of its loop: the thread's count of waits at the last check.
         var blockedSwitches: Int?
 
         /// Whether its sleep was ended by an event that it has not noticed yet.

@@ -11,8 +11,8 @@ public final class SimulatedClock: Sendable {
     enum Decision {
         /// The loop's deadline has come, or its turn.
         case awake
-        /// The loop sleeps for this many real nanoseconds at most; no limit if negative. If `looks`, it also wakes when
-        /// a descriptor is ready.
+        /// The loop sleeps for at most this many real nanoseconds; no limit if negative. If `looks` is true, it also
+        /// wakes when a descriptor is ready.
         case sleep(Int64, looks: Bool)
         /// Only the passing of time can make anything happen: the answer to `settle`.
         case settled

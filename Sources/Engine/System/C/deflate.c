@@ -1,5 +1,5 @@
-// Uses the system's libz, which is loaded at its first use. Every system has it, but a program that does not need it
-// must not load it.
+// Uses the system's libz, which is loaded at its first use. Every system has libz, but scripts that do not need it
+// should not spend time on loading it.
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // The doorman: a process outside of the sandbox, which makes the connections that the kernel cannot allow one by one.
-// Landlock knows ports of TCP, not hosts, and no paths of Unix sockets. So a sandbox that allows HOST:PORT lets its
-// process make sockets, but connect none; the process hands them to the doorman, who looks at the address.
+// Landlock can restrict TCP ports, but neither hosts nor paths of Unix sockets. So a sandbox that allows HOST:PORT lets
+// its process make sockets, but not connect them; the process hands them to the doorman, which checks the address.
 #define _GNU_SOURCE
 #include "sandbox_private.h"
 

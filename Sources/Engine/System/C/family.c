@@ -233,7 +233,7 @@ int linux_family_surroundings(int descriptor, const struct sockaddr_in6 *own_add
   struct tcp_info here = {0};
   socklen_t size = sizeof here;
   if (result == 0 || getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &here, &size)) return LINUX_OUTSIDE;
-  // It will be accepted, or closed at both ends, in a moment.
+  // The connection is not accepted yet, or is being closed.
   if (there.inode == 0) return LINUX_ON_THE_WAY;
   if (here.tcpi_bytes_sent - here.tcpi_bytes_retrans > there.bytes_received ||
       there.bytes_sent > here.tcpi_bytes_received)

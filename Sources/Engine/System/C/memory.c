@@ -41,7 +41,7 @@ static void give_back(void) {
 }
 
 int64_t linux_give_memory_back(int64_t now) {
-  static _Atomic int64_t next;           // the time from which the next call does something
+  static _Atomic int64_t next;           // the time before which calls have no effect
   static _Atomic int64_t promised;       // at this time, some thread has promised to call again
   static _Thread_local int64_t promise;  // the last promise of this thread, which may wake earlier and call at once
   int64_t date = next;

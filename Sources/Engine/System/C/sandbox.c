@@ -200,7 +200,7 @@ static void add_endings(linux_sandbox *it, const char *folder, const char *endin
     struct stat status;
     int is_long = snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) >= (int)sizeof path;
     if (*entry->d_name == '.' || is_long) continue;
-    // Some file systems do not say it.
+    // Some file systems do not report the type.
     if (type == DT_UNKNOWN && lstat(path, &status) == 0) type = IFTODT(status.st_mode);
     if (type == DT_DIR && depth > 1) add_endings(it, path, ending, depth - 1, left);
     if (type == DT_REG && has_ending && !(it->script && strcmp(it->script, path) == 0))
@@ -354,7 +354,7 @@ static int restrict_self(const linux_sandbox *it, int abi) {
 
 // The process --------------------------------------------------------------------------------------------------------
 
-// Root keeps what its own files and low ports need.
+// If the process runs as root, it keeps the capabilities for its own files, signals and ports below 1024.
 static void drop_capabilities(void) {
   enum { KEPT = 1 << CAP_CHOWN | 1 << CAP_DAC_OVERRIDE | 1 << CAP_FOWNER | 1 << CAP_FSETID | 1 << CAP_KILL |
                 1 << CAP_NET_BIND_SERVICE };

@@ -77,7 +77,7 @@ static void load(filter *f, int argument, int upper) {
 
 static void mark(filter *f, int call) { f->refused[call / 32] |= 1U << call % 32; }
 
-// Begins the rule for a call. It must end with `end`, and each way through it with a result.
+// Begins the rule for a call. Call `end` after it. Each path through the rule must end with a result.
 static void begin(filter *f, int call) {
   mark(f, call);
   put(f, BPF_JMP | BPF_JEQ | BPF_K, (unsigned)call, 0, 0);
@@ -281,7 +281,8 @@ static void add_reading(filter *f, const linux_sandbox *it) {
 }
 
 static void add_controls(filter *f, const linux_sandbox *it) {
-  // Keys that the terminal's next reader would take for typed ones; parts of the kernel; receivers of signals.
+  // Requests that feign typed keys to the terminal's next reader, control parts of the kernel, or choose receivers of
+  // signals.
   static const unsigned refused[] = {TIOCSTI_, TIOCLINUX_, TIOCSETD_, FIOSETOWN, SIOCSPGRP};
   static const unsigned reading[] = {GETFLAGS, GETVERSION, FSGETXATTR, FIEMAP_, CLONE, CLONE_RANGE, DEDUPE_RANGE};
   static const unsigned types[] = {OF_FILE_SYSTEM_F, OF_FILE_SYSTEM_V, OF_FILE_SYSTEM_X, OF_FILE_SYSTEM_B};
@@ -331,7 +332,8 @@ static void add_machine(filter *f, const linux_sandbox *it) {
   if (!it->some[LINUX_ALLOW_RUN]) never(f, SYS_execve);
 }
 
-// Loads the word of the call's bit. Words that are equal, as those of numbers that no call has, are one.
+// Loads the word that contains the call's bit. Equal adjacent words, such as those for unused numbers, share one
+// instruction.
 static void load_word(filter *f, const unsigned refused[WORDS]) {
   unsigned groups = 0;
   for (unsigned i = 0; i < WORDS; i++) groups += i == WORDS - 1 || refused[i] != refused[i + 1];

@@ -44,7 +44,7 @@ static struct listener {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sigaction before[NSIG];
 static int hearing[NSIG];
-// The number of running handlers. A descriptor is closed when none is left that might write to it.
+// The number of running handlers. A descriptor is closed only while no handler runs, since a handler might write to it.
 static atomic_int running;
 
 static void pass_on(int number, siginfo_t *info, void *context) {

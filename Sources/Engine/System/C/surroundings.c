@@ -74,7 +74,7 @@ static void describe_socket(descriptor *it) {
   it->is_final = it->type != SOCK_DGRAM && (it->kind == LISTENER || has_peer);
 }
 
-// Such descriptors share one inode; their names tell their kinds.
+// Anonymous descriptors share one inode, so their kinds are read from their names in /proc.
 static kind anonymous_kind(int fd) {
   char path[64], target[64];
   snprintf(path, sizeof path, "/proc/self/fd/%d", fd);

@@ -2,7 +2,7 @@ internal import CLinux
 
 /// The end of this process. The list in ending.h has everything that is done before it, in order.
 package enum Ending {
-    /// The entries of that list in which Swift has work to do.
+    /// The entries of that list for which Swift code runs.
     package enum Act {
         case finishRecording, giveNamesUp, leavePrompt
 

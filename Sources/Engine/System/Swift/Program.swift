@@ -70,7 +70,7 @@ package final class Program: Sendable {
         do throws(SystemError) {
             return Program(process, try Descriptor(linux_watch_program(process), "pidfd_open", name))
         } catch {
-            // The end of this program could not be noticed.
+            // Without that descriptor, the loop could not notice the end of the program.
             abandon(process)
             disown(process)
             throw error

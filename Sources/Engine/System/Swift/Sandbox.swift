@@ -23,7 +23,7 @@ package enum Sandbox {
         fileprivate var number: linux_allowance { linux_allowance(rawValue: rawValue) }
     }
 
-    /// One thing that is allowed, or all of its kind.
+    /// Something that a sandbox allows, such as one path or port; or everything of that kind.
     package struct Allowance: Sendable {
         package let kind: Kind
         let value: [CChar]?

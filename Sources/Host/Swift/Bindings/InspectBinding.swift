@@ -96,8 +96,9 @@ public enum InspectBinding {
         return entries
     }
 
-    /// Lets a module written in Lua say what an item of the script's serves: the kind, the name and further information
-    /// of the object with this number; of one that shares the item with others, also itself and its creation site.
+    /// Asks the modules written in Lua which object an item serves, and adds its kind, name and further information to
+    /// the entry. `number` selects one of several objects that share the item; of these, the object itself and its
+    /// creation site are added as well.
     ///
     /// - Returns: whether there is such an object.
     @discardableResult

@@ -1,7 +1,7 @@
 internal import Lua
 
-/// Gives `runloop.misuse`, the checks of the modules written in Lua, the texts of the checks in Swift, so that both say
-/// the same.
+/// Gives the error texts of Swift's checks to `runloop.misuse`, which checks arguments in the modules written in Lua,
+/// so that both use the same words.
 enum MisuseBinding {
     static let battery = Battery(part: "runloop.misuse", functions: functions)
 

@@ -294,8 +294,7 @@ extension LuaHost {
     /// The purpose of the timer of a delayed request from another thread. For a request of this thread it is the slot.
     static let sentRequest = -1
 
-    /// Says whether a timer that is not a script's own belongs to a delayed request, and the request's creation site if
-    /// it is known here.
+    /// Returns whether a timer belongs to a delayed request, and the request's creation site if this thread knows it.
     func delayedRequest(_ node: UnsafeMutablePointer<RunLoop.TimerNode>) -> (isOne: Bool, site: String?) {
         guard let timer = RunLoop.Timer.of(node), timer.purpose != 0 else { return (false, nil) }
         guard let slot = UInt32(exactly: timer.purpose) else { return (true, nil) }

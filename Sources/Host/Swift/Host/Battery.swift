@@ -147,7 +147,7 @@ extension LuaHost {
         return shared.first { $0.makes(part: name) } ?? call.luaHost.batteries().first { $0.makes(part: name) }
     }
 
-    /// Parts that several parts written in Lua use. They exist in each state.
+    /// Parts that several parts written in Lua use. Each state can load them.
     private static let shared =
         [MisuseBinding.battery, HintsBinding.battery, ThreadBinding.worker]
         + [

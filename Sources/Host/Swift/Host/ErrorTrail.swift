@@ -11,7 +11,8 @@ final class ErrorTrail {
     /// The stack of the code that waited; empty if only the host's own code did.
     private let stack: TakenStack
     private let runner: ErrorRunner
-    /// The number of waits, and how many more were left out after the first half of these.
+    /// The number of waits that are kept. `leftOut` counts those dropped from the middle, after the first half of
+    /// these.
     private let count: Int
     private let leftOut: Int
     /// The number of the fiber in which the error is, or was last.
@@ -80,7 +81,7 @@ final class ErrorTrail {
 /// The task or callback to which a stack belongs.
 struct ErrorRunner {
     private var origin: Fiber.Origin?
-    /// The subject, if it could not be made later, because names and objects no longer exist then.
+    /// The subject, if it has to be converted to text now, because names and objects may not exist later.
     private var known: Known?
 
     private final class Known {
@@ -196,7 +197,7 @@ final class ErrorTrails: HostPart {
         next = (next + 1) % Self.most
     }
 
-    // Its host ends, and with it the state.
+    // The host and its Lua state end now.
     deinit { life.isOver = true }
 
     override func willClose() { reset() }

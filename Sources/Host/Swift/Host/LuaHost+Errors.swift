@@ -119,7 +119,8 @@ extension LuaHost {
         return nil
     }
 
-    /// Reports something that is not an error of code and has no other receiver. Returns false if there is no handler.
+    /// Passes a failure that no Lua code has raised to the handler of `rl.on_error`. Returns false if there is no
+    /// handler.
     package func tellHandler(_ failure: Failure) -> Bool { callHandler(failure, of: nil) }
 
     /// Calls the handler of `rl.on_error` with the error value or text, and a table of details. Returns false if there

@@ -64,8 +64,8 @@ extension LuaHost {
             + (databaseCall(of: fiber).map { ", \($0)" } ?? "")
     }
 
-    /// Returns the call of a database for which a fiber waits: `query "select 1" of postgres "orders" (for 2.1 s)`. The
-    /// modules of databases know that, if one of them is loaded.
+    /// Returns the call of a database for which a fiber waits: `query "select 1" of postgres "orders" (for 2.1 s)`. Nil
+    /// if no module for databases is loaded.
     private func databaseCall(of fiber: Fiber) -> String? {
         guard stack.reserve(8) else { return nil }
         let top = stack.top

@@ -9,7 +9,7 @@ extension LuaHost {
     ///
     /// - Parameters:
     ///   - script: A file that may be read, too.
-    ///   - ports: Names of message ports that are taken before.
+    ///   - ports: Names of message ports that this process takes before it enters the sandbox.
     /// - Returns: The restrictions that the kernel does not enforce, as lines of text.
     package func enterSandbox(
         _ allowances: [Sandbox.Allowance], script: String? = nil, ports: [String] = [], goesOn: Bool = false

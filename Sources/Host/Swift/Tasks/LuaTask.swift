@@ -33,7 +33,7 @@ final class LuaTask: FiberOwner {
     /// The error, and the waits that have passed it on to this task.
     private(set) var error: RaisedError?
     private(set) var trail: ErrorTrail?
-    /// The object that other threads have for it, if any has one.
+    /// The object by which other threads refer to this task; made when a thread first gets one.
     private(set) lazy var shared = SharedTask(site: isEnded ? nil : host.site(fiber.subjectSite))
 
     init(_ host: LuaHost, _ fiber: Fiber, isLast: Bool = false) {

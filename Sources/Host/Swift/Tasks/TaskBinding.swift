@@ -100,8 +100,9 @@ package enum TaskBinding {
         return call.answerArgument(1)
     }
 
-    /// For modules written in Lua: unheld(task): nobody can get the task, so that its error is reported soon. Without
-    /// this, a collection of garbage has to find out that nobody has it.
+    /// For modules written in Lua: unheld(task): declares that no script can get the task, so that its error is
+    /// reported soon. Otherwise the error is reported after a garbage collection has found that no script refers to the
+    /// task.
     package static let unheld = Library.Entry("unheld") {
         let call = Call($0)
         if let box = call.stack.box(1, Kinds.task) { LuaTask.of(box)?.becomeUnheld() }

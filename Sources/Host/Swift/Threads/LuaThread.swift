@@ -125,8 +125,8 @@ package final class LuaThread: Sendable {
         if hasEnded { body() }
     }
 
-    /// Notes that the thread's function waits for another thread's end. Returns false if that one waits for this one,
-    /// directly or through others: then neither would ever end.
+    /// Notes that the thread's function waits for another thread's end. Returns false if the other thread waits for
+    /// this one, directly or through further threads, since neither would ever end.
     func waits(for other: LuaThread?) -> Bool {
         // Under one lock: of two threads that check each other at the same moment, neither would see the other waiting.
         Self.waiting.withLock { _ in
@@ -218,7 +218,7 @@ package final class LuaThread: Sendable {
     ///
     /// - Throws: the system's error.
     func begin(_ start: Start) throws(SystemError) {
-        // On the starting thread: its world has to know of the new thread before the starting thread can sleep.
+        // Called on the starting thread: the world must count the new thread before the starting thread can sleep.
         let makePoller = try start.world.expectThread()
         Self.wereAny.store(true, ordering: .releasing)
         Self.alive.withLock { $0[ObjectIdentifier(self)] = self }

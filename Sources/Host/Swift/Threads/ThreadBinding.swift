@@ -296,7 +296,8 @@ extension LuaHost {
     ///
     /// - Parameters:
     ///   - seconds: real seconds for threads that a C function keeps from ending, or that do their last work.
-    ///   - longest: real seconds for others: they are about to end, but a busy machine may leave them no processor.
+    ///   - longest: real seconds for all other threads, which are about to end, but may have to wait for a processor on
+    ///     a busy machine.
     public static func stopThreads(within seconds: Double, or longest: Double) -> [String] {
         for thread in LuaThread.all { thread.cancel() }
         let start = RunLoop.Instant.now

@@ -543,9 +543,9 @@ void cl_watch_entries(cl_state *state, int (*is_in)(cl_state *state));
 /// Declares that the code of this entry runs on the host's thread from now on; 0 means no entry. Returns the entry
 /// before.
 uint64_t cl_entry_runs(uint64_t entry);
-/// Interrupts the running entry, as SIGINT does, if its number is between `first` and `last`; a late call cannot meet
-/// another entry. `how_hard`: 0, as Control-C does; 1, past the message handlers of xpcall; 2, each further instruction
-/// raises. Returns whether such an entry ran. May be called on any thread.
+/// Interrupts the running entry, as SIGINT does, if its number is between `first` and `last`; a late call cannot
+/// interrupt another entry. `how_hard`: 0, as Control-C does; 1, past the message handlers of xpcall; 2, each further
+/// instruction raises. Returns whether such an entry ran. May be called on any thread.
 int cl_end_entries(cl_state *state, uint64_t first, uint64_t last, int how_hard);
 /// Interrupts an entry from the host's thread: its code continues with the error.
 void cl_interrupt_entry(cl_state *state, uint64_t entry);

@@ -21,7 +21,7 @@ static int free_work(lua_State *L) {
   return 0;
 }
 
-// The state's digest in work, which every call of hash and hmac uses again.
+// Returns the digest context of this Lua state, which all calls of hash and hmac share.
 static EVP_MD_CTX *work_of(lua_State *L) {
   EVP_MD_CTX **work = lua_touserdata(L, lua_upvalueindex(CRYPTO_WORK));
   if (!*work && !(*work = crypto.EVP_MD_CTX_new())) out_of_memory(L);

@@ -347,7 +347,7 @@ local within = shape.within
 --- Gives a class the calls that ask the database. `noun` is "db", "tx" or "connection" in messages. `calls` has
 --- `perform(self, what, request)`, which waits and returns the results, and the functions of `iterate`. A request with
 --- a time limit runs in a task of its own, which is cancelled when the time is over. If there is
---- `quick(self, what, kind, text, …)`, it serves calls without options, and notes by itself what they wait for. If
+--- `quick(self, what, kind, text, …)`, it serves calls without options, and has to call `note` itself. If
 --- `is_recorded` is true, calls other than `rows` are recorded by their connections.
 function shape.session(class, noun, calls)
   local perform, quick, is_recorded = calls.perform, calls.quick, calls.is_recorded

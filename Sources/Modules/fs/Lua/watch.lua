@@ -141,7 +141,7 @@ local function later(self, seconds, fn)
   return timer
 end
 
--- Changes within the latency are reported together. The latency also lets the two halves of a rename meet.
+-- Changes within the latency are reported together. So the two events of a rename arrive in one report.
 function arm(self, seconds)
   if self._armed or self._busy or not self._valid then return end
   self._armed = later(self, seconds, deliver)

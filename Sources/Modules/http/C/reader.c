@@ -1,5 +1,6 @@
-// Bytes of a peer that were not taken yet, and the message in them. Clients and servers use this reader for all heads
-// and bodies. A server's connection has one; the client of tests and WebSockets have one as a userdata.
+// A buffer of bytes that have arrived from a peer and were not consumed yet, and the message that they contain. Clients
+// and servers use this reader for all heads and bodies. A server's connection has one; the client of tests and
+// WebSockets have one as a userdata.
 #define _GNU_SOURCE
 #include <limits.h>
 #include <stdlib.h>

@@ -83,8 +83,8 @@ local function timed_out(exchange, message)
   return nil, "timed out"
 end
 
--- Returns the text about an address that the sandbox does not allow, or nil. Names that it does not allow are not
--- found.
+-- Returns the text about an address that the sandbox does not allow, or nil. In a sandbox, a name that is not allowed
+-- fails as one that does not exist.
 local function refused(exchange)
   local address = exchange.unix and "unix:" .. exchange.unix
   if not address then

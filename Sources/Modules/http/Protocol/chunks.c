@@ -8,7 +8,7 @@ enum { SIZE, EXTENSION, SIZE_LF, DATA, DATA_CR, DATA_LF, TRAILER, TRAILER_LF, DO
 /// Bytes of extensions and trailers that a body may have. They are ignored.
 enum { MAX_EXTRA = 16384 };
 
-// Takes a byte of a chunk's size. Returns 0 if it must not be there.
+// Takes a byte of the line with a chunk's size. Returns 0 if the byte is not allowed at this place.
 static inline int read_size(http_chunks *chunks, unsigned char c) {
   int value = http_digit(c);
   if (value >= 0) {

@@ -93,8 +93,8 @@ enum LogRotation {
             && named.st_dev == information.st_dev
     }
 
-    /// Makes the file `path.1`, that one `path.2`, and so on up to the first number that is free: after a rename that
-    /// failed, the older files stay where they are.
+    /// Renames the file to `path.1`, `path.1` to `path.2`, and so on up to the first free number. If a rename fails,
+    /// the files with higher numbers keep their names.
     private static func rename(_ path: String, _ keep: Int) -> SystemError? {
         guard keep > 0 else {
             return path.withAnyCString { unlink($0) } == 0 ? nil : SystemError("unlink", path)

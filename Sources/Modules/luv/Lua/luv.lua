@@ -25,7 +25,7 @@ local DONE <const> = 1
 local run
 local Queue = {}
 
--- Also when an error has ended the task: the next call then goes on in another one.
+-- Called also when an error has ended the task: another task then continues with the next call.
 function Queue:__close()
   local first = self.first
   if first > self.last then

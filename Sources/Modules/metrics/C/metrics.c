@@ -97,7 +97,7 @@ void metrics_reset(void) {
   pthread_mutex_unlock(&all.lock);
 }
 
-// A metric that a file of tests has made once is seen in each test that uses it.
+// Shows a metric in the current test. A file of tests may have made it once, for all of its tests.
 static void use(metric *m) {
   if (!__atomic_load_n(&m->is_hidden, __ATOMIC_RELAXED)) return;
   pthread_mutex_lock(&all.lock);
@@ -367,7 +367,7 @@ static int64_t moment(void) {
 // clock() -> a moment for `text`
 static int clock_now(lua_State *L) { return lua_pushinteger(L, moment()), 1; }
 
-// is_shown(gauge) -> whether a page shows it, which ends with the test that has made it.
+// is_shown(gauge) -> whether a page shows it; false after the end of the test that has made it.
 static int is_shown(lua_State *L) {
   metric *m = metric_of(L);
   lua_pushboolean(L, !__atomic_load_n(&m->is_hidden, __ATOMIC_RELAXED));

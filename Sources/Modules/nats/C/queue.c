@@ -17,7 +17,7 @@ typedef struct {
   int64_t bytes, most, most_bytes;
   int64_t received, handled, dropped;
   char is_slow;   // messages were dropped since it was empty
-  char is_quiet;  // the owner need not know of further messages
+  char is_quiet;  // a message was reported, and the owner has not called `listen` since then
 } queue;
 
 // Costs if removed: luaL_checkudata instead takes 150 instructions for each message.
@@ -193,7 +193,7 @@ static int stats(lua_State *L) {
   return 3;
 }
 
-// listen(queue): the owner wants to know of the next message.
+// listen(queue): makes the queue report the next message to its owner.
 static int listen(lua_State *L) {
   queue_at(L, 1)->is_quiet = 0;
   return 0;

@@ -9,8 +9,8 @@ enum { QUEUE_LIST = 1, QUEUE_OWNER, QUEUE_SIZES };
 
 /// The result of pushing a message. Bits.
 enum {
-  QUEUE_FULL = 1,     ///< it was dropped, as the first one since the queue was empty
-  QUEUE_WOKEN = 2,    ///< it arrived, and the owner wants to know
+  QUEUE_FULL = 1,     ///< it is the first message dropped since the queue was empty
+  QUEUE_WOKEN = 2,    ///< it was added, and the owner has called `listen`
   QUEUE_CROWDED = 4,  ///< more than a thousand wait
 };
 

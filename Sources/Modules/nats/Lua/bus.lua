@@ -434,7 +434,7 @@ end
 
 -- The connection ------------------------------------------------------------------------------------------------------
 
---- Reads from INFO which other servers there are, and whether this one is about to end.
+--- Reads the message INFO: it lists the other servers, and announces that this one is about to end.
 function Bus:_told(link, info)
   self:_learn_servers(link, info)
   self._max_payload = link.max_payload

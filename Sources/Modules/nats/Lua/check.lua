@@ -9,7 +9,7 @@ local raise, describe = misuse.raise, misuse.describe
 
 local check = {}
 
--- The largest number of remembered valid subjects. When there is one more, all are forgotten.
+-- The largest number of valid subjects in the cache. If it is full, it is emptied.
 local KEPT = 1000
 local known, count = {}, 0
 

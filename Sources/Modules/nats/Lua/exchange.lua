@@ -1,10 +1,11 @@
 -- runloop.nats.exchange: calls over a bus. Each call ends with an answer, or with the certainty that no worker has it
--- any more. Message ports and pools are made of it.
+-- any more. Message ports and pools use it.
 --
 -- The calling side:
---   caller = exchange.caller(bus, subject, who)    `who`: the subject for questions who still works on a call
---   call = caller:begin(head, data, ended, id)     sent at once if there is room: `call.reply` is set then. Otherwise
---   the call waits in the caller's queue, and `call.sent`, if set, is called when it is sent.
+--   caller = exchange.caller(bus, subject, who)    `who`: the subject for asking holders whether they have a call
+--   call = caller:begin(head, data, ended, id)     sends the call at once if there is room; then `call.reply` is set.
+--                                                  Otherwise the call waits in the caller's queue, and `call.sent`,
+--                                                  if set, is called when it is sent.
 --                                                  `call.id` and `call.future` belong to the user. If the user sets
 --                                                  `call.renew`, the queue sends its result in place of the data
 --   ended(call, message, reason, is_last)          once: an answer, whose `data` and `headers` it may read; or nil and
@@ -13,10 +14,11 @@
 --                                                  was lost
 --   caller.nobody                                  a function to set: called with the caller after such an end, and
 --                                                  true if calls that were sent earlier may still be answered
---   caller:drop(call)                              nobody wants its result: it is never sent, or its answer is dropped
+--   caller:drop(call)                              no task waits for its result any more: does not send the call, or
+--                                                  drops its answer
 --   caller:finish(reason)                          ends all calls
--- A call that has had no answer for a second is asked for, then again every two seconds. Calls that end sooner cost no
--- question, no task and no condition.
+-- If a call has had no answer for a second, the caller asks whether a holder still has it, then again every two
+-- seconds. Calls that end sooner need no question, no task and no condition.
 --
 -- The holding side:
 --   holder = exchange.holder(bus, what, { subject =, queue =, who =, name =, modes =, order =, keeps_alive = }, handle)

@@ -15,9 +15,9 @@ local SECOND = 1000000000
 -- Seconds: a message that is due sooner than this counts as due now, since timers count in nanoseconds.
 local SOON = 1e-6
 
--- A consumer has `next`, the number in the stream from which it looks; `listed`, numbers that come first; `open`, the
--- messages without an answer with the time when they go again; `counts`, how often each was delivered; `asked`, the
--- requests that are open.
+-- Fields of a consumer: `next`, the number of the next message in the stream to try; `listed`, numbers of messages that
+-- are delivered before that; `open`, the unacknowledged messages, each with the time of its next delivery; `counts`,
+-- how often each message was delivered; `asked`, the requests for messages that are not yet fulfilled.
 
 local function wants(consumer, subject) return not consumer.pattern or match(subject, consumer.pattern) ~= nil end
 

@@ -13,13 +13,13 @@ local departing = system.departing
 
 local flow = { ends = system.ends }
 
--- Labels of subjects in recordings. Beyond this number of labels, all are forgotten.
+-- Labels of subjects in recordings. The cache is emptied when it has this number of labels.
 local KEPT = 1000
 local labels, count = {}, 0
 
 local function label_of(subject)
   if count >= KEPT then labels, count = {}, 0 end
-  -- Each of these subjects is used once, and there is room for only some thousand labels.
+  -- All inboxes share a label: each is used once, and there is room for only some thousand labels.
   local number = label(match(subject, "^_INBOX%.") and "_INBOX" or subject)
   labels[subject], count = number, count + 1
   return number
@@ -77,7 +77,7 @@ function flow.lines(bus, subject, headers, is_answer)
 end
 
 --- Puts these lines before a script's headers, as text; `head` is nil if there are none. Returns the headers, and the
---- size of the message. The lines are left out where they would make it too large.
+--- size of the message. If the lines would make the message larger than `most`, they are left out.
 function flow.join(lines, head, size, most)
   local both = "NATS/1.0\r\n" .. lines .. (head and sub(head, 11) or "\r\n")
   if #both + size <= most then return both, #both + size end
@@ -100,7 +100,7 @@ function flow.take(text)
   return "NATS/1.0\r\n" .. sub(text, stop), mark, trace
 end
 
---- Takes the same from headers that were read, in any order. Returns the headers, the number and the trace.
+--- Like `flow.take`, for a table of headers. Returns the headers without ours, the number and the trace.
 function flow.sift(headers)
   local mark, parent = headers["Rl-Flow"], headers.traceparent
   if type(mark) ~= "string" then return headers end

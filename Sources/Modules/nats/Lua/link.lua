@@ -259,7 +259,7 @@ local function greet(self, deadline)
   return true
 end
 
--- Begins TLS where the script, the server, or an earlier connection wants it.
+-- Begins TLS if the script or the server requires it, or if an earlier connection used it.
 local function secure(self, options, deadline, had_tls)
   local info, address = self.info, self.address
   local wanted = address.tls or options.tls or had_tls

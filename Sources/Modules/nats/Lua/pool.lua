@@ -79,7 +79,7 @@ end
 
 -- Calls ---------------------------------------------------------------------------------------------------------------
 
--- A call that is under way: its `future`, and the means to tell its worker that no task waits any more.
+-- A call that is under way: its `future`, and `drop`, which cancels the job when no task waits for it any more.
 local Call = {}
 Call.__index = Call
 
@@ -281,8 +281,8 @@ local OPTIONS = { via = "any", name = { "string", required = true }, timeout = "
 local DURABLE = { replicas = "positive", ack_wait = "seconds", max_deliver = "positive" }
 local WHAT = "rl.pool"
 
--- Makes or finds the stream and the consumer of the workers, and tells the workers. Waits. Returns the stream; or nil,
--- the reason, its code and the refusal.
+-- Makes or finds the stream and the consumer of the workers, and informs the workers. Waits. Returns the stream; or
+-- nil, the reason, its code and the refusal.
 local function open_stream(bus, name, settings)
   local durable = require "runloop.nats.durable"
   local stream, text, code, refusal = durable.open(bus, "POOL", name, jobs.subject(bus, name, "durable"),

@@ -32,8 +32,8 @@ function internals.call_of(task, seconds)
 end
 
 --- Returns the kind, the name and further information of the object that an item serves; nil if the item serves no
---- object of a bus. Several subscriptions may share an item: then `number` says of which one, with the subscription and
---- its site.
+--- object of a bus. If several subscriptions share an item, `number` selects one of them, and the results also contain
+--- the subscription and its site.
 function internals.show_item(item, number)
   local one = items[item]
   if one and (number == 1 or one.is_shared) then return one:_seen(number) end

@@ -140,8 +140,8 @@ local function handle(self, message)
   self._holder:answer(message, "reply", text)
 end
 
--- Returns a waiting job for another worker, with the time that is left; nil if none is left, or if there is no
--- connection: it would wait for one, and begin late.
+-- Returns the data with which a waiting job goes to another worker: the job, and the time that is left for it. Returns
+-- nil if no time is left, or without a connection, since the job would then begin late.
 local function renew(message)
   local job = message._bus._link and jobs.decode(message.data)
   local left = job and type(job.timeout) == "number" and job.timeout - (now() - message._came)

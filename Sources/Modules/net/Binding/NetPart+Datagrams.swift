@@ -22,8 +22,8 @@ extension NetPart {
         do throws(StreamFailure) {
             guard let (bytes, from) = try socket.receive() else { return }
             done(socket, fiber)
-            // Pushed onto the main stack first: a waiting coroutine must not run calls, and the first push may collect
-            // garbage, which may run code that reads.
+            // A push may collect garbage, and a finalizer may then read from this socket. No code may run on the stack
+            // of a waiting coroutine, so the values are first pushed onto the main stack.
             guard fiber.stack.reserve(4) else { return }
             _ = host.stack.push(bytes)
             _ = host.stack.push(from ?? "")

@@ -263,7 +263,8 @@ static int flush(lua_State *L) {
   return 1;
 }
 
-// start() makes the rows of the statement that was sent come as they are there, and sends it: as flush
+// start() makes rows of the last statement arrive one by one instead of all at the end, and calls flush; returns its
+// result
 static int start(lua_State *L) {
   pq.PQsetSingleRowMode(self(L)->connection);
   return flush(L);

@@ -20,7 +20,7 @@
                                           each(PQresultErrorMessage) each(PQnotifies) each(PQputCopyData)             \
                                               each(PQputCopyEnd) each(PQgetCopyData) each(PQsendFlushRequest)
 
-// Functions of libpq 17, for which older ones have none.
+// Functions that libpq has since version 17.
 typedef struct pq_cancelling pq_cancelling;
 typedef struct {
   pq_cancelling *(*create)(PGconn *);

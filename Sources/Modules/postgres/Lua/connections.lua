@@ -48,7 +48,7 @@ local function wait(connection, state)
   if watch then watch:wait(state == "unread") else wait_readable(connection.fd) end
 end
 
--- Sends the bytes that libpq has queued: `left` is what it has said first. Returns false if the connection is lost.
+-- Sends what libpq has queued; `left`: the result of an earlier `flush`. Returns false if the connection is lost.
 local function flush(connection, left)
   local box = connection.box
   left = left or box:flush()
@@ -276,7 +276,7 @@ local function evict(connection)
   return flush(connection) and receive(connection, fresh(), true, false, huge, 0) == "done"
 end
 
--- Whether the text of a statement has occurred before. Beyond 1000 texts all are forgotten.
+-- Whether the text of a statement has occurred before. The list of texts is emptied at 1000 texts.
 local function is_known(self, text)
   if self._texts[text] then return true end
   if self._texts_count >= 1000 then self._texts, self._texts_count = {}, 0 end
@@ -427,7 +427,7 @@ local function exchange(self, lease, what, request, each)
   local connection, box = lease.connection, lease.connection.box
   if lease.draining then wait_until_drained(lease) end
   if connection.is_lost then return nil, lose(connection, shape.short(request.text)) end
-  -- A transaction or connection of one's own has a lease.
+  -- Only transactions have a field `_lease`.
   local own_lease = self._lease
   local was_idle = not own_lease or box:is_idle()
   local lists, nulls, most, keep = options_of(self, request)

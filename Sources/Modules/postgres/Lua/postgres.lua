@@ -39,7 +39,7 @@ end
 
 -- Seconds after which an idle connection is watched. Before that time, its next use checks whether it is still open.
 local SOON = 0.02
--- Seconds after its last use in which a connection is taken for open.
+-- Seconds after its last use for which a connection is assumed to be open.
 local FRESH = 0.002
 
 -- Closes an idle connection.

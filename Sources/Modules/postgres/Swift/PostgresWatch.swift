@@ -20,7 +20,7 @@ final class PostgresWatch: RunLoop.EdgePort {
     private unowned(unsafe) let host: LuaHost
     /// The task that waits.
     fileprivate var fiber: Fiber?
-    /// Whether something has come since the last wait.
+    /// Whether the descriptor has become readable, or has failed, since the last wait.
     private var isReadable = false
     private var modes: [RunLoop.Mode] = []
 
@@ -53,8 +53,8 @@ final class PostgresWatch: RunLoop.EdgePort {
         isAwaited = false
     }
 
-    /// wait(whether input is unread): makes the task wait until there may be something to read. Only what comes later
-    /// is an event, so that unread input has to be mentioned: its reader goes on in the next pass.
+    /// wait(whether input is unread): makes the task wait until there may be something to read. Epoll reports only
+    /// input that arrives later. If there is unread input already, the task continues in the next pass.
     func wait(_ call: Call) -> Int32 {
         guard fiber == nil, isValid else { return call.raise("a statement waits for this connection already") }
         if call.boolean(2) {

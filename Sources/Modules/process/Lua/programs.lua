@@ -199,7 +199,7 @@ function programs.guard(words)
   return pid, pid and to
 end
 
---- Ends such a program, which then does nothing more.
+--- Ends a program that `guard` has started.
 function programs.dismiss(pid, fd)
   if not pid then return end
   native.abandon(pid)

@@ -535,7 +535,7 @@ void csqlite_begin_snapshot(csqlite *it) {
 
 void csqlite_end_snapshot(csqlite *it) {
   it->snapshot = 0;
-  // A failure may have ended it already.
+  // A failure may have ended the transaction already.
   if (!sqlite.get_autocommit(it->db)) step_once(it, &it->end, "rollback");
 }
 

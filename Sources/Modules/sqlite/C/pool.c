@@ -1,5 +1,6 @@
-// A pool: the queue of jobs, and the threads of its connections. A connection without work sleeps. The loop wakes one
-// for all jobs of a pass, and a thread wakes the loop once for all jobs that it has done since.
+// A pool: the queue of jobs, and the threads of its connections. The thread of a connection sleeps while it has no job.
+// The loop wakes one thread for all jobs of a pass. A thread wakes the loop once for all jobs that it has completed
+// since.
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -10,7 +11,8 @@
 
 static void note_queue_locked(csqlite_pool *pool) { pool->queued = pool->queue.count; }
 
-// Notes that the loop has to be rung for lanes, a bit each. Returns those for which it was not rung yet.
+// Notes that the loop is to be woken for these lanes, one bit each. Returns the lanes for which no wake-up is under
+// way.
 static unsigned note_rung_locked(csqlite_pool *pool, unsigned lanes) {
   lanes &= ~pool->rung;
   pool->rung |= lanes;
@@ -102,7 +104,8 @@ static csqlite *help_locked(csqlite_pool *pool, int working_one_does) {
   return NULL;
 }
 
-// Tells that a closed pool is rid of its connections, but for those that are taken. `ended`: threads that have ended.
+// Completes the job that closes the pool, when only connections that are taken are left. `ended`: the number of threads
+// that have ended.
 static void note_closed(csqlite_pool *pool, int ended) {
   unsigned lanes = 0;
   pthread_mutex_lock(&pool->mutex);
@@ -267,7 +270,7 @@ static void run_job(csqlite *it, csqlite_job *job) {
   int is_query = !job->connection && job->request[0] == REQUEST_RUN && job->request[1] & READS_ONLY &&
                  !(job->request[1] & (IN_LOTS | TAKES));
   if (it->snapshot && (!is_query || job->number > it->snapshot)) csqlite_end_snapshot(it);
-  // All jobs that are in the queue already may see the state of this moment.
+  // One snapshot serves all queries that are in the queue now.
   if (is_query && !it->snapshot && it->has_more && it->db) csqlite_begin_snapshot(it);
   int64_t began = is_query ? 0 : microseconds();
   it->rows = 0;

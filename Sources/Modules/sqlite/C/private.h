@@ -18,7 +18,7 @@ enum {
   READS_ONLY = 1,       // refuse statements that are not queries: REPLY_WRITES
   CONTROLS = 2,         // `begin` and similar statements are allowed
   LISTS = 4,            // two columns may have one name
-  IN_LOTS = 8,          // leave a cursor if there are more rows; its connection is then taken
+  IN_LOTS = 8,          // leave a cursor open if there are more rows, and take the connection for it
   COUNTS = 16,          // only the number of changed rows matters
   TAKES = 32,           // take the connection if the statement succeeds
   IN_TRANSACTION = 64,  // a transaction must be open: some failures have ended it
@@ -139,7 +139,7 @@ struct csqlite_pool {
   csqlite_job *closing;  // done when all connections are closed
   block opening;
   csqlite_host host;
-  _Atomic int queued;  // jobs in the queue, for connections that look without the mutex
+  _Atomic int queued;  // the number of jobs in the queue, which connections read without the mutex
   // The loop's own.
   job_list pending;
   uint64_t last_number;
@@ -151,7 +151,7 @@ struct csqlite {
   void (*look)(csqlite *);
   int64_t number;
   sem_t signal;
-  job_list own;  // jobs of those who have taken it
+  job_list own;  // jobs of the transaction or the rows for which the connection is taken
   csqlite_job *current;
   int is_idle, is_taken, is_leaving;
   // The thread's own.

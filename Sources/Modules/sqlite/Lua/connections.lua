@@ -45,7 +45,8 @@ connections.closed = closed
 -- The connections that are taken, by pool: a table with the time and the place by number.
 local leases = setmetatable({}, { __mode = "k" })
 
--- The pools that are not closed. A database that is collected closes its pools, so that they must not go with it.
+-- The pools that are not closed. When a database is collected, its finalizer closes the pools, so they must not be
+-- collected in the same cycle.
 local open = {}
 
 local function late(db, pool, wait)

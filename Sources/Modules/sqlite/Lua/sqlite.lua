@@ -452,7 +452,7 @@ function sqlite.open(path, options)
     _path = path, _name = options.name or path, _wait = options.wait or 5, _timeout = options.timeout or false,
     _nulls = options.nulls or false, _lists = options.lists or false, _max = options.max or shape.MAX,
     _made_at = made_at(), _calls = 0, _writes = {}, _writes_count = 0,
-    -- Absent fields take longer: objects.class explains those of scripts.
+    -- Reading an absent field is slow, since objects.class then looks for a misspelt name.
     _db = false, _is_closed = false, _writer = false, _readers = false, _notes = {},
     _is_memory = path == ":memory:" or path == "",
     _setup = options.setup and shape.requests("sqlite.open", options.setup),

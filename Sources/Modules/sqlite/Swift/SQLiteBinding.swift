@@ -67,7 +67,7 @@ enum SQLiteBinding {
                 }
             },
             .init("interrupt") { receiver($0, SQLitePool.self).act { csqlite_pool_interrupt($0.native) } },
-            // close(job): waits until the connections are closed that nobody has taken.
+            // close(job): waits until all connections are closed that no task has taken.
             .init("close") {
                 receiver($0, SQLitePool.self).run { (pool, call) throws(Misuse) in
                     pool.close(call, try job(call, 2))

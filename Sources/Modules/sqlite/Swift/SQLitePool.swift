@@ -330,7 +330,7 @@ final class SQLitePool {
 
     private func deliver(_ job: OpaquePointer) {
         guard let fiber = Fiber(context: csqlite_job_task(job)), fiber.stack.reserve(4) else {
-            // Nobody waits for it: what it has taken is given back.
+            // No task waits for the job: return the connection that it has taken.
             let taken = csqlite_job_taken(job)
             if taken != 0 { give(Int(taken)) }
             return csqlite_job_free(job)

@@ -20,7 +20,8 @@ public final class TestWorld {
     var parked: Fiber?
     /// The waits that end when everything has come to rest.
     var settlers: [(number: UInt64, modes: [RunLoop.Mode])] = []
-    /// The objects that groups of tests own, by number; and those that existed when a group began to make its own.
+    /// The objects that groups of tests own, by the group's number. `keptFrom`: the objects that existed when a group
+    /// began to make more.
     var keeps: [Int: Kept] = [:]
     var keptFrom: [Kept] = []
     var lastKept = 0

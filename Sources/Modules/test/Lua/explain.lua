@@ -62,7 +62,7 @@ end
 -- Returns the frames from the place of an error outwards, without the runner's own frames and C functions.
 function explain.frames(level)
   local frames = {}
-  local last = depth_from(level) - 1  -- one less than seen from in there
+  local last = depth_from(level) - 1  -- depth_from counts its own frame as well
   local skipped
   while level <= last do
     if not skipped and #frames == INNER and last - level > OUTER + 16 then
@@ -182,8 +182,8 @@ local function text_of(value)
   return format("(error object is a %s value)", type(value))
 end
 
--- An assertion that failed in another thread arrives as a text. If `assert` has raised it again, it has one more
--- position. Returns the original text, or nil if the text is not such an assertion.
+-- An assertion that failed in another thread arrives as a text. If `assert` has raised it again, the text begins with a
+-- second position. Returns the original text, or nil if the text is not such an assertion.
 local function from_thread(text)
   if system.is_assertion(text) then return text end
   text = text:match "^[^\n:]+:%d+: (.*)$"

@@ -67,7 +67,7 @@ function leaks.keep_databases(group, but)
   for _, db in pairs(databases()) do if not others[db] then kept[db] = group or true end end
 end
 
---- Lets go of a group's databases: it has to have closed them.
+--- Ends the exemption of a group's databases: from now on, one that is still open is a leak.
 function leaks.release_databases(group)
   for db, owner in pairs(kept) do if owner == group then kept[db] = nil end end
 end
@@ -75,7 +75,7 @@ end
 -- Returns whether a descriptor belongs to the runner, or is one that loops and threads make and keep.
 local function is_ours(target) return target == nil or target:find "^anon_inode:%[event" end
 
--- The number of loaded modules. A module may have descriptors, which it keeps once it is loaded.
+-- The number of loaded modules. A module may open descriptors when it is loaded, and keep them.
 local modules = 0
 
 local function has_loaded_more()

@@ -73,7 +73,7 @@ local function partial(text, mark)
 end
 
 --- Reports what tests have printed. A mark follows the output of each test; the output after it waits until the outcome
---- of the test was reported. `last` says that no more marks will come.
+--- of the test was reported. `last`: no more marks will come.
 function workers.drain(self, worker, last)
   local mark = "\0rlhost:" .. self.secret .. ":"
   local more

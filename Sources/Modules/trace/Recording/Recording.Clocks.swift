@@ -172,7 +172,7 @@ extension Recording {
             return shift
         }
 
-        /// Moves all together so that no time is before 0.
+        /// Shifts all clocks by the same amount, so that no time is before 0.
         private func afterZero(_ placed: [Int: Alignment]) -> [Int64: Alignment] {
             var least: Int64 = 0
             for (place, alignment) in placed {

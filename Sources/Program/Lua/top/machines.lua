@@ -45,7 +45,7 @@ function machines.take(state, text)
     state = type(data.state) == "string" and data.state or "ok" }
   if found.name == "rlhost" then
     if not number(data.memory) then return end
-    -- Other versions say no name.
+    -- Some versions of rlhost send no name.
     row.is_process, row.name = true, text_of(data.name) or text_of(data.script) or "rlhost"
     row.rate, row.tasks, row.memory = number(data.passes), number(data.tasks), number(data.memory)
     local late, awake = number(data.late) or 0, number(data.awake) or 0

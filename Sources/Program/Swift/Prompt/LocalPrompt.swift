@@ -46,8 +46,7 @@ final class LocalPrompt: PromptOwner {
         Self.current = self
         host.onUncaught = { [unowned self] host, failure in
             if let status = host.endingStatus { return prompt.status = status }
-            // The interruption hit a callback, but the user sees the entry that runs the loop, and wants to interrupt
-            // that.
+            // The interruption hit a callback, but the user meant the visible entry, which runs the loop.
             if taskRuns, failure.cause == .interrupted { return interruptEntry() }
             report(host.uncaughtValue, failure)
         }

@@ -40,7 +40,8 @@ extension TestCommand {
             return host.load(.own(worker)) ?? host.callLoaded(fields + preparations)
         }
 
-        /// Pairs: "file" and its name, the name of a chunk and its text, "require" and a module, "global" and a name.
+        /// Pairs of texts. The first of a pair is "file", "require", "global" or the name of a chunk; the second is the
+        /// file's name, the module, the global's name or the chunk's text.
         private var preparations: [String] {
             var pairs: [String] = []
             switch options.ignoresEnvironment ? nil : Initialization()?.chunk {

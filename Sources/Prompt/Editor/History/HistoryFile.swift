@@ -59,7 +59,7 @@ public struct HistoryFile: Sendable {
     /// was shortened. O(n).
     @discardableResult
     public func compact(limit: Int) throws(SystemError) -> Bool {
-        // Most files are short; no lock is needed to find that out.
+        // Most files are short, and counting the lines needs no lock.
         guard try contents().count(where: { $0 == 0x0A }) > limit + limit / 4 else { return false }
         let (file, _) = try openLocked(creating: false)
         let entries = Self.entries(try read(file.number)).suffix(limit)

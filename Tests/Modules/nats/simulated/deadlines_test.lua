@@ -15,7 +15,8 @@ t.it("begins no job after its end", { timeout = 120 }, function()
     return bus
   end
   local begun, latest, done, late = 0, -math.huge, 0, 0
-  -- All processes share one clock here, so a job knows its end. Its message is under way for two latencies.
+  -- All processes share one clock here, so a job can compare the time with its caller's deadline. Its message is under
+  -- way for two latencies.
   local function work(ends, seconds)
     begun, latest = begun + 1, math.max(latest, rl.now() - ends)
     rl.sleep(seconds)

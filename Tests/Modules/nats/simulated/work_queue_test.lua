@@ -13,7 +13,7 @@ local function connect(fake, options)
   return bus
 end
 
--- Starts a worker. Returns a function that ends it as a kill does: nothing more is done, and nothing is said.
+-- Starts a worker. Returns a function that ends it as SIGKILL would: it sends no further message.
 local function start(fake, handle)
   local bus = connect(fake, { reconnect = false, retry = true, timeout = 60 })
   local client = fake._clients[#fake._clients]

@@ -32,7 +32,8 @@ final class FaultySystem: SystemCalls {
         }
     }
 
-    /// Returns the error of a call's nth time, if it is to fail. Receives the number of earlier calls.
+    /// Returns the error with which a system call is to fail, or nil. Receives the number of earlier calls of the same
+    /// kind.
     private let fault: (Call, Int) -> Int32?
     /// Returns how many of the requested bytes to transfer.
     private let part: (Int) -> Int

@@ -4,7 +4,7 @@
 #include <netinet/in.h>
 #include <stdint.h>
 
-/// One end of a connection. The inode is 0 if it is not accepted yet or was closed.
+/// One end of a connection. The inode is 0 if no process has accepted the connection yet, or if the end was closed.
 typedef struct {
   unsigned long inode;
   uint64_t bytes_sent;  ///< without retransmitted bytes

@@ -4,18 +4,19 @@
 /// Everything that must stop or be completed before this process ends, in this order. There is no other such list.
 ///
 /// Threads, work pools, resolvers, watchers and recorders are left out on purpose: they run until the last moment. They
-/// use memory and libraries such as OpenSSL, which stay: no exit handler and no destructor of a library runs, and
-/// `_exit` ends all threads at once. `LuaHost.willClose` has the order in which a state or a thread gives back its
-/// resources while the process lives.
+/// may use memory and libraries such as OpenSSL until then, since neither exit handlers nor destructors of libraries
+/// run, and `_exit` ends all threads at once. `LuaHost.willClose` has the order in which a state or a thread gives back
+/// its resources while the process lives.
 enum linux_last_act {
-  /// First, since the next ones may take seconds, in which a second signal may end the process.
+  /// The recording is completed first, since the other actions may take seconds, in which a second signal may end the
+  /// process.
   LINUX_FINISH_RECORDING,
   /// Names of message ports. Before anything that waits, since no process should find a port that is not served.
   LINUX_GIVE_NAMES_UP,
   LINUX_END_PROGRAMS,  ///< Before the terminals, since a program may have one and change its settings until it ends.
   LINUX_GIVE_TERMINALS_BACK,  ///< Terminals of scripts. Before the prompt, from which a script has got its terminal.
   LINUX_LEAVE_PROMPT,         ///< After everything that may print to the prompt's screen.
-  LINUX_SAY_LAST_WORDS,       ///< In the process of a test. Nothing that a report must contain happens after it.
+  LINUX_SAY_LAST_WORDS,       ///< In the process of a test. Comes last, so that the report contains all events.
   LINUX_LAST_ACTS
 };
 

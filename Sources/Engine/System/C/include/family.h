@@ -22,7 +22,7 @@ linux_family_page *linux_join_family(int process, int descriptor);
 void linux_set_shared_time(linux_family_page *page, const linux_shared_time *time);
 /// Reads the time. All fields are of the same moment, even if the other process is changing them.
 void linux_get_shared_time(const linux_family_page *page, linux_shared_time *time);
-/// Sets the processes that share the time, so that they know of each other. At most 64.
+/// Sets the list of processes that share the time, which each of them can read. At most 64.
 void linux_set_family(linux_family_page *page, const int *processes, int count);
 /// Returns whether a process shares the time that this process has made or joined.
 int linux_is_family(int process);

@@ -57,8 +57,8 @@ void linux_set_farewell(int fd, const char *greeting, const char *farewell);
 void linux_cook_terminal(int fd);
 /// Takes a lent terminal back, and restores the settings of all terminals. Safe in a signal handler.
 void linux_cook_terminals(void);
-/// Restores terminals at signals that end or stop the process, unless these are ignored or handled. Signals of crashes
-/// then go to their other handlers.
+/// Restores terminals at signals that end or stop the process, unless these are ignored or handled. After that, a
+/// crash's signal goes to the handler that was set before.
 void linux_guard_terminals(void);
 /// Makes terminals raw again after a stop, and sends SIGWINCH so that scripts draw. Safe in a signal handler.
 void linux_take_terminals_up(void);
@@ -70,7 +70,7 @@ int linux_terminal_size(int fd, int *rows, int *columns);
 /// Returns a descriptor of the terminal if this process's group is in the foreground. -1 and errno: EBUSY if it is lent
 /// already, ENOTTY if there is none to lend.
 int linux_terminal_to_lend(void);
-/// Lends the terminal to a group. It is taken back when this process ends.
+/// Lends the terminal to a process group, until this process ends or takes it back.
 void linux_lend_terminal(int group);
 /// Takes the terminal back, with its previous settings, if this group has it; 0 for any group. Safe in a signal
 /// handler.

@@ -66,7 +66,7 @@ function M.open(where, name)
     write = io.type(file) and writer(file, name) or function(entry) file:write(line_of(entry)) end
   end
   return function(stream, request, status, bytes, seconds)
-    -- Without a head that could be read there is no request.
+    -- There is no request object if the head could not be parsed.
     request = request or { headers = {} }
     write {
       peer = stream:peer() or "unix:", method = request.method, target = request.target, version = request.version,

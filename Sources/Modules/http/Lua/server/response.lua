@@ -47,7 +47,7 @@ local function has_type(headers) return field(headers, "content-type") ~= nil en
 local function send_whole(request, status, headers, body, content_type)
   local connection = request.connection
   local bytes = connection:head(request, status, headers, body, content_type)
-  -- The head is out from now on, and cannot be replaced.
+  -- From now on the head counts as sent: an error can no longer replace it.
   request.status = status
   return connection.stream:write(bytes)
 end

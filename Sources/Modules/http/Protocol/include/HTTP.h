@@ -96,7 +96,7 @@ int64_t http_read_date(const char *bytes, size_t length);
 ptrdiff_t http_unescape(char *to, const char *bytes, size_t length, int is_form);
 /// Writes the path without "." and ".." segments and doubled slashes, each segment decoded: it begins with a slash and
 /// cannot leave its root. An encoded slash does not end a segment: it becomes a zero byte, which paths do not have
-/// otherwise. Returns the length, at most `length` + 1; -1 if the path is bad, or would leave.
+/// otherwise. Returns the length, at most `length` + 1; -1 if the path is malformed, or would leave its root.
 ptrdiff_t http_clean_path(char *to, const char *bytes, size_t length, int *has_slashes);
 
 /// The head of a WebSocket frame.

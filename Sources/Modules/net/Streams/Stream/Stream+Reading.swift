@@ -13,7 +13,7 @@ extension Stream {
         case exactlyAnd(Int, Ending)
         /// The same bytes, which stay in the buffer.
         case peek(Int)
-        /// All available bytes, which stay in the buffer, once they are more than this number.
+        /// All available bytes, as soon as there are more than this number. They stay in the buffer.
         case more(Int)
         /// A head, and the number of bytes that it announces. The limit is for the latter.
         case frame(FrameHead)

@@ -135,7 +135,7 @@ extension Stream {
             let place = text.withUnsafeBytes { net_find(start + from, count - from, $0.baseAddress, $0.count) }
             guard let place else { continue }
             let offset = place - start
-            // Only an end that is complete before this one matters now.
+            // From here on, only a text whose last byte comes before this one's can be the first.
             let isFirst = found.map { offset + text.count < $0.place + ends.texts[$0.which].count } ?? true
             if isFirst { found = (offset, which) }
             count = min(count, offset + text.count)

@@ -226,7 +226,7 @@ extension Stream {
             if tls == nil { _ = network.system.shutdownOutput(fdToClose) }
         case .backed: backing?.finish()
         case .pipe, .polled:
-            // A write-only pipe has nothing else to do. Its reader sees the end when it is closed.
+            // A write-only pipe can only be closed; its reader then gets the end of the input.
             guard state == .open, net_is_write_only(fdToClose) != 0 else { return }
             closeAtOnce()
         case .none: break

@@ -201,7 +201,7 @@ public final class Stream: RunLoop.EdgePort {
         do throws(StreamFailure) {
             try self.init(network, owning: own, name: name, owner: owner)
             isBorrowed = !owns
-            // In a message, the number of the duplicate would not tell the user anything.
+            // Messages name the original descriptor: the script does not know the number of the duplicate.
             if !owns, peer == nil, address == nil {
                 madeRare.lastSubject = name.isEmpty ? "descriptor \(descriptor)" : name
             }

@@ -135,7 +135,7 @@ final class TLSSession {
         if let new { context = new }
     }
 
-    /// Answers the client that there is no server of this name, or that it cannot serve.
+    /// Refuses the handshake: reports to the client that no server has this name, or that the server cannot serve it.
     func refuse(isUnknown: Bool, _ stream: Stream) {
         waitsForChoice = false
         net_tls_refuse(tls, isUnknown ? 1 : 0)

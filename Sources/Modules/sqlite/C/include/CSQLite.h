@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/// Some connections to one file, and the jobs that wait for them. Unless something else is said, functions may be
-/// called on the thread of the pool's loop only.
+/// Some connections to one file, and the jobs that wait for them. Unless a comment says otherwise, functions may be
+/// called only on the thread of the pool's loop.
 typedef struct csqlite_pool csqlite_pool;
 /// A connection, which belongs to its thread.
 typedef struct csqlite csqlite;
@@ -44,12 +44,12 @@ void csqlite_pool_add(csqlite_pool *pool, csqlite_job *job, int64_t connection, 
 void csqlite_pool_hand_over(csqlite_pool *pool);
 /// Returns the first of the jobs that are done since the last call.
 csqlite_job *csqlite_pool_take(csqlite_pool *pool);
-/// Nobody waits for a job any more. Returns 1 if it had not begun: it is freed then. Otherwise it comes back as done.
+/// Declares that no task waits for a job any more. Returns 1 if the job had not begun, and frees it. Otherwise
+/// `csqlite_pool_take` returns it later, as any job that is done.
 int csqlite_pool_abandon(csqlite_pool *pool, csqlite_job *job);
-/// If a job still runs, gives its connection up, so that another one can take its place.
+/// If a job still runs, removes its connection from the pool, so that another connection can replace it.
 void csqlite_pool_give_up(csqlite_pool *pool, uint64_t job);
-/// Ends the waits of the jobs in the queue whose time is over. Returns the time at which that is to be done again; 0 if
-/// no job waits.
+/// Ends the jobs in the queue whose time limit has passed. Returns the time of the next call; 0 if no job waits.
 int64_t csqlite_pool_expire(csqlite_pool *pool, int64_t now);
 
 /// Gives a connection back: cursors are closed, and a transaction is rolled back.

@@ -159,7 +159,7 @@ def expected(path):
                 names[event["pid"], event["tid"]] = args["name"]
             continue
         if phase == "t" or phase == "f" and args["at"] != "in":
-            continue  # arrow heads that the slice's own field "flow" names
+            continue  # the slice's field "flow" already names this arrow
         said = {
             "process": event["pid"],
             "track": names[event["pid"], event["tid"]],

@@ -26,7 +26,7 @@ final class AttachClientConnection {
     /// Called when an entry has not begun to run after some time.
     var waits: () -> Void = {}
 
-    /// The most seconds to wait for the first answer.
+    /// The largest number of seconds to wait for the first answer.
     private static let patience = 5.0
     /// The number of requests for events that are always pending.
     private static let window = 8

@@ -3,7 +3,7 @@ internal import RunLoops
 internal import Tracing
 
 extension Attach {
-    /// The most places of a loop that are reported, the busiest first.
+    /// The largest number of reported places of a loop; the busiest come first.
     private static let mostPlaces = 40
 
     /// Returns the activity of this process's loops in the last nanoseconds, as JSON. Reads the loops' recorders, so

@@ -84,7 +84,7 @@ public enum Attach {
         case end = 7
     }
 
-    /// The most bytes in a piece of an event. A longer event is sent in several pieces.
+    /// The largest number of bytes in a piece of an event. A longer event is sent in several pieces.
     static let longestPiece = 64 << 10
 
     /// Appends an event in the form in which it is sent: its kind, the length of its bytes, its bytes.

@@ -164,9 +164,10 @@ extension RunLoop {
         let limit = lastRequest
         var ran = false
         // Visits each queue once. A request that was skipped because the mode was not common yet waits for the next
-        // walk.
+        // call.
         var last = (order: Int.min, number: UInt64(0))
-        // Nearly always there is one queue. Queues that are created meanwhile hold only requests for the next walk.
+        // Nearly always there is one queue. Queues that are created meanwhile contain only later requests, which run in
+        // the next call.
         while requestQueues.count == 1 {
             let next = requestQueues.base[0]._withUnsafeGuaranteedRef { queue in
                 last.order = queue.order

@@ -14,7 +14,7 @@ local concat, sort = table.concat, table.sort
 local math_type, huge, floor = math.type, math.huge, math.floor
 local status = coroutine.status
 
--- The most entries of one table, the most entries of all tables, and the most keys that are sorted.
+-- The largest numbers of entries of one table, of entries of all tables, and of keys that are sorted.
 local OF_ONE, IN_ALL, SORTED = 100, 1000, 20000
 -- Longer arrays are set in columns if they do not fit in one line.
 local IN_A_ROW = 6
@@ -291,7 +291,7 @@ local function inspect(value, options)
   return show(value, 0)
 end
 
--- The most bytes of an error value in a message.
+-- The largest number of bytes of an error value in a message.
 local OF_ERROR = 200
 
 -- Returns an error value as a message shows it.

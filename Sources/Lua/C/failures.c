@@ -75,7 +75,7 @@ static int describe_itself(lua_State *L) {
   return 1;
 }
 
-// Pushes the result of a function of the value at index 1. Returns whether it is a string.
+// Calls a function with the value at index 1, and pushes its result. Returns whether the result is a string.
 static int push_text_by(lua_State *L, lua_CFunction function) {
   lua_pushcfunction(L, function);
   lua_pushvalue(L, 1);

@@ -88,8 +88,8 @@ static void compile(lua_State *L) {
   lua_pop(L, 1);
 }
 
-// Puts the integer that a float equals, such as 1e6, into the options in its place: texts and other programs are to
-// get it without ".0". The field is below the float, on top of the stack.
+// Replaces a float in the options that equals an integer, such as 1e6, by that integer, so that it appears in texts
+// without ".0". The field is below the float, on top of the stack.
 static int become_integer(lua_State *L) {
   int is_whole;
   lua_Integer number = lua_tointegerx(L, -1, &is_whole);

@@ -187,7 +187,8 @@ static const struct {
     [SEARCHPATH] = {"package", "searchpath", NULL},
 };
 
-// Replaces the function on top of the stack, unless a script has replaced it, or -W times it.
+// Replaces the function on top of the stack, unless a script has replaced it already, or -W has wrapped it to measure
+// its time.
 static void replace(lua_State *L, replaced which) {
   lua_CFunction function = lua_tocfunction(L, -1);
   int has_upvalues = function && lua_getupvalue(L, -1, 1) != NULL;

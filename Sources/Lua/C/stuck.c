@@ -38,8 +38,8 @@ static void answer(cl_state *state, int is_pending) {
   cl_whereabouts *to = &question.answer;
   lua_State *L = cl_innermost(state);
   lua_Debug debug;
-  // The call is the same as then, and Lua has run no instruction since: so the call is complete, and does not end
-  // meanwhile.
+  // The innermost call is the one that was noted, and Lua has executed no instruction since then. So the call's record
+  // is complete, and the call cannot end meanwhile.
   if (!is_pending || !L || !noted_call || !lua_getstack(L, 0, &debug) || debug.i_ci != noted_call) return;
   if (!lua_getinfo(L, "nS", &debug) || *debug.what != 'C') return;
   if (debug.name) snprintf(to->function, sizeof to->function, "%s", debug.name);

@@ -10,14 +10,14 @@ typedef struct {
   const unsigned char *next, *end;
   char *text;
   size_t used, size;
-  unsigned long bits;  // read, but not used; the lowest is first
+  unsigned long bits;  // bits that were read and not used yet; the next one is the lowest
   int count;
   int is_bad;
 } work;
 
 // The words of a prefix code, which are sorted by length.
 typedef struct {
-  unsigned short words[LONGEST + 1];  // how many there are, by length
+  unsigned short words[LONGEST + 1];  // the number of words, by length
   unsigned short symbols[LITERALS];
 } code;
 

@@ -40,7 +40,7 @@ extension Interpreter {
             isInterruption: isInterruption)
     }
 
-    /// The most bytes of a message that are shown.
+    /// The largest number of bytes that are shown of a message.
     private static let shownLength = 65_536
 
     /// Returns a message, or its beginning and the number of bytes left out.

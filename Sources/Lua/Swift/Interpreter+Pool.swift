@@ -52,7 +52,7 @@ extension Interpreter {
 
     /// The number of idle fibers that are always kept.
     private static let poolSize = 64
-    /// The most fibers that one call of `shrinkPool` frees.
+    /// The largest number of fibers that one call of `shrinkPool` frees.
     private static let mostFreed = 10_000
 
     /// Frees idle fibers. It keeps `poolSize` of them, or as many as were in use at once since the last call, or half

@@ -14,7 +14,8 @@ extension Interpreter {
         cl_enter_sandbox(state, refusal, allowsModules ? 1 : 0) == LUA_OK
     }
 
-    /// Calls `body` with package.path and package.cpath; nil if a script has made one something else.
+    /// Calls `body` with package.path and package.cpath; nil stands for one that a script has replaced by something
+    /// other than a string.
     public final func withSearchPaths<Result, Failure: Error>(
         _ body: (_ lua: UnsafePointer<CChar>?, _ c: UnsafePointer<CChar>?) throws(Failure) -> Result
     ) throws(Failure) -> Result {

@@ -23,7 +23,8 @@ open class Interpreter {
     final var fibers: [Fiber] = []
     /// The number of fibers in the pool.
     final var idle = 0
-    /// The most fibers in use at once before the last `shrinkPool`, or half of the number before that.
+    /// The largest number of fibers that were in use at once before the last `shrinkPool`; or half of the number before
+    /// that.
     final var mostInUse = 0
     /// The fewest fibers in the pool since then.
     final var leastIdle = 0
@@ -127,8 +128,8 @@ open class Interpreter {
     /// Returns the object of this state's userdata for a shared part.
     open func arrive(_ shared: AnyObject, kind: Int) -> AnyObject { shared }
 
-    /// Sets the object that identifies this state: an object of a kind made `orAfar` belongs to this state if it refers
-    /// to this object.
+    /// Sets the object that identifies this state. Objects of kinds that are made with `orAfar` belong to the state
+    /// whose object they refer to.
     public final func setHome(_ object: AnyObject) { state.pointee.home = Unmanaged.passUnretained(object).toOpaque() }
 
     // MARK: The whole state

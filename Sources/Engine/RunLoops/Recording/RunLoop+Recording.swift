@@ -26,7 +26,7 @@ extension RunLoop {
         return true
     }
 
-    /// Ends recording. The records stay until the loop ends. The loop does not begin again by itself.
+    /// Ends recording. The records stay until the loop ends. The loop does not start to record again by itself.
     package func stopRecording() {
         probe.live = nil
         recorder.pointee.turnOff()

@@ -101,8 +101,8 @@ extension RunLoop.Recorder {
         if missed == 0 { end(isDue: true) } else { endApart(linux_ticks(), missed) }
     }
 
-    /// The end of a callback that is the longest so far, lies within another, has a begin record of its own, or is
-    /// measured by another clock than ticks.
+    /// Ends a callback in the rare cases: it is the longest so far, lies within another, has a separate begin record,
+    /// or is not measured in ticks.
     @inline(never)
     private mutating func endApart(_ ticks: UInt64, _ missed: Int) {
         let now = usesTicks ? ticks : stamp()

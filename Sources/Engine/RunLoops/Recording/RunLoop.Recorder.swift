@@ -24,8 +24,8 @@ extension RunLoop {
         @usableFromInline var state = State.none
         /// Whether the callback began within another one, without a run in between.
         var isNested = false
-        /// The pass that has begun and has no record yet, in the form of `word`: the record of a callback may stand for
-        /// it. 0 if there is none.
+        /// The pass that has begun and has no record yet, in the form of `word`; 0 if there is none. The record of its
+        /// first callback may include it.
         var pass: UInt32 = 0
         /// The record of the callback in progress. As long as nothing else was recorded in the callback, it is in the
         /// ring, after all other records. After that it is the record `told`, in which the end of the callback is

@@ -95,7 +95,7 @@ static int find_program(const char *name, char path[PATH_MAX]) {
   return 0;
 }
 
-// Allows the interpreter of a script, which the kernel starts in its place.
+// Allows the interpreter in the first line of a script, which the kernel starts instead of the script.
 static void add_interpreter(linux_sandbox *it, const char *path) {
   char line[256], interpreter[PATH_MAX], *at = line + 2;
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

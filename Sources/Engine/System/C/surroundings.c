@@ -1,4 +1,4 @@
-// Whether anything outside this process may still send data to those of its descriptors that have other ends elsewhere.
+// Finds out whether another process or machine may still send data to a descriptor of this process.
 #define _GNU_SOURCE
 #include "CLinux.h"
 

@@ -35,7 +35,7 @@ package enum ItemBinding {
         return Receiver(call, unsafe unsafeDowncast(call.receiver.object(as: SharedItem.self).item, to: Item.self))
     }
 
-    /// Runs a frequent method of such a kind, without counting references.
+    /// Runs a frequently used method of a shared item, without counting references.
     @inline(__always)
     static func act<Item: RunLoop.Item>(_ thread: OpaquePointer?, _: Item.Type, _ body: (Item) -> Void) -> Int32 {
         Call(thread).receiver.with(SharedItem.self) { shared in

@@ -37,7 +37,7 @@ extension LuaHost {
 
 /// The Swift half of rl.sandbox.
 enum SandboxBinding {
-    /// (kind, subject): Returns the text of a refusal; nil if the sandbox allows it, or there is none.
+    /// (kind, subject): Returns the text of the refusal if the sandbox does not allow the subject; otherwise nil.
     static func refusal(_ call: Call) -> Int32 {
         guard let name = call.string(1), let subject = call.string(2),
             let kind = Sandbox.Kind.allCases.first(where: { $0.name == name })

@@ -21,8 +21,8 @@ package final class LuaTasks: HostPart {
         return host.ends
     }
 
-    /// Records a failed task. If the script has dropped it, nobody will ask for the error: a collection of garbage
-    /// finds out.
+    /// Records a failed task. If the script has dropped the task, no code will ask for its error; a garbage collection
+    /// then finds and reports it.
     func haveFailed(_ task: LuaTask) {
         failed.append(WeakTask(task: task))
         findForgotten()

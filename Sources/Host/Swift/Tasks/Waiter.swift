@@ -266,8 +266,8 @@ package final class Waiter: RunLoop.ItemOwner {
         queue = nil
     }
 
-    /// Gives the fiber the place of the mutex for which it waits. Like a value that was handed over, the fiber gets it
-    /// even if it is cancelled before it goes on.
+    /// Gives the fiber the place of the mutex for which it waits. The fiber keeps the place even if it is cancelled
+    /// before it goes on.
     func takePlace() {
         let stack = fiber.stack
         guard let queue, let link, stack.reserve(8) else { return }

@@ -38,7 +38,8 @@ enum cl_verdict {
 /// The pieces in which bytes are returned.
 enum cl_form {
   CL_WORDS = 1,  ///< the words between blanks and tabs: at least one, which may be empty, and at most 64
-  CL_FRAME = 2,  ///< the values of a head except the last, and the body; argument 1 of the method is the head's format
+  /// the values in a frame's head except its last, the length; and the body. Argument 1 is the head's format
+  CL_FRAME = 2,
   CL_WHICH = 3,  ///< all bytes, and bytes_number
 };
 
@@ -193,10 +194,10 @@ struct cl_state {
   void *thread;                            ///< the thread that owns the slabs: see cl_this_thread
   /// atomic: blocks that other threads have freed; each begins with the address of the next
   void *returned;
-  uint32_t cancelled;         ///< anchor slot of the error value that cancels Lua code, or 0
-  int has_hooks;              ///< a script has set a hook: see cl_hook_task
-  int raised_in_hook;         ///< a hook of the host's has raised an error
-  int hook_mask, hook_count;  ///< the mask of the hook for all tasks; 0 means that there is none
+  uint32_t cancelled;                                ///< anchor slot of the error value that cancels Lua code, or 0
+  int has_hooks;                                     ///< a script has set a hook: see cl_hook_task
+  int raised_in_hook;                                ///< a hook of the host's has raised an error
+  int hook_mask, hook_count;                         ///< the mask of the hook for all tasks; 0 means that there is none
   lua_CFunction sethook_function, gethook_function;  ///< Lua's own
   cl_held held[CL_HELD];                             ///< the calls that have blocked the thread last, a ring
   int last_held;                                     ///< the newest of them

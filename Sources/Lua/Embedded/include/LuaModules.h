@@ -20,7 +20,7 @@ int lua_modules_has(const char *name);
 /// Returns the text of a module of a build with packed texts, or NULL if it is unknown or there is no memory.
 const char *lua_modules_packed_text(const char *name);
 
-/// The most modules that a build can have.
+/// The largest number of modules that a build can have.
 enum { LUA_MODULES_MOST = 512 };
 
 /// Returns the name of the module at this index, or NULL after the last one. May be called on any thread.

@@ -113,8 +113,8 @@ static void launch(lua_State *L, connection *c) {
   if (!c->is_upgraded) http_set_date(L, c, began + server->patience);
 }
 
-// Begins the request with this head, whose text is on top of the stack, and which is taken from the unread bytes unless
-// `rest` has the bytes after it. Pops the text.
+// Begins the request with this head. The text of the head is on top of the stack, and is popped. `rest`: the bytes
+// after the head; NULL if the head is still part of the unread bytes, and is to be consumed.
 static void begin(lua_State *L, connection *c, const http_head *head, const http_span *rest) {
   int text = lua_gettop(L);
   luaL_checkstack(L, 20, NULL);

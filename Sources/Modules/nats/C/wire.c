@@ -7,8 +7,8 @@
 #include "CLuaCodecs.h"
 #include "queue.h"
 
-// The most unsent bytes for which a message goes out without a wait; and the size from which a message is written
-// directly, past the buffer: both are decided in Lua.
+// The largest number of unsent bytes with which a message is sent without a wait; and the size from which a message is
+// written directly, past the buffer: both are decided in Lua.
 enum { UNSENT = 1 << 20, LARGE = 16384 };
 
 const char NATS_WIRE[] = "runloop.nats.wire";

@@ -23,7 +23,7 @@ local Bus = objects.class("runloop.nats.Bus", { __name = "bus", __stays = true }
 -- Above this number of unsent bytes, publishing waits.
 local UNSENT = 1 << 20
 local MOST_REQUESTS = 65536
--- Seconds: a wait that would be shorter than this counts as over. Such a wait might not advance a virtual clock.
+-- Seconds. A wait that would be shorter ends at once, since it might not advance a virtual clock.
 local SOON = 1e-6
 -- Seconds between two checks that the server has received the published messages.
 local CONFIRM = 0.1

@@ -62,7 +62,7 @@ local SOON = 1e-6
 local BACK, PAUSE = 2, 0.1
 -- A time that never comes, in seconds.
 local NEVER = 1e9
--- The most messages and bytes that a holder has at the same time.
+-- The largest numbers of messages and bytes that a holder has at the same time.
 local MOST_MESSAGES, MOST_BYTES = 256, 64 << 20
 
 local exchange = { MOST_MESSAGES = MOST_MESSAGES }

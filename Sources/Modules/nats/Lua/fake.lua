@@ -18,7 +18,7 @@ local Fake = objects.class("runloop.nats.Fake", { __name = "fake", __stays = tru
 local OPTIONS = { latency = "seconds", bandwidth = "number", password = "string", max_payload = "positive",
   jetstream = "boolean" }
 local LONGEST = 4096
--- Seconds: a time that ends sooner than this counts as over now. A shorter wait might not move a virtual clock.
+-- Seconds. A wait that would be shorter ends at once, since it might not advance a virtual clock.
 local SOON = 1e-6
 
 -- Subjects ------------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ local Lease = objects.class("runloop.nats.Lease", { __name = "lease", __stays = 
 local OPTIONS = { ttl = "seconds", timeout = "seconds", on_lost = "function", bucket = "string" }
 -- The share of `ttl` for which a holder trusts an answered renewal.
 local TRUST = 2 / 3
--- Seconds: a wait that would be shorter than this counts as over. Such a wait might not advance a virtual clock.
+-- Seconds. A wait that would be shorter ends at once, since it might not advance a virtual clock.
 local SOON = 1e-6
 -- An order before all others of a loop.
 local FIRST = math.mininteger

@@ -31,7 +31,7 @@ local EXPOSED = { stats = true, trace = true }
 local MOST_SERVERS = 1000
 -- The number of refused log-ins before the next one waits long.
 local LOGINS = 2
--- Seconds: a time that ends sooner than this counts as over now. A shorter wait might not move a virtual clock.
+-- Seconds. A wait that would be shorter ends at once, since it might not advance a virtual clock.
 local SOON = 1e-6
 -- Seconds for which an old connection stays for the answers to its requests.
 local LEAVING = 5

@@ -106,8 +106,8 @@ local function ended(call, message, reason)
   one.future:complete(message.data)
 end
 
--- Sends a job to an available worker. `renew` returns it with the time that is left: it may wait in the queue of
--- calls until somebody is there after a reconnect.
+-- Sends a job to an available worker. `renew` returns the job's data with the time that is left, since the job may wait
+-- in the queue of calls until a worker is available after a reconnect.
 local function send(one, renew)
   local self = one.pool
   local sent = self._caller:begin(exchange.head("request", 0), renew(), ended)

@@ -18,7 +18,7 @@ local stream = { class = Stream }
 
 -- The largest window of duplicates, and the largest age: a hundred years.
 local CENTURY = 3155760000
--- Seconds: a wait that would be shorter than this counts as over. Such a wait might not advance a virtual clock.
+-- Seconds. A wait that would be shorter ends at once, since it might not advance a virtual clock.
 local SOON = 1e-6
 -- The largest number of replicas.
 local MOST_REPLICAS = 5

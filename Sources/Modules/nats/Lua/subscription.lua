@@ -19,7 +19,7 @@ local Message = objects.class("runloop.nats.Message", { __name = "message", __st
 local Subscription = objects.class("runloop.nats.Subscription",
   { __name = "subscription", __stays = true, __item = function(self) return self:_own_source() end })
 
--- Seconds: a wait that would be shorter than this counts as over. Such a wait might not advance a virtual clock.
+-- Seconds. A wait that would be shorter ends at once, since it might not advance a virtual clock.
 local SOON = 1e-6
 -- The number of messages that a task handles before the loop serves other items.
 local AT_ONCE = 256

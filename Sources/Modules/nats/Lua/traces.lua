@@ -22,7 +22,7 @@ local traces = {}
 -- Bytes of a recording.
 local LIMIT = 256 << 20
 local MOST_SECONDS = 3600
--- The most recordings that wait here to be fetched.
+-- The largest number of recordings that can wait to be fetched.
 local MOST_SESSIONS = 4
 -- Seconds for which a recording waits for the next question.
 local PATIENCE = 60

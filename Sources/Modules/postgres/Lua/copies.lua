@@ -12,7 +12,7 @@ local getmetatable, error, math_type, huge = getmetatable, error, math.type, mat
 local format, concat = string.format, table.concat
 local own, raise, describe = failures.own, misuse.raise, misuse.describe
 
--- The most bytes that a sink gets at once.
+-- The largest number of bytes that a sink gets at once.
 local LOT = 65536
 local ESCAPES = { ["\\"] = "\\\\", ["\t"] = "\\t", ["\n"] = "\\n", ["\r"] = "\\r" }
 

@@ -35,7 +35,8 @@ local function check_owner(self, what, task)
   end
 end
 
--- The most texts that are remembered as writing. Beyond this number, all entries are dropped, and determined again.
+-- The largest number of texts in the cache of statements that write. Beyond this number, all entries are dropped, and
+-- determined again.
 local WRITES_KEPT = 1000
 
 local function note_writes(self, text)

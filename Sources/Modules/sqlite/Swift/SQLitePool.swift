@@ -322,7 +322,8 @@ final class SQLitePool {
         }
         for job in list.prefix(Self.mostAtOnce) { deliver(job) }
         note()
-        // The jobs that these tasks have made: the request for that came too late for this pass.
+        // The tasks that were resumed above may have made jobs. The request to hand these over would run in the next
+        // pass only, so it is done now.
         guard let handsOver else { return }
         host.loop.cancel(handsOver)
         handOver()

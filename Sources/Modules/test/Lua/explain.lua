@@ -44,7 +44,7 @@ local function whole(text)
 end
 explain.whole = whole
 
--- The most frames that a report shows of the beginning and of the end of a stack.
+-- The largest number of frames that a report shows of the beginning and of the end of a stack.
 local INNER, OUTER = 12, 6
 
 -- Returns the depth of the stack. Lua counts levels from the innermost one at each call, so looking at every frame of a
@@ -111,7 +111,7 @@ end
 
 -- A failed assert -----------------------------------------------------------------------------------------------------
 
--- The most lines of source that are searched for an assertion.
+-- The largest number of source lines that are searched for an assertion.
 local MOST = 20
 
 -- Returns a line of a file without its indentation, and the text from this line on.

@@ -24,7 +24,7 @@ final class TraceFile: Sendable {
     private static let open = Lock<TraceFile?>(nil)
     static var current: TraceFile? { open.withLock { $0 } }
 
-    /// - Parameter limit: The most bytes of the file.
+    /// - Parameter limit: The largest size of the file in bytes.
     /// - Throws: EINVAL for a path whose ending `Recording.Format` does not know; EBUSY if another recording is under
     ///   way; the system's error.
     init(path: String, limit: Int) throws(SystemError) {

@@ -14,7 +14,7 @@ public struct TraceSettings: Sendable {
     public var file: String?
     /// The title of recordings until the script begins: its path.
     public var title: String?
-    /// The most bytes of the file.
+    /// The largest size of the file in bytes.
     public var limit = Recording.Writer.defaultLimit
     /// The directory for dumps when an error is not handled.
     public var errorDirectory: String?

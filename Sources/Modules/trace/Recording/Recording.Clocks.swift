@@ -98,8 +98,8 @@ extension Recording {
             }
         }
 
-        /// Returns the closest bounds that follow from these after they are loosened; nil if they contradict each
-        /// other.
+        /// Adds `slack` to each bound, and returns the tightest bounds that follow from all of them; nil if they
+        /// contradict each other.
         private static func closed(_ bounds: Bounds, _ slack: Int64) -> Bounds? {
             var closed = bounds.map { $0.map { $0 == unknown ? unknown : sum($0, slack) } }
             for place in closed.indices { closed[place][place] = 0 }

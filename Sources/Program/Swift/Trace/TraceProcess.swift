@@ -28,7 +28,7 @@ struct TraceProcess {
         return status
     }
 
-    /// The most seconds to wait for the file.
+    /// The largest number of seconds to wait for the file.
     private static let patience = 60.0
 
     /// The thread of the process's port writes the file, because the user often looks for a callback that blocks the

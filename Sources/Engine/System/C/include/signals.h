@@ -10,9 +10,9 @@ int linux_watch_signals(int quits);
 /// Returns the number of the next queued signal, or 0.
 int linux_take_watched_signal(int fd);
 
-/// Returns a descriptor that becomes readable, as an eventfd, each time a signal comes while linux_hear_signal has it
-/// listen. At other times the signal has its previous effect. -1 and errno on failure: EINVAL for a signal that cannot
-/// be caught, EMFILE for too many listeners.
+/// Returns a descriptor that becomes readable each time the signal arrives, like an eventfd, while it listens: see
+/// linux_hear_signal. While it does not listen, the signal has its previous effect. -1 and errno on failure: EINVAL for
+/// a signal that cannot be caught, EMFILE for too many listeners.
 int linux_open_signal(int number);
 /// Begins or ends listening. While a descriptor listens, the signal has no other effect. The exception is a program
 /// that is stuck: a second SIGINT, SIGTERM or SIGQUIT that comes within a second, before the first was taken, also has

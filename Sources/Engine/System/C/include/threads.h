@@ -46,8 +46,8 @@ static inline char **linux_variables(void) { return environ; }
 /// Writes a value. Another thread that reads it with linux_published also sees everything that was written before.
 static inline void linux_publish(uint64_t *place, uint64_t value) { __atomic_store_n(place, value, __ATOMIC_RELEASE); }
 static inline uint64_t linux_published(const uint64_t *place) { return __atomic_load_n(place, __ATOMIC_ACQUIRE); }
-/// Copies bytes that another thread may be writing. The reader has to find out afterwards, by linux_published, which of
-/// them are whole. ThreadSanitizer does not look at this function.
+/// Copies bytes that another thread may be writing. The caller must check afterwards, with linux_published, which of
+/// them were complete. ThreadSanitizer does not look at this function.
 __attribute__((no_sanitize("thread"))) static inline void linux_peek(void *to, const void *from, size_t size) {
   volatile char *target = (volatile char *)to;
   const volatile char *source = (const volatile char *)from;

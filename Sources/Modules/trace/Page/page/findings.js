@@ -91,8 +91,8 @@ function heldFor(l, i) {
 const delayOf = (l, i) => l.delays.get(i) || 0;
 const delayText = (l, i) => delayOf(l, i) ? `, but was not scheduled for ${duration(delayOf(l, i))} of it` : "";
 
-// Returns the same without the callbacks in it that are findings themselves. A span belongs to the script: its callback
-// is the finding.
+// Returns the time that `heldFor` returns, less that of the callbacks inside it that are findings themselves. A span
+// belongs to the script: its callback is the finding.
 function ownTime(l, i) {
   const inner = l.byRow[l.row[i] + 1];
   let time = heldFor(l, i);

@@ -60,7 +60,8 @@ class Lane {
     this.born = Infinity; this.ended = Infinity;
     // How long a slice's thread waited for a processor, if that is notable.
     this.delays = new Map(); this.waited = new Map(); this.closed = -1;
-    // Totals: the objects, the callbacks, the late ones, the longest, and those late or long enough to be findings.
+    // Totals: objects, callbacks, late callbacks, the longest callback, and those that are late or long enough to be
+    // findings.
     this.objects = new Set(); this.callbacks = 0; this.late = 0; this.longest = 0; this.notable = [];
     this.y = 0; this.height = 0; this.shares = null; this.sharesFor = "";
   }

@@ -103,7 +103,7 @@ class Unpacking {
   end() { for (const worker of this.workers) worker.terminate(); }
 }
 
-// The most records that fit into a browser; a larger recording shows its last ones.
+// The largest number of records that a browser can hold; a larger recording shows its last ones.
 const MOST_RECORDS = 6e6;
 
 // Returns the number of records in a chunk, from its end.

@@ -44,7 +44,7 @@ local function package(options, environment)
   return process.run { "sh", "-c", ROOT .. "/scripts/package " .. options, environment = environment }
 end
 
--- A program that is packed in less time.
+-- A small program, which is packed in less time than rlhost.
 local SMALL = "/usr/bin/true"
 
 local made, has = nil, {}

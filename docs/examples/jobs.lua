@@ -1,5 +1,6 @@
--- A queue of jobs in PostgreSQL. Any number of workers may run, and be killed: a job belongs to a transaction, so that
--- the server gives it to another worker when its worker has ended. PGHOST and similar variables name the database.
+-- A queue of jobs in PostgreSQL. Any number of workers may run, and may be killed: each worker holds its job in a
+-- transaction, so the server gives the job to another worker when this one ends. PGHOST and similar variables name the
+-- database.
 --
 --   rlhost jobs.lua add "a job"
 --   rlhost jobs.lua work

@@ -51,7 +51,7 @@ public enum Attach {
         case complete = 6
         /// Content: "why", "timers", "tasks", "traceback", or "help" and a name. Answer: a text.
         case ask = 7
-        /// The answer says where the process is, even while its loop does not turn.
+        /// The answer names the code that the process executes, even while its loop does not turn.
         case whereabouts = 8
         /// Ends the running callback. The answer names this callback.
         case interruptCallback = 9

@@ -25,9 +25,9 @@ function errors.inspect(value, options)
   return fine and text or format("<%s %p: %s>", type(value), value, inspector.harmless(tostring(text)))
 end
 
--- Lua code calls a function by some name; a message handler has none, or that of the operation that has failed. The
--- error of a handler may be a new one with the text of an earlier one, which other tasks have awaited: so only the
--- waits of its own task count.
+-- Returns whether the function at a level is a message handler. Lua code calls a function by some name; a handler has
+-- no name, or that of the operation that has failed. If a handler raises an error with the text of an earlier one, the
+-- waits of other tasks for the earlier one do not count.
 local function is_handler(level)
   local info = getinfo(level, "n")
   return info.namewhat == "" or info.namewhat == "metamethod"

@@ -61,8 +61,8 @@ static int is_call_before(const uint32_t *next) {
   return operation == OP_SELF || (operation >= OP_GETTABUP && operation <= OP_GETFIELD && is_called(next));
 }
 
-// Whether the code that called the running C function says `object:name`, or `module.name(…)`. An `__index` of the
-// host's own, which ends with `return methods[name]`, may lie between.
+// Whether the code that called the running C function has the form `object:name`, or `module.name(…)`. An `__index` of
+// the host's own, which ends with `return methods[name]`, may lie between.
 static int is_call(lua_State *L) {
   lua_Debug debug;
   const uint32_t *next = next_at(L, 1, &debug);
@@ -159,7 +159,7 @@ int cl_push_hint(lua_State *L, const char *message) {
     lua_pushcfunction(L, p_hint);
     lua_pushstring(L, reads[i].owner);
     lua_pushstring(L, reads[i].name);
-    // A list of all names would not say which one is meant.
+    // A list of all names would not help: the hint must have the intended name.
     if (lua_pcall(L, 2, 1, 0) == LUA_OK && lua_isstring(L, -1) && strstr(lua_tostring(L, -1), "did you mean")) return 1;
     lua_pop(L, 1);
   }

@@ -200,11 +200,11 @@ void cl_disarm_handlers(lua_State *L);
 int cl_has_wishes(void);
 /// Prints a text to standard error so that it cannot command a terminal: see `String.shown` in Linux.
 void cl_print_shown(const char *text, size_t limit);
-/// Notes the running call in the signal handler of a thread that is being cancelled. `is_new` says that an earlier
-/// cancellation has been noticed.
+/// Notes the running call in the signal handler of a thread that is being cancelled. `is_new`: Lua has noticed all
+/// earlier cancellations.
 void cl_note_call(lua_State *L, int is_new);
-/// Answers `cl_where_cancelled` in the signal handler, if the signal is its question. `is_pending` says that Lua has
-/// not noticed the cancellation.
+/// Answers `cl_where_cancelled` in the signal handler, if the signal is its question. `is_pending`: Lua has not noticed
+/// the cancellation.
 int cl_answer_where(cl_state *state, const siginfo_t *info, int is_pending);
 /// Lets SIGURG reach this thread.
 void cl_expect_urgent(void);

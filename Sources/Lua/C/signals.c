@@ -65,7 +65,7 @@ static int interrupt(lua_State *L) {
 
 // Entries that another process has sent -----------------------------------------------------------------------------
 
-// Called between two instructions of Lua. Says whether the instruction belongs to the entry.
+// Called between two instructions of Lua. Returns whether the next instruction belongs to the entry.
 static int (*is_in_entry)(cl_state *state);
 
 static int take_entry_interrupt(void) {

@@ -1,5 +1,6 @@
-// Copies of stacks. A coroutine that has failed loses its stack when its variables are closed, and a waiting one goes
-// on. The text of a traceback costs ten times as much as such a copy, and is seldom read: so it is made from the copy.
+// Copies of stacks. The stack of a coroutine is lost when the coroutine fails and its variables are closed, or when it
+// goes on after a wait. The text of a traceback costs ten times as much as a copy, and is seldom read, so the text is
+// made later, from the copy.
 #include "private.h"
 
 #include <stdint.h>

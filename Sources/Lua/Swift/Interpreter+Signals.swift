@@ -11,7 +11,7 @@ extension Interpreter {
         cl_handle_signals(state, notify, isWaiting) { Interpreter.of($0)?.tellWhy() }
     }
 
-    /// Says whether a signal is to interrupt the calling thread, which should then stop waiting.
+    /// Returns whether a signal is to interrupt the calling thread, which should then stop waiting.
     public static let endsWaits: @convention(c) () -> Int32 = cl_ends_waits
 
     /// Clears the note of a signal. Returns whether there was one.

@@ -141,9 +141,10 @@ open class Interpreter {
     public final func startCollector() -> Bool { cl_start_collector(main) == LUA_OK }
 
     /// Makes `require` find `runloop`, which the library's first function makes, and the public modules below it.
-    /// `knows` is called with package.preload and the name, and says whether there is such a public module; the second
-    /// function makes it when it is first required. The third function makes a private part of a module, which only
-    /// parts can require, or returns false if no part has the name. On failure the error is on the stack.
+    /// `knows` is called with package.preload and a name, and returns whether scripts can require a module of that
+    /// name; the second function makes the module when it is first required. The third function makes a private part of
+    /// a module, which only parts can require, or returns false if no part has the name. On failure the error is on the
+    /// stack.
     public final func openModules(_ openers: Library, knows: LuaFunction) -> Bool {
         guard let entries = openers.entries.baseAddress, openers.entries.count > CL_OPEN_PART else {
             return false

@@ -2,8 +2,8 @@ public import CLuaSupport
 
 /// A kind of userdata.
 public struct Kind: @unchecked Sendable {
-    /// Says whether an object was never used. Gets the address of the object's head, and room for its name: this many
-    /// bytes and a 0.
+    /// Returns whether an object was never used. Gets the address of the object's head, and room for its name: this
+    /// many bytes and a 0.
     public typealias IsUnused = @convention(c) (UnsafeMutableRawPointer?, UnsafeMutablePointer<CChar>?, Int) -> Int32
 
     // Sendable: written once, in `init`.

@@ -1,8 +1,8 @@
 internal import CLinux
 
 extension RunLoop {
-    /// The recording of a loop as its steps see it: they report what the loop does, and the probe knows whether that is
-    /// recorded, and by which clock.
+    /// The interface between the steps of a loop and its recorder: the steps report what the loop does, and the probe
+    /// passes that on if the loop is recorded, with times of the right clock.
     ///
     /// A struct of pointers, so that a report is a nil check while the recorder is off. A method of a class would load
     /// one pointer more; a stored closure or an existential would be a call.

@@ -36,7 +36,7 @@ extension RunLoop.Recorder {
         return delay
     }
 
-    /// Calls the reader and reads the delay when they are due.
+    /// Calls the reader of records if that is due, and reads the thread's scheduling delay if that is due.
     @inline(never)
     mutating func attend(_ now: UInt64) {
         if now >= checkBy { checkDelay() }

@@ -52,8 +52,9 @@ enum {
 enum { NAMESPACES = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID |
                     CLONE_NEWNET | CLONE_PARENT };
 
-// One bit for each call says whether there is more to find out, so that others take a few instructions. Installing a
-// filter takes time for each of its instructions: a search through a tree of all these numbers took twice as long.
+// One bit for each call is set if the filter has a rule for it, so that all other calls pass after a few instructions.
+// Installing a filter takes time for each of its instructions: a search through a tree of all these numbers took twice
+// as long.
 enum { LAST_CALL = FILE_SETATTR, WORDS = LAST_CALL / 32 + 1 };
 typedef struct {
   struct sock_filter code[512];

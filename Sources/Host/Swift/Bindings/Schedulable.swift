@@ -21,8 +21,8 @@ extension Schedulable where Self: RunLoop.Item {
 }
 
 extension Stack {
-    /// Replaces an object that is written in Lua, a table, by the field that its metatable names for the loop: `__item
-    /// = "port"`, raw; or by the result of a function of the module's own there.
+    /// Replaces a table, an object that is written in Lua, by the item that its metatable gives for it. `__item` is the
+    /// name of a field, which is read raw, as in `__item = "port"`; or a function of the module that returns the item.
     func replaceByItem(_ index: Int32) {
         guard type(index) == .table, reserve(4) else { return }
         let top = top

@@ -137,7 +137,7 @@ package final class Waiter: RunLoop.ItemOwner {
         }
     }
 
-    /// Wakes the fiber when the future or mutex with this queue says so.
+    /// Makes the fiber wait until the future or mutex that has this queue wakes it.
     func wait(in queue: UnsafeMutablePointer<WaitQueue>, _ purpose: Purpose) {
         let link = self.link ?? .allocate(capacity: 1)
         if self.link == nil { link.initialize(to: WaitLink(self)) }
@@ -424,7 +424,7 @@ extension LuaHost {
         if let mode = uncommonMode { loop.add(item, to: mode) }
     }
 
-    /// Lets a fiber go on in the common modes, in `mode` and, if `alsoHere` says so, in the mode that runs.
+    /// Lets a fiber go on in the common modes, in `mode` and, if `alsoHere` is true, in the mode that runs.
     fileprivate func performForWaiters(
         _ context: Int, _ mode: RunLoop.Mode?, alsoHere: Bool
     ) -> RunLoop.RequestToken? {

@@ -20,7 +20,7 @@
 /// A Swift function that Lua can call. Returns the number of results on top of the stack, or a verdict.
 typedef int (*cl_function)(lua_State *L);
 
-/// Tells the trampoline what to do after Swift has returned. The text is in the host's scratch buffer.
+/// What the trampoline does after Swift has returned. The text is in the host's scratch buffer.
 enum cl_verdict {
   CL_RAISE = -1,               ///< raise the scratch text, with the position of the call
   CL_RAISE_VALUE = -2,         ///< raise the value on top of the stack
@@ -508,7 +508,7 @@ int cl_where_cancelled(uintptr_t thread, cl_whereabouts *whereabouts);
 void cl_let_calls_fail(int fail);
 /// Brackets the reading of a script's text: meanwhile SIGINT and SIGTERM end the process at once.
 void cl_read_script(int reads);
-/// Says that there is a prompt: then Control-C during the reading of a file does not end the process.
+/// Declares that there is a prompt, so that Control-C while a file is read does not end the process.
 void cl_note_prompt(void);
 /// While `defers` is set, SIGINT and SIGTERM are only noted and interrupt nothing; a second one ends the process.
 void cl_defer_signals(int defers);
@@ -538,8 +538,8 @@ void cl_grant_wishes(cl_state *state, void (*function)(cl_state *state, unsigned
 void cl_wish(cl_state *state, unsigned wish);
 unsigned cl_take_wishes(void);
 /// Lets `cl_end_entries` interrupt a running entry. Must be called once, on the host's thread, after cl_handle_signals;
-/// without it nothing is interrupted. `is_in` says whether the Lua code that is about to be interrupted belongs to the
-/// entry.
+/// without it nothing is interrupted. `is_in` returns whether the Lua code that is about to be interrupted belongs to
+/// the entry.
 void cl_watch_entries(cl_state *state, int (*is_in)(cl_state *state));
 /// Declares that the code of this entry runs on the host's thread from now on; 0 means no entry. Returns the entry
 /// before.

@@ -26,7 +26,7 @@ int cl_limit_all_processor(struct cl_state *state, double seconds,
 int cl_is_main_waiting(void);
 /// Returns the text of the error: "limit: 2 s of processor time".
 const char *cl_processor_limit(void);
-/// Prepares `cl_report_held` for this thread, and returns the thread. `is_in_run` says whether the loop runs.
+/// Prepares `cl_report_held` for this thread, and returns the thread. `is_in_run` returns whether the loop runs.
 uintptr_t cl_limit_callbacks(struct cl_state *state, double seconds, int (*is_in_run)(struct cl_state *state));
 /// Raises "limit: held the loop for 2 s" in the running callback of a thread. May be called on any thread.
 void cl_report_held(uintptr_t thread);

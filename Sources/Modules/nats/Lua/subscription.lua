@@ -180,7 +180,7 @@ function Subscription:_refuse(reason)
   if arrived then arrived:complete() end
 end
 
---- Ends the subscription without telling the server: the bus is closed, or the last message has come.
+--- Ends the subscription without a message to the server: the bus is closed, or the last message has arrived.
 function Subscription:_end(is_at_once)
   if self._is_ended and not is_at_once then return end
   self._is_ended = true

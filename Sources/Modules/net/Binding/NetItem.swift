@@ -44,7 +44,8 @@ extension NetItem {
 }
 
 extension Fiber {
-    /// The object for which the task waits. Its userdata is on the task's stack. The lowest bits say how a read ends.
+    /// The object for which the task waits. Its userdata is on the task's stack. The lowest bits of `waitsFor` encode
+    /// how a read ends.
     func waited<Item: AnyObject>(_: Item.Type) -> Item? {
         UnsafeRawPointer(bitPattern: waitsFor & ~7).map { Unmanaged<Item>.fromOpaque($0).takeUnretainedValue() }
     }

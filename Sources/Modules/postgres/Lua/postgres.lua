@@ -234,7 +234,7 @@ local ISOLATIONS = {
   serializable = true, ["repeatable read"] = true, ["read committed"] = true, ["read uncommitted"] = true,
 }
 
--- Makes the object of a transaction. `depth` is above 0 for a savepoint; `ends` says that COMMIT ends it.
+-- Makes the object of a transaction. `depth` is above 0 for a savepoint.
 local function transaction(db, lease, depth, outer)
   lease.site = misuse.place()
   return setmetatable({

@@ -47,7 +47,7 @@ enum SQLiteBinding {
                         label: call.integer(6).flatMap { UInt32(exactly: $0) } ?? 0)
                 }
             },
-            // send(job, connection): nobody waits for it.
+            // send(job, connection): carries out a job for which no task waits.
             .init("send") {
                 receiver($0, SQLitePool.self).run { (pool, call) throws(Misuse) in
                     pool.send(try job(call, 2), call.integer(3) ?? 0)

@@ -167,8 +167,8 @@ local function describe(path, counts, totals, out)
   return { path, percent(hit, #all_lines), shown(parts) }
 end
 
---- Prints a summary with `say`, writes the report in lcov's format to a file, and returns the percentage of all lines
---- that ran; nil if the file cannot be written.
+--- Prints a summary by calling `say`, writes the report in lcov's format to a file, and returns the percentage of all
+--- lines that ran; nil if the file cannot be written.
 function coverage:finish(target, say)
   local out, rows, width = {}, {}, 4
   local totals = { hit = 0, found = 0, taken = 0, branches = 0, called = 0, functions = 0 }

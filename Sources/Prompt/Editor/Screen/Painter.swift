@@ -57,8 +57,8 @@ struct Painter {
     mutating func forget() { shown = nil }
 
     /// Returns the place of the frame after the terminal has changed its width: how many rows the cursor is below the
-    /// first row, and how many rows there are. `reflows` says whether the terminal wraps rows that have become too
-    /// long, or cuts them.
+    /// first row, and how many rows there are. `reflows`: the terminal wraps rows that have become too long, instead of
+    /// cutting them.
     func extent(columns: Int, reflows: Bool) -> (cursorRow: Int, rows: Int) {
         guard let frame = shown else { return (0, 0) }
         guard reflows else { return (frame.cursorRow, frame.rows.count) }

@@ -216,7 +216,7 @@ t.it("takes only 127.x.x.x and names of this machine for loopback", { real_time 
   t.equal(got:await(5), nil)
   t.error(function() nats.connect "a:0" end, "a server must be")
   t.error(function() nats.connect "70000" end, "a server must be")
-  -- A port as a text is one of this machine, as a number is.
+  -- A port alone means a server on this machine, whether it is given as a text or as a number.
   local _, text, code = nats.connect(tostring(listener:port()), { timeout = 5 })
   t.equal({ text, code }, { select(2, nats.connect(listener:port(), { timeout = 5 })) })
   t.truthy(code ~= "ENOENT", text)

@@ -284,7 +284,7 @@ extension SimulatedClock.State {
         } ?? []
     }
 
-    /// Makes a member look at the clock.
+    /// Makes a member read the clock again.
     mutating func wake(member place: Int) {
         guard let member = family?.members[place] else { return }
         family?.members[place].rests = false

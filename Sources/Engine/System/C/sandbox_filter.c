@@ -289,7 +289,7 @@ static void add_controls(filter *f, const linux_sandbox *it) {
   static const unsigned types[] = {OF_FILE_SYSTEM_F, OF_FILE_SYSTEM_V, OF_FILE_SYSTEM_X, OF_FILE_SYSTEM_B};
   enum { REFUSED = sizeof refused / sizeof *refused, READING = sizeof reading / sizeof *reading };
   enum { TYPES = sizeof types / sizeof *types };
-  // Counts the instructions that may jump to the end, where the call is refused or, behind that, allowed.
+  // The number of instructions until the last two, of which the first refuses the call and the second allows it.
   unsigned left = REFUSED + (it->all[LINUX_ALLOW_WRITE] ? 0 : READING + 1 + TYPES);
   begin(f, SYS_ioctl);
   load(f, 1, 0);

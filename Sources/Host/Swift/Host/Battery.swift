@@ -75,7 +75,7 @@ public struct Battery: Sendable {
 
     static let runloop = "runloop"
 
-    /// Makes functions that `runloop` itself has in this program.
+    /// Makes functions that become fields of the module `runloop` itself.
     public init(adding functions: @escaping @Sendable @autoclosure () -> Library) {
         self.init(Self.runloop, functions: functions())
     }

@@ -125,7 +125,7 @@ extension LuaHost {
         label("timer", name: nameOfAnchored(UInt32(node.pointee.context)) ?? "", site: box.site)
     }
 
-    /// Names the running callback whose item is named already, as it may go on later.
+    /// Links the running callback to its fiber, which may continue it later. The item has a name already.
     @inline(__always)
     func tellSubject(_ fiber: Fiber) {
         if loop.isRecording { loop.recorder.pointee.name(fiber: fiber.number) }

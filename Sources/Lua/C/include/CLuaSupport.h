@@ -491,8 +491,8 @@ void cl_limit_closing(int number);
 /// which to cancel it.
 uintptr_t cl_accept_cancelling(cl_state *state);
 void cl_end_cancelling(void);
-/// Raises the value that `state->cancelled` anchors in the Lua code of a thread that accepts it, and once more if a
-/// loop catches it. May be called on any thread.
+/// Cancels the Lua code of a thread that accepts it: raises the value that `state->cancelled` anchors, and raises it
+/// once more if a loop catches the first error. May be called on any thread.
 void cl_cancel_running(uintptr_t thread);
 /// The place of a cancelled thread that is inside a C function.
 typedef struct {

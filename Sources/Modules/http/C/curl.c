@@ -105,7 +105,7 @@ static void find_ended(lua_multi *multi) {
     if (message->msg != CURLMSG_DONE) continue;
     for (lua_transfer *transfer = multi->transfers; transfer; transfer = transfer->next) {
       if (transfer->easy != message->easy_handle) continue;
-      // A transfer that this module has failed has its own code.
+      // If this module has already ended the transfer because of an error, that error's code stays.
       if (!transfer->is_over) transfer->code = message->data.result;
       if (transfer->code == CURLE_WEIRD_SERVER_REPLY && !transfer->is_over) keep_refused_length(multi, transfer);
       transfer->is_over = 1;

@@ -33,7 +33,7 @@ void csqlite_close_database(csqlite *it) {
 
 static int is_word(char c) { return (c | 32) >= 'a' && (c | 32) <= 'z'; }
 
-// Skips blanks, comments and semicolons. Returns the beginning of the rest.
+// Skips blanks, comments and semicolons. Returns the address of the first byte after them.
 static const char *skip_blanks(const char *at, const char *end) {
   while (at < end) {
     if (strchr(" \t\r\n\v\f;", *at) && *at) {

@@ -59,8 +59,8 @@ package enum Recording {
     package struct Origin: Equatable, Sendable {
         /// The upper half of the numbers of all messages of the process; 0 if unknown.
         package var identity: UInt32 = 0
-        /// Processes with the same number have the same clock: they run on the same machine, since the same start of
-        /// it. 0 if unknown.
+        /// Processes with the same number have the same clock: they run on one machine that was not restarted in
+        /// between. 0 if unknown.
         package var machine: UInt64 = 0
         /// The name of the machine; empty if unknown.
         package var host = ""

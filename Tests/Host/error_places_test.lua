@@ -41,7 +41,7 @@ local MAKERS = {
   function() return rl.at(rl.time() + 5, print) end,
 }
 
-t.it("objects say where they were made, also in a tail call", REAL, function()
+t.it("objects report where they were made, also in a tail call", REAL, function()
   local file <close> = assert(io.popen "true")
   for index, make in ipairs(MAKERS) do
     local object = make(file)
@@ -56,7 +56,7 @@ t.it("objects say where they were made, also in a tail call", REAL, function()
     'rl.observe: argument #1 must be "all" or an array of activity names, got an empty one')
 end)
 
-t.describe("an error is said to have happened in", function()
+t.describe("the place in an error's report is", function()
   t.it("the watcher", REAL, function()
     local directory = assert(fs.temporary_directory "places")
     local watcher
@@ -75,7 +75,7 @@ t.describe("an error is said to have happened in", function()
     end), ('program "sh -c exit 3" (%d) made at %s'):format(program:pid(), FILE))
   end)
 
-  t.it("the function that waits for calls to end, or to become rarer", function()
+  t.it("the function of rl.debounce or rl.throttle that calls later", function()
     t.equal(place_of(function() rl.debounce(0.01, broken)() end), "function of rl.debounce made at " .. FILE)
     t.equal(place_of(function()
       local count = 0
@@ -89,7 +89,7 @@ t.describe("an error is said to have happened in", function()
     end), "function of rl.throttle made at " .. FILE)
   end)
 
-  t.it("what calls such a function, if that runs it at once", function()
+  t.it("the caller of the function of rl.throttle, if it calls at once", function()
     t.equal(place_of(function() rl.after(0, function() rl.throttle(1, broken)() end) end), "timer made at " .. FILE)
   end)
 

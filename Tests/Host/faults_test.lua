@@ -16,8 +16,8 @@ local function told_with(fault, script)
   return result.output .. result.errors
 end
 
-t.describe("what the system refuses", function()
-  t.it("at the watch for a program's end is asked for again", REAL, function()
+t.describe("a system call that fails", function()
+  t.it("is repeated if it watches for a program's end", REAL, function()
     local script = [[
       local process = require "runloop.process"
       local program = process.start { "sh", "-c", "sleep 0.1; exit 3", on_exit = function(_, how, value) print("told", how, value) end }
@@ -32,7 +32,7 @@ t.describe("what the system refuses", function()
     end
   end)
 
-  t.it("to a watcher that has to look into a new directory is reported with the directory", REAL, function()
+  t.it("is reported with the directory if a watcher cannot list a new one", REAL, function()
     local script = [[
       local fs = require "runloop.fs"
       local directory, files = fs.temporary_directory(), {}
@@ -48,7 +48,7 @@ t.describe("what the system refuses", function()
     t.equal(result.output, "1\tcreated\tEMFILE: too many open files\n", result.errors)
   end)
 
-  t.it("of a program's input ends the program, and is said", REAL, function()
+  t.it("ends the program and is reported if it writes the program's input", REAL, function()
     local told = told_with("write:error=EIO:when=1", [[
       local result, message, code = require "runloop.process".run { "cat", input = "hello" }
       print(result, message:match "^EIO: input/output error", code)
@@ -56,7 +56,7 @@ t.describe("what the system refuses", function()
     t.equal(told, "nil\tEIO: input/output error\tEIO\n")
   end)
 
-  t.it("to a job, the descriptor that tells of the clock, makes it look at the clock itself", REAL, function()
+  t.it("makes a job read the clock itself if it gets no descriptor for clock changes", REAL, function()
     local script = [[
       local rl, schedule = require "runloop", require "runloop.schedule"
       rl.sleep(0)
@@ -72,7 +72,7 @@ t.describe("what the system refuses", function()
     t.equal({ result.output, result.errors, result.code }, { "true\ncalled\t0\ttrue\n", "", 0 })
   end)
 
-  t.it("for want of /dev or /proc is said to be for that", REAL, function()
+  t.it("is reported with the path if /dev or /proc is missing", REAL, function()
     local function told_without(directory, script)
       local result = process.run { "unshare", "-m", "sh", "-c", [[mount -t tmpfs none $2 && exec "$0" -e "$1"]], rlhost,
         script, directory, timeout = 20 }
@@ -87,7 +87,7 @@ t.describe("what the system refuses", function()
 end)
 
 -- Each run is in a coroutine that is deep in functions of C. Lua allows 200 of them inside each other, in all.
-t.it("runs in deep coroutines inside each other end with an error, and not with the stack", REAL, function()
+t.it("deeply nested runs and coroutines raise an error before the stack overflows", REAL, function()
   local script = [[
     local rl = require "runloop"
     local first, nest

@@ -32,7 +32,7 @@ t.describe("the hint is the second line of the report", { real_time = true }, fu
       parse = json.parse rl.task(function() parse 'x' end)]]):find("(global 'parse')\n" .. HINT, 1, true))
   end)
 
-  t.it("but not where it could lead wrong", function()
+  t.it("is left out where it could mislead", function()
     local others = {
       "local found = json.decode parse 'x'",                   -- nothing was read
       "local parse = json.parse local t = {} t.parse 'x'",     -- a field of an unrelated object

@@ -87,13 +87,13 @@ local function plural(owner) return owner .. (owner:find "s$" and "es" or "s") e
 
 local function is_text(word) return not word:find "^[%w_]+$" end
 
-t.it("every row about modules leads to one that there is", function()
+t.it("every row about modules names an existing module", function()
   for name, module in pairs(meanings.modules) do
     t.truthy(require(module), name)
   end
 end)
 
-t.it("every row about a function of a module leads to one that it has", function()
+t.it("every row about a function names an existing function of the module", function()
   local all, close = objects()
   for owner, rows in pairs(meanings.names) do
     local module = owner == "runloop" and rl or owner:find "^runloop%." and require(owner)
@@ -109,7 +109,7 @@ t.it("every row about a function of a module leads to one that it has", function
   close()
 end)
 
-t.it("every row about a method leads to one that there is", function()
+t.it("every row about a method names an existing method", function()
   local all, close = objects()
   for owner, rows in pairs(meanings.names) do
     local object = all[owner]
@@ -129,7 +129,7 @@ t.it("every row about a method leads to one that there is", function()
   close()
 end)
 
-t.it("every row about a field leads to one that a call has, or to a function", function()
+t.it("every row about a field names an existing field or function", function()
   local CALLS = {
     anywhere = { function(field) process.run { "true", [field] = 1 } end,
       function(field) http.fetch { [field] = 1 } end,
@@ -201,7 +201,7 @@ t.it("a call is recognized in each of its forms", function()
   t.equal(message(function() for _ in json.parse(1) do break end end), expected)
 end)
 
-t.it("spelling comes after meaning, and a list after that", function()
+t.it("meaning comes before spelling, and spelling before the list of names", function()
   t.equal(message(function() json.decod "1" end), "runloop.json has no decod (did you mean decode?)")
   t.equal(message(function() json.frobnicate "1" end),
     "runloop.json has no frobnicate (there are: array, decode, encode, lines, object)")
@@ -214,7 +214,7 @@ t.it("spelling comes after meaning, and a list after that", function()
   near:close() far:close()
 end)
 
-t.it("spelling leads to no word that is merely short", function()
+t.it("a short name is not suggested merely because it is short", function()
   local nearest = part "runloop.misuse".nearest
   for word, other in pairs { fetch = "batch", each = "batch", event = "every", time = "name", nest = "next_one" } do
     t.equal(nearest(word, { [other] = true, something = true }), nil, word)
@@ -224,7 +224,7 @@ t.it("spelling leads to no word that is merely short", function()
   end
 end)
 
-t.it("the beginning of one name leads to it, and that of two does not", function()
+t.it("the beginning of a name leads to it, unless two names begin in that way", function()
   t.equal(message(process.run, { "true", dir = "/" }), "process.run: unknown field 'dir' (did you mean 'directory'?)")
   t.equal(message(function() json.dec "1" end), "runloop.json has no dec (did you mean decode?)")
   t.truthy(message(function() rl.ti() end):find "there are: ")
@@ -233,7 +233,7 @@ t.it("the beginning of one name leads to it, and that of two does not", function
   t.falsy(message(function() rl.wait_() end):find "wait_readable")
 end)
 
-t.it("a word that several kinds of databases use leads to what this one has", function()
+t.it("a word that several kinds of databases use leads to this database's own method", function()
   local path = os.tmpname()
   local found = require "runloop.sqlite".open(path)
   os.remove(path)
@@ -245,12 +245,12 @@ t.it("a word that several kinds of databases use leads to what this one has", fu
   t.equal(message(function() database:get "x" end), "databases have call(), not get()")
 end)
 
-t.it("the name of a kind has its plural", function()
+t.it("the name of a kind is used in the plural", function()
   local bus <close> = assert(nats.connect(nats.fake()))
   t.truthy(message(function() bus:frobnicate() end):find "^buses have ")
 end)
 
-t.it("objects that are written in Lua lead, too", function()
+t.it("objects that are written in Lua give hints, too", function()
   local program = process.start { "true" }
   t.equal(message(function() program:kill() end), "programs have signal(), not kill()")
   program:wait()

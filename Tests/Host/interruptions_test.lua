@@ -10,7 +10,7 @@ local function run(script)
   return result.output .. result.errors, result.code or result.signal
 end
 
-t.it("a hook that calls the host while it reports an error changes nothing of the report", REAL, function()
+t.it("a hook that calls the host while an error is reported does not change the report", REAL, function()
   local output, status = run [[
     rl.on_error(function(err, info) print(err, info.where:match "^timer", info.traceback:match "^[^\n]*") end)
     debug.sethook(function() pcall(rl.run, { mode = "common" }) end, "cr")
@@ -69,7 +69,7 @@ t.it("a hook that begins callbacks while the host prepares others ends before th
   t.equal({ output, status }, { "begin\ntrue\tnil\n", 0 })
 end)
 
-t.it("the hook of a callback that has ended sees no call that the host makes for the next one", REAL, function()
+t.it("the hook of a callback that has ended is not called during the next one", REAL, function()
   local output, status = run [[
     local calls, hook = 0
     function hook() calls = calls + 1 end

@@ -28,7 +28,7 @@ local function use_processor(seconds)
 end
 
 t.describe("a thread's memory", function()
-  t.it("ends what exceeds it, and nothing else", REAL, function()
+  t.it("ends the code that exceeds it, and no other code", REAL, function()
     local thread = rl.thread { function()
       local bytes = 0
       local fine, message = pcall(function()
@@ -46,7 +46,7 @@ t.describe("a thread's memory", function()
     t.truthy(bytes <= 4096 and bytes > 3000, bytes)
   end)
 
-  t.it("counts no garbage", REAL, function()
+  t.it("does not count garbage", REAL, function()
     local thread = rl.thread { function()
       local length = 0
       for i = 1, 3000 do
@@ -59,7 +59,7 @@ t.describe("a thread's memory", function()
     t.equal({ thread:join() }, { true, true })
   end)
 
-  t.it("is the reason for its end if nobody catches the error", REAL, function()
+  t.it("is the reason for the thread's end if no code catches the error", REAL, function()
     local fine, message = rl.thread { function() return ("x"):rep(1 << 24) end, memory = 1 << 20 }:join()
     t.equal(fine, false)
     t.truthy(tostring(message):find "not enough memory", message)
@@ -89,7 +89,7 @@ t.describe("a thread's processor time", function()
     t.equal({ thread:join(20) }, { false, "limit: 0.1 s of processor time" })
   end)
 
-  t.it("is also that of its own threads, and so is its memory", REAL, function()
+  t.it("applies to the thread's own threads, too, and so does the memory limit", REAL, function()
     local thread = rl.thread { function()
       local rl = require "runloop"
       return rl.thread { function() return #("x"):rep(1 << 24) end, memory = 1 << 26 }:join()
@@ -130,7 +130,7 @@ t.describe("a callback that holds the loop", function()
     t.truthy(answer.errors:find "limit: held the loop for 0.05 s", answer.errors)
   end)
 
-  t.it("is not the main chunk, and not many short callbacks", REAL, function()
+  t.it("does not include the main chunk, and not many short callbacks", REAL, function()
     local answer = run("--callback-limit=0.1", [[
       local rl = require "runloop"
       local done = rl.now() + 0.3
@@ -154,7 +154,7 @@ t.describe("a callback that holds the loop", function()
     t.truthy(tostring(message):find "limits_test.lua:%d+: limit: held the loop for 0.05 s", message)
   end)
 
-  t.it("is not limited any more after nil", REAL, function()
+  t.it("has no limit after the limit was set to nil", REAL, function()
     t.equal({ rl.thread(function()
       local rl = require "runloop"
       rl.limit_callbacks(0.05)
@@ -220,7 +220,7 @@ t.describe("the main state", function()
     end
   end)
 
-  t.it("ends by itself in a function of C that does not", { real_time = true, timeout = 120 }, function()
+  t.it("ends even in a C function that does not return", { real_time = true, timeout = 120 }, function()
     local answer = run("--cpu=0.1", [[print(string.find(("a"):rep(3000), ("a-"):rep(12) .. "b"))]])
     t.equal({ answer.code, answer.errors },
       { 1, "rlhost: limit: 0.1 s of processor time, and a function of C goes on\n" })
@@ -238,7 +238,7 @@ t.describe("the main state", function()
   end)
 end)
 
-t.it("bad limits are refused with what would do", REAL, function()
+t.it("invalid limits are rejected with a description of valid ones", REAL, function()
   for _, bad in ipairs { 0, -1, 5, 0 / 0, 1.5, "1M" } do
     raises("rl.thread: field 'memory' must be a whole number of bytes, 524288 or more, got", rl.thread,
       { print, memory = bad })

@@ -72,7 +72,7 @@ t.it("no part can be required, loaded or not", function()
   t.equal(output, "")
 end)
 
-t.it("a part is there for the host whatever a script puts under its name", function()
+t.it("the host finds its own parts, whatever a script stores under their names", function()
   local output, errors = run [[
     package.loaded["runloop.misuse"] = 5
     package.preload["runloop.text"] = function() return 6 end
@@ -97,7 +97,7 @@ t.each({
   t.equal(output:sub(-#("\n\tthere is " .. meant .. "\n")), "\n\tthere is " .. meant .. "\n")
 end)
 
-t.it("Lua's own text comes first, byte for byte", function()
+t.it("the error text of require begins with Lua's own, byte for byte", function()
   local script = [[
     package.path, package.cpath = "./?.none", "./?.nothing"
     io.write(select(2, pcall(require, arg[1])))
@@ -108,7 +108,7 @@ t.it("Lua's own text comes first, byte for byte", function()
   t.equal(run(script, "nothing.at.all"), plain.output)
 end)
 
-t.it("a module that exists under such a name is found", function()
+t.it("a script's module with the name of a private part is found", function()
   local output, errors = run [[
     package.preload["socket.http"] = function() return "mine" end
     print((require "socket.http"), (pcall(require, "no.such.thing")))

@@ -158,7 +158,7 @@ local ESCAPES <const> = {
     "Operation not permitted" },
 }
 
-t.describe("a script does not get out", function()
+t.describe("a script cannot leave the sandbox", function()
   t.each(ESCAPES, "%s", REAL, function(_, code, options, more, expected)
     local path_in_code = code
     if expected == "^true\tnil\tEACCES" then
@@ -169,7 +169,7 @@ t.describe("a script does not get out", function()
     stays_inside(path_in_code, options, more, expected)
   end)
 
-  t.it("by a descriptor that its parent has left open", REAL, function()
+  t.it("through a descriptor that its parent has left open", REAL, function()
     local path <const>, gone <close> = place()
     local answer = process.run { "sh", "-c", 'exec "$0" "$@" 5<' .. path .. "/out/secret", RLHOST, "--sandbox", "-e",
       [[print(select(3, rl.wait_readable(5, 0)), io.open "/proc/self/fd/5", io.open "/dev/fd/5")]] }
@@ -234,7 +234,7 @@ t.describe("a script does not get out", function()
     t.equal(#fs.list(path .. "/out"), 1)
   end)
 
-  t.it("when somebody attaches", REAL, function()
+  t.it("when rlhost attach is used", REAL, function()
     local program <close> = t.spawn { t.rlhost, "--sandbox", "-e", "print 'ready' rl.sleep(60)" }
     program:wait_for "ready"
     local answer = process.run { RLHOST, "attach", tostring(program:pid()), "-e", "print 'in'" }
@@ -360,7 +360,7 @@ local NUMBERS <const> = [[{"ptrace": 101, "process_vm_readv": 310, "kcmp": 312, 
 "listxattr": 194, "llistxattr": 195, "getxattrat": 464, "listxattrat": 465, "truncate": 76, "inotify_add_watch": 254, "prlimit64": 302, "setpriority": 141,
 "sched_setaffinity": 203, "kill": 62, "ioctl": 16, "unknown": 500}]]
 
-t.describe("a program does not get out by a call of the kernel", function()
+t.describe("a program cannot leave the sandbox by a system call", function()
   local PYTHON <const> = "/usr/bin/python3"
   local is_here = process.run { "uname", "-m" }.output == "x86_64\n" and fs.stat(PYTHON)
   local test = is_here and t.it or t.skip

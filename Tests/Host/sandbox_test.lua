@@ -82,14 +82,14 @@ t.describe("refusals name the option that would allow the call", function()
     { "rl.trace.start", "--allow-write=/var", [[print(require "runloop".trace.start "/var/x.html")]] },
   }, "%s", REAL, function(_, option, code, options) refused(option, options or "", code) end)
 
-  t.it("with codes", REAL, function()
+  t.it("with error codes", REAL, function()
     prints("nil\tEACCES: not allowed by the sandbox: --allow-read=/etc (/etc/passwd)\tEACCES", "",
       [[print(require "runloop.fs".read "/etc/passwd")]])
     prints("nil\tEACCES: not allowed by the sandbox: --allow-read=/etc (/etc/passwd)\t13", "",
       [[print(io.open "/etc/passwd")]])
   end)
 
-  t.it("and require says which file it may not read", REAL, function()
+  t.it("and require names the file that it may not read", REAL, function()
     local path <const>, gone <close> = directory { ["lib/secret.lua"] = "return 1" }
     refused("--allow-read=" .. path .. "/lib (" .. path .. "/lib/secret.lua)", "",
       ("package.path = %q .. '/lib/?.lua' print(pcall(require, 'secret'))"):format(path))
@@ -106,7 +106,7 @@ t.describe("allowed", function()
       .. answer.errors)
   end)
 
-  t.it("files, directories, and nothing beside them", REAL, function()
+  t.it("the allowed files and directories, and no others", REAL, function()
     local path <const>, gone <close> = directory { ["in/a.txt"] = "a", ["out/b.txt"] = "b", ["inner.txt"] = "c" }
     prints("a\tnil\tnil\t1\ttrue", ("--allow-read=%s/in --allow-write=%s/in"):format(path, path), ([[
       local fs, path = require "runloop.fs", %q
@@ -114,7 +114,7 @@ t.describe("allowed", function()
         #fs.list(path .. "/in"), fs.write(path .. "/in/c.txt", "x"))]]):format(path))
   end)
 
-  t.it("variables, of which the others are gone from the memory, too", REAL, function()
+  t.it("variables; all others are also removed from the memory", REAL, function()
     prints("2\tnil\tnil", "--allow-env=ONE,TWO --allow-read", [[
       print(os.getenv "TWO", os.getenv "THREE", io.open("/proc/self/environ"):read "a":match "THREE")]],
       { environment = { TWO = "2", THREE = "3" } })
@@ -188,7 +188,7 @@ t.describe("allowed", function()
   end)
 end)
 
-t.describe("programs that have what they need", function()
+t.describe("programs whose needs are allowed", function()
   t.it("a file server, an HTTP client and a supervisor run unchanged", REAL, function()
     local path <const>, gone <close> = directory { ["page.txt"] = "a page" }
     local options = "--allow-listen=0 --allow-connect --allow-run=sh --allow-read=" .. path
@@ -204,7 +204,7 @@ t.describe("programs that have what they need", function()
 end)
 
 t.describe("rl.sandbox", function()
-  t.it("narrows, and never widens", REAL, function()
+  t.it("can only remove permissions", REAL, function()
     local path <const>, gone <close> = directory { ["a.txt"] = "a" }
     local options = ("--allow-read=%s --allow-read=/etc"):format(path)
     prints("true\ttrue\ttrue\ta\tEACCES\tEACCES", options, ([[
@@ -238,7 +238,7 @@ t.describe("rl.sandbox", function()
     t.truthy(answer.output:find "true\n$", answer.output)
   end)
 
-  t.it("refuses what makes no sense", REAL, function()
+  t.it("rejects invalid arguments", REAL, function()
     prints("rl.sandbox: unknown field 'reed' (did you mean 'read'?)", "", [[
       local _, message = pcall(require "runloop".sandbox, { reed = {} })
       print((message:gsub("^stdin:%d+: ", "")))]])
@@ -280,7 +280,7 @@ t.describe("options", function()
   end)
 end)
 
-t.describe("a kernel that cannot hold it", function()
+t.describe("a kernel that cannot enforce the sandbox", function()
   -- The first call asks for Landlock's ABI.
   local function with_abi(abi, ...)
     local result = abi > 0 and "retval=" .. abi or "error=ENOSYS"
@@ -308,7 +308,7 @@ t.describe("a kernel that cannot hold it", function()
     t.truthy(errors:find("--sandbox=best-effort: " .. text, 1, true), errors)
   end)
 
-  t.it("holds the rest by the filter: TCP, cutting off, signals", REAL, function()
+  t.it("enforces the rest by the filter: TCP, truncation, signals", REAL, function()
     local path <const>, gone <close> = directory { ["a.txt"] = "text" }
     local code, errors, output = with_abi(1, "--sandbox", "--allow-read=" .. path, "-e", ([[
       print(select(3, require "runloop.net".connect "127.0.0.1:1"))

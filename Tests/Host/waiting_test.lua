@@ -50,7 +50,7 @@ t.describe("a task waits", function()
     t.equal(waits_in(process.wait_signal, "USR1"), "process.wait_signal")
   end)
 
-  t.it("for what servers answer", REAL, function()
+  t.it("for answers of servers", REAL, function()
     local seen
     local server <close> = assert(http.serve(0, function(request)
       seen = waits_in(request.read, request)
@@ -67,7 +67,7 @@ t.describe("a task waits", function()
     t.equal(seen, "request:read")
   end)
 
-  t.it("for a file, no longer than it holds anything", REAL, function()
+  t.it("for a buffered file, which is ready as long as it has buffered data", REAL, function()
     local lines = {}
     local pipe <close> = assert(io.popen "printf 'a\\nb\\nc\\n'")
     local ended = rl.condition()
@@ -107,7 +107,7 @@ t.describe("a task waits", function()
     t.equal(lines, { "modal2", "modal3" })
   end)
 
-  t.it("for a condition, when it is the script's own", REAL, function()
+  t.it("for a condition of the script", REAL, function()
     local condition = rl.condition()
     t.equal(waits_in(condition.wait, condition), "condition:wait")
     local _, message = pcall(rl.condition, "http.get")
@@ -120,7 +120,7 @@ t.describe("delayed requests", function()
     return setmetatable({ name = name }, { __eq = function(a, b) return a.name == b.name end })
   end
 
-  t.it("are taken back by function and equal arguments", function()
+  t.it("are cancelled by function and equal arguments", function()
     local loop, ran = rl.current(), {}
     local function note(what) ran[#ran + 1] = what.name or what[1] end
     local function other(what) ran[#ran + 1] = "other " .. what.name end
@@ -135,7 +135,7 @@ t.describe("delayed requests", function()
     t.equal({ rl.cancel_performs(note, 1), rl.cancel_performs(note, 1.0, "x"), rl.cancel_performs(note) }, { 0, 1, 0 })
   end)
 
-  t.it("stay when comparing raises, and are counted once when it takes them back", function()
+  t.it("stay when a comparison raises, and are counted once when a comparison cancels them", function()
     local loop, ran = rl.current(), 0
     local function count() ran = ran + 1 end
     local meta = { __eq = function() error("cannot compare", 0) end }

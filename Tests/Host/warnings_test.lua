@@ -25,7 +25,7 @@ local function warnings(script, input)
 end
 
 t.describe("a mode that never ran", REAL, function()
-  t.it("is named at the end, with what is in it", function()
+  t.it("is named at the end, with its items", function()
     t.equal((warnings [[
       rl.timer { delay = 0.01, modes = { "moddal" }, callback = print, name = "poll" }
       rl.source { modes = { "defualt" } }
@@ -41,7 +41,7 @@ t.describe("a mode that never ran", REAL, function()
     })
   end)
 
-  t.it("is named for ten items, and the others are counted", function()
+  t.it("is named for ten items, and further items are counted", function()
     local list = warnings [[for _ = 1, 15 do rl.timer { delay = 1, modes = { "modal" }, callback = print } end]]
     t.equal(#list, 11)
     t.equal(list[1], 'timer made at w.lua:2 was in mode "modal" only, which never ran')
@@ -76,7 +76,7 @@ t.it("rl.why() says which timer's callback runs", REAL, function()
 end)
 
 t.describe("a loop that is held", REAL, function()
-  t.it("accuses nobody in a pool's thread", function()
+  t.it("is not reported for a pool's thread", function()
     t.equal((warnings [[
       rl.blocking(function() os.execute "sleep 0.2" end)
       local pool <close> = rl.pool { setup = function() return 1 end }
@@ -85,7 +85,7 @@ t.describe("a loop that is held", REAL, function()
     ]]), {})
   end)
 
-  t.it("names the main chunk, and the call that has held it", function()
+  t.it("is reported with the main chunk, and the call that has held it", function()
     t.equal((warnings([[
       os.execute "sleep 0.2"
       rl.sleep(0.01)
@@ -102,7 +102,7 @@ t.describe("a loop that is held", REAL, function()
     })
   end)
 
-  t.it("names calls that have held it one after the other", function()
+  t.it("is reported with the calls that have held it one after the other", function()
     t.equal((warnings [[
       os.execute "sleep 0.1"
       io.popen("sleep 0.4"):read "a"
@@ -123,7 +123,7 @@ t.describe("a loop that is held", REAL, function()
     ]]), { "the main chunk held the loop for N s, in os.execute at w.lua:2 and file:read at w.lua:4" })
   end)
 
-  t.it("names the thread, and what was made where", function()
+  t.it("is reported with the thread, and the place where the item was made", function()
     t.equal((warnings [[
       local thread = rl.thread { function()
         os.execute "sleep 0.2"
@@ -142,7 +142,7 @@ t.describe("a loop that is held", REAL, function()
   end)
 end)
 
-t.it("a loop that is held names the route of the request", REAL, function()
+t.it("a held loop is reported with the route of the request", REAL, function()
   local list = warnings [[
     local http = require "runloop.http"
     local app = http.routes()
@@ -165,7 +165,7 @@ t.describe("a busy loop", REAL, function()
     rl.after(2.6, function() os.exit() end)
   ]]
 
-  t.it("is named once in ten seconds, with what keeps it busy", function()
+  t.it("is reported once in ten seconds, with the items that keep it busy", function()
     local list, result = warnings(BUSY)
     -- On a busy machine callbacks may be slow as well, which is also reported.
     t.equal(select(2, table.concat(list, "\n"):gsub("the loop was %d+ %% busy", "")), 1)
@@ -177,7 +177,7 @@ t.describe("a busy loop", REAL, function()
     t.truthy(tonumber(task) + tonumber(timer) <= 101)
   end)
 
-  t.it("is named once in ten seconds, also if a callback is slow meanwhile", function()
+  t.it("is reported once in ten seconds, also if a callback is slow meanwhile", function()
     local list = warnings [[
       local function compute(seconds) local done = rl.now() + seconds repeat until rl.now() > done end
       rl.task(function() while true do compute(0.02) rl.sleep(0) end end)
@@ -187,7 +187,7 @@ t.describe("a busy loop", REAL, function()
     t.equal(select(2, table.concat(list, "\n"):gsub("the loop was %d+ %% busy", "")), 1)
   end)
 
-  t.it("is none that rests for a third of its time", function()
+  t.it("is not reported if it sleeps for a third of the time", function()
     t.equal((warnings [[
       rl.every(0.01, function() local done = rl.now() + 0.005 repeat until rl.now() > done end)
       rl.after(2.2, function() os.exit() end)

@@ -96,7 +96,7 @@ t.it("objects of modules have every annotated method, and the prompt's help know
   t.equal(missing, {})
 end)
 
-t.it("a method that is called with a dot, or of another object, says so at the script's line", function()
+t.it("a method that is called with a dot, or of another object, raises an error at the script's line", function()
   local rl = require "runloop"
   -- These are registered when they are first used.
   rl.pool()

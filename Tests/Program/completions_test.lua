@@ -119,7 +119,7 @@ t.it("the modules of the table are those with annotations", function()
   end
 end)
 
-t.it("an unknown option gets the one that is meant, and an unknown shell status 64", REAL, function()
+t.it("an unknown option gets a suggestion, and an unknown shell status 64", REAL, function()
   for words, meant in pairs {
     ["--trase=x"] = "--trace=", ["--no-recoder"] = "--no-recorder", ["--compltions=bash"] = "--completions=",
     ["--helpp"] = "--help",
@@ -232,7 +232,7 @@ for _, shell in ipairs { "bash", "zsh" } do
   end)
 end
 
-t.it("the numbers and names of processes come from those that run", REAL, function()
+t.it("the numbers and names of running processes are completed", REAL, function()
   if not has "fish" then t.skip "needs fish" end
   local environment = home()
   environment.XDG_RUNTIME_DIR = place

@@ -14,7 +14,7 @@ ROOT = ROOT:sub(1, 1) == "/" and ROOT or process.directory() .. "/" .. ROOT
 local EXAMPLES = ROOT .. "/docs/examples/"
 local REAL = { real_time = true, timeout = 60 }
 
-t.it("crawler.lua goes on after kill -9, and fetches no page that is done", REAL, function()
+t.it("crawler.lua continues after kill -9, and fetches no page again", REAL, function()
   local PAGES, asked = 60, {}
   local site = t.truthy(http.serve("127.0.0.1:0", function(request)
     local number = tonumber(request.path:match "%d+" or "0")
@@ -99,7 +99,7 @@ t.describe("cache.lua", function()
     t.equal({ it:get "/a", it.loads }, { "answer to /a", 2 })
   end)
 
-  t.it("keeps no failure, and does without Redis", function()
+  t.it("keeps no failure, and works without Redis", function()
     local is_down = true
     local it, fake = slow(1, function()
       if is_down then error "down" end

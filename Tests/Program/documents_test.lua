@@ -35,7 +35,7 @@ t.it("every link of an installed document leads to an installed file", REAL, fun
   t.truthy(result.code == 0 and result.output:find "https?://")
 end)
 
-t.it("links that lead nowhere are found", REAL, function()
+t.it("dead links are reported", REAL, function()
   local path = place .. "/broken"
   fs.make_directory(path .. "/empty", { parents = true })
   local function findings(name, text)
@@ -130,7 +130,7 @@ local function waiting()
   return table.concat(lines, "\n")
 end
 
-t.it("docs/waiting.md has the calls whose annotations say that they wait", function()
+t.it("docs/waiting.md lists the calls whose annotations have Waits.", function()
   local list = read(ROOT .. "/docs/waiting.md"):match "\n| module | calls |\n|[-|]+|\n(.-)\n\n"
   -- With UPDATE_DOCUMENTS in the environment, the table is corrected.
   if os.getenv "UPDATE_DOCUMENTS" then
@@ -142,7 +142,7 @@ t.it("docs/waiting.md has the calls whose annotations say that they wait", funct
   end
 end)
 
-t.it("calls that are said to wait do, and the others of their modules do not", REAL, function()
+t.it("calls that are documented to wait do, and the others of their modules do not", REAL, function()
   local rl = require "runloop"
   local path = place .. "/waits"
   fs.make_directory(path)

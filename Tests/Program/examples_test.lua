@@ -37,7 +37,7 @@ t.it("dashboard.lua draws, follows the window's size, and gives the terminal bac
   t.truthy(program:output():find("\27[?1049l", 1, true))
 end)
 
-t.it("modal.lua asks in a mode of its own: the clock stands, the heart beats", REAL, function()
+t.it("modal.lua asks in its own mode: the clock stands, the heart beats", REAL, function()
   local program <close> = start "modal.lua"
   shows(program, "apples")
   shows(program, "clock 1")
@@ -65,7 +65,7 @@ t.it("modal.lua asks in a mode of its own: the clock stands, the heart beats", R
   t.equal(program:wait { within = 20 }, 0)
 end)
 
-t.it("develop.lua builds on save, serves the site, and tells the browsers", REAL, function()
+t.it("develop.lua builds on save, serves the site, and notifies the browsers", REAL, function()
   local place <close> = directory()
   local path = place.path
   fs.make_directory(path .. "/src")
@@ -122,7 +122,7 @@ t.it("tail.lua follows a file through rotation, as tail -F does", REAL, function
   program.output:abort()
 end)
 
-t.it("plugins.lua asks three plugins in sandboxes, of which one misbehaves in five ways", REAL, function()
+t.it("plugins.lua calls three plugins in sandboxes, one of which misbehaves in five ways", REAL, function()
   local answer = process.run { t.rlhost, EXAMPLES .. "/plugins.lua", "to be", timeout = 50 }
   t.equal(answer.output .. answer.errors, [[
 shout: TO BE

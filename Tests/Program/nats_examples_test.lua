@@ -15,7 +15,7 @@ local function start(name, ...)
   return program
 end
 
-t.it("queue.lua: the job of a killed worker comes to another, and all go on after a restart of the server", REAL,
+t.it("queue.lua: another worker gets the job of a killed one, and all continue after a restart of the server", REAL,
   function()
     local feeder = start("queue.lua", "feed", "3", server():url())
     t.equal(feeder:wait { within = 10 }, 0, feeder:errors())
@@ -31,7 +31,7 @@ t.it("queue.lua: the job of a killed worker comes to another, and all go on afte
     second:wait_for("done\tjob 1", { within = 15 })
   end)
 
-t.it("settings.lua: follows what others set", REAL, function()
+t.it("settings.lua: shows the settings of other programs", REAL, function()
   t.equal(start("settings.lua", "color", "red", server():url()):wait { within = 10 }, 0)
   local program = start("settings.lua", "", "", server():url())
   program:wait_for("color\tred\nready", { within = 10 })
@@ -39,7 +39,7 @@ t.it("settings.lua: follows what others set", REAL, function()
   program:wait_for("color\tblue", { within = 10 })
 end)
 
-t.it("leader.lua: one leads, and one that was stopped says that it has lost", REAL, function()
+t.it("leader.lua: one process leads, and one that was stopped reports that it has lost the lease", REAL, function()
   local first = start("leader.lua", "first", server():url())
   first:wait_for("first\tleads", { within = 10 })
   local second = start("leader.lua", "second", server():url())

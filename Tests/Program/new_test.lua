@@ -35,7 +35,7 @@ local function with_share(path)
   return library
 end
 
-t.it("the file names the annotations beside the program", REAL, function()
+t.it("the file has the path of the annotations next to the program", REAL, function()
   local path <const>, new <const>, gone <close> = project()
   local library = with_share(path)
   t.equal({ new "editor" }, { 0, ".luarc.json\n", "" })
@@ -48,7 +48,7 @@ t.it("the file names the annotations beside the program", REAL, function()
   t.equal(fs.read(path .. "/sub/.luarc.json"), text)
 end)
 
-t.it("a program without annotations beside it writes those that are inside it", REAL, function()
+t.it("a program without annotations next to it writes its built-in copy", REAL, function()
   local path <const>, new <const>, gone <close> = project()
   t.equal(new "editor", 0)
   local library = ("%s/.local/share/rlhost/%s/lua/library"):format(path, rl.version)
@@ -66,7 +66,7 @@ t.it("a program without annotations beside it writes those that are inside it", 
     { 1, "rlhost: new: there is no directory for the annotations: set HOME or XDG_DATA_HOME\n" })
 end)
 
-t.it("a file that is there keeps every byte, and gets what it lacks behind the first brace", REAL, function()
+t.it("an existing file keeps every byte, and gets missing fields after the first brace", REAL, function()
   local path <const>, new <const>, gone <close> = project()
   local library = with_share(path)
   local version, list = '  "runtime.version": "Lua 5.4"', ('  "workspace.library": ["%s"]'):format(library)
@@ -111,7 +111,7 @@ t.it("a file that cannot be completed stays as it is, and the lines to add are p
   end
 end)
 
-t.it("wrong use has status 64, a directory that is not there status 1", REAL, function()
+t.it("wrong use has status 64, a missing directory status 1", REAL, function()
   local path <const>, new <const>, gone <close> = project()
   with_share(path)
   t.equal({ new "" }, { 64, "",
@@ -124,7 +124,7 @@ t.it("wrong use has status 64, a directory that is not there status 1", REAL, fu
   t.equal({ code, errors }, { 1, "rlhost: new: ENOENT: no such file or directory (nowhere/.luarc.json)\n" })
 end)
 
-t.it("projects: their tests pass at once, and what is there stays", REAL, function()
+t.it("the tests of new projects pass, and existing files stay", REAL, function()
   local path <const>, new <const>, gone <close> = project()
   with_share(path)
   for _, kind in ipairs { "tool", "service", "web", "test" } do

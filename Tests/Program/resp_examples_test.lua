@@ -32,7 +32,7 @@ t.it("has at most 100 lines of code", function()
 end)
 
 t.describe("a real server", function()
-  t.it("answers with its values, and refuses with values", REAL, function()
+  t.it("returns values, and refusals as values", REAL, function()
     local client = open()
     t.equal(pack(client:call("SET", "a", 1)), { n = 1, "OK" })
     t.equal(client:call("INCR", "a"), 2)
@@ -63,7 +63,7 @@ t.describe("a real server", function()
     t.equal(client:call("INFO", "clients"):match "connected_clients:(%d+)", "1")
   end)
 
-  t.it("sends messages to callbacks, also after its connection was lost", REAL, function()
+  t.it("passes messages to callbacks, also after its connection was lost", REAL, function()
     local client, other = open(), open()
     local got = {}
     t.equal(client:subscribe("news", function(message, channel) got[#got + 1] = channel .. " " .. message end), true)
@@ -76,7 +76,7 @@ t.describe("a real server", function()
     t.equal(other:call("PUBLISH", "news", "three"), 0)
   end)
 
-  t.it("is found again after a restart; what was sent is refused once", REAL, function()
+  t.it("is connected again after a restart; sent commands are refused once", REAL, function()
     local server = t.server "redis"
     local client = assert(resp.open(server:address()))
     t.finally(function() client:close() end)
@@ -87,7 +87,7 @@ t.describe("a real server", function()
     t.eventually(function() return client:call "PING" == "PONG" end, { within = 10 })
   end)
 
-  t.it("does not keep a program alive, and answers in its last line", REAL, function()
+  t.it("does not keep a program alive, and answers in the script's last line", REAL, function()
     local run = process.run { t.rlhost, "-e", ([[
       local client = assert(dofile(%q).open(%q))
       client:subscribe("news", print)
@@ -96,7 +96,7 @@ t.describe("a real server", function()
     t.equal({ run.code, run.output, run.errors }, { 0, "PONG\n", "" })
   end)
 
-  t.it("refuses passwords, commands without one answer, and servers that are away", REAL, function()
+  t.it("refuses wrong passwords, commands without one answer, and missing servers", REAL, function()
     local client, problem, code = resp.open(shared():address(), { login = { "AUTH", "ada", "wrong" } })
     t.equal({ client, code }, { nil })
     t.truthy(problem:find "^WRONGPASS: ", problem)
@@ -217,7 +217,7 @@ for name, inject in pairs(FAULTS) do
   end)
 end
 
-t.it("half a line does not count as an answer", function()
+t.it("an incomplete line does not count as an answer", function()
   local world, client = world_of "cut"
   world.left = 2
   t.equal(pack(client:call("GET", "123456789012")), { n = 2, [2] = "became invalid" })

@@ -54,7 +54,7 @@ web1      812   thumbs         10   100 ms   2.50 s      2        -  holds
 web2        7 shop-2          103   1.7 ms  20.4 ms     12    25 MB  late 3]])
 end)
 
-t.it("a silent process is grey, and gone after 30 seconds", function()
+t.it("a silent process is grey, and disappears after 30 seconds", function()
   local state = new()
   machines.take(state, process_answer("a", "web1", 1, "a.lua"))
   machines.take(state, process_answer("b", "web1", 2, "b.lua"))
@@ -86,7 +86,7 @@ t.it("fits into any screen, and scrolls", function()
   t.equal(state.skip, 78)
 end)
 
-t.it("does not trust what comes", function()
+t.it("ignores malformed answers", function()
   local state = new()
   for _, text in ipairs { "", "{]", "[]", '{"name":"rlhost","id":"x"}', '{"name":"rlhost","id":"x","endpoints":[7]}',
     '{"name":"rlhost","id":"x","endpoints":[{}]}', '{"name":"rlhost","id":"x","endpoints":[{"data":{"memory":"1"}}]}',
@@ -121,7 +121,7 @@ t.describe("the command", { real_time = true, timeout = 40 }, function()
     return program
   end
 
-  t.it("--once prints a table, and says so if nobody is there", function()
+  t.it("--once prints a table, or reports that no process answers", function()
     t.equal({ run(server():url(), "--once", "-d", "0.2") }, { 69, "", "rlhost: top: no process answers at "
       .. server():address()
       .. ': those are seen that have connected with nats.connect(…, { expose = { "stats" } })\n' })
@@ -157,7 +157,7 @@ t.describe("the command", { real_time = true, timeout = 40 }, function()
     t.equal(screen:wait { within = 10 }, 0)
   end)
 
-  t.it("refuses what cannot be", function()
+  t.it("refuses wrong arguments", function()
     t.equal({ run("1:2:3", "--once") }, { 64, "", 'rlhost: top: a server must be "nats://host:4222", '
       .. '"tls://host:4222", "host:4222" or a port, got "1:2:3"\n' })
     local code, _, errors = run("127.0.0.1:1", "--once")

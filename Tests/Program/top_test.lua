@@ -46,13 +46,13 @@ t.describe("the screen of top", function()
     end)
   end
 
-  t.it("says how much it does not show", function()
+  t.it("reports the number of hidden rows", function()
     local text = table.concat(shown(100, 24, 80), "\n")
     t.truthy(text:find("process 7: 100 loops, 495.0% awake in all, 2 late", 1, true))
     t.truthy(text:find("and 91 loops more", 1, true))
   end)
 
-  t.it("shows further loops when the arrow keys ask for them", function()
+  t.it("shows further loops with the arrow keys", function()
     local state = { title = "process 7", loops = loops(100), tasks = {}, sort = "awake", skip = 20 }
     local lines = top.lines(state, 24, 80)
     t.truthy(lines[5]:find("^worker 79"))
@@ -64,13 +64,13 @@ t.describe("the screen of top", function()
     t.equal(state.skip, 90)
   end)
 
-  t.it("gives long names the room that they need", function()
+  t.it("gives long names enough room", function()
     local list = loops(2)
     list[2].loop = "a worker with a long name"
     t.truthy(shown(0, 24, 80, { loops = list })[5]:find("a worker with a long name", 1, true))
   end)
 
-  t.it("sorts loops by what one wants", function()
+  t.it("sorts loops by the chosen column", function()
     local function first(sort) return shown(9, nil, nil, { sort = sort })[4]:match "^%S+ ?%d*" end
     t.equal(first "awake", "worker 8")
     t.equal(first "late", "worker 7")
@@ -86,7 +86,7 @@ t.describe("the screen of top", function()
     t.truthy(lines[11]:find("fd_port 4", 1, true))
   end)
 
-  t.it("says in which mode a loop runs, and what holds it", function()
+  t.it("shows the mode of a loop, and the callback that holds it", function()
     local list = loops(4)
     list[2].current, list[2].since = "timer \"stuck\"", 4.25e9
     local text = table.concat(shown(0, nil, nil, { loops = list }), "\n")
@@ -94,7 +94,7 @@ t.describe("the screen of top", function()
     t.truthy(text:find("[modal]", 1, true))
   end)
 
-  t.it("lets nobody's names move the cursor", function()
+  t.it("escapes names that could move the cursor", function()
     local list = loops(1)
     list[1].loop = "\27[2Jevil\n"
     for _, line in ipairs(shown(0, 24, 80, { loops = list })) do t.falsy(line:find "%c") end
@@ -110,7 +110,7 @@ t.describe("the screen of top", function()
     t.truthy(table.concat(shown(1, 24, 80, { shows_tasks = true }), "\n"):find("no tasks wait", 1, true))
   end)
 
-  t.it("says how many tasks it does not show", function()
+  t.it("reports the number of hidden tasks", function()
     local tasks = {}
     for n = 1, 100 do tasks[n] = { thread = "main", text = "task " .. n } end
     local lines = shown(1, 24, 80, { shows_tasks = true, tasks = tasks })

@@ -29,7 +29,7 @@ local function events_of(path)
   return table.concat(kinds, "\n")
 end
 
-t.it("samples of recordings of format 1 are read, and both forms say the same", REAL, function()
+t.it("samples of recordings of format 1 are read, and both forms have the same content", REAL, function()
   local events, packets = events_of(SAMPLES .. "recording-1.json"), events_of(SAMPLES .. "recording-1.pftrace")
   t.truthy(events and events:find "\nB main chunk\n" or events and events:find "main chunk", events)
   t.truthy(events:find('i mark of the sample', 1, true), events)
@@ -38,7 +38,7 @@ t.it("samples of recordings of format 1 are read, and both forms say the same", 
   t.truthy(read(SAMPLES .. "recording-1.pftrace"):sub(1, 24):find("\xC0\xA9\x07\x01", 1, true))
 end)
 
-t.it("samples of recordings of format 2 are read, and both forms say the same", REAL, function()
+t.it("samples of recordings of format 2 are read, and both forms have the same content", REAL, function()
   local events, packets = events_of(SAMPLES .. "recording-2.json"), events_of(SAMPLES .. "recording-2.pftrace")
   t.truthy(events and events:find "\ns message\n" and events:find "\nf message\n", events)
   t.equal(packets, events)
@@ -47,7 +47,7 @@ t.it("samples of recordings of format 2 are read, and both forms say the same", 
   t.truthy(json_text:find '"args":{"format":2,"identity":%d+,"machine":"0x%x+","host":"[^"]+","zero_us":%d+%.%d+}')
 end)
 
-t.it("new recordings have the number first", REAL, function()
+t.it("new recordings begin with the format's number", REAL, function()
   for _, ending in ipairs { "json", "pftrace" } do
     local path = place .. "/new." .. ending
     t.equal(process.run { t.rlhost, "--trace=" .. path, "-e", "rl.after(0, print)" }.code, 0)

@@ -36,7 +36,7 @@ t.describe("rlhost --watch on a terminal", { real_time = true, timeout = 60 }, f
     return shell:wait_for("\nstatus ([^\r]*)")
   end
 
-  t.it("gives the script the keys, again after a change, and Control-C ends both", function()
+  t.it("passes keys to the script, also after a restart, and Control-C ends both", function()
     shell:write "hello\n"
     shell:wait_for "line\tHELLO"
     save("word.lua", "return 'two'")
@@ -60,7 +60,7 @@ t.describe("rlhost --watch on a terminal", { real_time = true, timeout = 60 }, f
     t.equal(status(), "130, icanon echo, 0 jobs")
   end)
 
-  t.it("stops with the script after Control-Z, and goes on with it", function()
+  t.it("stops with the script after Control-Z, and continues with it", function()
     shell:write "\26"
     shell:wait_for "Stopped"
     shell:wait_for "%$ $"
@@ -72,7 +72,7 @@ t.describe("rlhost --watch on a terminal", { real_time = true, timeout = 60 }, f
     t.equal(status(), "130, icanon echo, 0 jobs")
   end)
 
-  t.it("ends a script that computes, and leaves the terminal as a script in raw mode has found it", function()
+  t.it("ends a script that computes, and restores the terminal after a script in raw mode", function()
     save("main.lua", [[
       local screen = require "runloop.terminal".open()
       local raw = screen:raw { signals = true }

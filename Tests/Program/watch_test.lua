@@ -20,7 +20,7 @@ local function watch(path, words)
   return t.spawn { t.rlhost, "--watch", directory = path, table.unpack(words) }
 end
 
-t.it("begins again when the script, a module or a file that is read late changes", REAL, function()
+t.it("restarts when the script, a module or a file that is read late changes", REAL, function()
   local path <const>, gone <close> = project {
     ["main.lua"] = [[
       local rl = require "runloop"
@@ -50,7 +50,7 @@ t.it("begins again when the script, a module or a file that is read late changes
   t.equal(program:wait(), 128 + 15)
 end)
 
-t.it("begins again when a file changes after it was read, and before its directory is watched", REAL, function()
+t.it("restarts when a file changes after it was read, and before its directory is watched", REAL, function()
   local path <const>, gone <close> = project {
     ["main.lua"] = [[
       local rl, fs = require "runloop", require "runloop.fs"
@@ -71,7 +71,7 @@ t.it("begins again when a file changes after it was read, and before its directo
   program:wait()
 end)
 
-t.it("many saves are one restart", REAL, function()
+t.it("many saves cause one restart", REAL, function()
   local path <const>, gone <close> = project { ["main.lua"] = "print('run', 0)" }
   local program <close> = watch(path, { "main.lua" })
   program:wait_for "run\t0"
@@ -111,7 +111,7 @@ t.it("ends a program that ignores SIGTERM, with its group, and passes its input 
   program:wait_for("second", { within = 10 })
 end)
 
-t.it("needs a script", REAL, function()
+t.it("requires a script", REAL, function()
   for _, words in ipairs { { "-e", "print(1)" }, { "-" }, { "-i", "x.lua" }, {} } do
     local run = process.run { t.rlhost, "--watch", table.unpack(words) }
     t.equal({ run.code, run.output }, { 64, "" })

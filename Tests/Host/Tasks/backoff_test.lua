@@ -19,7 +19,7 @@ local function waits(backoff, count)
 end
 
 t.describe("a backoff", function()
-  t.it("waits for longer each time, up to the longest", function()
+  t.it("waits longer before each try, up to the longest wait", function()
     t.equal(waits(rl.backoff { first = 1, most = 10, factor = 2, jitter = 0 }, 6), { 1.0, 2.0, 4.0, 8.0, 10.0, 10.0 })
     t.equal(waits(rl.backoff { first = 0.5, most = 0.5, jitter = 0 }, 3), { 0.5, 0.5, 0.5 })
     t.equal(waits(rl.backoff { first = 2, factor = 1, jitter = 0 }, 3), { 2.0, 2.0, 2.0 })
@@ -28,7 +28,7 @@ t.describe("a backoff", function()
     t.equal(waits(rl.backoff { first = 0, most = 0 }, 2), { 0.0, 0.0 })
   end)
 
-  t.it("has the defaults of the reference, and its waits are random", function()
+  t.it("has the documented defaults, and random waits", function()
     local shortest, longest, different = math.huge, 0, {}
     for _ = 1, 200 do
       local first = waits(rl.backoff(), 2)
@@ -101,7 +101,7 @@ t.describe("a backoff", function()
     t.truthy(run(2) ~= wait)
   end)
 
-  t.it("says where it was made", function()
+  t.it("is described with the place where it was made", function()
     local backoff = rl.backoff { first = 5, jitter = 0 }
     local made = debug.getinfo(1, "l").currentline - 1
     matches(tostring(backoff), "^backoff %(0 tries, made at %S-" .. HERE .. ":" .. made .. "%)$")
@@ -114,7 +114,7 @@ t.describe("a backoff", function()
     task:cancel()
   end)
 
-  t.it("refuses fields that make no sense", function()
+  t.it("rejects invalid fields", function()
     local wrong = {
       first = { -1, 0 / 0, "1", true }, most = { -1, 0 / 0, "x" }, factor = { 0.5, 0 / 0, -2, "2" },
       jitter = { -0.1, 1.1, 0 / 0, "x" }, tries = { 0, -1, 1.5, 0 / 0, "3", math.huge },

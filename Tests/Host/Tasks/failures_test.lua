@@ -6,7 +6,7 @@ local t = require "runloop.test"
 t.describe("the error of a dropped task", { timeout = 60 }, function()
   -- The program is small and idle: neither Lua's own collections nor those for a large state would find the task. The
   -- collection for the first error puts off the one for the second.
-  t.it("is reported soon in a loop that sleeps, also after others", function()
+  t.it("is reported soon in a sleeping loop, also after earlier ones", function()
     local done = assert(process.run { t.rlhost, "-", input = [[
       local rl = require "runloop"
       local count, all = 0, rl.future()

@@ -16,7 +16,7 @@ local function begin(fn, ...)
 end
 
 t.describe("a future", function()
-  t.it("gives its values to each task that waits, and to those that ask later", function()
+  t.it("gives its values to each waiting task, and to later calls of await", function()
     local future = rl.future()
     local order = {}
     for i = 1, 3 do
@@ -35,7 +35,7 @@ t.describe("a future", function()
     t.equal({ future:await(0) }, { "a", 2 })
   end)
 
-  t.it("takes one answer only", function()
+  t.it("can be completed once only", function()
     local future = rl.future()
     t.truthy(future:complete())
     t.equal(select("#", future:await()), 0)
@@ -81,7 +81,7 @@ t.describe("a future", function()
     t.equal(table.pack(pcall(absent.await, absent)), { n = 2, false, nil })
   end)
 
-  t.it("lets a task go on when its time is over, and others wait on", function()
+  t.it("ends a wait at its time limit, while other tasks continue to wait", function()
     local future = rl.future()
     local _, patient = begin(future.await, future)
     local _, hasty = begin(future.await, future, 0.5)
@@ -97,7 +97,7 @@ t.describe("a future", function()
     t.equal(patient.values, { n = 1, "late" })
   end)
 
-  t.it("prefers the answer that comes at the moment at which the time is over", function()
+  t.it("prefers an answer that comes exactly at the time limit", function()
     local future = rl.future()
     local _, got = begin(future.await, future, 1)
     rl.after(1, function() future:complete "yes" end, { order = -1 })
@@ -111,7 +111,7 @@ t.describe("a future", function()
     t.equal(first.values, { n = 1, "yes" })
   end)
 
-  t.it("and the other tasks stay when one that waits is cancelled", function()
+  t.it("is not changed when a waiting task is cancelled, and other tasks continue to wait", function()
     local future = rl.future()
     local tasks = {}
     for i = 1, 4 do tasks[i] = rl.task(function() return i, future:await() end) end
@@ -125,7 +125,7 @@ t.describe("a future", function()
     t.equal(tasks[3]:status(), "cancelled")
   end)
 
-  t.it("can be waited for again by a task that was cancelled in its wait", function()
+  t.it("can be awaited again by a task whose wait was cancelled", function()
     local future = rl.future()
     local task = rl.task(function()
       local ok, err = pcall(future.await, future)
@@ -137,7 +137,7 @@ t.describe("a future", function()
     t.equal(task:await(), 5)
   end)
 
-  t.it("that is dropped says nothing", function()
+  t.it("reports no error if it is dropped", function()
     local errors = 0
     local before = rl.on_error(function() errors = errors + 1 end)
     rl.future():fail "nobody asks"
@@ -201,7 +201,7 @@ t.describe("a future", function()
     for _, timer in ipairs(timers) do timer:invalidate() end
   end)
 
-  t.it("says where it was made", function()
+  t.it("is described with the place where it was made", function()
     local made = line() + 1
     local future = rl.future()
     matches(tostring(future), "^future %(nobody waits, made at .-" .. HERE .. ":" .. made .. "%)$")
@@ -221,7 +221,7 @@ t.describe("a future", function()
     matches(tostring(failed), "^future %(failed, ")
   end)
 
-  t.it("is named in recordings, with where it was made", { real_time = true }, function()
+  t.it("is named in recordings, with the place where it was made", { real_time = true }, function()
     local fs, process = require "runloop.fs", require "runloop.process"
     local directory <close> = setmetatable({ path = assert(fs.temporary_directory()) },
       { __close = function(self) fs.remove(self.path, { recursive = true }) end })
@@ -244,7 +244,7 @@ t.describe("a future", function()
     end
   end)
 
-  t.it("is made by the same function, however it was found", function()
+  t.it("is made by the same function, whichever copy of rl.future is called", function()
     local output = require "runloop.process".run { t.rlhost, "-", input = [[
       local rl = require "runloop"
       local first, mine = rl.future, function() return "mine" end
@@ -265,7 +265,7 @@ mutex (0 of 2 places taken, made at stdin:8)	mutex (0 of 2 places taken, made at
     t.error(function() rl.thread(print, future) end, "rl.thread: cannot send argument #2: future")
   end)
 
-  t.it("refuses what makes no sense", function()
+  t.it("rejects invalid arguments", function()
     local future = rl.future()
     t.error(function() rl.future(1) end, "rl.future: no arguments are expected")
     for _, limit in ipairs { -1, 0 / 0, "1", true, {} } do
@@ -281,8 +281,8 @@ mutex (0 of 2 places taken, made at stdin:8)	mutex (0 of 2 places taken, made at
   end)
 end)
 
-t.describe("functions that wait for several", function()
-  t.it("take futures beside tasks", function()
+t.describe("functions that wait for several tasks or futures", function()
+  t.it("take futures as well as tasks", function()
     local a, b, c = rl.future(), rl.future(), rl.future()
     rl.after(0.2, function() b:complete("b", 2) end)
     local slow = rl.task(rl.sleep, 60)
@@ -298,7 +298,7 @@ t.describe("functions that wait for several", function()
     t.equal(outcomes[3].ok, true)
   end)
 
-  t.it("see which ended first, also when several have ended", function()
+  t.it("return the one that ended first, also when several have ended", function()
     local a, b = rl.future(), rl.future()
     local _, got = begin(rl.first_of, a, b)
     b:complete "b"
@@ -343,7 +343,7 @@ t.describe("functions that wait for several", function()
     t.equal(twice.values, { n = 3, 1, 1, 2 })
   end)
 
-  t.it("say what they take", function()
+  t.it("raise errors that name what they take", function()
     t.error(function() rl.first_of(1) end, "rl.first_of: argument #1 must be a task or a function, got 1")
     t.error(function() rl.all_of(rl.future(), rl.condition()) end,
       "rl.all_of: argument #2 must be a task or a function, got a condition")
@@ -362,7 +362,7 @@ t.describe("task:await with a time limit", function()
     t.equal({ task:await(0) }, { "slow", 2 })
   end)
 
-  t.it("does not hide an error", function()
+  t.it("raises the task's error", function()
     local told
     local before = rl.on_error(function(err) told = err end)
     local task = rl.task(function() rl.sleep(0.1) error "late" end)
@@ -375,7 +375,7 @@ t.describe("task:await with a time limit", function()
     matches(told, "late")
   end)
 
-  t.it("refuses what cannot be a limit", function()
+  t.it("rejects invalid time limits", function()
     local task = rl.task(rl.sleep, 0)
     for _, limit in ipairs { -1, 0 / 0, "1", false } do
       t.error(function() task:await(limit) end,

@@ -10,7 +10,7 @@ local function all()
 end
 
 t.describe("values of rl.locals", function()
-  t.it("belong to the task that sets them, and to what it starts from then on", function()
+  t.it("belong to the task that sets them, and to tasks and items that it makes afterwards", function()
     t.equal(rl.locals.id, nil)
     local early = rl.task(function() rl.sleep(1) return rl.locals.id end)
     rl.locals.id = 1
@@ -31,9 +31,9 @@ t.describe("values of rl.locals", function()
     t.equal(all(), {})
   end)
 
-  t.it("begin with none in each test", function() t.equal(all(), {}) end)
+  t.it("are empty at the beginning of each test", function() t.equal(all(), {}) end)
 
-  t.it("are those of the task again after each wait", function()
+  t.it("are the task's own again after each wait", function()
     local group <close> = rl.group()
     for i = 1, 20 do
       group:task(function()
@@ -48,7 +48,7 @@ t.describe("values of rl.locals", function()
     t.equal(rl.locals.number, nil)
   end)
 
-  t.it("go to every kind of task", function()
+  t.it("are inherited by every kind of task", function()
     rl.locals.id = "x"
     local function id() rl.sleep(0) return rl.locals.id end
     t.equal({ rl.timeout(1, id) }, { true, "x" })
@@ -64,7 +64,7 @@ t.describe("values of rl.locals", function()
     t.equal(coroutine.wrap(function() return rl.locals.id end)(), "x", "a coroutine is part of its task")
   end)
 
-  t.it("go to callbacks of timers and requests that are made then", function()
+  t.it("are inherited by callbacks of timers and requests that the task makes", function()
     local function seen(start)
       local future = rl.future()
       start(function() future:complete(rl.locals.id) end)
@@ -94,7 +94,7 @@ t.describe("values of rl.locals", function()
     rl.sleep(0)
   end)
 
-  t.it("do not go to other callbacks, connections and requests", { real_time = true }, function()
+  t.it("are not inherited by other callbacks, connections and requests", { real_time = true }, function()
     local net, http = require "runloop.net", require "runloop.http"
     local process = require "runloop.process"
     rl.locals.id = "x"
@@ -128,7 +128,7 @@ t.describe("values of rl.locals", function()
     t.equal(rl.blocking(function() return require("runloop").locals.id or "none" end), "none")
   end)
 
-  t.it("are forgotten when their task ends", function()
+  t.it("are freed when their task ends", function()
     local kept = setmetatable({}, { __mode = "k" })
     for _ = 1, 10 do
       rl.task(function()
@@ -145,21 +145,21 @@ t.describe("values of rl.locals", function()
     t.equal(rl.task(function() return rl.locals.value end):await(), nil)
   end)
 
-  t.it("can be walked through", function()
+  t.it("can be iterated with pairs", function()
     rl.locals.a, rl.locals.b, rl.locals.c = 1, false, nil
     t.equal(all(), { a = 1, b = false })
     for name in pairs(rl.locals) do rl.locals[name] = nil end
     t.equal(all(), {})
   end)
 
-  t.it("have names that are strings", function()
+  t.it("must have strings as names", function()
     t.error(function() rl.locals[1] = 2 end, "rl.locals: a name must be a string, got 1")
     t.error(function() rl.locals[{}] = 2 end, "rl.locals: a name must be a string, got a table")
     t.error(function() return rl.locals[true] end, "rl.locals: a name must be a string, got a boolean")
   end)
 end)
 
-t.it("log.open{ locals = … } says values of rl.locals with each message", function()
+t.it("log.open{ locals = … } adds values of rl.locals to each message", function()
   local fs, log = require "runloop.fs", require "runloop.log"
   local directory <close> = setmetatable({ path = assert(fs.temporary_directory()) },
     { __close = function(self) fs.remove(self.path, { recursive = true }) end })

@@ -58,7 +58,7 @@ t.describe("a mutex", function()
     a:unlock()
   end)
 
-  t.it("hands the place over, so that nobody overtakes", function()
+  t.it("hands its place to the next waiter, so that no other task overtakes it", function()
     local mutex = rl.mutex()
     local held = mutex:lock()
     local order = {}
@@ -70,7 +70,7 @@ t.describe("a mutex", function()
     t.equal(order, { "first", "second" })
   end)
 
-  t.it("gives up a wait whose time is over, which takes no place", function()
+  t.it("ends a wait at its time limit, and that waiter gets no place", function()
     local mutex = rl.mutex()
     local held = mutex:lock()
     local began = rl.now()
@@ -99,7 +99,7 @@ t.describe("a mutex", function()
     mutex:lock(0):unlock()
   end)
 
-  t.it("gives its place to a waiter that is cancelled after it was handed it, and gets it back", function()
+  t.it("gets its place back from a waiter that is cancelled after the handover", function()
     local mutex = rl.mutex()
     local held = mutex:lock()
     local reached
@@ -116,7 +116,7 @@ t.describe("a mutex", function()
     mutex:lock(0):unlock()
   end)
 
-  t.it("raises for the task that holds it already, and says where that has locked it", function()
+  t.it("raises an error for the task that holds it already, with the place of its lock", function()
     local mutex = rl.mutex()
     local at = line() + 1
     local held = mutex:lock()
@@ -146,7 +146,7 @@ t.describe("a mutex", function()
     t.equal({ mutex:lock(0.1) }, { nil, "timed out" })
   end)
 
-  t.it("with a number has this many places", function()
+  t.it("has as many places as the given number", function()
     local places = rl.mutex(3)
     local inside, most = 0, 0
     local group <close> = rl.group()
@@ -190,7 +190,7 @@ t.describe("a mutex", function()
     got:unlock()
   end)
 
-  t.it("says who holds it, and where it was locked", function()
+  t.it("reports its holder, and where it was locked", function()
     local made = line() + 1
     local mutex = rl.mutex()
     finds(mutex, "^mutex %(free, made at .-" .. HERE .. ":" .. made .. "%)$")
@@ -216,7 +216,7 @@ t.describe("a mutex", function()
     finds(held, "released")
   end)
 
-  t.it("refuses what makes no sense", function()
+  t.it("rejects invalid arguments", function()
     for _, places in ipairs { 0, -1, 1.5, 0 / 0, "2", math.huge } do
       t.error(function() rl.mutex(places) end,
         "rl.mutex: argument #1 must be the number of places, an integer from 1 on, got ")
@@ -234,7 +234,7 @@ t.describe("a mutex", function()
     t.error(function() rl.thread(print, mutex) end, "cannot send argument #2: mutex")
   end)
 
-  t.it("ends a program that waits for it for ever, with status 13 and who holds it", { real_time = true }, function()
+  t.it("ends a program that waits for it for ever with status 13, with its holder", { real_time = true }, function()
     local status, text = run [[
       local rl = require "runloop"
       local m = rl.mutex()

@@ -22,7 +22,7 @@ end
 local function read(path) return require("runloop.fs").read(path) end
 
 t.describe("a pool with setup", function()
-  t.it("keeps what setup returns, and hands it to functions first", REAL, function()
+  t.it("keeps the result of setup, and passes it to functions as the first argument", REAL, function()
     local pool <close> = rl.pool { setup = setup }
     t.equal({ pool:run(ask, "a") }, { "a", 1 })
     t.equal({ pool:run(ask, "b") }, { "b", 2 })
@@ -88,7 +88,7 @@ t.describe("a pool with setup", function()
     t.equal(pool:run(function(state) return state end), "connected")
   end)
 
-  t.it("does not interrupt a function that nobody waits for any more", REAL, function()
+  t.it("does not interrupt a function for which no task waits any more", REAL, function()
     local pool <close> = rl.pool { setup = setup }
     local function slow(connection)
       os.execute "sleep 0.3"
@@ -107,7 +107,7 @@ t.describe("a pool with setup", function()
     t.truthy(rl.now() - began > 0.1, "it waits until the function has ended")
   end)
 
-  t.it("lets what is queued end when it is closed, then calls on_close on the thread", REAL, function()
+  t.it("completes queued calls when it is closed, then calls on_close on the thread", REAL, function()
     local place <close> = directory()
     local path = place.path .. "/log"
     local pool = rl.pool {
@@ -168,7 +168,7 @@ t.describe("a pool with setup", function()
     t.truthy(done.errors:find 'these threads did not stop within 2 s: slow', done.errors)
   end)
 
-  t.it("refuses what makes no sense", function()
+  t.it("rejects invalid arguments", function()
     t.error(function() rl.pool { setup = 5 } end, "rl.pool: field 'setup' must be a function, got 5")
     t.error(function() rl.pool { setup = setup, on_close = {} } end,
       "rl.pool: field 'on_close' must be a function, got a table")

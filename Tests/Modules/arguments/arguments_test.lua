@@ -18,14 +18,14 @@ local SPEC = {
 local function try(...) return arguments.try(SPEC, { ... }) end
 
 t.describe("arguments", function()
-  t.it("come in every form that is usual", function()
+  t.it("are accepted in all usual forms", function()
     t.equal(try("a", "-vvo", "x", "--count=5", "b", "-t1.5m", "--no-cache", "-Da=1", "-D", "b=2", "--", "-z"), {
       files = { "a", "b", "-z" }, output = "x", count = 5, timeout = 90.0, verbose = 2, cache = false,
       define = { "a=1", "b=2" }, color = "auto" })
     t.equal(try("-5").files, { "-5" })
   end)
 
-  t.it("that are numbers have bounds", function()
+  t.it("that are numbers are checked against bounds", function()
     local function read(kind, text)
       return (arguments.try({ name = "x", { "--it", type = kind } }, { "--it", text }) or {}).it
     end
@@ -38,12 +38,12 @@ t.describe("arguments", function()
     end
   end)
 
-  t.it("that are missing have their defaults", function()
+  t.it("that are missing get their defaults", function()
     t.equal(try("a"), { files = { "a" }, output = ".", count = 3, verbose = 0, cache = false, define = {},
       color = "auto" })
   end)
 
-  t.it("that are wrong are named, with what is right", function()
+  t.it("that are wrong are named, with the valid values", function()
     local function problem(...) return (select(2, try(...))) end
     t.equal(problem("a", "--cout", "5"), "unknown option '--cout' (did you mean '--count'?)")
     t.equal(problem("a", "-x"), "unknown option '-x'")
@@ -57,7 +57,7 @@ t.describe("arguments", function()
     t.equal(select(2, arguments.try({ { "x" } }, { "1", "2" })), "'2' is one argument too many")
   end)
 
-  t.it("have a help that is wrapped to the width", function()
+  t.it("have a help text that is wrapped to the width", function()
     local _, help, wish = try "--help"
     t.equal(wish, "help")
     t.equal(help, arguments.help(SPEC))
@@ -67,7 +67,7 @@ t.describe("arguments", function()
     t.equal({ try "--version" }, { nil, "1.2\n", "version" })
   end)
 
-  t.it("are described rightly, or it says what is wrong", function()
+  t.it("need a valid description, or an error names the mistake", function()
     t.error(function() arguments.try({ { "-p --port", typ = "integer" } }, {}) end,
       "'%-p %-%-port': unknown field 'typ' %(did you mean 'type'%?%)")
     t.error(function() arguments.try({ { "-p", type = "int" } }, {}) end, "unknown type 'int'")

@@ -13,7 +13,7 @@ end
 
 local REAL = { real_time = true }
 
-t.it("runs coroutines of cqueues beside ours, and lets the program end", REAL, function()
+t.it("runs coroutines of cqueues beside our tasks, and lets the program end", REAL, function()
   t.equal(run [[
     local rl, bridge, cqueues = require "runloop", require "runloop.cqueues", require "cqueues"
     bridge:wrap(function(text) cqueues.sleep(0.03) print(text) end, "theirs")
@@ -21,7 +21,7 @@ t.it("runs coroutines of cqueues beside ours, and lets the program end", REAL, f
   ]], "ours\ntheirs\n")
 end)
 
-t.it("waits for a coroutine of theirs", REAL, function()
+t.it("waits for a coroutine of cqueues", REAL, function()
   t.equal(run [[
     local rl, bridge, cqueues = require "runloop", require "runloop.cqueues", require "cqueues"
     print(bridge:call(function(a, b) cqueues.sleep(0.01) return a + b, nil, "x" end, 1, 2))
@@ -34,7 +34,7 @@ t.it("waits for a coroutine of theirs", REAL, function()
   ]], "3\tnil\tx\nfalse\tmine\ntrue\n")
 end)
 
-t.it("lets theirs wait for ours", REAL, function()
+t.it("lets coroutines of cqueues wait for tasks", REAL, function()
   t.equal(run [[
     local rl, bridge, cqueues = require "runloop", require "runloop.cqueues", require "cqueues"
     bridge:wrap(function()
@@ -56,7 +56,7 @@ t.it("reports errors, and goes on", REAL, function()
   t.truthy(output:find "goes on", output .. errors)
 end)
 
-t.it("refuses waits in the wrong place", REAL, function()
+t.it("rejects waits in the wrong place", REAL, function()
   local output = run [[
     local rl, bridge, cqueues = require "runloop", require "runloop.cqueues", require "cqueues"
     rl.task(function()
@@ -138,7 +138,7 @@ t.it("runs lua-http, whose handlers wait for our tasks, while our timers fire", 
   t.equal(output, "50\ttrue\n")
 end)
 
-t.it("shows how many coroutines there are, and does not count as a leak", REAL, function()
+t.it("shows the number of coroutines, and does not count as a leak", REAL, function()
   t.truthy(run [[
     local rl, bridge, cqueues = require "runloop", require "runloop.cqueues", require "cqueues"
     for i = 1, 3 do bridge:wrap(function() cqueues.sleep(0.5) end) end
@@ -157,7 +157,7 @@ t.it("shows how many coroutines there are, and does not count as a leak", REAL, 
   t.truthy(done)
 end)
 
-t.it("says which package is missing", function()
+t.it("names the package that is missing", function()
   local errors = process.run { rlhost, "-", input = [[
     package.cpath, package.path = "", ""
     require "runloop.cqueues"

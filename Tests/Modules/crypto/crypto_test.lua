@@ -119,7 +119,7 @@ local SIGNED = {
       .. "4a7c15e9716ed28dc027beceea1ec40a" },
 }
 
-t.it("signs and verifies as RFC 8032 says", function()
+t.it("signs and verifies as in RFC 8032", function()
   for _, vector in ipairs(SIGNED) do
     local seed, public = unhex(vector[1]), unhex(vector[2])
     local message, signature = unhex(vector[3]), unhex(vector[4])
@@ -134,7 +134,7 @@ t.it("signs and verifies as RFC 8032 says", function()
   end
 end)
 
-t.it("gives a digest again, and takes nothing after it", function()
+t.it("returns a digest repeatedly, and accepts no data after it", function()
   local hasher = crypto.hasher "sha256"
   t.equal(hasher:update("a", "", "bc"), hasher)
   local digest = hasher:digest()
@@ -179,7 +179,7 @@ t.it("makes bytes of the kernel in real time", { real_time = true }, function()
   t.falsy(crypto.random(20, "hex") == first)
 end)
 
-t.it("raises for wrong arguments, with the nearest name", function()
+t.it("raises errors for wrong arguments, with the nearest name", function()
   t.equal(problem_of(crypto.hash, "sha265", ""), "crypto.hash: unknown digest 'sha265' (did you mean 'sha256'?)")
   t.equal(problem_of(crypto.hash, "sha256", 5), "crypto.hash: argument #2 must be a string, got 5")
   t.equal(problem_of(crypto.hash, "sha256", "", "hax"), "crypto.hash: unknown form 'hax' (did you mean 'hex'?)")
@@ -248,7 +248,7 @@ t.it("makes the digests of openssl dgst for random texts, whole and in pieces", 
   end
 end)
 
-t.it("takes numbers that are whole, such as 1e3", function()
+t.it("accepts floats that equal integers, such as 1e3", function()
   t.equal(crypto.pbkdf2("sha1", "password", "salt", 1e3, 20.0), crypto.pbkdf2("sha1", "password", "salt", 1000, 20))
   t.equal(#crypto.random(16.0, "hex"), 32)
   t.error(function() crypto.random(1.5) end,

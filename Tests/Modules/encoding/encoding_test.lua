@@ -108,7 +108,7 @@ local REFUSED = {
   { "hex", "6g", "hex: byte 2 is 'g'" },
 }
 
-t.it("refuses a text that is not in the form, with the place", function()
+t.it("rejects a text that is not in the form, and names the place", function()
   for _, case in ipairs(REFUSED) do
     local form, text, problem = table.unpack(case)
     t.equal({ decode(text, form) }, { nil, problem, "EBADMSG" })
@@ -126,7 +126,7 @@ t.it("reads blanks, missing padding and small letters of base32 if it is lenient
   t.equal(select(3, decode("Zm9vY", "base64", lenient)), "EBADMSG")
 end)
 
-t.it("never gives the same bytes for two texts", function()
+t.it("never decodes two texts to the same bytes", function()
   local seen = {}
   for first = 32, 126 do
     for second = 32, 126 do
@@ -138,7 +138,7 @@ t.it("never gives the same bytes for two texts", function()
   end
 end)
 
-t.it("raises for wrong arguments, with the nearest form", function()
+t.it("raises errors for wrong arguments, with the nearest form", function()
   t.equal(problem_of(encode, 5, "hex"), "encoding.encode: argument #1 must be a string, got 5")
   t.equal(problem_of(encode, "x"), "encoding.encode: argument #2 must be the name of a form, got nothing")
   t.equal(problem_of(encode, "x", "base46"), "encoding.encode: unknown form 'base46' (did you mean 'base64'?)")

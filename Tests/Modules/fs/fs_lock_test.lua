@@ -41,7 +41,7 @@ t.it("excludes tasks of one thread in virtual time, as a channel does", function
   t.equal(seen, { "a 0", "b 10", "c 30" })
 end)
 
-t.it("answers who holds it, at once or after the timeout", function()
+t.it("returns the holder, at once or after the timeout", function()
   local path <const>, gone <close> = place()
   local lock <close> = assert(fs.lock(path))
   local text = ("EBUSY: held by process %d (%s)"):format(process.id(), path)
@@ -51,7 +51,7 @@ t.it("answers who holds it, at once or after the timeout", function()
   t.equal(math.floor(rl.now() - began + 0.5), 3)
 end)
 
-t.it("several share a lock, but nobody beside them has it alone", function()
+t.it("several can share a lock, and then an exclusive lock is refused", function()
   local path <const>, gone <close> = place()
   local one, two = assert(fs.lock(path, { shared = true })), assert(fs.lock(path, { shared = true, timeout = 0 }))
   t.equal(select(3, fs.lock(path, { timeout = 0 })), "EBUSY")
@@ -138,7 +138,7 @@ t.it("threads exclude each other", REAL, function()
   t.equal(fs.read(path), "90")
 end)
 
-t.it("a file that was replaced while waiting is tried again by its name", REAL, function()
+t.it("a file that was replaced during the wait is opened again by its name", REAL, function()
   local path <const>, gone <close> = place()
   local first = assert(fs.lock(path))
   local waits = rl.task(fs.lock, path)
@@ -150,7 +150,7 @@ t.it("a file that was replaced while waiting is tried again by its name", REAL, 
   t.equal(select(3, fs.lock(path, { timeout = 0 })), "EBUSY")
 end)
 
-t.it("answers problems of the world, and raises at misuse", function()
+t.it("returns errors of the system, and raises errors for misuse", function()
   t.equal({ fs.lock "/no/such/x.lock" },
     { nil, "ENOENT: no such file or directory (/no/such/x.lock)", "ENOENT" })
   local lock <close> = assert(fs.lock "/tmp")

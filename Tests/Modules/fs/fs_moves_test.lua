@@ -20,7 +20,7 @@ t.describe("fs.watch and moves", function()
     assert(fs.remove(directory, { recursive = true }))
   end)
 
-  t.it("looks into a directory renamed when just made, and keeps apart two that swap", { real_time = true }, function()
+  t.it("lists a new directory that is renamed, and distinguishes two that swap names", { real_time = true }, function()
     local function run(commands)
       os.execute("cd " .. directory .. " && " .. commands)
       return told(watcher, directory)
@@ -87,7 +87,7 @@ t.describe("fs.watch and moves", function()
     .. [[ctypes.CDLL(None).renameat2(-100, a, -100, b, 2)']]
 
   local SLOW = { real_time = true, timeout = 60 }
-  t.it("keeps names apart that are exchanged and go elsewhere in the same moment", SLOW, function()
+  t.it("distinguishes names that are exchanged and moved elsewhere in the same moment", SLOW, function()
     local function told_of(before, commands)
       os.execute("cd " .. directory .. " && rm -rf * && { " .. before .. "; }")
       local known = real()
@@ -129,7 +129,7 @@ t.describe("fs.watch and moves", function()
     return model
   end
 
-  t.it("tells what goes from a directory, or comes to it, between two of its moves", { real_time = true }, function()
+  t.it("reports items that leave or enter a directory between two of its moves", { real_time = true }, function()
     local function told_of(before, commands)
       os.execute("cd " .. directory .. " && rm -rf * && " .. before)
       watcher = assert(fs.watch(directory, { recursive = true }))
@@ -150,7 +150,7 @@ t.describe("fs.watch and moves", function()
     t.equal(told_of("touch a", "mv a b; echo >> b"), "renamed b from a; changed b")
   end)
 
-  t.it("reports the difference, whatever changes in a moment", { real_time = true, timeout = 60 }, function()
+  t.it("reports the net difference of random moves in one moment", { real_time = true, timeout = 60 }, function()
     local outside = assert(fs.temporary_directory "outside")
     local finally <close> = setmetatable({}, { __close = function() fs.remove(outside, { recursive = true }) end })
     watch { recursive = true, latency = 0.02 }
@@ -188,7 +188,7 @@ t.describe("fs.watch and moves", function()
     end
   end)
 
-  t.it("tells the difference between before and after, whatever happens", { real_time = true, timeout = 60 }, function()
+  t.it("reports the net difference of random changes of files", { real_time = true, timeout = 60 }, function()
     watch { recursive = true, latency = 0.02 }
     local model = real()
     for _ = 1, ROUNDS do

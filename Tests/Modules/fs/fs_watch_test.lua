@@ -19,7 +19,7 @@ t.describe("fs.watch", function()
     assert(fs.remove(directory, { recursive = true }))
   end)
 
-  t.it("tells of a new file once, and of an old one when its writer closes it", { real_time = true }, function()
+  t.it("reports a new file once, and an existing one when its writer closes it", { real_time = true }, function()
     watch()
     local file = assert(io.open(directory .. "/old", "a"))
     file:write "more"
@@ -30,7 +30,7 @@ t.describe("fs.watch", function()
     t.equal(told(watcher, directory), "changed old; created new")
   end)
 
-  t.it("tells of writing itself, if asked to", { real_time = true }, function()
+  t.it("reports each write if the option asks for it", { real_time = true }, function()
     watch { while_writing = true }
     local file <close> = assert(io.open(directory .. "/old", "a"))
     file:write "more"
@@ -38,7 +38,7 @@ t.describe("fs.watch", function()
     t.equal(told(watcher, directory), "changed old")
   end)
 
-  t.it("takes an editor's atomic save for a change, with and without a backup", { real_time = true }, function()
+  t.it("reports an editor's atomic save as a change, with and without a backup", { real_time = true }, function()
     watch()
     write(directory .. "/.old.swp", "new")
     assert(os.rename(directory .. "/.old.swp", directory .. "/old"))
@@ -49,7 +49,7 @@ t.describe("fs.watch", function()
     t.equal(told(watcher, directory), "changed old")
   end)
 
-  t.it("tells of a rename as one, and of one to elsewhere as a removal", { real_time = true }, function()
+  t.it("reports a rename as one change, and a move elsewhere as a removal", { real_time = true }, function()
     local outside = assert(fs.temporary_directory "outside")
     watch()
     assert(os.rename(directory .. "/old", directory .. "/other"))
@@ -61,14 +61,14 @@ t.describe("fs.watch", function()
     assert(fs.remove(outside, { recursive = true }))
   end)
 
-  t.it("does not speak of what was made and removed again", { real_time = true }, function()
+  t.it("does not report files that were made and removed again", { real_time = true }, function()
     watch()
     write(directory .. "/passing", "x")
     os.remove(directory .. "/passing")
     t.equal(told(watcher, directory), "")
   end)
 
-  t.it("sees what a new directory holds, renames it with all below, and forgets it", { real_time = true }, function()
+  t.it("reports the contents of a new directory, its rename and its removal", { real_time = true }, function()
     watch { recursive = true }
     os.execute("mkdir -p " .. directory .. "/a/b && echo x > " .. directory .. "/a/b/file")
     t.equal(told(watcher, directory), "created a/; created a/b/; created a/b/file")
@@ -80,7 +80,7 @@ t.describe("fs.watch", function()
     t.equal(told(watcher, directory), "removed c/b/file; removed c/b/; removed c/")
   end)
 
-  t.it("follows the links on the way to what it watches when they are replaced", { real_time = true }, function()
+  t.it("follows replaced links on the way to the watched path", { real_time = true }, function()
     os.execute("cd " .. directory
       .. " && rm -rf * && mkdir -p 1/s 2/s app && touch 1/a 1/b 1/s/x 2/b 2/c"
       .. " && ln -s 1 current && ln -s ../current app/now")
@@ -116,7 +116,7 @@ t.describe("fs.watch", function()
     t.equal(run "touch 2/b", "changed current/b")
   end)
 
-  t.it("passes over what is to be ignored, by pattern and by function", { real_time = true }, function()
+  t.it("ignores paths by pattern and by function", { real_time = true }, function()
     watch { recursive = true, ignore = { "*.o", "build/*" } }
     os.execute("cd " .. directory .. " && mkdir build && touch x.o build/y x.c")
     t.equal(told(watcher, directory), "created build/; created x.c")
@@ -136,7 +136,7 @@ t.describe("fs.watch", function()
     rl.on_error(nil)
   end)
 
-  t.it("sees a large tree go without searching the rest for each part", { real_time = true, timeout = 60 }, function()
+  t.it("reports the removal of a large tree in linear time", { real_time = true, timeout = 60 }, function()
     local function cost(count)
       os.execute(("cd %s && mkdir d && cd d && seq %d | xargs mkdir && seq %d | sed 's,$,/f,' | xargs touch")
         :format(directory, count, count))
@@ -150,7 +150,7 @@ t.describe("fs.watch", function()
     scales(cost, 48, 480, 40)
   end)
 
-  t.it("watches a file for the same, however many lie beside it", { real_time = true, timeout = 60 }, function()
+  t.it("watches a file at the same cost in a directory of any size", { real_time = true, timeout = 60 }, function()
     scales(function(count)
       os.execute(("cd %s && rm -f f* && seq -f f%%g %d | xargs touch"):format(directory, count))
       local before, watchers = os.clock(), {}
@@ -174,7 +174,7 @@ t.describe("fs.watch", function()
     t.equal(told(watcher, directory), "changed old")
   end)
 
-  t.it("calls back once at a time; what comes meanwhile comes together", { real_time = true }, function()
+  t.it("calls back once at a time; changes meanwhile are reported together", { real_time = true }, function()
     local calls, inside = {}, 0
     watcher = assert(fs.watch(directory, { latency = 0 }, function(changes)
       inside = inside + 1
@@ -191,7 +191,7 @@ t.describe("fs.watch", function()
     t.equal(calls, { 1, 2 })
   end)
 
-  t.it("is in the modes that it is added to, and holds changes back in others", { real_time = true }, function()
+  t.it("delivers in the modes to which it was added, and keeps changes in others", { real_time = true }, function()
     local seen = 0
     local object <close> = assert(fs.watcher { path = directory, latency = 0, callback = function()
       seen = seen + 1
@@ -204,7 +204,7 @@ t.describe("fs.watch", function()
     t.equal(seen, 1)
   end)
 
-  t.it("watches again what has gone and come: a directory, its parent, that of a file", { real_time = true }, function()
+  t.it("watches a path again that was removed and made again, or its parent", { real_time = true }, function()
     assert(fs.make_directory(directory .. "/a/b", { parents = true }))
     for _, recursive in ipairs { false, true } do
       local below <close> = assert(fs.watch(directory .. "/a/b", { recursive = recursive }))
@@ -242,7 +242,7 @@ t.describe("fs.watch", function()
     t.equal(told(file, directory), "created a/b/f")
   end)
 
-  t.it("is shown as what it is, and belongs to its thread", function()
+  t.it("is listed as a watcher, and belongs to its thread", function()
     watch()
     rl.current():add(watcher, "default")
     local found
@@ -255,7 +255,7 @@ t.describe("fs.watch", function()
     t.equal({ failed, message:match "rl.thread: .*" }, { false, "rl.thread: cannot send argument #2: watcher" })
   end)
 
-  t.it("says what is wrong", function()
+  t.it("names wrong arguments in errors", function()
     t.equal({ fs.watch "/nowhere/at/all" }, { nil, "ENOENT: no such file or directory (/nowhere/at/all)", "ENOENT" })
     t.error(function() fs.watch(directory, { recursiv = true }, print) end, "fs.watch: unknown field 'recursiv'")
     t.error(function() fs.watch(5) end, "fs.watch: argument #1 must be a path, got 5")

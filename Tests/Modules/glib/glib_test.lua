@@ -34,7 +34,7 @@ end
 
 local REAL = { real_time = true }
 
-t.it("serves timeouts of GLib beside ours, and lets the program end", REAL, function()
+t.it("serves timeouts of GLib beside our timers, and lets the program end", REAL, function()
   t.equal(run [[
     glib.timeout(150, function() print "theirs" end)
     rl.after(0.005, function() print "ours" end)
@@ -157,7 +157,7 @@ t.it("has the modes of the loop", REAL, function()
   ]], "true\ttrue\tglib\ntrue\nnothing so far\ntheirs\nfinished\nfalse\nby hand\ntrue\n")
 end)
 
-t.it("lets a main loop of GLib run inside a callback, and ours inside GLib's", REAL, function()
+t.it("lets a main loop of GLib run inside a callback, and our loop inside a callback of GLib", REAL, function()
   t.equal(run [[
     rl.after(0.001, function()
       glib.timeout(5, function() print "inner" glib.quit() end)

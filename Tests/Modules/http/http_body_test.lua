@@ -40,8 +40,8 @@ local FORM <const> = table.concat({ "--xx", 'Content-Disposition: form-data; nam
     "--xx--", "" }, "\r\n")
 local FORM_TYPE <const> = "multipart/form-data; boundary=xx"
 
-t.describe("a body that comes slowly, and whose reader is cancelled", function()
-  t.it("is read whole", function()
+t.describe("a body that arrives slowly, and whose reader is cancelled", function()
+  t.it("can be read as a whole", function()
     t.equal(found(function(request) return insist(request.body, request), request:body() end, "text/plain", "abcdefgh",
       3), "abcdefgh")
     t.equal(found(function(request) return insist(request.json, request) end, "application/json", "[1, 2, 3]", 2),
@@ -51,7 +51,7 @@ t.describe("a body that comes slowly, and whose reader is cancelled", function()
       { a = "1", b = "2" })
   end)
 
-  t.it("is there for who reads it in pieces, and for the next one who wants it whole", function()
+  t.it("can be read in pieces, and then the rest as a whole", function()
     t.equal({ found(function(request)
       rl.timeout(1.5, request.body, request)
       local first, second = request:read(1), insist(request.read, request, 2)
@@ -60,7 +60,7 @@ t.describe("a body that comes slowly, and whose reader is cancelled", function()
     end, "text/plain", "abcdefgh", 3) }, { "a", "bc", "defgh" })
   end)
 
-  t.it("is a form like any other", function()
+  t.it("can be read as a form", function()
     for size = 1, 9, 4 do
       t.equal(found(function(request) return (insist(request.form, request)) end, FORM_TYPE, FORM, size),
         { a = "12345", [""] = "bare", f = "one\r\n--x\r\ntwo" })
@@ -77,7 +77,7 @@ t.describe("a body that comes slowly, and whose reader is cancelled", function()
     end
   end)
 
-  t.it("has one reader at a time, and is waited for by nobody who has gone", function()
+  t.it("has one reader at a time, and frees the place of a reader that was cancelled", function()
     t.truthy(found(function(request)
       local task = rl.task(request.body, request)
       rl.sleep(0.1)
@@ -94,7 +94,7 @@ t.describe("a body that comes slowly, and whose reader is cancelled", function()
 end)
 
 t.describe("a part of a form", function()
-  t.it("has a limit, and is gone when the next one has come", function()
+  t.it("has a limit, and is lost when the next part has been read", function()
     t.equal({ found(function(request)
       local following = request:parts()
       local first = following()

@@ -59,7 +59,7 @@ t.describe("requests", function()
     t.equal(http.get(base .. "/none").status, 404)
   end)
 
-  t.it("send what they are given", function()
+  t.it("send the given method, headers and body", function()
     local function sent(request)
       request.url = base .. "/echo"
       local answer = assert(http.fetch(request))
@@ -102,7 +102,7 @@ t.describe("requests", function()
     t.truthy(problem:find("redirects", 1, true))
   end)
 
-  t.it("keep cookies for a client that wants that, and only there", function()
+  t.it("keep cookies only for a client with that option", function()
     local client <close> = http.client { cookies = true, name = "cookies" }
     client:get(base .. "/set")
     t.equal(client:get(base .. "/cookies").body, "12")
@@ -127,7 +127,7 @@ t.describe("requests", function()
 end)
 
 t.describe("answers that are read piece by piece", function()
-  t.it("hold the sender back", { real_time = true }, function()
+  t.it("make a fast sender wait", { real_time = true }, function()
     local answer <close> = assert(http.open { base .. "/much" })
     rl.sleep(0.2)
     t.equal(server:statistics().active, 1)
@@ -136,7 +136,7 @@ t.describe("answers that are read piece by piece", function()
     t.equal(count, 200 * 65536)
   end)
 
-  t.it("come as lines and as events", function()
+  t.it("can be read as lines and as events", function()
     local lines <close> = assert(http.open { base .. "/lines" })
     local seen = {}
     for line in lines:lines() do seen[#seen + 1] = line end
@@ -156,7 +156,7 @@ t.describe("answers that are read piece by piece", function()
     end)
   end)
 
-  t.it("give lines in a time that their number decides", function()
+  t.it("return lines in a time proportional to their number", function()
     local function seconds(count)
       local many = http.routes():get("/", function() return ("x\n"):rep(count) end)
       local other <close> = assert(http.serve(0, many))
@@ -171,7 +171,7 @@ t.describe("answers that are read piece by piece", function()
     t.truthy(seconds(160000) < 60 * math.max(few, 0.002))
   end)
 
-  t.it("can be left, and the server notices", { real_time = true }, function()
+  t.it("can be closed early, and the server notices", { real_time = true }, function()
     local answer = assert(http.open { base .. "/drip" })
     t.equal(answer:read(), "first")
     answer:close()
@@ -179,8 +179,8 @@ t.describe("answers that are read piece by piece", function()
   end)
 end)
 
-t.describe("what goes wrong is an answer", function()
-  t.it("nobody is there", function()
+t.describe("errors are returned as values", function()
+  t.it("no server listens", function()
     local none, problem, code = http.get "http://127.0.0.1:9/"
     t.equal({ none, problem, code }, { nil, "ECONNREFUSED: connection refused (http://127.0.0.1:9/)", "ECONNREFUSED" })
     local path, guard <close> = directory()
@@ -246,7 +246,7 @@ t.describe("what goes wrong is an answer", function()
     t.truthy(none == nil and problem:find "no more" and code == "ECANCELED", problem)
   end)
 
-  t.it("a task that is cancelled ends its request", { real_time = true }, function()
+  t.it("cancelling a task ends its request", { real_time = true }, function()
     local task = rl.task(function() return http.get(base .. "/slow") end)
     t.eventually(function() return server:statistics().active == 1 end)
     task:cancel()
@@ -254,7 +254,7 @@ t.describe("what goes wrong is an answer", function()
     t.equal(tostring(select(2, pcall(task.await, task))), "cancelled")
   end)
 
-  t.it("a client that is closed ends the requests that wait", { real_time = true }, function()
+  t.it("closing a client ends the requests that wait", { real_time = true }, function()
     local client = http.client()
     local whole, head = rl.task(client.get, client, base .. "/slow"), rl.task(client.open, client, { base .. "/slow" })
     local answer = client:open { base .. "/drip" }
@@ -302,7 +302,7 @@ t.describe("what goes wrong is an answer", function()
   end)
   t.after_all(function() os.remove(file) end)
 
-  t.it("other schemes and nonsense", function()
+  t.it("other schemes and invalid arguments", function()
     t.equal(select(3, http.get "ftp://127.0.0.1/"), "EPROTONOSUPPORT")
     t.equal(problem_of(http.get, "http://x/a b"),
       "http.get: the URL has a blank or a control character: \"http://x/a b\"")
@@ -338,7 +338,7 @@ t.describe("what goes wrong is an answer", function()
 end)
 
 t.describe("a client in a mode of its own", function()
-  t.it("goes on in that mode only", function()
+  t.it("continues in that mode only", function()
     local client <close> = http.client { modes = { "quiet" } }
     local done
     rl.task(function() done = client:get(base .. "/hello").body end)
@@ -373,7 +373,7 @@ t.describe("proxies", function()
     return "http://" .. listener:address(), seen, listener
   end
 
-  t.it("are gone through when asked for, and with their password", function()
+  t.it("are used if the option names them, with their password", function()
     local address, seen, listener = proxy()
     t.equal(assert(http.get(base .. "/hello", { proxy = address })).body, "hello")
     t.equal(assert(http.get(base .. "/hello", { proxy = address:gsub("//", "//me:secret@") })).body, "hello")
@@ -383,7 +383,7 @@ t.describe("proxies", function()
     t.equal(select(3, http.get(base .. "/hello", { proxy = address })), "ECONNREFUSED")
   end)
 
-  t.it("are named when they are not there", function()
+  t.it("are named in the error if they cannot be reached", function()
     local function refused(proxy, name, url)
       url = url or "http://example.test/"
       t.equal({ http.get(url, { proxy = proxy }) },
@@ -402,7 +402,7 @@ t.describe("proxies", function()
       "ECONNREFUSED: connection refused (http://127.0.0.1:1/)")
   end)
 
-  t.it("are named when the environment has them", function()
+  t.it("are named in the error if they come from the environment", function()
     local process = require "runloop.process"
     local function asked(environment, url)
       local script = ("io.write((select(2, require'runloop.http'.get(%q))))"):format(url)

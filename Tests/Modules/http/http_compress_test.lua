@@ -69,7 +69,7 @@ t.it("follows Accept-Encoding", function()
   check_plain(get(own, {}), LONG, "Accept-Encoding")
 end)
 
-t.it("leaves alone what must not be compressed", function()
+t.it("leaves answers plain that must not be compressed", function()
   local function answer_of(answer, headers)
     return get(client(function() return answer end), headers)
   end
@@ -111,7 +111,7 @@ t.it("takes its options", function()
   t.truthy(problem_of(http.serve, "memory", { compress = 5 }, print):find "field 'compress' must be")
 end)
 
-t.it("gives HEAD the fields of GET, without a length that is not known", function()
+t.it("answers HEAD with the fields of GET, without an unknown length", function()
   local own = client(function() return { body = LONG, headers = { etag = '"a"' } } end)
   local answer = get(own, nil, { method = "HEAD" })
   t.equal(answer.body, "")
@@ -134,7 +134,7 @@ t.it("compresses a long text in turns of the loop", function()
   t.truthy(turns >= #text // 65536, turns)
 end)
 
-t.it("compresses pieces, however few, with one flush for a turn", function()
+t.it("compresses pieces with one flush for each turn of the loop", function()
   local own = client(function(request)
     local response = request:respond { headers = { ["content-type"] = "text/plain", ["content-length"] = 9 } }
     response:write "one"
@@ -183,7 +183,7 @@ t.it("checks an announced length of pieces", function()
   check_compressed(get(own), "fou")
 end)
 
-t.it("sends events plain, unless they are asked for", function()
+t.it("sends events plain, unless compression is requested", function()
   local function handler(request)
     local events = request:events { keep_alive = false }
     events:send "one"
@@ -199,7 +199,7 @@ t.it("sends events plain, unless they are asked for", function()
   t.equal(select(2, answer.body:gsub("\0\0\xff\xff", "")), 1)
 end)
 
-t.it("stops when the client goes", function()
+t.it("stops when the client leaves", function()
   local ended
   local server = http.serve("memory", { compress = true }, function(request)
     local guard <close> = setmetatable({}, { __close = function() ended = true end })
@@ -239,7 +239,7 @@ t.it("compresses files", REAL, function()
   t.equal({ answer.headers["content-encoding"], answer.headers["content-length"] }, { "gzip" })
 end)
 
-t.it("sends a compressed file in place of the other one", REAL, function()
+t.it("sends an existing compressed file in place of the plain one", REAL, function()
   local directory, place <close> = support.directory()
   support.write(directory .. "/a.js", "plain")
   support.write(directory .. "/a.js.gz", "gzipped")

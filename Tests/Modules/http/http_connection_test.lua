@@ -83,7 +83,7 @@ local function connection_of(bytes)
 end
 
 t.describe("the userdata of a connection", function()
-  t.it("has methods for itself only", function()
+  t.it("has methods that reject other objects", function()
     local connection, near, server = connection_of()
     local other, far = connection_of()
     for _, name in ipairs(METHODS) do
@@ -109,7 +109,7 @@ t.describe("the userdata of a connection", function()
     end
   end)
 
-  t.it("is not taken for one by its metatable alone", function()
+  t.it("is recognized by more than its metatable", function()
     local connection, near, server = connection_of()
     local impostor = net.pair()
     local metatable = debug.getmetatable(impostor)
@@ -121,7 +121,7 @@ t.describe("the userdata of a connection", function()
     server:stop(0)
   end)
 
-  t.it("keeps a request from the body of the next one", function()
+  t.it("does not let a request read the body of the next one", function()
     local kept, late
     local server = http.serve("memory", function(request)
       if request.path == "/first" then
@@ -175,7 +175,7 @@ t.describe("a connection", function()
     end
   end)
 
-  t.it("is closed with a request that never reads its long body, and its task ends", function()
+  t.it("is closed, and the task ends, if a request never reads its long body", function()
     local server = http.serve("memory", function() rl.sleep(1) return "enough" end)
     local near = connect(server)
     local writer = rl.task(function()
@@ -188,7 +188,7 @@ t.describe("a connection", function()
     t.eventually(function() return server:statistics().open == 0 end)
   end)
 
-  t.it("that waits for room ends with a request that is late", function()
+  t.it("that waits for room ends when its request is late", function()
     local server = http.serve("memory", { request_timeout = 5 }, function() rl.sleep(1000) end)
     local near = connect(server)
     local writer = rl.task(function()

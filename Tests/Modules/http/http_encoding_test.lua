@@ -47,7 +47,7 @@ end
 
 local function field(name) return "Content-Encoding: " .. name .. "\r\n" end
 
-t.describe("an answer that is compressed", function()
+t.describe("a compressed answer", function()
   t.it("is decoded", function()
     for name, encode in pairs { gzip = gzip, ["x-gzip"] = gzip, GZIP = gzip, deflate = zlib,
       [" identity, deflate "] = deflate } do
@@ -63,7 +63,7 @@ t.describe("an answer that is compressed", function()
     t.equal(served(field "gzip", "", { method = "HEAD" }).status, 200)
   end)
 
-  t.it("comes as it is when that is asked for", function()
+  t.it("is returned undecoded if the request asks for it", function()
     local bytes = gzip(TEXT)
     t.equal(body_of(field "gzip", bytes, { decompress = false }), bytes)
     t.falsy(asked:lower():find("accept-encoding", 1, true))
@@ -75,7 +75,7 @@ t.describe("an answer that is compressed", function()
     t.equal(body_of(field "gzip", bytes, { headers = { ["accept-encoding"] = "br, gzip" } }), TEXT)
   end)
 
-  t.it("that ends too early is none", function()
+  t.it("that ends too early is an error", function()
     for name, encode in pairs { gzip = gzip, deflate = zlib,
       ["gzip, deflate"] = function(text) return zlib(gzip(text)) end } do
       local bytes = encode(TEXT)
@@ -103,7 +103,7 @@ t.describe("an answer that is compressed", function()
     t.equal(body_of(field "foo", ""), "")
   end)
 
-  t.it("has its limit where it is decoded", function()
+  t.it("is limited by its decoded size", function()
     local bomb = gzip(("x"):rep(1 << 20))
     t.truthy(#bomb < 5000)
     t.equal(#body_of(field "gzip", bomb, { max_body = 1 << 20 }), 1 << 20)

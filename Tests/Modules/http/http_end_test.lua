@@ -48,11 +48,11 @@ t.describe("requests that are open when the program ends", function()
     t.it("by " .. how .. " are not errors", REAL, function() t.equal(ended(how).errors, "") end)
   end
 
-  t.it("tell errors of their own", REAL, function()
+  t.it("report errors that they raise themselves", REAL, function()
     t.truthy(ended("exit", "/error").errors:find "of its own.*in request GET /error")
   end)
 
-  t.it("tell that somebody else was cancelled for whom they waited", REAL, function()
+  t.it("report that another task for which they waited was cancelled", REAL, function()
     t.truthy(ended("exit", "/other").errors:find "cancelled.*in request GET /other")
   end)
 end)

@@ -9,7 +9,7 @@ local support = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "
 
 local REAL <const> = { real_time = true, timeout = 60 }
 
-t.describe("an answer over TLS that nothing but its connection ends", function()
+t.describe("an answer over TLS that ends with its connection", function()
   local path, guard = support.directory()
   local cert, key = path .. "/cert.pem", path .. "/key.pem"
   t.after_all(function() getmetatable(guard).__close() end)
@@ -56,7 +56,7 @@ t.describe("an answer over TLS that nothing but its connection ends", function()
     return "https://" .. proxy:address()
   end
 
-  t.it("is cut off where TLS has not been ended", REAL, function()
+  t.it("is cut off if the TLS close alert is missing", REAL, function()
     rl.on_error(function() end)
     local base, options = serve(), { tls = { ca = cert }, timeout = 20 }
     local function result(target, more)
@@ -82,7 +82,7 @@ t.describe("an answer over TLS that nothing but its connection ends", function()
 end)
 
 t.describe("a request for which there is no connection", function()
-  t.it("says that there are no descriptors, and not that nobody is there", REAL, function()
+  t.it("reports that descriptors ran out, and not that no server listens", REAL, function()
     local result = process.run { "/bin/sh", "-c", [[ulimit -n 60; exec "$0" -e "$1"]], t.rlhost, [[
       local http = require "runloop.http"
       local server = assert(http.serve("127.0.0.1:0", function() return "there" end))
@@ -98,7 +98,7 @@ t.describe("a request for which there is no connection", function()
     t.equal({ result.output, result.errors }, { "there\ntrue\nthere\n", "" })
   end)
 
-  t.it("says that too many wait at a Unix socket already", REAL, function()
+  t.it("reports that the queue of a Unix socket is full", REAL, function()
     local path, guard <close> = support.directory()
     path = path .. "/s"
     -- The listener never accepts, and its backlog is 1.

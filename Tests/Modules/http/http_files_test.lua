@@ -58,7 +58,7 @@ t.describe("files", function()
     os.remove(path .. ".secret")
   end)
 
-  t.it("that the kernel makes when they are read are sent whole, whatever their size is said to be", function()
+  t.it("of /proc are sent whole, although their reported size is 0", function()
     local path, guard <close> = directory()
     os.execute(("cd %s; : > empty; ln -s /proc/self/status out"):format(path))
     local routes = http.routes()

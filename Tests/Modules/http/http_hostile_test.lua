@@ -7,7 +7,7 @@ local http = require "runloop.http"
 local support = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../../Support/support.lua")
 local raw, status_of = support.raw, support.status_of
 
-t.describe("what two servers could read differently", function()
+t.describe("a request that two servers could read differently", function()
   local HOSTILE = {
     "GET / HTTP/1.1\nHost: x\r\n\r\n", "GET / HTTP/1.1\r\nHost: x\n\n", "GET / HTTP/1.1\rHost: x\r\n\r\n",
     "GET / HTTP/1.1\r\nHost: x\rX: y\r\n\r\n",
@@ -57,7 +57,7 @@ t.describe("what two servers could read differently", function()
     t.equal(reached, 0)
   end)
 
-  t.it("in chunks ends the body as an error, and the connection", function()
+  t.it("within chunks ends the body with an error, and the connection", function()
     local CHUNKS = { "3\nabc\r\n0\r\n\r\n", "3\r\nabc\n0\r\n\r\n", "3\r\nabcd\r\n0\r\n\r\n", "3\r\nabc0\r\n\r\n",
       "0x3\r\nabc\r\n0\r\n\r\n", "+3\r\nabc\r\n0\r\n\r\n",
       "3 \r\nabc\r\n0\r\n\r\n", " 3\r\nabc\r\n0\r\n\r\n", "\r\n", "3;x=\n\r\nabc\r\n0\r\n\r\n", "3\r\nabc\r\n0\r\n\n",
@@ -80,7 +80,7 @@ t.describe("what two servers could read differently", function()
     end
   end)
 
-  t.it("is not what honest clients send", function()
+  t.it("does not affect requests of ordinary clients", function()
     local server = http.serve("memory", function(request) return request:body() end)
     for _, bytes in ipairs {
       "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
@@ -98,7 +98,7 @@ t.describe("what two servers could read differently", function()
     t.equal(status_of(raw(server, "GET / HTTP/2.0\r\nHost: x\r\n\r\n")), 505)
   end)
 
-  t.it("cannot be said by an answer", function()
+  t.it("cannot be sent in an answer", function()
     local told = 0
     local before = rl.on_error(function() told = told + 1 end)
     local client = t.http(function(request)
@@ -113,7 +113,7 @@ t.describe("what two servers could read differently", function()
   end)
 end)
 
-t.describe("a method that no handler gets", function()
+t.describe("a method that is never passed to a handler", function()
   local ALL <const> = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
 
   local function asked(handler, line, fields)
@@ -122,7 +122,7 @@ t.describe("a method that no handler gets", function()
     return status_of(answer), answer:match "\r\nallow: ([^\r]*)", answer
   end
 
-  t.it("is TRACE or CONNECT: 405 with Allow", function()
+  t.it("TRACE and CONNECT get 405 with Allow", function()
     local reached = 0
     local function handler() reached = reached + 1 return "no" end
     local app = http.routes()
@@ -149,7 +149,7 @@ t.describe("a method that no handler gets", function()
   end)
 end)
 
-t.describe("the count of fields", function()
+t.describe("the number of fields", function()
   t.it("has a limit, whatever their size", function()
     local function asked(count, settings)
       local seen = 0

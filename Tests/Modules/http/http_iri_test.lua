@@ -37,7 +37,7 @@ t.each({
     ("http://%s%s:%s%s"):format(user or "", host, port(), target) })
 end)
 
-t.it("redirects, open answers, WebSockets and clients of tests know them, too", function()
+t.it("redirects, open answers, WebSockets and clients of tests support them, too", function()
   local here = ("%s:%s"):format(ASCII, port())
   t.equal(assert(http.get(("http://127.0.0.1:%s/go?port=%s"):format(port(), port()))).body, here .. "/there")
   local answer <close> = assert(http.open { ("http://b\u{FC}cher.localhost:%s/x"):format(port()) })
@@ -49,7 +49,7 @@ t.it("redirects, open answers, WebSockets and clients of tests know them, too", 
     "xn--bcher-kva.example/%C3%BC")
 end)
 
-t.it("what can be no name is an answer", function()
+t.it("a host that cannot be a name returns an error", function()
   local url = "//b\u{FFFD}cher.localhost:" .. port() .. "/"
   t.equal({ http.get("http:" .. url) }, { nil, WRONG, "EINVAL" })
   t.equal({ http.open { "http:" .. url } }, { nil, WRONG, "EINVAL" })
@@ -70,7 +70,7 @@ t.it("what can be no name is an answer", function()
   t.equal(net.resolve("\u{FF11}27.0.0.1"), { "127.0.0.1" })
 end)
 
-t.it("certificates are for the name that name servers know", function()
+t.it("certificates are checked for the ASCII form of the name", function()
   local directory = assert(fs.temporary_directory "iri")
   local cert, key = directory .. "/cert.pem", directory .. "/key.pem"
   assert(os.execute(("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout %s -out %s "

@@ -59,7 +59,7 @@ local BODIES = {
 }
 
 t.describe("the length that a handler announces", function()
-  t.it("is that of HEAD and of 304, without a body", function()
+  t.it("is also sent for HEAD and 304, without a body", function()
     local app = http.routes()
     app:get("/get", function() return announced(5000) end)
     app:head("/head", function() return announced "5000" end)
@@ -129,7 +129,7 @@ t.describe("the length that a handler announces", function()
     t.truthy(code == "EOF" or code == "ECONNRESET" or code == "EBADMSG", problem)
   end)
 
-  t.it("leaves a connection usable when no more was sent than announced", function()
+  t.it("keeps the connection usable if no more was sent than announced", function()
     local count = 0
     local server = http.serve("memory", function()
       count = count + 1
@@ -139,7 +139,7 @@ t.describe("the length that a handler announces", function()
     t.equal({ #errors, answer:match "\r\n\r\n(...)HTTP/1.1 200 OK", answer:match "second$" }, { 1, "too", "second" })
   end)
 
-  t.it("is a count of bytes", function()
+  t.it("must be a number of bytes", function()
     for _, value in ipairs { "abc", "-3", "0x10", "1.5", -3, 1.5, "99999999999999999999" } do
       local errors, answer = with_errors(raw, http.serve("memory",
         function() return announced(value, { body = "x" }) end), request "GET")
@@ -199,7 +199,7 @@ t.describe("the length of an answer", function()
     [" Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc"] = "the first field of the answer begins with a blank",
   }
   for bytes, text in pairs(BAD) do
-    t.it(("that is none: %q"):format(bytes:gsub("\r\n", "|")), REAL, function()
+    t.it(("is refused: %q"):format(bytes:gsub("\r\n", "|")), REAL, function()
       t.equal({ asked(OK .. bytes) }, { "EBADMSG: " .. text, "EBADMSG" })
       if not text:find "NUL" then
         t.equal({ asked("HTTP/1.1 304 Same\r\n" .. bytes:gsub("\r\n\r\n.*", "\r\n\r\n")) },
@@ -209,7 +209,7 @@ t.describe("the length of an answer", function()
     end)
   end
 
-  t.it("is one when it is there twice, and is that of its own head", REAL, function()
+  t.it("may occur twice if equal, and belongs to its own head", REAL, function()
     for _, bytes in ipairs {
       OK .. "Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc", OK .. "Content-Length: 3, 3\r\n\r\nabc",
         OK .. "Content-Length:  3 \t\r\n\r\nabc",
@@ -221,7 +221,7 @@ t.describe("the length of an answer", function()
     end
   end)
 
-  t.it("that a proxy gives for its tunnel means nothing", REAL, function()
+  t.it("is ignored in a proxy's answer for a tunnel", REAL, function()
     local proxy <close> = net.serve("127.0.0.1:0", function(stream)
       stream:read_until "\r\n\r\n"
       stream:write "HTTP/1.1 200 Established\r\nContent-Length: 3\r\nContent-Length: 5\r\n\r\n"
@@ -233,7 +233,7 @@ t.describe("the length of an answer", function()
       { proxy = "http://" .. proxy:address(), timeout = 5 })):find "length")
   end)
 
-  t.it("is the same to the client of tests", function()
+  t.it("is treated in the same way by the client of tests", function()
     for bytes, text in pairs { ["3\r\nContent-Length: 5"] = "the answer has two lengths: 3 and 5",
       ["-3"] = 'the answer\'s length is "-3"' } do
       local server = http.serve("memory", function(request)

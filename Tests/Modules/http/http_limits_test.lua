@@ -16,9 +16,9 @@ local function connect(server, options)
   return near
 end
 
-t.describe("clients that stand still", function()
+t.describe("clients that stop reading or sending", function()
   for _, kind in ipairs { "events", "WebSockets" } do
-    t.it("hold nobody up whom their server tells the same by " .. kind, { real_time = true, timeout = 60 }, function()
+    t.it("do not delay other clients that get the same by " .. kind, { real_time = true, timeout = 60 }, function()
       local all, count, ended = {}, 0, 0
       local app = http.routes()
       local function keep(one)
@@ -76,7 +76,7 @@ t.describe("clients that stand still", function()
     end)
   end
 
-  t.it("and take nothing of the answer are given up after the idle time-out", function()
+  t.it("and read nothing of the answer are disconnected after the idle time-out", function()
     local cancelled
     local server = http.serve("memory", { idle_timeout = 60 }, function(request)
       local guard <close> = setmetatable({}, { __close = function() cancelled = rl.now() end })
@@ -91,7 +91,7 @@ t.describe("clients that stand still", function()
     near:close()
   end)
 
-  t.it("but slow ones are not", function()
+  t.it("but slow readers are not disconnected", function()
     local server = http.serve("memory", { idle_timeout = 60 }, function(request)
       if request.method == "GET" then
         rl.sleep(200)
@@ -131,7 +131,7 @@ t.describe("clients that stand still", function()
 end)
 
 t.describe("a crowd", { timeout = 120 }, function()
-  t.it("that drips its heads is sent away, and holds up nobody meanwhile", function()
+  t.it("that sends heads byte by byte is disconnected, and does not delay others", function()
     local server = http.serve("memory", { header_timeout = 10 }, function() return "hello" end)
     local answers = 0
     local group = rl.group()
@@ -154,7 +154,7 @@ t.describe("a crowd", { timeout = 120 }, function()
     t.equal(server:statistics().open, 0)
   end)
 
-  t.it("that is idle is kept until its time is over, and costs little", function()
+  t.it("that is idle is kept until its time-out, and costs little", function()
     local server = http.serve("memory", { idle_timeout = 60 }, function() return "hello" end)
     local all = {}
     for i = 1, CROWD do
@@ -190,7 +190,7 @@ t.describe("forms with files", function()
     return answer and status_of(answer), answer
   end
 
-  t.it("are read however they come, and broken ones are the client's mistake", function()
+  t.it("are read in pieces of any size, and malformed ones are errors of the client", function()
     local uncaught = 0
     local before = rl.on_error(function() uncaught = uncaught + 1 end)
     local back <close> = setmetatable({}, { __close = function() rl.on_error(before) end })
@@ -231,7 +231,7 @@ t.describe("forms with files", function()
 end)
 
 t.describe("connections", function()
-  t.it("are kept, and take requests one behind the other", function()
+  t.it("are kept, and carry several requests in order", function()
     local server = http.serve("memory", function(request)
       if request.path == "/1" then rl.sleep(1) end
       return request.path
@@ -246,7 +246,7 @@ t.describe("connections", function()
     t.equal(server:statistics().connections, 1)
   end)
 
-  t.it("pass over bodies that nobody has read", function()
+  t.it("skip bodies that the handler has not read", function()
     local server = http.serve("memory", function(request) return request.path end)
     local answer = raw(server,
       "POST /1 HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nGET /"
@@ -254,7 +254,7 @@ t.describe("connections", function()
     t.truthy(answer:find("\r\n\r\n/1HTTP/1.1 200 OK", 1, true) and answer:find("/2", 1, true), answer)
   end)
 
-  t.it("of HTTP/1.0 are closed, unless they ask otherwise", function()
+  t.it("of HTTP/1.0 are closed, unless the request asks for keep-alive", function()
     local server = http.serve("memory", function(request)
       if request.path == "/pieces" then request:respond():write "a" return end
       return "x"
@@ -265,7 +265,7 @@ t.describe("connections", function()
     t.truthy(not pieces:find "chunked" and pieces:find "\r\n\r\na$")
   end)
 
-  t.it("say that the body may come", function()
+  t.it("answer Expect: 100-continue", function()
     local server = http.serve("memory", function(request) return request:body() end)
     local near, far = net.memory()
     server:accept(far)
@@ -278,7 +278,7 @@ t.describe("connections", function()
 end)
 
 t.describe("a long head", function()
-  t.it("in tiny pieces is looked through a few times, not for each", { real_time = true, timeout = 120 }, function()
+  t.it("in tiny pieces is not searched once for each piece", { real_time = true, timeout = 120 }, function()
     local server = http.serve("memory", { max_header = 4 << 20, header_timeout = 0 }, function(request)
       return request.headers["x-last"]
     end)
@@ -309,7 +309,7 @@ t.describe("a long head", function()
     support.scales(cost, 4000, 24000, 15)
   end)
 
-  t.it("is too long as soon as it is, and malformed as soon as it is looked at", function()
+  t.it("is refused as soon as it is too long, or found to be malformed", function()
     local server = http.serve("memory", { max_header = 20000 }, function() return "ok" end)
     local function send(bytes, size)
       local near = connect(server)

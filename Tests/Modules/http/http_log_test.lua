@@ -79,7 +79,7 @@ t.it("has one line for each request of a connection", function()
   t.equal(statuses, { 200, 200, 200, 400 })
 end)
 
-t.it("does not say where a route was made, but the error of a wrong answer does", function()
+t.it("does not have the place of a route, but the error about a wrong answer does", function()
   local told
   rl.on_error(function(err) told = err end)
   local routes = http.routes()

@@ -47,7 +47,7 @@ t.describe("a WebSocket", function()
     t.equal(status_of(raw(server, HANDSHAKE .. "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n")), 400)
   end)
 
-  t.it("arrives after interim answers, unless there are too many", REAL, function()
+  t.it("opens after interim answers, unless there are too many", REAL, function()
     local native = part "runloop.http.native"
     local function ask(early)
       local listener <close> = net.serve("127.0.0.1:0", function(stream)
@@ -71,7 +71,7 @@ t.describe("a WebSocket", function()
 end)
 
 t.describe("an answer", function()
-  t.it("closes its connection if any spelling says so", function()
+  t.it("closes its connection if the handler sets that field in any spelling", function()
     for name, value in pairs { CONNECTION = "close", Connection = "keep-alive, Close", connection = "close" } do
       local server = http.serve("memory", function() return { body = "a", headers = { [name] = value } } end)
       local answer = raw(server, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 1)
@@ -81,14 +81,14 @@ t.describe("an answer", function()
     t.falsy(raw(server, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 1):find "Connection: close")
   end)
 
-  t.it("that is none is named", function()
+  t.it("that is invalid is described in the error", function()
     local text = "the handler answered 999, which is not a status from 200 to 599: it has to return"
     t.truthy(told_of(function() return 999 end):find(text, 1, true))
     t.truthy(told_of(function() return { body = function() return {} end } end)
       :find("the handler's answer has a body whose function returned a table; it has to return text", 1, true))
   end)
 
-  t.it("that was finished stays whole, whatever comes behind it", REAL, function()
+  t.it("that was finished stays complete, whatever the handler does afterwards", REAL, function()
     for _, behind in ipairs { function() error "late" end, function(response) response:write "more" end,
       function() return "again" end } do
       local told
@@ -115,7 +115,7 @@ t.describe("an answer", function()
     end
   end)
 
-  t.it("of events has a retry that ends, and takes text, too", function()
+  t.it("of events has a finite retry time, and accepts texts, too", function()
     t.truthy(told_of(function(request) request:events():send { data = "x",
       retry = math.huge } end):find "field 'retry' is too long")
     t.truthy(told_of(function(request) request:events():queue(5) end)
@@ -124,7 +124,7 @@ t.describe("an answer", function()
 end)
 
 t.describe("a client", function()
-  t.it("says that there are too many redirects", REAL, function()
+  t.it("reports too many redirects", REAL, function()
     local server <close> = assert(http.serve("127.0.0.1:0", function() return http.redirect "/" end))
     local url = "http://" .. server:address() .. "/"
     t.equal({ http.get(url, { follow = 3 }) }, { nil, ("ELOOP: more than 3 redirects (%s)"):format(url), "ELOOP" })
@@ -140,16 +140,16 @@ t.describe("a client", function()
     return http.get("http://" .. listener:address())
   end
 
-  t.it("says that chunks are bad", REAL, function()
+  t.it("reports malformed chunks", REAL, function()
     t.equal(select(3, answered "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n"), "EBADMSG")
   end)
 
-  t.it("takes fields that go on in further lines", REAL, function()
+  t.it("accepts fields that continue on further lines", REAL, function()
     local answer = answered "HTTP/1.1 200 OK\r\nX-A: a\r\n b: c \r\n\t d\r\nX-B:\r\n e\r\nContent-Length: 2\r\n\r\nok"
     t.equal({ answer.headers["x-a"], answer.headers["x-b"], answer.body }, { "a b: c d", "e", "ok" })
   end)
 
-  t.it("sends fields that are empty, and none that are false", REAL, function()
+  t.it("sends empty fields, but not those that are false", REAL, function()
     local asked
     local listener <close> = net.serve("127.0.0.1:0", function(stream)
       asked = stream:read_until "\r\n\r\n" .. "\r\n"
@@ -166,7 +166,7 @@ t.describe("a client", function()
     end
   end)
 
-  t.it("names what a proxy refuses", REAL, function()
+  t.it("reports the refusal of a proxy", REAL, function()
     local listener <close> = net.serve("127.0.0.1:0", function(stream)
       stream:read_until "\r\n\r\n"
       stream:write "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"
@@ -176,7 +176,7 @@ t.describe("a client", function()
     t.equal(select(3, http.get("http://example.invalid/", { proxy = "nonsense://x" })), "EPROTONOSUPPORT")
   end)
 
-  t.it("has no time and takes no byte where it is given none", function()
+  t.it("fails at once with a timeout of 0, and accepts no body with a limit of 0", function()
     local function handler(request) return request.path == "/none" and 204 or "x" end
     local server <close> = assert(http.serve("127.0.0.1:0", handler))
     local url, start = "http://" .. server:address() .. "/", rl.now()
@@ -196,7 +196,7 @@ t.describe("a client", function()
 end)
 
 t.describe("routes", function()
-  t.it("answer the methods that a more exact one has not", function()
+  t.it("answer methods that a more exact route lacks", function()
     local function say(text) return function(request)
       return text .. " " .. (request.params.id or request.params.rest or "") end
     end
@@ -220,7 +220,7 @@ t.describe("routes", function()
       :find "routes:get: two parameters have the same name: \"/a/:b/:b\"$")
   end)
 
-  t.it("lead to a directory with the query, and know who asks by a Unix socket", function()
+  t.it("redirect to a directory with the query, and have the peer of a Unix socket", function()
     local path <const>, guard <close> = support.directory()
     os.execute("mkdir " .. path .. "/sub")
     local app = http.routes():files("/files/*", path):get("/peer", function(request) return request.peer end)
@@ -232,7 +232,7 @@ t.describe("routes", function()
 end)
 
 t.describe("events in small pieces", function()
-  t.it("are what they are in one", function()
+  t.it("give the same result as in one piece", function()
     local TEXT <const> = "\u{FEFF}id: 1\r\ndata: ab\r\r\ndata: c\ndata: d\n\n: x\nevent: e\rdata: f\r\rdata: g\r\n\r\n"
     local whole = events.decoder()(TEXT)
     t.equal(#whole, 4)
@@ -244,7 +244,7 @@ t.describe("events in small pieces", function()
     end
   end)
 
-  t.it("take time in proportion to their length, and have their limit", function()
+  t.it("take time proportional to their length, and have a limit", function()
     local function seconds(count)
       local decode, began = events.decoder(), os.clock()
       for _ = 1, count do decode "data: abcd" end
@@ -261,7 +261,7 @@ t.describe("events in small pieces", function()
 end)
 
 t.describe("misuse", function()
-  t.it("names the function and what is wrong", function()
+  t.it("raises errors that name the function and the argument", function()
     t.equal(support.problem_of(http.serve, 0), "http.serve: the handler must be a function or routes, got nothing")
     t.equal(support.problem_of(http.serve, 0, { idle_timeot = 1 }, print),
       "http.serve: unknown field 'idle_timeot' (did you mean 'idle_timeout'?)")
@@ -283,7 +283,7 @@ t.describe("misuse", function()
   end)
 end)
 
-t.describe("an error in what makes an answer's body", function()
+t.describe("an error in a function that makes an answer's body", function()
   t.it("is reported without the host's own lines", REAL, function()
     local told = told_of(function() return { body = coroutine.wrap(function() error("broken", 0) end) } end)
     t.equal(told, "broken")

@@ -49,7 +49,7 @@ t.describe("http.serve with modes", function()
 end)
 
 t.describe("the access log", function()
-  t.it("is something that can be written to", function()
+  t.it("accepts only a file, a function or an object that can be written to", function()
     local closed = io.tmpfile()
     closed:close()
     for _, where in ipairs { 5, {}, closed } do
@@ -63,7 +63,7 @@ t.describe("the access log", function()
     t.equal(#lines, 1)
   end)
 
-  t.it("has WebSockets as what they are", { real_time = true }, function()
+  t.it("has lines for WebSockets", { real_time = true }, function()
     local entries = {}
     local app = http.routes()
     app:websocket("/receives", function(socket) socket:receive() end)
@@ -91,7 +91,7 @@ t.describe("the access log", function()
     server:stop(0)
   end)
 
-  t.it("that cannot be opened is an error with a code", function()
+  t.it("returns an error with a code if it cannot be opened", function()
     t.equal({ http.serve("memory", { access_log = "/nonexistent/x" }, print) },
       { nil, "ENOENT: no such file or directory (/nonexistent/x)", "ENOENT" })
     t.equal({ http.serve("memory", { access_log = "/" }, print) }, { nil, "EISDIR: is a directory (/)", "EISDIR" })

@@ -33,7 +33,7 @@ local function each(handler, body)
 end
 
 t.describe("a read that takes too long, or is cancelled", function()
-  t.it("takes nothing", function()
+  t.it("consumes nothing", function()
     each(slowly { "one", "two", "three" }, function(open)
       local answer <close> = open()
       t.equal(answer:read(), "one")
@@ -46,7 +46,7 @@ t.describe("a read that takes too long, or is cancelled", function()
     end)
   end)
 
-  t.it("leaves all of a whole body to the next", function()
+  t.it("leaves the whole body to the next reader", function()
     each(slowly { "[1,", "2,", "3]" }, function(open)
       for _, method in ipairs { "read_all", "json" } do
         local answer <close> = open()
@@ -59,7 +59,7 @@ t.describe("a read that takes too long, or is cancelled", function()
     end)
   end)
 
-  t.it("leaves lines and events where they were", function()
+  t.it("leaves unfinished lines and events to the next read", function()
     each(slowly { "data: 1\n\ndata: 2\n", "\nda", "ta: 3\n\ndata: 4" }, function(open)
       local answer <close> = open()
       local following = answer:lines()
@@ -78,7 +78,7 @@ t.describe("a read that takes too long, or is cancelled", function()
     end)
   end)
 
-  t.it("ends a request that has no answer yet, and one for a whole answer", { real_time = true, timeout = 30 },
+  t.it("ends a request without an answer, and one for a whole answer", { real_time = true, timeout = 30 },
     function()
       serve(function() rl.sleep(60) end)
       for _, ask in ipairs { function() http.open { url } end, function() http.get(url) end } do
@@ -108,7 +108,7 @@ t.describe("an answer", function()
     end)
   end)
 
-  t.it("that has come whole leaves its place to others, read or not", { real_time = true, timeout = 30 }, function()
+  t.it("that has arrived completely frees its place, read or not", { real_time = true, timeout = 30 }, function()
     serve(function() return ("x"):rep(1000) end)
     local client <close>, answers = http.client { connections = 2 }, {}
     for i = 1, 10 do
@@ -121,7 +121,7 @@ t.describe("an answer", function()
     end
   end)
 
-  t.it("that has come whole, but is cut short, says so when it is read", { real_time = true, timeout = 30 }, function()
+  t.it("that was cut short returns the error when it is read", { real_time = true, timeout = 30 }, function()
     serve(function(request)
       request:respond { headers = { ["content-length"] = 100 } }:write "only this"
       request.connection.stream:flush()

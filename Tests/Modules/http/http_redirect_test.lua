@@ -58,7 +58,7 @@ local function once(text)
 end
 
 t.describe("a redirect", function()
-  t.it("keeps the method and the body, or neither, as browsers do it", function()
+  t.it("keeps method and body, or neither, as browsers do", function()
     for _, status in ipairs(STATUSES) do
       for _, method in ipairs { "GET", "POST", "PUT", "PATCH", "DELETE" } do
         seen = {}
@@ -76,7 +76,7 @@ t.describe("a redirect", function()
     end
   end)
 
-  t.it("sends no body of a function or a stream again, and says so", function()
+  t.it("does not send the body of a function or stream again, but returns an error", function()
     for _, status in ipairs(STATUSES) do
       for _, method in ipairs { "POST", "PUT" } do
         for _, length in ipairs { false, 4 } do
@@ -98,7 +98,7 @@ t.describe("a redirect", function()
     end
   end)
 
-  t.it("that comes before the body was sent ends the body", { real_time = true, timeout = 30 }, function()
+  t.it("that arrives before the body was sent ends the body", { real_time = true, timeout = 30 }, function()
     local count, was_cancelled = 0, false
     local answer = assert(http.post(base .. "/to/303?early=1", function()
       local guard <close> = setmetatable({}, { __close = function() was_cancelled = count == 3 end })
@@ -110,14 +110,14 @@ t.describe("a redirect", function()
     t.eventually(function() return was_cancelled end)
   end)
 
-  t.it("leads to the rest of the answer piece by piece, too", function()
+  t.it("is followed for answers that are read in pieces, too", function()
     local answer <close> = assert(http.open { base .. "/to/302", json = { 1 } })
     t.equal({ answer.status, answer.url, answer.redirects, answer:json().method }, { 200, base .. "/here", 1, "GET" })
     local none, _, code = http.open { base .. "/to/307", body = once "x" }
     t.equal({ none, code }, { nil, "ESPIPE" })
   end)
 
-  t.it("is an answer like others when it is not followed", function()
+  t.it("is returned like any answer if it is not followed", function()
     local answer = assert(http.fetch { base .. "/to/307", method = "PUT", body = once "body", follow = 0 })
     t.equal({ answer.status, answer.body, answer.headers.location, answer.redirects }, { 307, "moved", "/here", 0 })
     for _, status in ipairs { 300, 304, 305, 306 } do t.equal(http.get(base .. "/to/" .. status).status, status) end
@@ -127,7 +127,7 @@ t.describe("a redirect", function()
     t.equal(http.get("http://" .. bare:address()).body, "nowhere")
   end)
 
-  t.it("tells another server no secrets", function()
+  t.it("sends no credentials to another server", function()
     local headers = { authorization = "A", cookie = "c=1", host = "example.org", ["x-other"] = "o" }
     local elsewhere = "http://" .. other:address() .. "/here"
     local function told(where, request)
@@ -148,7 +148,7 @@ t.describe("a redirect", function()
     t.equal(assert(http.get(base .. "/to/302", { user = "u", password = "p" })).url, base .. "/here")
   end)
 
-  t.it("takes cookies with it that a client keeps", function()
+  t.it("uses the cookies that a client keeps", function()
     local client <close> = http.client { cookies = true }
     t.equal(client:get(base .. "/to/302"):json().cookie, "a=1")
     t.equal(http.get(base .. "/to/302"):json().cookie, nil)
@@ -193,7 +193,7 @@ t.describe("a redirect", function()
     t.equal(rl.now() - start, 5.0)
   end)
 
-  t.it("has its part of the time", function()
+  t.it("counts within the time limit of the request", function()
     local start = rl.now()
     local url = base .. "/to/302?slowly=1&where=" .. http.escape "/to/302?slowly=1"
     t.equal(assert(http.get(url, { timeout = 5 })).redirects, 2)

@@ -9,7 +9,7 @@ local support = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "
 local raw, status_of = support.raw, support.status_of
 
 t.describe("a handler", function()
-  t.it("answers with what it returns", function()
+  t.it("answers with its result", function()
     local client = t.http(function(request)
       local answers = {
         ["/text"] = "hello", ["/table"] = { status = 201, headers = { ["X-One"] = 1, ["x-two"] = { "a", "b" } },
@@ -33,7 +33,7 @@ t.describe("a handler", function()
     t.truthy(text.headers.date:find "^%a%a%a, %d%d %a%a%a %d%d%d%d %d%d:%d%d:%d%d GMT$")
   end)
 
-  t.it("sees the request", function()
+  t.it("gets the request", function()
     local client = t.http(function(request)
       return http.json { method = request.method, path = request.path, target = request.target, q = request.query,
         version = request.version,
@@ -116,7 +116,7 @@ t.describe("a handler", function()
       "http: 'a b' cannot be the name of a field" })
   end)
 
-  t.it("is cancelled when its client goes", function()
+  t.it("is cancelled when its client leaves", function()
     local ended
     local server = http.serve("memory", function()
       local guard <close> = setmetatable({}, { __close = function() ended = rl.now() end })
@@ -191,7 +191,7 @@ t.describe("a handler", function()
     near:close()
   end)
 
-  t.it("leaves out the fields that are false", function()
+  t.it("leaves out fields that are false", function()
     for _, answer in ipairs {
       function(request) request:respond({ headers = { ["Content-Type"] = false } }):write "a" end,
       function() return { body = "a", headers = { ["content-type"] = false, ["content-length"] = false,
@@ -285,7 +285,7 @@ t.describe("routes", function()
     t.equal(client:get("/items/%2e%2e/%2e%2e/x").status, 400)
   end)
 
-  t.it("have functions around them", function()
+  t.it("can be wrapped in functions by use", function()
     local app = http.routes()
     app:use(function(request, following)
       if request.headers.authorization ~= "Bearer x" then return http.unauthorized() end
@@ -351,7 +351,7 @@ t.describe("limits and time-outs", function()
     t.truthy(chunked:find("EMSGSIZE: the body is longer than 100 bytes", 1, true))
   end)
 
-  t.it("stop gracefully: what runs is finished, what is idle is closed", function()
+  t.it("stop gracefully: running requests are completed, idle connections are closed", function()
     local server = http.serve("memory", function(request)
       if request.path == "/slow" then rl.sleep(3) end
       return "done"
@@ -370,7 +370,7 @@ t.describe("limits and time-outs", function()
     idle:close()
   end)
 
-  t.it("stop at last: what is not finished in time is cut off", function()
+  t.it("stop in the end: requests that are not completed in time are cut off", function()
     local server = http.serve("memory", function() rl.sleep(1000) end)
     local task = rl.task(function() return t.http(server):get "/" end)
     rl.sleep(1)
@@ -379,7 +379,7 @@ t.describe("limits and time-outs", function()
     t.equal(task:await(), nil)
   end)
 
-  t.it("count what is cut off, and not who only holds a connection", { real_time = true }, function()
+  t.it("count requests that are cut off, but not idle connections", { real_time = true }, function()
     for _, patience in ipairs { 0, 0.1 } do
       local server = assert(http.serve("127.0.0.1:0", function(request)
         if request.path == "/slow" then rl.sleep(100) end

@@ -14,7 +14,7 @@ t.describe("requests that wait for their turn", function()
   end)
   t.after_each(function() server:stop(0) end)
 
-  t.it("are given up in the same time each, however many there are", { real_time = true, timeout = 120 }, function()
+  t.it("are cancelled in the same time each, however many there are", { real_time = true, timeout = 120 }, function()
     local function cost(count)
       local client <close> = http.client { connections = 4 }
       local tasks = {}

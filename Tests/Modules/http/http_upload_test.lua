@@ -44,7 +44,7 @@ t.describe("the body of a request", function()
       { nil, "the body of the request failed: it is longer than the 4 bytes of its Content-Length", "ECANCELED" })
   end)
 
-  t.it("is not waited for when the answer has come without it", REAL, function()
+  t.it("is not awaited if the answer arrives before it", REAL, function()
     local server <close> = assert(http.serve("127.0.0.1:0", function() return 413 end))
     local count = 0
     local answer = assert(http.post("http://" .. server:address(), function()
@@ -55,7 +55,7 @@ t.describe("the body of a request", function()
     t.equal({ answer.status, count }, { 413, 2 })
   end)
 
-  t.it("of a stream has it, too", REAL, function()
+  t.it("of a stream has the given length, too", REAL, function()
     local server <close> = assert(http.serve("127.0.0.1:0", function(request) return request:body() end))
     local near, far = net.memory()
     near:write "abc"
@@ -69,7 +69,7 @@ end)
 t.describe("a client that takes its answer slowly", function()
   for name, field in pairs { ["a connection that stays"] = "",
     ["one that is closed then"] = "Connection: close\r\n" } do
-    t.it("but steadily is not silent, on " .. name, REAL, function()
+    t.it("but steadily does not count as silent, on " .. name, REAL, function()
       local SIZE <const> = 20000000
       local server <close> = assert(http.serve("127.0.0.1:0", { idle_timeout = 0.4 }, function()
         return ("x"):rep(SIZE)
@@ -88,7 +88,7 @@ t.describe("a client that takes its answer slowly", function()
     end)
   end
 
-  t.it("and then no more is cut off", REAL, function()
+  t.it("and then stops is cut off", REAL, function()
     local server <close> = assert(http.serve("127.0.0.1:0", { idle_timeout = 0.3 }, function()
       return ("x"):rep(20000000)
     end))

@@ -331,7 +331,7 @@ end
 for _, which in ipairs { "server", "client" } do
   t.describe("a " .. which, { timeout = 300 }, function()
     for _, it in ipairs(cases) do
-      t.it("does what is right in case " .. it.number, function() check(which, it) end)
+      t.it("behaves as specified in case " .. it.number, function() check(which, it) end)
     end
   end)
 end
@@ -349,7 +349,7 @@ end
 
 t.describe("compressed messages", { timeout = 300 }, function()
   for _, which in ipairs { "server", "client" } do
-    t.it("come back from a " .. which .. ", whole and in pieces", function()
+    t.it("are echoed by a " .. which .. ", whole and in pieces", function()
       local near, is_agreed = ENDS[which] "permessage-deflate; client_max_window_bits"
       t.equal(is_agreed, true)
       local compress, inflate = native.deflate(true, false, 15), native.deflate(false, false, 15)
@@ -378,7 +378,7 @@ t.describe("compressed messages", { timeout = 300 }, function()
       near:abort()
     end)
 
-    t.it("need the bit in their first frame only, and none elsewhere, at a " .. which, function()
+    t.it("have the compression bit in their first frame only, at a " .. which, function()
       for _, frames in ipairs {
         { { "text", "a", more = true, rsv = 4 }, { "more", "b", rsv = 4 } }, { { "ping", "a", rsv = 4 } },
         { { "text", "a", rsv = 2 } }, { { "text", "a", rsv = 6 } }, { { "close", NORMAL, rsv = 4 } },
@@ -392,7 +392,7 @@ t.describe("compressed messages", { timeout = 300 }, function()
     end)
   end
 
-  t.it("are agreed on with each offer that can be kept, and with no other", function()
+  t.it("are negotiated for each supported offer, and for no other", function()
     local OFFERS = {
       ["permessage-deflate"] = true, ["permessage-deflate; client_max_window_bits"] = true,
         ["permessage-deflate; client_max_window_bits=9"] = true,

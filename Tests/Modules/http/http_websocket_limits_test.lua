@@ -34,7 +34,7 @@ local ENDS = {
 
 for name, open in pairs(ENDS) do
   t.describe("a peer of a " .. name .. " that sends without end", function()
-    t.it("is held back when what it sends are empty messages", function()
+    t.it("is slowed down if it sends empty messages", function()
       local COUNT <const> = 200000
       local count, socket, goes_on = 0, nil, rl.condition()
       local near, rest = open(function(opened)
@@ -58,7 +58,7 @@ for name, open in pairs(ENDS) do
       near:abort()
     end)
 
-    t.it("leaves nothing behind with fragments that are empty", function()
+    t.it("leaves no memory behind with empty fragments", function()
       local COUNT <const> = 300000
       local told
       local near, rest = open(function(socket)
@@ -83,7 +83,7 @@ for name, open in pairs(ENDS) do
   end)
 end
 
-t.describe("who waits in a WebSocket of a server", function()
+t.describe("a task that waits in a WebSocket of a server", function()
   local function told(handler, leave)
     local results
     local near, far = net.memory()
@@ -101,11 +101,11 @@ t.describe("who waits in a WebSocket of a server", function()
     return results
   end
 
-  t.it("reports its end when the handler has returned at once", function()
+  t.it("gets the end if the handler returns at once", function()
     t.equal(told(function(open) open() end, function() end), { n = 1 })
   end)
 
-  t.it("reports its end when its client goes without a close frame", function()
+  t.it("gets the end if the client leaves without a close frame", function()
     t.equal(told(function(open)
       rl.sleep(0.1)
       open()

@@ -59,14 +59,14 @@ local function close_code(bytes, options)
 end
 
 t.describe("the handshake", function()
-  t.it("is answered as the standard's example", function()
+  t.it("is answered as in the standard's example", function()
     local near, head = raw()
     t.truthy(head:find "^HTTP/1.1 101 Switching Protocols\r\n")
     t.truthy(head:lower():find("sec-websocket-accept: s3pplmbitxaq9kygzzhzrbk+xoo=", 1, true))
     near:close()
   end)
 
-  t.it("is refused where there is none", function()
+  t.it("fails at a server without WebSockets", function()
     local client = t.http(echo())
     local plain = client:get "/ws"
     t.equal({ plain.status, plain.headers.upgrade }, { 426, "websocket" })
@@ -74,7 +74,7 @@ t.describe("the handshake", function()
     t.equal({ socket, problem, code }, { nil, "EPROTO: the server does not speak WebSocket here (200 OK)", "EPROTO" })
   end)
 
-  t.it("is asked for by a URL of either kind, as in browsers", function()
+  t.it("accepts URLs of both schemes, as browsers do", function()
     local server <close> = http.serve(0, echo())
     for _, scheme in ipairs { "ws", "http" } do
       local socket <close> = assert(http.websocket(scheme .. "://" .. server:address() .. "/ws"))
@@ -91,7 +91,7 @@ t.describe("the handshake", function()
       "http.websocket: field 'unix' must be the path of a socket, or \"@name\", got \"\"" })
   end)
 
-  t.it("that takes too long is given up", function()
+  t.it("that takes too long is ended", function()
     t.equal({ t.http(function() rl.sleep(60) end):websocket("/ws", { timeout = 5 }) }, { nil, "timed out" })
   end)
 
@@ -118,7 +118,7 @@ t.describe("the handshake", function()
     return open.protocol
   end
 
-  t.it("takes no protocol that it has not offered", { real_time = true, timeout = 30 }, function()
+  t.it("accepts no protocol that it has not offered", { real_time = true, timeout = 30 }, function()
     local PROBLEM <const> = "EPROTO: the server has chosen a protocol that was not offered: "
     local chat = { protocols = { "chat", "superchat" } }
     local NOPE <const> = "Sec-WebSocket-Protocol: nope\r\n"
@@ -143,7 +143,7 @@ end)
 
 t.describe("messages", function()
   for _, compress in ipairs { true, false } do
-    t.it("of every size come back" .. (compress and ", compressed" or ""), function()
+    t.it("of every size are echoed" .. (compress and ", compressed" or ""), function()
       local socket = t.http(echo { compress = compress }):websocket("/ws", { compress = compress })
       for _, size in ipairs { 0, 1, 125, 126, 127, 128, 65535, 65536, 65537, 300000 } do
         local text = ("äb\n"):rep(size // 4) .. ("c"):rep(size % 4)
@@ -159,7 +159,7 @@ t.describe("messages", function()
     end)
   end
 
-  t.it("may come in pieces, with control frames between", function()
+  t.it("may arrive in fragments, with control frames between", function()
     local near <close> = raw()
     near:write(frame(0x01, "Hel"), frame(0x89, "are you there"), frame(0x00, ""), frame(0x80, "lo"))
     t.equal({ read_frame(near) }, { 0x8A, "are you there" })
@@ -173,7 +173,7 @@ t.describe("messages", function()
     t.equal({ read_frame(near) }, { 0x82, "" })
   end)
 
-  t.it("are compressed as others do it", function()
+  t.it("are compressed as in other implementations", function()
     local near, head = raw({}, "Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\n")
     t.truthy(head:lower():find("permessage-deflate; server_no_context_takeover; client_no_context_takeover", 1, true))
     -- "Hello", from RFC 7692, 7.2.3.1; then in two pieces.
@@ -187,7 +187,7 @@ t.describe("messages", function()
     near:close()
   end)
 
-  t.it("that grow beyond their limit are refused before they are there", function()
+  t.it("that exceed their limit are refused before they have arrived", function()
     t.equal(close_code("\x81\xff" .. string.pack(">I8", 1 << 40) .. "mask", { max_message = 1000 }), 1009)
     t.equal(close_code(frame(0x01, ("x"):rep(900)) .. frame(0x80, ("x"):rep(900)), { max_message = 1000 }), 1009)
     t.equal(close_code(frame(0x81, ("x"):rep(1001)), { max_message = 1000 }), 1009)
@@ -206,7 +206,7 @@ t.describe("messages", function()
     end
   end)
 
-  t.it("are not waited for by a socket that was dropped", { real_time = true }, function()
+  t.it("are not awaited by a socket that was dropped", { real_time = true }, function()
     local server <close> = http.serve(0, echo())
     for _ = 1, 5 do
       local socket = assert(http.websocket("ws://" .. server:address() .. "/ws"))
@@ -243,7 +243,7 @@ t.describe("messages", function()
     socket:close()
   end)
 
-  t.it("wait for who does not read, and are not kept without end", function()
+  t.it("wait for a slow reader, and are buffered up to a limit", function()
     local client = t.http(function(request)
       local socket = request:websocket { max_message = 1000 }
       rl.sleep(10)
@@ -265,7 +265,7 @@ t.describe("messages", function()
   end)
 end)
 
-t.describe("what breaks the rules", function()
+t.describe("a violation of the protocol", function()
   local REFUSED = {
     { "text that is not UTF-8", 1007, frame(0x81, "\xce\xba\xe1\xbd\xb9\xcf\x83\xce\xbc\xce\xb5\xed\xa0\x80") },
     { "text that is not UTF-8, in pieces", 1007, frame(0x01, "\xce") .. frame(0x00, "\xba") .. frame(0x80, "\xff") },
@@ -298,7 +298,7 @@ t.describe("what breaks the rules", function()
 end)
 
 t.describe("the end", function()
-  t.it("comes as nil, with code and reason", function()
+  t.it("is nil, with code and reason", function()
     local client = t.http(function(request)
       local socket = request:websocket()
       socket:close(4001, "enough")
@@ -325,7 +325,7 @@ t.describe("the end", function()
     t.equal(told == nil or told[3] == "ECONNRESET", true)
   end)
 
-  t.it("is waited for a few seconds, not for ever", function()
+  t.it("is awaited for a few seconds, not for ever", function()
     local closed
     local near, far = net.memory()
     http.serve("memory", function(request)
@@ -343,7 +343,7 @@ t.describe("the end", function()
 end)
 
 t.describe("a close frame", function()
-  t.it("comes back with its code and its reason, from both ends", function()
+  t.it("is answered with its code and reason, at both ends", function()
     local server_side
     local client = t.http(function(request)
       server_side = request:websocket()
@@ -367,7 +367,7 @@ t.describe("a close frame", function()
 end)
 
 t.describe("the list of protocols", function()
-  t.it("has no gaps, whatever its length is said to be", function()
+  t.it("must have no gaps, whatever its length operator returns", function()
     local function check(protocols)
       t.equal(support.problem_of(http.websocket, "ws://127.0.0.1:1/", { protocols = protocols }),
         "http.websocket: field 'protocols' must be a list of names without gaps")

@@ -75,7 +75,7 @@ local REFUSED = {
 }
 
 t.describe("JSON text", function()
-  t.it("is accepted where it has to be", function()
+  t.it("is accepted if it is valid", function()
     for _, text in ipairs(ACCEPTED) do
       local value, problem = json.decode(text)
       t.equal(problem, nil, text)
@@ -84,7 +84,7 @@ t.describe("JSON text", function()
     end
   end)
 
-  t.it("is refused where it has to be", function()
+  t.it("is refused if it is invalid", function()
     for _, text in ipairs(REFUSED) do
       local value, problem, code = json.decode(text)
       t.equal(value, nil, text)
@@ -130,13 +130,13 @@ t.describe("numbers", function()
     end
   end)
 
-  t.it("beyond the integers are floats", function()
+  t.it("beyond the range of integers are floats", function()
     t.equal(math.type(decode "9223372036854775808"), "float")
     t.equal(decode "-9223372036854775809", -2.0 ^ 63)
     t.equal(decode "123456789012345678901234567890", 123456789012345678901234567890)
   end)
 
-  t.it("that are floats come back the same", function()
+  t.it("that are floats are read back unchanged", function()
     local seed = 20261122
     math.randomseed(seed)
     local cases = { 0.1, 1.0, -2.5, 1e15, 1e21, 1e22, 1e23, 5e-324, 2.2250738585072014e-308, 1.7976931348623157e308,
@@ -153,7 +153,7 @@ t.describe("numbers", function()
     end
   end)
 
-  t.it("are written as short as can be", function()
+  t.it("are written in the shortest form", function()
     t.equal(json.encode { 0.1, 1.0, 100.0, 1e100, 1.5e-7, 0.3, 123.456, 2 ^ 70 },
       "[0.1,1.0,100.0,1e+100,1.5e-7,0.3,123.456,1.1805916207174113e+21]")
   end)
@@ -176,18 +176,18 @@ t.describe("numbers", function()
     t.equal(number, 0.001)
   end)
 
-  t.it("that are none are refused", function()
+  t.it("that are malformed are refused", function()
     t.equal(problem_of(json.encode, { x = { 0 / 0 } }), "json.encode: not a number (nan) cannot be written (at x[1])")
     t.equal(problem_of(json.encode, -math.huge), "json.encode: an infinite number cannot be written")
   end)
 end)
 
 t.describe("strings", function()
-  t.it("are written with the escapes that JSON asks for", function()
+  t.it("are written with the escapes that JSON requires", function()
     t.equal(json.encode 'a"b\\c/\b\f\n\r\t\0\31\127é😀', [["a\"b\\c/\b\f\n\r\t\u0000\u001f\u007fé😀"]])
   end)
 
-  t.it("come back the same, whatever their length", function()
+  t.it("are read back unchanged, whatever their length", function()
     for length = 0, 300 do
       local text = ("x\n"):rep(length):sub(1, length)
       t.equal(decode(json.encode(text)), text)
@@ -212,7 +212,7 @@ t.describe("tables", function()
     t.equal(json.encode(backwards), "[1,2,3,4,5]")
   end)
 
-  t.it("are what json.array and json.object say", function()
+  t.it("have the kind that json.array and json.object set", function()
     t.equal(json.encode { json.array(), json.object() }, "[[],{}]")
     t.equal(json.encode(json.array { 1, nil, 3 }), "[1,null,3]")
     t.equal(json.encode(json.object { "one" }), '{"1":"one"}')
@@ -222,14 +222,14 @@ t.describe("tables", function()
     t.equal(json.encode(json.object(same)), "{}")
   end)
 
-  t.it("that were read are written the same, also when they are emptied", function()
+  t.it("that were read keep their kind, also when they are emptied", function()
     for _, text in ipairs { "[]", "{}", '{"a":[]}', "[[],{}]" } do t.equal(json.encode(decode(text)), text) end
     local read = decode '{"tags":["a"]}'
     table.remove(read.tags)
     t.equal(json.encode(read), '{"tags":[]}')
   end)
 
-  t.it("that are neither are refused, and the message says where", function()
+  t.it("that are neither are refused, and the message has the place", function()
     t.truthy(problem_of(json.encode, { list = { 1, 2, nil, 4 } }):find("a table has holes: .*json%.null"))
     t.truthy(problem_of(json.encode, { 1, name = 2 }):find("numbers and 'name' as keys"))
     t.truthy(problem_of(json.encode,
@@ -260,7 +260,7 @@ t.describe("tables", function()
     t.equal(json.encode { 1 }, "[1]")
   end)
 
-  t.it("are written over several lines if one asks for it", function()
+  t.it("are written on several lines if the option is set", function()
     t.equal(json.encode({ { a = 1 }, {}, json.array() }, { indent = 2 }), '[\n  {\n    "a": 1\n  },\n  {},\n  []\n]')
     t.equal(json.encode({ 1 }, { indent = "\t" }), "[\n\t1\n]")
     t.equal(json.encode({ 1 }, { indent = true }), "[\n  1\n]")
@@ -268,7 +268,7 @@ t.describe("tables", function()
     t.equal(json.encode({ 1 }, { indent = false }), "[1]")
   end)
 
-  t.it("are written in the order of their names if one asks for it", function()
+  t.it("are written in the order of their names if the option is set", function()
     local function sorted(value, indent) return json.encode(value, { sort = true, indent = indent }) end
     local value, expected = {}, {}
     for i = 1, 100 do
@@ -337,7 +337,7 @@ t.describe("json.lines", function()
     t.equal(sum, 3.5)
   end)
 
-  t.it("says which line is wrong", function()
+  t.it("names the line that is wrong", function()
     local following = json.lines(("1\n\n[2\n"):gmatch "([^\n]*)\n")
     t.equal(following(), 1)
     t.equal(problem_of(following), "json.lines: line 3: column 3: expected ',' or ']', found the end")

@@ -23,7 +23,7 @@ end
 
 local LINE <const> = ("x"):rep(983)  -- 1,000 bytes with "info    " and the line end
 
-t.it("renames before a line would make the file larger, and keeps as many as asked for", function()
+t.it("renames the file before a line would exceed the limit, and keeps the given number of files", function()
   local directory <const>, gone <close> = place()
   local logger <close> = assert(log.open { to = directory .. "/l", time = false, max_size = 4096, keep = 2 })
   for i = 1, 4 do logger:info(i .. LINE) end
@@ -39,7 +39,7 @@ t.it("renames before a line would make the file larger, and keeps as many as ask
   t.equal(fs.stat(directory .. "/l").size, 9009)
 end)
 
-t.it("keep = 0 leaves no old file, and 5 is usual", function()
+t.it("keep = 0 leaves no old file, and the default is 5", function()
   local directory <const>, gone <close> = place()
   local logger <close> = assert(log.open { to = directory .. "/l", time = false, max_size = 4096, keep = 0 })
   for i = 1, 20 do logger:info(i .. LINE) end
@@ -49,7 +49,7 @@ t.it("keep = 0 leaves no old file, and 5 is usual", function()
   t.equal(names(directory), "five five.1 five.2 five.3 five.4 five.5 l")
 end)
 
-t.it("lines of processes and threads are never torn, lost or in two files", REAL, function()
+t.it("lines of several processes and threads are complete, and each in one file", REAL, function()
   local directory <const>, gone <close> = place()
   local script = ([[
     local log, rl = require "runloop.log", require "runloop"
@@ -87,7 +87,7 @@ t.it("lines of processes and threads are never torn, lost or in two files", REAL
   t.equal(count, 6 * 400)
 end)
 
-t.it("standard error reports a rename that fails once a minute, and writing goes on", REAL, function()
+t.it("a failed rename is reported on standard error once a minute, and writing continues", REAL, function()
   local directory <const>, gone <close> = place()
   -- A directory that is not empty is in the way.
   assert(fs.make_directory(directory .. "/l.1/inside", { parents = true }))
@@ -102,7 +102,7 @@ t.it("standard error reports a rename that fails once a minute, and writing goes
   t.equal(select(2, fs.read(directory .. "/l"):gsub("\n", "")), 10)
 end)
 
-t.it("reopen, and a file that somebody else has moved", function()
+t.it("reopen continues in a new file if another program has moved the old one", function()
   local directory <const>, gone <close> = place()
   local logger <close> = assert(log.open { to = directory .. "/l", time = false, max_size = 4096 })
   logger:info "one"
@@ -114,7 +114,7 @@ t.it("reopen, and a file that somebody else has moved", function()
   t.equal(fs.read(directory .. "/l"), "info    two\ninfo    three\n")
 end)
 
-t.it("raises at misuse", function()
+t.it("raises errors for misuse", function()
   support.raises("log.open: 'max_size' needs a path in 'to'", log.open, { max_size = 5000 })
   support.raises("log.open: 'max_size' needs a path in 'to'", log.open, { to = "journal", max_size = 5000 })
   support.raises("log.open: max_size must be at least 4096 bytes, got 4095", log.open,
@@ -126,7 +126,7 @@ t.it("raises at misuse", function()
   rl.sleep(0)
 end)
 
-t.it("standard output and standard error are not opened a second time, so nobody writes over the log", REAL, function()
+t.it("logs to standard output and standard error share the open file with other output", REAL, function()
   local directory <const>, gone <close> = place()
   local script = [[
     local log, http = require "runloop.log", require "runloop.http"
@@ -155,7 +155,7 @@ t.it("standard output and standard error are not opened a second time, so nobody
   t.error(function() log.open { to = "/dev/stdout", max_size = 8192 } end, "max_size")
 end)
 
-t.it("to the standard output, a line that is lost shows in the exit status, however the program ends", REAL, function()
+t.it("a lost line on standard output shows in the exit status, however the program ends", REAL, function()
   for way, status in pairs { [""] = 1, ["os.exit(0)"] = 1, ["os.exit(true, true)"] = 1, ["rl.shutdown()"] = 1,
     ["rl.after(0, function() os.exit(0) end)"] = 1, ["os.exit(7)"] = 7, ["print 'x'"] = 1 } do
     local run = process.run { "sh", "-c", [["$0" -e "$1" >/dev/full]], fs.real_path(t.rlhost),
@@ -165,7 +165,7 @@ t.it("to the standard output, a line that is lost shows in the exit status, howe
   end
 end)
 
-t.it("the same holds for the log of a server, which is reported once", REAL, function()
+t.it("a lost line of a server's log is reported once", REAL, function()
   local run = process.run { "sh", "-c", [["$0" -e "$1" >/dev/full]], fs.real_path(t.rlhost), [[
     local http = require "runloop.http"
     local server = http.serve("127.0.0.1:0", { access_log = "/dev/stdout" }, function() return "x" end)

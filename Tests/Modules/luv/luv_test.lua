@@ -14,7 +14,7 @@ end
 
 local REAL = { real_time = true }
 
-t.it("serves timers of luv beside ours, and lets the program end", REAL, function()
+t.it("serves timers of luv beside our timers, and lets the program end", REAL, function()
   t.equal(run [[
     local rl, bridge, uv = require "runloop", require "runloop.luv", require "luv"
     local timer = uv.new_timer()
@@ -58,7 +58,7 @@ t.it("lets callbacks wait, and keeps the order of calls of one function", REAL, 
   ]]:gsub("\t", " "):gsub("begin 3\nend 3\n.*", "begin 3\nend 3\n"), "begin 1\nend 1\nbegin 2\nend 2\nbegin 3\nend 3\n")
 end)
 
-t.it("reports errors of callbacks, and goes on", REAL, function()
+t.it("reports errors of callbacks, and continues", REAL, function()
   local output, errors = run [[
     local rl, bridge, uv = require "runloop", require "runloop.luv", require "luv"
     rl.on_error(function(message, info) print(message, info.kind) end)
@@ -71,7 +71,7 @@ t.it("reports errors of callbacks, and goes on", REAL, function()
   t.truthy(output:find "goes on", output .. errors)
 end)
 
-t.it("names callbacks in reports, also those after a wait, and calls that were queued go on", REAL, function()
+t.it("names callbacks in reports, also after a wait, and then handles queued calls", REAL, function()
   local output, errors = run [[
     local rl, bridge, uv = require "runloop", require "runloop.luv", require "luv"
     local timer, count = uv.new_timer(), 0
@@ -140,7 +140,7 @@ t.it("shows each turn in recordings as the bridge's, and each callback until it 
   t.truthy(turns >= 3)
 end)
 
-t.it("goes on beside a loop that is always busy", REAL, function()
+t.it("gets turns beside a loop that is always busy", REAL, function()
   t.equal(run [[
     local rl, bridge, uv = require "runloop", require "runloop.luv", require "luv"
     local is_over, fired = false, 0
@@ -161,7 +161,7 @@ t.it("goes on beside a loop that is always busy", REAL, function()
 end)
 
 for _, which in ipairs { "one test", "the next test" } do
-  t.it("is real in virtual time, and not a leak of " .. which, function()
+  t.it("uses real time under virtual time, and is not a leak of " .. which, function()
     if not pcall(require, "runloop.luv") then return t.skip "lua-luv is not installed" end
     local uv = require "luv"
     local timer, order = uv.new_timer(), {}
@@ -241,7 +241,7 @@ t.it("is an item of the loop", REAL, function()
   ]], "true\ttrue\tluv\ntrue\nnot yet\nfired\nfalse\nby hand\n")
 end)
 
-t.it("says which package is missing", function()
+t.it("names the package that is missing", function()
   local errors = process.run { rlhost, "-", input = [[
     package.cpath = ""
     require "runloop.luv"

@@ -18,13 +18,13 @@ local function line(name, text)
   end
 end
 
-t.it("each test begins with none (1)", function()
+t.it("each test begins without metrics (1)", function()
   t.equal(line "of_the_file_total", nil)
   metrics.counter("a_total", "A."):add(5)
   of_file:add()
   t.equal(line "of_the_file_total", "1")
 end)
-t.it("each test begins with none (2)", function()
+t.it("each test begins without metrics (2)", function()
   t.equal(line "a_total", nil)
   t.equal(line "of_the_file_total", nil)
   metrics.gauge("a_total", "Another.", { "x" })
@@ -81,7 +81,7 @@ t.it("numbers are the shortest text that reads back the same", function()
   t.equal(line "g", "NaN")
 end)
 
-t.it("the same name answers the same metric", function()
+t.it("the same name returns the same metric", function()
   metrics.counter("c_total", "C.", { "x" }):add(1, "a")
   metrics.counter("c_total", "C.", { "x" }):add(1, "a")
   t.equal(line 'c_total{x="a"}', "2")
@@ -96,7 +96,7 @@ t.it("the same name answers the same metric", function()
   end
 end)
 
-t.it("a page has invalid bytes as U+FFFD", function()
+t.it("a page replaces invalid bytes by U+FFFD", function()
   local g = metrics.gauge("g", "G.", { "x" })
   g:set(1, "a\xffb\xed\xa0\x80ü")
   t.equal(line 'g{x="a\u{FFFD}b\u{FFFD}\u{FFFD}\u{FFFD}ü"}', "1")
@@ -104,7 +104,7 @@ t.it("a page has invalid bytes as U+FFFD", function()
   t.equal(line('g{x="' .. ("long"):rep(400) .. '"}'), "2")
 end)
 
-t.it("time counts functions that wait, fail or are cancelled", function()
+t.it("time measures functions that wait, fail or are cancelled", function()
   local h = metrics.histogram("h", "H.", { "x" })
   t.equal({ h:time(function() rl.sleep(2) return 1, nil, 3 end, "a") }, { 1, nil, 3 })
   t.equal(line 'h_sum{x="a"}', "2")
@@ -115,7 +115,7 @@ t.it("time counts functions that wait, fail or are cancelled", function()
   t.equal(line 'h_count{x="a"}', "3")
 end)
 
-t.it("a gauge asks its function", function()
+t.it("a gauge calls its function", function()
   local n = 1
   metrics.gauge("f", "F.", function() n = n * 2 return n end)
   t.equal(line "f", "2")
@@ -147,7 +147,7 @@ t.it("functions that fail or wait are left out, with one warning", REAL, functio
   matches(errors, "gauge odd has answered \"x\" in place of a number")
 end)
 
-t.it("one number for all threads, and a metric of an ended thread stays", REAL, function()
+t.it("all threads share a metric, which stays when a thread ends", REAL, function()
   local output, errors = run_warned [[
     local metrics, rl = require "runloop.metrics", require "runloop"
     local threads = {}
@@ -174,7 +174,7 @@ t.it("one number for all threads, and a metric of an ended thread stays", REAL, 
   t.equal(output, "3000\t9\t4\ttrue\n")
 end)
 
-t.it("at most 1,000 sets of label values; one warning", REAL, function()
+t.it("a metric has at most 1,000 sets of label values, and warns once", REAL, function()
   local output, errors = run_warned [[
     local metrics = require "runloop.metrics"
     local c = metrics.counter("c_total", "C.", { "path" })
@@ -188,7 +188,7 @@ t.it("at most 1,000 sets of label values; one warning", REAL, function()
   t.equal(select(2, errors:gsub("\n", "")), 1)
 end)
 
-t.it("the numbers of the process and its loops are always there", REAL, function()
+t.it("a page always has the numbers of the process and its loops", REAL, function()
   local output, errors = run_warned [[
     local metrics, rl = require "runloop.metrics", require "runloop"
     local function busy(seconds) local ends = rl.now() + seconds while rl.now() < ends do end end
@@ -215,7 +215,7 @@ t.it("the numbers of the process and its loops are always there", REAL, function
   t.equal(output, "fine\n")
 end)
 
-t.it("a handler for http.serve", REAL, function()
+t.it("serves the page as a handler of http.serve", REAL, function()
   local http = require "runloop.http"
   metrics.counter("c_total", "C."):add()
   local server = assert(http.serve("127.0.0.1:0", metrics.handler()))
@@ -235,7 +235,7 @@ t.it("promtool accepts the page", REAL, function()
   t.equal(result.code, 0)
 end)
 
-t.it("wrong arguments", function()
+t.it("raises errors for wrong arguments", function()
   local c, g = metrics.counter("c_total", "C.", { "a", "b" }), metrics.gauge("g", "G.")
   local h = metrics.histogram("h", "H.")
   for text, call in pairs {
@@ -270,7 +270,7 @@ t.it("wrong arguments", function()
   end
 end)
 
-t.it("costs a few calls of string.format", REAL, function()
+t.it("an increment costs as much as a few calls of string.format", REAL, function()
   local c, two = metrics.counter("c_total", "C."), metrics.counter("two_total", "C.", { "method", "status" })
   local function per_call(n, fn)
     local best = math.huge

@@ -76,7 +76,7 @@ t.it("answers each request once, or refuses it once", { timeout = 10 + ROUNDS },
   end
 end)
 
-t.it("stores each message once, or says that it may not", { timeout = 10 + ROUNDS }, function()
+t.it("stores each message once, or reports that it may not be stored", { timeout = 10 + ROUNDS }, function()
   for _ = 1, ROUNDS do
     local fake = nats.fake { latency = 0.0001, jetstream = true }
     local bus = connect(fake)

@@ -26,7 +26,7 @@ local function item(kind)
   for _, one in ipairs(rl.current():inspect().modes.default) do if one.kind == kind then return one end end
 end
 
-t.it("shows buses, subscriptions and calls that wait", function()
+t.it("lists buses, subscriptions and calls that wait", function()
   local fake = nats.fake { jetstream = true }
   local bus = connect(fake, { name = "shop" })
   bus:subscribe("jobs.*", { queue = "workers", keeps_alive = false }, function() rl.sleep(60) end)
@@ -54,7 +54,7 @@ t.it("shows buses, subscriptions and calls that wait", function()
   t.falsy(rl.why():find("of nats", 1, true))
 end)
 
-t.it("does not show a request that is over", function()
+t.it("does not list a request that has ended", function()
   local bus = connect(nats.fake())
   local task = rl.task(function()
     bus:request("nobody", "?")
@@ -158,7 +158,7 @@ t.it("closes what it has opened when connecting is cancelled or late", { real_ti
   t.truthy(is_closed(2))
 end)
 
-t.it("tries no longer than its timeout", { real_time = true }, function()
+t.it("stops connecting at its timeout", { real_time = true }, function()
   local began = rl.now()
   local none, text, code = nats.connect("127.0.0.1:1", { timeout = 0.3, retry = true })
   t.equal({ none, code }, { nil, "ECONNREFUSED" })
@@ -189,7 +189,7 @@ t.it("reports that a server takes no more subscriptions", { real_time = true }, 
   t.equal(bus:status(), "connected")
 end)
 
-t.it("tells what a server did not confirm that ended after its lame duck", function()
+t.it("reports the messages that a server had not confirmed when it ended after lame duck mode", function()
   local one, two = nats.fake(), nats.fake()
   local events, on_event = listen "disconnected"
   local bus = connect({ one, two }, { on_event = on_event })
@@ -203,7 +203,7 @@ t.it("tells what a server did not confirm that ended after its lame duck", funct
   t.equal({ #events, events[1] and events[1].messages, events[1] and events[1].bytes }, { 1, 5, 20 })
 end)
 
-t.it("takes only 127.x.x.x and names of this machine for loopback", { real_time = true }, function()
+t.it("treats only 127.x.x.x and names of this machine as loopback", { real_time = true }, function()
   local got = rl.future()
   local listener = t.truthy(net.serve(0, { keeps_alive = false }, function(stream)
     stream:write 'INFO {"server_id":"x","max_payload":1000}\r\n'
@@ -235,7 +235,7 @@ t.it("refuses subjects for answers that a script has made up", function()
   end
 end)
 
-t.it("goes without TLS to no server that had it", { real_time = true }, function()
+t.it("does not connect without TLS to a server that had TLS before", { real_time = true }, function()
   local info = { server_id = "x", version = "2.9.10", headers = true, max_payload = 1000 }
   local got = {}
   local listener = t.truthy(net.serve(0, { keeps_alive = false }, function(stream)

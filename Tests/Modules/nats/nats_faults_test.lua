@@ -28,7 +28,7 @@ local function server(info, fn)
   return listener:port()
 end
 
-t.it("connects again, and keeps subscriptions and what was published meanwhile", function()
+t.it("connects again, and keeps subscriptions and messages published meanwhile", function()
   local fake, events, on_event = nats.fake(), listen()
   local bus = connect(fake, { on_event = on_event })
   local s = bus:subscribe("a", { max = 4 })
@@ -58,7 +58,7 @@ t.it("connects again, and keeps subscriptions and what was published meanwhile",
   t.equal(bus:stats().reconnects, 1)
 end)
 
-t.it("says what may be lost, and sends it again if one wants", function()
+t.it("reports messages that may be lost, and sends them again with republish", function()
   for _, republish in ipairs { false, true } do
     local fake, events, on_event = nats.fake(), listen()
     local bus, other = connect(fake, { on_event = on_event, republish = republish }), connect(fake)
@@ -94,7 +94,7 @@ t.it("ends requests under way with ECONNRESET, and sends none twice", function()
   t.equal(bus:stats().requests, 0)
 end)
 
-t.it("says that answers are missing which a lost connection took", function()
+t.it("reports that answers were lost with a connection", function()
   local fake = nats.fake()
   local bus, other = connect(fake), connect(fake)
   local s = other:subscribe("all", { keeps_alive = false }, function(m) m:respond "one" end)
@@ -124,7 +124,7 @@ t.it("keeps at most max_offline bytes", function()
   t.equal(bus:stats().offline_bytes, before)
 end)
 
-t.it("sends for two seconds what waits when it is closed, and no longer", function()
+t.it("sends waiting messages for up to two seconds after it is closed", function()
   local fake = nats.fake { bandwidth = 100000 }
   local bus, other = connect(fake), connect(fake)
   local s = other:subscribe "a"
@@ -151,7 +151,7 @@ t.it("reports how many messages still waited for a connection when it is closed"
   idle:close()
 end)
 
-t.it("warns of them if nobody gets events", { real_time = true }, function()
+t.it("warns of them if there is no on_event", { real_time = true }, function()
   local program = t.spawn { t.rlhost, "-e", [[
     local rl, nats = require "runloop", require "runloop.nats"
     local fake = nats.fake()
@@ -178,7 +178,7 @@ t.it("finds a silent server by its pings", function()
   t.equal(bus:status(), "connected")
 end)
 
-t.it("gives up only if one wants", function()
+t.it("stops reconnecting only if the option limits it", function()
   local fake, events, on_event = nats.fake(), listen()
   local bus = connect(fake, { on_event = on_event, reconnect = { tries = 3 } })
   local never = connect(fake, { reconnect = false })
@@ -263,7 +263,7 @@ t.it("sends no secret in clear to other machines", { real_time = true }, functio
   rl.sleep(0.1)
 end)
 
-t.it("moves away from a server that is about to end", function()
+t.it("moves to another server when its server announces its end", function()
   local one, two = nats.fake(), nats.fake()
   local events, on_event = listen()
   local bus = connect({ one, two }, { on_event = on_event })
@@ -398,7 +398,7 @@ t.it("survives kills of a real server", { real_time = true, timeout = 30 }, func
   end
 end)
 
-t.it("keeps no program running, and publishes before its end", { real_time = true }, function()
+t.it("does not keep a program running, and publishes waiting messages before its end", { real_time = true }, function()
   local real = t.server "nats"
   local bus = connect(real:url())
   local s = bus:subscribe "end"

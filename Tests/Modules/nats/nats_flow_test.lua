@@ -73,7 +73,7 @@ t.it("sends no headers while only the last moments are recorded", function()
   t.equal(got, nil)
 end)
 
-t.it("keeps the recorder's headers from scripts, and others' headers not", REAL, function()
+t.it("hides the recorder's headers from scripts, but not headers of others", REAL, function()
   local real = t.server "nats"
   local bus = connect(real:port(), { expose = { "trace" } })
   assert(rl.trace.start(place .. "/headers.json"))
@@ -101,7 +101,7 @@ t.it("keeps the recorder's headers from scripts, and others' headers not", REAL,
   t.falsy(text:find("s3cret", 1, true) or text:find("Authorization", 1, true))
 end)
 
-t.it("has what W3C asks for on the wire, and one trace for what a callback asks", REAL, function()
+t.it("sends headers as W3C requires, with one trace for all requests of a callback", REAL, function()
   local real = t.server "nats"
   local bus = connect(real:port(), { expose = { "trace" } })
   assert(rl.trace.start(place .. "/wire.json"))
@@ -143,7 +143,7 @@ t.it("has what W3C asks for on the wire, and one trace for what a callback asks"
   t.equal(rl.trace.stop(), place .. "/wire.json")
 end)
 
-t.it("makes no message too large, and needs no headers of the server", function()
+t.it("does not make a message too large, and works without headers at the server", function()
   local fake = nats.fake { max_payload = 100 }
   local bus = connect(fake, { expose = { "trace" } })
   bus:subscribe("a", { keeps_alive = false }, function(m) m:respond(m.data) end)
@@ -317,14 +317,14 @@ t.it("shifts equal pids of different machines apart, and one machine's processes
   t.truthy(came["0x0000000100000001"][1].tid ~= left["0x0000000100000001"].tid)
 end)
 
-t.it("believes messages more than machines that say they have one clock", REAL, function()
+t.it("trusts messages more than equal clock numbers", REAL, function()
   local a = recording("a", 1, 11, 0, { [0x100000001] = 1 }, { [0x200000001] = 1.010 })
   local b = recording("b", 2, 11, -30, { [0x200000001] = 1.006 }, { [0x100000001] = 1.004 })
   local _, _, backwards = joined(a, b)
   t.equal(backwards, 0)
 end)
 
-t.it("lets drifting clocks point arrows backwards by the error that it shows", REAL, function()
+t.it("lets arrows point backwards by at most the displayed error if clocks drift", REAL, function()
   -- Between the two round trips, the clock of b loses a second.
   local a = recording("a", 1, 11, 0, { [0x100000001] = 1, [0x100000002] = 100 },
     { [0x200000001] = 1.010, [0x200000002] = 100.010 })
@@ -336,7 +336,7 @@ t.it("lets drifting clocks point arrows backwards by the error that it shows", R
   t.truthy(#page > 1000)
 end)
 
-t.it("sets clocks by the time of day where messages bound nothing, and by one direction as far as it goes", REAL,
+t.it("aligns clocks by the time of day, as far as messages in one direction allow", REAL,
   function()
     local a = recording("a", 1, 11, 0, { [0x100000001] = 1 }, {})
     local b = recording("b", 2, 22, -500, {}, { [0x100000001] = 1.2 })
@@ -374,7 +374,7 @@ t.it("rlhost trace --via collects the last moments of all processes with these n
   t.truthy(next((messages(list))))
 end)
 
-t.it("rlhost trace --via records the next seconds, and one that dies meanwhile is named", REAL, function()
+t.it("rlhost trace --via records the next seconds, and names a process that ends meanwhile", REAL, function()
   local real = t.server "nats"
   local one = serve(real, "one")
   local two = serve(real, "two")
@@ -430,7 +430,7 @@ t.it("rlhost trace --via has one recording of a process with several buses", REA
   t.equal(#lanes, 2)
 end)
 
-t.it("rlhost trace --via ends early with Control-C, and writes what there is", REAL, function()
+t.it("rlhost trace --via ends early with Control-C, and writes the recording so far", REAL, function()
   local real = t.server "nats"
   serve(real, "one")
   local one = t.spawn { t.rlhost, "trace", "--via", "nats://127.0.0.1:" .. real:port(), "one", "600", "-o",
@@ -453,7 +453,7 @@ t.it("rlhost trace --via needs no large messages", REAL, function()
   t.equal({ run.code, run.errors }, { 0, "" })
 end)
 
-t.it("rlhost trace --via says what is missing", REAL, function()
+t.it("rlhost trace --via reports missing processes", REAL, function()
   local real = t.server "nats"
   local run = via(real, "nobody", "-o", place .. "/x.html")
   t.equal({ run.code, run.errors }, { 69,
@@ -477,7 +477,7 @@ t.it("rlhost trace --via says what is missing", REAL, function()
   end
 end)
 
-t.it("answers rubbish on the subject of recordings, and keeps few of them", function()
+t.it("answers malformed requests for recordings, and keeps few recordings", function()
   local bus = connect(nats.fake(), { name = "own", expose = { "trace" } })
   local function ask(subject, question)
     local message, problem = bus:request(subject, type(question) == "string" and question or json.encode(question),
@@ -496,7 +496,7 @@ t.it("answers rubbish on the subject of recordings, and keeps few of them", func
   t.equal(ask(own, { op = "melt" }), "-ENOENT: there is no such recording")
 end)
 
-t.it("raises for wrong words of expose", function()
+t.it("raises an error for a wrong word in expose", function()
   for _, case in ipairs {
     { { "trace", "all" }, "nats.connect: field 'expose' must be a list of \"stats\" and \"trace\"" },
     { { trace = true }, "nats.connect: field 'expose' must be a list" },

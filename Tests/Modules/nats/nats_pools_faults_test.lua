@@ -22,7 +22,7 @@ local function fake_pair(functions, pool_options, bus_options)
   return pool, worker, { fake = fake, near = near, far = far }
 end
 
-t.it("a lost connection: a call may have run; a stored one goes on, and its result arrives once", function()
+t.it("after a lost connection a call may have run, and a stored call continues with one result", function()
   local count = 0
   local functions = { f = function() rl.sleep(1) count = count + 1 return count end }
   local pool, _, its = fake_pair(functions)
@@ -42,7 +42,7 @@ t.it("a lost connection: a call may have run; a stored one goes on, and its resu
   t.equal(its.near:stream("RL_POOL_p"):info().messages, 0)
 end)
 
-t.it("a stored job whose caller was cancelled while it was being stored is taken back", function()
+t.it("a stored job is removed if its caller is cancelled while it is being stored", function()
   local count = 0
   local pool, _, its = fake_pair({ f = function() count = count + 1 end }, { durable = true })
   its.fake:stall(2)
@@ -55,7 +55,7 @@ t.it("a stored job whose caller was cancelled while it was being stored is taken
   t.equal(its.near:stats().requests, 0)
 end)
 
-t.it("calls without a connection wait for it, and the time goes on", function()
+t.it("calls without a connection wait for it within their time limit", function()
   local pool, _, its = fake_pair({ f = function() return 1 end }, { timeout = 3 })
   its.fake:stop()
   rl.sleep(0.1)
@@ -68,7 +68,7 @@ t.it("calls without a connection wait for it, and the time goes on", function()
   t.truthy(rl.now() - began < 4)
 end)
 
-t.it("messages and answers that are none do no harm", function()
+t.it("malformed messages and answers are ignored", function()
   local pool, worker, its = fake_pair { f = function() return 1 end }
   local bus = its.near
   for _, text in ipairs { "", "{]", "[]", "1", '{"name":"f"}', '{"name":"f","timeout":"x","values":[]}',
@@ -105,7 +105,7 @@ t.it("messages and answers that are none do no harm", function()
   end
 end)
 
-t.it("stored messages that are none are dead letters", function()
+t.it("malformed stored messages become dead letters", function()
   local pool, _, its = fake_pair({ f = function() return 1 end }, { durable = true })
   local stream = t.truthy(its.near:stream "RL_POOL_p")
   for _, headers in ipairs { {}, { ["Rl-Job"] = "x", ["Rl-Reply"] = "a b" } } do
@@ -116,7 +116,7 @@ t.it("stored messages that are none are dead letters", function()
   t.equal({ stream:info().messages, its.near:stream("RL_DEAD"):info().messages }, { 0, 2 })
 end)
 
-t.it("arguments and results that are too long", function()
+t.it("arguments and results that are too long are refused", function()
   local pool, _, its = fake_pair { f = function(n) return ("x"):rep(n) end }
   local long = ("x"):rep(1 << 20)
   t.truthy(problem_of(pool.run, pool, "f", long)
@@ -151,7 +151,7 @@ t.it("calls wait while a worker has as many jobs as it takes", { timeout = 60 },
   t.equal(sum, 600)
 end)
 
-t.it("an error that has a text of its own is raised as that text", function()
+t.it("an error that is not a string is raised as a text", function()
   local odd = setmetatable({ code = 1 }, { __tostring = function() return "E1" end })
   local pool = fake_pair { f = function() error(odd) end, n = function() error() end,
     b = function() error(true) end }
@@ -160,7 +160,7 @@ t.it("an error that has a text of its own is raised as that text", function()
   t.truthy(problem_of(pool.run, pool, "b"):find "^true\n")
 end)
 
-t.it("a worker that is invalid leaves no subscription, also when its last job has ended later", function()
+t.it("an invalid worker leaves no subscription, also if its last job ends later", function()
   local pool, worker, its = fake_pair { f = function() rl.sleep(1) return 1 end }
   local task = rl.task(function() return pool:run "f" end)
   rl.sleep(0.5)
@@ -171,7 +171,7 @@ t.it("a worker that is invalid leaves no subscription, also when its last job ha
   t.equal(its.far:stats().subscriptions, 0)
 end)
 
-t.it("a pool without settings takes what is there; others must be equal", function()
+t.it("a pool without settings accepts the existing stream; given settings must be equal", function()
   local fake = nats.fake { jetstream = true }
   local bus = connect(fake)
   local function durable(value) return rl.pool { via = bus, name = "p", durable = value } end
@@ -213,7 +213,7 @@ t.it("calls on a closed bus raise at once, and so do those that wait for a place
   for i = 1, 300 do t.truthy(tasks[i]:await(1):find "closed$") end
 end)
 
-t.it("a dead letter that had no place for a while has the error of the job, and so does the caller", function()
+t.it("a dead letter that was stored late has the job's error, and the caller gets it, too", function()
   local pool, _, its = fake_pair({ f = function() error("broken", 0) end }, { durable = { max_deliver = 1 },
     timeout = 300 })
   local other = t.truthy(its.near:stream("RL_DEAD", { subjects = { "elsewhere" } }))
@@ -235,7 +235,7 @@ t.it("a result that cannot cross makes a dead letter at once: the function is no
   t.equal(count, 1)
 end)
 
-t.it("a job that cannot be put away stays in its stream until it can", function()
+t.it("a job stays in its stream until it can become a dead letter", function()
   local pool, _, its = fake_pair({ f = function() error("bad", 0) end }, { durable = { max_deliver = 1 } })
   local other = t.truthy(its.near:stream("RL_DEAD", { subjects = { "elsewhere" } }))
   local task = rl.task(function() return problem_of(pool.run, pool, "f") end)
@@ -353,7 +353,7 @@ t.it("random histories: each call ends, no plain job is done twice, nothing is l
   history(math.random)
 end)
 
-t.it("a job that waits in a worker which ends begins elsewhere in its time, or never", function()
+t.it("a job that waits in an ending worker begins elsewhere within its time, or never", function()
   local fake, late = nats.fake { latency = 0.001 }, {}
   local near, far = connect(fake), connect(fake)
   local function start()
@@ -430,7 +430,7 @@ t.describe("misuse", function()
     { { keeps_alive = 1 }, "field 'keeps_alive' must be a boolean" },
   }, "rl.worker %s", function(options, text) t.error(worker(options), "rl.worker: .*" .. text:gsub("[.]", "%%.")) end)
 
-  t.it("rl.worker without a table, and without what it needs", function()
+  t.it("rl.worker without a table, or without a required field", function()
     t.error(function() rl.worker() end, "rl.worker: an options table is expected, got nothing")
     t.error(function() rl.worker { name = "x" } end, "rl.worker: field 'via' must be a bus")
     t.error(function() rl.worker { via = connect(nats.fake()), name = "x" } end, "rl.worker: .*functions")
@@ -465,7 +465,7 @@ t.describe("misuse", function()
     { { durable = { max_deliver = 0 } }, "field 'durable': field 'max_deliver'" },
   }, "rl.pool %s", function(options, text) t.error(pool(options), "rl.pool: .*" .. text:gsub("[.]", "%%.")) end)
 
-  t.it("calls that make no sense, and refusals", function()
+  t.it("invalid calls, and refusals", function()
     local one = t.truthy(rl.pool { via = connect(nats.fake()), name = "p" })
     t.error(function() one:run() end, "argument #1 must be the name of a function of the workers, got nothing")
     t.error(function() one:map("x", "f") end, "pool:map: argument #1 must be a list")

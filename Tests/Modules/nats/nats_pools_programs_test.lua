@@ -51,7 +51,7 @@ t.describe("real programs", { real_time = true, timeout = 60 }, function()
     end)
   end
 
-  t.it("a stored job comes to another worker when its worker is killed", function()
+  t.it("a stored job is delivered to another worker when its worker is killed", function()
     local bus, name = connect(server():url()), "stored"
     local first, pool = start(name), pool_of(bus, name, { durable = { ack_wait = 2 } })
     local task = rl.task(function() return pool:run("wait", 1) end)
@@ -61,7 +61,7 @@ t.describe("real programs", { real_time = true, timeout = 60 }, function()
     t.equal(task:await(40), "by worker")
   end)
 
-  t.it("a job that kills its workers is a dead letter in the end", function()
+  t.it("a job that kills its workers becomes a dead letter in the end", function()
     local bus, name = connect(server():url()), "deadly"
     local pool = pool_of(bus, name, { durable = { ack_wait = 1, max_deliver = 2 } })
     local task = rl.task(function() return problem_of(pool.run, pool, "wait", 600) end)
@@ -101,7 +101,7 @@ t.describe("real programs", { real_time = true, timeout = 60 }, function()
     t.truthy(program:output():find "end")
   end)
 
-  t.it("a job that outlasts the shutdown is gone, and a stored one is given back", function()
+  t.it("a job that outlasts the shutdown is lost, and a stored one is returned", function()
     local bus = connect(server():url())
     for _, durable in ipairs { false, true } do
       local name = "limit" .. (durable and "_stored" or "")

@@ -73,7 +73,7 @@ local function cases(start, is_fake)
       t.truthy(problem_of(pool.run, pool, "loop"):find "process %d+ on ")
     end)
 
-    t.it("refuses what cannot cross, with its position, and unknown names" .. kind, function()
+    t.it("rejects values that cannot be sent, with their position, and unknown names" .. kind, function()
       local pool = pair({ resize = function() return 1, { x = { print } } end, rotate = function() end },
         nil, { durable = durable and { max_deliver = 1 } })
       for _, case in ipairs {
@@ -152,7 +152,7 @@ local function cases(start, is_fake)
       t.error(function() pool:run "wait" end, "pool:run: pool .* is closed")
     end)
 
-    t.it("gives up when its time is over, and so does the worker" .. kind, function()
+    t.it("ends a call at its time limit, also in the worker" .. kind, function()
       local ended, began = 0, 0
       local pool = pair({ wait = function()
         began = began + 1
@@ -173,7 +173,7 @@ local function cases(start, is_fake)
     end)
   end
 
-  t.it("nobody is there", function()
+  t.it("a call without a worker fails", function()
     local where, name = start(), new_name()
     local bus = connect(where)
     local pool = pool_of(bus, name)
@@ -197,12 +197,12 @@ local function cases(start, is_fake)
     t.equal(pool:run("f", 1), 2)
   end)
 
-  t.it("a worker that is there before the stream takes stored jobs", function()
+  t.it("a worker that began before the stream was made takes stored jobs", function()
     local pool = pair({ f = function(n) return n + 1 end }, nil, { durable = { ack_wait = 5, max_deliver = 2 } })
     t.equal(pool:run("f", 1), 2)
   end)
 
-  t.it("a job that always fails is a dead letter in the end", function()
+  t.it("a job that always fails becomes a dead letter in the end", function()
     local calls = 0
     local pool, _, its = pair({ f = function() calls = calls + 1 error("try " .. calls, 0) end }, nil,
       { durable = { max_deliver = 2 } })
@@ -262,7 +262,7 @@ local function cases(start, is_fake)
     end
   end)
 
-  t.it("is found by others, with its counts", function()
+  t.it("is found by discovery, with its counts", function()
     local pool, worker, its = pair { f = function() end, g = function() error "no" end }
     pool:run "f"
     pcall(pool.run, pool, "g")

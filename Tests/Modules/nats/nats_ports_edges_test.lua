@@ -76,7 +76,7 @@ t.it("wrong arguments raise errors that name the call", function()
   t.equal({ remote:request(1, ""), remote:unacknowledged() }, { "", 0 })
 end)
 
-t.it("refuses other names than words", function()
+t.it("rejects invalid names", function()
   local bus = connect(fake())
   for _, name in ipairs { "", ".", "a.", ".a", "a..b", "a b", "a*", ">", "ä", "a/b", "a\0", ("x"):rep(101) } do
     local text = 'EINVAL: a name over a bus has 1 to 100 bytes: letters, digits, "_" and "-", in words with "." '
@@ -87,7 +87,7 @@ t.it("refuses other names than words", function()
   t.truthy(rl.message_port { name = ("x"):rep(100), via = bus, callback = print })
 end)
 
-t.it("ports of this machine are as they were", function()
+t.it("ports of this machine are not changed by a bus", function()
   local name = "nats.ports." .. os.time() .. math.random(1e9)
   local port = t.truthy(rl.message_port { name = name, callback = function(_, _, data) return data end })
   rl.current():add(port)
@@ -104,7 +104,7 @@ t.it("ports of this machine are as they were", function()
   port:invalidate()
 end)
 
-t.it("keeps nothing of calls that have ended, and of ports that were dropped", { timeout = 60 }, function()
+t.it("keeps no memory of calls that have ended, and of ports that were dropped", { timeout = 60 }, function()
   local server = fake()
   local holder, bus = connect(server), connect(server)
   hold(holder, "m", function(_, id, data) return id == 2 and rl.sleep(0.001) or data end)
@@ -180,7 +180,7 @@ t.it("an idle port costs nothing, and keeps no program running", function()
   t.truthy(#server:received() - received < 6, "only pings of the buses")
 end)
 
-t.it("shows ports and waits", function()
+t.it("lists ports and waits", function()
   local server, go = fake(), rl.future()
   local bus = connect(server, { name = "the sender" })
   hold(bus, "see", function() go:await() end)
@@ -229,7 +229,7 @@ t.it("messages keep the program alive until they are handled", { real_time = tru
   t.equal(program:output(), "end\nhandled\t1\n")
 end)
 
-t.it("runs inside each other in one mode: each call gets its own answer", function()
+t.it("nested runs in one mode give each call its own answer", function()
   local server = fake()
   local modes = { "common", "quiet" }
   local there = connect(server)
@@ -254,7 +254,7 @@ t.it("runs inside each other in one mode: each call gets its own answer", functi
   t.equal(order, { "answer 1", "answer 3", "answer 2" })
 end)
 
-t.it("a callback that waits in a run for an answer of its own port", function()
+t.it("a callback can wait in a run for an answer of its own port", function()
   local server = fake()
   local modes = { "common", "inner" }
   local bus = connect(server)
@@ -267,7 +267,7 @@ t.it("a callback that waits in a run for an answer of its own port", function()
   t.equal(remote:request(5, "x"), "x54321")
 end)
 
-t.it("cancelled in each wait, it leaves nothing", function()
+t.it("a call that is cancelled in any wait leaves nothing behind", function()
   local server, go = fake(), rl.future()
   local bus = connect(server)
   hold(connect(server), "c", function() go:await() return "late" end)
@@ -295,7 +295,7 @@ t.it("cancelled in each wait, it leaves nothing", function()
   t.equal({ bus:stats().requests, bus._held_calls }, { 0, 0 })
 end)
 
-t.it("invalidated in its callback, and while others wait", function()
+t.it("a port can be invalidated in its callback, and while calls wait", function()
   local server, warned = fake(), warnings()
   local bus, there = connect(server), connect(server)
   local port
@@ -322,7 +322,7 @@ t.it("invalidated in its callback, and while others wait", function()
   t.equal({ remote:send(1, ""), remote:is_valid() }, { nil, false })
 end)
 
-t.it("foreign answers that nobody asked for, twice, or odd, harm nothing", function()
+t.it("unexpected, repeated and malformed answers are ignored", function()
   local server, warned = fake(), warnings()
   local bus, there = connect(server), connect(server)
   there:subscribe("rl.port.odd", { keeps_alive = false }, function(m)
@@ -346,7 +346,7 @@ t.it("foreign answers that nobody asked for, twice, or odd, harm nothing", funct
   t.equal(#warned, 0)
 end)
 
-t.it("odd errors and odd headers harm nothing", function()
+t.it("malformed errors and headers are ignored", function()
   local server, warned = fake { jetstream = true }, warnings()
   local bus, there = connect(server), connect(server)
   local before

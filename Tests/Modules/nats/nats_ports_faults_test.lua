@@ -22,7 +22,7 @@ end
 
 -- Holders that die while they work ------------------------------------------------------------------------------------
 
-t.it("knows within 3 s that the only holder was killed, and within 8 s that one of several was", function()
+t.it("notices within 3 s that the only holder was killed, and within 8 s that one of several was", function()
   for _, others in ipairs { 0, 1, 3 } do
     for after = 0, 5, 0.7 do
       local server, go = fake(), rl.future()
@@ -51,7 +51,7 @@ t.it("knows within 3 s that the only holder was killed, and within 8 s that one 
   end
 end)
 
-t.it("says within 100 ms that nobody is there", function()
+t.it("reports within 100 ms that there is no holder", function()
   local server = fake { latency = 0.02 }
   local bus = connect(server)
   for _, use in ipairs { "send", "request" } do
@@ -79,7 +79,7 @@ t.it("reports a message that one of several holders had", function()
   go:complete()
 end)
 
-t.it("asks nobody about quick answers", function()
+t.it("sends no question about quick answers", function()
   local server = fake()
   hold(connect(server), "p", function(_, id)
     if id == 2 then rl.sleep(0.9) end
@@ -91,7 +91,7 @@ t.it("asks nobody about quick answers", function()
   for _, line in ipairs(server:received()) do t.equal(line:find "^H?PUB rl%.who", nil) end
 end)
 
-t.it("counts no question that the server did not get: a cut ends calls after two pings", function()
+t.it("does not count questions that were not delivered: a cut ends calls after two pings", function()
   local server = fake()
   hold(connect(server, { name = "holder", ping = 3600 }), "p", function() rl.sleep(3) return "late" end)
   local bus = connect(server, { name = "sender" })
@@ -113,7 +113,7 @@ t.it("counts no question that the server did not get: a cut ends calls after two
   t.equal(reach(bus, "p"):request(1, "x"), "late")
 end)
 
-t.it("an idle port survives lost connections; what was under way has become invalid", function()
+t.it("an idle port survives lost connections; calls under way become invalid", function()
   local server, warned = fake(), warnings()
   hold(connect(server), "p", function(_, id)
     if id == 2 then rl.sleep(0.5) end
@@ -145,7 +145,7 @@ end)
 
 -- One holder ----------------------------------------------------------------------------------------------------------
 
-t.it("has one holder by a lease, and says who has it", function()
+t.it("has one holder by a lease, and names that holder", function()
   local server, ended = fake { jetstream = true }, 0
   local one, two = connect(server, { name = "one" }), connect(server)
   local first = hold(one, { name = "a.b", holders = "one", on_invalidate = function() ended = ended + 1 end },
@@ -206,7 +206,7 @@ t.it("stores messages for a holder that comes later, in order", function()
   t.error(function() remote:request(1, "") end, "remote_port:request: a durable port sends no answers; use send")
 end)
 
-t.it("goes on for 256 messages without a network, then waits, and stores all once and in order", function()
+t.it("buffers 256 messages without a network, then waits, and stores all once and in order", function()
   local server, got = fake { jetstream = true }, {}
   local bus = connect(server)
   local remote = reach(bus, "d", { durable = true })
@@ -250,7 +250,7 @@ t.it("stores each message once over cuts at any byte", function()
   t.equal(server._store.streams.RL_PORT_d.last, last)
 end)
 
-t.it("gives a message to another holder when its own is killed, then puts it away", function()
+t.it("delivers a message to another holder when its holder is killed, then makes it a dead letter", function()
   local server, warned = fake { jetstream = true }, warnings()
   local settings, go, deliveries = { ack_wait = 2, max_deliver = 3 }, rl.future(), {}
   local remote = reach(connect(server, { name = "sender" }), "k", { durable = true })
@@ -277,7 +277,7 @@ t.it("gives a message to another holder when its own is killed, then puts it awa
   go:complete()
 end)
 
-t.it("puts a message away whose callback fails each time, with the error", function()
+t.it("makes a message a dead letter, with the error, if its callback fails each time", function()
   local server, warned, errors = fake { jetstream = true }, warnings(), 0
   local before
   before = rl.on_error(function() errors = errors + 1 end)
@@ -304,7 +304,7 @@ t.it("puts a message away whose callback fails each time, with the error", funct
   end, "each failure is an error")
 end)
 
-t.it("puts away stored messages with wrong headers", function()
+t.it("makes stored messages with wrong headers dead letters", function()
   local server, warned = fake { jetstream = true }, warnings()
   local bus = connect(server)
   hold(bus, { name = "w", durable = true }, function() t.equal("called", nil) end)
@@ -314,7 +314,7 @@ t.it("puts away stored messages with wrong headers", function()
   t.equal(bus:stream "RL_PORT_w":info().messages, 0)
 end)
 
-t.it("takes settings, and says which differ", function()
+t.it("accepts settings, and names those that differ", function()
   local server = fake { jetstream = true }
   local bus = connect(server)
   local port = hold(bus, { name = "s", durable = { max_age = 60, ack_wait = 3, max_deliver = 2 } }, function() end)
@@ -330,7 +330,7 @@ t.it("takes settings, and says which differ", function()
   t.equal(select(3, rl.remote_port("s", { via = connect(fake()), durable = true })), "ENOTSUP")
 end)
 
-t.it("gives no message to a port whose stream would have the same name", function()
+t.it("delivers no message to a port whose stream would have the same name", function()
   local bus = connect(fake { jetstream = true })
   local remote = reach(bus, "a.b", { durable = true })
   t.equal(remote:send(1, "for a.b"), true)
@@ -342,7 +342,7 @@ t.it("gives no message to a port whose stream would have the same name", functio
   t.equal(bus:stream("RL_PORT_a_b"):info().messages, 1)
 end)
 
-t.it("makes its stream again when somebody has removed it", function()
+t.it("makes its stream again when it was removed", function()
   local server = fake { jetstream = true }
   local bus = connect(server)
   local remote = reach(bus, "r", { durable = true })
@@ -374,7 +374,7 @@ end
 
 local REAL = { real_time = true, timeout = 60 }
 
-t.it("a killed holder, alone and beside another one", REAL, function()
+t.it("a holder is killed, alone and beside another one", REAL, function()
   local url, warned = t.server "nats":url(), warnings()
   local bus = connect(url)
   local first <close> = start_holder(url)
@@ -414,7 +414,7 @@ t.it("a killed holder, alone and beside another one", REAL, function()
   t.equal(#warned, 0)
 end)
 
-t.it("a stopped holder: shortly, and for so long that it counts as gone", REAL, function()
+t.it("a holder is stopped for a short time, and for so long that it counts as lost", REAL, function()
   local url = t.server "nats":url()
   local holder <close> = start_holder(url)
   local remote = reach(connect(url), "p")
@@ -434,7 +434,7 @@ t.it("a stopped holder: shortly, and for so long that it counts as gone", REAL, 
   t.equal(remote:request(1, "d"), "D")
 end)
 
-t.it("a server that is killed and started again", REAL, function()
+t.it("a server is killed and started again", REAL, function()
   local real, warned = t.server "nats", warnings()
   local holder <close> = start_holder(real:url())
   local bus = connect(real:url())
@@ -452,7 +452,7 @@ t.it("a server that is killed and started again", REAL, function()
   t.equal(#warned, 0)
 end)
 
-t.it("stored messages: a killed worker and a killed server", REAL, function()
+t.it("stored messages survive a killed worker and a killed server", REAL, function()
   local real = t.server "nats"
   local bus = connect(real:url())
   local remote = reach(bus, "p", { durable = true })
@@ -473,7 +473,7 @@ t.it("stored messages: a killed worker and a killed server", REAL, function()
   for i = 10, 30 do t.truthy(first:output():find("got " .. i .. "\tm\t1", 1, true)) end
 end)
 
-t.it("who may: a user without the subjects of a port", REAL, function()
+t.it("a user without rights to the subjects of a port is refused", REAL, function()
   local real = t.server { "nats-server", "-c", "{directory}/a.conf", ready = "tcp", files = { ["a.conf"] = [[
 listen: "127.0.0.1:{port}"
 authorization { users = [

@@ -52,7 +52,7 @@ local function cases(start)
     t.equal(select(2, bus:request("rl.who.b", "none of its messages", { timeout = 0.3 })), "timed out")
   end)
 
-  t.it("works on several messages, says which it has, and takes 256", function()
+  t.it("handles several messages, answers which it has, and holds 256", function()
     local program = hold "c"
     local bus, other = connect(server():url()), connect(server():url())
     local remote = t.truthy(rl.remote_port("c", { via = bus }))
@@ -66,7 +66,7 @@ local function cases(start)
     t.equal({ remote:flush(20), remote:request(1, "x") }, { true, "X" })
   end)
 
-  t.it("is missed when it was killed", function()
+  t.it("is noticed to be missing when it was killed", function()
     local program = hold "d"
     local bus = connect(server():url())
     local remote = t.truthy(rl.remote_port("d", { via = bus }))

@@ -107,7 +107,7 @@ t.it("logs in with a credentials file", { real_time = true }, function()
   t.equal(select(3, nats.connect(server:address(), { credentials = path })), "EAUTH")
 end)
 
-t.it("uses verified TLS with a server that wants it", { real_time = true }, function()
+t.it("uses verified TLS with a server that requires it", { real_time = true }, function()
   local path = folder()
   local made = process.run { "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
     "-nodes", "-keyout", path .. "/key.pem", "-out", path .. "/cert.pem", "-days", "30", "-subj", "/CN=localhost",

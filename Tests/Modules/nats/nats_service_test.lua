@@ -52,14 +52,14 @@ local function cases(start)
     t.equal(nats.discover(other), {})
   end)
 
-  t.it("a process that exposes nothing is not there", function()
+  t.it("a process that exposes nothing is not found", function()
     local where = start()
     local _, other = connect(where, { expose = {} }), connect(where)
     other:flush(5)
     t.equal(nats.discover(other), {})
   end)
 
-  t.it("a process that says nothing is not there, and one that exposes only traces has no numbers", function()
+  t.it("a process that does not answer is not found, and one that exposes only traces has no numbers", function()
     local where = start()
     local bus = connect(where)
     t.equal(nats.discover(bus), {})
@@ -103,7 +103,7 @@ local function cases(start)
     t.equal(nats.discover(other), {})
   end)
 
-  t.it("answers that are none are left out", function()
+  t.it("malformed answers are left out", function()
     local where = start()
     local bus = connect(where)
     local texts = { "", "{]", "1", "{}", '{"name":1,"id":"x"}', '{"name":"ok","id":"x","metadata":7,"endpoints":"no"}',
@@ -146,7 +146,7 @@ t.describe("a server", { real_time = true }, function()
   end)
 end)
 
-t.it("a server that refuses discovery: a word for the process that exposes itself, and for the one that asks",
+t.it("a server that refuses discovery is reported to the exposing and the asking process",
   { real_time = true }, function()
     local events = {}
     local own = t.server { "nats-server", "-c", "{directory}/a.conf", ready = "tcp", files = { ["a.conf"] =
@@ -163,7 +163,7 @@ t.it("a server that refuses discovery: a word for the process that exposes itsel
     t.equal(events, { "refused $SRV.>", "refused $SRV.STATS" })
   end)
 
-t.it("questions come in over a reconnect", function()
+t.it("questions arrive after a reconnect", function()
   local fake = nats.fake()
   connect(fake, { expose = { "stats" } })
   local other = connect(fake)
@@ -172,7 +172,7 @@ t.it("questions come in over a reconnect", function()
   t.equal(#nats.discover(other), 1)
 end)
 
-t.it("a question without a reply is left alone, and a flood of them costs no more looks at the process", function()
+t.it("a question without a reply is ignored, and a flood of questions reads the process seldom", function()
   local fake = nats.fake()
   local bus, other = connect(fake, { expose = { "stats" } }), connect(fake)
   other:publish "$SRV.STATS"

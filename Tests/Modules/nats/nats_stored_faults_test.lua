@@ -26,7 +26,7 @@ t.it("publishes again until it is acknowledged, and stores it once", function()
   t.equal(bus:stats().requests, 0)
 end)
 
-t.it("takes the number 0, and a conflict, for a message that is not stored yet", function()
+t.it("treats the number 0, and a conflict, as a message that is not stored yet", function()
   local server = fake()
   local bus = connect(server)
   local s = t.truthy(bus:stream("s", { subjects = { "s.>" } }))
@@ -59,7 +59,7 @@ t.it("publishes again after each second without an answer", function()
   t.equal(bus:stats().late_answers, 4)
 end)
 
-t.it("publishes over the restart of a server, and gives up at its time", function()
+t.it("publishes over the restart of a server, and ends at its time limit", function()
   local server = fake()
   local bus = connect(server, { max_offline = 0 })
   local s = t.truthy(bus:stream("s", { subjects = { "s.>" } }))
@@ -72,7 +72,7 @@ t.it("publishes over the restart of a server, and gives up at its time", functio
   t.equal(s:info().messages, 1)
 end)
 
-t.it("removes what it has removed when the answer is lost", function()
+t.it("a removal succeeds although its first answer was lost", function()
   local server = fake()
   local bus = connect(server)
   local s = t.truthy(bus:stream("s", {}))
@@ -84,7 +84,7 @@ t.it("removes what it has removed when the answer is lost", function()
   t.equal(select(3, s:remove()), "ENOENT")
 end)
 
-t.it("does not take a slow network for a loss", function()
+t.it("does not treat a slow network as a loss", function()
   local bus = connect(nats.fake { latency = 1.5, jetstream = true }, { timeout = 60 })
   local s = t.truthy(bus:stream("s", { subjects = { "s.>" } }))
   t.equal(t.truthy(s:publish("s.a", "1")).seq, 1)
@@ -93,7 +93,7 @@ end)
 
 -- Consumers -----------------------------------------------------------------------------------------------------------
 
-t.it("goes on after cuts and restarts, and loses nothing", function()
+t.it("continues after cuts and restarts, and loses nothing", function()
   local server = fake()
   local bus, other = connect(server), connect(server)
   local s = t.truthy(bus:stream("s", { subjects = { "s.>" }, retention = "workqueue" }))
@@ -269,7 +269,7 @@ t.it("repeats no entry that comes while a watch begins again", function()
   t.equal(seen, { "1", "2" })
 end)
 
-t.it("goes on with a bucket that was made again", function()
+t.it("continues with a bucket that was made again", function()
   local server = fake()
   local bus = connect(server)
   local b = t.truthy(bus:bucket("b", {}))
@@ -348,7 +348,7 @@ t.it("keeps a lease over a short loss of the connection", function()
   waits:cancel()
 end)
 
-t.it("never has two holders when holders and takers are cut off", function()
+t.it("never has two holders when processes are cut off", function()
   math.randomseed(17)
   local server = fake()
   local count, most, epochs = 0, 0, {}
@@ -456,7 +456,7 @@ t.it("leaves nothing behind when a call that waits is cancelled", function()
   end
 end)
 
-t.it("gives up in time when no server answers", function()
+t.it("ends at its time limit when no server answers", function()
   for name, call in pairs(CALLS) do
     if not ENDLESS[name] then
       local all = prepare()
@@ -502,7 +502,7 @@ t.it("survives kills of a real server", { real_time = true, timeout = 40 }, func
   await(function() return count == 60 end, "all are handled")
 end)
 
-t.it("has lost its lease when it was stopped", { real_time = true, timeout = 30 }, function()
+t.it("a process that was stopped has lost its lease", { real_time = true, timeout = 30 }, function()
   local real = t.server "nats"
   local bus = connect(real:url())
   local program <close> = t.spawn { t.rlhost, "-e", ([[

@@ -36,7 +36,7 @@ local function cases(start)
     t.equal(s:receive(5).headers, nil)
   end)
 
-  t.it("answers requests, and says at once that nobody listens", function()
+  t.it("answers requests, and reports at once that nobody listens", function()
     local bus = connect(start())
     bus:subscribe("echo", { keeps_alive = false }, function(m)
       m:respond("re: " .. m.data, { headers = { N = "1" } })
@@ -54,7 +54,7 @@ local function cases(start)
     t.error(function() m:respond "x" end, "message:respond: the sender expects no answer")
   end)
 
-  t.it("forgets cancelled requests", function()
+  t.it("frees cancelled requests", function()
     local bus = connect(start())
     local s = bus:subscribe "slow"
     local tasks = {}
@@ -89,7 +89,7 @@ local function cases(start)
     t.equal(bus:stats().requests, 0)
   end)
 
-  t.it("deals the messages of a queue group", function()
+  t.it("distributes the messages of a queue group", function()
     local where = start()
     local one, two = connect(where), connect(where)
     local a = one:subscribe("jobs", { queue = "workers" })
@@ -127,7 +127,7 @@ local function cases(start)
     t.equal(four:stats().handled, 20)
   end)
 
-  t.it("goes on after an error in a function", function()
+  t.it("continues after an error in a function", function()
     local bus = connect(start())
     local before, seen, done = nil, nil, rl.future()
     before = rl.on_error(function(err, info) seen = tostring(err) .. " in " .. tostring(info.where) end)
@@ -171,7 +171,7 @@ local function cases(start)
     t.equal(bus:stats().subscriptions, 0)
   end)
 
-  t.it("drops what does not fit into a queue, and says so once", function()
+  t.it("drops messages that do not fit into a queue, and reports that once", function()
     local events = {}
     local bus = connect(start(), { on_event = function(_, event, details)
       if event == "slow" then events[#events + 1] = details.subject end
@@ -199,7 +199,7 @@ local function cases(start)
     t.equal(bus:status(), "connected")
   end)
 
-  t.it("says which subscription has ended", function()
+  t.it("names the subscription that has ended", function()
     local bus = connect(start())
     local s = bus:subscribe "d.*"
     local waiting = rl.task(function() return s:receive(60) end)
@@ -263,7 +263,7 @@ local function cases(start)
     bus:close()
   end)
 
-  t.it("who waits gets ENOTCONN when the bus is closed", function()
+  t.it("waiting tasks get ENOTCONN when the bus is closed", function()
     local bus = connect(start())
     local s = bus:subscribe "x"
     local request = rl.task(function() return select(3, bus:request("x", "?", { timeout = 60 })) end)

@@ -33,7 +33,7 @@ t.describe("the loop does not stay for", REAL, function()
       keep = a]], "served, but it does not keep the loop running:\n")
   end)
 
-  t.it("closed streams, whose peers the host waits for a while", function()
+  t.it("closed streams, for whose peers the host waits a while", function()
     ends([[
       local server = assert(net.serve(0, function(stream) stream:read_all() end))
       local stream = assert(net.connect(server:port()))
@@ -44,7 +44,7 @@ t.describe("the loop does not stay for", REAL, function()
       print(rl.why():match "[^\n]*")]], "nothing keeps the loop alive\n")
   end)
 
-  t.it("streams, listeners and sockets that were made so", function()
+  t.it("streams, listeners and sockets with keeps_alive = false", function()
     ends [[
       server = assert(net.serve(0, { keeps_alive = false }, function(stream) stream:read() end))
       c = assert(net.connect(server:port(), { keeps_alive = false }))
@@ -71,7 +71,7 @@ t.describe("the loop does not stay for", REAL, function()
       rl.sleep(0.05)]]
   end)
 
-  t.it("a time limit of such a stream, also one that became so while it was read", function()
+  t.it("a time limit of such a stream, also if the option was changed during a read", function()
     ends [[
       local a, b = net.pair()
       b:set_keeps_alive(false)
@@ -87,7 +87,7 @@ t.describe("the loop does not stay for", REAL, function()
       rl.task(net.connect, "192.0.2.1:9", { keeps_alive = false })]]
   end)
 
-  t.it("what a task of the background waits for", function()
+  t.it("an object for which a background task waits", function()
     ends([[
       local process = require "runloop.process"
       local a, b = net.pair()
@@ -115,7 +115,7 @@ t.describe("the loop does not stay for", REAL, function()
       print "made"]], "made\n")
   end)
 
-  t.it("a request of the background to a server that does not answer", function()
+  t.it("a background request to a server that does not answer", function()
     local server <close> = assert(net.serve(0, function(stream) stream:read_all() end))
     local script = [[
       rl.task { function() require "runloop.http".get "http://127.0.0.1:%d/" end, keeps_alive = false }
@@ -125,7 +125,7 @@ t.describe("the loop does not stay for", REAL, function()
 end)
 
 t.describe("the loop stays for", REAL, function()
-  t.it("a stream whose option was changed back, and a task that does not say", function()
+  t.it("a stream whose option was changed back, and a task without the option", function()
     ends([[
       local a, b = net.pair()
       b:set_keeps_alive(false)
@@ -134,7 +134,7 @@ t.describe("the loop stays for", REAL, function()
       rl.task { function() rl.sleep(0.05) a:write "x\n" end, keeps_alive = true }]], "x\n")
   end)
 
-  t.it("a task that a task of the background has started", function()
+  t.it("a task that a background task has started", function()
     ends([[
       rl.task { function()
         rl.task(function() rl.sleep(0.05) print "done" end)
@@ -142,7 +142,7 @@ t.describe("the loop stays for", REAL, function()
       end, keeps_alive = false }]], "done\n")
   end)
 
-  t.it("another reader of a stream that a task of the background has read", function()
+  t.it("another reader of a stream that a background task has read", function()
     ends([[
       local a, b = net.pair()
       local first = rl.task { function() b:read() end, keeps_alive = false }
@@ -170,7 +170,7 @@ t.describe("the loop stays for", REAL, function()
   end)
 end)
 
-t.describe("an answer is waited for", REAL, function()
+t.describe("the loop waits for an answer", REAL, function()
   local CLIENT = [[
     local near, far = net.pair()
     near:set_keeps_alive(false)
@@ -183,11 +183,11 @@ t.describe("an answer is waited for", REAL, function()
     rl.task { function() for line in near:lines() do answer = line answered:signal() end end, keeps_alive = false }
     local function ask(text) near:write(text, "\n") answered:wait() return answer end ]]
 
-  t.it("by the main chunk, and the program ends after it", function()
+  t.it("that the main chunk awaits, and the program ends after it", function()
     ends(CLIENT .. [[print(ask "one") print(ask "two")]], "ONE\nTWO\n")
   end)
 
-  t.it("by a script, a test and a thread", function()
+  t.it("that a script, a test or a thread awaits", function()
     ends([[print(rl.thread(function() local net, rl = require "runloop.net", require "runloop" ]]
       .. CLIENT:gsub("\n", " ") .. [[ return ask "three" end):join())]], "true\tTHREE\n")
     local near, far = net.pair()
@@ -200,7 +200,7 @@ t.describe("an answer is waited for", REAL, function()
     far:close()
   end)
 
-  t.it("by tasks in future:await, also among several", function()
+  t.it("that tasks await in future:await, also one of several", function()
     local future = CLIENT:gsub("local answered.*", "") .. [[
       local futures = {}
       rl.task { function()
@@ -217,11 +217,11 @@ t.describe("an answer is waited for", REAL, function()
     ends(future .. [[rl.task { function() print(ask "one":await()) end, keeps_alive = false }]])
   end)
 
-  t.it("but not by a task that waits for something else", function()
+  t.it("but not for a task that waits for something else", function()
     ends(CLIENT .. [[rl.task(function() print(ask "never") end)]])
   end)
 
-  t.it("and without one who could bring it the main chunk ends with 13", function()
+  t.it("and ends with status 13 if no task or stream can bring it", function()
     local _, status, _, errors = run [[
       rl.timer { interval = 1, modes = "common", keeps_alive = false, callback = function() end }
       rl.task { function() rl.channel():receive() end, keeps_alive = false }
@@ -235,7 +235,7 @@ t.describe("an answer is waited for", REAL, function()
   end)
 end)
 
-t.describe("when the loop is done, tasks of the background", REAL, function()
+t.describe("when the loop is done, background tasks", REAL, function()
   t.it("are cancelled, newest first, and close their variables", function()
     ends([[
       local function closing(name) return setmetatable({}, { __close = function(_, err) print(name, err) end }) end
@@ -245,7 +245,7 @@ t.describe("when the loop is done, tasks of the background", REAL, function()
       print "end"]], "end\ntask 3\tcancelled\ntask 2\tcancelled\ntask 1\tcancelled\n")
   end)
 
-  t.it("may begin work for which the loop stays", function()
+  t.it("may start work for which the loop stays", function()
     ends([[
       rl.task { function()
         pcall(rl.sleep, 60)
@@ -283,7 +283,7 @@ t.describe("rl.task with a table", function()
     t.equal(rl.task(function() end):name(), "")
   end)
 
-  t.it("says what is wrong with it", function()
+  t.it("names a wrong argument in an error", function()
     local function problem(text, ...) support.raises(text, rl.task, ...) end
     problem("rl.task: the first element must be a function, got nothing", {})
     problem("rl.task: the first element must be a function, got 1", { 1 })
@@ -294,7 +294,7 @@ t.describe("rl.task with a table", function()
     problem("rl.task: argument #1 must be a function", 1)
   end)
 
-  t.it("says what is wrong with the option of streams", function()
+  t.it("names a wrong option of streams in an error", function()
     support.raises("net.connect: field 'keeps_alive' must be a boolean, got 1", net.connect, 1, { keeps_alive = 1 })
     support.raises("field 'keeps_alive' must be a boolean, got 1", net.serve, 0, { keeps_alive = 1 }, print)
     support.raises("field 'keeps_alive' must be a boolean, got 1", net.listener, { port = 0, keeps_alive = 1 })
@@ -312,7 +312,7 @@ t.describe("at the end of a test", function()
   local closed = {}
   local kept
 
-  t.it("tasks of the background do not count as leaks", function()
+  t.it("background tasks do not count as leaks", function()
     for i = 1, 2 do
       rl.task { function()
         local c <close> = setmetatable({}, { __close = function() closed[#closed + 1] = i end })
@@ -329,12 +329,12 @@ t.describe("at the end of a test", function()
 
   t.it("they are cancelled, newest first", function() t.equal(closed, { 2, 1 }) end)
 
-  t.it("a stream left open is one", { fails = "it leaves a stream" }, function()
+  t.it("an open background stream is a leak", { fails = "it leaves a stream" }, function()
     kept = { net.memory() }
     rl.task { function() kept[1]:read() end, keeps_alive = false }
   end)
 
-  t.it("and their errors fail it", { fails = "its task raises" }, function()
+  t.it("and their errors fail the test", { fails = "its task raises" }, function()
     rl.task { function() pcall(rl.sleep, 60) error "after all" end, keeps_alive = false }
   end)
 end)

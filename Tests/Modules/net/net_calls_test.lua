@@ -33,7 +33,7 @@ local function traced(script, calls, is_test)
   end
 end
 
-t.it("four records of TLS go out with a call", REAL, function()
+t.it("four TLS records are sent by one system call", REAL, function()
   local folder = assert(fs.temporary_directory())
   local gone <close> = setmetatable({}, { __close = function() fs.remove(folder, { recursive = true }) end })
   local made = process.run { "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
@@ -59,7 +59,7 @@ t.it("four records of TLS go out with a call", REAL, function()
   t.truthy(bytes / count > 2.5 * 16406, ("%d bytes in %d calls"):format(bytes, count))
 end)
 
-t.it("a connection that is accepted, answered and closed takes few calls", REAL, function()
+t.it("a connection that is accepted, answered and closed takes few system calls", REAL, function()
   local function serve(count)
     local program, calls = traced([[
       local net = require "runloop.net"
@@ -84,7 +84,7 @@ t.it("a connection that is accepted, answered and closed takes few calls", REAL,
   t.truthy(each <= 8, each)
 end)
 
-t.it("a jump of virtual time asks few things about an idle connection", REAL, function()
+t.it("a jump of virtual time makes few system calls for an idle connection", REAL, function()
   local function jump(count)
     local _, calls = traced(([[
       local rl, net, t = require "runloop", require "runloop.net", require "runloop.test"

@@ -16,7 +16,7 @@ local function connected(serve, options)
 end
 
 t.describe("a server that closes", function()
-  t.it("lets a slow reader read all, whatever the server has left unread", REAL, function()
+  t.it("lets a slow reader read everything, whatever the server has left unread", REAL, function()
     local client = connected(function(stream)
       stream:read(1)
       stream:write(LONG)
@@ -33,7 +33,7 @@ t.describe("a server that closes", function()
     t.truthy(table.concat(got) == LONG)
   end)
 
-  t.it("lets a peer that goes on sending read all", REAL, function()
+  t.it("lets a peer read everything that continues to send", REAL, function()
     local client = connected(function(stream) stream:write "hello\n" end)
     for _ = 1, 20 do
       client:write(("x"):rep(1000))
@@ -55,7 +55,7 @@ t.describe("a server that closes", function()
     end
   end)
 
-  t.it("ends at once where nothing was sent and nothing is unread", REAL, function()
+  t.it("ends at once if nothing was sent and nothing is unread", REAL, function()
     local function descriptors() return #assert(fs.list "/proc/self/fd") end
     local closed
     descriptors()  -- its thread has descriptors too

@@ -53,7 +53,7 @@ t.it("copies between sockets, and to a reader that is slow", function()
   t.equal({ from:bytes_read(), near:bytes_written() }, { #DATA, #DATA })
 end)
 
-t.it("takes what was read ahead first, and no more than max", function()
+t.it("copies buffered bytes first, and no more than max", function()
   local from, near, far = source(DATA), net.pair()
   local closing <close> = all_of(from, near, far)
   local first = DATA:match "^[^\n]*\n"
@@ -99,7 +99,7 @@ t.it("loses nothing when it is cancelled", function()
   t.truthy(far:read_all() == DATA)
 end)
 
-t.it("says which end has failed", function()
+t.it("reports which end has failed", function()
   local from, near, far = source(DATA), net.pair()
   local closing <close> = all_of(from, near)
   far:abort()
@@ -134,7 +134,7 @@ t.it("copies between streams in memory", function()
   t.equal(task:await(), #DATA)
 end)
 
-t.it("wants two streams and a number of bytes", function()
+t.it("requires two streams and a number of bytes", function()
   local a, b = net.pair()
   local closing <close> = all_of(a, b)
   for _, case in ipairs {

@@ -14,7 +14,7 @@ local function pair(make)
 end
 
 t.describe("streams", function()
-  t.it("keep what they are when TLS is asked for while a task reads", function()
+  t.it("stay usable when start_tls is called while a task reads", function()
     local a, b = pair()
     local reader = rl.task(function() return b:read() end)
     rl.sleep(0)
@@ -41,7 +41,7 @@ t.describe("streams", function()
       "stream:chunks: field 'max' must be an integer, 1 or more, got 0")
   end)
 
-  t.it("give errors of their iterators a position", function()
+  t.it("raise errors of their iterators with a position", function()
     local a, b = pair()
     b:set_timeout(0.02)
     for _, name in ipairs { "lines", "chunks" } do
@@ -51,12 +51,12 @@ t.describe("streams", function()
     a:close()
   end)
 
-  t.it("have no address where there is none", function()
+  t.it("return nil for an address that does not exist", function()
     local a, b = pair()
     t.equal({ a:address(), a:peer(), b:address() }, {})
   end)
 
-  t.it("hold to the limit of read_exactly", function()
+  t.it("enforce the limit of read_exactly", function()
     local a, b = pair()
     a:write "abc"
     local value, _, code = b:read_exactly(3, { max = 2, timeout = 0.05 })
@@ -64,7 +64,7 @@ t.describe("streams", function()
     t.equal(b:read_exactly(3, { max = 3 }), "abc")
   end)
 
-  t.it("hold to the limit of read_until as soon as the text can no longer come within it", function()
+  t.it("enforce the limit of read_until as soon as the text cannot arrive within it", function()
     local function code_of(bytes, text, max)
       local a, b = pair()
       a:write(bytes)
@@ -84,7 +84,7 @@ t.describe("streams", function()
     t.equal(b:read_until("END", { max = 2 }), "ab")
   end)
 
-  t.it("in memory have no options of TCP, and say so", function()
+  t.it("in memory have no options of TCP, and return an error", function()
     local a = pair(net.memory)
     for _, name in ipairs { "set_nodelay", "set_keepalive" } do
       local _, _, code = a[name](a, true)
@@ -92,7 +92,7 @@ t.describe("streams", function()
     end
   end)
 
-  t.it("that could not connect show where to", function()
+  t.it("that could not connect show their address", function()
     local refused
     local stream = net.stream { host = "127.0.0.1", port = 9, on_error = function() refused = true end }
     rl.current():add(stream)
@@ -100,7 +100,7 @@ t.describe("streams", function()
     t.truthy(tostring(stream):find "127.0.0.1:9", tostring(stream))
   end)
 
-  t.it("own a file they are opened with", function()
+  t.it("take over a file with owns = true", function()
     local path = os.tmpname()
     local file = assert(io.open(path, "w"))
     file:write "first "
@@ -114,7 +114,7 @@ t.describe("streams", function()
     os.remove(path)
   end)
 
-  t.it("lose nothing to a peer that has gone before copying begins", function()
+  t.it("lose no data if the peer has left before a copy begins", function()
     local a, b = pair()
     local c, d = pair()
     a:write "abc"
@@ -127,7 +127,7 @@ t.describe("streams", function()
 end)
 
 t.describe("listeners and sockets", function()
-  t.it("know where they were when they are closed", function()
+  t.it("keep their address when they are closed", function()
     local listener = assert(net.listener { port = 0, host = "127.0.0.1" })
     local port = listener:port()
     listener:close()
@@ -136,7 +136,7 @@ t.describe("listeners and sockets", function()
     t.equal(message, "EBADF: the listener is closed (127.0.0.1:" .. port .. ")")
   end)
 
-  t.it("are not called by somebody who only looks whether they live", function()
+  t.it("are not called when another process checks whether they are alive", function()
     local path, calls = os.tmpname(), 0
     os.remove(path)
     local listener <close> = assert(net.serve("unix:" .. path, function() calls = calls + 1 end))
@@ -147,7 +147,7 @@ t.describe("listeners and sockets", function()
     t.equal(calls, 1)
   end)
 
-  t.it("wake who waits in a datagram socket that is closed", function()
+  t.it("wake the task that waits in a datagram socket that is closed", function()
     local socket = net.datagram { host = "127.0.0.1", port = 0 }
     local address = socket:address()
     local task = rl.task(function() return socket:receive() end)
@@ -156,7 +156,7 @@ t.describe("listeners and sockets", function()
     t.equal({ task:await() }, { nil, "ECANCELED: the socket was closed (" .. address .. ")", "ECANCELED" })
   end)
 
-  t.it("name the peer that has refused", function()
+  t.it("name the peer that has refused a datagram", function()
     local socket <close> = net.datagram { peer = "127.0.0.1:9" }
     socket:send "x"
     local _, message = socket:receive(1)
@@ -165,7 +165,7 @@ t.describe("listeners and sockets", function()
 end)
 
 t.describe("beside the network", function()
-  t.it("a group's later errors are its own", function()
+  t.it("a group reports later errors of its tasks", function()
     local group = rl.group()
     group:task(function()
       rl.sleep(0.01)
@@ -179,13 +179,13 @@ t.describe("beside the network", function()
     rl.sleep(0.05)
   end)
 
-  t.it("faults are not events", function()
+  t.it("signals of faults cannot be handled", function()
     for _, name in ipairs { "SEGV", "BUS", "ILL", "FPE" } do
       raises("process.on_signal: " .. name .. " reports a fault", process.on_signal, name, print)
     end
   end)
 
-  t.it("a directory's name has no NUL", function()
+  t.it("a directory's name cannot have a NUL", function()
     raises("process.set_directory: argument #1 contains a NUL", process.set_directory, "/tmp\0b")
   end)
 
@@ -195,7 +195,7 @@ t.describe("beside the network", function()
     t.equal({ thread:join() }, { true, "[1,null]" })
   end)
 
-  t.it("who looks at a loop sees signals as signals", function()
+  t.it("loop:inspect lists signals as signals", function()
     local handler <close> = process.on_signal("HUP", print)
     local kinds = {}
     for _, entry in ipairs(rl.current():inspect().modes.default) do kinds[entry.kind] = entry.name end
@@ -203,8 +203,8 @@ t.describe("beside the network", function()
   end)
 end)
 
-t.describe("what others have", function()
-  t.it("a connection goes on when a stream that has borrowed it is closed", function()
+t.describe("behaviour that other libraries have", function()
+  t.it("a connection continues when a stream that has borrowed it is closed", function()
     local a, b = pair()
     local borrowed = assert(net.open(a:fd()))
     borrowed:write "from there "
@@ -281,7 +281,7 @@ t.describe("many tasks that wait for the output of one stream", function()
     end)
   end
 
-  t.it("go on in their order, those that wait for less behind those that wait for more", function()
+  t.it("go on in their order, behind tasks that wait for a higher mark", function()
     local a, b = net.pair()
     local order = {}
     a:queue(("x"):rep(4000000))
@@ -307,7 +307,7 @@ t.describe("many tasks that wait for the output of one stream", function()
   end)
 end)
 
-t.it("descriptors that are opened are called by their own names, and not by that of a duplicate", function()
+t.it("opened descriptors are named by their own number, not by that of a duplicate", function()
   local process = require "runloop.process"
   local result = assert(process.run { "/bin/sh", "-c", [[exec "$0" -e "$1" | true]], t.rlhost, [[
     local rl, net = require "runloop", require "runloop.net"
@@ -331,7 +331,7 @@ t.it("descriptors that are opened are called by their own names, and not by that
   t.truthy(tostring(other):find('stream "other" (' .. listener:address(), 1, true), tostring(other))
 end)
 
-t.it("a Unix socket's name that is too long is an answer", function()
+t.it("a Unix socket's name that is too long returns an error", function()
   local http = require "runloop.http"
   local longest, path = ("/tmp/"):rep(2) .. ("x"):rep(97), "/tmp/" .. ("x"):rep(103)
   local datagram <close> = assert(net.datagram { host = "127.0.0.1", port = 0 })

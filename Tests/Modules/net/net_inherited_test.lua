@@ -16,7 +16,7 @@ local function start(script, input, output, variables)
 end
 
 t.describe("net.inherited", function()
-  t.it("has what was handed down, with names, kinds and addresses", function()
+  t.it("returns the inherited sockets, with names, kinds and addresses", function()
     local listener <close> = assert(net.listener { port = 0 })
     local socket = assert(net.datagram { host = "127.0.0.1", port = 0 })
     local program = start([[
@@ -32,7 +32,7 @@ t.describe("net.inherited", function()
     socket:close()
   end)
 
-  t.it("its sockets serve: connections that came before, and messages", function()
+  t.it("returns sockets that serve earlier connections, and messages", function()
     local listener <close> = assert(net.listener { port = 0 })
     local socket = assert(net.datagram { host = "127.0.0.1", port = 0 })
     -- Connects before the script serves the socket.
@@ -61,7 +61,7 @@ t.describe("net.inherited", function()
     program.errors:abort()
   end)
 
-  t.it("is empty where nothing was handed down, or to somebody else", function()
+  t.it("is empty without inherited sockets, or if they belong to another process", function()
     t.equal(net.inherited(), {})
     for _, variables in ipairs { "true", "export LISTEN_PID=1 LISTEN_FDS=1", "export LISTEN_PID=$$ LISTEN_FDS=x",
       "export LISTEN_PID=$$ LISTEN_FDS=-1",
@@ -72,7 +72,7 @@ t.describe("net.inherited", function()
     end
   end)
 
-  t.it("says what cannot be served", function()
+  t.it("reports sockets that cannot be served", function()
     t.equal({ net.serve({ fd = 999 }, print) }, { nil, "EBADF: bad file descriptor (descriptor 999)", "EBADF" })
     local a, b = net.pair()
     local fd = a:fd()

@@ -29,7 +29,7 @@ t.describe("listeners", function()
     rl.on_error(nil)
   end)
 
-  t.it("a connection that is reset under lines() is nobody's mistake", function()
+  t.it("a connection that is reset during lines() is not reported as an error", function()
     local errors = 0
     rl.on_error(function() errors = errors + 1 end)
     local server = assert(net.serve("127.0.0.1:0", function(stream)
@@ -47,7 +47,7 @@ t.describe("listeners", function()
     rl.on_error(nil)
   end)
 
-  t.it("a connection that is silent for too long, or says too much, ends alone; an error of its function is reported",
+  t.it("a connection with a time-out or too long a line ends alone; an error of its function is reported",
     function()
       local errors = {}
       rl.on_error(function(err) errors[#errors + 1] = err end)
@@ -93,7 +93,7 @@ t.describe("listeners", function()
       rl.on_error(nil)
   end)
 
-  t.it("accept with a time limit", function()
+  t.it("return nil from accept at its time limit", function()
     local listener <close> = assert(net.listener { port = 0 })
     t.equal({ listener:accept(0.05) }, { nil, "timed out" })
     local client = assert(net.connect(listener:port()))
@@ -104,7 +104,7 @@ t.describe("listeners", function()
     server:close()
   end)
 
-  t.it("replace a stale Unix socket, and not a live one", function()
+  t.it("replace a stale Unix socket, but not a live one", function()
     local path = os.tmpname()
     os.remove(path)
     local first = assert(net.listener { path = path })
@@ -152,7 +152,7 @@ t.describe("names and connecting", function()
       { nil, "ENOENT: no such file or directory (unix:/nothing/there)", "ENOENT" })
   end)
 
-  t.it("numbers and localhost need nobody's answer", function()
+  t.it("numeric addresses and localhost need no name server", function()
     t.equal(net.resolve "127.0.0.1", { "127.0.0.1" })
     t.equal(net.resolve("localhost", { family = "ipv4" }), { "127.0.0.1" })
     t.equal(net.resolve("::1", { family = "ipv6" }), { "::1" })
@@ -170,7 +170,7 @@ t.describe("memory", function()
     b:close()
   end)
 
-  t.it("passes on what is written, also while somebody lets nothing but others have their turn", function()
+  t.it("delivers written bytes also while a task only yields its turns", function()
     local a, b <close> = net.memory()
     local got
     rl.task(function() got = b:read() end)
@@ -180,7 +180,7 @@ t.describe("memory", function()
     a:close()
   end)
 
-  t.it("an hour of a server and its clients takes no time", function()
+  t.it("simulates an hour of a server and its clients in no time", function()
     local start, answers = rl.now(), 0
     for i = 1, 10 do
       local client, server = net.memory { latency = 0.05 }
@@ -204,7 +204,7 @@ t.describe("memory", function()
 end)
 
 t.describe("unix datagrams", { real_time = true }, function()
-  t.it("are as long as the kernel takes, and names that no file has may have any bytes", function()
+  t.it("are as long as the kernel allows, and abstract names may have any bytes", function()
     local directory = os.tmpname()
     os.remove(directory)
     local a, b = assert(net.datagram { path = directory .. "a" }), assert(net.datagram { path = directory .. "b" })
@@ -223,7 +223,7 @@ t.describe("unix datagrams", { real_time = true }, function()
 end)
 
 t.describe("misuse", function()
-  t.it("is reported with its name", function()
+  t.it("raises errors that name the function", function()
     raises("net.serve: argument #1 must be a port from 0 to 65535, got 99999", net.serve, 99999, print)
     raises("net.serve: the last argument must be a function", net.serve, 0)
     raises("net.listener: unknown field 'prot'", net.listener, { port = 0, prot = 1 })
@@ -278,7 +278,7 @@ t.describe("datagrams", function()
     t.equal(select(3, a:send("x")), "EDESTADDRREQ")
   end)
 
-  t.it("of all interfaces are answered in both families", function()
+  t.it("to all interfaces are answered in both families", function()
     local four <close> = assert(net.datagram { host = "127.0.0.1", port = 0 })
     local hosts = { "*" }
     -- A machine may lack one of the families.
@@ -319,7 +319,7 @@ t.describe("datagrams", function()
     six:close()
   end)
 
-  t.it("go to a function, which holds back those that follow while it waits", function()
+  t.it("go to a function, and the next ones wait while it waits", function()
     local got, loop = {}, rl.current()
     local socket = assert(net.datagram { host = "127.0.0.1", port = 0, on_message = function(_, data, from)
       got[#got + 1] = "begin " .. data

@@ -68,7 +68,7 @@ t.each({
   server:stop(1)
 end)
 
-t.it("is reported to on_trouble, if there is one", function()
+t.it("an invalid choice is reported to on_trouble, if there is one", function()
   local told
   local server = assert(net.serve("127.0.0.1:0", { tls = { sni = choose },
     on_trouble = function(listener, message, code)
@@ -79,7 +79,7 @@ t.it("is reported to on_trouble, if there is one", function()
   server:stop(1)
 end)
 
-t.it("is reported to on_error of a listener that delivers input", function()
+t.it("an invalid choice is reported to on_error of a listener that delivers input", function()
   local told = {}
   local listener = assert(net.listener { host = "127.0.0.1", port = 0, tls = { sni = choose }, on_data = function() end,
     on_error = function(stream, message, code) told[#told + 1] = { type(stream), message, code } end })
@@ -91,7 +91,7 @@ t.it("is reported to on_error of a listener that delivers input", function()
   listener:stop(1)
 end)
 
-t.it("is the answer of accept and start_tls", function()
+t.it("an invalid choice is returned by accept and start_tls", function()
   local listener = assert(net.listener { host = "127.0.0.1", port = 0, tls = { sni = choose } })
   local task = rl.task(function() return listener:accept() end)
   t.equal({ asked(listener:address(), "missing") }, { UNABLE })
@@ -110,7 +110,7 @@ t.it("is the answer of accept and start_tls", function()
   b:close()
 end)
 
-t.it("is a warning where nobody listens, and errors of the function end no program that serves HTTP", function()
+t.it("an invalid choice without a handler is a warning, and errors of the function end no HTTP server", function()
   local result = assert(process.run { t.rlhost, "-e", [[
     local http, net = require "runloop.http", require "runloop.net"
     local server = http.serve("127.0.0.1:0", { tls = { sni = function(name)

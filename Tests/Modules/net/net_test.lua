@@ -6,7 +6,7 @@ local support = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "
 local raises, soon = support.raises, support.soon
 
 t.describe("units", function()
-  t.it("are found however the bytes come", function()
+  t.it("are found in whatever pieces the bytes arrive", function()
     for _, chunk in ipairs { 1, 2, 3, 7, 1000 } do
       local a, b <close> = net.memory { latency = 0.001, chunk = chunk }
       a:write("one\r\ntwo\n\n", "12345", "head: x\r\n\r\nbody", "rest")
@@ -24,7 +24,7 @@ t.describe("units", function()
     end
   end)
 
-  t.it("of a closed stream there are none, however many reads before did not have to wait", function()
+  t.it("end with the stream, however many earlier reads did not wait", function()
     for count = 1, 40 do
       local a, b <close> = net.pair()
       b:write(("x"):rep(100))
@@ -35,7 +35,7 @@ t.describe("units", function()
     end
   end)
 
-  t.it("the last line may lack its end; other units may not", function()
+  t.it("may lack their end only in the last line", function()
     local a, b <close> = net.memory()
     a:write "abc"
     a:close()
@@ -46,7 +46,7 @@ t.describe("units", function()
     t.equal({ b:read_exactly(1) }, { nil })
   end)
 
-  t.it("lines and chunks end at the end, and raise what is refused", function()
+  t.it("end the iterators lines and chunks at the end of input, which raise other errors", function()
     local a, b = net.memory()
     a:write("1\n2\n3\n", ("x"):rep(100), "\n")
     a:close()
@@ -67,7 +67,7 @@ t.describe("units", function()
   end)
 end)
 
-t.describe("a read that does not succeed takes nothing", function()
+t.describe("a read that does not succeed consumes nothing", function()
   t.it("when the time is over", function()
     local a, b <close> = net.memory()
     a:write "hal"
@@ -107,7 +107,7 @@ t.describe("a read that does not succeed takes nothing", function()
     a:close()
   end)
 
-  t.it("when a second reader comes, which raises and says who is first", function()
+  t.it("when a second reader comes, which gets an error that names the first", function()
     local a, b <close> = net.memory()
     local task = rl.task(function() return b:read_line() end)
     raises("one reader at a time: the task made at", function() b:read() end)
@@ -142,7 +142,7 @@ t.describe("writing", function()
     a:close()
   end)
 
-  t.it("queue never waits, and aborts what is too much", function()
+  t.it("queue never waits, and aborts a stream with too many bytes", function()
     local listener <close> = assert(net.listener { port = 0, host = "127.0.0.1", max_queue = 100000 })
     local client = assert(net.connect("127.0.0.1:" .. listener:port()))
     local server = assert(listener:accept(1))
@@ -168,7 +168,7 @@ t.describe("writing", function()
     a:close()
   end)
 
-  t.it("half-close: the input goes on after finish, and the output after the end of input", function()
+  t.it("half-close: the input continues after finish, and the output after the end of input", function()
     local a, b <close> = net.memory()
     a:write "question"
     a:finish()
@@ -182,7 +182,7 @@ t.describe("writing", function()
 end)
 
 t.describe("the end", function()
-  t.it("close sends what was written, whatever was not read", function()
+  t.it("close sends written bytes, whatever was not read", function()
     local listener <close> = assert(net.listener { port = 0 })
     local client = assert(net.connect(listener:port()))
     local server = assert(listener:accept(1))
@@ -245,7 +245,7 @@ t.describe("the end", function()
     a:close()
   end)
 
-  t.it("what nobody has any more is closed when it is collected", function()
+  t.it("a stream without references is closed when it is collected", function()
     local a, b = net.memory()
     b = nil
     collectgarbage()
@@ -271,7 +271,7 @@ t.describe("the end", function()
 end)
 
 t.describe("callbacks", function()
-  t.it("one that waits holds back its own stream", function()
+  t.it("one that waits delays only its own stream", function()
     local a, b = net.memory()
     local loop, log = rl.current(), {}
     local listener = assert(net.listener { port = 0,
@@ -295,7 +295,7 @@ t.describe("callbacks", function()
     b:close()
   end)
 
-  t.it("stop aborts what is left when the time is over", function()
+  t.it("stop aborts remaining connections when the time is over", function()
     local closed
     local server = assert(net.serve("127.0.0.1:0", function(stream)
       local guard <close> = setmetatable({}, { __close = function() closed = true end })
@@ -311,7 +311,7 @@ t.describe("callbacks", function()
 end)
 
 t.describe("modes", function()
-  t.it("what arrives in another mode stays in the kernel", function()
+  t.it("data that arrives in another mode stays in the kernel", function()
     local loop, log = rl.current(), {}
     local listener = assert(net.listener { port = 0, on_connection = function(stream)
       for line in stream:lines() do log[#log + 1] = line end

@@ -27,7 +27,7 @@ end
 t.after_each(function() rl.sleep(0.03) end)
 
 t.describe("a client", function()
-  t.it("agrees on a protocol, and knows whom it speaks to", function()
+  t.it("agrees on a protocol, and returns the peer's certificate", function()
     local listener <close>, where = server({ protocols = { "h2", "echo" } }, echo)
     local client <close> = assert(net.connect(where, { tls = { ca = cert, protocols = { "echo" } } }))
     client:write "hello\n"
@@ -45,7 +45,7 @@ t.describe("a client", function()
     t.equal(other:read_line(), "tls: by address")
   end)
 
-  t.it("gets long subjects and many names of a certificate whole", function()
+  t.it("gets long subjects and many names of a certificate completely", function()
     local units, names = {}, { "localhost" }
     for i = 1, 12 do units[i] = "OU=" .. ("%02d"):format(i):rep(30) end
     for i = 1, 300 do names[#names + 1] = ("host-%03d.example.com"):format(i) end
@@ -63,7 +63,7 @@ t.describe("a client", function()
     t.equal(certificate.names, names)
   end)
 
-  t.it("refuses certificates, and says which and why", function()
+  t.it("refuses certificates, and names the certificate and the reason", function()
     local listener <close>, where = server({}, echo)
     local peer = " (127.0.0.1:" .. listener:port() .. ")"
     local stream, message, code = net.connect(where, { tls = { ca = cert, server_name = "other.example" } })
@@ -78,7 +78,7 @@ t.describe("a client", function()
     t.equal(trusting:tls().certificate.is_verified, false)
   end)
 
-  t.it("moves megabytes both ways, however the bytes come", function()
+  t.it("transfers megabytes both ways, in pieces of any size", function()
     local a, b = net.memory { latency = 0.0001, chunk = 1000 }
     local task = rl.task(function()
       assert(b:start_tls { server = true, certificate = cert, key = key })
@@ -97,7 +97,7 @@ t.describe("a client", function()
     a:close()
   end)
 
-  t.it("that gives up a handshake leaves a stream through which nothing goes", function()
+  t.it("that stops a handshake leaves a stream that transfers nothing", function()
     local GIVEN_UP <const> = "TLS: the handshake was given up (memory)"
     local ways = {
       ["as it takes too long"] = function(a) t.equal({ a:start_tls { verify = false, timeout = 0.05 } },
@@ -138,7 +138,7 @@ t.describe("a client", function()
     a:abort()
   end)
 
-  t.it("and a server that both close do not wait for each other", function()
+  t.it("and a server do not wait for each other when both close", function()
     local listener <close>, where = server({}, function(stream)
       stream:write "bye\n"
     end)
@@ -160,7 +160,7 @@ t.describe("a client", function()
     t.truthy(copied - began < 1, copied - began)
   end)
 
-  t.it("tells an end from a cut", function()
+  t.it("distinguishes an end from a cut connection", function()
     -- This proxy cuts connections without TLS's close alert.
     local listener <close>, where = server({}, function(stream)
       stream:write "some"
@@ -196,7 +196,7 @@ t.describe("a client", function()
 end)
 
 t.describe("a server", function()
-  t.it("chooses its certificate by the name that is asked for", function()
+  t.it("chooses its certificate by the name that the client requests", function()
     local asked
     local listener <close> = assert(net.serve("127.0.0.1:0", { tls = { sni = function(name)
       asked = name
@@ -221,7 +221,7 @@ t.describe("a server", function()
     t.equal(select(3, unknown:read_line()), "TLS_CERTIFICATE")
   end)
 
-  t.it("reports what is wrong with its files", function()
+  t.it("reports invalid files", function()
     local function refusal(tls) return select(2, net.serve(0, { tls = tls }, echo)) end
     t.equal(refusal { certificate = "/nothing" }, "ENOENT: no such file or directory (/nothing)")
     t.equal(refusal { certificate = key }, "TLS: it contains no certificate (" .. key .. ")")
@@ -229,7 +229,7 @@ t.describe("a server", function()
       "TLS: it contains no private key, or one with a password (" .. cert .. ")")
   end)
 
-  t.it("begins TLS in the middle; what came before that was not read is TLS's", function()
+  t.it("begins TLS in the middle; unread bytes belong to TLS", function()
     local listener <close> = assert(net.serve("127.0.0.1:0", function(stream)
       t.equal(stream:read_line(), "STARTTLS")
       stream:write "go\n"
@@ -270,7 +270,7 @@ t.describe("a server", function()
   end)
 end)
 
-t.it("misuse is reported by name", function()
+t.it("raises errors for misuse that name the function", function()
   local a, b = net.memory()
   local function message(options) return select(2, pcall(a.start_tls, a, options)) end
   t.truthy(message({ verfy = true }):find "stream:start_tls: unknown field 'verfy' %(did you mean 'verify'%?%)",
@@ -282,7 +282,7 @@ t.it("misuse is reported by name", function()
 end)
 
 t.describe("the object forms", function()
-  t.it("are open when TLS is agreed on, and then what was written before goes out, encrypted", function()
+  t.it("open when TLS is established, and then send earlier output encrypted", function()
     local heard, names = {}, {}
     local listener = assert(net.listener { host = "127.0.0.1", port = 0,
       tls = { sni = function(name)
@@ -325,7 +325,7 @@ t.describe("the object forms", function()
     listener:close()
   end)
 
-  t.it("do not wait for a silent server any longer than they may", function()
+  t.it("wait for a silent server until their time limit", function()
     local listener <close> = assert(net.serve("127.0.0.1:0", function(stream) stream:read_all() end))
     local problem
     local client = net.stream { port = listener:port(), host = "127.0.0.1", timeout = 0.2, tls = true,
@@ -337,7 +337,7 @@ t.describe("the object forms", function()
     t.falsy(client:is_open())
   end)
 
-  t.it("say what is wrong with the options, under the caller's name", function()
+  t.it("name wrong options, and the caller, in errors", function()
     local function raised(fn, ...) return (select(2, pcall(fn, ...)):gsub("^[^ ]+:%d+: ", "")) end
     t.equal(raised(net.serve, 0, { tls = {} }, print),
       "net.serve: field 'tls': a server needs the field 'certificate', or 'sni'")

@@ -60,7 +60,7 @@ local function every_byte(length)
 end
 
 t.describe("read_frame", function()
-  t.it("returns the values of the head and the body, and takes both", function()
+  t.it("returns the values of the head and the body, and consumes both", function()
     local s = stream_of("D\0\0\0\9hello" .. "Z\0\0\0\5I" .. "\0\3dns" .. "\0\0")
     t.equal(all(s:read_frame(">c1 I4", { adjust = -4 })), { "D", "hello", n = 2 })
     t.equal(all(s:read_frame(">c1 I4", { adjust = -4 })), { "Z", "I", n = 2 })
@@ -69,7 +69,7 @@ t.describe("read_frame", function()
     t.equal(all(s:read_frame ">I2"), { nil, n = 1 })
   end)
 
-  t.it("understands every format of a fixed size as string.pack does", function()
+  t.it("supports every format of a fixed size, as string.pack does", function()
     local values = {
       b = -3, B = 250, h = -300, H = 65000, i3 = -70000, I3 = 16000000, i = -5, I = 4000000000, l = -1, L = 7,
       j = math.mininteger, J = -2, T = 9, i7 = -1, I8 = -1, f = 1.5, d = -2.25, n = 1e300, c5 = "ab\0de", c0 = "",
@@ -93,7 +93,7 @@ t.describe("read_frame", function()
     t.equal(select("#", many:read_frame(("B"):rep(32))), 32)
   end)
 
-  t.it("refuses what the peer says, and takes nothing", function()
+  t.it("refuses invalid lengths of the peer, and consumes nothing", function()
     local s = stream_of "\x04\x2c\x1d\x80rest"
     local message = "frame of 70000000 bytes, longer than "
     t.equal(all(s:read_frame ">I4"), { nil, message .. 1048576, "EMSGSIZE", n = 3 })
@@ -112,7 +112,7 @@ t.describe("read_frame", function()
     t.equal(select(3, s:read_frame(">j", { max = math.maxinteger })), "EOF")
   end)
 
-  t.it("says where the input has ended", function()
+  t.it("reports where the input has ended", function()
     t.equal(all(stream_of "":read_frame ">I4"), { nil, n = 1 })
     t.equal(all(stream_of "ab":read_frame ">I4"), { nil, "end of input after 2 of 4 bytes", "EOF", n = 3 })
     local s = stream_of "\0\0\0\9hello"
@@ -120,7 +120,7 @@ t.describe("read_frame", function()
     t.equal(s:read_all(), "\0\0\0\9hello")
   end)
 
-  t.it("takes nothing when its time is over, or when it is cancelled", function()
+  t.it("consumes nothing when its time is over, or when it is cancelled", function()
     local s, near = stream_of("\0\5he", true)
     t.equal(all(s:read_frame(">I2", { timeout = 0.1 })), { nil, "timed out", n = 2 })
     t.equal(all(s:read_frame(">I2", { timeout = 0 })), { nil, "timed out", n = 2 })
@@ -190,7 +190,7 @@ t.describe("read_line with words", function()
     t.equal(words(table.concat(list, " ") .. "\n")[64], "w64")
   end)
 
-  t.it("has the limits of a line, and long lines", function()
+  t.it("has the limits of read_line, and reads long lines", function()
     local s = stream_of(("word "):rep(1000) .. "\nnext\n")
     t.equal(all(s:read_line { words = true, max = 100 }), { nil, "line longer than 100 bytes", "EMSGSIZE", n = 3 })
     local found = all(s:read_line { words = true })
@@ -220,7 +220,7 @@ t.describe("read_line with words", function()
 end)
 
 t.describe("read_exactly with skip", function()
-  t.it("takes what follows", function()
+  t.it("consumes the bytes that follow", function()
     local s = stream_of "hello\r\nab--cd"
     t.equal(s:read_exactly(5, { skip = "\r\n" }), "hello")
     t.equal(s:read_exactly(2, { skip = 2 }), "ab")
@@ -229,7 +229,7 @@ t.describe("read_exactly with skip", function()
     t.equal(all(s:read_exactly(1, { skip = "x" })), { nil, n = 1 })
   end)
 
-  t.it("notices a text that is not there, and takes nothing", function()
+  t.it("reports a missing text, and consumes nothing", function()
     local s = stream_of "0123456789abcdefxyz"
     t.equal(all(s:read_exactly(16, { skip = "\r\n" })),
       { nil, [["\r\n" expected after 16 bytes, found "xy"]], "EBADMSG", n = 3 })
@@ -240,7 +240,7 @@ t.describe("read_exactly with skip", function()
       .. [["… expected after 1 bytes, found "\x00\"\\\xff]] .. ("y"):rep(28) .. '"…')
   end)
 
-  t.it("takes nothing before all is there", function()
+  t.it("consumes nothing before everything has arrived", function()
     local s, near = stream_of("hello\r", true)
     t.equal(all(s:read_exactly(5, { skip = "\r\n", timeout = 0.01 })), { nil, "timed out", n = 2 })
     near:write "\n"
@@ -255,7 +255,7 @@ t.describe("read_exactly with skip", function()
 end)
 
 t.describe("read_until with a list", function()
-  t.it("returns what is before the text that is complete first", function()
+  t.it("returns the bytes before the text that is complete first", function()
     local s = stream_of "one\ntwo\r\nthree\0four"
     t.equal(all(s:read_until { "\r\n", "\n", "\0" }), { "one", 2, n = 2 })
     t.equal(all(s:read_until { "\r\n", "\n", "\0" }), { "two", 1, n = 2 })
@@ -295,7 +295,7 @@ end)
 t.describe("read_until with patterns", function()
   local P = { pattern = true }
 
-  t.it("returns what is before, the number of the pattern, and its captures", function()
+  t.it("returns the bytes before the match, the number of the pattern, and its captures", function()
     local s = stream_of "GET /x HTTP/1.1\r\nkey: value\r\n\r\n"
     t.equal(all(s:read_until("HTTP/(%d)%.(%d)\r\n", P)), { "GET /x ", 1, "1", "1", n = 4 })
     t.equal(all(s:read_until({ "\r\n\r\n", ":%s" }, P)), { "key", 2, ": ", n = 3 })
@@ -313,7 +313,7 @@ t.describe("read_until with patterns", function()
     t.equal(all(stream_of "":read_until("^%d*", P)), { nil, n = 1 })
   end)
 
-  t.it("tries again when something new has come", function()
+  t.it("tries again when more bytes have arrived", function()
     local s, near = stream_of("a", true)
     local task = rl.task(function() return all(s:read_until({ "b;", "c;" }, P)) end)
     for piece in ("bbc" .. ";rest"):gmatch "." do
@@ -325,7 +325,7 @@ t.describe("read_until with patterns", function()
     t.equal(s:read(), "rest")
   end)
 
-  t.it("has limits, and takes nothing", function()
+  t.it("has limits, and consumes nothing", function()
     local s, near = stream_of(("x"):rep(10), true)
     t.equal(all(s:read_until("y", { pattern = true, timeout = 0.01 })), { nil, "timed out", n = 2 })
     t.equal(all(s:read_until("y", { pattern = true, max = 9 })),
@@ -399,7 +399,7 @@ local READS = {
   { "abc", function(s) return s:read_until({ "a()bc", "cc" }, { pattern = true, max = 6 }) end },
 }
 
-t.it("the pieces in which the bytes arrive change nothing", { timeout = 60 }, function()
+t.it("the results do not depend on the pieces in which the bytes arrive", { timeout = 60 }, function()
   local rounds = os.getenv "RLHOST_SOAK" and 3000 or 60
   for number, read in ipairs(READS) do
     for round = 1, rounds do
@@ -455,7 +455,7 @@ t.describe("net.copy through stages", function()
     return copied, results
   end
 
-  t.it("hands them pieces, and the end", function()
+  t.it("passes pieces, and the end, to the stages", function()
     local largest, ends = 0, 0
     local function upper(bytes)
       if not bytes then ends = ends + 1 return nil end
@@ -468,7 +468,7 @@ t.describe("net.copy through stages", function()
     t.equal({ largest, ends }, { 16384, 1 })
   end)
 
-  t.it("passes what a stage keeps to the end on to the others", function()
+  t.it("passes the output of a stage at its end to the next stages", function()
     local kept = ""
     local function keeping(bytes)
       if not bytes then return kept end
@@ -481,11 +481,11 @@ t.describe("net.copy through stages", function()
     t.equal({ copy("", { through = framing }) }, { "!", { 0, n = 1 } })
   end)
 
-  t.it("may wait", function()
+  t.it("may wait in a stage", function()
     t.equal(copy("abc", { through = function(bytes) rl.sleep(0.1) return bytes end }), "abc")
   end)
 
-  t.it("ends with a stage's refusal, or its error, and says how much was copied", function()
+  t.it("ends with a stage's refusal or error, and returns the number of copied bytes", function()
     local count = 0
     local function refusing(bytes)
       count = count + 1
@@ -506,14 +506,14 @@ t.describe("net.copy through stages", function()
       { through = function() end })
   end)
 
-  t.it("counts what is read against the maximum", function()
+  t.it("counts the bytes that are read against the maximum", function()
     local function doubling(bytes) return bytes and bytes .. bytes or "end" end
     local copied, results = copy(("ab"):rep(50000), { max = 20001, through = doubling })
     t.equal({ #copied, results }, { 40005, { 20001, n = 1 } })
     t.equal({ copy("abc", { max = 0, through = doubling }) }, { "end", { 0, n = 1 } })
   end)
 
-  t.it("refuses other stages", function()
+  t.it("refuses invalid stages", function()
     local message = "net.copy: field 'through' must be a function, or a list of functions, got "
     raises(message .. "1", copy, "", { through = 1 })
     raises(message .. "an empty list", copy, "", { through = {} })
@@ -521,7 +521,7 @@ t.describe("net.copy through stages", function()
     raises("net.copy: unknown field 'trough'", copy, "", { trough = print })
   end)
 
-  t.it("knows the count when the input or the output fails", { real_time = true }, function()
+  t.it("returns the count when the input or the output fails", { real_time = true }, function()
     local listener = assert(net.listener { host = "127.0.0.1", port = 0 })
     local accepting = rl.task(listener.accept, listener)
     local a = assert(net.connect(listener:address()))

@@ -17,7 +17,7 @@ end
 local pack = table.pack
 
 t.describe("a subscription", function()
-  t.it("gets what is published on its channels", function()
+  t.it("gets messages that are published on its channels", function()
     local db = open()
     local s <close> = t.truthy(db:subscribe { "jobs", 'odd "name"; drop' })
     t.equal(db:publish("jobs", "one"), true)
@@ -52,7 +52,7 @@ t.describe("a subscription", function()
     t.error(function() s:receive() end, "subscription:receive: the function of this subscription gets the messages")
   end)
 
-  t.it("shares a connection with others, and leaves what nobody wants", function()
+  t.it("shares a connection with others, and ends a channel without subscribers", function()
     local db = open()
     local a <close> = t.truthy(db:subscribe "x")
     local b <close> = t.truthy(db:subscribe { "x", "y" })
@@ -75,7 +75,7 @@ t.describe("a subscription", function()
     t.equal(list, { "1", "2" })
   end)
 
-  t.it("in a mode of its own waits for that", { real_time = true }, function()
+  t.it("waits for its own mode", { real_time = true }, function()
     local db = open()
     local got = {}
     local s <close> = t.truthy(db:subscribe("a", { modes = "modal" }, function(text) got[#got + 1] = text end))
@@ -86,7 +86,7 @@ t.describe("a subscription", function()
     t.equal(got, { "1" })
   end)
 
-  t.it("is there again after its connection was lost, and reports the gap", function()
+  t.it("subscribes again after its connection was lost, and reports the gap", function()
     local db = open()
     local gap
     local s <close> = t.truthy(db:subscribe({ "a", "b" }, { on_gap = function(seconds) gap = seconds end }))
@@ -99,7 +99,7 @@ t.describe("a subscription", function()
     t.equal(db:stats().lost, 1)
   end)
 
-  t.it("is there again after a restart of the server", { timeout = 60 }, function()
+  t.it("subscribes again after a restart of the server", { timeout = 60 }, function()
     local own = t.server "postgres"
     local db = open(nil, own:url())
     local gaps = 0
@@ -126,7 +126,7 @@ t.describe("a subscription", function()
     end)
   end)
 
-  t.it("raises for what cannot be a channel, and is refused by a closed database", function()
+  t.it("raises an error for an invalid channel, and is refused by a closed database", function()
     local db = open()
     t.error(function() db:subscribe "" end, "db:subscribe: argument #1 must be a name of 1 to 63 bytes")
     t.error(function() db:subscribe(("x"):rep(64)) end, "must be a name of 1 to 63 bytes")
@@ -165,7 +165,7 @@ t.describe("a copy", function()
     t.equal(db:copy("copy c from stdin", function() end), 0)
   end)
 
-  t.it("takes a stream, and gives to one", function()
+  t.it("copies from a stream, and to one", function()
     local db = open()
     fresh(db)
     local near, far = net.memory()
@@ -204,7 +204,7 @@ t.describe("a copy", function()
     t.equal(own:copy("copy (select 1) to stdout", function() end), 1)
   end)
 
-  t.it("is refused as a whole, and its connection goes on", function()
+  t.it("is refused as a whole, and its connection stays usable", function()
     local db = open { size = 1 }
     fresh(db)
     local lines = { "1\n", "frob\n" }
@@ -225,7 +225,7 @@ t.describe("a copy", function()
     t.equal(db:value "select 1", 1)
   end)
 
-  t.it("ends with its sink or its task, and serves others afterwards", function()
+  t.it("ends with its sink or its task, and frees its connection", function()
     local db = open { size = 1 }
     local many = "copy (select generate_series(1, 3000000)) to stdout"
     t.error(function() db:copy(many, function() error "enough" end) end, "enough")
@@ -243,7 +243,7 @@ t.describe("a copy", function()
     t.equal(db:value "select 3", 3)
   end)
 
-  t.it("raises for calls that make no sense", function()
+  t.it("raises errors for invalid calls", function()
     local db = open()
     fresh(db)
     t.error(function() db:copy(5, print) end, "db:copy: argument #1 must be a string")

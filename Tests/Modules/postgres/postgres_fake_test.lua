@@ -70,7 +70,7 @@ local function cases(start)
     t.equal(own:execute "delete from f", 3)
   end)
 
-  t.it("gives rows one by one, also in a transaction", function()
+  t.it("returns rows one by one, also in a transaction", function()
     local db = open(start())
     local sum = 0
     for row in db:rows "select i from generate_series(1, 1000) i" do sum = sum + row.i end
@@ -80,7 +80,7 @@ local function cases(start)
     t.equal(tx:commit(), true)
   end)
 
-  t.it("runs batches and scripts up to what fails", function()
+  t.it("runs batches and scripts up to the first failure", function()
     local db = open(start())
     t.equal(db:batch { { "select $1::int + 1", 1 }, "select 1 where false" }, { { { ["?column?"] = 2 } }, {} })
     local _, message, code, details = db:batch { "select 1/0", { "select $1::int + 1", 1 } }
@@ -90,7 +90,7 @@ local function cases(start)
     t.equal(db:value("select $1::int + 1", 1), 2)
   end)
 
-  t.it("refuses what a server refuses", function()
+  t.it("refuses the statements that a server refuses", function()
     local db = open(start())
     local nothing, message, code, details = db:value "select frob"
     t.equal({ nothing, message }, { nil, 'EINVAL: column "frob" does not exist (42703)' })
@@ -117,7 +117,7 @@ local function cases(start)
     t.equal(db:stats().connections, 1)
   end)
 
-  t.it("notifies", function()
+  t.it("sends notifications", function()
     local db = open(start())
     local s <close> = t.truthy(db:subscribe { "jobs", 'odd "name"' })
     t.equal(db:publish('odd "name"', "one"), true)
@@ -130,7 +130,7 @@ end
 t.describe("a fake", function() cases(function() return postgres.fake(answer) end) end)
 t.describe("a real server", function() cases(function() return server():url() end) end)
 
-t.it("a connection that a fake has cut is noticed before its next use, where no time passes", function()
+t.it("a connection that a fake has cut is noticed before its next use, also if no time passes", function()
   local fake = postgres.fake(answer)
   local db = open(fake)
   t.equal(db:value("select $1::int + 1", 1), 2)
@@ -165,7 +165,7 @@ t.it("makes no connection for each task that gives up", { real_time = true }, fu
 end)
 
 t.describe("the failures of a fake", function()
-  t.it("are those of a network, and pass in virtual time", function()
+  t.it("include those of a network, and pass in virtual time", function()
     local fake = postgres.fake(answer, { latency = 0.01 })
     local db = open(fake, { timeout = 30, size = 2 })
     local began = rl.now()
@@ -208,7 +208,7 @@ t.describe("the failures of a fake", function()
     t.eventually(function() return db:stats().in_use == 0 end)
   end)
 
-  t.it("have a password, and a list of what came", function()
+  t.it("include a wrong password; received statements are listed", function()
     local fake = postgres.fake(answer, { password = "p" })
     local stream = t.truthy(fake:connect())
     stream:write((">I4 I4"):pack(16, 196608), "user\0a\0\0")
@@ -222,7 +222,7 @@ t.describe("the failures of a fake", function()
     t.truthy(tostring(fake):find "fake of PostgreSQL %(%d clients, made at .-postgres_fake_test.lua:%d+%)")
   end)
 
-  t.it("are raised for calls that make no sense, and sent for functions that fail", function()
+  t.it("are raised for invalid calls, and sent for functions that fail", function()
     t.error(function() postgres.fake() end, "postgres.fake: argument #1 must be a function")
     t.error(function() postgres.fake(answer, { pasword = "x" }) end, "postgres.fake: unknown field 'pasword'")
     t.error(function() postgres.fake(answer, { bandwidth = 0 }) end, "postgres.fake: field 'bandwidth'.*got 0")

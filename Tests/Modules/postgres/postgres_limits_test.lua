@@ -16,7 +16,7 @@ end
 local REAL = { real_time = true, timeout = 60 }
 
 t.describe("a time limit", function()
-  t.it("is for each wait of rows, and for a batch as a whole", REAL, function()
+  t.it("applies to each wait of rows, and to a batch as a whole", REAL, function()
     local db = open()
     t.error(function()
       for _ in db:rows { "select pg_sleep(30)", timeout = 0.05 } do t.fail "a row" end
@@ -27,7 +27,7 @@ t.describe("a time limit", function()
     t.error(function() db:batch { "select 1", time = 1 } end, "unknown field 'time'")
   end)
 
-  t.it("of a database holds for begin, commit and publish as well", REAL, function()
+  t.it("of a database applies to begin, commit and publish as well", REAL, function()
     local own = t.server "postgres"
     local db = open({ timeout = 0.2, size = 6 }, own:url())
     local tx, connection = t.truthy(db:begin()), t.truthy(db:connection())
@@ -45,7 +45,7 @@ t.describe("a time limit", function()
     t.eventually(function() return db:value "select 1" == 1 end)
   end)
 
-  t.it("leaves nobody in the queue who has given up", REAL, function()
+  t.it("removes a task from the queue when its time is over", REAL, function()
     local db = open { size = 1, max_waiting = 2 }
     local own = t.truthy(db:connection())
     local function wait() return rl.task(function() return db:value "select 1" end) end
@@ -73,7 +73,7 @@ t.describe("a batch", function()
   end)
 end)
 
-t.it("rows have max for each row, in a transaction as well", function()
+t.it("limits each row of rows, in a transaction as well", function()
   local db = open()
   local tx <close> = t.truthy(db:begin())
   for _, one in ipairs { db, tx } do
@@ -87,7 +87,7 @@ t.it("rows have max for each row, in a transaction as well", function()
 end)
 
 t.describe("a connection", function()
-  t.it("of one's own has one transaction at a time", function()
+  t.it("that a task has taken has one transaction at a time", function()
     local own <close> = t.truthy(open():connection())
     local tx = t.truthy(own:begin())
     t.equal({ select(3, own:begin()) }, { "EINVAL", { code = "25001" } })
@@ -98,7 +98,7 @@ t.describe("a connection", function()
     t.equal({ own:query "select 1" }, { nil, "ENOTCONN: the connection is closed", "ENOTCONN" })
   end)
 
-  t.it("that was opened for a task which gave up is watched", REAL, function()
+  t.it("that was opened for a task whose time is over is watched", REAL, function()
     local own = t.server "postgres"
     local db = open({ size = 2 }, own:url())
     -- The first look at idle connections is over.

@@ -43,7 +43,7 @@ local function try(where, options)
 end
 
 t.describe("a server with a certificate", function()
-  t.it("is trusted only if its certificate is, unless sslmode says something else", REAL, function()
+  t.it("is trusted only if its certificate is valid, unless sslmode allows less", REAL, function()
     local path = certificates()
     local server = t.server("postgres", { arguments = { "-c", "ssl=on",
       "-c", "ssl_cert_file=" .. path .. "/certificate", "-c", "ssl_key_file=" .. path .. "/key" } })
@@ -72,7 +72,7 @@ t.describe("a server with a certificate", function()
     t.equal(db:value "select 1", 1)
   end)
 
-  t.it("is asked for on another machine", REAL, function()
+  t.it("is required on another machine", REAL, function()
     local server = t.server "postgres"
     local where = server:url():gsub("127.0.0.1", "0.0.0.0")
     local nothing, message, code = try(where)
@@ -83,7 +83,7 @@ t.describe("a server with a certificate", function()
 end)
 
 t.describe("a log-in", function()
-  t.it("is by SCRAM, by a Unix socket, by a service, and by a file of passwords", REAL, function()
+  t.it("works by SCRAM, by a Unix socket, by a service, and by a file of passwords", REAL, function()
     local server = t.server("postgres", {
       files = { hba = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n" },
       arguments = { "-c", "hba_file={directory}/hba", "-c", "password_encryption=scram-sha-256" },

@@ -24,7 +24,7 @@ local function fresh(db)
 end
 
 t.describe("calls", function()
-  t.it("answer rows, a row, a value and a count", function()
+  t.it("return rows, a row, a value and a count", function()
     local db = open()
     fresh(db)
     t.equal(db:execute("insert into people (name, age) values ($1, $2), ($3, $4)", "ada", 36, "bob", nil), 2)
@@ -47,7 +47,7 @@ t.describe("calls", function()
     t.equal(db:value "select i from generate_series(1, 100000) i", 1)
   end)
 
-  t.it("take options in the table form, where nil may lie between", function()
+  t.it("take options in the table form, with nil between parameters", function()
     local db = open()
     t.equal(db:row { "select $1::int as a, $2::int as b", nil, 2, nulls = true }, { a = json.null, b = 2 })
     t.equal(db:query { "select 1, 2, null, 1", lists = true }, { { 1, 2, nil, 1 } })
@@ -86,7 +86,7 @@ t.describe("calls", function()
     t.equal(db:value "select '2024-02-29 12:00:00.5+05:30'::timestamptz", 1709188200.5)
   end)
 
-  t.it("give rows one by one, and stop early", function()
+  t.it("return rows one by one, and stop early", function()
     local db = open { size = 2 }
     local sum = 0
     for row in db:rows "select i from generate_series(1, 20000) i" do sum = sum + row.i end
@@ -126,7 +126,7 @@ t.describe("calls", function()
     t.equal(db:value "select i from a", 1)
   end)
 
-  t.it("prepare statements, and keep the 100 used last", function()
+  t.it("prepare statements, and keep the last 100", function()
     local db = open { size = 1 }
     for round = 1, 4 do
       for i = 1, 150 do t.equal(db:value(("select $1::int + %d"):format(i), round), i + round) end
@@ -172,7 +172,7 @@ t.describe("refusals", function()
     t.equal(select(4, db:query "select frob").position, 8)
   end)
 
-  t.it("of wrong calls raise", function()
+  t.it("of wrong calls are raised", function()
     local db = open()
     for _ = 1, 3 do
       t.error(function() db:query("select $1::int", 1, 2) end, "db:query: the statement has 1 parameter, got 2")
@@ -193,7 +193,7 @@ t.describe("refusals", function()
     t.equal(db:value "select 1", 1)
   end)
 
-  t.it("of a place that cannot be reached come as values", function()
+  t.it("of a server that cannot be reached are returned", function()
     local function refusal(where, options) return select(2, postgres.open(where, options)) end
     contains(refusal "postgres://127.0.0.1:1/x", "ECONNREFUSED: ")
     contains(refusal "unix:/nowhere", "ENOENT: ")
@@ -204,7 +204,7 @@ t.describe("refusals", function()
     t.equal({ code, details.code }, { "EPROTO", "3D000" })
   end)
 
-  t.it("say that the password is wrong", function()
+  t.it("report a wrong password", function()
     local db = open()
     t.equal(db:script "drop role if exists locked; create role locked login password 'right'", true)
     local own = t.server("postgres", { files = {} })
@@ -237,7 +237,7 @@ t.describe("refusals", function()
     good:close()
   end)
 
-  t.it("of too large an answer keep the connection", function()
+  t.it("of too large an answer leave the connection usable", function()
     local db = open { size = 1 }
     local _, message, code = db:query { "select repeat('x', 1000) from generate_series(1, 100000)", max = 100000 }
     t.equal(code, "EMSGSIZE", message)
@@ -286,7 +286,7 @@ t.describe("transactions", function()
     t.eventually(function() return db:stats().in_use == 0 end)
   end)
 
-  t.it("take a level, and read only", function()
+  t.it("have an isolation level, and can be read-only", function()
     local db = open()
     fresh(db)
     local tx <close> = t.truthy(db:begin { isolation = "serializable", read_only = true })
@@ -294,7 +294,7 @@ t.describe("transactions", function()
     t.equal(select(3, tx:execute "insert into people (name) values ('a')"), "EROFS")
   end)
 
-  t.it("give rows by a cursor, beside other statements", function()
+  t.it("return rows by a cursor, between other statements", function()
     local db = open()
     fresh(db)
     local tx <close> = t.truthy(db:begin())
@@ -318,7 +318,7 @@ t.describe("transactions", function()
     t.equal(count, 180300)
   end)
 
-  t.it("refuse who is too late", function()
+  t.it("refuse a transaction that conflicts with an earlier one", function()
     local db = open()
     fresh(db)
     db:execute "insert into people (name, age) values ('a', 1)"
@@ -343,7 +343,7 @@ t.describe("transactions", function()
 end)
 
 t.describe("connections", function()
-  t.it("of one's own keep what belongs to them", function()
+  t.it("that a task has taken keep their state", function()
     local db = open { size = 1 }
     do
       local own <close> = t.truthy(db:connection())
@@ -359,7 +359,7 @@ t.describe("connections", function()
     t.equal(db:stats().connections, 1)
   end)
 
-  t.it("are limited, and waited for in order", function()
+  t.it("are limited, and given to waiting tasks in order", function()
     local db = open { size = 2, wait = 0.2 }
     local one, two = t.truthy(db:connection()), t.truthy(db:connection())
     local _, message, code = db:value "select 1"
@@ -370,7 +370,7 @@ t.describe("connections", function()
     t.equal(db:value "select 1", 1)
   end)
 
-  t.it("run what setup says", function()
+  t.it("run the statements of setup", function()
     local db = open { setup = { "set statement_timeout = '50ms'", { "select set_config('my.x', $1, false)", "5" } } }
     t.equal(db:value "select current_setting('my.x')", "5")
     local _, _, code, details = db:query "select pg_sleep(5)"
@@ -378,7 +378,7 @@ t.describe("connections", function()
     t.equal(select(3, postgres.open(server():url(), { setup = { "selec" } })), "EINVAL")
   end)
 
-  t.it("say what they are", function()
+  t.it("describe themselves", function()
     local db = open { name = "orders" }
     t.equal(db:name(), "orders")
     t.equal(db:is_open(), true)
@@ -392,7 +392,7 @@ t.describe("connections", function()
 end)
 
 t.describe("cancelled calls", function()
-  t.it("give no answer to anybody else, and no further connections", function()
+  t.it("give no answer to other calls, and open no further connections", function()
     local db = open { size = 4 }
     local watcher = open { size = 1, name = "watcher" }
     local most = 0
@@ -444,7 +444,7 @@ t.describe("cancelled calls", function()
 end)
 
 t.describe("lost connections", function()
-  t.it("leave at once, and the next call works", { real_time = true }, function()
+  t.it("are replaced at once, and the next call works", { real_time = true }, function()
     local db = open { size = 2 }
     local other = open { size = 1 }
     local pid = db:value "select pg_backend_pid()"
@@ -455,7 +455,7 @@ t.describe("lost connections", function()
     t.equal(db:stats().lost, 1)
   end)
 
-  t.it("in a call say that it may have happened", function()
+  t.it("in a call return an error that it may have taken effect", function()
     local db = open { size = 2 }
     local other = open { size = 1 }
     local task = rl.task(db.query, db, "select pg_sleep(30)")
@@ -486,7 +486,7 @@ t.describe("lost connections", function()
     t.equal(again, "ECONNREFUSED")
   end)
 
-  t.it("of a silent server cost the time of the call", function()
+  t.it("of a silent server end calls at their time limit", function()
     local own = t.server "postgres"
     local db = open({ size = 2, timeout = 0.3 }, own:url())
     t.equal(db:value "select 1", 1)
@@ -497,7 +497,7 @@ t.describe("lost connections", function()
     t.eventually(function() return db:value "select 3" == 3 end)
   end)
 
-  t.it("of paused servers leave others the threads that cancel", { timeout = 60 }, function()
+  t.it("of paused servers do not use all threads that cancel statements", { timeout = 60 }, function()
     local paused = t.server "postgres"
     local silent, db = open({ size = 8 }, paused:url()), open { size = 2 }
     local tasks = {}

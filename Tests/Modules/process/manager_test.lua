@@ -40,26 +40,26 @@ t.describe("the service manager", { real_time = true }, function()
     t.equal(messages(program), { "READY=1", "STOPPING=1", "STATUS=the last words" })
   end)
 
-  t.it("gets it without shutdown functions, too", function()
+  t.it("gets STOPPING without shutdown functions, too", function()
     local program = start(READY)
     program:wait_for "up"
     program:signal "TERM"
     t.equal(messages(program), { "READY=1", "STOPPING=1" })
   end)
 
-  t.it("gets it when the script calls rl.shutdown", function()
+  t.it("gets STOPPING when the script calls rl.shutdown", function()
     t.equal(messages(start(LAST .. READY .. "rl.shutdown 'enough'")),
       { "READY=1", "STOPPING=1", "STATUS=the last words" })
     t.equal(messages(start(READY .. "rl.shutdown()")), { "READY=1", "STOPPING=1" })
   end)
 
-  t.it("gets it once if the script has sent it", function()
+  t.it("gets STOPPING once if the script has sent it", function()
     t.equal(messages(start(READY .. "process.notify 'stopping' rl.shutdown()")), { "READY=1", "STOPPING=1" })
     t.equal(messages(start(READY .. "process.notify 'STATUS=x\\nSTOPPING=1' rl.shutdown()")),
       { "READY=1", "STATUS=x\nSTOPPING=1" })
   end)
 
-  t.it("hears nothing from a process that has not said that it is ready, such as a child", function()
+  t.it("gets nothing from a process that has not reported READY, such as a child", function()
     t.equal(messages(start(LAST .. "rl.shutdown()")), { "STATUS=the last words" })
     local script = "process.notify 'ready' process.run { %q, '-e', 'rl.shutdown()' }"
     t.equal(messages(start(script:format(t.rlhost))), { "READY=1" })

@@ -23,8 +23,8 @@ local function gone_within(pid, seconds)
   return is_gone(pid)
 end
 
-t.describe("want of descriptors", function()
-  t.it("is an answer, wherever it befalls a program, and leaves nothing behind", REAL, function()
+t.describe("a lack of descriptors", function()
+  t.it("returns an error at any step of a start, and leaves nothing behind", REAL, function()
     local result = process.run { "/bin/sh", "-c", [[ulimit -n 60; exec "$0" -e "$1"]], rlhost, [[
       local process = require "runloop.process"
       local options = {
@@ -65,7 +65,7 @@ t.describe("want of descriptors", function()
   end)
 end)
 
-t.describe("what a program has started", function()
+t.describe("a child of a program", function()
   t.it("is ended by stop when the program itself has ended before, and by the end of the host", REAL, function()
     local result = process.run { rlhost, "-e", [[
       local rl, process = require "runloop", require "runloop.process"
@@ -91,7 +91,7 @@ t.describe("what a program has started", function()
     process.run { "kill", tostring(pids[4]) }
   end)
 
-  t.it("has as long to end as the program itself, though that goes at once", REAL, function()
+  t.it("has as long to end as the program itself, although the program ends at once", REAL, function()
     local directory <close> = setmetatable({ path = assert(fs.temporary_directory()) },
       { __close = function(self) fs.remove(self.path, { recursive = true }) end })
     local file = directory.path .. "/saved"
@@ -113,7 +113,7 @@ t.describe("what a program has started", function()
 end)
 
 t.describe("pools", function()
-  t.it("name the function that was called where something cannot cross", REAL, function()
+  t.it("name the called function if a value cannot be sent", REAL, function()
     local pool <close> = rl.pool { threads = 1 }
     local coroutine_here = coroutine.create(print)
     local function bad() return coroutine_here end
@@ -134,14 +134,14 @@ t.describe("pools", function()
 end)
 
 t.describe("output and the end of a program", function()
-  t.it("all of the output is there, however soon the program ends behind it", REAL, function()
+  t.it("all of the output is read, however soon the program ends after it", REAL, function()
     for _ = 1, 10 do
       local result = process.run { "/bin/sh", "-c", "head -c 300000 /dev/zero; exit 3" }
       t.equal({ result.code, #result.output, result.truncated }, { 3, 300000, false })
     end
   end)
 
-  t.it("what a pipe holds can be read after the program has ended", REAL, function()
+  t.it("data in a pipe can be read after the program has ended", REAL, function()
     local program <close> = assert(process.start { "/bin/sh", "-c", "echo one; echo two", output = "pipe" })
     t.equal({ program:wait() }, { "exit", 0 })
     rl.sleep(0.1)
@@ -149,7 +149,7 @@ t.describe("output and the end of a program", function()
     program.output:abort()
   end)
 
-  t.it("what a grandchild writes later comes later", REAL, function()
+  t.it("later output of a grandchild is read later", REAL, function()
     local program = assert(process.start { "/bin/sh", "-c", "(sleep 0.5; echo late) & exit 4", output = "pipe" })
     t.equal({ program:wait() }, { "exit", 4 })
     t.falsy(program:is_running())
@@ -158,7 +158,7 @@ t.describe("output and the end of a program", function()
     program.output:abort()
   end)
 
-  t.it("one that stops itself goes on running, until its time is up", REAL, function()
+  t.it("a program that stops itself runs until its time limit", REAL, function()
     local result, reason = process.run { "/bin/sh", "-c", "echo before; kill -STOP $$; echo after", timeout = 0.5,
       grace = 5 }
     t.equal(reason, "timed out")
@@ -172,7 +172,7 @@ t.describe("output and the end of a program", function()
     program.output:abort()
   end)
 
-  t.it("one that closes its output and goes on has ended when it has ended", REAL, function()
+  t.it("a program that closes its output counts as running until its end", REAL, function()
     local began = rl.now()
     local result = process.run { "/bin/sh", "-c", "echo x; exec >&- 2>&-; sleep 0.4; exit 5" }
     t.equal({ result.code, result.output }, { 5, "x\n" })
@@ -181,7 +181,7 @@ t.describe("output and the end of a program", function()
 end)
 
 t.describe("many programs", function()
-  t.it("a thousand at once all end, and leave nothing behind", REAL, function()
+  t.it("a thousand programs at once end, and leave nothing behind", REAL, function()
     local script = [[
       local process = require "runloop.process"
       local programs, codes = {}, 0
@@ -198,7 +198,7 @@ t.describe("many programs", function()
     t.equal({ result.output, result.errors, result.code }, { "1000\t0\n", "", 0 })
   end)
 
-  t.it("at the limit of descriptors the answer is an error, and no descriptor is lost", REAL, function()
+  t.it("at the limit of descriptors an error is returned, and no descriptor is lost", REAL, function()
     local script = [[
       local process = require "runloop.process"
       local programs, message, code = {}, nil, nil
@@ -215,7 +215,7 @@ t.describe("many programs", function()
     t.equal({ result.output, result.errors }, { "EMFILE\ttrue\ttrue\nagain\n\n", "" })
   end)
 
-  t.it("those that nobody keeps are waited for all the same", REAL, function()
+  t.it("programs without references are waited for as well", REAL, function()
     local pids = {}
     for i = 1, 20 do pids[i] = process.start { "/bin/true" }:pid() end
     collectgarbage()
@@ -224,7 +224,7 @@ t.describe("many programs", function()
     end
   end)
 
-  t.it("children that are not ours are left alone", REAL, function()
+  t.it("children that other code has started are not waited for", REAL, function()
     local pipe = io.popen("exit 7")
     local programs = {}
     for i = 1, 5 do programs[i] = process.start { "/bin/true" } end
@@ -233,7 +233,7 @@ t.describe("many programs", function()
     t.equal({ os.execute "exit 3" }, { nil, "exit", 3 })
   end)
 
-  t.it("they get three descriptors, whatever files the script has open", REAL, function()
+  t.it("programs get three descriptors, whatever files the script has open", REAL, function()
     local name = os.tmpname()
     local file <close> = assert(io.open(name))
     local result = process.run { "/bin/sh", "-c", "ls -l /proc/$$/fd" }
@@ -252,7 +252,7 @@ t.describe("dies_with_host", function()
     return program, tonumber((program.output:read_line { timeout = 20 }))
   end
 
-  t.it("ends the program when the host is killed; others live on", REAL, function()
+  t.it("ends the program when the host is killed; other programs continue", REAL, function()
     local program, pid = host [[
       local a = process.start { "sleep", "1000", dies_with_host = true }
       local b = process.start { "sleep", "1000", detached = true }
@@ -268,7 +268,7 @@ t.describe("dies_with_host", function()
   end)
 
   -- Linux sends the signal when the thread that started the program ends.
-  t.it("and not when the thread ends that has started it", REAL, function()
+  t.it("and not when the thread that has started it ends", REAL, function()
     local program, pid = host [[
       rl.thread(function()
         local rl = require "runloop"
@@ -288,7 +288,7 @@ t.describe("dies_with_host", function()
     program.output:abort()
   end)
 
-  t.it("nothing is left, whatever way the host ends", REAL, function()
+  t.it("no program is left, in whatever way the host ends", REAL, function()
     for how, status in pairs { ["os.exit(3)"] = 3, ["os.exit(4, true)"] = 4, ["error 'x'"] = 1, ["rl.stop()"] = 0,
       ["rl.shutdown()"] = 0,
       ["process.run { 'kill', tostring(process.id()) }"] = "TERM",
@@ -308,7 +308,7 @@ t.describe("dies_with_host", function()
 end)
 
 t.describe("watching", function()
-  t.it("says once that changes were lost, and goes on", REAL, function()
+  t.it("reports once that changes were lost, and continues", REAL, function()
     local directory <close> = setmetatable({ path = assert(fs.temporary_directory()) },
       { __close = function(self) fs.remove(self.path, { recursive = true }) end })
     local watcher <close> = assert(fs.watch(directory.path, { while_writing = true }))
@@ -338,7 +338,7 @@ t.describe("watching", function()
   end)
 
   -- A user has 128 instances of inotify: those of a thread share one.
-  t.it("any number of watchers watch one directory, each in its own modes and from its own beginning", REAL, function()
+  t.it("any number of watchers can watch one directory, each in its own modes", REAL, function()
     local directory <close> = setmetatable({ path = assert(fs.temporary_directory()) },
       { __close = function(self) fs.remove(self.path, { recursive = true }) end })
     local told, watchers = {}, {}
@@ -377,7 +377,7 @@ t.describe("watching", function()
     watchers[2]:invalidate()
   end)
 
-  t.it("each watcher reports that changes were lost, and a collected one gives its memory back", REAL, function()
+  t.it("each watcher reports that changes were lost, and collection frees a watcher's memory", REAL, function()
     local directory <close> = setmetatable({ path = assert(fs.temporary_directory()) },
       { __close = function(self) fs.remove(self.path, { recursive = true }) end })
     local limit = tonumber(io.open("/proc/sys/fs/inotify/max_queued_events"):read "a")

@@ -19,7 +19,7 @@ t.describe("signals", function()
     t.equal(count, 1)
   end)
 
-  t.it("are held back in modes that do not have them", REAL, function()
+  t.it("wait in modes that do not have them", REAL, function()
     local count = 0
     local handler <close> = assert(process.signal { name = "USR1", callback = function() count = count + 1 end })
     rl.current():add(handler, "listening")
@@ -33,7 +33,7 @@ t.describe("signals", function()
     t.equal(count, 1)
   end)
 
-  t.it("can be waited for", REAL, function()
+  t.it("can be awaited", REAL, function()
     rl.task(function()
       rl.sleep(0.1)
       send "HUP"
@@ -42,7 +42,7 @@ t.describe("signals", function()
     t.equal({ process.wait_signal("HUP", 0.05) }, { nil, "timed out" })
   end)
 
-  t.it("have their names at both ends of the real-time ones", REAL, function()
+  t.it("have names, also the first and the last real-time signal", REAL, function()
     t.equal(process.run(sh "kill -34 $$").signal, "RTMIN")
     t.equal(process.run(sh "kill -36 $$").signal, "RTMIN+2")
     for _, name in ipairs { "RTMIN", "SIGRTMIN+1", "RTMAX", "RTMAX-3" } do
@@ -53,7 +53,7 @@ t.describe("signals", function()
     end
   end)
 
-  t.it("and changes and messages are waited for in the mode that runs when the wait begins", REAL, function()
+  t.it("and changes and messages are awaited in the mode that runs when the wait begins", REAL, function()
     local fs, http, loop = require "runloop.fs", require "runloop.http", rl.current()
     local directory = assert(fs.temporary_directory())
     local server = http.serve("127.0.0.1:0", { modes = { "common", "dialogue" } }, function(request)
@@ -92,7 +92,7 @@ t.describe("signals", function()
     server:stop(1)
   end)
 
-  t.it("that nobody can catch, or knows, are refused", function()
+  t.it("that cannot be caught, or do not exist, are rejected", function()
     t.error(function() process.on_signal("KILL", print) end, "nobody can catch KILL")
     t.error(function() process.on_signal("FOO", print) end,
       "argument #1 must be the name of a signal such as \"TERM\", got \"FOO\"")
@@ -103,7 +103,7 @@ t.describe("signals", function()
 end)
 
 t.describe("the service manager", function()
-  t.it("receives RELOADING with the time that it wants to know", REAL, function()
+  t.it("receives RELOADING with the time that it requires", REAL, function()
     local path = os.tmpname()
     os.remove(path)
     local socket <close> = assert(require "runloop.net".datagram { path = path })

@@ -9,7 +9,7 @@ local function sh(text) return { "sh", "-c", text } end
 local REAL = { real_time = true }
 
 t.describe("process.run", function()
-  t.it("gives output, errors and status", REAL, function()
+  t.it("returns output, errors and status", REAL, function()
     local result = assert(process.run(sh "echo out; echo wrong >&2; exit 3"))
     t.equal({ result.code, result.signal, result.output, result.errors, result.truncated },
       { 3, nil, "out\n", "wrong\n", false })
@@ -17,14 +17,14 @@ t.describe("process.run", function()
     t.equal(process.run(sh "kill -KILL $$").signal, "KILL")
   end)
 
-  t.it("writes its input, more than a pipe holds, and does not mind who stops reading", REAL, function()
+  t.it("writes more input than a pipe holds, and continues if the program stops reading", REAL, function()
     local text = ("0123456789"):rep(100000)
     t.equal(#process.run { "cat", input = text }.output, #text)
     t.equal(process.run { "head", "-c", "3", input = text }.output, "012")
     t.equal(process.run { "wc", "-c", input = "" }.output:match "%d+", "0")
   end)
 
-  t.it("answers what cannot be started, by name", REAL, function()
+  t.it("returns an error with the name of a program that cannot be started", REAL, function()
     t.equal({ process.run { "frobnicate" } }, { nil, "ENOENT: no such program: frobnicate", "ENOENT" })
     t.equal({ process.run { "pwd", directory = "/nowhere" } },
       { nil, "ENOENT: no such file or directory (/nowhere)", "ENOENT" })
@@ -41,14 +41,14 @@ t.describe("process.run", function()
       { nil, "ENOENT: no such file or directory (/nowhere/file)", "ENOENT" })
   end)
 
-  t.it("ends what takes too long, its children too, and keeps what was written", REAL, function()
+  t.it("ends a program that takes too long, and its children, and returns its output", REAL, function()
     local result, problem = process.run { "sh", "-c", "echo before; sleep 60 & sleep 60", timeout = 0.2 }
     t.equal({ problem, result.signal, result.output, result.timed_out }, { "timed out", "TERM", "before\n", true })
     result = process.run { "sh", "-c", "trap '' TERM; sleep 60", timeout = 0.1, grace = 0.1 }
     t.equal(result.signal, "KILL")
   end)
 
-  t.it("does not wait for a grandchild that holds the output, and says so", REAL, function()
+  t.it("does not wait for a grandchild that holds the output, and reports that", REAL, function()
     local began = rl.now()
     local result = process.run(sh "sleep 20.0625 & echo done")
     t.equal({ result.code, result.output, result.truncated }, { 0, "done\n", true })
@@ -56,12 +56,12 @@ t.describe("process.run", function()
     os.execute "pkill -f '[s]leep 20[.]0625'"
   end)
 
-  t.it("keeps no more than it may", REAL, function()
+  t.it("limits the output that it keeps", REAL, function()
     local result = process.run { "sh", "-c", "head -c 1000000 /dev/zero", max_output = 10 }
     t.equal({ #result.output, result.truncated, result.code }, { 10, true, 0 })
   end)
 
-  t.it("changes the environment, and the directory", REAL, function()
+  t.it("sets the environment and the directory", REAL, function()
     local result = process.run { "sh", "-c", "echo $A-$HOME; pwd", environment = { A = "1", HOME = false },
       directory = "/tmp" }
     t.equal(result.output, "1-\n/tmp\n")
@@ -79,7 +79,7 @@ t.describe("process.run", function()
     os.remove(name)
   end)
 
-  t.it("takes no stream as input that cannot be passed on whole", REAL, function()
+  t.it("rejects a stream as input that has buffered bytes", REAL, function()
     local near, far = net.pair()
     near:write "line\nrest"
     t.equal(far:read_line(), "line")
@@ -98,7 +98,7 @@ t.describe("process.run", function()
     t.error(function() process.run { "cat", input = memory } end, "this stream has no descriptor")
   end)
 
-  t.it("has what it has got of a stream for itself: the stream may be closed, or be forgotten", REAL, function()
+  t.it("keeps a stream's descriptor when the stream is closed or collected", REAL, function()
     local function start(options)
       options[1], options[2], options[3] = "sh", "-c", "sleep 0.1; echo out"
       return assert(process.start(options))
@@ -128,7 +128,7 @@ t.describe("process.run", function()
     far:close()
   end)
 
-  t.it("runs many at once, and leaves no descriptor and no zombie", REAL, function()
+  t.it("runs many programs at once, and leaves no descriptor and no zombie", REAL, function()
     local tasks = {}
     for i = 1, 100 do tasks[i] = rl.task(function() return process.run(sh("echo " .. i .. "; exit " .. i % 7)) end) end
     for i = 1, 100 do
@@ -138,7 +138,7 @@ t.describe("process.run", function()
     t.equal(io.popen("ps --ppid " .. process.id() .. " -o stat= | grep -c Z"):read "n", 0)
   end)
 
-  t.it("a cancelled one ends its program", REAL, function()
+  t.it("ends the program when it is cancelled", REAL, function()
     local task = rl.task(process.run, sh "sleep 4711")
     rl.sleep(0.1)
     task:cancel()
@@ -147,7 +147,7 @@ t.describe("process.run", function()
 end)
 
 t.describe("process.start", function()
-  t.it("gives streams to talk by", REAL, function()
+  t.it("returns streams for input and output", REAL, function()
     local program = assert(process.start { "cat", input = "pipe", output = "pipe", name = "echo" })
     t.equal({ program:is_running(), program:name(), program:pid() > 1 }, { true, "echo", true })
     program.input:write "line\n"
@@ -160,7 +160,7 @@ t.describe("process.start", function()
     t.equal(tostring(program):match "^program \"echo\" %(%d+, exit 0, made at .*process_test.lua:%d+%)$" ~= nil, true)
   end)
 
-  t.it("tells its end by a callback, and waits no longer than asked", REAL, function()
+  t.it("reports the program's end to a callback, and waits until a time limit", REAL, function()
     local how = {}
     local program = assert(process.start { "sleep", "0.2", on_exit = function(_, kind, value)
       how = { kind, value }
@@ -170,7 +170,7 @@ t.describe("process.start", function()
     t.equal(how, { "exit", 0 })
   end)
 
-  t.it("tells of itself in the modes that it is in", REAL, function()
+  t.it("calls its functions in the modes to which it was added", REAL, function()
     local seen = {}
     local function told(what)
       return function(_, value) if value then seen[#seen + 1] = what .. rl.current():mode() end end
@@ -194,7 +194,7 @@ t.describe("process.start", function()
     t.error(function() process.run { "true", modes = "default" } end, "process.run: unknown field 'modes'")
   end)
 
-  t.it("can be waited for in any mode, and calls its functions in its own", REAL, function()
+  t.it("can be awaited in any mode, and calls its functions in its own", REAL, function()
     local seen = {}
     local function told(what)
       return function(_, value) if value then seen[#seen + 1] = what .. rl.current():mode() end end
@@ -217,7 +217,7 @@ t.describe("process.start", function()
     t.falsy(rl.current():contains(other, "dialogue"))
   end)
 
-  t.it("hands over all of its output before its end, to a function that waits, too", REAL, function()
+  t.it("delivers all of its output before its end, also to a function that waits", REAL, function()
     local function log_of(fields)
       local log, over = {}, rl.condition()
       local function note(name)
@@ -251,7 +251,7 @@ t.describe("process.start", function()
     rl.sleep(0.1)
   end)
 
-  t.it("a function for its output that fails does not hold back its end", REAL, function()
+  t.it("reports its end although a function for its output fails", REAL, function()
     local ends, problem
     rl.on_error(function(err) problem = err end)
     local program = assert(process.start { "echo", "x", on_exit = function(_, _, status) ends = status end,
@@ -261,7 +261,7 @@ t.describe("process.start", function()
     t.truthy(problem:find "no more$", problem)
   end)
 
-  t.it("hands over what it writes as it comes, and all of it before its end", REAL, function()
+  t.it("delivers output as it arrives, and all of it before its end", REAL, function()
     local seen, over = {}, rl.condition()
     local program = assert(process.start { "sh", "-c", "head -c 300000 /dev/zero; echo wrong >&2; exit 4",
       on_output = function(p, bytes) seen[#seen + 1] = bytes and #bytes or "end of output" end,
@@ -277,7 +277,7 @@ t.describe("process.start", function()
     t.error(function() program.output:read() end, "its input goes to on_data")
   end)
 
-  t.it("hands over what it wrote before its end first, even if another program holds the pipe", REAL, function()
+  t.it("delivers earlier output before its end, even if another program holds the pipe", REAL, function()
     local text = ""
     local program = assert(process.start { "sh", "-c", "sleep 30.0625 & echo $!; exit 0",
       on_output = function(_, bytes) text = text .. (bytes or "over") end })
@@ -289,7 +289,7 @@ t.describe("process.start", function()
     t.equal(text, other .. "\nover")
   end)
 
-  t.it("is_running asks the system, and not what the loop has heard", REAL, function()
+  t.it("answers is_running by asking the system", REAL, function()
     local ends
     local program = assert(process.start { "true", on_exit = function(_, how) ends = how end })
     local limit = os.clock() + 10
@@ -299,7 +299,7 @@ t.describe("process.start", function()
     t.equal(ends, "exit")
   end)
 
-  t.it("that closes its terminal is not hung up, and may open it again", REAL, function()
+  t.it("does not hang up a program that closes its terminal, and may open it again", REAL, function()
     local text = ""
     local program = assert(process.start {
       "sh", "-c", "exec <&- >&- 2>&-; sleep 0.1; echo back >/dev/tty; exit 7", terminal = {},
@@ -308,7 +308,7 @@ t.describe("process.start", function()
     t.equal(text, "back\r\nover")
   end)
 
-  t.it("stops with a group, gently and then not", REAL, function()
+  t.it("ends with its group, by SIGTERM and then SIGKILL", REAL, function()
     local program = assert(process.start(sh "trap 'exit 5' TERM; while :; do sleep 0.05; done"))
     rl.sleep(0.1)
     t.equal({ program:stop(5) }, { "exit", 5 })
@@ -320,13 +320,13 @@ t.describe("process.start", function()
     t.equal({ program:signal "TERM" }, { nil, "ESRCH: it has ended (sleep 60)", "ESRCH" })
   end)
 
-  t.it("one that has stopped itself is ended all the same", REAL, function()
+  t.it("ends a program that has stopped itself, too", REAL, function()
     local program = assert(process.start(sh "kill -STOP $$; exit 1"))
     rl.sleep(0.1)
     t.equal({ program:stop(2) }, { "signal", "TERM" })
   end)
 
-  t.it("has a terminal, of a size that can change", REAL, function()
+  t.it("gives the program a terminal whose size can change", REAL, function()
     local program = assert(process.start { "sh", "-c", "read -p 'name? ' x; stty size; read y; stty size",
       terminal = { rows = 10, columns = 33 } })
     t.equal(program.input:read_until("? ", { timeout = 10 }), "name")
@@ -339,7 +339,7 @@ t.describe("process.start", function()
     program.input:close()
   end)
 
-  t.it("a <close> ends it in the background", REAL, function()
+  t.it("ends the program in the background by <close>", REAL, function()
     local kept
     do
       local program <close> = assert(process.start { "sleep", "60" })
@@ -348,7 +348,7 @@ t.describe("process.start", function()
     t.equal({ kept:wait(5) }, { "signal", "TERM" })
   end)
 
-  t.it("misuse says what is wrong", function()
+  t.it("raises errors for misuse", function()
     t.error(function() process.run "ls" end,
       'process.run: argument #1 must be a table such as { "ls", "%-l" }, got "ls"')
     t.error(function() process.run {} end, "the first word must be the program")

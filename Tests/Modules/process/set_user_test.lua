@@ -41,7 +41,7 @@ t.describe("process.set_user", { real_time = true, skip = not is_root and "needs
     t.equal(output, "nil\tEPERM: only root can become root\tEPERM\nnil\tEPERM: only root can become user 1\tEPERM\n1\n")
   end)
 
-  t.it("takes numbers, which have no further groups, and a group", function()
+  t.it("accepts numbers, without further groups, and a group", function()
     local show = "os.execute 'id -u; id -g; id -G; echo $HOME $USER'"
     t.equal(run("print(process.set_user(4711, 4712))" .. show), "true\n4711\n4712\n4712\n/ 4711\n")
     t.equal(run("print(process.set_user('nobody', 'daemon'))" .. show):match "^true\n%d+\n(%d+)\n%d+\n", "1")
@@ -59,7 +59,7 @@ t.describe("process.set_user", { real_time = true, skip = not is_root and "needs
     t.equal(run(("assert(process.set_user '%s') os.execute [[id -G | tr ' ' '\n' | sort]]"):format(name)), groups)
   end)
 
-  t.it("refuses what is not there, and changes nothing", function()
+  t.it("refuses an unknown user, and changes nothing", function()
     local output = run [[
       print(process.set_user "frob")
       print(process.set_user("nobody", "frob\n"))
@@ -104,14 +104,14 @@ nil	EINVAL: becoming root does not give up root's rights	EINVAL
   end)
 end)
 
-t.it("process.set_user: names wrong arguments", function()
+t.it("process.set_user names wrong arguments", function()
   t.error(function() process.set_user {} end, "process.set_user: argument #1 must be a name or a number, got a table")
   t.error(function() process.set_user(-1) end, "process.set_user: argument #1 must be a name or a number, got %-1")
   t.error(function() process.set_user(2 ^ 32 - 1 | 0) end, "argument #1 must be a name or a number, got 4294967295")
   t.error(function() process.set_user("x", 1.5) end, "argument #2 must be a name or a number, got 1.5")
 end)
 
-t.it("process.set_user: is the main thread's", function()
+t.it("process.set_user is refused in other threads", function()
   local fine, problem = require "runloop".thread(function()
     require "runloop.process".set_user "nobody"
   end):join()

@@ -14,7 +14,7 @@ local function why(fn)
   return rl.why()
 end
 
-t.it("a statement of PostgreSQL, cut", function()
+t.it("a statement of PostgreSQL is named, shortened", function()
   local fake = postgres.fake(function()
     rl.sleep(60)
     return 1
@@ -33,7 +33,7 @@ t.it("a statement of PostgreSQL, cut", function()
   db:close(0)
 end)
 
-t.it("a command of Redis, by its name", function()
+t.it("a command of Redis is named", function()
   local db <close> = t.truthy(redis.open(redis.fake(), { name = "cache" }))
   local text = why(function() db:call("BLPOP", "secret", 60) end)
   contains(text, 'call "BLPOP" of redis "cache"')

@@ -79,7 +79,7 @@ local function cases(start)
     t.equal(pack(db:call("BLMOVE", "none", "q", "LEFT", "LEFT", 0.05)), { nil, n = 1 })
   end)
 
-  t.it("gives nothing to a client that has left", function()
+  t.it("gives no element to a client that has left", function()
     local db = open(start())
     local task = rl.task(function() return db:call("BLPOP", "q", 0) end)
     t.eventually(function() return db:call("CLIENT", "LIST"):find("cmd=blpop", 1, true) end)
@@ -128,7 +128,7 @@ local function cases(start)
     t.equal({ back:receive(5) }, { "four", "c" })
   end)
 
-  t.it("scans everything that stays", function()
+  t.it("scans all keys that are not removed meanwhile", function()
     local db = open(start())
     local list = {}
     for i = 1, 300 do list[i] = { "SET", "user:" .. i, i } end
@@ -336,13 +336,13 @@ t.describe("the failures of a fake", function()
     t.equal(task:await(), "ECONNRESET")
   end)
 
-  t.it("that cuts a log-in has got nothing of a call", function()
+  t.it("that cuts a log-in has received nothing of a call", function()
     local fake = redis.fake()
     fake:drop(5)
     t.equal({ redis.open(fake) }, { nil, "ECONNRESET: the connection was lost while it was made", "ECONNRESET" })
   end)
 
-  t.it("is silent for a while", function()
+  t.it("stalls for a while", function()
     local fake = redis.fake()
     local db = open(fake, { timeout = 5 })
     fake:stall(60)
@@ -382,7 +382,7 @@ t.describe("the failures of a fake", function()
     t.equal(found, { "PONG", nil, "PONG" })
   end)
 
-  t.it("raises for calls that make no sense", function()
+  t.it("raises errors for invalid calls", function()
     t.error(function() redis.fake { pasword = "x" } end, "redis.fake: unknown field 'pasword'.*password")
     t.error(function() redis.fake { latency = "x" } end, "redis.fake: field 'latency' must be a number of seconds")
     for _, number in ipairs { 0, -1, 0 / 0 } do
@@ -468,7 +468,7 @@ t.describe("calls through cuts and stalls", function()
   end)
 end)
 
-t.it("settings of TLS that cannot be used are an answer", function()
+t.it("settings of TLS that cannot be used return an error", function()
   t.equal(pack(redis.open("rediss://127.0.0.1:1", { tls = { ca = "/nowhere" } })),
     { nil, "ENOENT: no such file or directory (/nowhere)", "ENOENT", n = 3 })
   t.error(function() redis.open("rediss://127.0.0.1:1", { tls = { cs = "a" } }) end,

@@ -13,7 +13,7 @@ local function open(options, where)
 end
 
 t.describe("a subscription", function()
-  t.it("is confirmed when it is there, and gets each message once and in order", function()
+  t.it("begins after the server's confirmation, and gets each message once and in order", function()
     local db = open()
     local got = {}
     local s <close> = t.truthy(db:subscribe("jobs", function(text, channel) got[#got + 1] = channel .. text end))
@@ -24,7 +24,7 @@ t.describe("a subscription", function()
     t.truthy(tostring(s):find("subscription (jobs, open, made at", 1, true))
   end)
 
-  t.it("without a function is received from", { real_time = true }, function()
+  t.it("without a function is read by receive", { real_time = true }, function()
     local db = open()
     local s <close> = t.truthy(db:subscribe { "a", "b" })
     t.equal(table.pack(s:receive(0.01)), { nil, "timed out", n = 2 })
@@ -84,7 +84,7 @@ t.describe("a subscription", function()
     t.equal(s:stats().pending, 0)
   end)
 
-  t.it("drops what is too much, and counts it", { real_time = true }, function()
+  t.it("drops messages beyond its limit, and counts them", { real_time = true }, function()
     local db = open()
     local s <close> = t.truthy(db:subscribe("a", { max_pending = 3 }))
     for i = 1, 10 do db:call("PUBLISH", "a", i) end
@@ -118,7 +118,7 @@ t.describe("a subscription", function()
     t.equal(got, { "1" })
   end)
 
-  t.it("is there again after a restart, and tells of the gap", { real_time = true, timeout = 30 }, function()
+  t.it("subscribes again after a restart, and reports the gap", { real_time = true, timeout = 30 }, function()
     local server = t.server "redis"
     local db = open(nil, server:url())
     local gap
@@ -157,7 +157,7 @@ t.describe("a subscription", function()
     t.equal(other:stats().connections, 1)
   end)
 
-  t.it("raises for wrong arguments", function()
+  t.it("raises errors for wrong arguments", function()
     local db = open()
     local function wrong(text, fn, ...)
       local arguments = table.pack(...)

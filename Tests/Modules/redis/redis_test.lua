@@ -39,7 +39,7 @@ local function impostor(answer)
 end
 
 t.describe("calls", function()
-  t.it("answer with the kinds of the server", function()
+  t.it("return values of the server's kinds", function()
     local db = open()
     t.equal(db:call("SET", "a", 1, "EX", 60), "OK")
     t.equal(db:call("GET", "a"), "1")
@@ -81,7 +81,7 @@ t.describe("calls", function()
     t.equal(db:stats().connections, 1)
   end)
 
-  t.it("run batches, whose problems stand beside the answers", function()
+  t.it("run batches, with problems next to the answers", function()
     local db = open()
     local answers, problems = db:batch { { "SET", "a", 1 }, { "LPUSH", "a", 1 }, { "GET", "none" }, { "GET", "a" } }
     t.equal({ answers[1], answers[2], answers[3], answers[4] }, { "OK", nil, nil, "1" })
@@ -127,7 +127,7 @@ t.describe("calls", function()
     t.error(function() all("SSCAN", "h") end, "EINVAL: .*WRONGTYPE")
   end)
 
-  t.it("that block have connections of their own", function()
+  t.it("that block have separate connections", function()
     local db = open { size = 3 }
     local tasks = {}
     for i = 1, 5 do tasks[i] = rl.task(function() return db:call("BLPOP", "q", 10) end) end
@@ -143,7 +143,7 @@ t.describe("calls", function()
     t.truthy(db:stats().connections <= 4)
   end)
 
-  t.it("go by a Unix socket, and choose a database", function()
+  t.it("use a Unix socket, and choose a database", function()
     local db = open(nil, "unix:" .. shared():directory() .. "/socket")
     local other = open { database = 3, name = "third" }
     other:call("SET", "only", 3)
@@ -164,7 +164,7 @@ t.describe("calls", function()
 end)
 
 t.describe("a transaction", function()
-  t.it("runs what it has kept as one", function()
+  t.it("runs its commands as one", function()
     local db = open()
     db:call("SET", "a", 1)
     local tx <close> = t.truthy(db:begin { watch = "a" })
@@ -234,7 +234,7 @@ t.describe("a transaction", function()
   end)
 end)
 
-t.it("a connection of one's own keeps what belongs to it", function()
+t.it("a connection that a task has taken keeps its state", function()
   local db = open { size = 1 }
   do
     local own <close> = t.truthy(db:connection())
@@ -274,7 +274,7 @@ t.describe("refusals", function()
     t.equal(select(3, poor:call("SET", "a", 1)), "EACCES")
   end)
 
-  t.it("of a wrong password name no password", function()
+  t.it("of a wrong password do not contain the password", function()
     local server = t.server("redis", { arguments = { "--requirepass", "secret" } })
     local port = server:port()
     local function refusal(...)
@@ -292,7 +292,7 @@ t.describe("refusals", function()
     t.error(function() redis.open "user:wr0ng@host" end, '^[^0]*got "host"')
   end)
 
-  t.it("of what is not there come at once", function()
+  t.it("of a missing server are returned at once", function()
     local nothing, _, code = redis.open "127.0.0.1:1"
     t.equal({ nothing, code }, { nil, "ECONNREFUSED" })
     t.equal(select(3, redis.open "unix:/nowhere/at/all"), "ENOENT")
@@ -351,7 +351,7 @@ t.describe("refusals", function()
 end)
 
 t.describe("cancelled calls", function()
-  t.it("leave the connection, and nobody gets their answers", { timeout = 60 }, function()
+  t.it("leave the connection usable, and no other call gets their answers", { timeout = 60 }, function()
     local db = open()
     local list = {}
     for i = 1, 1000 do list[i] = { "SET", "k" .. i, i } end
@@ -368,7 +368,7 @@ t.describe("cancelled calls", function()
     t.truthy(stats.cancelled > 0)
   end)
 
-  t.it("that block end their connections, never more than there may be", { timeout = 60 }, function()
+  t.it("that block end their connections, within the limit of connections", { timeout = 60 }, function()
     local db = open { size = 4 }
     for i = 1, 60 do
       local task = rl.task(function() return db:call("BLPOP", "q", 5) end)
@@ -421,7 +421,7 @@ t.describe("a server that", { timeout = 60 }, function()
     t.truthy(db:stats().lost >= 1)
   end)
 
-  t.it("is silent costs each call its time, and no answer goes to another", { real_time = true }, function()
+  t.it("is silent ends calls at their time limit, and no answer goes to another call", { real_time = true }, function()
     local server = t.server "redis"
     local db = open({ timeout = 0.1 }, server:url())
     db:call("SET", "a", 1)
@@ -435,7 +435,7 @@ t.describe("a server that", { timeout = 60 }, function()
     server:resume()
   end)
 
-  t.it("sends nonsense gets no second chance", { real_time = true }, function()
+  t.it("sends invalid data loses its connection", { real_time = true }, function()
     local text
     local address = impostor(function() return text end)
     local db = open({ timeout = 0.2 }, address)
@@ -453,7 +453,7 @@ t.describe("a server that", { timeout = 60 }, function()
     t.equal(select(3, db:call "PING"), "ECONNRESET")
   end)
 
-  t.it("sends random bytes gets answers or refusals out of them", { real_time = true }, function()
+  t.it("sends random bytes causes answers or refusals", { real_time = true }, function()
     local pieces = { "+OK\r\n", ":1\r\n", "$3\r\nabc\r\n", "*2\r\n", "%1\r\n", "_\r\n", "$-1\r\n", "-ERR x\r\n",
       "#t\r\n", ",1.5\r\n", "|1\r\n", ">1\r\n", "~1\r\n", "(12\r\n", "=7\r\ntxt:abc\r\n", "!5\r\nERR x\r\n", "\0",
       "\r\n", "*", "9" }
@@ -476,7 +476,7 @@ t.describe("a server that", { timeout = 60 }, function()
   end)
 end)
 
-t.it("a transaction whose connection was lost is over", { real_time = true }, function()
+t.it("a transaction ends with its connection", { real_time = true }, function()
   local own = t.server "redis"
   local db <close> = t.truthy(redis.open(own:url()))
   local tx, connection = t.truthy(db:begin { watch = "k" }), t.truthy(db:connection())
@@ -569,7 +569,7 @@ t.it("an idle database keeps no program alive; a call does", { real_time = true 
   t.equal(program:output(), "nil\n")
 end)
 
-t.it("closing waits for calls, ends what blocks, and refuses what comes", { real_time = true }, function()
+t.it("closing waits for calls, ends blocked ones, and refuses new ones", { real_time = true }, function()
   local db = open { name = "orders" }
   local task = rl.task(function() return db:call("BLPOP", "q", 60) end)
   rl.sleep(0.05)

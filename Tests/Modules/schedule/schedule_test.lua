@@ -32,7 +32,7 @@ t.describe("rl.at", function()
     t.equal(moment.min, 61)
   end)
 
-  t.it("calls at once for a moment that is past", function()
+  t.it("calls at once for a moment in the past", function()
     local called
     rl.at(rl.time() - 1000, function() called = rl.now() end)
     local before = rl.now()
@@ -63,7 +63,7 @@ t.describe("rl.at", function()
     t.equal(calls, 2)
   end)
 
-  t.it("is listed, and the loop stays for it unless keeps_alive is false", function()
+  t.it("is listed, and keeps the loop running unless keeps_alive is false", function()
     local loop = rl.current()
     local timer = rl.at(rl.time() + 5, print, { name = "backup", modes = "work" })
     local idle = rl.at(rl.time() + 5, print, { name = "idle", modes = "idle", keeps_alive = false })
@@ -76,7 +76,7 @@ t.describe("rl.at", function()
     idle:invalidate()
   end)
 
-  t.it("comes at once when the clock is put forward over it", function()
+  t.it("calls at once when the clock is set forward over it", function()
     local got
     rl.at(rl.time() + 3600, function() got = { rl.now(), rl.time() } end)
     local begun, start = rl.now(), rl.time()
@@ -86,7 +86,7 @@ t.describe("rl.at", function()
     t.equal(got, { begun + 10, start + 7200 })
   end)
 
-  t.it("comes later when the clock is put back, also in a mode that did not hear of it", function()
+  t.it("calls later when the clock is set back, also in a mode that was not running", function()
     local start, got = rl.time(), {}
     rl.at(start + 10, function() got[#got + 1] = { rl.time() - start, rl.now() } end)
     rl.at(start + 10, function() got[#got + 1] = { rl.time() - start, rl.now() } end, { modes = "own" })
@@ -102,7 +102,7 @@ t.describe("rl.at", function()
     t.equal(got, { { 10.0, begun + 3615 }, { 10.0, begun + 3615 } })
   end)
 
-  t.it("follows the clock from the date on that set_fire_date gives it", function()
+  t.it("follows the clock from the date that set_fire_date sets", function()
     local begun, got = rl.now(), nil
     local timer = rl.at(rl.time() + 100, function() got = rl.now() - begun end)
     timer:set_fire_date(begun + 200)
@@ -129,7 +129,7 @@ t.describe("rl.at", function()
     t.equal(at, 1.0)
   end)
 
-  t.it("says what is wrong", function()
+  t.it("names wrong arguments in errors", function()
     refused("rl.at: argument #1 must be a number of seconds since 1970, or a table as os.time takes it, got \"x\"",
       rl.at, "x", print)
     refused("rl.at: argument #1 must be a number of seconds since 1970", rl.at, 0 / 0, print)
@@ -146,7 +146,7 @@ t.describe("rl.at", function()
 end)
 
 t.describe("rl.debounce", function()
-  t.it("answers a burst with one call, so long after its end, with what came last", function()
+  t.it("calls once after a burst, with the arguments of the last call", function()
     local got = {}
     local save, calls = rl.debounce(0.5, function(...) got[#got + 1] = { rl.now(), ... } end)
     local begun = rl.now()
@@ -162,7 +162,7 @@ t.describe("rl.debounce", function()
     t.equal(got[2][2], "again")
   end)
 
-  t.it("gets no second call before the first has returned, and loses none", function()
+  t.it("makes no second call before the first has returned, and loses none", function()
     local running, most, got = 0, 0, {}
     local call = rl.debounce(0.1, function(n)
       running = running + 1
@@ -178,7 +178,7 @@ t.describe("rl.debounce", function()
     t.equal({ most, got }, { 1, { 1, 2 } })
   end)
 
-  t.it("can be called off, or over at once", function()
+  t.it("can be cancelled, or called at once", function()
     local got = {}
     local call, calls = rl.debounce(1, function(n) got[#got + 1] = n end)
     call(1)
@@ -193,7 +193,7 @@ t.describe("rl.debounce", function()
     t.equal({ calls:is_valid(), calls:is_pending(), tostring(calls) }, { false, false, "rl.debounce (1 s, invalid)" })
   end)
 
-  t.it("goes on after an error", function()
+  t.it("continues after an error", function()
     local errors, calls = {}, 0
     local old = rl.on_error(function(message) errors[#errors + 1] = message end)
     local call = rl.debounce(0.1, function() calls = calls + 1 error("no " .. calls, 0) end)
@@ -205,7 +205,7 @@ t.describe("rl.debounce", function()
 end)
 
 t.describe("rl.throttle", function()
-  t.it("calls at once, and then at most once in so long, with what came last", function()
+  t.it("calls at once, and then at most once per interval, with the last arguments", function()
     local got = {}
     local call = rl.throttle(1, function(n) got[#got + 1] = { rl.now(), n } end)
     local begun = rl.now()
@@ -217,14 +217,14 @@ t.describe("rl.throttle", function()
     t.equal(values, { 1, 10, 20, 25 })
   end)
 
-  t.it("does not keep a loop that has no call to wait for", function()
+  t.it("does not keep a loop running without a pending call", function()
     local call = rl.throttle(100, function() end)
     call()
     t.equal(rl.run { mode = "default", timeout = 0 } ~= nil, true)
     t.falsy(rl.why():find "100 s")
   end)
 
-  t.it("says what is wrong", function()
+  t.it("names wrong arguments in errors", function()
     refused("rl.throttle: argument #1 must be a number of seconds, 0 or more, got -1", rl.throttle, -1, print)
     refused("rl.debounce: argument #1 must be a number of seconds, 0 or more, got nothing", rl.debounce)
     refused("rl.debounce: argument #2 must be a function, got nothing", rl.debounce, 1)
@@ -253,7 +253,7 @@ t.describe("schedule.next_time", function()
   end
   local UTC = { utc = true }
 
-  t.it("reads cron's lines", function()
+  t.it("reads cron lines", function()
     local from = utc "2024-02-28 23:50"
     t.equal(sequence("*/15 * * * *", from, 3, UTC), { "2024-02-29 00:00", "2024-02-29 00:15", "2024-02-29 00:30" })
     t.equal(sequence("0 0 29 2 *", from, 2, UTC), { "2024-02-29 00:00", "2028-02-29 00:00" })
@@ -270,7 +270,7 @@ t.describe("schedule.next_time", function()
   end)
 
   -- Compares the results with a search minute by minute, which cannot be wrong in the same way.
-  t.it("finds what a search minute by minute finds", function()
+  t.it("finds the same moments as a search minute by minute", function()
     local function matches(at, minute, hour, day)
       local date = os.date("!*t", at)
       return date.min % minute == 0 and date.hour == hour and date.wday - 1 == day
@@ -284,7 +284,7 @@ t.describe("schedule.next_time", function()
     end
   end)
 
-  t.it("says what is wrong", function()
+  t.it("names wrong arguments in errors", function()
     refused("schedule.cron: '* * * *' has 4 fields instead of 5", schedule.cron, "* * * *", print)
     refused("schedule.cron: '60 * * * *': the minute must be from 0 to 59; got '60'", schedule.cron, "60 * * * *",
       print)
@@ -308,7 +308,7 @@ t.describe("schedule.next_time", function()
 end)
 
 t.describe("jobs", function()
-  t.it("come at each moment, and a day of them takes no time", function()
+  t.it("are called at each moment, and a day of calls takes no time", function()
     local start = rl.time()
     local got = calls_until(3600, function(fn) return schedule.cron("*/5 * * * *", fn) end)
     t.equal(#got, 12)
@@ -357,7 +357,7 @@ t.describe("jobs", function()
     for _, job in ipairs(jobs) do job:invalidate() end
   end)
 
-  t.it("are not repeated when the clock is put back a little", { starts_at = "2024-05-01 00:00:00" }, function()
+  t.it("are not repeated when the clock is set back a little", { starts_at = "2024-05-01 00:00:00" }, function()
     local calls = 0
     local job <close> = schedule.daily("12:00", function() calls = calls + 1 end, { utc = true })
     rl.clock:set_time(utc "2024-05-01 12:00")
@@ -369,7 +369,7 @@ t.describe("jobs", function()
     t.equal(job:next_time(), utc "2024-05-02 12:00")
   end)
 
-  t.it("get no second call before the first has returned", function()
+  t.it("are not called again before the first call has returned", function()
     local running, most, calls = 0, 0, 0
     local job <close> = schedule.cron("* * * * *", function()
       running, calls = running + 1, calls + 1
@@ -382,7 +382,7 @@ t.describe("jobs", function()
     t.truthy(calls >= 3)
   end)
 
-  t.it("go on after an error", function()
+  t.it("continue after an error", function()
     local errors, calls = {}, 0
     local old = rl.on_error(function(message) errors[#errors + 1] = message end)
     local job <close> = schedule.cron("* * * * *", function() calls = calls + 1 error("no", 0) end)

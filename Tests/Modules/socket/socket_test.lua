@@ -27,7 +27,7 @@ local function library(name)
   return found
 end
 
-t.it("gives what lua-socket gives", REAL, function()
+t.it("gives the same results as lua-socket", REAL, function()
   local program = here .. "calls.lua"
   local theirs = process.run { "lua5.4", program }
   if not theirs or theirs.code ~= 0 then return t.skip "lua5.4 or lua-socket is not installed" end
@@ -108,7 +108,7 @@ t.it("never waits with a time limit of 0", REAL, function()
   b:close()
 end)
 
-t.it("sends much, as far as the other end reads", REAL, function()
+t.it("sends large data as far as the other end reads", REAL, function()
   local a, b = pair()
   local text = ("0123456789abcdef"):rep(1 << 18)
   local sender = rl.task(function()
@@ -140,7 +140,7 @@ t.it("sends much, as far as the other end reads", REAL, function()
   b:close()
 end)
 
-t.it("wakes those who wait when a socket is closed", REAL, function()
+t.it("wakes waiting tasks when a socket is closed", REAL, function()
   local master = assert(socket.bind("127.0.0.1", 0))
   local waiter = rl.task(function() return { master:accept() } end)
   rl.sleep(0.01)
@@ -358,7 +358,7 @@ t.it("makes servers of TLS", REAL, installed(function()
   server:await()
 end))
 
-t.it("refuses what ssl does not offer", installed(function()
+t.it("refuses options that ssl does not support", installed(function()
   local ssl = require "ssl"
   t.equal(problem_of(ssl.loadcertificate), "ssl.loadcertificate: not offered by runloop.socket")
   t.equal({ ssl.newcontext { mode = "client", protocol = "sslv2" } }, { nil, "invalid protocol (sslv2)" })

@@ -25,7 +25,7 @@ local function open(options, path)
 end
 
 t.describe("a transaction", function()
-  t.it("that several tasks use ends only the statement of the cancelled one", { real_time = true }, function()
+  t.it("that several tasks use ends only the statement of a cancelled task", { real_time = true }, function()
     local db = open()
     local tx <close> = t.truthy(db:begin())
     local slow = rl.task(function() return tx:value(SLOW) end)
@@ -43,7 +43,7 @@ t.describe("a transaction", function()
     t.equal(tx:value "select 43", 43)
   end)
 
-  t.it("refuses the statements that come after its commit, of savepoints and of waiting tasks as well", function()
+  t.it("refuses statements after its commit, of savepoints and of waiting tasks as well", function()
     local db = open()
     local tx = t.truthy(db:begin())
     local inner = t.truthy(tx:begin())
@@ -67,7 +67,7 @@ t.describe("a transaction", function()
     t.equal(db:query "select i from n", { { i = 3 } })
   end)
 
-  t.it("that only reads refuses to write where there is one connection", function()
+  t.it("that only reads refuses to write on the only connection", function()
     for _, options in ipairs { { path = ":memory:" }, { size = 1 } } do
       local db = open({ size = options.size }, options.path)
       do
@@ -83,7 +83,7 @@ t.describe("a transaction", function()
     end
   end)
 
-  t.it("is begun within its time while another process has the lock", { real_time = true }, function()
+  t.it("begins within its time limit while another process has the lock", { real_time = true }, function()
     local db, path = open { wait = 60 }
     local other = open({}, path)
     local tx = t.truthy(other:begin())
@@ -104,7 +104,7 @@ t.describe("a transaction", function()
   end)
 end)
 
-t.it("a call with a time limit may be rows, or a batch", { real_time = true }, function()
+t.it("a call with a time limit may return rows, or be a batch", { real_time = true }, function()
   local db = open()
   t.error(function()
     for _ in db:rows { SLOW, timeout = 0.02 } do t.fail "a row" end

@@ -29,7 +29,7 @@ local SLOW = [[with recursive n(i) as (select 1 union all select i + 1 from n wh
 local PEOPLE = "create table people (id integer primary key, name text unique not null, age integer check (age > 0))"
 
 t.describe("calls", function()
-  t.it("answer rows, a row, a value and a count", function()
+  t.it("return rows, a row, a value and a count", function()
     local db = open(nil, PEOPLE)
     t.equal(db:execute("insert into people (name, age) values ($1, $2), ($3, $4)", "ada", 36, "bob", nil), 2)
     local rows, names = db:query "select * from people order by id"
@@ -50,7 +50,7 @@ t.describe("calls", function()
     t.equal(db:query "select 1 where 0", {})
   end)
 
-  t.it("take options in the table form, where nil may lie between", function()
+  t.it("take options in the table form, with nil between parameters", function()
     local db = open()
     t.equal(db:row { "select $1 as a, $2 as b", nil, 2, nulls = true }, { a = json.null, b = 2 })
     t.equal(db:query { "select 1, 2, null, 1", lists = true }, { { 1, 2, nil, 1 } })
@@ -77,7 +77,7 @@ t.describe("calls", function()
     t.equal(db:row("select ?2 as b, ?1 as a", 1, 2), { a = 1, b = 2 })
   end)
 
-  t.it("give rows one by one, and stop early", function()
+  t.it("return rows one by one, and stop early", function()
     local db = open(nil, "create table n (i integer)")
     db:execute [[insert into n with recursive n(i) as (select 1 union all select i + 1 from n where i < 2000)
       select i from n]]
@@ -92,7 +92,7 @@ t.describe("calls", function()
     t.error(function() for _ in db:rows "select frob" do error "not reached" end end, "no such column: frob")
   end)
 
-  t.it("keep the parameters of rows as long as these come", function()
+  t.it("keep the parameters of rows until the last row", function()
     local text = ("x"):rep(5000)
     local db = open(nil, "create table n (text)")
     db:execute([[insert into n with recursive n(i) as (select 1 union all select i + 1 from n where i < 1000)
@@ -168,7 +168,7 @@ t.describe("refusals", function()
     t.truthy(select(2, refusal(path .. "/none/x.db")):find(path .. "/none/x.db", 1, true))
   end)
 
-  t.it("of a database that may only be read", function()
+  t.it("of a read-only database have a code", function()
     local first, path = open(nil, PEOPLE)
     first:execute "insert into people (name) values ('ada')"
     local db <close> = t.truthy(sqlite.open(path, { read_only = true }))
@@ -176,7 +176,7 @@ t.describe("refusals", function()
     t.equal(select(3, db:execute "delete from people"), "EROFS")
   end)
 
-  t.it("end too much data, and say what helps", function()
+  t.it("end too much data, and name the option that helps", function()
     local db = open()
     local nothing, message, code = db:query { "select zeroblob(2000)", max = 1000, lists = true }
     t.equal({ nothing, code }, { nil, "EMSGSIZE" })
@@ -262,7 +262,7 @@ t.describe("a transaction", function()
     t.equal(order, { 0, 1, 2, 3, 4, 5 })
   end)
 
-  t.it("raises at once if its task uses the database beside it", function()
+  t.it("raises an error if its task uses the database directly", function()
     local db = open(nil, PEOPLE)
     local tx <close> = t.truthy(db:begin())
     t.error(function() db:execute "delete from people" end, "this task has the transaction begun at")
@@ -270,7 +270,7 @@ t.describe("a transaction", function()
     t.equal(db:value "select 1", 1)
   end)
 
-  t.it("sees one state if it only reads", function()
+  t.it("reads one state if it is read-only", function()
     local db = open(nil, "create table n (i); insert into n values (1)")
     local tx <close> = t.truthy(db:begin { read_only = true })
     db:execute "update n set i = 2"
@@ -279,7 +279,7 @@ t.describe("a transaction", function()
     t.equal(db:value "select i from n", 2)
   end)
 
-  t.it("of a cancelled or failed task is rolled back before anybody gets its connection", function()
+  t.it("of a cancelled or failed task is rolled back before another task gets its connection", function()
     local db = open(nil, "create table n (i integer)")
     local task = rl.task(function()
       local tx <close> = assert(db:begin())
@@ -317,8 +317,8 @@ t.describe("a transaction", function()
   end)
 end)
 
-t.describe("a connection of one's own", function()
-  t.it("keeps what belongs to it, and is given back as new", function()
+t.describe("a connection that a task has taken", function()
+  t.it("keeps its state, and is reset when it is returned", function()
     local db = open(nil, PEOPLE)
     do
       local own <close> = t.truthy(db:connection())
@@ -335,7 +335,7 @@ t.describe("a connection of one's own", function()
 end)
 
 t.describe("waiting", function()
-  t.it("holds nobody: timers, readers and writers go on beside a long select", { real_time = true }, function()
+  t.it("does not delay others: timers, readers and writers go on beside a long select", { real_time = true }, function()
     local db = open(nil, "create table n (i)")
     local ticks = 0
     local timer <close> = setmetatable({}, { __close = function(self) self.timer:invalidate() end })
@@ -353,7 +353,7 @@ t.describe("waiting", function()
     t.equal(db:stats().cancelled, 1)
   end)
 
-  t.it("ends at once when the time is over, and the next statement is not hit", { real_time = true }, function()
+  t.it("ends at its time limit, and does not interrupt the next statement", { real_time = true }, function()
     local db = open({ size = 2 })
     for _ = 1, 20 do
       t.equal(table.pack(db:value { SLOW, timeout = 0.01 }), { nil, "timed out", n = 2 })
@@ -361,7 +361,7 @@ t.describe("waiting", function()
     end
   end)
 
-  t.it("for a long select is for its caller alone, though others called at the same moment", function()
+  t.it("for a long select does not delay calls of the same moment", function()
     local db = open()
     local slow <close> = rl.task(function() return db:value(SLOW) end)
     local quick = {}
@@ -454,7 +454,7 @@ t.describe("waiting", function()
     t.equal(db:value "select count(*) from n", 2)
   end)
 
-  t.it("is over in a nested run of another mode", function()
+  t.it("ends in a nested run of another mode", function()
     local db = open()
     local found
     local timer = rl.timer { delay = 0, modes = { "modal" }, callback = function()
@@ -474,7 +474,7 @@ t.it("each new connection runs the statements of setup", function()
   t.equal(db:value "pragma journal_mode", "wal")
 end)
 
-t.it("closing ends what runs, and refuses what comes", { real_time = true }, function()
+t.it("closing ends running calls, and refuses new ones", { real_time = true }, function()
   local db = open { size = 2, name = "orders" }
   local task = rl.task(function() return db:value(SLOW) end)
   rl.sleep(0.05)
@@ -486,7 +486,7 @@ t.it("closing ends what runs, and refuses what comes", { real_time = true }, fun
 end)
 
 -- The thread that closes the connection needs real time.
-t.it("closing refuses what waits for a transaction", { real_time = true }, function()
+t.it("closing refuses calls that wait for a transaction", { real_time = true }, function()
   local db = open { name = "orders" }
   local tx = t.truthy(db:begin())
   local tasks = {}
@@ -498,7 +498,7 @@ t.it("closing refuses what waits for a transaction", { real_time = true }, funct
   t.eventually(function() return db:stats().connections == 0 end)
 end)
 
-t.it("other programs see what was written, and a kill -9 loses no printed row", { real_time = true }, function()
+t.it("other programs read the written rows, and a kill -9 loses no printed row", { real_time = true }, function()
   local path = directory() .. "/x.db"
   local script = [[
     local rl, sqlite = require "runloop", require "runloop.sqlite"

@@ -16,7 +16,7 @@ local function run(script, options)
 end
 
 t.describe("a terminal", function()
-  t.it("has a size, tells when that changes, and gives keys their names", REAL, function()
+  t.it("has a size, reports when it changes, and names keys", REAL, function()
     local program = run [[
       local terminal = require "runloop.terminal"
       local t = assert(terminal.open())
@@ -58,7 +58,7 @@ t.describe("a terminal", function()
     program.input:close()
   end)
 
-  t.it("is given back when the script fails, or is ended", REAL, function()
+  t.it("is restored when the script fails, or is ended", REAL, function()
     for _, how in ipairs { "error 'x'", "os.exit(3)",
       "require 'runloop.process'.id() os.execute('kill -TERM ' .. require 'runloop.process'.id()) rl.sleep(5)" } do
       local program = run("local t = require 'runloop.terminal'.open() t:raw() t:alternate_screen() t:write 'begun;' "
@@ -70,7 +70,7 @@ t.describe("a terminal", function()
     end
   end)
 
-  t.it("is given back whatever signal ends the script", { real_time = true, timeout = 60 }, function()
+  t.it("is restored whatever signal ends the script", { real_time = true, timeout = 60 }, function()
     local own = require "runloop.fs".real_path "/proc/self/exe"
     for _, name in ipairs { "HUP", "QUIT", "ABRT", "SEGV", "BUS", "USR1", "PIPE", "ALRM", "XCPU", "16", "34", "64" } do
       -- A handler that was set and removed changes nothing. The host handles QUIT and PIPE itself: it reports what it
@@ -97,7 +97,7 @@ t.describe("a terminal", function()
     end
   end)
 
-  t.it("is given back before it is said why the script fails", REAL, function()
+  t.it("is restored before the error is printed", REAL, function()
     for _, ending in ipairs { "local rl = require 'runloop' rl.after(0, function() error 'the reason' end) rl.run()",
       "error 'the reason'" } do
       local program = run("local t = require 'runloop.terminal'.open() t:raw() t:alternate_screen() t:write 'begun;' "
@@ -128,7 +128,7 @@ t.describe("a terminal", function()
     end
   end)
 
-  t.it("is given back while the script is stopped, and drawn again when it goes on", REAL, function()
+  t.it("is restored while the script is stopped, and drawn again when it continues", REAL, function()
     local own = require "runloop.fs".real_path "/proc/self/exe"
     local program = assert(process.start { "/bin/bash", "-c",
       [[set -m; "$0" -e "$1"; echo stopped; stty -a; echo over; read -r x; fg; echo "end $?;"]], own, [[
@@ -154,7 +154,7 @@ t.describe("a terminal", function()
     program.input:close()
   end)
 
-  t.it("can be lent to a program, and comes back", { real_time = true, timeout = 60 }, function()
+  t.it("can be lent to a program, and is taken back at its end", { real_time = true, timeout = 60 }, function()
     local own = require "runloop.fs".real_path "/proc/self/exe"
     local program = assert(process.start { "/bin/bash", "-c",
       [[set -m; "$0" -e "$1"; echo stopped; read -r x; fg; echo "end $?;"]], own, [[
@@ -188,26 +188,26 @@ t.describe("a terminal", function()
     t.error(function() process.start { "cat", foreground = true, detached = true } end, "process.start: foreground: ")
   end)
 
-  t.it("cannot be had where there is none", REAL, function()
+  t.it("returns an error in a process without a terminal", REAL, function()
     local words = { require "runloop.fs".real_path "/proc/self/exe", "-e", "print(require 'runloop.terminal'.open())" }
     local result = process.run { "setsid", "-w", words[1], words[2], words[3] }
     t.equal(result.output, "nil\tENXIO: this process has no terminal\tENXIO\n")
   end)
 
-  t.it("knows how wide a text is", function()
+  t.it("measures the width of a text", function()
     t.equal(terminal.width "abc", 3)
     t.equal(terminal.width "日本", 4)
     t.equal(terminal.width "e\u{301}\27[31mx\27[0m", 2)
     t.error(function() terminal.width(5) end, "terminal.width: argument #1 must be a string, got 5")
   end)
 
-  t.it("colours only what shows colours", function()
+  t.it("uses colours only on a terminal that shows them", function()
     t.equal(terminal.colors(), 0)
     t.equal(terminal.style("bold red", "x"), "x")
     t.error(function() terminal.style("pink", "x") end, "unknown style 'pink'")
   end)
 
-  t.it("draws progress, and one line where nobody looks", REAL, function()
+  t.it("draws progress, and one line if the output is no terminal", REAL, function()
     local script = [[local p = require "runloop.terminal".progress { total = 4, text = "copying" }
       for _ = 1, 4 do p:add() require "runloop".sleep(0.15) end p:finish()]]
     local program = run(script)
@@ -236,7 +236,7 @@ end)
 t.describe("a log", function()
   local log = require "runloop.log"
 
-  t.it("has values with their contents, and is always valid JSON", function()
+  t.it("contains the contents of values, and is always valid JSON", function()
     local name, json = os.tmpname(), require "runloop.json"
     local fields = { t = { 1, 2, { a = 1 } }, b = "\255ok", time = "mine", [1] = 2, f = print, n = 0 / 0 }
     local logger <close> = assert(log.open { to = name, format = "json" })
@@ -255,7 +255,7 @@ t.describe("a log", function()
     os.remove(name)
   end)
 
-  t.it("gives its file back when it is dropped, and takes a mistake in RLHOST_LOG for none", function()
+  t.it("closes its file when it is dropped, and ignores an invalid RLHOST_LOG", function()
     local name = os.tmpname()
     local function count()
       collectgarbage()
@@ -287,7 +287,7 @@ t.describe("a log", function()
     os.remove(name)
   end)
 
-  t.it("is JSON, and goes on in a new file after a rotation", function()
+  t.it("is JSON, and continues in a new file after a rotation", function()
     local json = require "runloop.json"
     local name = os.tmpname()
     local logger <close> = assert(log.open { to = name, format = "json" })
@@ -306,7 +306,7 @@ t.describe("a log", function()
     os.remove(name .. ".1")
   end)
 
-  t.it("says what is wrong", function()
+  t.it("names wrong arguments in errors", function()
     t.error(function() log.open { level = "loud" } end, "the level must be")
     t.error(function() log.open { lvel = "info" } end, "unknown field 'lvel'")
     t.error(function() log.info("x", 5) end, "log.info: the fields must be a table, got 5")

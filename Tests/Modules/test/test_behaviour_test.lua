@@ -10,7 +10,7 @@ t.describe("values", function()
     return raised.details
   end
 
-  t.it("are equal by what is in them", function()
+  t.it("are equal if their contents are equal", function()
     local cyclic, other = { 1 }, { 1 }
     cyclic.self, other.self = cyclic, other
     t.equal(cyclic, other)
@@ -21,7 +21,7 @@ t.describe("values", function()
     t.equal(setmetatable({ id = 1, x = 1 }, meta), setmetatable({ id = 1, x = 2 }, meta))
   end)
 
-  t.it("differ readably", function()
+  t.it("are shown with readable differences", function()
     differs(9, 10, "expected 10, got 9")
     differs("1", 1, 'expected 1, got "1" (a string)')
     differs(nil, false, "expected false, got nil")
@@ -36,7 +36,7 @@ t.describe("values", function()
     t.equal(differs(many, {}, "the tables differ")[13], "… and 28 more differences")
   end)
 
-  t.it("differ at the bottom of deep tables as quickly as at the top", { real_time = true }, function()
+  t.it("are compared as quickly at the bottom of deep tables as at the top", { real_time = true }, function()
     local function deep(value)
       for _ = 1, 3000 do value = { n = value } end
       return value
@@ -46,7 +46,7 @@ t.describe("values", function()
     t.truthy(details[1]:find "n: expected 2, got 1$")
   end)
 
-  t.it("are the same only if they are one", function()
+  t.it("are the same only if they are one object", function()
     local table = {}
     t.equal(t.same(table, table), table)
     t.equal(t.error(function() t.same({}, {}) end).message, "expected the same table, got another one that is equal")
@@ -60,7 +60,7 @@ t.describe("values", function()
     t.error(function() t.falsy(0) end, "expected nil or false, got 0")
   end)
 
-  t.it("that are raised are compared, too", function()
+  t.it("that are raised are compared as well", function()
     t.equal(t.error(function() error { code = 7 } end, { code = 7 }), { code = 7 })
     t.equal(t.error(function() error("plain [text", 0) end, "plain [text"), "plain [text")
     t.error(setmetatable({}, { __call = function() error("called", 0) end }), "called")
@@ -162,7 +162,7 @@ t.describe("eventually", function()
     t.truthy(rl.now() < 3.1)
   end)
 
-  t.it("says what was last", function()
+  t.it("reports the last error", function()
     local raised = t.error(function() t.eventually(function() error("not yet", 0) end, { within = 2, every = 0.5 }) end)
     t.equal({ raised.message, raised.details }, { "not true within 2 s", { "the last error was: not yet" } })
   end)
@@ -180,7 +180,7 @@ t.describe("hooks", function()
 end)
 
 t.describe("programs", function()
-  t.it("are talked to in pipes", function()
+  t.it("communicate through pipes", function()
     local cat <close> = t.spawn { "cat" }
     cat:write "one\ntwo\n"
     t.equal(cat:wait_for "(%a+)\n", "one")
@@ -191,7 +191,7 @@ t.describe("programs", function()
     t.equal({ cat:write "three" }, { nil, "EPIPE: its standard input is closed", "EPIPE" })
   end)
 
-  t.it("take more than a pipe holds", function()
+  t.it("accept more input than a pipe holds", function()
     local count <close> = t.spawn { "wc", "-c" }
     t.equal(count:write(("x"):rep(300000)), true)
     count:close_input()
@@ -222,13 +222,13 @@ t.describe("programs", function()
     t.equal({ sleeper:signal(9) }, { nil, "ESRCH: it has ended", "ESRCH" })
   end)
 
-  t.it("that cannot start say why", function()
+  t.it("that cannot start raise an error with the reason", function()
     t.error(function() t.spawn { "/no/such/program" } end, "cannot start '/no/such/program': ENOENT: no such file")
     t.error(function() t.spawn { terminal = true } end, "t.spawn: which program?")
     t.error(function() t.spawn { "true", colour = 1 } end, "unknown field 'colour'")
   end)
 
-  t.it("that say something else fail readably", function()
+  t.it("with unexpected output fail with a readable report", function()
     local shell <close> = t.spawn { "sh", "-c", "echo hello; exit 2" }
     local raised = t.error(function() shell:wait_for "bye" end)
     t.equal(raised.message, 'sh did not write "bye": it ended without')
@@ -236,7 +236,7 @@ t.describe("programs", function()
   end)
 end)
 
-t.it("misuse names the function and the argument", function()
+t.it("are rejected with the function and the argument after misuse", function()
   t.error(function() t.it("inside", print) end, "t.it: a test cannot define tests while it runs")
   t.error(function() t.eventually(1) end, "t.eventually: argument #1 must be a function, got 1")
   t.error(function() t.eventually(print, { withn = 1 }) end, "t.eventually: unknown option 'withn'")

@@ -17,19 +17,19 @@ t.describe("programs", function()
   t.before_each(function() os.remove(flag) end)
   t.after_each(function() os.remove(flag) end)
 
-  t.it("are waited for, beside one that is dead", function()
+  t.it("are awaited, next to one that has ended", function()
     local dead <close> = io.popen "true"
     os.execute "sleep 0.05"
     local works <close> = io.popen("sleep 0.1; touch " .. flag)
     t.eventually(exists)
   end)
 
-  t.it("are waited for in the background", function()
+  t.it("are awaited in the background", function()
     os.execute("(sleep 0.1; touch " .. flag .. ") &")
     t.eventually(exists)
   end)
 
-  t.it("are waited for as daemons", function()
+  t.it("are awaited as daemons", function()
     os.execute("setsid sh -c 'sleep 0.1; touch " .. flag .. "' >/dev/null 2>&1 &")
     t.eventually(exists)
     rl.sleep(3600)
@@ -75,7 +75,7 @@ t.describe("descriptors of this process", function()
     server:close()
   end)
 
-  t.it("nor do listeners and ports", function()
+  t.it("such as listeners and ports do not, either", function()
     local listener = assert(socket.bind("127.0.0.1", 0))
     listener:settimeout(0)
     local port = rl.on_readable(listener, print)
@@ -88,7 +88,7 @@ t.describe("descriptors of this process", function()
     listener:close()
   end)
 
-  t.it("nor does a port that rests", function()
+  t.it("and neither does a port that rests", function()
     local p <close> = io.popen "echo hi"
     p:setvbuf "no"
     local port = rl.on_readable(p, function() p:read "l" end)
@@ -98,7 +98,7 @@ t.describe("descriptors of this process", function()
 end)
 
 t.describe("advance and settle", function()
-  t.it("with quiet, real answers come before the time-outs that they are in time for", function()
+  t.it("with quiet, real answers arrive before their time-outs", function()
     local server <close> = t.spawn { "sh", "-c", "while read line; do sleep 0.05; echo answer $line; done" }
     local seen = {}
     for i = 1, 3 do
@@ -237,9 +237,9 @@ t.describe("the wall clock", function()
   t.it("takes tables", { starts_at = { year = 1999, month = 5, day = 4 } }, function()
     t.equal(os.date "%F", "1999-05-04")
   end)
-  t.it("knows zones", { time_zone = "Europe/Berlin" }, function() t.equal(os.date "%H", "01") end)
-  t.it("forgets them", function() t.equal(os.date "%H", "00") end)
-  t.it("is the real one in real time", { real_time = true }, function() t.truthy(os.time() > 1700000000) end)
+  t.it("has time zones", { time_zone = "Europe/Berlin" }, function() t.equal(os.date "%H", "01") end)
+  t.it("restores the time zone after a test", function() t.equal(os.date "%H", "00") end)
+  t.it("is the real clock in real time", { real_time = true }, function() t.truthy(os.time() > 1700000000) end)
 
   for _, date in ipairs { "yesterday", "2024-13-01", "2024-01-01 25:00:00" } do
     local _, message = pcall(t.it, "wrong", { starts_at = date }, print)

@@ -39,7 +39,7 @@ t.each({
   { "x", { x = false }, "x is false" },
 }, "%s", function(condition, names, expected) t.equal(shown(condition, names), expected) end)
 
-t.it("nothing is called once more", function()
+t.it("a failed condition is not evaluated again", function()
   local watched = setmetatable({}, { __index = function() return called() end, __len = called, __add = called })
   for condition, count in pairs { ["CALLED() == 0"] = 1, ["CALLED() > 5 and x"] = 1, ["x and CALLED()"] = 0,
     ["w.a == 0"] = 1,

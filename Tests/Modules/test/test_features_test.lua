@@ -45,14 +45,14 @@ t.describe("a group", function()
   end)
 end)
 
-t.it("is over when its last test is", function() t.equal(events, { "before all", "made", "after all", "freed" }) end)
+t.it("ends with its last test", function() t.equal(events, { "before all", "made", "after all", "freed" }) end)
 
 t.each({ { 1, 2, 3 }, { 2, 2, 4 } }, "%d + %d = %d", function(a, b, sum) t.equal(a + b, sum) end)
 t.each({ zero = 0, one = 1 }, "number", function(value) t.truthy(value) end)
 t.each({ { word = "level" }, { word = "noon" } }, "$word", function(case) t.equal(case.word:reverse(), case.word) end)
 
 t.describe("doubles", function()
-  t.it("note their calls", function()
+  t.it("record their calls", function()
     local spy = t.spy(function(a, b) return a + b end)
     t.equal(spy(1, 2), 3)
     spy(3, 4)
@@ -66,7 +66,7 @@ t.describe("doubles", function()
     t.equal(spy:count(), 0)
   end)
 
-  t.it("are functions, wherever one is wanted", function()
+  t.it("are real functions", function()
     local rl = require "runloop"
     local spy = t.spy()
     t.equal(type(spy), "function")
@@ -114,7 +114,7 @@ t.describe("doubles", function()
     t.equal(spy:count(), 0)
   end)
 
-  t.it("leave other functions what they are", function()
+  t.it("do not change other functions", function()
     t.spy()
     t.error(function() local _ = print.x end, "attempt to index a function value")
     t.error(function() print.x = 1 end, "attempt to index a function value")
@@ -131,15 +131,15 @@ t.describe("doubles", function()
 
   local library = { value = 1, ask = function() return "real" end }
   local real = library.ask
-  t.it("take another's place", function()
+  t.it("replace a field of a table", function()
     local stub = t.stub(library, "ask", function() return "false" end)
     t.stub(library, "value", 2)
     t.equal({ library.ask(7), library.value }, { "false", 2 })
     stub:called_with(7)
   end)
-  t.it("and give it back", function() t.equal({ library.ask, library.value }, { real, 1 }) end)
+  t.it("and restore it after the test", function() t.equal({ library.ask, library.value }, { real, 1 }) end)
 
-  t.it("refuse nonsense", function()
+  t.it("reject invalid arguments", function()
     t.error(function() t.spy(1) end, "t.spy: argument #1 must be a function, got 1")
     t.error(function() t.stub(1, "x") end, "t.stub: argument #1 must be a table, got 1")
     t.error(function() t.finally() end, "t.finally: argument #1 must be a function, got nothing")
@@ -148,15 +148,15 @@ t.describe("doubles", function()
   end)
 
   local order = {}
-  t.it("clean up, the last one first", function()
+  t.it("run clean-up functions, the last one first", function()
     t.finally(function() order[#order + 1] = 1 end)
     t.finally(function() order[#order + 1] = 2 end)
   end)
-  t.it("when the test is over", function() t.equal(order, { 2, 1 }) end)
+  t.it("after the end of the test", function() t.equal(order, { 2, 1 }) end)
 end)
 
 t.describe("properties", function()
-  t.it("hold", function()
+  t.it("pass for all values", function()
     local runs = 0
     t.forall({ t.gen.integer(), t.gen.string "ab" }, function(a, s)
       runs = runs + 1
@@ -199,7 +199,7 @@ t.describe("properties", function()
     t.equal(smallest(long, function(s) return #s < 5 end), 'argument 1: "aaaaaa"')
   end)
 
-  t.it("tell the values when a callback ends them, or they never end", function()
+  t.it("report the values if a callback fails, or if they never end", function()
     local base = os.tmpname()
     local name = base .. "_test.lua"
     t.finally(function() os.remove(name) os.remove(base) end)
@@ -232,7 +232,7 @@ t.describe("properties", function()
     t.forall(t.gen.string("x", { min = 4, max = 4 }), function(s) return s == "xxxx" end)
   end)
 
-  t.it("refuse nonsense", function()
+  t.it("reject invalid arguments", function()
     t.error(function() t.gen.string("", { min = 1 }) end, "no string of 1 characters can be made of an empty alphabet")
     t.error(function() t.gen.string("a", { min = 5, max = 1 }) end, "t.gen.string: 'min' %(5%) is above 'max' %(1%)")
     t.error(function() t.gen.string(5) end, "t.gen.string: argument #1 must be a string, got 5")
@@ -252,7 +252,7 @@ t.describe("properties", function()
 end)
 
 t.describe("programs", function()
-  t.it("are waited for in several ways", function()
+  t.it("can be awaited in several ways", function()
     local p <close> = t.spawn { "sh", "-c", "echo b; sleep 0.05; echo a; echo e >&2" }
     t.equal({ p:wait_for { "a", "(b)" } }, { 2, "b" })
     t.equal(p:wait_for_end_of_output(), "\na\n")
@@ -262,7 +262,7 @@ t.describe("programs", function()
     t.error(function() p:screen() end, "process:screen: it has no terminal")
   end)
 
-  t.it("show what a terminal shows", function()
+  t.it("show the screen of a terminal", function()
     local p <close> = t.spawn { "sh", "-c", [[printf 'one\r\ntwo\033[1;1HO\033[2;10Hw\314\210\033[5;1Hlast\033[K']],
       terminal = { rows = 5, columns = 12 } }
     t.equal(p:wait(), 0)
@@ -272,7 +272,7 @@ t.describe("programs", function()
     t.equal({ screen.row, screen.column }, { 5, 5 })
   end)
 
-  t.it("have whole screens of their own, and scroll", function()
+  t.it("have complete screens, and scroll", function()
     local p <close> = t.spawn { "sh", "-c", [[printf 'before\033[?1049hinside\033[?1049l\r\n1\r\n2\r\n3\r\n4']],
       terminal = { rows = 3, columns = 10 } }
     p:wait()
@@ -285,12 +285,12 @@ t.describe("programs", function()
     t.equal(p:wait(), 4)
   end)
 
-  t.it("say where they could not start", function()
+  t.it("report the line of a failed start", function()
     t.error(function() t.spawn { "ls", directory = "/nope" } end, "cannot start 'ls' in '/nope': ENOENT")
   end)
 end)
 
-t.it("a failed assert tells of its line", { fails = "on purpose" }, function()
+t.it("a failed assert reports the values of its line", { fails = "on purpose" }, function()
   local basket = { apples = 2 }
   assert(basket.apples == 3)
 end)

@@ -24,7 +24,7 @@ local function directory()
   return path
 end
 
-t.describe("what is over brings nothing:", function()
+t.describe("the clock does not wait for an end:", function()
   for _, kind in ipairs { "127.0.0.1", "[::1]", "unix" } do
     t.it("a connection that was reset, " .. kind, at_once(function()
       local address = kind == "unix" and "unix:" .. directory() .. "/socket" or kind .. ":0"
@@ -59,14 +59,14 @@ t.describe("what is over brings nothing:", function()
   end))
 end)
 
-t.describe("nobody owes an answer:", function()
-  t.it("who may send a signal", at_once(function()
+t.describe("the clock does not wait for others:", function()
+  t.it("a process that may send a signal", at_once(function()
     local handler = process.on_signal("TERM", print)
     rl.sleep(3600)
     handler:invalidate()
   end))
 
-  t.it("who may change a directory", at_once(function()
+  t.it("a process that may change a directory", at_once(function()
     local watcher = assert(fs.watch(os.getenv "HOME" or "/", print))
     rl.sleep(3600)
     watcher:invalidate()
@@ -97,7 +97,7 @@ t.describe("nobody owes an answer:", function()
     rl.sleep(3600)
   end))
 
-  t.it("a program in this time that blocks", at_once(function()
+  t.it("a program in virtual time that blocks", at_once(function()
     local p <close> = t.spawn { t.rlhost, "-e", "for l in io.lines() do print(l, rl.now()) io.flush() end",
       virtual_time = true }
     for i = 1, 2 do
@@ -138,20 +138,20 @@ t.describe("nobody owes an answer:", function()
   end))
 end)
 
-t.describe("those that work are waited for:", function()
+t.describe("the clock waits for work:", function()
   t.it("a program that sleeps", function()
     local p <close> = t.spawn { "sh", "-c", "sleep 0.2; echo x" }
     p:wait_for("x", { within = 3 })
   end)
 
-  t.it("one that another one waits for", function()
+  t.it("a program that another one waits for", function()
     local p <close> = t.spawn { "sh", "-c", "read line; (sleep 0.2; echo x) | cat" }
     rl.sleep(3600)
     p:write "\n"
     p:wait_for("x", { within = 3 })
   end)
 
-  t.it("a thread that a program has besides", function()
+  t.it("a further thread of a program", function()
     local p <close> = t.spawn { t.rlhost, "-e",
       "local th = rl.thread(function() os.execute 'sleep 0.2' print 'x' io.flush() end) "
       .. "io.read() th:join()" }
@@ -161,7 +161,7 @@ t.describe("those that work are waited for:", function()
   end)
 end)
 
-t.it("a program that writes by TCP is heard at each of its moments", function()
+t.it("output of a program over TCP arrives at each of its moments", function()
   local dates = {}
   local listener <close> = net.serve("127.0.0.1:0", function(stream)
     for _ in stream:lines() do dates[#dates + 1] = rl.now() end

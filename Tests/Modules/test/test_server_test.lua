@@ -14,7 +14,7 @@ local function ask(server, command)
 end
 
 t.describe("a redis-server", function()
-  t.it("is ready when the call returns, and goes with the test", function()
+  t.it("is ready when the call returns, and ends with the test", function()
     local server = t.server "redis"
     t.equal(ask(server, "PING"), "+PONG")
     t.equal(server:url(), "redis://127.0.0.1:" .. server:port() .. "/0")
@@ -38,7 +38,7 @@ t.describe("a redis-server", function()
     t.equal(server:is_running(), false)
   end)
 
-  t.it("answers nothing while it is paused", function()
+  t.it("does not answer while it is paused", function()
     local server = t.server "redis"
     local stream <close> = t.truthy(net.connect(server:address()))
     server:pause()
@@ -48,7 +48,7 @@ t.describe("a redis-server", function()
     t.equal(stream:read_line { timeout = 5 }, "+PONG")
   end)
 
-  t.it("does not hold the clock", function()
+  t.it("does not stop the clock", function()
     local server = t.server "redis"
     local real = os.clock
     rl.sleep(3600)
@@ -56,7 +56,7 @@ t.describe("a redis-server", function()
     t.truthy(rl.now() >= 3600, real)
   end)
 
-  t.it("gets arguments, and fills in its directory", function()
+  t.it("gets arguments, with its directory filled in", function()
     local server = t.server("redis", { arguments = { "--requirepass", "{port}" } })
     t.equal(ask(server, "PING"):match "^%-NOAUTH", "-NOAUTH")
   end)
@@ -75,7 +75,7 @@ end)
 
 t.describe("a server as a resource", function()
   local server = t.resource(function() return t.server "redis" end)
-  t.it("is made when a test asks for it", function() t.equal(ask(server(), "SET x 1"), "+OK") end)
+  t.it("is started when a test asks for it", function() t.equal(ask(server(), "SET x 1"), "+OK") end)
   t.it("and is shared", function() t.equal(ask(server(), "GET x"), "$1") end)
 end)
 

@@ -12,7 +12,7 @@ end
 local LONG = { within = 1e6 }
 
 t.describe("a program in virtual time", function()
-  t.it("waits an hour in no time, and tells the test's", { starts_at = "2026-03-01 00:00:00" }, function()
+  t.it("waits an hour in no time, and shows the test's time", { starts_at = "2026-03-01 00:00:00" }, function()
     rl.sleep(100)
     local p <close> = script("rl.after(3600, function() "
       .. "print(rl.now(), os.time() - math.tointeger(tonumber(os.getenv 'START')), os.clock()) end)",
@@ -33,7 +33,7 @@ t.describe("a program in virtual time", function()
     t.equal(seen, { "test 700", "program 1000", "test 1400", "program 2000", "test 2100", "test 2800", "program 3000" })
   end)
 
-  t.it("answers before the time-out that its answer is in time for, and not when it is late", function()
+  t.it("answers before a time-out if its answer is in time, and after it if not", function()
     local p <close> = script [[
       local net = require "runloop.net"
       for line in net.input():lines() do rl.sleep(tonumber(line)) print("after " .. line) io.flush() end]]
@@ -47,7 +47,7 @@ t.describe("a program in virtual time", function()
     t.equal(rl.now(), 7202)
   end)
 
-  t.it("serves another one over a real connection, and no time passes but what they wait", function()
+  t.it("serves another program over a real connection, and only their waits take time", function()
     local server <close> = script [[
       local net = require "runloop.net"
       local listener = net.serve(0, function(stream) for line in stream:lines() do rl.sleep(60) stream:write(line:upper(), "\n") end end)
@@ -66,7 +66,7 @@ t.describe("a program in virtual time", function()
     t.equal({ stream:read_line { timeout = 61 }, rl.now() }, { "X", 360 })
   end)
 
-  t.it("starts others that live there, too", function()
+  t.it("starts programs that are in virtual time, too", function()
     local p <close> = script([[
       local process = require "runloop.process"
       local inner = process.start { os.getenv "RLHOST", "-e", "rl.sleep(86400) print('inner', rl.now())", output = "pipe" }
@@ -77,7 +77,7 @@ t.describe("a program in virtual time", function()
     t.truthy(rl.now() < 86410, rl.now())
   end)
 
-  t.it("lets real time pass while something real happens to it, and none while it computes", function()
+  t.it("lets real time pass while it waits for a real event, and none while it computes", function()
     local p <close> = script [[
       local process, start = require "runloop.process", rl.now()
       local limit = tonumber(io.open("/proc/uptime"):read "n") + 0.2
@@ -90,7 +90,7 @@ t.describe("a program in virtual time", function()
     t.truthy(took >= 0.1 and took < 100, took)
   end)
 
-  t.it("hears of it when the wall clock is set", { starts_at = "2026-03-01 00:00:00" }, function()
+  t.it("is notified when the wall clock is set", { starts_at = "2026-03-01 00:00:00" }, function()
     local p <close> = script "rl.at(rl.time() + 86400, function() print(rl.now()) end) print 'ready' io.flush()"
     p:wait_for "ready"
     rl.sleep(10)
@@ -98,7 +98,7 @@ t.describe("a program in virtual time", function()
     t.equal(tonumber(p:wait_for("(%S+)\n", LONG)), 10)
   end)
 
-  t.it("has a terminal, if it wants one", function()
+  t.it("can have a terminal", function()
     local p <close> = script("io.write 'name? ' io.flush() "
       .. "local net = require 'runloop.net' local name = net.input():read_line() "
       .. "rl.sleep(30) print('hello ' .. name, rl.now())", { terminal = true })
@@ -109,7 +109,7 @@ t.describe("a program in virtual time", function()
     p:wait()
   end)
 
-  t.it("goes only where the clock goes that is held", function()
+  t.it("follows a clock that is held", function()
     local held <close> = rl.clock:hold()
     local p <close> = script "rl.every(1, function() print(rl.now()) io.flush() end) print 'ready' io.flush()"
     p:wait_for("ready", LONG)
@@ -119,7 +119,7 @@ t.describe("a program in virtual time", function()
     t.equal(rl.now(), 3)
   end)
 
-  t.it("that ends before it has begun is as any program, and another program than rlhost is refused", function()
+  t.it("may end before it begins, and a program other than rlhost is refused", function()
     local p <close> = t.spawn { t.rlhost, "--version", virtual_time = true }
     t.equal(p:wait(LONG), 0)
     for _, words in ipairs { { "sh", "-c", "exit 3" }, { "/bin/cat" } } do
@@ -140,7 +140,7 @@ t.describe("a program in virtual time", function()
     t.equal(rl.now(), before + 3600)
   end)
 
-  t.it("is killed with the test, and what is on its way then holds nobody up", function()
+  t.it("is killed with the test, and data on its way does not delay the end", function()
     local p <close> = script "rl.every(1, function() end)"
     rl.sleep(5)
     p:kill()
@@ -148,7 +148,7 @@ t.describe("a program in virtual time", function()
     t.equal(rl.now(), 3605)
   end)
 
-  t.it("is a real one in a test that is", { real_time = true }, function()
+  t.it("is in real time in a test in real time", { real_time = true }, function()
     local p <close> = script "rl.sleep(0.05) print(os.getenv 'RLHOST_TEST_CLOCK')"
     p:wait()
     t.equal(p:output(), "nil\n")

@@ -28,7 +28,7 @@ print "done"
 os.exit(0, true)
 ]]
 
-t.it("threads that go on are recorded, and dumped, whole", { real_time = true, timeout = 120 }, function()
+t.it("threads that continue are recorded and dumped completely", { real_time = true, timeout = 120 }, function()
   local folder = assert(fs.temporary_directory())
   local gone <close> = setmetatable({}, { __close = function() fs.remove(folder, { recursive = true }) end })
   assert(fs.write(folder .. "/app.lua", SCRIPT))
@@ -76,7 +76,7 @@ int main(void) {
 local HERE <const> = debug.getinfo(1, "S").source:match "^@(.*/)" or ""
 local HEADERS <const> = HERE .. "../../../Sources/Engine/System/C/include"
 
-t.it("ThreadSanitizer accepts how they are read", { real_time = true, timeout = 120 }, function()
+t.it("ThreadSanitizer reports no races while they are read", { real_time = true, timeout = 120 }, function()
   local folder = assert(fs.temporary_directory())
   local gone <close> = setmetatable({}, { __close = function() fs.remove(folder, { recursive = true }) end })
   assert(fs.write(folder .. "/reader.c", READER))

@@ -19,7 +19,7 @@ local function some_text(length)
   return table.concat(words)
 end
 
-t.it("gives back what it has compressed, in each format and at each level", function()
+t.it("restores compressed data, in each format and at each level", function()
   for _, text in ipairs { "", "x", some_text(100), some_text(100000), ("\0"):rep(1 << 20) } do
     for _, format in ipairs(FORMATS) do
       for level = 0, 9, 3 do
@@ -47,7 +47,7 @@ local function staged(stage, text, most)
   return table.concat(parts)
 end
 
-t.it("makes the same in pieces of any length", function()
+t.it("gives the same result in pieces of any length", function()
   for _ = 1, 20 do
     local text, format = some_text(math.random(0, 60000)), FORMATS[math.random(3)]
     local bytes = staged(zlib.compressor { format = format }, text, math.random(1, 5000))
@@ -58,7 +58,7 @@ end)
 
 local REAL <const> = { real_time = true }
 
-t.it("understands gzip and Python, and they understand it", { real_time = true, timeout = 60 }, function()
+t.it("reads the output of gzip and Python, and they read its output", { real_time = true, timeout = 60 }, function()
   local text = some_text(300000)
   for _, command in ipairs { { "gzip", "-c", "-9" }, { "gzip", "-c", "-1" } } do
     command.input = text
@@ -76,7 +76,7 @@ t.it("understands gzip and Python, and they understand it", { real_time = true, 
   t.equal(zlib.decompress(made.output), text)
 end)
 
-t.it("reads several gzip members on", function()
+t.it("reads several gzip members in a row", function()
   local bytes = zlib.compress "one" .. zlib.compress "" .. zlib.compress "two"
   t.equal(zlib.decompress(bytes), "onetwo")
   t.equal(zlib.decompress(bytes, { format = "gzip" }), "onetwo")
@@ -107,7 +107,7 @@ t.it("refuses damaged, cut and lengthened data", function()
   t.equal(code_of(zlib.decompress(zlib.compress("x", { format = "zlib" }), { format = "gzip" })), "EBADMSG")
 end)
 
-t.it("limits what comes out", function()
+t.it("limits the size of its output", function()
   local bytes = zlib.compress(("\0"):rep(1000))
   t.equal(#zlib.decompress(bytes, { max = 1000 }), 1000)
   t.equal({ zlib.decompress(bytes, { max = 999 }) }, { nil, "EMSGSIZE: more than 999 bytes", "EMSGSIZE" })
@@ -119,7 +119,7 @@ t.it("limits what comes out", function()
   t.equal(#zlib.decompress(zlib.compress(("\0"):rep(16 << 20))), 16 << 20)
 end)
 
-t.it("ends once", function()
+t.it("rejects calls after its end", function()
   for _, stage in ipairs { zlib.compressor(), zlib.decompressor() } do
     local bytes = stage == nil and "" or zlib.compress "x"
     assert(stage(bytes))
@@ -170,7 +170,7 @@ t.it("keeps its memory small while a bomb is copied", REAL, function()
   for _, stream in ipairs { from, feeder, sink, drain } do stream:abort() end
 end)
 
-t.it("raises for wrong arguments", function()
+t.it("raises errors for wrong arguments", function()
   t.equal(problem_of(zlib.compress, 5), "zlib.compress: argument #1 must be a string, got 5")
   t.equal(problem_of(zlib.compress, "", { format = "gzp" }),
     "zlib.compress: unknown format 'gzp' (did you mean 'gzip'?)")

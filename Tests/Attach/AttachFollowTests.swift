@@ -13,7 +13,7 @@ struct AttachFollowTests {
         print "ready" io.flush()
         """
 
-    @Test("several can follow, the script's own output stays, and nobody is left behind")
+    @Test("several clients can follow, the script's own output stays, and no client loses output")
     func follow() throws {
         let target = try AttachedProcess(["--attach"], Self.script)
         let first = try target.start("--follow")
@@ -57,7 +57,7 @@ struct AttachFollowTests {
         #expect(try target.value("1 + 1") == "2")
     }
 
-    @Test("the prompt hints at what a call takes, as the process knows it")
+    @Test("the prompt shows the parameters of a call from the process")
     func hints() throws {
         let target = try AttachedProcess(
             ["--attach"], "function own(first, second) end " + Self.script.replacing("print(\"tick\", n)", with: ""))
@@ -71,7 +71,7 @@ struct AttachFollowTests {
         try session.until("no hint") { ($0.text.last ?? "").hasSuffix("> own(1, 2)|") }
     }
 
-    @Test("at the prompt it begins and ends, above what is typed")
+    @Test("at the prompt, .follow begins and ends, with output above the typed text")
     func prompt() throws {
         let target = try AttachedProcess(["--attach"], Self.script)
         let session = try target.prompt()

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Finding a process to attach to", .timed)
 struct AttachNameTests {
-    @Test("without arguments it lists the processes; by name it finds the one, and says when there are several")
+    @Test("without arguments it lists processes; a name finds one, or lists several")
     func names() throws {
         let folder = try AttachedProcess.makeFolder()
         let environment = ["XDG_RUNTIME_DIR": folder.url.path]
@@ -40,7 +40,7 @@ struct AttachNameTests {
         #expect(!web.files.contains { $0.contains("\(web.pid)") })
     }
 
-    @Test("a process elsewhere, without the directory of the session, is found all the same")
+    @Test("a process without the session's directory is found as well")
     func elsewhere() throws {
         let folder = try AttachedProcess.makeFolder()
         let process = try Binary.Process(["--attach", "-e", AttachedProcess.script])
@@ -79,7 +79,7 @@ struct AttachNameTests {
         }
     }
 
-    @Test("what is in the way is said: no process, none that can be attached to, one that is stopped")
+    @Test("the error names the obstacle: no process, none that allows it, a stopped one")
     func refusals() throws {
         let folder = try AttachedProcess.makeFolder()
         let environment = ["XDG_RUNTIME_DIR": folder.url.path]
@@ -119,7 +119,7 @@ struct AttachNameTests {
         #expect(run.status == 64 && run.errors.contains(message) && run.output.isEmpty, "\(run)")
     }
 
-    @Test("rl.attach says what is wrong with its argument, and false takes it back")
+    @Test("rl.attach names a wrong argument, and false undoes it")
     func calls() throws {
         let run = try Binary.run([
             "-e",
@@ -152,7 +152,7 @@ struct AttachNameTests {
         #expect(try target.value("rl.attach()") == "\(target.pid)")
     }
 
-    @Test("a test that calls rl.attach has to take it back, and can be attached to meanwhile")
+    @Test("a test that calls rl.attach must undo it, and can be attached to meanwhile")
     func underTest() throws {
         try Binary.withDirectory { directory in
             let text = """
@@ -176,7 +176,7 @@ struct AttachNameTests {
     }
 
     @Test(
-        "a process of another user is refused, and refuses in its turn, whatever the files allow",
+        "a process and a client of different users refuse each other, whatever the files allow",
         .enabled(if: getuid() == 0))
     func otherUsers() throws {
         let setpriv = "/usr/bin/setpriv"
@@ -221,7 +221,7 @@ struct AttachNameTests {
 /// A process in a PID namespace of its own, as in a container, has two numbers.
 @Suite("Attach through PID namespaces", .timed, .enabled(if: Namespaces.areAllowed))
 struct AttachNamespaceTests {
-    @Test("it is found by the number that it has outside, whether it has a port already or opens one")
+    @Test("a process is found by its outer number, with an open port or without")
     func namespaces() throws {
         for option in ["", "--attach=inner"] {
             let run = try Binary.withDirectory { directory in

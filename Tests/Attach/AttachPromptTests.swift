@@ -6,7 +6,8 @@ import Testing
 @Suite("The prompt in another process", .timed)
 struct AttachPromptTests {
     @Test(
-        "is that of rlhost: entries over several lines, completion, history, results", arguments: [(80, 24), (40, 12)])
+        "has entries of several lines, completion, history and results, like rlhost's own",
+        arguments: [(80, 24), (40, 12)])
     func basics(columns: Int, rows: Int) throws {
         let target = try AttachedProcess()
         let session = try target.prompt(columns: columns, rows: rows)
@@ -43,7 +44,7 @@ struct AttachPromptTests {
         #expect(try again.finish() == 0)
     }
 
-    @Test("an entry may wait; what is typed ahead takes its turn; Control-C ends what waits or runs")
+    @Test("an entry may wait, later ones take turns, and Control-C ends waiting and running ones")
     func waiting() throws {
         let target = try AttachedProcess()
         let session = try target.prompt()
@@ -74,7 +75,7 @@ struct AttachPromptTests {
         #expect(try target.value("1") == "1")
     }
 
-    @Test("dot commands are about the process")
+    @Test("dot commands apply to the process")
     func commands() throws {
         let target = try AttachedProcess()
         let session = try target.prompt(rows: 40)
@@ -96,7 +97,7 @@ struct AttachPromptTests {
     }
 
     @Test(
-        "when the process ends, the prompt says so, even in the middle of a line; with status 69",
+        "the end of the process is reported, even in the middle of a line, with status 69",
         arguments: [SIGTERM, SIGKILL])
     func end(signal: Int32) throws {
         let target = try AttachedProcess()
@@ -109,7 +110,7 @@ struct AttachPromptTests {
         #expect(session.picture.contains("process \(target.pid) has ended"), "\(session.picture)")
     }
 
-    @Test("a prompt can be attached to, and goes on with its own line")
+    @Test("a process with a prompt can be attached to, and keeps its own line")
     func promptInPrompt() throws {
         let folder = try AttachedProcess.makeFolder()
         let environment = ["XDG_RUNTIME_DIR": folder.url.path, "RLHOST_HISTORY": ""]
@@ -130,7 +131,7 @@ struct AttachPromptTests {
         #expect(try target.finish() == 0)
     }
 
-    @Test("what stands on a standard input is run entry by entry, without prompts; an error makes the status 1")
+    @Test("standard input is run entry by entry, without prompts, and an error gives status 1")
     func plain() throws {
         let target = try AttachedProcess()
         let run = try target.attach(

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Attaching, again and again", .timed)
 struct AttachStressTests {
-    @Test("many clients leave nothing: neither memory nor descriptors nor sessions", .soak(seconds: 30))
+    @Test("many clients leave no memory, descriptors or sessions behind", .soak(seconds: 30))
     func memory() throws {
         let target = try AttachedProcess()
         let round = """
@@ -41,7 +41,7 @@ struct AttachStressTests {
         return text.firstMatch(of: /VmRSS:\s*(\d+)/).flatMap { Int($0.1) } ?? 0
     }
 
-    @Test("clients that are killed at random moments do the process no harm", .soak(seconds: 20))
+    @Test("clients that are killed at random moments do not harm the process", .soak(seconds: 20))
     func killedClients() throws {
         let target = try AttachedProcess()
         let codes = [
@@ -62,7 +62,7 @@ struct AttachStressTests {
         #expect(try target.value("select(2, rl.why():gsub('rl%.sleep', ''))") == "0")
     }
 
-    @Test("a client that sends nonsense to the port, and goes in the middle of it, does no harm", .soak(seconds: 20))
+    @Test("a client that sends invalid data, and leaves in the middle, does not harm the process", .soak(seconds: 20))
     func nonsense() throws {
         for seed in Soak.seeds { try talkNonsense(seed) }
     }
@@ -101,7 +101,7 @@ struct AttachStressTests {
         #expect(!target.process.errorText.contains("\u{1B}"))
     }
 
-    @Test("interruptions at random moments meet the entry alone, never the process's own callbacks", .soak(seconds: 20))
+    @Test("interruptions at random moments end the entry only, never the process's callbacks", .soak(seconds: 20))
     func interruptions() throws {
         // An error in its callbacks would end it.
         let target = try AttachedProcess(
@@ -130,7 +130,7 @@ struct AttachStressTests {
     }
 
     @Test(
-        "processes that are killed at random moments are missed at once, and leave nothing in the way",
+        "processes that are killed at random moments are noticed at once, and leave no files",
         .soak(seconds: 20))
     func killedTargets() throws {
         let folder = try AttachedProcess.makeFolder()

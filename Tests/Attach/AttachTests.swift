@@ -23,7 +23,7 @@ struct AttachTests {
         #expect(unfinished.status == 1 && unfinished.errors.contains("<eof>"), "\(unfinished)")
     }
 
-    @Test("what an entry prints goes to who has sent it, what callbacks print stays in the process")
+    @Test("output of an entry goes to its client, output of callbacks stays in the process")
     func output() throws {
         let target = try AttachedProcess()
         let run = try target.attach(
@@ -40,7 +40,7 @@ struct AttachTests {
         #expect(try target.value("io.write('x') == io.stdout") == "xtrue")
     }
 
-    @Test("each client has its own locals and results; all share the globals; nothing else of them stays")
+    @Test("clients have their own locals and results, share the globals, and leave nothing else")
     func separation() throws {
         let target = try AttachedProcess()
         let names = "local n = 0 for k in pairs(_G) do n = n + 1 end return n, rawget(_G, 'rl'), rawget(_G, 'help')"
@@ -57,7 +57,7 @@ struct AttachTests {
                 == "own\ttoo")
     }
 
-    @Test("the process says who has come, and when it has gone; and it keeps nothing")
+    @Test("the process reports each client's arrival and departure, and keeps no memory of it")
     func traces() throws {
         let target = try AttachedProcess()
         _ = try target.value("1")
@@ -75,7 +75,7 @@ struct AttachTests {
         #expect(target.settledDescriptors == descriptors)
     }
 
-    @Test("a process with nothing to do ends, attachable or not, and tells who is attached")
+    @Test("a process with nothing to do ends, attachable or not, and notifies its clients")
     func ends() throws {
         let idle = try Binary.run(["--attach", "-e", "local rl = require 'runloop' rl.attach() print(rl.why())"])
         #expect(idle.status == 0 && !idle.output.contains("attach") && idle.seconds < 20, "\(idle)")
@@ -119,7 +119,7 @@ struct AttachTests {
     }
 
     @Test(
-        "a client that dies takes its entry along: it ends, and what it holds is freed",
+        "the entry of a client that dies ends, and its resources are freed",
         arguments: ["rl.sleep(1000)", "while true do end", "while true do pcall(rl.sleep, 1000) end", "rl.run()"])
     func death(code: String) throws {
         let target = try AttachedProcess()
@@ -144,7 +144,7 @@ struct AttachTests {
         #expect(try target.value("rl.why():find 'rl.sleep' == nil") == "true")
     }
 
-    @Test("a process that is busy is waited for, and the client says so")
+    @Test("a client waits for a busy process, and reports that")
     func busy() throws {
         let target = try AttachedProcess()
         let first = try target.start("-e", "print 'here' busy(5)")
@@ -162,7 +162,7 @@ struct AttachTests {
         #expect(try target.value("wrong") == "nil")
     }
 
-    @Test("an error in a callback that an entry has left behind does not end the process; the script's own do")
+    @Test("an error in a callback of an entry does not end the process, unlike the script's own")
     func lateErrors() throws {
         let target = try AttachedProcess()
         _ = try target.value("rl.after(0.01, function() error 'late' end)")
@@ -172,7 +172,7 @@ struct AttachTests {
         #expect(try target.value("1") == "1")
     }
 
-    @Test("many clients at once get what is theirs")
+    @Test("many clients at once get their own answers")
     func several() throws {
         let target = try AttachedProcess()
         let clients = try (0..<8).map { number in
@@ -186,7 +186,7 @@ struct AttachTests {
         }
     }
 
-    @Test("a lot of output arrives whole; who does not take it cannot hold the process up")
+    @Test("large output arrives completely, and a slow client does not delay the process")
     func volume() throws {
         let target = try AttachedProcess()
         let run = try target.attach("-e", "('x'):rep(20000000)", "-e", "for i = 1, 50000 do print(i) end")

@@ -17,7 +17,7 @@ struct AttachWhereTests {
         print "ready" io.flush()
         """
 
-    @Test("it opens its port when it is asked to, also while it is busy, and says where it is")
+    @Test("a process opens its port on request, also while it is busy, and reports where it is")
     func unprepared() throws {
         let target = try AttachedProcess([], Self.script)
         #expect(try target.value("ticks > 0") == "true")
@@ -40,7 +40,7 @@ struct AttachWhereTests {
         #expect(list.output.contains("\(target.pid)") && list.output.contains("\(another.pid)"))
     }
 
-    @Test("an option, the environment or a call forbids it")
+    @Test("an option, the environment or a call forbids attaching")
     func forbidden() throws {
         for (options, environment, script) in [
             (["--no-attach"], [:], ""), ([], ["RLHOST_ATTACH": "off"], ""),
@@ -61,7 +61,7 @@ struct AttachWhereTests {
         }
     }
 
-    @Test("one that sits in a function of C is not waited for without end")
+    @Test("a client does not wait without end for a process in a C function")
     func inC() throws {
         let target = try AttachedProcess(["--attach"], Self.script)
         let sleeper = try target.start("-e", "print 'here' os.execute 'sleep 3'")
@@ -72,7 +72,7 @@ struct AttachWhereTests {
         #expect(sleeper.finish().status == 0)
     }
 
-    @Test("commands work with -e, tell tasks and timers, and wrong ones end with status 1")
+    @Test("commands work with -e, list tasks and timers, and wrong ones give status 1")
     func commands() throws {
         let target = try AttachedProcess(["--attach"], Self.script)
         let run = try target.attach(
@@ -87,7 +87,7 @@ struct AttachWhereTests {
         #expect(try target.attach("-e", ".load /nonexistent").status == 1)
     }
 
-    @Test("an entry that waits for a process that is busy is announced at once, and Control-C takes it back")
+    @Test("an entry for a busy process is announced at once, and Control-C withdraws it")
     func takenBack() throws {
         let target = try AttachedProcess(["--attach"], Self.script)
         let session = try target.prompt()
@@ -147,7 +147,7 @@ struct AttachWhereTests {
         #expect(run.output.utf8.count { $0 == 10 } == 200_001 && run.output.hasSuffix(".\t200000\n"))
     }
 
-    @Test("an entry that spins in a message handler ends with its client")
+    @Test("an entry that loops in a message handler ends with its client")
     func handlers() throws {
         let target = try AttachedProcess(["--attach"], Self.script)
         let client = try target.start("-e", "print 'here' xpcall(error, function() while true do end end)")
@@ -183,7 +183,7 @@ struct AttachWhereTests {
         #expect(try session.finish() == 0)
     }
 
-    @Test("SIGQUIT shows the stack of what runs, and says what that is")
+    @Test("SIGQUIT shows the stack and the kind of the running code")
     func quit() throws {
         let target = try AttachedProcess([], Self.script + " hang()")
         ProcessActivity.awaitWork(target.pid)

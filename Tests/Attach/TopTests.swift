@@ -19,7 +19,7 @@ struct TopTests {
         rl.after(2.5, function() print "ready" io.flush() end)
         """
 
-    @Test("--once prints loops and places; --tasks what tasks wait in")
+    @Test("--once prints loops and places; --tasks prints the calls in which tasks wait")
     func once() throws {
         let target = try AttachedProcess(["--attach"], Self.script)
         let run = try Binary.run(["top", "\(target.pid)", "--once"], environment: target.environment)
@@ -36,7 +36,7 @@ struct TopTests {
         #expect(lines.contains { $0.hasPrefix("by kind: timer ") }, "\(run)")
     }
 
-    @Test("of a process that has just begun it shows what runs, and counts nothing from before")
+    @Test("a process that has just begun is shown with its running callback, and no earlier counts")
     func young() throws {
         let script = """
             local rl = require "runloop"
@@ -86,7 +86,7 @@ struct TopTests {
         #expect(tasks.output.contains(/\nmain +its loop does not answer: it is busy/), "\(tasks)")
     }
 
-    @Test("what somebody has entered is an entry, and not the main chunk")
+    @Test("code that a client has entered is shown as an entry, not as the main chunk")
     func entry() throws {
         let target = try AttachedProcess(
             ["--attach"], "require 'runloop'.every(0.02, function() end) print 'ready' io.flush()")
@@ -126,7 +126,7 @@ struct TopTests {
         condition(session.screen.rows.map(\.text).joined(separator: "\n"))
     }
 
-    @Test("without a process, or a terminal, it says what to do")
+    @Test("without a process, or a terminal, the error names the remedy")
     func misuse() throws {
         let target = try AttachedProcess(["--attach=app"], Self.script)
         let run = try Binary.run(["top", "app", "--once"], environment: target.environment)

@@ -12,7 +12,7 @@ struct StateMemoryTests {
 
     /// C modules pass wrong old sizes to the allocator, which other hosts do not notice.
     @Test(
-        "blocks of all sizes keep what is in them, however they are resized and whatever is said of their old size",
+        "blocks of all sizes keep their contents when they are resized, also with a wrong old size",
         arguments: 1...4)
     func blocks(seed: UInt64) throws {
         let interpreter = try #require(Interpreter())

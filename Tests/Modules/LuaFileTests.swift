@@ -12,7 +12,7 @@ import Testing
             .sorted()
     }()
 
-    @Test("a file", arguments: files) func file(_ path: String) throws {
+    @Test("the tests of a file pass", arguments: files) func file(_ path: String) throws {
         let documents = "\(Binary.repository)/docs"
         // `scripts/test` reads the times of the tests in the file.
         let report = ProcessInfo.processInfo.environment["RLHOST_LUA_REPORTS"].map {
@@ -28,7 +28,7 @@ import Testing
     }
 
     @Test(
-        "wrong arguments are named, at the script's own line, whatever function gets them", .soak(seconds: 60))
+        "each function names wrong arguments in an error at the script's line", .soak(seconds: 60))
     func wrongArgumentsAreNamed() throws {
         for seed in Soak.seeds {
             let run = try Binary.run(["\(Binary.repository)/Tests/Host/everything-wrong.lua", String(seed)])

@@ -3,7 +3,7 @@ import Testing
 
 /// The modules' functions and methods with arguments that make no sense.
 @Suite(.timed) struct ModuleMisuseTests {
-    @Test("wrong arguments are an error under the function's name, or an answer, and never a crash", .soak(seconds: 60))
+    @Test("wrong arguments raise an error that names the function, or return one, and never crash", .soak(seconds: 60))
     func wrongArgumentsAreAnErrorUnderThe() throws {
         for seed in Soak.seeds {
             let run = try Binary.run([

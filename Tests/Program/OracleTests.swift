@@ -2,10 +2,12 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Beside CoreFoundation", .timed, .disabled(if: Binary.isUnderThreadSanitizer || Binary.isUnderAddressSanitizer))
+@Suite(
+    "Comparison with CoreFoundation", .timed,
+    .disabled(if: Binary.isUnderThreadSanitizer || Binary.isUnderAddressSanitizer))
 struct OracleTests {
     /// The script prints those that differ with their seeds.
-    @Test("random programs do what they do on CoreFoundation's run loop, wake-ups included", .soak(seconds: 60))
+    @Test("random programs behave as on CoreFoundation's run loop, including wake-ups", .soak(seconds: 60))
     func programs() throws {
         let run = try Binary.shell(
             "exec \(Binary.repository)/scripts/soak corefoundation \(Soak.length) \(Soak.seed)", timeout: 300)

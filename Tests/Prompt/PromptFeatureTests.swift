@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Features of the prompt besides reading lines, in a terminal.
-@Suite("The prompt's comforts", .timed)
+@Suite("The prompt's features", .timed)
 struct PromptFeatureTests {
     @Test("an entry that catches its cancellation is ended by the next Control-C", arguments: PromptSession.sizes)
     func escalation(columns: Int, rows: Int) throws {
@@ -36,7 +36,7 @@ struct PromptFeatureTests {
     }
 
     @Test(
-        "Control-\\ says what goes on: at the prompt, in a wait, and while something computes",
+        "Control-\\ reports the activity: at the prompt, in a wait, and during a computation",
         arguments: PromptSession.sizes)
     func explaining(columns: Int, rows: Int) throws {
         let session = try PromptSession(columns: columns, rows: rows)
@@ -60,7 +60,7 @@ struct PromptFeatureTests {
         try session.untilPrompt()
     }
 
-    @Test("Enter indents, end comes back, and a paste without brackets is left alone", arguments: PromptSession.sizes)
+    @Test("Enter indents, end unindents, and a paste without brackets is not indented", arguments: PromptSession.sizes)
     func indentation(columns: Int, rows: Int) throws {
         let session = try PromptSession(columns: columns, rows: rows)
         try session.untilPrompt()
@@ -76,7 +76,7 @@ struct PromptFeatureTests {
         try session.until(ending: "> do", ">>    x = 2", ">> end", "> |")
     }
 
-    @Test("Control-X Control-E and .edit hand the text to the editor", arguments: PromptSession.sizes)
+    @Test("Control-X Control-E and .edit open the text in the editor", arguments: PromptSession.sizes)
     func editor(columns: Int, rows: Int) throws {
         let session = try PromptSession(
             columns: columns, rows: rows, environment: ["EDITOR": "sh edit.sh"],
@@ -94,7 +94,7 @@ struct PromptFeatureTests {
         try session.until(ending: "> 'two'", "\"two\"", "> |")
     }
 
-    @Test("a terminal that is dumb and does not echo gets what was printed, and nothing twice")
+    @Test("a dumb terminal without echo gets all output, and nothing twice")
     func dumb() throws {
         let session = try PromptSession(
             environment: ["TERM": "dumb"], files: ["run.sh": "stty -echo -onlcr; exec $RLHOST"], shell: true)
@@ -106,7 +106,7 @@ struct PromptFeatureTests {
         #expect(!session.text.joined().contains("1 + 1"))
     }
 
-    @Test("the terminal is as it was after SIGHUP and a crash", arguments: ["HUP", "SEGV", "ABRT"])
+    @Test("the terminal is restored after SIGHUP and a crash", arguments: ["HUP", "SEGV", "ABRT"])
     func deaths(signal: String) throws {
         let session = try PromptSession(environment: ["SWIFT_BACKTRACE": "enable=no"], shell: true)
         try session.until(ending: "$ |")
@@ -119,7 +119,7 @@ struct PromptFeatureTests {
         try session.until("the shell, and its terminal") { $0.text.last == "$ |" && $0.text.contains("icanon") }
     }
 
-    @Test("errors are in colour where they go to the terminal, and not in a file")
+    @Test("errors are in colour on the terminal, and not in a file")
     func colors() throws {
         let session = try PromptSession(
             environment: ["NO_COLOR": ""], files: ["run.sh": "$RLHOST 2>errors.txt"], shell: true)
@@ -134,7 +134,7 @@ struct PromptFeatureTests {
         #expect(text.contains("[1]:1: x") && !text.contains("\u{1B}"), "\(text.debugDescription)")
     }
 
-    @Test("a history that cannot be kept, or was cut, is mentioned; /dev/null and an empty name are none")
+    @Test("a history that cannot be kept, or was cut, is reported; /dev/null and an empty name mean none")
     func history() throws {
         let bad = try PromptSession(columns: 120, environment: ["XDG_STATE_HOME": "/proc/nope"])
         try bad.untilPrompt()
@@ -155,7 +155,7 @@ struct PromptFeatureTests {
     }
 
     @Test(
-        "Tab goes through calls and indexes, knows options, keys, modes and locals, and files only where one is meant")
+        "Tab completes through calls and indexes: options, keys, modes, locals, and files where one is expected")
     func completion() throws {
         let session = try PromptSession(files: ["some_file.txt": ""])
         try session.untilPrompt()
@@ -201,7 +201,7 @@ struct PromptFeatureTests {
         #expect(!session.text.contains { $0.contains("history is not kept") }, "\(session.text)")
     }
 
-    @Test("the mode is one that exists")
+    @Test("the mode of .mode must exist")
     func modes() throws {
         let session = try PromptSession()
         try session.untilPrompt()
@@ -215,7 +215,7 @@ struct PromptFeatureTests {
         try session.enter(".mode repl", showing: "the prompt runs the loop in mode \"repl\"")
     }
 
-    @Test("numbers of entries are in messages, and a recording has no doubled carriage returns")
+    @Test("messages have the numbers of entries, and a recording has no doubled carriage returns")
     func numbers() throws {
         let session = try PromptSession()
         try session.untilPrompt()

@@ -5,7 +5,7 @@ import Testing
 @Suite("Reading at the prompt", .timed)
 struct PromptInputTests {
     @Test(
-        "a callback that reads finds the terminal as an entry does, and then the prompt is back",
+        "a callback that reads gets the terminal like an entry, and then the prompt returns",
         arguments: PromptSession.sizes)
     func callbacks(columns: Int, rows: Int) throws {
         let session = try PromptSession(columns: columns, rows: rows)
@@ -34,7 +34,7 @@ struct PromptInputTests {
     }
 
     @Test(
-        "Control-C ends what reads in a callback, Control-D its input; what is typed stays",
+        "Control-C ends a read in a callback, Control-D its input; typed text stays",
         arguments: PromptSession.sizes)
     func interrupts(columns: Int, rows: Int) throws {
         let session = try PromptSession(columns: columns, rows: rows)
@@ -69,7 +69,7 @@ struct PromptInputTests {
     }
 
     @Test(
-        "bytes that are not UTF-8 are shown, and stay what they are, typed, pasted, saved and loaded",
+        "bytes that are not UTF-8 are shown, and stay unchanged when typed, pasted, saved and loaded",
         arguments: PromptSession.sizes)
     func otherBytes(columns: Int, rows: Int) throws {
         let session = try PromptSession(columns: columns, rows: rows)
@@ -101,7 +101,7 @@ struct PromptInputTests {
         try session.until("the length") { $0.text.contains { $0.hasPrefix("> 2") } && $0.isAtPrompt }
     }
 
-    @Test("what would share the keys with the prompt is refused, and a thread's read, too")
+    @Test("readers that would share the keys with the prompt are refused, also in threads")
     func refusals() throws {
         let session = try PromptSession()
         try session.untilPrompt()

@@ -7,7 +7,7 @@ import Testing
 @Suite("The prompt's keys", .timed)
 struct PromptKeyTests {
     @Test(
-        "Control-C drops what was typed; on an empty line it gives a hint, and twice within a second it leaves",
+        "Control-C drops the typed text; on an empty line it gives a hint, and twice in a second leaves",
         arguments: PromptSession.sizes)
     func controlC(columns: Int, rows: Int) throws {
         let session = try PromptSession(columns: columns, rows: rows)
@@ -29,7 +29,7 @@ struct PromptKeyTests {
         #expect(try session.finish() == 130)
     }
 
-    @Test("Control-C is not lost, whatever the loop does just then", arguments: PromptSession.sizes)
+    @Test("Control-C is not lost, whatever the loop does at that moment", arguments: PromptSession.sizes)
     func everyControlC(columns: Int, rows: Int) throws {
         let session = try PromptSession(columns: columns, rows: rows)
         try session.untilPrompt()
@@ -86,7 +86,7 @@ struct PromptKeyTests {
     }
 
     @Test(
-        "Control-Z gives the terminal back to the shell, and fg brings the line again", arguments: PromptSession.sizes)
+        "Control-Z returns the terminal to the shell, and fg shows the line again", arguments: PromptSession.sizes)
     func controlZ(columns: Int, rows: Int) throws {
         let session = try PromptSession(columns: columns, rows: rows, shell: true)
         try session.until(ending: "$ |")
@@ -117,7 +117,7 @@ struct PromptKeyTests {
         try session.until(ending: "$ |")
     }
 
-    @Test("SIGTERM ends the prompt with its status, and the terminal is as it was", arguments: PromptSession.sizes)
+    @Test("SIGTERM ends the prompt with its status, and the terminal is restored", arguments: PromptSession.sizes)
     func termination(columns: Int, rows: Int) throws {
         let session = try PromptSession(columns: columns, rows: rows, shell: true)
         try session.until(ending: "$ |")
@@ -169,7 +169,7 @@ struct PromptKeyTests {
         #expect(session.screen.problems.isEmpty)
     }
 
-    @Test("Control-R searches the history, the arrows walk through it", arguments: PromptSession.sizes)
+    @Test("Control-R searches the history, and the arrows go through it", arguments: PromptSession.sizes)
     func search(columns: Int, rows: Int) throws {
         let session = try PromptSession(columns: columns, rows: rows)
         try session.untilPrompt()
@@ -228,7 +228,7 @@ struct PromptKeyTests {
         #expect(session.screen.problems.isEmpty)
     }
 
-    @Test("remembers entries in a file of its own, and finds them again", arguments: PromptSession.sizes)
+    @Test("stores entries in a file, and reads them at the next start", arguments: PromptSession.sizes)
     func history(columns: Int, rows: Int) throws {
         let folder = try PromptFolder()
         let environment = ["XDG_STATE_HOME": folder.url.path + "/state"]

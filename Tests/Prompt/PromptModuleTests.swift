@@ -67,7 +67,7 @@ struct PromptModuleTests {
     }
 
     @Test(
-        "names that several have are listed, classes and modules with what is in them, also what only tests can require"
+        "help lists ambiguous names, and the contents of classes and modules, also of runloop.test"
     )
     func lists() throws {
         let text = try answer(
@@ -95,7 +95,7 @@ struct PromptModuleTests {
         #expect(text.contains("there is no 'net.nothing' in the reference"))
     }
 
-    @Test("two question marks show the source of what the modules have in Lua, and say where there is none")
+    @Test("two question marks show the Lua source of a module's function, or report that it has none")
     func sources() throws {
         let text = try answer(
             """
@@ -119,7 +119,7 @@ struct PromptModuleTests {
     }
 
     @Test(
-        "Tab knows the options of modules' calls, tables in them, values, results and paths; what is left is hinted at")
+        "Tab completes options of modules' calls, tables in them, values, results and paths; hints show the rest")
     func completion() throws {
         let session = try PromptSession(columns: 130, environment: ["NO_COLOR": ""], files: ["some_file.txt": ""])
         try session.untilPrompt()

@@ -73,7 +73,7 @@ struct PromptRandomTests {
         }
     }
 
-    @Test("A command with more typed behind it shows one prompt", arguments: PromptSession.sizes)
+    @Test("A command with further text typed after it shows one prompt", arguments: PromptSession.sizes)
     func ahead(columns: Int, rows: Int) throws {
         let session = try PromptSession(columns: columns, rows: rows, files: ["file.lua": "print 'loaded'\n"])
         try session.untilPrompt()

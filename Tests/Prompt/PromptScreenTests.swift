@@ -5,7 +5,7 @@ import Testing
 /// The text around the typed line, and the state of the terminal.
 @Suite("The prompt's screen", .timed)
 struct PromptScreenTests {
-    @Test("a timer that prints every 50 ms leaves the line whole at every step", arguments: [(80, 24), (20, 5)])
+    @Test("a timer that prints every 50 ms leaves the line intact at every step", arguments: [(80, 24), (20, 5)])
     func outputWhileTyping(columns: Int, rows: Int) throws {
         let session = try PromptSession(columns: columns, rows: rows)
         try session.until("the prompt") { $0.isAtPrompt }
@@ -55,7 +55,7 @@ struct PromptScreenTests {
             && (shown == wanted || needed > session.screen.rows.count - 1 && wanted.hasSuffix(shown.suffix(columns)))
     }
 
-    @Test("threads that print leave the line whole", arguments: PromptSession.sizes)
+    @Test("threads that print leave the line intact", arguments: PromptSession.sizes)
     func threads(columns: Int, rows: Int) throws {
         let session = try PromptSession(columns: columns, rows: rows)
         try session.untilPrompt()
@@ -151,7 +151,7 @@ struct PromptScreenTests {
         try session.until("the size for children") { $0.text.contains("24 80") }
     }
 
-    @Test("makes do with a terminal that cannot move the cursor", arguments: PromptSession.sizes)
+    @Test("works on a terminal that cannot move the cursor", arguments: PromptSession.sizes)
     func dumb(columns: Int, rows: Int) throws {
         let session = try PromptSession(columns: columns, rows: rows, environment: ["TERM": "dumb"])
         try session.untilPrompt()
@@ -175,7 +175,9 @@ struct PromptScreenTests {
         #expect(session.screen.problems.isEmpty && session.sequences == 0)
     }
 
-    @Test("colours the prompt, values and errors on a terminal, unless told not to", arguments: PromptSession.sizes)
+    @Test(
+        "colours the prompt, values and errors on a terminal, unless colours are turned off",
+        arguments: PromptSession.sizes)
     func colours(columns: Int, rows: Int) throws {
         let session = try PromptSession(columns: columns, rows: rows, environment: ["NO_COLOR": ""])
         try session.untilPrompt()
@@ -197,7 +199,7 @@ struct PromptScreenTests {
         #expect(plain.screen.rows.allSatisfy { $0.places.allSatisfy { $0.style == "" } })
     }
 
-    @Test("leaves the terminal as it was, at os.exit and after reading input, too", arguments: PromptSession.sizes)
+    @Test("restores the terminal, also at os.exit and after reading input", arguments: PromptSession.sizes)
     func terminalSettings(columns: Int, rows: Int) throws {
         let session = try PromptSession(columns: columns, rows: rows)
         try session.untilPrompt()

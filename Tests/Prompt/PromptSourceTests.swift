@@ -34,7 +34,7 @@ struct PromptSourceTests {
         try session.enter("rl.sleep?", showing: "rl.sleep(seconds)")
     }
 
-    @Test("a module is loaded again with its state, or nothing has changed")
+    @Test("a module is loaded again with its state, or is left unchanged after an error")
     func reload() throws {
         let session = try PromptSession(files: ["mod.lua": Self.module])
         let path = session.folder.url.appending(path: "mod.lua")
@@ -58,7 +58,7 @@ struct PromptSourceTests {
         try session.enter(".reload", showing: ".reload: the name of a module is expected")
     }
 
-    @Test("what a call takes is shown while it is typed, in colour")
+    @Test("the parameters of a call are shown while it is typed, in colour")
     func hints() throws {
         let session = try PromptSession(environment: ["NO_COLOR": ""])
         try session.untilPrompt()

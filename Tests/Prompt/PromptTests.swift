@@ -33,7 +33,7 @@ struct PromptTests {
     }
 
     @Test(
-        "goes on over several lines until an entry is complete, operators at a line's end included",
+        "reads several lines until an entry is complete, also after an operator at a line's end",
         arguments: PromptSession.sizes)
     func continuation(columns: Int, rows: Int) throws {
         let session = try PromptSession(columns: columns, rows: rows)
@@ -92,7 +92,7 @@ struct PromptTests {
         #expect(early.output.contains("mine\t5\n"), "\(early)")
     }
 
-    @Test("keeps the locals of earlier entries, as if all stood in one block")
+    @Test("keeps the locals of earlier entries, as if all were in one block")
     func locals() throws {
         let run = try Binary.run(
             ["-i"],

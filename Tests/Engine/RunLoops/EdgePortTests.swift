@@ -37,7 +37,7 @@ import Testing
         }
     }
 
-    @Test("it sees each change once and takes turns with other ports")
+    @Test("an edge port gets each change once and takes turns with other ports")
     func itHearsOfEachChangeOnceAndTakesTurnsWithTheOthers() throws {
         let world = World()
         let pipes = [Pipe(), Pipe(), Pipe()]
@@ -75,7 +75,8 @@ import Testing
         #expect(world.journal() == "P A3 P =3")
     }
 
-    @Test("it keeps the loop running only while it is awaited") func itKeepsTheLoopRunningOnlyWhileItSaysSo() {
+    @Test("an edge port keeps the loop running only while it is awaited") func itKeepsTheLoopRunningOnlyWhileItSaysSo()
+    {
         let world = World()
         let pipe = Pipe()
         let reader = Reader("A", pipe, world)
@@ -88,7 +89,7 @@ import Testing
         #expect(world.journal() == "=3 =1 A1 T =1")
     }
 
-    @Test("in several modes it takes its turn once") func inSeveralModesItTakesItsTurnOnce() {
+    @Test("an edge port in several modes takes its turn once") func inSeveralModesItTakesItsTurnOnce() {
         let world = World()
         let pipe = Pipe()
         let reader = Reader("A", pipe, world, in: ["m", "n"])
@@ -106,7 +107,7 @@ import Testing
         #expect(world.journal() == "A2 =3 =3 A1 =3")
     }
 
-    @Test("a signal gives it a turn without a descriptor") func aSignalGivesItATurnWithoutADescriptor() {
+    @Test("a signal gives an edge port a turn without a descriptor") func aSignalGivesItATurnWithoutADescriptor() {
         final class Bell: RunLoop.EdgePort {
             var turns = 0
             override func takeTurn() { turns += 1 }
@@ -125,7 +126,7 @@ import Testing
         #expect(bell.turns == 1)
     }
 
-    @Test("it reports a descriptor that cannot be watched") func whatCannotBeWatchedIsSaid() {
+    @Test("an edge port reports a descriptor that cannot be watched") func whatCannotBeWatchedIsSaid() {
         final class Lost: RunLoop.EdgePort {
             var losses = 0
             override func cannotWatch() { losses += 1 }

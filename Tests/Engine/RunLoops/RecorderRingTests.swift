@@ -102,7 +102,7 @@ import Testing
         #expect(Set(sent.map { $0.flow >> 22 }) == [UInt32(recorder.pointee.number & 1023)])
     }
 
-    @Test("only a callback that waits is a piece of its task, unless it continues one") func pieces() {
+    @Test("a callback is a section of its task only if it waits or continues the task") func pieces() {
         let world = World()
         world.loop.record(as: "main")
         let recorder = world.loop.recorder

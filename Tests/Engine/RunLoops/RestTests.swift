@@ -37,7 +37,7 @@ import Testing
         #expect(rests() == [0, 250, 500, 750, 1000])
     }
 
-    @Test("work that is not done goes on at once") func steps() {
+    @Test("unfinished work continues at once") func steps() {
         #expect(rests([0, 0, 0]) == [0, 0, 0, 0, 250, 500, 750, 1000])
     }
 

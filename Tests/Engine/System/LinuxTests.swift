@@ -173,7 +173,7 @@ struct LinuxTests {
     }
 
     @Test(
-        "names of hosts are what name servers know",
+        "host names are converted to the form of name servers",
         arguments: [
             ("localhost", "localhost"), ("b\u{FC}cher.example", "xn--bcher-kva.example"),
             ("B\u{DC}CHER.example", "xn--bcher-kva.example"),

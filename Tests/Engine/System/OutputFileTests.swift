@@ -51,7 +51,9 @@ struct OutputFileTests {
         }
     }
 
-    @Test("each kind of file with each obstacle under its name", arguments: Kind.allCases, Obstacle.allCases)
+    @Test(
+        "each kind of file is made or refused with each obstacle under its name", arguments: Kind.allCases,
+        Obstacle.allCases)
     func table(_ kind: Kind, _ obstacle: Obstacle) throws {
         guard Self.isRoot || !obstacle.rawValue.hasSuffix("OfAnother") else { return }
         var template = Array("/tmp/rlhost-output-XXXXXX".utf8CString)

@@ -22,7 +22,7 @@ struct AllocationCountTests {
         #expect((many - few + 200) / 4000 == each, "\(many - few) allocations for 4000 events of \(kind)")
     }
 
-    @Test("the counter counts") func theCounterCounts() throws {
+    @Test("the counter counts allocations") func theCounterCounts() throws {
         let none = try Self.run(["-e", ""])
         let some = try Self.run(["-e", "for i = 1, 1000 do local t = {} end"])
         #expect(some - none >= 1000)

@@ -27,7 +27,8 @@ import Testing
         #expect(result.output == "few few few true\n", "\(result.errors)")
     }
 
-    @Test("a process out of descriptors says so and goes on") func aProcessOutOfDescriptorsSaysSoAndGoesOn() throws {
+    @Test("a process without free descriptors reports that and continues")
+    func aProcessOutOfDescriptorsSaysSoAndGoesOn() throws {
         let script = """
             local rl = require "runloop"
             local l, files = rl.current(), {}
@@ -50,7 +51,7 @@ import Testing
         #expect(result.status == 0)
     }
 
-    @Test("a thread that cannot be had is refused and nothing is lost")
+    @Test("a thread that cannot be started returns an error, and nothing is lost")
     func aThreadThatCannotBeHadIsRefusedAndNothingIsLost() throws {
         let script = """
             local rl = require "runloop"
@@ -80,7 +81,8 @@ import Testing
         #expect(result.status == 0)
     }
 
-    @Test("a process without descriptors for its loop says so") func aProcessWithoutDescriptorsForItsLoopSaysSo() throws
+    @Test("a process without descriptors for its loop reports that") func aProcessWithoutDescriptorsForItsLoopSaysSo()
+        throws
     {
         let result = try Binary.run(
             ["-c", "ulimit -n 4; exec \"$0\" \"$@\"", Binary.path, "-e", "print(1)"], program: "/bin/sh", name: "sh")

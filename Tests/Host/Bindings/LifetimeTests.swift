@@ -87,7 +87,7 @@ import Testing
         #expect(try world.run(Self.prelude + script) == "200 200 0")
     }
 
-    @Test("closing invalidates") func closingInvalidates() throws {
+    @Test("closing an object invalidates it") func closingInvalidates() throws {
         let world = try LuaWorld()
         let script = """
             do local t <close> = mark(rl.every(1, print)) local o <close> = mark(rl.observe("all", print)) end
@@ -96,7 +96,7 @@ import Testing
         #expect(try world.run(Self.prelude + script) == "0 finished")
     }
 
-    @Test("an object may go in its own callback with a full collection in it")
+    @Test("an object may be collected in its own callback")
     func anObjectMayGoInItsOwnCallbackWithAFullCollectionInIt() throws {
         let world = try LuaWorld()
         let script = """
@@ -251,7 +251,7 @@ import Testing
         #expect(try world.run(script) == "true slept dead")
     }
 
-    @Test("user coroutines around host waits say why they cannot wait")
+    @Test("waits in coroutines of the script raise an error with the reason")
     func userCoroutinesAroundHostWaitsSayWhyTheyCannotWait() throws {
         let world = try LuaWorld()
         let script = """
@@ -273,7 +273,7 @@ import Testing
     // MARK: Depth
 
     @Test(
-        "too deep is an error and the state goes on",
+        "recursion that is too deep raises an error and the state stays usable",
         arguments: [
             "local function go() depth = depth + 1 if depth < 100 then rl.perform(go) rl.run { timeout = 0.001 } "
                 + "end end",

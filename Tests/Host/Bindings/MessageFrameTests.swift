@@ -81,7 +81,9 @@ struct MessageFrameTests {
         ),
     ]
 
-    @Test("a peer that breaks a rule gets the reason and is cut off; others notice nothing", arguments: broken.indices)
+    @Test(
+        "a peer that breaks a rule gets the reason and is disconnected; others are not affected",
+        arguments: broken.indices)
     func offence(index: Int) throws {
         let (name, script, reason) = Self.broken[index]
         let (client, server) = try talk(script + "\nprint(bye())")
@@ -178,7 +180,7 @@ struct MessageFrameTests {
         #expect(run.server.status == 0)
     }
 
-    @Test("a port that breaks the rules is left, and every waiting sender gets the reason")
+    @Test("a port that breaks a rule is disconnected, and every waiting sender gets the reason")
     func brokenPort() throws {
         let script = """
             import os, sys, socket, fcntl

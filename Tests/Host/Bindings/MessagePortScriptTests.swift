@@ -131,7 +131,7 @@ struct MessagePortScriptTests {
         #expect(server.status == 0 && server.errors.isEmpty, "\(server.errors)")
     }
 
-    @Test("misuse is refused with the name of the call, of the argument, and what to do")
+    @Test("misuse raises an error with the call, the argument and the remedy")
     func misuse() throws {
         let calls: [(String, String)] = [
             ("rl.message_port()", "rl.message_port: an options table is expected, got nothing"),
@@ -232,7 +232,7 @@ struct MessagePortScriptTests {
         #expect(server.status == 0)
     }
 
-    @Test("a directory that is not private is not used, and the message says why")
+    @Test("a directory that is not private is not used, and the message has the reason")
     func privacy() throws {
         try Binary.withDirectory { directory in
             try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: directory)
@@ -347,7 +347,7 @@ struct MessagePortScriptTests {
         }
     }
 
-    @Test("if many processes remove stale names and take names at the same time, they get all free names")
+    @Test("many processes that remove stale names and take names at once get all free names")
     func clearing() throws {
         try Binary.withDirectory { directory in
             try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: directory)

@@ -18,14 +18,14 @@ import Testing
         try Binary.run(["-l", "rl=runloop", "-e", script], environment: ["JUMP": jump, "LD_PRELOAD": Self.shim.get()])
     }
 
-    @Test("a timer that is an hour away fires at once when the clock is put forward by an hour")
+    @Test("a timer in an hour fires at once when the clock is set forward by an hour")
     func forward() throws {
         let result = try run(
             "rl.at(rl.time() + 3600, function() print(rl.now() - START < 100) end) START = rl.now()", jump: "3600:0.2")
         #expect(result.output == "true\n", "\(result)")
     }
 
-    @Test("a due timer fires later when the clock is put back")
+    @Test("a due timer fires later when the clock is set back")
     func back() throws {
         let script = """
             local start, moment = rl.now(), rl.time() + 0.3
@@ -35,7 +35,7 @@ import Testing
         #expect(result.output == "true\ttrue\n", "\(result)")
     }
 
-    @Test("a mode that did not run learns of the jump when it runs")
+    @Test("a mode that did not run handles the jump when it runs")
     func otherMode() throws {
         let script = """
             rl.at(rl.time() + 3600, function() print "came" end, { modes = "own" })
@@ -45,7 +45,7 @@ import Testing
         #expect(result.output == "came\nfinished\n", "\(result)")
     }
 
-    @Test("a machine that slept for seven hours: jobs follow their rule for missed runs, and timers stood still")
+    @Test("after seven hours of sleep, jobs follow their rule for missed runs, and timers continue")
     func slept() throws {
         // A process whose machine sleeps does not run meanwhile. When it continues, the wall clock has advanced and the
         // monotonic clock has not.

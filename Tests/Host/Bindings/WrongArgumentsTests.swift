@@ -113,7 +113,7 @@ import Testing
         return complaints > tonumber(rounds) / 10 and table.concat(texts, "\\n") or "too few complaints: " .. complaints
         """
 
-    @Test("an error that names the function or a sensible result", .soak(seconds: 60))
+    @Test("a wrong argument gives an error that names the function, or a sensible result", .soak(seconds: 60))
     func anErrorThatNamesTheFunctionOrASensibleResult() throws {
         for seed in Soak.seeds { try attack(seed) }
     }
@@ -219,7 +219,7 @@ import Testing
         #expect(try world.run(script, for: .zero) == "")
     }
 
-    @Test("running with arguments that make no sense") func runningWithArgumentsThatMakeNoSense() throws {
+    @Test("running a loop with invalid arguments") func runningWithArgumentsThatMakeNoSense() throws {
         let world = try LuaWorld()
         let script = """
             local l = rl.current()

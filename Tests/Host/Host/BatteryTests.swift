@@ -91,7 +91,7 @@ import Testing
         return result
     }
 
-    @Test("its objects work where it is required") func itsObjectsWorkWhereItIsRequired() throws {
+    @Test("a module's objects work after it was required") func itsObjectsWorkWhereItIsRequired() throws {
         let found = try Self.run(
             """
             local clap = require "runloop.clap"
@@ -105,7 +105,7 @@ import Testing
         )
     }
 
-    @Test("a thread has it too") func aThreadHasItToo() throws {
+    @Test("a module can be required in a thread") func aThreadHasItToo() throws {
         let found = try Self.run(
             """
             local rl = require "runloop"
@@ -116,14 +116,16 @@ import Testing
         #expect(found == "2")
     }
 
-    @Test("nothing is made before it is required") func nothingIsMadeBeforeItIsRequired() throws {
+    @Test("nothing is made before a module is required") func nothingIsMadeBeforeItIsRequired() throws {
         let host = try #require(LuaHost(loop: RunLoop(poller: SimulatedPoller()), batteries: Self.batteries))
         #expect(host.openLibraries(ignoringEnvironment: true) == nil)
         #expect(host.load(.text("require 'runloop'", name: "=test")) == nil && host.start() != nil)
         #expect(host.parts.isEmpty)
     }
 
-    @Test("what is missing is said where it is required") func whatIsMissingIsSaidWhereItIsRequired() throws {
+    @Test("a missing dependency is reported when the module is required") func whatIsMissingIsSaidWhereItIsRequired()
+        throws
+    {
         #expect(
             try Self.run("return select(2, pcall(require, 'runloop.bell'))")
                 == "test:1: module 'runloop.bell': libbell.so.1 is not installed")
@@ -152,14 +154,14 @@ import Testing
         #expect(result == "function")
     }
 
-    @Test("a script may put its own module beside it") func aScriptMayPutItsOwnModuleBesideIt() throws {
+    @Test("a script may have its own module next to it") func aScriptMayPutItsOwnModuleBesideIt() throws {
         #expect(
             try Self.run(
                 "package.preload['runloop.mine'] = function() return 'mine' end return (require 'runloop.mine')")
                 == "mine")
     }
 
-    @Test("its objects are added to loops") func itsObjectsAreAddedToLoops() throws {
+    @Test("a module's objects can be added to loops") func itsObjectsAreAddedToLoops() throws {
         let found = try Self.run(
             """
             local rl, clap = require "runloop", require "runloop.clap"
@@ -173,7 +175,7 @@ import Testing
         #expect(found == "truetruefalsetest:7: loop:add: clappers are in one mode")
     }
 
-    @Test("its part is closed, reset, and describes its items") func itsPartIsToldAndAsked() throws {
+    @Test("a module's part is closed and reset, and describes its items") func itsPartIsToldAndAsked() throws {
         var whys: [String] = []
         let before = Self.closed.withLock { $0 }
         let found = try Self.run(

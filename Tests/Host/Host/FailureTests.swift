@@ -6,7 +6,7 @@ import Testing
 
 /// Unhandled errors keep their details until they become text.
 @Suite(.timed) struct FailureTests {
-    @Test("a failure is the text that it was") func aFailureIsThe() {
+    @Test("a failure keeps its text") func aFailureIsThe() {
         var failure = Failure("a.lua:1: no", frames: ["[C]: in function 'error'", "a.lua:1: in main chunk"])
         #expect(failure.text == "a.lua:1: no\nstack traceback:\n\t[C]: in function 'error'\n\ta.lua:1: in main chunk")
         failure.subject = .init(kind: "timer", name: "poll", site: "a.lua:1")
@@ -18,7 +18,7 @@ import Testing
         #expect(failure.traceback == "a.lua:1: no")
     }
 
-    @Test("an error that only sounds like an interruption is reported, and the entry goes on") func anErrorThatOnly()
+    @Test("an error with the text of an interruption is reported, and the entry continues") func anErrorThatOnly()
         throws
     {
         let entry =
@@ -29,7 +29,7 @@ import Testing
         #expect(run.errors.contains("in timer made at stdin:1"))
     }
 
-    @Test("an error in such words is one while the process ends, too") func anErrorInSuch() throws {
+    @Test("an error with that text is also an error while the process ends") func anErrorInSuch() throws {
         let process = try Binary.Process([
             "-e",
             """
@@ -49,7 +49,7 @@ import Testing
     }
 
     @Test(
-        "callbacks nested until the stack is full are an error that the handler gets",
+        "callbacks nested until the stack is full give an error that the handler gets",
         arguments: [
             """
             local function nest()
@@ -81,7 +81,7 @@ import Testing
     /// Tries all limits from the least memory with which a process starts to an amount that suffices, so that each
     /// allocation is once the first that fails.
     @Test(
-        "a process that has no memory to begin with says so",
+        "a process without memory at its start reports that",
         .disabled(if: Binary.isUnderThreadSanitizer || Binary.isUnderAddressSanitizer))
     func aProcessThatHasNoMemoryTo() throws {
         let run = try Binary.shell(
@@ -100,7 +100,7 @@ import Testing
         #expect(run.output == "" && run.status == 0, "\(run)")
     }
 
-    @Test("an interruption in a coroutine of the script's own is one") func anInterruptionInACoroutineOfThe() throws {
+    @Test("an interruption in a coroutine of the script is recognized") func anInterruptionInACoroutineOfThe() throws {
         let process = try Binary.Process([
             "-e",
             """
@@ -118,20 +118,20 @@ import Testing
         #expect(result.status == 143)
     }
 
-    @Test("an assertion in a callback is an assertion in TAP") func anAssertionInA() throws {
+    @Test("an assertion that fails in a callback is reported as an assertion in TAP") func anAssertionInA() throws {
         let body = "t.it('x', function() rl.after(0.1, function() t.equal(1, 2) end) rl.sleep(1) end)"
         let run = try TestRunnerFixture.run(["x_test.lua": body], ["--format", "tap"])
         #expect(run.output.contains("kind: assertion"))
         #expect(run.output.contains("in timer made at x_test.lua:1"))
     }
 
-    @Test("any other error in a callback is one of a callback") func anyOtherErrorIn() throws {
+    @Test("any other error in a callback is reported as an error of the callback") func anyOtherErrorIn() throws {
         let body = "t.it('x', function() rl.after(0.1, function() error 'no' end) rl.sleep(1) end)"
         let run = try TestRunnerFixture.run(["x_test.lua": body], ["--format", "tap"])
         #expect(run.output.contains("kind: callback"))
     }
 
-    @Test("an error in a callback of a thread says both") func anErrorInA() throws {
+    @Test("an error in a callback of a thread names both") func anErrorInA() throws {
         let body = """
             t.it('x', function()
               rl.thread { name = 'worker', function()
@@ -158,7 +158,9 @@ import Testing
         #expect(run.output.components(separatedBy: "1 passed").count == 3)
     }
 
-    @Test("tests get its bytes", arguments: ["LUA_INIT", "LUA_INIT_5_4"]) func testsGetItsBytes(_ variable: String)
+    @Test("tests get the bytes of such a name", arguments: ["LUA_INIT", "LUA_INIT_5_4"]) func testsGetItsBytes(
+        _ variable: String
+    )
         throws
     {
         let run = try Binary.withDirectory { directory in

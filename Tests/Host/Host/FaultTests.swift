@@ -17,13 +17,13 @@ struct FaultTests {
         """
 
     /// ENOBUFS is 105, ENOMEM 12, ENOSPC 28, EIO 5.
-    @Test("a moment without memory for a message is waited for", arguments: ["send:105:2:1", "send:12:1:3"])
+    @Test("a message waits while there is no memory for it", arguments: ["send:105:2:1", "send:12:1:3"])
     func shortage(fault: String) throws {
         let result = try run(Self.script, ["FAULT": fault])
         #expect(result.output == "ABC\n", "\(result)")
     }
 
-    @Test("a connection that can no longer be used says so", arguments: ["send:5:2:99", "epoll_ctl:28:3:99"])
+    @Test("a connection that can no longer be used returns an error", arguments: ["send:5:2:99", "epoll_ctl:28:3:99"])
     func end(fault: String) throws {
         let result = try run(Self.script, ["FAULT": fault])
         #expect(result.status >= 0, "\(result)")
@@ -44,7 +44,7 @@ struct FaultTests {
         #expect(result.errors.components(separatedBy: "tries again").count == 2, "\(result)")
     }
 
-    @Test("a kernel that reports more events than there is room for is not believed")
+    @Test("more events than there is room for are ignored")
     func lies() throws {
         let script = """
             local rl = require "runloop"

@@ -31,7 +31,7 @@ struct FinalizerTests {
     }
 
     @Test(
-        "a call of a finalizer after the state is closed is an error at the script's line, also through the host's Lua"
+        "a finalizer's call after the state is closed raises an error at the script's line"
     )
     func closing() throws {
         let run = try Binary.run([

@@ -116,7 +116,7 @@ import Testing
         #expect(result.output == "0\n" && result.status == 0, "\(result)")
     }
 
-    @Test("the arguments exist without /proc, too")
+    @Test("a program has its arguments without /proc, too")
     func withoutProc() throws {
         let hides = "unshare -Urm sh -c 'mount -t tmpfs none /proc && exec \"$@\"' sh"
         guard try Binary.shell("\(hides) true").status == 0 else { return }

@@ -3,7 +3,7 @@ import Testing
 
 /// Mistakes that nothing else would report: objects that are never added to a loop, and observers of the last exit that
 /// expect the loop to continue.
-@Suite("Forgotten", .timed) struct ForgottenTests {
+@Suite("Objects that were never in a loop", .timed) struct ForgottenTests {
     private static let objects = [
         "rl.timer { delay = 1, callback = print }": "timer",
         "rl.timer { delay = 1, callback = print, name = 'poll' }": "timer \"poll\"",
@@ -97,7 +97,7 @@ import Testing
         #expect(run.output == lines.joined() && run.errors.isEmpty && run.status == 0, "\(run)")
     }
 
-    @Test("an observer of the program's last exit that waits gets an error, since nothing would wake it")
+    @Test("an observer of the program's last exit gets an error if it waits")
     func waits() throws {
         let script = """
             local rl = require "runloop"

@@ -4,7 +4,7 @@ import Testing
 
 /// A script's objects leave no memory behind after it has used and dropped them.
 @Suite(
-    "Memory that stays", .timed,
+    "Leaks of objects", .timed,
     .disabled(if: Binary.isUnderThreadSanitizer || Binary.isUnderAddressSanitizer, "which keeps memory"))
 struct MemoryThatStaysTests {
     private static func leaks(_ arguments: [String]) throws -> Binary.Result {
@@ -23,7 +23,7 @@ struct MemoryThatStaysTests {
     }
 
     /// `scripts/leaks` without arguments makes more objects of each kind, and waits less in real time.
-    @Test("objects of each kind leave nothing", .soak(seconds: 120))
+    @Test("objects of each kind leave no memory behind", .soak(seconds: 120))
     func kinds() throws {
         try #require(!Self.kinds.isEmpty)
         for seed in Soak.seeds {

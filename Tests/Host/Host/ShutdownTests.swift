@@ -50,7 +50,7 @@ struct ShutdownTests {
         #expect(run.errors.split(separator: "\n").count { $0.hasSuffix(" has not ended within 0.1 s") } == 2, "\(run)")
     }
 
-    @Test("a script may ask for it, with a reason; the status is 0")
+    @Test("a script may call rl.shutdown, with a reason; the status is 0")
     func asked() throws {
         let run = try Self.run(
             """
@@ -158,7 +158,7 @@ struct ShutdownTests {
         #expect(run.signal == SIGTERM, "\(run)")
     }
 
-    @Test("misuse is named")
+    @Test("misuse raises errors that name the function")
     func misuse() throws {
         let script = try TaskScript(
             """

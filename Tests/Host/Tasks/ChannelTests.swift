@@ -149,7 +149,7 @@ struct ChannelTests {
         #expect(script.journal == ["sender nil closed", "1", "nil closed", "nil closed", "receiver nil closed"])
     }
 
-    @Test("A receiver may look without waiting, or wait for a time")
+    @Test("A receiver may return without waiting, or wait up to a time limit")
     func timeouts() throws {
         let script = try TaskScript(
             """
@@ -212,7 +212,7 @@ struct ChannelTests {
             ])
     }
 
-    @Test("An error that nobody waits for is not lost")
+    @Test("An error for which no task waits is reported")
     func unseen() throws {
         let script = try TaskScript(
             """
@@ -260,7 +260,7 @@ struct ChannelTests {
 
     // MARK: Misuse
 
-    @Test("Misuse is named, at the place of the caller")
+    @Test("Misuse raises an error at the place of the caller")
     func misuse() throws {
         let script = try TaskScript(
             """

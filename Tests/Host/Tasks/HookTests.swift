@@ -59,7 +59,7 @@ struct HookTests {
     }
 
     @Test(
-        "coroutines of the script's own have none, as under lua, and the thread's function is that thread's main chunk")
+        "coroutines of the script have no hook, as under lua, and threads have their own")
     func ofOthers() throws {
         let run = try Self.run(
             """

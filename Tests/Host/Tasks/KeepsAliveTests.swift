@@ -17,7 +17,7 @@ struct KeepsAliveTests {
         #expect(script.journal.contains { $0.contains("it does not keep the loop running") }, "\(script.journal)")
     }
 
-    @Test("it goes on while something else keeps the loop")
+    @Test("an object with keeps_alive = false is served while another keeps the loop running")
     func served() throws {
         let script = try TaskScript(
             """
@@ -27,7 +27,7 @@ struct KeepsAliveTests {
         #expect(script.journal.prefix(2) == ["tick", "tick"] && script.seconds == 2.5, "\(script.journal)")
     }
 
-    @Test("modes in an options table add at once")
+    @Test("modes in an options table add the object at once")
     func modes() throws {
         let script = try TaskScript(
             """
@@ -49,7 +49,7 @@ struct KeepsAliveTests {
             ], "\(script.journal)")
     }
 
-    @Test("the error for a missing method names the one that is meant, or those that there are")
+    @Test("the error for a missing method names the intended one, or all methods")
     func missing() throws {
         let script = try TaskScript(
             """
@@ -130,7 +130,7 @@ struct KeepsAliveTests {
         #expect(script.journal == ["r", "2", "1", "0"], "\(script.journal)")
     }
 
-    @Test("an object whose descriptor is gone says so in its own words")
+    @Test("an object whose descriptor is closed returns its own error")
     func noDescriptor() throws {
         let script = try TaskScript(
             """

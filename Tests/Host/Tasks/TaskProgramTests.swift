@@ -44,7 +44,7 @@ struct TaskProgramTests {
     }
 
     @Test(
-        "Waiting for many tasks, or cancelling many that wait for one, costs each of them as much as few do",
+        "Waiting for many tasks, or cancelling many that wait for one, takes linear time",
         arguments: [
             "local all = {} for i = 1, count do all[i] = rl.task(rl.sleep, 0.01) end rl.all_of(all)",
             """
@@ -92,7 +92,7 @@ struct TaskProgramTests {
         }
     }
 
-    @Test("Tasks that wait for room in a port leave in a time that grows as they do, and others get their turn")
+    @Test("Cancelling many tasks that wait for room in a port takes linear time")
     func leavingSenders() throws {
         let result = try Binary.run([
             "-e",
@@ -121,7 +121,7 @@ struct TaskProgramTests {
         #expect(result.output == "true\n", "\(result)")
     }
 
-    @Test("Helper threads change nothing about that, waited for or not, also of a text of -e")
+    @Test("Helper threads do not change that, whether awaited or not, also with -e")
     func stoppedBesideThreads() throws {
         for helper in [
             "rl.thread(function() require 'runloop'.sleep(100) end)",

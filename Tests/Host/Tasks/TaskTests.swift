@@ -30,7 +30,7 @@ struct TaskTests {
         #expect(script.journal == ["false true failed", "true"])
     }
 
-    @Test("Cancelling raises where the task waits and closes its variables, whatever it waits in")
+    @Test("Cancelling raises an error in the task's wait, of any kind, and closes its variables")
     func cancelling() throws {
         let script = try TaskScript(
             """
@@ -96,7 +96,7 @@ struct TaskTests {
         #expect(script.journal == ["false while closing", "failed"])
     }
 
-    @Test("rl.timeout gives the results in time, or nil, and ends a late function")
+    @Test("rl.timeout returns the results in time, or nil, and ends a late function")
     func timeout() throws {
         let script = try TaskScript(
             """
@@ -114,7 +114,7 @@ struct TaskTests {
         #expect(script.seconds == 3)
     }
 
-    @Test("rl.first_of gives the position and the results of the first to end, and cancels what it started")
+    @Test("rl.first_of returns the position and results of the first to end, and cancels the others")
     func firstOf() throws {
         let script = try TaskScript(
             """
@@ -134,7 +134,7 @@ struct TaskTests {
         #expect(script.seconds == 3)
     }
 
-    @Test("rl.all_of gives one value of each, and raises the first error at once")
+    @Test("rl.all_of returns one value of each, and raises the first error at once")
     func allOf() throws {
         let script = try TaskScript(
             """
@@ -216,7 +216,7 @@ struct TaskTests {
     }
 
     @Test(
-        "Where Lua cannot suspend, waiting says what is in between",
+        "Where Lua cannot suspend, a wait raises an error that names the obstacle",
         arguments: [
             ("table.sort({2, 1}, function() rl.sleep(1) end)", "'table.sort'"),
             ("string.gsub('x', '.', function() rl.sleep(1) end)", "'string.gsub'"),
@@ -247,7 +247,7 @@ struct TaskTests {
         #expect(script.seconds == 5)
     }
 
-    @Test("A main chunk that nothing can wake says where it waits")
+    @Test("A main chunk that nothing can wake is reported with its place")
     func neverEnding() throws {
         let script = try TaskScript(
             """

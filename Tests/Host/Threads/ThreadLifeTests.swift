@@ -121,7 +121,7 @@ struct ThreadLifeTests {
         #expect(handled.output == "lost\n" && handled.status == 0 && handled.errors == "", "\(handled)")
     }
 
-    @Test("rl.on_error gets the error value of a thread, with the place, and none of several is lost")
+    @Test("rl.on_error gets each thread's error value, with the place")
     func values() throws {
         let run = try Self.run(
             """

@@ -27,7 +27,7 @@ import Testing
         }
     }
 
-    @Test("a full disk leaves the old file as it was, and no half of a new one")
+    @Test("a full disk leaves the old file unchanged, and no incomplete new one")
     func fullDisk() throws {
         let script = """
             print(select(3, fs.write(directory .. "/old", ("x"):rep(10 << 20))))
@@ -41,7 +41,7 @@ import Testing
     // Each reading of the directory takes five calls: the directory itself, its parent, two entries, and the end; `a`
     // takes four, and `b` three.
     @Test(
-        "an error in the middle of a directory is returned, and makes no shorter list",
+        "an error in the middle of a directory is returned instead of a shorter list",
         arguments: [
             (1, "EIO: input/output error () EIO, 3"), (3, "EIO: input/output error () EIO, 3"),
             (5, "EIO: input/output error () EIO, 3"), (6, "2 nil, fs.walk: EIO: input/output error ()"),
@@ -71,7 +71,7 @@ import Testing
         #expect(result.output == "true\tnew\n", "\(result)")
     }
 
-    @Test("watches at their limit are an error that names what to raise", arguments: [1, 3])
+    @Test("the limit of watches gives an error that names the setting to raise", arguments: [1, 3])
     func watches(call: Int) throws {
         let script = "print(fs.watch(directory, { recursive = true }, print))"
         let result = try run(script, "inotify_add_watch:28:\(call):99")
@@ -84,7 +84,7 @@ import Testing
         #expect(none.output.contains("EMFILE") && none.output.contains("fs.inotify.max_user_instances"), "\(none)")
     }
 
-    @Test("the watcher reports a directory that comes when the limit is reached, with the error")
+    @Test("the watcher reports a new directory that it cannot watch, with the error")
     func later() throws {
         let script = """
             local watcher = assert(fs.watch(directory, { recursive = true }))
@@ -102,7 +102,7 @@ import Testing
         #expect(result.output.contains("max_user_watches") && result.status == 0, "\(result)")
     }
 
-    @Test("what the kernel has no room to watch is late, and not deaf", arguments: [2, 3, 4])
+    @Test("changes that the kernel has no room to watch are reported late, but not lost", arguments: [2, 3, 4])
     func room(call: Int) throws {
         let script = """
             local net = require "runloop.net"
@@ -121,7 +121,7 @@ import Testing
     }
 
     @Test(
-        "a thread that cannot be had is an answer, which names what was asked for",
+        "a thread that cannot be started returns an error that names the call's subject",
         .disabled(if: Binary.isUnderThreadSanitizer))
     func threads() throws {
         let script = """
@@ -151,7 +151,7 @@ import Testing
         #expect(again.output.hasSuffix("old\told\n"), "\(again)")
     }
 
-    @Test("calls that stand still hold up no others, and get on when they can")
+    @Test("blocked calls do not delay others, and continue when they can")
     func standStill() throws {
         let script = """
             local process = require "runloop.process"
@@ -177,7 +177,7 @@ import Testing
         #expect(result.output == "0\n20\t22\n" && result.status == 0, "\(result)")
     }
 
-    @Test("the limit of a file's size is an answer, and not the end of the process")
+    @Test("the limit of a file's size returns an error, and does not end the process")
     func sizeLimit() throws {
         let script = """
             local log = require "runloop.log".open { to = "x.log" }
@@ -200,7 +200,7 @@ import Testing
         }
     }
 
-    @Test("a name that does not exist is one thing, name servers that do not answer another")
+    @Test("a name that does not exist and silent name servers return different errors")
     func names() throws {
         let script = """
             local net, http = require "runloop.net", require "runloop.http"
@@ -225,7 +225,7 @@ import Testing
     }
 
     @Test(
-        "memory that is not there for what is large is an answer", .disabled(if: Binary.isUnderThreadSanitizer))
+        "a lack of memory for large data returns an error", .disabled(if: Binary.isUnderThreadSanitizer))
     func memory() throws {
         let result = try Binary.withDirectory { directory in
             try """

@@ -8,7 +8,7 @@ struct HTTPLoadTests {
     private static let hasStrace = FileManager.default.isExecutableFile(atPath: "/usr/bin/strace")
 
     @Test(
-        "files go out by sendfile, and are not read",
+        "files are sent by sendfile, and are not read",
         .enabled(if: hasStrace, "strace is missing: apt-get install strace, as scripts/test does"))
     func sendfile() throws {
         let run = try Binary.withDirectory { directory in
@@ -40,7 +40,7 @@ struct HTTPLoadTests {
     /// Seconds after which the server closes an idle connection.
     private static let idleTimeout = Soak.isLong ? 20 : 3
 
-    @Test("idle connections cost little, are closed when their time is over, and leave nothing", .soak(seconds: 60))
+    @Test("idle connections cost little, are closed at their time limit, and leave nothing", .soak(seconds: 60))
     func idle() throws {
         let run = try Binary.withDirectory { directory in
             try Binary.shell(
@@ -102,7 +102,7 @@ struct HTTPLoadTests {
         #expect(run.output == "\(Self.crowd + 1) little\n1\n", "\(run)")
     }
 
-    @Test("a client that never reads is given up, and what it does not read is not kept")
+    @Test("a client that never reads is disconnected, and its answer is not buffered")
     func neverReads() throws {
         let run = try Binary.withDirectory { directory in
             try Binary.shell(

@@ -100,7 +100,7 @@ struct HTTPPeerTests {
                 """, "\(run)")
     }
 
-    @Test("curl over TLS: whose certificate it is, bodies, files, and what was agreed on")
+    @Test("curl over TLS: certificates, bodies, files, and the agreed protocol")
     func curlOverTLS() throws {
         let run = try shell(
             """
@@ -220,7 +220,7 @@ struct HTTPPeerTests {
         #expect(run.output == "2\t1.1\n", "\(run)")
     }
 
-    @Test("without libcurl the client is an answer that says why, and the server goes on")
+    @Test("without libcurl the client returns an error with the reason, and the server works")
     func missingCurl() throws {
         let run = try shell(
             """
@@ -248,7 +248,7 @@ struct HTTPPeerTests {
             "\(run)")
     }
 
-    @Test("a library that cannot be opened for want of descriptors is opened when there are some again")
+    @Test("a library that could not be opened for lack of descriptors is opened later")
     func passingWant() throws {
         let run = try shell(
             """

@@ -207,7 +207,7 @@ t.describe("a terminal", function()
     t.error(function() terminal.style("pink", "x") end, "unknown style 'pink'")
   end)
 
-  t.it("draws progress, and one line if the output is no terminal", REAL, function()
+  t.it("draws progress, or one line if the output is not a terminal", REAL, function()
     local script = [[local p = require "runloop.terminal".progress { total = 4, text = "copying" }
       for _ = 1, 4 do p:add() require "runloop".sleep(0.15) end p:finish()]]
     local program = run(script)

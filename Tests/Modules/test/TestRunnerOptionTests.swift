@@ -57,7 +57,7 @@ import Testing
         #expect(run.output.contains("a_test.lua:1: some tests are marked 'only'") && run.status == 1)
     }
 
-    @Test("what fails now and then is flaky") func whatFailsNowAnd() throws {
+    @Test("a test that fails now and then is reported as flaky") func whatFailsNowAnd() throws {
         let files = ["a_test.lua": "t.it('x', function() N = (N or 0) + 1 t.equal(N, 3) end)"]
         let run = try Fixture.run(files, ["--retries", "2", "--report", "junit=out.xml"]) { directory in
             let xml = try String(contentsOfFile: directory + "/out.xml", encoding: .utf8)
@@ -94,7 +94,7 @@ import Testing
         }
     }
 
-    @Test("two reports of one format are alike") func twoReports() throws {
+    @Test("two reports of one format have the same form") func twoReports() throws {
         let files = [
             "a_test.lua": "t.it('a', print) t.it('b', function() print 'x' error 'no' end)",
             "b_test.lua": "error 'broken'",
@@ -115,7 +115,7 @@ import Testing
                 && run.status == 1)
     }
 
-    @Test("those that failed run again") func thoseThatFailedRun() throws {
+    @Test("tests that failed run again") func thoseThatFailedRun() throws {
         try Binary.withDirectory { directory in
             let text = "local t = require 'runloop.test' t.it('good', print) t.it('bad', error)"
             try text.write(toFile: directory + "/a_test.lua", atomically: true, encoding: .utf8)
@@ -133,7 +133,7 @@ import Testing
         }
     }
 
-    @Test("expected failures, and those that are none any more") func expectedFailuresAndThose() throws {
+    @Test("expected failures pass, and fail when they no longer fail") func expectedFailuresAndThose() throws {
         let run = try Fixture.run([
             "a_test.lua": """
             t.it('known', {fails = 'bug 7'}, function() t.equal(1, 2) end)
@@ -189,7 +189,7 @@ import Testing
         }
     }
 
-    @Test("every format says it in its way") func everyFormatSaysIt() throws {
+    @Test("every format has the results in its own form") func everyFormatSaysIt() throws {
         let files = ["a_test.lua": "t.it('x \\u{FFFF}', function() print 'p' t.equal(1, 2) end) t.it('y', print)"]
         let json = try Fixture.run(files, ["--format", "json"]).output.split(separator: "\n")
         for line in json {
@@ -205,7 +205,7 @@ import Testing
         #expect(slow.contains("\nthe slowest:\n"))
     }
 
-    @Test("coverage counts in the rlhosts that a test starts, wherever they run, and in those that they start")
+    @Test("coverage includes the rlhosts that a test starts, in any directory, and their children")
     func coverageOfPrograms() throws {
         let files = [
             "lib/app.lua": "local function f()\n  return 1\nend\nif arg[1] then\n  f()\nelse\n  print 'none'\nend\n",

@@ -60,7 +60,7 @@ import Testing
         #expect(old.output.contains(#"  report: "sub/a_test.lua:3: "#), "\(old.output)")
     }
 
-    @Test("JUnit's XML is valid by the schemas of others", arguments: ["jenkins-junit-10", "ant-junit"])
+    @Test("JUnit's XML is valid by published schemas", arguments: ["jenkins-junit-10", "ant-junit"])
     func schemas(_ name: String) throws {
         let schema = String(name.prefix { $0 != "-" })
         try _ = Fixture.run(Self.several, ["--report", "junit=x.xml,schema=\(schema)"]) { directory in
@@ -76,7 +76,7 @@ import Testing
         }
     }
 
-    @Test("an unknown schema is wrong use") func unknownSchema() throws {
+    @Test("an unknown schema is refused as wrong use") func unknownSchema() throws {
         for (report, message) in [
             ("junit=x.xml,schema=nobody", "--report: schema must be jenkins or ant, got 'nobody'"),
             ("tap=x.tap,schema=ant", "--report: schema is for junit, got 'tap=x.tap,schema=ant'"),
@@ -86,7 +86,7 @@ import Testing
         }
     }
 
-    @Test("a test of nothing is an error") func ofNothing() throws {
+    @Test("a run without tests is an error") func ofNothing() throws {
         let run = try Fixture.run([
             "a_test.lua": """
             t.it('forall', function() t.forall(t.gen.integer(), print, { runs = 0 }) end)
@@ -126,7 +126,7 @@ import Testing
         }
     }
 
-    @Test("one seed decides about chance in programs, too") func seeds() throws {
+    @Test("one seed determines random numbers in programs, too") func seeds() throws {
         let text = """
             t.it('starts some', function()
               for _ = 1, 2 do
@@ -184,7 +184,7 @@ import Testing
         }
     }
 
-    @Test("the report names the program that kept the time, and its call") func namesThePrograms() throws {
+    @Test("the report names the program for which time stood still, and its call") func namesThePrograms() throws {
         let run = try Fixture.run(
             ["a_test.lua": "t.it('waits', function() local p <close> = t.spawn { 'sleep', '30' } rl.sleep(3600) end)"],
             ["--timeout", "1"])

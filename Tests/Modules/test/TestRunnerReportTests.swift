@@ -4,7 +4,7 @@ import Testing
 
 /// Every kind of failure, and its exact report.
 @Suite(.timed) struct TestRunnerReportTests {
-    @Test("what passes is listed by group") func whatPassesIsListed() throws {
+    @Test("tests that pass are listed by group") func whatPassesIsListed() throws {
         try TestRunnerFixture.expect(
             """
             t.describe("outer", function()
@@ -29,7 +29,7 @@ import Testing
             """, status: 0)
     }
 
-    @Test("an assertion shows in what the values differ") func anAssertionShowsIn() throws {
+    @Test("a failed assertion shows how the values differ") func anAssertionShowsIn() throws {
         try TestRunnerFixture.expect(
             """
             t.it("compares", function()
@@ -52,7 +52,7 @@ import Testing
             """)
     }
 
-    @Test("texts of several lines differ by lines") func textsOfSeveralLines() throws {
+    @Test("texts of several lines are compared by lines") func textsOfSeveralLines() throws {
         try TestRunnerFixture.expect(
             #"""
             local function check(text) t.equal(text, "one\ntwo\nthree\n", "the answer") end
@@ -118,7 +118,9 @@ import Testing
             """)
     }
 
-    @Test("what a test leaves behind is listed with where it was made") func whatATestLeaves() throws {
+    @Test("items that a test leaves behind are listed with the places where they were made") func whatATestLeaves()
+        throws
+    {
         try TestRunnerFixture.expect(
             """
             local file
@@ -148,7 +150,7 @@ import Testing
             """)
     }
 
-    @Test("a time-out says where every task waits") func aTimeOutSays() throws {
+    @Test("a time-out is reported with the place where each task waits") func aTimeOutSays() throws {
         try TestRunnerFixture.expect(
             """
             local function forever() while true do rl.sleep(0.001) end end
@@ -181,7 +183,7 @@ import Testing
             """)
     }
 
-    @Test("a time-out says what is due again and again, and blames the clock only where the script reads it")
+    @Test("a time-out names what is due repeatedly, and the clock only if the script reads it")
     func whatIsDueAgain() throws {
         let reads = "the clock was read again and again"
         let test = """
@@ -228,7 +230,7 @@ import Testing
             """)
     }
 
-    @Test("an unexpected exit is blamed on the test, and the others run") func anUnexpectedExitIs() throws {
+    @Test("an unexpected exit fails its test, and the others run") func anUnexpectedExitIs() throws {
         try TestRunnerFixture.expect(
             """
             t.it("exits", function() pcall(os.exit, 3) end)
@@ -253,7 +255,7 @@ import Testing
             """)
     }
 
-    @Test("a callback that ran too seldom or too often") func aCallbackThatRan() throws {
+    @Test("a callback that ran too seldom or too often fails its test") func aCallbackThatRan() throws {
         try TestRunnerFixture.expect(
             """
             t.it("seldom", function() rl.after(60, t.expect(function() end, 2)) end)
@@ -287,7 +289,7 @@ import Testing
             """)
     }
 
-    @Test("groups that fail are counted as groups, beside files that are broken") func groupsThatFail() throws {
+    @Test("groups that fail are counted as groups, apart from broken files") func groupsThatFail() throws {
         let group =
             "t.describe('g', function() t.after_all(function() error 'late' end) t.it('x', function() end) end)\n"
         let run = try TestRunnerFixture.run(
@@ -298,7 +300,7 @@ import Testing
         #expect(one.output.contains("1 passed, 1 group failed (") && one.status == 1)
     }
 
-    @Test("a syntax error in a test file") func aSyntaxErrorIn() throws {
+    @Test("a syntax error in a test file is reported") func aSyntaxErrorIn() throws {
         let transcript = try TestRunnerFixture.run([
             "bad_test.lua": "t.it('x' function() end)", "good_test.lua": "t.it('y', print)",
         ])
@@ -319,7 +321,9 @@ import Testing
         #expect(transcript.status == 1)
     }
 
-    @Test("an error while a file is loaded, and what it schedules") func anErrorWhileA() throws {
+    @Test("an error while a file is loaded is reported, and so are items that it leaves scheduled") func anErrorWhileA()
+        throws
+    {
         let transcript = try TestRunnerFixture.run([
             "a_test.lua": "local x = nil + 1", "b_test.lua": "rl.every(1, print) t.it('x', print)",
         ])
@@ -342,7 +346,7 @@ import Testing
                 """)
     }
 
-    @Test("no tests found is an exit status of its own") func noTestsFoundIs() throws {
+    @Test("a run that finds no tests has its own exit status") func noTestsFoundIs() throws {
         let empty = try TestRunnerFixture.run(["lib.lua": "return 1"])
         #expect(empty.output == "" && empty.errors == "rlhost: test: no test found in .\n" && empty.status == 5)
         let filtered = try TestRunnerFixture.run(["a_test.lua": "t.it('x', print)"], ["--filter", "nothing"])

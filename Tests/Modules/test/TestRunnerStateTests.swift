@@ -6,7 +6,9 @@ import Testing
 @Suite(.timed) struct TestRunnerStateTests {
     private typealias Fixture = TestRunnerFixture
 
-    @Test("the collector is as it was, and hooks and default files are reported") func theCollectorIsAs() throws {
+    @Test("the collector's mode is restored, and changed hooks and default files are reported") func theCollectorIsAs()
+        throws
+    {
         let run = try Fixture.run([
             "a_test.lua": """
             t.it('stops it', function() collectgarbage 'stop' collectgarbage 'incremental' collectgarbage('setpause', 999) end)
@@ -27,7 +29,7 @@ import Testing
         #expect(run.output.contains("4 passed, 2 failed"), "\(run.output)")
     }
 
-    @Test("the script's directory is the test file's, and paths are whole") func theScriptsDirectory() throws {
+    @Test("the script's directory is the test file's, and paths are complete") func theScriptsDirectory() throws {
         let name = "a/directory/with/a/name/that/is/longer/than/sixty/characters/altogether/x_test.lua"
         let run = try Fixture.run([
             "sub/a_test.lua": """
@@ -42,7 +44,7 @@ import Testing
         #expect(run.output.contains("ok    knows it"), "\(run.output)")
     }
 
-    @Test("a timer that is due again and again is named, and nothing else") func dueAgain() throws {
+    @Test("a timer that is due again and again is the only item named") func dueAgain() throws {
         let run = try Fixture.run([
             "a_test.lua":
                 "t.it('e', { timeout = 0.5 }, function() local function again() rl.after(0, again) end again() "
@@ -65,7 +67,7 @@ import Testing
         #expect(run.output.contains("3 passed, 1 failed"), "\(run.output)")
     }
 
-    @Test("the timers of an open stream are not a leak of their own, and a delayed request says where it was made")
+    @Test("the timers of an open stream are not listed as leaks, and delayed requests have places")
     func timersOfTheHost() throws {
         let run = try Fixture.run([
             "a_test.lua": """
@@ -122,7 +124,7 @@ import Testing
             """)
     }
 
-    @Test("a deadline that comes while time really passes, in less than what shows of that, is met")
+    @Test("a deadline within the resolution of passing real time is met")
     func realTimeBelowTheGrain() throws {
         let test = """
             local fs = require "runloop.fs"
@@ -156,7 +158,7 @@ import Testing
         #expect(run.output.contains("real time passed while the test waited for a file or name"), "\(run)")
     }
 
-    @Test("a time-out says why time has passed, or why it has not") func aTimeOutSays() throws {
+    @Test("a time-out is reported with the reason why time has passed or stood still") func aTimeOutSays() throws {
         let run = try Fixture.run(
             [
                 "a_test.lua": """
@@ -184,7 +186,7 @@ import Testing
         #expect(run.output.contains("the clock has jumped to "), "\(run.output)")
     }
 
-    @Test("much output takes as much time as it is long") func muchOutputTakesAs() throws {
+    @Test("output takes time proportional to its length") func muchOutputTakesAs() throws {
         let run = try Fixture.run([
             "a_test.lua": """
             local function seconds(megabytes)
@@ -207,7 +209,7 @@ import Testing
         #expect(run.status == 0, "\(run.output)")
     }
 
-    @Test("each test has a shutdown of its own") func shutdownOfItsOwn() throws {
+    @Test("each test has its own shutdown") func shutdownOfItsOwn() throws {
         let test = """
             for i = 1, 3 do
               t.it("x" .. i, function()
@@ -224,7 +226,7 @@ import Testing
         #expect(run.output.contains("3 passed (time)") && run.status == 0, "\(run.output)")
     }
 
-    @Test("a jump of the clock costs as much as the first one, however many there were") func manyJumps() throws {
+    @Test("each jump of the clock costs as much as the first") func manyJumps() throws {
         let test = """
             local function jump() for _ = 1, 4000 do rl.sleep(0.001) end end
             local first, last
@@ -287,7 +289,7 @@ import Testing
         #expect(one.output.contains("src/lib.lua    91.6%  12 3→6\n"), "\(one.output)")
     }
 
-    @Test("a file by its absolute path is the project's own to coverage") func aFileByIts() throws {
+    @Test("coverage counts a project's file that is given by its absolute path") func aFileByIts() throws {
         let run = try Fixture.run(
             [
                 "src/lib.lua": "return 1",

@@ -32,7 +32,7 @@ import Testing
         #expect(run.status == 1)
     }
 
-    @Test("a test's own time-out is the one that counts") func aTestSOwn() throws {
+    @Test("a test's own time-out takes precedence") func aTestSOwn() throws {
         let run = try Fixture.run(
             [
                 "a_test.lua": """
@@ -44,14 +44,14 @@ import Testing
             run.output.contains("ok    may") && run.output.contains("longer than 0.1 s and could not"), "\(run.output)")
     }
 
-    @Test("runaway recursion is named at once") func runawayRecursionIsNamed() throws {
+    @Test("endless recursion is reported at once") func runawayRecursionIsNamed() throws {
         let run = try Fixture.run(["a_test.lua": "t.it('x', function() local function f() return 1 + f() end f() end)"])
         #expect(run.output.contains("a_test.lua:1: stack overflow"), "\(run.output)")
         #expect(run.output.split(separator: "\n").count < 40 && run.output.contains("more\n"))
         #expect(run.seconds < 15)
     }
 
-    @Test("programs cannot answer for tests, nor can what tests print") func programsCannotAnswerFor() throws {
+    @Test("neither programs nor printed output can pass for test results") func programsCannotAnswerFor() throws {
         let run = try Fixture.run(
             [
                 "a_test.lua": """
@@ -87,7 +87,7 @@ import Testing
         #expect(run.output.contains("2 passed, 1 failed") && run.seconds < 15, "\(run.output)")
     }
 
-    @Test("all hooks run whatever one of them does") func allHooksRunWhatever() throws {
+    @Test("all hooks run even if one of them fails") func allHooksRunWhatever() throws {
         let run = try Fixture.run([
             "a_test.lua": """
             t.after_each(function() print 'outer' end)
@@ -100,7 +100,7 @@ import Testing
         #expect(run.output.contains("outer\n") && run.output.contains("a_test.lua:3: inner"), "\(run.output)")
     }
 
-    @Test("programs that are left are reported, and ended") func whatIsLeftOf() throws {
+    @Test("programs that are still running are reported, and ended") func whatIsLeftOf() throws {
         let mark = "4\(getpid())"
         let run = try Fixture.run([
             "a_test.lua": """
@@ -122,7 +122,7 @@ import Testing
         return false
     }
 
-    @Test("Control-C reports what is known, and leaves nothing behind") func controlCReportsWhat() throws {
+    @Test("Control-C reports the results so far, and leaves nothing behind") func controlCReportsWhat() throws {
         try Binary.withDirectory { directory in
             let mark = "5\(getpid())"
             let text = """
@@ -150,7 +150,7 @@ import Testing
         }
     }
 
-    @Test("positions are whole however long the paths") func positionsAreWholeHowever() throws {
+    @Test("positions are complete however long the paths are") func positionsAreWholeHowever() throws {
         let directory = String(repeating: "directory/", count: 8)
         let run = try Fixture.run(
             [
@@ -164,7 +164,7 @@ import Testing
         #expect(!run.output.contains("..."))
     }
 
-    @Test("what tests change of their process is put back, and told") func whatTestsChangeOf() throws {
+    @Test("changes that tests make to their process are undone, and reported") func whatTestsChangeOf() throws {
         let run = try Fixture.run([
             "a_test.lua": """
             t.it('observer', function() rl.notifications:observe('n', print) end)
@@ -181,7 +181,7 @@ import Testing
         #expect(!run.output.contains("table: 0x"), "\(run.output)")
     }
 
-    @Test("a thread that is cancelled while its callback waits fails nobody") func aThreadThatIs() throws {
+    @Test("a thread that is cancelled while its callback waits fails no test") func aThreadThatIs() throws {
         let script = """
             local th = rl.thread(function()
               local rl = require 'runloop'
@@ -197,7 +197,7 @@ import Testing
         #expect(try Fixture.run(["a_test.lua": "t.it('x', function() \(script) end)"]).status == 0)
     }
 
-    @Test("a link to where one comes from is followed once") func aLinkToWhere() throws {
+    @Test("a link to a parent directory is followed once") func aLinkToWhere() throws {
         let run = try Fixture.run(["tests/a_test.lua": "os.execute 'ln -sfn . tests/loop' t.it('x', function() end)"])
         let again = try Fixture.run(["tests/a_test.lua": "os.execute 'ln -sfn . tests/loop' t.it('x', function() end)"])
         #expect(run.output == again.output && run.output.contains("1 passed"))

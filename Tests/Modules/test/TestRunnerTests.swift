@@ -19,7 +19,7 @@ import Testing
         return run.output.matches(of: /<(\d)>/).map { String($0.1) }.joined()
     }
 
-    @Test("the same seed gives the same order, another one another") func theSameSeedGives() throws {
+    @Test("the same seed gives the same order, another seed another order") func theSameSeedGives() throws {
         let inOrder = try order([])
         #expect(inOrder == "1234567812345678")
         let first = try order(["--shuffle", "--seed", "1"])
@@ -28,7 +28,7 @@ import Testing
         #expect(try order(["--shuffle", "--seed", "2"]) != first)
     }
 
-    @Test("the seed is printed when it matters, and makes math.random repeat") func theSeedIsPrinted() throws {
+    @Test("the seed is printed if it has an effect, and makes math.random repeat") func theSeedIsPrinted() throws {
         let files = ["a_test.lua": "t.it('x', function() print(math.random(1000000)) end)"]
         let run = try TestRunnerFixture.run(files, ["--shuffle", "--seed", "77"], keepsSeed: true)
         #expect(run.output.hasSuffix("1 passed (time)\nseed: 77\n"))
@@ -37,7 +37,7 @@ import Testing
     }
 
     @Test(
-        "the seed decides about the order of tables, in all states",
+        "the seed determines the order of tables, in all states",
         .enabled(if: (try? Binary.shell("setarch -R true").status) == 0, "the system forbids fixed addresses"))
     func theSeedDecidesAboutTheOrderOf() throws {
         let order = """
@@ -126,7 +126,8 @@ import Testing
         #expect(run.status == 1)
     }
 
-    @Test("an assertion that failed in a thread is one, whether somebody joins that or not") func inAThread() throws {
+    @Test("an assertion that fails in a thread is reported as one, whether the thread is joined or not")
+    func inAThread() throws {
         let test = """
             t.it("joined", function()
               assert(rl.thread(function() require "runloop.test".equal({ 1 }, { 2 }) end):join())
@@ -144,7 +145,7 @@ import Testing
         #expect(run.output.contains("in thread \"w\" made at x_test.lua:5"), "\(run.output)")
     }
 
-    @Test("places are paths to click on, however long, of what is left behind, too") func longPaths() throws {
+    @Test("places are complete paths, for leaks as well") func longPaths() throws {
         let path = "a/very/long/path/that/is/longer/than/sixty/characters/integration/tests/x_test.lua"
         let run = try TestRunnerFixture.run([path: "t.it('leaves', function() rl.every(5, print) end)"])
         #expect(run.output.contains("timer (every 5 s, made at \(path):1)"), "\(run.output)")
@@ -172,7 +173,7 @@ import Testing
                 """)
     }
 
-    @Test("coverage tells which lines ran") func coverageTellsWhichLines() throws {
+    @Test("coverage reports which lines ran") func coverageTellsWhichLines() throws {
         let module = """
             local m = {}
             function m.half(x)
@@ -222,7 +223,7 @@ import Testing
         #expect(run.output.contains("half.lua    85.7%  4\n"), "\(run.output)")
     }
 
-    @Test("watching runs again what a change concerns") func watchingRunsAgainWhat() throws {
+    @Test("watching runs the tests again that a change affects") func watchingRunsAgainWhat() throws {
         try Binary.withDirectory { directory in
             func write(_ name: String, _ text: String) throws {
                 try text.write(toFile: directory + "/" + name, atomically: false, encoding: .utf8)
@@ -258,7 +259,7 @@ import Testing
         #expect(run.status == 0, "\(run.output)")
     }
 
-    @Test("outside of the runner the library says what to do") func outsideOfTheRunner() throws {
+    @Test("outside of the runner, the library's error names the remedy") func outsideOfTheRunner() throws {
         let run = try Binary.run(["-e", "require 'runloop.test'"])
         #expect(run.errors.contains("run the tests of this file with: rlhost test FILE"))
     }

@@ -11,7 +11,7 @@ import Testing
         try text.write(toFile: path, atomically: false, encoding: .utf8)
     }
 
-    @Test("what is in a new directory is seen, and a run that a change overtakes is given up") func whatIsInA() throws {
+    @Test("files of a new directory are found, and a run ends when a file changes during it") func whatIsInA() throws {
         try Binary.withDirectory { directory in
             try write(Self.head + "t.it('one', print)", directory + "/a_test.lua")
             let process = try Binary.Process(["test", "--watch"], directory: directory)
@@ -30,7 +30,7 @@ import Testing
 
     private func all(_ session: PromptSession) -> String { session.text.joined(separator: "\n") }
 
-    @Test("keys choose what runs") func keysChooseWhatRuns() throws {
+    @Test("keys choose the tests to run") func keysChooseWhatRuns() throws {
         let session = try PromptSession(
             ["test", "--watch"],
             files: ["a_test.lua": Self.head + "t.it('good', print) t.it('bad', function() t.equal(1, 2) end)"])
@@ -50,8 +50,7 @@ import Testing
         #expect(try session.finish() == 0)
     }
 
-    @Test("Control-Backslash tells what runs, and so does the end by Control-C") func controlBackslashTellsWhat() throws
-    {
+    @Test("Control-Backslash reports the running test, and so does Control-C") func controlBackslashTellsWhat() throws {
         try Binary.withDirectory { directory in
             try write(
                 Self.head + "t.describe('g', function() t.it('long', {timeout = 90, real_time = true}, function() "

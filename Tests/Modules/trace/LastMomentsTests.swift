@@ -8,7 +8,7 @@ import Testing
     private static let remark = "nothing was recorded until now; everything is from now on"
 
     @Test(
-        "SIGUSR2 has a file written, and says so, whatever the program does and however young it is",
+        "SIGUSR2 makes a program write and report a file, whatever it does and however early",
         arguments: ["rl.after(1000, print)", "rl.sleep(1000)", "rl.source { modes = 'default' }", "while true do end"])
     func young(_ body: String) throws {
         try Binary.withDirectory { directory in
@@ -29,7 +29,7 @@ import Testing
         }
     }
 
-    @Test("those of a process whose callback holds the loop are written at once") func held() throws {
+    @Test("the last moments of a process whose callback holds the loop are written at once") func held() throws {
         let target = try AttachedProcess(
             ["--attach"],
             """
@@ -47,7 +47,7 @@ import Testing
         #expect(missing.status == 1 && missing.errors.contains("trace: ENOENT: no such file"), "\(missing)")
     }
 
-    @Test("of one that has not turned since its first second there are none as yet", arguments: [true, false])
+    @Test("a loop that has not turned since its first second has no last moments yet", arguments: [true, false])
     func still(_ computes: Bool) throws {
         let target = try AttachedProcess(
             ["--attach"], "print 'ready' io.flush() \(computes ? "while true do end" : "require 'runloop'.sleep(1000)")"

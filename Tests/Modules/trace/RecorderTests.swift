@@ -31,7 +31,7 @@ import Testing
         }
     }
 
-    @Test("a send and what it brings about have one number, across threads too") func aSendAndWhat() throws {
+    @Test("a send and the callback that it causes have one number, across threads too") func aSendAndWhat() throws {
         try Binary.withDirectory { directory in
             let recording = try TraceRecording.of(
                 """
@@ -102,7 +102,7 @@ import Testing
         }
     }
 
-    @Test("connections, programs and requests last, and say what they came to") func whatLasts() throws {
+    @Test("connections, programs and requests are lasting items with their results") func whatLasts() throws {
         try Binary.withDirectory { directory in
             let recording = try TraceRecording.of(
                 """
@@ -151,7 +151,7 @@ import Testing
         }
     }
 
-    @Test("a server's connections are called by the address that it got, not by the one it asked for")
+    @Test("a server's connections are named by its actual address, not by the requested one")
     func connectionsOfServers() throws {
         try Binary.withDirectory { directory in
             let recording = try TraceRecording.of(
@@ -176,7 +176,7 @@ import Testing
         }
     }
 
-    @Test("a wake-up says which thread it was") func whoWakes() throws {
+    @Test("a wake-up has the thread that caused it") func whoWakes() throws {
         try Binary.withDirectory { directory in
             let recording = try TraceRecording.of(
                 """
@@ -200,7 +200,7 @@ import Testing
         }
     }
 
-    @Test("-W tells of callbacks that hold the loop") func wTellsOfCallbacks() throws {
+    @Test("-W reports callbacks that hold the loop") func wTellsOfCallbacks() throws {
         try Binary.withDirectory { directory in
             let script = """
                 local rl = require "runloop"
@@ -220,7 +220,7 @@ import Testing
         }
     }
 
-    @Test("-W tells of each callback that holds the loop once, and of none in which the loop runs") func tellsOnce()
+    @Test("-W reports each callback that holds the loop once, but none in which the loop runs") func tellsOnce()
         throws
     {
         try Binary.withDirectory { directory in
@@ -244,7 +244,7 @@ import Testing
         }
     }
 
-    @Test("a recording has what happened up to shortly before the process was killed") func killed() throws {
+    @Test("a recording reaches until shortly before the process was killed") func killed() throws {
         try Binary.withDirectory { directory in
             let script = """
                 local rl = require "runloop"
@@ -273,7 +273,7 @@ import Testing
         }
     }
 
-    @Test("SIGUSR2 has the last moments written, unless the script takes it") func sigusr2HasTheLast() throws {
+    @Test("SIGUSR2 writes the last moments, unless the script handles it") func sigusr2HasTheLast() throws {
         try Binary.withDirectory { directory in
             let script = """
                 local rl = require "runloop"
@@ -293,7 +293,7 @@ import Testing
         }
     }
 
-    @Test("an error that nobody handles leaves its last moments, and a slow callback too") func anErrorThatNobody()
+    @Test("an unhandled error leaves its last moments, and a slow callback too") func anErrorThatNobody()
         throws
     {
         try Binary.withDirectory { directory in
@@ -317,7 +317,7 @@ import Testing
         }
     }
 
-    @Test("also those of a program that has hardly begun") func ofAProgramThatHasHardlyBegun() throws {
+    @Test("an error at the very start leaves its last moments as well") func ofAProgramThatHasHardlyBegun() throws {
         try Binary.withDirectory { directory in
             let run = try Binary.run(
                 ["--trace-on-error=moments", "-e", "rl.after(0, function() error 'no' end)"], directory: directory)
@@ -328,7 +328,7 @@ import Testing
         }
     }
 
-    @Test("wrong options say what is meant") func wrongOptionsSayWhat() throws {
+    @Test("wrong options are rejected with the intended ones") func wrongOptionsSayWhat() throws {
         for (option, message) in [
             ("--trace=x.txt", "a recording's file ends in .html, .pftrace or .json, not as 'x.txt'"),
             ("--trace-limit=3", "needs a size, 1M or more, such as 64M or 2G, not '3'"),

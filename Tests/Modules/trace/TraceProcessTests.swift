@@ -4,7 +4,7 @@ import Testing
 
 /// `rlhost trace PID`, and the recordings of tests.
 @Suite(.timed) struct TraceProcessTests {
-    @Test("a process that runs writes its last moments, and what comes") func aProcessThatRuns() throws {
+    @Test("a running process writes its last moments, and further events") func aProcessThatRuns() throws {
         try Binary.withDirectory { directory in
             let script = """
                 local rl = require "runloop"
@@ -38,7 +38,7 @@ import Testing
         }
     }
 
-    @Test("a process that is none says so") func aProcessThatIs() throws {
+    @Test("a number without a process gives an error") func aProcessThatIs() throws {
         let run = try Binary.run(["trace", "999999999"])
         #expect(run.status == 69 && run.errors == "rlhost: trace: there is no process 999999999\n", "\(run)")
     }
@@ -72,7 +72,7 @@ import Testing
         #expect(run.output.contains("it has left no recording"), "\(run)")
     }
 
-    @Test("names command no terminal, and bytes that are not text are shown as such") func oddNames() throws {
+    @Test("names cannot command a terminal, and bytes that are not text are escaped") func oddNames() throws {
         let script = """
             local function wait() require "runloop".sleep(0.01) end
             rl.timer { name = "a\\u{9b}31m\\xff\\u{202e}b", delay = 0.001, modes = "default", callback = wait }
@@ -88,7 +88,7 @@ import Testing
         }
     }
 
-    @Test("each test has a recording of its own, whatever its name has in common with others") func names() throws {
+    @Test("each test has its own recording, even if test names are similar") func names() throws {
         let long = String(repeating: "long ", count: 50)
         let test = """
             for _ = 1, 2 do t.it("one name", function() error "x" end) end

@@ -3,9 +3,9 @@ import TestSupport
 import Testing
 
 /// A recording and its summary attribute delays to the right callback, and reveal no secret.
-@Suite("Recordings tell the truth", .timed)
+@Suite("Accuracy of recordings", .timed)
 struct TraceTruthTests {
-    @Test("a program's arguments are recorded only where that is asked for")
+    @Test("a program's arguments are recorded only if the option is set")
     func arguments() throws {
         let script = """
             local process = require "runloop.process"
@@ -31,7 +31,7 @@ struct TraceTruthTests {
         }
     }
 
-    @Test("the end of a thread's loop is recorded, behind all that it did")
+    @Test("the end of a thread's loop is recorded after all of its callbacks")
     func ends() throws {
         let script = """
             local rl = require "runloop"

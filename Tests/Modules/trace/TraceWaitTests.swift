@@ -3,7 +3,7 @@ import Testing
 
 /// Recordings name what each task waits for.
 @Suite(.timed) struct TraceWaitTests {
-    @Test("a piece of a task that ends by waiting says in what, in each form") func waits() throws {
+    @Test("a section of a task that ends with a wait names the call, in each form") func waits() throws {
         try Binary.withDirectory { directory in
             let script = """
                 local rl = require "runloop"

@@ -4,7 +4,7 @@ import Testing
 @Suite("Command line: plain Lua", .timed)
 struct CommandLineCorpusTests {
     @Test(
-        "a program that knows nothing of run loops does what it does under lua, to the byte",
+        "a program that does not use run loops gives the same output as under lua",
         arguments: ["coroutines.lua", "errors.lua", "language.lua", "library.lua"])
     func corpus(_ name: String) throws {
         try Sample.compare(

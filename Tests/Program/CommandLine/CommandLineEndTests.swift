@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Command line: ends", .timed)
+@Suite("Command line: ends of the process", .timed)
 struct CommandLineEndTests {
     private static let script = """
         local kept <close> = setmetatable({}, {__close = function() print 'closed' end})
@@ -23,13 +23,13 @@ struct CommandLineEndTests {
     }
 
     @Test(
-        "os.exit makes no success of a large number",
+        "os.exit does not turn a large number into status 0",
         arguments: ["256", "512", "1e9", "2^53", "math.maxinteger", "-256"])
     func large(_ number: String) throws {
         #expect(try Binary.run(["-e", "os.exit(\(number) // 1 | 0)"]).status == 255)
     }
 
-    @Test("os.exit as a callback itself says that it gets a timer")
+    @Test("os.exit as a callback raises an error: it gets a timer")
     func exitAsCallback() throws {
         let run = try Binary.run(["-e", "rl.after(0, os.exit)"])
         #expect(
@@ -42,7 +42,7 @@ struct CommandLineEndTests {
     }
 
     @Test(
-        "an error that ends the program closes the callback's variables first, and an error in that is printed, too",
+        "an error that ends the program closes the callback's variables first; errors of that are printed",
         arguments: [
             "rl.after(0, fail)", "rl.after(0, function() rl.sleep(0.01) fail() end)", "rl.perform(fail)",
             "rl.task(fail)",
@@ -60,14 +60,14 @@ struct CommandLineEndTests {
         #expect(other.status == 7 && other.output == "closed\n", "\(other)")
     }
 
-    @Test("an error behind rl.shutdown makes no success", arguments: ["", "rl.on_shutdown(function() end) "])
+    @Test("an error after rl.shutdown does not give status 0", arguments: ["", "rl.on_shutdown(function() end) "])
     func errorBehindShutdown(_ before: String) throws {
         let run = try Binary.run(["-e", before + "rl.after(0.01, function() rl.shutdown() error 'x' end)"])
         #expect(run.status == 1 && run.errors.contains("x\n"), "\(run)")
     }
 
     @Test(
-        "what is written last on a stream does not keep the program, even if the peer waits for more",
+        "the last bytes of a stream do not keep the program running, even if the peer waits for more",
         arguments: [
             "a, b = net.pair() a:write 'x'", "a, b = net.pair() a:queue 'x'", "net.output():write 'x'",
             "a, b = net.pair() rl.after(0.01, function() a:write 'x' end)", "a, b = net.memory() a:write 'x'",
@@ -93,7 +93,7 @@ struct CommandLineEndTests {
             "\(run)")
     }
 
-    @Test("messages begin with the name that it was called by")
+    @Test("messages begin with the name by which the program was called")
     func ownName() throws {
         for (name, word) in [("lua", "lua"), ("/opt/bin/lua5.4", "lua5.4"), ("", "rlhost"), ("/", "rlhost")] {
             let run = try Binary.run(["-e", "error('no', 0)"], name: name)
@@ -116,7 +116,7 @@ struct CommandLineEndTests {
         }
     }
 
-    @Test("an error in a callback ends with status 1, says what it was in, and loses no output")
+    @Test("an error in a callback ends with status 1, names the callback, and loses no output")
     func callback() throws {
         try Binary.withDirectory { directory in
             let script = """
@@ -149,7 +149,7 @@ struct CommandLineEndTests {
         #expect(result.output == "5\tnil\ttrue\nin it\ttimer made at (command line):2\ttrue\nlater\n")
     }
 
-    @Test("finalizers behind one that calls os.exit run, too")
+    @Test("finalizers after one that calls os.exit run, too")
     func exitInFinalizer() throws {
         let script = """
             for _, name in ipairs { "one", "two", "three" } do
@@ -238,7 +238,7 @@ struct CommandLineEndTests {
     }
 
     @Test(
-        "a death of its own is not without a word; one that somebody sends is his affair",
+        "a crash of the process is reported; a signal from another process is not",
         arguments: [
             ("package.loadlib('libc.so.6', 'abort')()", SIGABRT, true),
             // `rand` returns 1,804,289,383 as its number of results.

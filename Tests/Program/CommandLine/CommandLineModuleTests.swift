@@ -27,7 +27,7 @@ struct CommandLineModuleTests {
         "lfs": "assert(m.attributes('/', 'mode') == 'directory')",
     ]
 
-    @Test("the product's modules work whatever a script makes of its globals")
+    @Test("the host's modules work whatever a script does to its globals")
     func emptied() throws {
         let script = """
             local rl, print, pcall = require "runloop", print, pcall

@@ -21,7 +21,7 @@ struct CommandLineOptionTests {
         ["-E", "-e", "print(package.path, package.cpath)"],
     ]
 
-    @Test("does with the arguments what lua does with them", arguments: alike)
+    @Test("handles the arguments as lua does", arguments: alike)
     func likeLua(_ arguments: [String]) throws {
         try Sample.withFiles { directory in
             try Sample.compare(arguments, input: "print('input', ...)", directory: directory)
@@ -42,7 +42,7 @@ struct CommandLineOptionTests {
         #expect(result.status == 1 && expected.status == 1)
     }
 
-    @Test("an unknown long option is a wrong use of our own: 64, with the one that was meant")
+    @Test("an unknown long option gives status 64, with a suggestion")
     func unknownLong() throws {
         let result = try Binary.run(["--versio"])
         #expect(
@@ -59,7 +59,7 @@ struct CommandLineOptionTests {
         }
     }
 
-    @Test("--version says which rlhost, -v which Lua")
+    @Test("--version prints the version of rlhost, -v that of Lua")
     func versions() throws {
         let own = try Binary.run(["--version"])
         #expect(own.status == 0 && own.output.hasPrefix("rlhost ") && own.output.contains("Lua 5.4"))
@@ -78,7 +78,7 @@ struct CommandLineOptionTests {
         #expect(result.output == expected && result.status == 0 && result.errors.isEmpty, "\(result.errors)")
     }
 
-    @Test("-p takes an expression, not what merely becomes one between parentheses")
+    @Test("-p accepts an expression, not a text that becomes one between parentheses")
     func noExpression() throws {
         let unfinished = try Binary.run(["-p", "1 +"])
         #expect(unfinished.errors == "rlhost: (command line):1: unexpected symbol near <eof>\n", "\(unfinished)")
@@ -101,7 +101,7 @@ struct CommandLineOptionTests {
         }
     }
 
-    @Test("the global rl is there for -e and -p only")
+    @Test("the global rl exists for -e and -p only")
     func globalModule() throws {
         try Sample.withFiles { directory in
             let text = try Binary.run(["-e", "print(type(rl))"], directory: directory)
@@ -121,7 +121,7 @@ struct CommandLineOptionTests {
         ["LUA_CPATH_5_4": "c5;;", "LUA_CPATH": "x"], ["LUA_PATH": ""], ["LUA_PATH": ";;x"],
     ]
 
-    @Test("does with the environment what lua does with it, and nothing after -E", arguments: environments)
+    @Test("handles the environment as lua does, and ignores it with -E", arguments: environments)
     func likeLuaIn(_ environment: [String: String]) throws {
         try Sample.withFiles { directory in
             let paths = "print(package.path, package.cpath)"

@@ -43,7 +43,7 @@ struct CommandLineScriptTests {
     }
 
     @Test(
-        "what cannot be read is lua's text and status 66",
+        "a script that cannot be read gives lua's text and status 66",
         arguments: ["missing.lua", ".", "", "/dev/null/x", "secret.lua"])
     func unreadable(_ name: String) throws {
         guard let lua = Binary.lua else { return }
@@ -99,7 +99,7 @@ struct CommandLineScriptTests {
         #expect(result.errorBytes.starts(with: expected.errorBytes) && result.status == expected.status)
     }
 
-    @Test("a script on standard input sees the rest of it, and its arguments after \"-\"")
+    @Test("a script on standard input can read the rest of it, and has its arguments after \"-\"")
     func input() throws {
         for text in ["print(1)\n", "#!x\nprint(2)", "print(...)", "io.write'x'", "error'stdin'", "x x", ""] {
             try Sample.compare(["-", "p"], input: text)

@@ -48,7 +48,7 @@ struct CommandLineSignalTests {
         #expect(result.status == 143 && result.errors.isEmpty && result.output == "buffered")
     }
 
-    @Test("a script that catches the error and is done with it goes on: SIGINT is over, SIGTERM ends it later")
+    @Test("a script that catches the error continues after SIGINT, but SIGTERM ends it later")
     func caught() throws {
         let text = "local ok, e = pcall(function() while true do end end) for i = 1, 1e6 do end print(ok, e) os.exit(7)"
         let interrupted = try end(text, SIGINT)
@@ -94,7 +94,7 @@ struct CommandLineSignalTests {
         #expect(process.finish(timeout: 30).signal == SIGINT)
     }
 
-    @Test("SIGQUIT says what keeps the loop alive, and the program goes on")
+    @Test("SIGQUIT prints what keeps the loop alive, and the program continues")
     func why() throws {
         for text in [
             "rl.after(0.3, function() print 'end' end)",

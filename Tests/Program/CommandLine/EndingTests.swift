@@ -3,10 +3,10 @@ import TestSupport
 import Testing
 
 /// How the process ends while its threads continue.
-@Suite("Command line: ends in the middle of everything", .timed)
+@Suite("Command line: ends at random moments", .timed)
 struct EndingTests {
     /// Other programs each time. The script never ends by itself.
-    @Test("random programs end as they are meant to, at random moments, and by no other signal")
+    @Test("random programs end in the intended way, at random moments, and by no other signal")
     func programs() throws {
         let run = try Binary.shell(
             "exec python3 \(Binary.repository)/scripts/soak endings 30", timeout: 300)
@@ -88,7 +88,7 @@ struct EndingTests {
     }
 
     /// By C's `exit`, as stock Lua does.
-    @Test("an input that can be read again goes on where the script has stopped reading")
+    @Test("a seekable input continues where the script has stopped reading")
     func input() throws {
         for end in ["", "os.exit(0)", "os.exit(0, true)"] {
             let run = try Binary.withDirectory {

@@ -77,7 +77,7 @@ struct InstallTests {
         }
     }
 
-    @Test("scripts/install says what is missing, and how it is called")
+    @Test("scripts/install reports what is missing, and its usage")
     func misuse() throws {
         try withProject { root in
             #expect(
@@ -89,7 +89,7 @@ struct InstallTests {
         }
     }
 
-    @Test("the manual page has no mistake in its form")
+    @Test("the manual page is well-formed")
     func manual() throws {
         let run = try Binary.shell(
             "LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings=w -l docs/rlhost.1 2>&1 >/dev/null", directory: Binary.repository

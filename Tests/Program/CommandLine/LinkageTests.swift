@@ -64,7 +64,7 @@ struct LinkageTests {
         }
     }
 
-    @Test("their texts are packed, and the prompt's help unpacks them")
+    @Test("the texts of modules are packed, and the prompt's help unpacks them")
     func texts() throws {
         let run = try Binary.shell("grep -acF 'local function' \(Release.path)")
         #expect((Int(run.output.dropLast()) ?? .max) < 100, "\(run)")
@@ -79,7 +79,7 @@ struct LinkageTests {
         #expect(run.status == 0, "\(run)")
     }
 
-    @Test("functions of Swift's library that nobody calls are left out")
+    @Test("unused functions of Swift's library are left out")
     func loosened() throws {
         let run = try Binary.shell("nm \(Release.path) | grep -c _swift_stdlib_names")
         #expect(run.output == "0\n", "\(run)")

@@ -31,13 +31,13 @@ struct NeedTests {
         }
     }
 
-    @Test("with everything installed it does nothing, for anybody")
+    @Test("with everything installed, it does nothing for any user")
     func nothing() throws {
         let run = try need("here", user: 1000, hasSudo: false)
         #expect(run.status == 0 && run.output.isEmpty, "\(run.output)")
     }
 
-    @Test("where nobody knows of packages it says which, and lets the build find out")
+    @Test("without a package manager it lists the packages, and the build continues")
     func elsewhere() throws {
         let run = try need("lua-one lua-two", user: 1000, isDebian: false)
         #expect(run.status == 0, "\(run.output)")
@@ -48,7 +48,7 @@ struct NeedTests {
         )
     }
 
-    @Test("what is missing is installed, and only that")
+    @Test("only missing packages are installed")
     func installs() throws {
         let run = try need("here lua-one lua-two", user: 0)
         #expect(
@@ -61,7 +61,7 @@ struct NeedTests {
         #expect(run.status == 0)
     }
 
-    @Test("without root it uses sudo, or says what to do")
+    @Test("without root it uses sudo, or names the remedy")
     func sudo() throws {
         let run = try need("lua-one", user: 1000)
         #expect(

@@ -29,7 +29,7 @@ struct PreparedFileTests {
         return try Binary.shell(command, environment: ["HOME": directory], directory: directory)
     }
 
-    @Test("a link of another user is not followed, and the error says so", arguments: named.indices)
+    @Test("a link of another user is not followed, and the error names it", arguments: named.indices)
     func foreignLink(_ index: Int) throws {
         guard geteuid() == 0 else { return }
         let (name, command) = Self.named[index]
@@ -49,7 +49,8 @@ struct PreparedFileTests {
     }
 
     @Test(
-        "the user's own link stays a link, and a hard link to the old file keeps what it has", arguments: named.indices)
+        "the user's own link stays a link, and a hard link to the old file keeps the old content",
+        arguments: named.indices)
     func ownLink(_ index: Int) throws {
         let (name, command) = Self.named[index]
         try Binary.withDirectory { directory in
@@ -81,7 +82,7 @@ struct PreparedFileTests {
         }
     }
 
-    @Test("what may not be written is refused, and nothing is left", arguments: named.indices)
+    @Test("a file that may not be written is refused, and nothing is left", arguments: named.indices)
     func noRights(_ index: Int) throws {
         guard geteuid() == 0, access("/usr/bin/setpriv", X_OK) == 0 else { return }
         let (name, command) = Self.named[index]
@@ -98,7 +99,7 @@ struct PreparedFileTests {
         }
     }
 
-    @Test("devices, pipes and handles that the user names are written to")
+    @Test("devices, pipes and handles are written to if the user names them")
     func devices() throws {
         try Binary.withDirectory { directory in
             let run = try run(
@@ -115,7 +116,7 @@ struct PreparedFileTests {
     }
 
     @Test(
-        "dumps that nobody has named take the next number, and follow nothing",
+        "dumps without a given name take the next number, and follow no link",
         arguments: ["link", "pipe", "file", "loop"])
     func dumps(_ obstacle: String) throws {
         try Binary.withDirectory { directory in

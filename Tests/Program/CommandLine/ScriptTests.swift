@@ -13,12 +13,12 @@ import Testing
         try Binary.shell("scripts/\(command)", directory: Binary.repository)
     }
 
-    @Test("each says what it is for", arguments: names) func help(name: String) throws {
+    @Test("each script explains its purpose", arguments: names) func help(name: String) throws {
         let result = try run("\(name) --help")
         #expect(result.status == 0 && result.output.count > 40 && result.errors.isEmpty, "\(result)")
     }
 
-    @Test("scripts/test names the nearest to what does not exist, before anything is built")
+    @Test("scripts/test suggests names for an unknown one, before anything is built")
     func unknownSuite() throws {
         for (wrong, near) in [("tmier", "Timer"), ("htpp", "http"), ("Tests/Modlues", "Tests/")] {
             let result = try run("test \(wrong)")
@@ -39,7 +39,7 @@ import Testing
         }
     }
 
-    @Test("scripts/soak names the kinds that there are") func unknownKind() throws {
+    @Test("scripts/soak lists its kinds") func unknownKind() throws {
         for wrong in ["nonsense", "api soon", "api -1", "api 1 2 3"] {
             let result = try run("soak \(wrong)")
             #expect(result.status == 64 && result.output.isEmpty, "\(result)")
@@ -50,7 +50,7 @@ import Testing
         #expect(result.status == 0 && result.output.hasPrefix("soak: api, seed 7\nfuzz: "), "\(result)")
     }
 
-    @Test("scripts/simulate names the rows that there are") func unknownRow() throws {
+    @Test("scripts/simulate lists its rows") func unknownRow() throws {
         for wrong in ["nonsense", "restart soon", "restart 0", "restart 1 2 3"] {
             let result = try run("simulate \(wrong)")
             #expect(result.status == 64 && result.output.isEmpty, "\(result)")

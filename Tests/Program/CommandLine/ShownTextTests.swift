@@ -29,7 +29,7 @@ struct ShownTextTests {
         ),
     ]
 
-    @Test("commands no terminal, and turns no text around", arguments: places.indices) func nasty(_ index: Int) throws {
+    @Test("cannot command a terminal or reverse text", arguments: places.indices) func nasty(_ index: Int) throws {
         let (name, script) = Self.places[index]
         let run = try Binary.run(["-W", "-e", "local rl, nasty = require 'runloop', '\(Self.nasty)' \(script)"])
         let bytes = run.outputBytes + run.errorBytes
@@ -44,7 +44,7 @@ struct ShownTextTests {
         if name == "error with lines" { #expect(text.contains("first\n\tsecond"), "\(text)") }
     }
 
-    @Test("a log in JSON means what it meant") func json() throws {
+    @Test("a log in JSON keeps its meaning") func json() throws {
         let run = try Binary.run([
             "-e",
             """
@@ -58,7 +58,7 @@ struct ShownTextTests {
         #expect(run.errors.contains(#""a\u009b\u0085\u202e\u2069\u007f\u001bé""#), "\(run)")
     }
 
-    @Test("what the script prints itself stays as it is") func own() throws {
+    @Test("output of the script itself is not changed") func own() throws {
         let run = try Binary.run(["-e", #"print '\27[31mred\27[0m\u{202e}' io.stderr:write '\27[31m'"#])
         #expect(run.output == "\u{1B}[31mred\u{1B}[0m\u{202E}\n" && run.errors == "\u{1B}[31m")
     }

@@ -4,7 +4,7 @@ import Testing
 
 /// Each way out × each way to write × each fault of a standard stream: a loss of output never leads to status 0, and is
 /// always reported.
-@Suite("Command line: statuses that do not lie", .timed)
+@Suite("Command line: exit statuses", .timed)
 struct StatusTests {
     /// The ways in which programs end, with the status if everything could be written.
     private static let ends: [(code: String, status: Int32)] = [
@@ -62,7 +62,7 @@ struct StatusTests {
         }
     }
 
-    @Test("standard output that cannot be written", arguments: faults)
+    @Test("standard output that cannot be written gives a status other than 0", arguments: faults)
     func output(_ redirection: String, _ reason: String) throws {
         let table = Self.codes(Self.outputWriters, "stdout")
         for (row, run) in zip(table, try rows(table.map(\.code), redirection: redirection, stream: 1)) {
@@ -72,7 +72,7 @@ struct StatusTests {
         }
     }
 
-    @Test("standard error that cannot be written", arguments: faults)
+    @Test("standard error that cannot be written gives a status other than 0", arguments: faults)
     func errors(_ redirection: String, _ reason: String) throws {
         let table = Self.codes(Self.errorWriters, "stderr")
         for (row, run) in zip(table, try rows(table.map(\.code), redirection: redirection, stream: 2)) {
@@ -80,7 +80,9 @@ struct StatusTests {
         }
     }
 
-    @Test("the program's own texts", arguments: ["--version", "--help", "-v", "-p 1", "-i -e 'print(1)' < /dev/null"])
+    @Test(
+        "the program's own texts that cannot be written give a status other than 0",
+        arguments: ["--version", "--help", "-v", "-p 1", "-i -e 'print(1)' < /dev/null"])
     func own(_ words: String) throws {
         let run = try Binary.shell("$RLHOST \(words) > /dev/full")
         #expect(run.status == 1, "\(run)")
@@ -88,7 +90,7 @@ struct StatusTests {
         #expect(run.errors.contains(line), "\(run)")
     }
 
-    @Test("a disk that fills up")
+    @Test("a disk that fills up gives a status other than 0")
     func fullDisk() throws {
         try Binary.withDirectory { directory in
             let script = """
@@ -105,7 +107,7 @@ struct StatusTests {
         }
     }
 
-    @Test("a pipe that nobody reads")
+    @Test("a pipe without a reader gives status 141, or an error if SIGPIPE is ignored")
     func closedPipe() throws {
         for end in ["", "os.exit(0)", "os.exit(0, true)"] {
             for write in ["print(1)", "io.write(1)", "require 'runloop.net'.output():write 'x'"] {
@@ -183,7 +185,9 @@ struct StatusTests {
         return try Binary.run(["-c", script, Binary.path, code], program: "/usr/bin/python3", name: "python3")
     }
 
-    @Test("SIGCHLD that the parent ignores or blocks", arguments: [("17", ""), ("", "17"), ("17", "17")])
+    @Test(
+        "SIGCHLD that the parent ignores or blocks does not falsify statuses",
+        arguments: [("17", ""), ("", "17"), ("17", "17")])
     func childSignal(_ ignoring: String, _ blocking: String) throws {
         let code = """
             local process = require 'runloop.process'
@@ -192,7 +196,7 @@ struct StatusTests {
         #expect(try run(code, ignoring: ignoring, blocking: blocking).output == "4\t0\t5\n")
     }
 
-    @Test("signals that the parent blocks", arguments: [SIGTERM, SIGINT, SIGHUP])
+    @Test("signals that the parent blocks take effect", arguments: [SIGTERM, SIGINT, SIGHUP])
     func blocked(_ signal: Int32) throws {
         // Later: os.execute itself ignores SIGINT while it waits.
         let code = "os.execute('(sleep 0.2; kill -\(signal) ' .. require 'runloop.process'.id() .. ') &') "
@@ -206,7 +210,7 @@ struct StatusTests {
         #expect(try run(code, ignoring: "1").output == "here\n")
     }
 
-    @Test("variables that would have a setuid program run other code")
+    @Test("variables that would make a setuid program run other code are removed")
     func setuid() throws {
         guard getuid() == 0 else { return print("skipped: a setuid program: only root can make one") }
         try Binary.withDirectory { directory in
@@ -223,7 +227,7 @@ struct StatusTests {
 
     // MARK: Programs
 
-    @Test("a kernel without pidfd_open is to blame, and nothing is started")
+    @Test("without pidfd_open the error names the kernel, and nothing is started")
     func noPidfd() throws {
         try Binary.withDirectory { directory in
             for name in ["ENOSYS", "EPERM"] {
@@ -270,7 +274,7 @@ struct StatusTests {
         }
     }
 
-    @Test("process 1 waits for orphans, and for nobody else's children")
+    @Test("process 1 waits for orphans, but not for children of other code")
     func first() throws {
         let code = """
             local rl, process = require 'runloop', require 'runloop.process'
@@ -309,7 +313,7 @@ struct StatusTests {
     // MARK: Texts
 
     @Test(
-        "a zero in the text of an error hides nothing",
+        "a zero byte in the text of an error does not cut the text",
         arguments: ["error 'a\\0b'", "rl.after(0, function() error 'a\\0b' end)"])
     func zero(_ code: String) throws {
         let run = try Binary.run(["-e", "rl = require 'runloop' " + code])
@@ -318,7 +322,7 @@ struct StatusTests {
         #expect(object.errors == "rlhost: a\\0b\n", "\(object)")
     }
 
-    @Test("of the text of an error the first 65,536 bytes are shown")
+    @Test("the first 65,536 bytes of an error's text are shown")
     func long() throws {
         for code in ["error(('x'):rep(1e8), 0)", "rl.after(0, function() error(('x'):rep(1e8), 0) end)"] {
             let run = try Binary.run(["-e", "rl = require 'runloop' " + code])

@@ -112,7 +112,7 @@ struct StubbornProgramTests {
         "rl.task(rl.blocking, function() local x <close> = closing() io.read() end)",
     ]
 
-    @Test("SIGTERM ends the wait of a thread that reads, which lets go of what it holds", arguments: blocked)
+    @Test("SIGTERM ends the wait of a thread that reads, which frees its resources", arguments: blocked)
     func reading(_ text: String) throws {
         let closing = """
             function closing()
@@ -131,7 +131,7 @@ struct StubbornProgramTests {
     }
 
     @Test(
-        "a file that a thread reads from does not hold the end up",
+        "a file from which a thread reads does not delay the end",
         .enabled(if: Soak.isLong, "it waits for 15 s until the thread is given up"))
     func locked() throws {
         // This program has to be killed: no interruption ends a loop in C, and the file stays locked.
@@ -146,7 +146,7 @@ struct StubbornProgramTests {
         #expect(!result.timedOut && result.status == 143, "\(result)")
     }
 
-    @Test("when what ignores SIGTERM has been killed, nothing is waited for any more")
+    @Test("when programs that ignore SIGTERM have been killed, the host waits no longer")
     func killed() throws {
         // The shell's children outlive it for a moment, and the last of them may stay as a zombie.
         let text = """

@@ -9,7 +9,7 @@ struct TraceCommandTests {
         {"ph":"B","pid":1,"tid":0,"ts":1.5,"cat":"timer","name":"tick"},{"ph":"E","pid":1,"tid":0,"ts":2}]
         """
 
-    @Test("makes a page of a recording, and each form of each other")
+    @Test("converts a recording into a page, and between all forms")
     func forms() throws {
         let run = try Binary.shell(
             """
@@ -36,7 +36,7 @@ struct TraceCommandTests {
     }
 
     @Test(
-        "wrong use says what is right",
+        "wrong use is explained",
         arguments: [
             (
                 [], 64,
@@ -56,7 +56,7 @@ struct TraceCommandTests {
         #expect(run.status == status && run.output.isEmpty && run.errors == "rlhost: trace: \(message)\n", "\(run)")
     }
 
-    @Test("--help says how it is used")
+    @Test("--help prints the usage")
     func help() throws {
         let run = try Binary.run(["trace", "--help"])
         #expect(run.status == 0 && run.errors.isEmpty && run.output.contains("rlhost trace FILE…"), "\(run)")

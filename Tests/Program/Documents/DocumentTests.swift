@@ -26,7 +26,7 @@ struct DocumentTests {
         }
     }
 
-    @Test("every example does what the document says", arguments: DocumentExample.all)
+    @Test("every example gives the output in the document", arguments: DocumentExample.all)
     func example(_ example: DocumentExample) throws {
         try inWorkplace(for: example) { directory in
             switch example.kind {

@@ -24,7 +24,7 @@ struct ExampleTests {
         #expect(run.status == 0 && run.output == "the system: Linux\n", "\(run.output)\(run.errors)")
     }
 
-    @Test("the clock says how late each tick is, and no tick is early")
+    @Test("the clock prints how late each tick is, and no tick is early")
     func clock() throws {
         let run = try Binary.run([Self.path("clock.lua"), "5", "0.03"])
         #expect(run.status == 0, "\(run.errors)")
@@ -84,7 +84,7 @@ struct ExampleTests {
         #expect(run.output == "1\nstatus 143\none\ntwo\nthree\n", "\(run.errors)")
     }
 
-    @Test("people in the chat room hear each other, whatever pieces their lines come in")
+    @Test("people in the chat room get each other's lines, in whatever pieces they arrive")
     func chat() throws {
         let client = """
             local socket = require "socket"
@@ -154,7 +154,7 @@ struct ExampleTests {
                 """)
     }
 
-    @Test("the drawing has a line for each pass, and says which of them slept")
+    @Test("the drawing has a line for each pass, and shows which passes slept")
     func passes() throws {
         let run = try Binary.run([Self.path("passes.lua")])
         #expect(run.status == 0, "\(run.errors)")
@@ -171,7 +171,7 @@ struct ExampleTests {
                 """)
     }
 
-    @Test("while the dialogue is open only its own events come, and the others come afterwards")
+    @Test("while the dialogue is open, only its own events are handled, and the others afterwards")
     func dialogue() throws {
         let run = try Binary.run([Self.path("dialogue.lua")])
         #expect(run.status == 0, "\(run.errors)")

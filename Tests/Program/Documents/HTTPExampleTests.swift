@@ -21,7 +21,7 @@ struct HTTPExampleTests {
         return try Binary.withDirectory { try Binary.shell(start + script, directory: $0) }
     }
 
-    @Test("the live service tells of new items at once, also behind the proxy")
+    @Test("the live service sends new items at once, also behind the proxy")
     func live() throws {
         let run = try shell(
             """
@@ -40,7 +40,7 @@ struct HTTPExampleTests {
         #expect(run.output == "201\ntext is missing\n1\n<h1>Live</h1>\n\"text\":\"one\"\n", "\(run)")
     }
 
-    @Test("the poller asks everybody, and again where nobody answers")
+    @Test("the poller asks all servers, and asks again without an answer")
     func poller() throws {
         let run = try shell(
             """
@@ -50,7 +50,7 @@ struct HTTPExampleTests {
         #expect(run.output == "--- \n200 \n404 \n", "\(run)")
     }
 
-    @Test("the webhook believes what is signed")
+    @Test("the webhook accepts signed requests only")
     func webhook() throws {
         // HMAC-SHA256 of {"a":1} with the key "key".
         let run = try shell(

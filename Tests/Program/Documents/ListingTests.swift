@@ -13,7 +13,7 @@ struct ListingTests {
         try String(contentsOf: URL(filePath: Binary.repository + "/" + (path)), encoding: .utf8)
     }
 
-    @Test("each listing prints what it says at its end", arguments: scripts)
+    @Test("each listing prints its expected output", arguments: scripts)
     func prints(script: String) throws { try ToldScript.check("\(Self.folder)/\(script)") }
 
     /// The first line of a script names its listings: "Listing 3-1: …", "Listings 3-3 to 3-9, …".
@@ -34,7 +34,7 @@ struct ListingTests {
         #expect(found.sorted() == Array(1...19))
     }
 
-    @Test("the chapter's page leads to every script, and to none that is not there")
+    @Test("the chapter's page links to every script, and to no missing one")
     func page() throws {
         let page = try Self.text("docs/chapter.md")
         let named = Set(page.matches(of: /docs\/listings\/([\w.-]+\.lua)/).map { String($0.1) })

@@ -9,7 +9,7 @@ struct NetExampleTests {
         try Binary.shell(script, environment: ["EXAMPLES": Binary.repository + "/docs/examples/net"])
     }
 
-    @Test("the chat room tells everybody what the others say")
+    @Test("the chat room sends each line to the other clients")
     func chat() throws {
         let run = try Self.shell(
             """
@@ -54,7 +54,7 @@ struct NetExampleTests {
         #expect(run.output == "TLSv1.3\tCN=localhost\nHTTP/1.0 200 ok\n", "\(run.errors)")
     }
 
-    @Test("the forwarder forwards both ways, the ends included, and the service knows its users")
+    @Test("the forwarder forwards both ways, with the ends, and the service gets its users' numbers")
     func forwardAndService() throws {
         let run = try Self.shell(
             """

@@ -14,14 +14,14 @@ struct ReferenceTests {
         return run.output
     }
 
-    @Test("what exists is annotated, and what is annotated exists")
+    @Test("every function is annotated, and every annotated function exists")
     func agrees() throws {
         let differences = try Self.compare(Binary.repository)
         #expect(differences.isEmpty, "docs/lua/runloop.lua and the program differ:\n\(differences)")
     }
 
     @Test(
-        "a difference is noticed",
+        "a difference is reported",
         arguments: [
             ("function rl.now() end", "", "rl.now exists, but is not annotated"),
             ("function rl.now() end", "function rl.know() end", "rl.know is annotated in line"),

@@ -24,7 +24,7 @@ import Testing
         #expect(terminal.entry == "é cor| + 1")
     }
 
-    @Test("Several candidates are completed as far as they agree, then listed, and the list goes with the next key")
+    @Test("Candidates are completed up to their common part, then listed until the next key")
     func several() {
         let terminal = terminal(24, 8, ["string.byte", "string.char", "string.find", "string.format"])
         terminal.type("x = s\t")
@@ -70,7 +70,7 @@ import Testing
         #expect(terminal.defect() == nil)
     }
 
-    @Test("Candidates that are too wide are cut, and wide characters and controls among them do no harm")
+    @Test("Candidates that are too wide are cut, also with wide characters and controls")
     func oddCandidates() {
         let terminal = terminal(12, 6, ["x日本語日本語日本語", "x\u{1B}[2J", "xx"])
         terminal.type("x\t\t")
@@ -78,7 +78,7 @@ import Testing
         #expect(terminal.screen.problems.isEmpty)
     }
 
-    @Test("The list takes room from a tall text and gives it back")
+    @Test("The list takes rows from a tall text and returns them")
     func tallText() {
         let terminal = terminal(20, 5, ["aa", "ab"])
         terminal.paste("1\n2\n3\n4\n5\n6\na")
@@ -95,7 +95,7 @@ import Testing
         #expect(terminal.entry == "    y\n  z|")
     }
 
-    @Test("No candidates, no callback and answers that make no sense only ring")
+    @Test("No candidates, no callback and invalid answers only ring the bell")
     func nothing() {
         let terminal = terminal(20, 5, [])
         terminal.type("x\t")

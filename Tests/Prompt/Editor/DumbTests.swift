@@ -11,7 +11,7 @@ import Testing
         return terminal
     }
 
-    @Test("A dumb terminal gets no escape sequence, and shows the line all the same")
+    @Test("A dumb terminal gets no escape sequence, and still shows the line")
     func editing() {
         let terminal = terminal()
         var bytes: [UInt8] = []

@@ -14,7 +14,7 @@ import Testing
         #expect(terminal.picture == ["> 1 + 1", "2", "> |"])
     }
 
-    @Test("An incomplete entry goes on in the next row and is accepted as a whole")
+    @Test("An incomplete entry continues in the next row and is accepted as a whole")
     func continuation() {
         let terminal = Terminal(20, 5)
         terminal.editor.isComplete = { $0.hasSuffix("end") ? .complete : .incomplete }
@@ -49,7 +49,7 @@ import Testing
         #expect(terminal.picture == ["> abc", ">> def^C", "> |"])
     }
 
-    @Test("^C behind a full row goes to the next one")
+    @Test("^C after a full row goes to the next one")
     func interruptAtMargin() {
         let terminal = Terminal(10, 5)
         terminal.type("12345678\u{03}")
@@ -109,7 +109,7 @@ import Testing
         #expect(terminal.screen.rows[1].places[5].style == "")
     }
 
-    @Test("Finishing leaves the entry and gives the terminal back")
+    @Test("Finishing leaves the entry and restores the terminal")
     func finish() {
         let terminal = Terminal(20, 5)
         terminal.type("abc\u{01}")

@@ -48,7 +48,7 @@ import Testing
         }
     }
 
-    @Test("Another kind of file than a regular one is refused, and neither waited for nor read without end")
+    @Test("A file that is not regular is refused, and not read")
     func noFile() {
         let place = Place()
         #expect(mkfifo("\(place.path)/history", 0o600) == 0)
@@ -61,7 +61,7 @@ import Testing
         }
     }
 
-    @Test("A file that has grown far beyond the limit is cut, and it is known by how much")
+    @Test("A file that has grown far beyond the limit is cut, and the number of lost bytes is reported")
     func cut() {
         let place = Place()
         place.write(Array((1...30).map { "\($0)\n" }.joined().utf8))
@@ -72,7 +72,7 @@ import Testing
     }
 
     @Test(
-        "An entry comes back as it was written",
+        "An entry is read back unchanged",
         arguments: ["x = 1", "a\nb\n\nc", "\\n \\ \\\\", "tab\t\u{1B}[m\u{0}\r", "日本 é 😀", "\\x41", ""])
     func coding(_ entry: String) {
         let line = HistoryCoding.encode(entry)
@@ -91,7 +91,7 @@ import Testing
         #expect(try place.file().load() == ["old", "new"])
     }
 
-    @Test("What one editor accepts the next one finds")
+    @Test("The next editor reads the entries of the previous one")
     func sessions() {
         let place = Place()
         for entry in ["one", "two\nlines", "two\nlines", "three"] {
@@ -146,7 +146,7 @@ import Testing
         #expect(try place.file().load().map(\.count) == [foreign, 4])
     }
 
-    @Test("Garbage in the file is read as something and stays harmless")
+    @Test("Invalid data in the file is read without harm")
     func garbage() throws {
         var random = Random(seed: 3)
         let place = Place()
@@ -160,7 +160,7 @@ import Testing
         }
     }
 
-    @Test("A name that nobody has chosen is not followed if it is a link; a link of another user never is")
+    @Test("A default name is not followed if it is a link; a link of another user never is")
     func links() throws {
         let place = Place()
         #expect(symlink("elsewhere", "\(place.path)/link") == 0)
@@ -188,7 +188,7 @@ import Testing
         #expect(lstat("\(place.path)/link", &status) == 0 && status.st_mode & S_IFMT == S_IFLNK)
     }
 
-    @Test("Refusals of the system are reported and lose nothing that is in memory")
+    @Test("Errors of the system are reported and lose no entry in memory")
     func refusal() {
         let place = Place()
         place.write([])
@@ -199,7 +199,7 @@ import Testing
         #expect(history.failure?.description.contains("history/below") == true)
     }
 
-    @Test("A lock that somebody keeps makes appending fail soon, and the entry is written later")
+    @Test("A lock that another process keeps makes appending fail soon, and the entry is written later")
     func keptLock() throws {
         let place = Place()
         try place.file().append("first")

@@ -16,7 +16,7 @@ import Testing
         #expect(terminal.takeEvents() == [.bell])
     }
 
-    @Test("Changed entries keep their changes until something is accepted")
+    @Test("Changed entries keep their changes until an entry is accepted")
     func changedEntries() {
         let terminal = Terminal(20, 5, history: ["one", "two"])
         terminal.type("\u{10}X\u{10}\u{0E}")
@@ -27,7 +27,7 @@ import Testing
         #expect(terminal.entry == "two|")
     }
 
-    @Test("Page Up looks for entries that begin like what stands before the cursor")
+    @Test("Page Up finds entries that begin like the text before the cursor")
     func prefixSearch() {
         let terminal = Terminal(20, 5, history: ["local a", "print(a)", "local b", "x"])
         terminal.type("lo\u{1B}[5~")
@@ -38,7 +38,7 @@ import Testing
         #expect(terminal.entry == "lo|")
     }
 
-    @Test("Up looks for entries that begin like what stands before the cursor, and Control-P does not")
+    @Test("Up finds entries that begin like the text before the cursor, and Control-P does not")
     func upByPrefix() {
         let terminal = Terminal(20, 5, history: ["local a", "print(a)", "local b", "x"])
         terminal.type("lo\u{1B}[A")
@@ -64,7 +64,7 @@ import Testing
         #expect(terminal.entry == "|")
     }
 
-    @Test("In colour, the newest entry that goes on like this one is suggested, and Right takes it")
+    @Test("In colour, the newest entry that begins like this one is suggested, and Right accepts it")
     func suggestions() {
         let terminal = Terminal(
             20, 5, history: ["print(1)", "print(22222222222222222222)", "print(2)\nx"], begins: false)
@@ -119,7 +119,7 @@ import Testing
         #expect(asked == ["g(", "g(1, ", "f("])
     }
 
-    @Test("What begins with a blank is run and not remembered")
+    @Test("An entry that begins with a blank is run, but not added to the history")
     func leadingBlank() {
         let terminal = Terminal(20, 5)
         terminal.type(" secret\r")
@@ -127,7 +127,7 @@ import Testing
         #expect(terminal.editor.history.count == 0)
     }
 
-    @Test("Blank entries and repetitions are not remembered, and the oldest go beyond the limit")
+    @Test("Blank entries and repetitions are not added, and the oldest are removed beyond the limit")
     func adding() {
         var history = History(limit: 4)
         for entry in ["a", "a", " \t\n", "", "b", "a"] { history.add(entry) }

@@ -63,7 +63,7 @@ import Testing
         Case(keys: "\u{1B}[<0;1;1Mx", entry: "one twox|three"),
     ]
 
-    @Test("A key does in the entry what Emacs does", arguments: cases)
+    @Test("A key has the same effect as in Emacs", arguments: cases)
     func key(_ item: Case) {
         let terminal = terminal(item.start)
         terminal.type(item.keys)
@@ -83,7 +83,7 @@ import Testing
         (["\u{1B}[1;2D", "\u{1B}[d"], "one tw|othree"),
     ]
 
-    @Test("Each spelling of a cursor key is understood, at once and byte by byte", arguments: motions)
+    @Test("Each sequence of a cursor key is decoded, at once and byte by byte", arguments: motions)
     func motion(_ keys: [String], _ entry: String) {
         for key in keys {
             let fast = terminal("one two|three")
@@ -96,7 +96,7 @@ import Testing
         }
     }
 
-    @Test("Typing shows each letter where it belongs, with the cursor behind it")
+    @Test("Typing shows each letter in its place, with the cursor after it")
     func typing() {
         let terminal = Terminal(20, 5)
         terminal.typeSlowly("print(42)")
@@ -113,7 +113,7 @@ import Testing
         #expect(terminal.picture == ["> ab|c"])
     }
 
-    @Test("Undo takes typing back word by word, and what came in one go at once")
+    @Test("Undo removes typed text word by word, and a paste at once")
     func undoByWord() {
         let terminal = Terminal()
         terminal.typeSlowly("ab cd\u{1F}")
@@ -122,7 +122,7 @@ import Testing
         #expect(terminal.entry == "ab |")
     }
 
-    @Test("Undo goes back to the empty entry, and then only rings")
+    @Test("Undo goes back to the empty entry, and then only rings the bell")
     func undoAll() {
         let terminal = Terminal()
         terminal.type("local x = 1\u{17}\u{17}yy\u{14}\u{1B}u")
@@ -144,7 +144,7 @@ import Testing
     }
 
     @Test(
-        "Keys that change nothing ring and write nothing",
+        "Keys that change nothing ring the bell and write nothing",
         arguments: ["\u{02}", "\u{08}", "\u{19}", "\u{1F}", "\u{1B}[A"])
     func nothingToDo(_ key: String) {
         let terminal = Terminal()

@@ -5,7 +5,7 @@ import Testing
 
 @Suite(.timed) struct LuaHighlighterTests {
     @Test(
-        "Keywords, constants, strings, numbers and comments differ",
+        "Keywords, constants, strings, numbers and comments have different colours",
         arguments: [
             ("local x = nil", "kkkkk.....ccc"), ("localx _end end1", "................"),
             ("f 'a\\'b' .. \"c\"", "..ssssss....sss"), ("[[a\n]] x", "ssssss.."),
@@ -31,7 +31,7 @@ import Testing
         #expect(String(kinds) == expected)
     }
 
-    @Test("Colours appear on the screen only where they are wanted")
+    @Test("Colours appear on the screen only if they are enabled")
     func colors() {
         let terminal = Terminal(20, 5)
         terminal.editor.highlight = LuaHighlighter().highlight
@@ -48,7 +48,7 @@ import Testing
         #expect(terminal.defect() == nil)
     }
 
-    @Test("A host that answers with ranges beyond the text does no harm")
+    @Test("Ranges beyond the text are ignored")
     func oddRanges() {
         let terminal = Terminal(20, 5)
         terminal.editor.usesColor = true

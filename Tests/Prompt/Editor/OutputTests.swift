@@ -22,7 +22,7 @@ import Testing
         #expect(Array(terminal.screen.transcript.prefix(printed.count)) == printed)
     }
 
-    @Test("Hiding lifts the entry with all its rows, and showing brings it back")
+    @Test("Hiding removes the entry with all its rows, and showing restores it")
     func hideAndShow() {
         let terminal = Terminal(20, 5)
         terminal.paste("abc\ndef")
@@ -56,7 +56,7 @@ import Testing
         #expect(terminal.picture == ["loading... done", "next", "> typed!", "result", "> |"])
     }
 
-    @Test("What was written before the prompt appeared without a newline is continued, too")
+    @Test("Output without a newline before the prompt appeared is continued, too")
     func unfinishedBeforePrompt() {
         let terminal = Terminal(20, 5, begins: false)
         terminal.print("abc")
@@ -84,7 +84,7 @@ import Testing
         #expect(other.picture == [line, "X", "> |"])
     }
 
-    @Test("Progress that is written over itself with CR stays in its row")
+    @Test("Progress that overwrites itself with CR stays in its row")
     func progress() {
         let terminal = Terminal(20, 5)
         for percent in [0, 50, 100] { terminal.print("\r\(percent)%") }
@@ -94,7 +94,7 @@ import Testing
         #expect(terminal.picture == ["ok", "> |"])
     }
 
-    @Test("Colours of unfinished output come back, and the prompt has none of them")
+    @Test("Colours of unfinished output are restored, and do not affect the prompt")
     func colors() {
         let terminal = Terminal(20, 5)
         terminal.print("\u{1B}[31mred")
@@ -147,7 +147,7 @@ import Testing
         #expect(terminal.screen.scrolledOff.last?.text == "partial")
     }
 
-    @Test("Output in pieces reads as if nobody had typed, whatever the pieces are")
+    @Test("Output in pieces of any size looks as if nobody had typed")
     func pieces() {
         var random = Random(seed: 7)
         for _ in 0..<300 {

@@ -5,7 +5,7 @@ import Testing
 
 @Suite(.timed) struct ResizeTests {
     @Test(
-        "A new width draws the entry right, on terminals that wrap again and on those that cut",
+        "A new width draws the entry correctly, on terminals that rewrap rows and on those that cut",
         arguments: [true, false])
     func width(_ reflows: Bool) {
         let terminal = Terminal(20, 10)
@@ -20,7 +20,7 @@ import Testing
         }
     }
 
-    @Test("A new height shows as much as fits")
+    @Test("A new height shows as many rows as fit")
     func height() {
         let terminal = Terminal(20, 8)
         terminal.paste("1\n2\n3\n4\n5\n6")
@@ -32,7 +32,7 @@ import Testing
         #expect(terminal.picture.suffix(6) == ["> 1", ">> 2", ">> 3", ">> 4|", ">> 5", ">> 6"])
     }
 
-    @Test("Sizes that cannot be do no harm")
+    @Test("Impossible sizes do no harm")
     func nonsense() {
         let terminal = Terminal(20, 5)
         terminal.type("日本語 text")

@@ -26,7 +26,7 @@ import Testing
         #expect(terminal.takeEvents().last == .line("print(2)"))
     }
 
-    @Test("Backspace takes back a letter together with where it led")
+    @Test("Backspace removes a letter and returns to the match before it")
     func backspace() {
         let terminal = terminal()
         terminal.type("\u{12}print(1")
@@ -37,7 +37,7 @@ import Testing
         #expect(terminal.entry == "|")
     }
 
-    @Test("Control-G gives back what was being typed, cursor and all")
+    @Test("Control-G restores the typed text and the cursor")
     func abort() {
         let terminal = terminal()
         terminal.type("half typed\u{02}\u{12}x =")
@@ -46,7 +46,7 @@ import Testing
         #expect(terminal.picture == ["> half type|d"])
     }
 
-    @Test("Any other key ends the search in the entry found and does its work")
+    @Test("Any other key ends the search with the found entry and has its usual effect")
     func otherKey() {
         let terminal = terminal()
         terminal.type("half\u{12}local\u{05}!")
@@ -57,14 +57,14 @@ import Testing
         #expect(terminal.entry == "half|")
     }
 
-    @Test("Control-R twice looks again for what was looked for last")
+    @Test("Control-R twice repeats the last search")
     func lastQuery() {
         let terminal = terminal()
         terminal.type("\u{12}local\u{05}\u{03}\u{12}\u{12}")
         #expect(terminal.picture.last == "reverse search 'local': |local x = 2")
     }
 
-    @Test("Control-C drops the search and what it found")
+    @Test("Control-C drops the search and the found entry")
     func interrupt() {
         let terminal = terminal()
         terminal.type("\u{12}local\u{03}")

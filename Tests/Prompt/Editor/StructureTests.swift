@@ -15,7 +15,7 @@ import Testing
         return terminal
     }
 
-    @Test("Enter indents what a block opens, and end, else, until and a brace come back")
+    @Test("Enter indents after the start of a block, and end, else, until and a brace unindent")
     func indentation() {
         let terminal = terminal()
         terminal.typeSlowly("function f()\rif x then\rg()\relse\rh()\rend")
@@ -30,7 +30,7 @@ import Testing
             ])
     }
 
-    @Test("A word that only begins like the end of a block goes back to where it was")
+    @Test("A word that only begins like the end of a block is indented again")
     func notTheEnd() {
         let terminal = terminal()
         terminal.typeSlowly("do\rend")
@@ -39,7 +39,7 @@ import Testing
         #expect(terminal.picture == ["> do", ">>   endless = 1|"])
     }
 
-    @Test("Several blocks that one line opens are one step, and long strings are left as they are")
+    @Test("Several blocks in one line indent by one step, and long strings are not indented")
     func steps() {
         let structure = LuaStructure()
         for (text, blanks) in [
@@ -51,7 +51,7 @@ import Testing
         }
     }
 
-    @Test("Text that comes all at once, as a paste without brackets does, keeps its own blanks")
+    @Test("Text that arrives all at once, like a paste without brackets, keeps its own blanks")
     func bursts() {
         let terminal = terminal()
         terminal.type("for i = 1, 2 do\r    print(i)\rx()")
@@ -71,7 +71,7 @@ import Testing
         #expect(terminal.editor.text == "do\n\n  x()")
     }
 
-    @Test("The bracket that belongs to the one at the cursor is drawn as that is")
+    @Test("The bracket that matches the one at the cursor is highlighted with it")
     func brackets() {
         let structure = LuaStructure()
         for (text, cursor, pair) in [
@@ -90,7 +90,7 @@ import Testing
         #expect(terminal.picture == ["> f(a)", ">> |"])
     }
 
-    @Test("Alt-. inserts the last argument of the newest entry, then of those before")
+    @Test("Alt-. inserts the last argument of the newest entry, then of earlier ones")
     func lastArgument() {
         let terminal = terminal(history: ["f(config.port)", "print('a b', 12)", "x = 'two words'", "end"])
         terminal.type("g(\u{1B}.")

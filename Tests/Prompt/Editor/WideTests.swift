@@ -80,7 +80,7 @@ import Testing
         #expect(terminal.screen.rows[0].places[4...6].map(\.text) == ["a", "b", "c"])
     }
 
-    @Test("UTF-8 that is cut anywhere is put together again")
+    @Test("UTF-8 that is cut at any byte is joined again")
     func splitUTF8() {
         let terminal = Terminal(20, 5)
         terminal.typeSlowly("é日😀")
@@ -95,7 +95,7 @@ import Testing
         #expect(terminal.defect() == nil)
     }
 
-    @Test("A decoder replaces each maximal part of what is ill-formed")
+    @Test("A decoder replaces each maximal part of an ill-formed sequence")
     func decoder() {
         let samples: [[UInt8]] = [
             [0xC0, 0xAF], [0xE0, 0x80, 0x80], [0xED, 0xA0, 0x80], [0xF4, 0x90, 0x80, 0x80], [0xF0, 0x9F, 0x98], [0x80],

@@ -4,7 +4,7 @@ import Testing
 @testable import LineEditor
 
 @Suite(.timed) struct WrapTests {
-    @Test("A line that fills its row puts the cursor in a row of its own", arguments: [(80, 24), (20, 5)])
+    @Test("A line that fills its row puts the cursor into the next row", arguments: [(80, 24), (20, 5)])
     func rightMargin(_ columns: Int, _ rows: Int) {
         let terminal = Terminal(columns, rows)
         let text = String(repeating: "x", count: columns - 2)

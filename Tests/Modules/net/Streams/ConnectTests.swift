@@ -72,7 +72,7 @@ struct ConnectTests {
         return (result, date, world)
     }
 
-    @Test("a dead address costs a quarter of a second, and is not given up before")
+    @Test("a dead address costs a quarter of a second, and is tried for longer")
     func dead() {
         let sockets = StagedSockets(v4: .isDead, v6: .answers)
         let (result, seconds, _) = connect(sockets)
@@ -82,7 +82,7 @@ struct ConnectTests {
         #expect(sockets.open.isEmpty)
     }
 
-    @Test("one that refuses costs nothing")
+    @Test("an address that refuses costs no time")
     func refusing() {
         let sockets = StagedSockets(v4: .refuses, v6: .answers)
         let (result, seconds, _) = connect(sockets)
@@ -99,7 +99,7 @@ struct ConnectTests {
         #expect(sockets.open.isEmpty)
     }
 
-    @Test("the time limit is for all of it")
+    @Test("the time limit applies to all attempts together")
     func limit() {
         let sockets = StagedSockets(v4: .isDead, v6: .isDead)
         let (result, seconds, _) = connect(sockets, timeout: .seconds(7))

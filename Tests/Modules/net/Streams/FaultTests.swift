@@ -66,7 +66,7 @@ struct FaultTests {
         return results
     }
 
-    @Test("interruptions and parts change nothing", arguments: 1...10 as ClosedRange<UInt64>)
+    @Test("interrupted and partial calls change nothing", arguments: 1...10 as ClosedRange<UInt64>)
     func parts(seed: UInt64) {
         var random = Seeded(state: seed)
         let system = FaultySystem(
@@ -108,7 +108,7 @@ struct FaultTests {
         }
     }
 
-    @Test("each call that fails for ever is an answer", arguments: FaultySystem.Call.allCases)
+    @Test("each call that always fails returns an error", arguments: FaultySystem.Call.allCases)
     func always(call: FaultySystem.Call) {
         // Errors of a single connection cannot last.
         let lasting = call == .accept ? [EMFILE, ENFILE, ENOBUFS, ENOMEM] : call.errors
@@ -120,7 +120,9 @@ struct FaultTests {
         }
     }
 
-    @Test("a listener without descriptors neither spins nor goes deaf", arguments: [EMFILE, ENFILE, ENOBUFS, ENOMEM])
+    @Test(
+        "a listener without descriptors neither spins nor stops accepting",
+        arguments: [EMFILE, ENFILE, ENOBUFS, ENOMEM])
     func backOff(error: Int32) throws {
         var isShort = true
         let system = FaultySystem(fault: { call, _ in call == .accept && isShort ? error : nil })

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Streams: reading, in simulated time", .timed)
 struct ReadingTests {
-    @Test("units are found however the bytes come", arguments: [1, 2, 3, 5, 8, 1000])
+    @Test("units are found in whatever pieces the bytes arrive", arguments: [1, 2, 3, 5, 8, 1000])
     func units(chunk: Int) {
         let world = World()
         let (a, b) = world.memory(chunk: chunk)
@@ -64,7 +64,7 @@ struct ReadingTests {
         #expect(got.count == 2)
     }
 
-    @Test("a read whose time is over takes nothing")
+    @Test("a read whose time is over consumes nothing")
     func timeout() {
         let world = World()
         let (a, b) = world.memory()
@@ -82,7 +82,7 @@ struct ReadingTests {
         #expect(date == .init(nanoseconds: 30_000_000_000))
     }
 
-    @Test("a read that is cancelled takes nothing, and a limit neither")
+    @Test("a read that is cancelled, or meets its limit, consumes nothing")
     func cancelAndLimit() {
         let world = World()
         let (a, b) = world.memory()
@@ -97,7 +97,7 @@ struct ReadingTests {
         #expect(got == ["[EMSGSIZE]", "0123456789"])
     }
 
-    @Test("an end that comes too early leaves what came before it")
+    @Test("an early end leaves the bytes before it in the buffer")
     func early() {
         let world = World()
         let (a, b) = world.memory()
@@ -113,7 +113,7 @@ struct ReadingTests {
         #expect(got == ["[EOF]", "abc", "end"])
     }
 
-    @Test("what arrives while the loop runs in another mode waits")
+    @Test("data that arrives while the loop runs in another mode waits")
     func modes() {
         let world = World()
         let (a, b) = world.memory()
@@ -137,7 +137,7 @@ struct ReadingTests {
         #expect(world.loop.run(in: .default, for: .seconds(1)) == .timedOut)
     }
 
-    @Test("writers go on when less than the mark is left, in order")
+    @Test("writers continue in order when less than the mark is left")
     func writers() {
         let world = World()
         let (a, b) = world.memory()

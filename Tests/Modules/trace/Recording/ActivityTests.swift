@@ -12,7 +12,7 @@ struct ActivityTests {
         records.withUnsafeBytes { Recording.Activity($0, dropped: dropped, from: start, to: end) }
     }
 
-    @Test("counts passes, wakes, time awake, callbacks, and what was late")
+    @Test("counts passes, wakes, time awake, callbacks, and late callbacks")
     func counts() {
         let ms: UInt64 = 1_000_000
         let activity = Self.activity(
@@ -33,7 +33,7 @@ struct ActivityTests {
         #expect(activity.places[2]?.longest == ms && activity.places[2]?.late == 0)
     }
 
-    @Test("what was before does not count, but for what it tells of the present")
+    @Test("earlier records do not count, except for the state that they give")
     func window() {
         let activity = Self.activity([
             .init(time: 100, kind: .run, object: 9), .init(time: 200, kind: .whole, object: 1, a: 300),
@@ -43,7 +43,7 @@ struct ActivityTests {
         #expect(activity.places.isEmpty && activity.mode == 9)
     }
 
-    @Test("a callback that still runs counts as far as it has come")
+    @Test("a callback that still runs counts up to now")
     func running() {
         let activity = Self.activity([
             .init(time: 100, kind: .sleep), .init(time: 900, kind: .wake), .init(time: 900, kind: .begin, object: 4),
@@ -52,7 +52,7 @@ struct ActivityTests {
         #expect(activity.places[4]?.total == 1000 && activity.places[4]?.longest == 1100)
     }
 
-    @Test("of earlier callbacks, the time in the window counts, and the longest is reported whole")
+    @Test("an earlier callback counts with its time in the window; the longest is reported in full")
     func before() {
         let activity = Self.activity([
             .init(time: 200, kind: .begin, object: 4), .init(time: 1300, kind: .end, object: 4),
@@ -63,7 +63,7 @@ struct ActivityTests {
         #expect(activity.places[6]?.total == 50 && activity.places[6]?.longest == 150)
     }
 
-    @Test("a ring that has lost the beginning is about what it has")
+    @Test("a ring that has lost the beginning is evaluated from its first record")
     func dropped() {
         let records = [
             Recording.Record(time: 1500, kind: .end, object: 1), .init(time: 1600, kind: .runEnd),

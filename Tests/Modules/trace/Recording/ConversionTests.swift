@@ -19,7 +19,7 @@ struct ConversionTests {
         return result
     }
 
-    @Test("nothing is lost between the forms, whichever way", arguments: forms, forms)
+    @Test("nothing is lost between the forms, in any direction", arguments: forms, forms)
     func forthAndBack(first: String, second: String) throws {
         let there = try Self.converted(Sample.file(first), first, second)
         let back = try Self.converted(there, second, "json")
@@ -71,7 +71,7 @@ struct ConversionTests {
     }
 
     @Test(
-        "what is wrong is said with the file",
+        "an error names the file",
         arguments: [
             ("json", "[\n{\"ph\":\"B\"}]", "line 2: an event without a time, \"ts\""),
             ("json", "[\n{\"ts\":1}]", "line 2: an event without \"ph\""),
@@ -93,7 +93,7 @@ struct ConversionTests {
         }
     }
 
-    @Test("no file and no right to read it are said, too")
+    @Test("a missing and an unreadable file are reported, too")
     func refusals() {
         #expect {
             try Recording.Conversion.convert(["/nowhere.json"], to: "/tmp/x.html")
@@ -103,7 +103,7 @@ struct ConversionTests {
         } throws: { "\($0)" == "EINVAL: a recording is a file, and /tmp is none" }
     }
 
-    @Test("a recording is not written over itself, by whatever name, and a pipe is none", .timeLimit(.minutes(1)))
+    @Test("a recording is not written over itself, under any name, and a pipe is refused", .timeLimit(.minutes(1)))
     func itself() throws {
         let bytes = try Sample.inFile("json") { path in
             try Sample.write(Recording.Writer(path: path, about: Sample.about))
@@ -154,7 +154,7 @@ struct ConversionTests {
         #expect(text.contains(#"{"ph":"f","pid":11,"tid":1,"ts":0.006,"cat":"flow","name":"flow","id":4294967294"#))
     }
 
-    @Test("what a recording has not seen end counts up to its own end, not to that of a later one")
+    @Test("unfinished items last until their own recording's end, not until a later one's")
     func unended() throws {
         let paths = [11, 22].map { "/tmp/unended-\(getpid())-\($0).pftrace" }
         defer { paths.forEach { unlink($0) } }
@@ -182,7 +182,7 @@ struct ConversionTests {
         #expect(!alone.contains("\"ph\":\"E\""))
     }
 
-    @Test("what each process counts for itself does not join them")
+    @Test("numbers that each process counts for itself do not connect processes")
     func counted() throws {
         let paths = [11, 22].map { "/tmp/counted-\(getpid())-\($0).pftrace" }
         defer { paths.forEach { unlink($0) } }
@@ -219,7 +219,7 @@ struct ConversionTests {
         ] { #expect(text.contains(part), "\(text)") }
     }
 
-    @Test("events of other programs are understood as far as they say the same")
+    @Test("events of other programs are converted as far as they have the same meaning")
     func foreign() throws {
         let source = #"""
             {"displayTimeUnit":"ns","traceEvents":[

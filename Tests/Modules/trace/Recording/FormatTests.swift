@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Formats of recordings", .timed)
 struct FormatTests {
-    @Test("the ending of a path is its format")
+    @Test("the ending of a path determines the format")
     func endings() {
         #expect(Recording.Format(path: "a.html") == .page)
         #expect(Recording.Format(path: "a/b.pftrace") == .perfetto)

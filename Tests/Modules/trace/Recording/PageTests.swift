@@ -11,7 +11,7 @@ import RunLoops
 struct PageTests {
     private static let folder = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Page")
 
-    @Test("in headless Chromium")
+    @Test("the page's tests pass in headless Chromium")
     func browser() throws {
         let path = "/tmp/page-\(getpid())"
         let files = ["known", "odd", "cut", "long", "ends", "joined"].map { "\(path)-\($0).html" }

@@ -9,7 +9,7 @@ import RunLoops
 @Suite(
     "Perfetto's format", .timed, .enabled(if: Reader.isThere, "there is no python3-protobuf: scripts/test installs it"))
 struct PerfettoTests {
-    @Test("an independent reader finds in it what the JSON form says, the arrow included")
+    @Test("an independent reader finds the content of the JSON form, including arrows")
     func comparison() throws {
         let path = "/tmp/perfetto-\(getpid())"
         defer { for ending in ["pftrace", "json"] { unlink("\(path).\(ending)") } }
@@ -26,7 +26,7 @@ struct PerfettoTests {
                 """)
     }
 
-    @Test("files of two processes, one behind the other, have arrows between them")
+    @Test("concatenated files of two processes have arrows between them")
     func processes() throws {
         let paths = [11, 22].map { "/tmp/perfetto-\(getpid())-\($0).pftrace" }
         defer { paths.forEach { unlink($0) } }

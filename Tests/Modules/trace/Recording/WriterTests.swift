@@ -8,7 +8,7 @@ import RunLoops
 
 @Suite("Recordings, written", .timed)
 struct WriterTests {
-    @Test("a record is 32 bytes, laid out as the format says")
+    @Test("a record has the 32 bytes that the format defines")
     func layout() {
         #expect(MemoryLayout<Recording.Record>.stride == Recording.Record.size)
         let record = Recording.Record(
@@ -26,7 +26,7 @@ struct WriterTests {
         }
     }
 
-    @Test("another ending is refused, and what to use is said")
+    @Test("another ending is refused with an error that names the valid ones")
     func ending() {
         #expect {
             try Recording.Writer(path: "/tmp/recording.txt", about: Sample.about)
@@ -37,7 +37,8 @@ struct WriterTests {
     }
 
     @Test(
-        "a file that cannot be made, and a full disk, are said with the path", arguments: ["html", "pftrace", "json"])
+        "a file that cannot be made, and a full disk, give errors with the path",
+        arguments: ["html", "pftrace", "json"])
     func refusals(ending: String) throws {
         let path = "/nowhere/a.\(ending)"
         #expect {
@@ -63,7 +64,7 @@ struct WriterTests {
     }
 
     @Test(
-        "a file never gets larger than its limit, and says how much is missing", arguments: ["html", "pftrace", "json"])
+        "a file never exceeds its limit, and has the number of missing records", arguments: ["html", "pftrace", "json"])
     func limit(ending: String) throws {
         let bytes = try Sample.inFile(ending) { path in
             let writer = try Recording.Writer(path: path, about: Sample.about, limit: 1)
@@ -87,7 +88,7 @@ struct WriterTests {
         if ending == "json" { #expect(String(decoding: bytes.suffix(100), as: UTF8.self).contains("\"lost\":")) }
     }
 
-    @Test("records that come in large pieces cost no more than in small ones", arguments: ["html", "pftrace", "json"])
+    @Test("records in large pieces cost no more than in small ones", arguments: ["html", "pftrace", "json"])
     func pieces(ending: String) throws {
         let marks = (1...32_768).map {
             Recording.Record(time: $0 * 1000, kind: .begin, object: 2, a: $0 * 900, task: 9)

@@ -96,7 +96,7 @@ it("the site's search finds every call by its name", REAL, function()
   t.truthy(calls > 150, calls)
 end)
 
-it("the reference has signature, arguments, answers and anchors", REAL, function()
+it("the reference has signatures, arguments, results and anchors", REAL, function()
   local page = read(site() .. "/reference/runloop-net.html")
   t.truthy(page:find('id="stream-read_line"', 1, true))
   page = read(site() .. "/reference/runloop-process.html")

@@ -11,7 +11,7 @@ ROOT = ROOT:sub(1, 1) == "/" and ROOT or process.directory() .. "/" .. ROOT
 local has_luarocks = os.execute "command -v luarocks >/dev/null"
 local it = has_luarocks and t.it or function(name, _, body) t.skip(name .. ": needs luarocks", body) end
 
-it("a rock of one's own is made, its module loads, and its program runs under rlhost", REAL, function()
+it("a new rock is made, its module loads, and its program runs under rlhost", REAL, function()
   local path = assert(fs.temporary_directory())
   local gone <close> = setmetatable({}, { __close = function() fs.remove(path, { recursive = true }) end })
   fs.make_directory(path .. "/bin")

@@ -57,7 +57,7 @@ with "gpg"("a key signs the package source", REAL, function()
     s=$?; gpgconf --kill gpg-agent; exit $s]], path, "", ROOT, SMALL)
 end)
 
-it("what is missing is one line, and wrong words have status 64", REAL, function()
+it("a missing tool is reported in one line, and wrong arguments have status 64", REAL, function()
   local path <const>, gone <close> = directory()
   local function said(options)
     local result = package(options)

@@ -119,9 +119,8 @@ struct TidyTests {
 
             """
         try small.plant(usage, in: "scripts/setup")
-        let drawn = try small.tidy(["--draw", "20", "scripts/setup"]).output.split(separator: "\n").map {
-            $0.split(separator: ": comment: ")[1]
-        }
+        let output = try small.tidy(["--draw", "20", "scripts/setup"]).output
+        let drawn = output.split(separator: "\n").map { String($0.split(separator: ": comment: ").last ?? "") }
         let expected = [
             "does all of them, in the order of their names", "does none of them, for tests",
             "many [OPTION]...: does many things at once.", "The status is 1 after a failure.",

@@ -35,7 +35,7 @@ local LIBRARIES <const> = {
 local can_hide = os.execute "unshare -m mount --bind /dev/null /etc/hosts 2>/dev/null"
 local it = can_hide and t.it or function(name, _, body) t.skip(name .. ": needs root", body) end
 
-it("a library that is missing is an answer with the package to install", REAL, function()
+it("a missing library returns an error with the package to install", REAL, function()
   for _, library in ipairs(LIBRARIES) do
     local name, package, use, calls = table.unpack(library)
     local path = assert(library_of(name, use), name)

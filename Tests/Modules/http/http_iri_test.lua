@@ -31,7 +31,7 @@ t.each({
   { "http://fa\u{DF}.localhost:%s/", "xn--fa-hia.localhost", "/" },
   { "http://\u{FF11}27.0.0.1:%s/", "127.0.0.1", "/" },
   { "http://localhost:%s/\u{FC}?q=\u{20AC}&a=%%20b", "localhost", "/%C3%BC?q=%E2%82%AC&a=%20b" },
-}, "http.get knows %s", function(url, host, target, user)
+}, "http.get converts %s", function(url, host, target, user)
   local answer = assert(http.get(url:format(port())))
   t.equal({ answer.body, answer.url }, { ("%s:%s%s"):format(host, port(), target),
     ("http://%s%s:%s%s"):format(user or "", host, port(), target) })
@@ -100,14 +100,14 @@ local can_hide = os.execute "unshare -m mount --bind /dev/null /etc/hosts 2>/dev
 local it = can_hide and t.it or function(name, _, body) t.skip(name .. ": needs root", body) end
 local REAL <const> = { real_time = true }
 
-it("addresses are asked for under the name that name servers know", REAL, function()
+it("addresses are looked up by the ASCII form of a name", REAL, function()
   local hosts = os.tmpname()
   assert(fs.write(hosts, "127.77.0.9 xn--bcher-kva.example\n"))
   t.equal(as_if("/etc/hosts", hosts).output, "127.77.0.9\tnil\nECONNREFUSED: connection refused (127.77.0.9:1)\n")
   os.remove(hosts)
 end)
 
-it("without libidn2 the answer says so", REAL, function()
+it("without libidn2 the error names it", REAL, function()
   net.resolve "b\u{FFFD}cher.example"
   local library
   for line in io.lines "/proc/self/maps" do library = line:match "%S*/libidn2%.so%.0%S*" or library end

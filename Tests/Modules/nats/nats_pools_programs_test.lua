@@ -12,22 +12,22 @@ t.describe("real programs", { real_time = true, timeout = 60 }, function()
   local folder = t.resource(function() return t.truthy(fs.temporary_directory()) end,
     function(path) fs.remove(path, { recursive = true }) end)
 
-  -- A worker in a separate process.
-  local function start(name, where)
+  -- A worker in a separate process. Its jobs take `longest` seconds at most.
+  local function start(name, where, longest)
     local path = folder() .. "/worker.lua"
     t.truthy(fs.write(path, [[
       local rl, nats = require "runloop", require "runloop.nats"
       local bus = assert(nats.connect(arg[1], { retry = true }))
       local function wait(seconds)
         print "begin" io.flush()
-        rl.sleep(seconds)
+        rl.sleep(math.min(seconds, tonumber(arg[4])))
         print "end" io.flush()
         return "by " .. arg[3]
       end
       assert(rl.worker { via = bus, name = arg[2], functions = { wait = wait } })
       print "ready" io.flush()
     ]]))
-    local program = t.spawn { t.rlhost, path, where or server():url(), name, "worker" }
+    local program = t.spawn { t.rlhost, path, where or server():url(), name, "worker", longest or 600 }
     t.finally(function() program:kill() end)
     program:wait_for("ready", { within = 20 })
     return program
@@ -37,19 +37,24 @@ t.describe("real programs", { real_time = true, timeout = 60 }, function()
     t.eventually(function() return select(2, program:output():gsub("begin", "")) >= (times or 1) end, { within = 20 })
   end
 
-  for _, how in ipairs { "KILL", "STOP" } do
-    t.it("a worker gets SIG" .. how .. ": the caller learns that it is gone", function()
+  t.it("a worker gets SIGKILL or SIGSTOP: the caller learns that it is gone", function()
+    local waits = {}
+    for i, how in ipairs { "KILL", "STOP" } do
       local bus, name = connect(server():url()), "gone_" .. how
       local program, pool = start(name), pool_of(bus, name)
       local task = rl.task(function() return problem_of(pool.run, pool, "wait", 600) end)
       has_begun(program)
       program:signal(how)
-      local began = rl.now()
-      t.truthy(task:await(25):find("the worker that had wait is gone: it may have been done", 1, true))
-      -- The promise is 3 and 8 seconds; the machine may be busy.
-      t.truthy(rl.now() - began < (how == "KILL" and 10 or 20))
-    end)
-  end
+      -- Both waits run at the same time.
+      waits[i] = rl.task(function()
+        local began = rl.now()
+        t.truthy(task:await(25):find("the worker that had wait is gone: it may have been done", 1, true))
+        -- The promise is 3 and 8 seconds; the machine may be busy.
+        t.truthy(rl.now() - began < (how == "KILL" and 10 or 20))
+      end)
+    end
+    rl.all_of(waits[1], waits[2])
+  end)
 
   t.it("a stored job is delivered to another worker when its worker is killed", function()
     local bus, name = connect(server():url()), "stored"
@@ -102,20 +107,24 @@ t.describe("real programs", { real_time = true, timeout = 60 }, function()
   end)
 
   t.it("a job that outlasts the shutdown is lost, and a stored one is returned", function()
-    local bus = connect(server():url())
-    for _, durable in ipairs { false, true } do
+    local bus, waits = connect(server():url()), {}
+    for i, durable in ipairs { false, true } do
       local name = "limit" .. (durable and "_stored" or "")
       local program, pool = start(name), pool_of(bus, name, { durable = durable })
       local task = rl.task(function() return select(2, pcall(pool.run, pool, "wait", durable and 8 or 600)) end)
       has_begun(program)
       program:signal "TERM"
-      program:wait { within = 20 }
-      t.truthy(not program:output():find "end")
-      if durable then start(name) end
-      local answer = task:await(40)
-      t.truthy(answer == "by worker" or answer:find("the worker that had wait is gone", 1, true), answer)
-      t.equal(answer == "by worker", durable)
+      -- Both shutdowns run at the same time.
+      waits[i] = rl.task(function()
+        program:wait { within = 20 }
+        t.truthy(not program:output():find "end")
+        if durable then start(name, nil, 0.1) end
+        local answer = task:await(40)
+        t.truthy(answer == "by worker" or answer:find("the worker that had wait is gone", 1, true), answer)
+        t.equal(answer == "by worker", durable)
+      end)
     end
+    rl.all_of(waits[1], waits[2])
   end)
 
   t.it("permissions: those of docs/machines.md are enough, others are refused with their subject", function()

@@ -50,7 +50,7 @@ t.each({
   { "net.serve", function(tls) return assert(net.serve("127.0.0.1:0", { tls = tls }, function() end)) end, "listener" },
   { "http.serve", function(tls) return assert(http.serve("127.0.0.1:0", { tls = tls }, function() return "" end)) end,
     "http server" },
-}, "what %s cannot serve is reported to client and script, with the server's name", function(caller, make, culprit)
+}, "a choice that %s cannot use is reported to client and script, with the name", function(caller, make, culprit)
   local server = make { sni = choose }
   local where = server:address()
   local function seen(name) return { asked(where, name) } end

@@ -9,7 +9,7 @@ struct StubbornProgramTests {
     static let stubborn = [
         "xpcall(error, function() while true do end end)",
         "local function nest(n) pcall(coroutine.wrap(function() if n > 0 then nest(n - 1) end while true do end end)) "
-            + "while true do end end nest(20)",
+            + "while true do end end nest(5)",
         "setmetatable({}, {__gc = function() while true do end end}) collectgarbage()",
         "io.popen('exec sleep 9 2>/dev/null'):read 'a'",
         "rl.after(0, function() rl.after(0, function() error(setmetatable({}, {__tostring = function() while true do "

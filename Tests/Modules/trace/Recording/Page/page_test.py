@@ -4,6 +4,7 @@ ENDS.html JOINED.html
 KNOWN is the recording of PageTests.swift, which describes its events and their times. Each test is a function that gets
 a freshly opened page; its description is printed after "ok"."""
 
+import contextlib
 import sys
 
 from browser import Browser
@@ -548,8 +549,11 @@ def messages(page):
 
 def main(files):
     failed = 0
-    for options in ({}, {"dark": True}, {"width": 420, "height": 800}):
-        with Browser(**options) as browser:
+    with contextlib.ExitStack() as stack:
+        # All browsers start at the same time.
+        browsers = [(options, stack.enter_context(Browser(**options)))
+                    for options in ({}, {"dark": True}, {"width": 420, "height": 800})]
+        for options, browser in browsers:
             for story, function, file, before, wanted in TESTS:
                 if wanted != options:
                     continue
@@ -563,6 +567,8 @@ def main(files):
                 except (AssertionError, RuntimeError) as error:
                     failed += 1
                     print("failed", story + ":", error)
+                # An open page would continue to use the processor.
+                page.close()
     sys.exit(failed > 0)
 
 

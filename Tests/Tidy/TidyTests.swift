@@ -111,6 +111,7 @@ struct TidyTests {
         let small = try SmallTree()
         defer { small.remove() }
         let usage = """
+            #
             # many [OPTION]...: does many things at once.
             #   --all       does all of them, in the
             #               order of their names

@@ -32,8 +32,8 @@ end
 
 -- One call for a burst of calls ---------------------------------------------------------------------------------------
 
--- The object beside the function of rl.debounce and rl.throttle, which controls it. The function itself is a plain
--- function, for every place that takes one.
+-- The second result of rl.debounce and rl.throttle: an object that controls the calls. The first result is a plain
+-- function, so that it can be passed wherever a function is expected.
 local Calls = objects.class("runloop.Calls", { __name = "calls" })
 
 -- Calls the function with the arguments of the latest call. A second call waits until the first has returned.

@@ -1,5 +1,5 @@
-// The checker of options that modules written in Lua share. Right options cost a lookup for each field. The part
-// runloop.hints describes a finding, and is loaded then.
+// The checker of options that modules written in Lua share. Right options cost a lookup for each field. When a mistake
+// is found, the part runloop.hints is loaded, and describes it.
 #include "private.h"
 
 // The kinds of values that a field accepts, as a set of bits.

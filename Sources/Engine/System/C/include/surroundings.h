@@ -1,9 +1,9 @@
 // The sources of events for this process's descriptors.
 #pragma once
 
-/// How far away the events are that can make descriptors ready. INSIDE: only this process, and programs at rest, can do
-/// so. LISTENS: others can, who owe no answer: they connect, send signals, or change files. ON_THE_WAY: only this
-/// process can, but its data is still on the way. OUTSIDE: the outside world can.
+/// The sources of the events that can make descriptors ready, by their distance. INSIDE: only this process, and
+/// programs at rest. LISTENS: others from which no answer is expected: they connect, send signals, or change files.
+/// ON_THE_WAY: only this process, but its data is still on the way. OUTSIDE: other processes or machines.
 enum { LINUX_INSIDE, LINUX_LISTENS, LINUX_ON_THE_WAY, LINUX_OUTSIDE };
 /// Returns the furthest of all descriptors. True only while no working program has descriptors of this process. Results
 /// are cached until a descriptor is closed. The cost is O(watched descriptors), and O(open descriptors) if one of them

@@ -23,8 +23,8 @@ typedef struct {
   void *context;
 } csqlite_host;
 
-/// Makes a pool of at most `size` connections. `opening` is a string for csqlite_codec's `opening`: how each connection
-/// begins. Returns NULL without memory.
+/// Makes a pool of at most `size` connections. `opening`: the encoded request with which each connection is opened; see
+/// `opening` in codec.c. Returns NULL without memory.
 csqlite_pool *csqlite_pool_make(int size, const char *opening, size_t length, csqlite_host host);
 /// Closes all connections, and forgets the pool. The last thread frees it.
 void csqlite_pool_leave(csqlite_pool *pool);

@@ -155,3 +155,19 @@ t.describe("a program in virtual time", function()
     t.error(function() script("", { virtual_time = 1 }) end, "field 'virtual_time' must be a boolean, got a number")
   end)
 end)
+
+t.it("keeps no program that has ended and whose output has ended", function()
+  local kept = setmetatable({}, { __mode = "k" })
+  local running <close> = t.spawn { "cat" }
+  for index = 1, 20 do
+    local program = t.spawn { "sh", "-c", "echo out; echo err >&2", terminal = index % 2 == 0 }
+    program:wait()
+    t.truthy(program:output():find "out")
+    kept[program] = true
+  end
+  t.eventually(function()
+    collectgarbage()
+    return next(kept) == nil
+  end)
+  t.truthy(running:is_running())
+end)

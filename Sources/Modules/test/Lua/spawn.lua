@@ -46,6 +46,15 @@ local function text_of(self, buffer)
   return pieces[1] or ""
 end
 
+-- Lets go of a program that has ended and whose output has ended, so that a test can start any number of programs. The
+-- end of the test sees to the others.
+local function let_go(self)
+  local list, at_end = self.list, self.at_end
+  if not list or not self.how or not at_end.written or not at_end.complained and not self.has_terminal then return end
+  list[self.place], self.list = nil, nil
+  programs.forget(self.program)
+end
+
 -- Returns a callback that keeps the output of a stream; nil ends the stream.
 local function keep(self, buffer)
   return function(_, bytes)
@@ -55,6 +64,7 @@ local function keep(self, buffer)
       self.sizes[buffer] = self.sizes[buffer] + #bytes
     else
       self.at_end[buffer] = true
+      let_go(self)
     end
     self.changed:broadcast()
   end
@@ -69,6 +79,7 @@ local function has_ended(self)
     if program.input and not self.has_terminal then program.input:abort() end
     if self.lives_here then system.forget_program(program:pid()) end
     self.changed:broadcast()
+    let_go(self)
   end
   return self.how ~= nil
 end
@@ -187,7 +198,9 @@ function spawn.start(options, library)
   self.program = program
   self.lives_here = lives_here
   if lives_here then system.expect_program(program:pid()) end
-  current.programs[#current.programs + 1] = self
+  local list = current.programs
+  self.list, self.place = list, #list + 1
+  list[self.place] = self
   return self
 end
 

@@ -65,7 +65,9 @@ let package = Package(
                 "crypto/Lua", "crypto/Swift", "encoding/Lua", "url/Lua", "zlib/Lua", "sqlite", "data", "redis/Lua",
                 "socket/Lua", "luv/Lua", "glib/Lua", "bridges/Lua", "bridges/Swift", "cqueues", "nats/Lua",
                 "nats/Swift", "metrics/Lua", "metrics/Swift",
-            ], sources: ["encoding/C", "crypto/C", "url/C", "zlib/C", "redis/C", "nats/C", "socket/C", "luv/C",
+            ],
+            sources: [
+                "encoding/C", "crypto/C", "url/C", "zlib/C", "redis/C", "nats/C", "socket/C", "luv/C",
                 "glib/C", "bridges/C", "metrics/C",
             ],
             publicHeadersPath: "encoding/C/include", cSettings: c),

@@ -46,10 +46,8 @@ static int timed(lua_State *L) {
 }
 
 static void write_place(const cl_held *held, char *text, size_t size) {
-  if (held->line > 0)
-    snprintf(text, size, "%s at %s:%d", held->name, held->source, held->line);
-  else
-    snprintf(text, size, "%s", held->name);
+  if (held->line > 0) snprintf(text, size, "%s at %s:%d", held->name, held->source, held->line);
+  else snprintf(text, size, "%s", held->name);
 }
 
 int cl_what_blocked(const cl_state *state, int64_t began, int64_t took, char *text, size_t size) {

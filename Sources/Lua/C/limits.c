@@ -25,9 +25,9 @@ enum { MOST_TICKS = 300 };
 
 static _Thread_local struct {
   cl_state *state;
-  volatile sig_atomic_t over;  // what the hook has to raise
-  volatile sig_atomic_t pause; // ticks of the processor's timer until it is raised again
-  volatile uint64_t turn;      // the callback that holds the loop
+  volatile sig_atomic_t over;   // what the hook has to raise
+  volatile sig_atomic_t pause;  // ticks of the processor's timer until it is raised again
+  volatile uint64_t turn;       // the callback that holds the loop
   timer_t timer;
   int has_timer;
   char processor[48], held[48];
@@ -92,8 +92,8 @@ static void on_limit(lua_State *L, lua_Debug *debug) {
 // Async-signal-safe.
 static _Noreturn void end_process(void) {
   static const char before[] = "rlhost: ", after[] = ", and a function of C goes on\n";
-  struct iovec pieces[] = {{(void *)before, sizeof before - 1}, {own.processor, strlen(own.processor)},
-                           {(void *)after, sizeof after - 1}};
+  struct iovec pieces[] = {
+      {(void *)before, sizeof before - 1}, {own.processor, strlen(own.processor)}, {(void *)after, sizeof after - 1}};
   ssize_t ignored = writev(STDERR_FILENO, pieces, 3);
   (void)ignored;
   _exit(1);

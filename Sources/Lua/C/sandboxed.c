@@ -10,8 +10,24 @@
 static const char *(*refusal)(int kind, const char *subject);
 static int allows_modules;
 
-typedef enum { OPEN, LINES, INPUT, OUTPUT, POPEN, TMPFILE, REMOVE, RENAME, TMPNAME, EXECUTE, LOAD, LOADFILE, DOFILE,
-               LOADLIB, SEARCHPATH, REPLACED } replaced;
+typedef enum {
+  OPEN,
+  LINES,
+  INPUT,
+  OUTPUT,
+  POPEN,
+  TMPFILE,
+  REMOVE,
+  RENAME,
+  TMPNAME,
+  EXECUTE,
+  LOAD,
+  LOADFILE,
+  DOFILE,
+  LOADLIB,
+  SEARCHPATH,
+  REPLACED
+} replaced;
 static lua_CFunction original[REPLACED];
 
 // Pushes the message if an argument, or `subject`, is refused.
@@ -177,13 +193,20 @@ static const struct {
   const char *library, *name;
   lua_CFunction function;
 } replacements[REPLACED] = {
-    [OPEN] = {"io", "open", open_file},         [LINES] = {"io", "lines", lines},
-    [INPUT] = {"io", "input", input},           [OUTPUT] = {"io", "output", output},
-    [POPEN] = {"io", "popen", open_program},    [TMPFILE] = {"io", "tmpfile", make_file},
-    [REMOVE] = {"os", "remove", remove_file},   [RENAME] = {"os", "rename", rename_file},
-    [TMPNAME] = {"os", "tmpname", make_name},   [EXECUTE] = {"os", "execute", execute},
-    [LOAD] = {"_G", "load", load},              [LOADFILE] = {"_G", "loadfile", load_file},
-    [DOFILE] = {"_G", "dofile", do_file},       [LOADLIB] = {"package", "loadlib", load_library},
+    [OPEN] = {"io", "open", open_file},
+    [LINES] = {"io", "lines", lines},
+    [INPUT] = {"io", "input", input},
+    [OUTPUT] = {"io", "output", output},
+    [POPEN] = {"io", "popen", open_program},
+    [TMPFILE] = {"io", "tmpfile", make_file},
+    [REMOVE] = {"os", "remove", remove_file},
+    [RENAME] = {"os", "rename", rename_file},
+    [TMPNAME] = {"os", "tmpname", make_name},
+    [EXECUTE] = {"os", "execute", execute},
+    [LOAD] = {"_G", "load", load},
+    [LOADFILE] = {"_G", "loadfile", load_file},
+    [DOFILE] = {"_G", "dofile", do_file},
+    [LOADLIB] = {"package", "loadlib", load_library},
     [SEARCHPATH] = {"package", "searchpath", NULL},
 };
 

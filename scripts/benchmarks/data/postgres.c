@@ -53,7 +53,8 @@ int main(int count, char **words) {
   PQsetSingleRowMode(connection);
   for (PGresult *result; (result = next_result(connection)); PQclear(result))
     for (int row = 0; row < PQntuples(result); row++, found++)
-      for (int i = 0; i < 4; i++) if (!PQgetvalue(result, row, i)) exit(1);
+      for (int i = 0; i < 4; i++)
+        if (!PQgetvalue(result, row, i)) exit(1);
   if (found != rows) return 1;
   report("a row of 4 columns by rows()", since, rows);
   return 0;

@@ -139,9 +139,11 @@ static int add_address(linux_sandbox *it, enum linux_allowance kind, const char 
   long port = strtol(number, &end, 10);
   int takes_host = kind == LINUX_ALLOW_CONNECT && colon > value;
   if (!isdigit(*number) || *end || port > 65535 || (colon && !takes_host))
-    return refuse(text, 64, kind == LINUX_ALLOW_CONNECT
-                                ? "--allow-connect=HOST:PORT, =PORT or =port:NAME is expected, not '%.200s'"
-                                : "--allow-listen=PORT or =port:NAME is expected, not '%.200s'", value);
+    return refuse(text, 64,
+                  kind == LINUX_ALLOW_CONNECT
+                      ? "--allow-connect=HOST:PORT, =PORT or =port:NAME is expected, not '%.200s'"
+                      : "--allow-listen=PORT or =port:NAME is expected, not '%.200s'",
+                  value);
   allowance *new = add(it, kind, value);
   new->port = (uint16_t)port;
   new->is_host = colon != NULL;
@@ -252,14 +254,25 @@ const char *linux_port_directory(void) {
 static void imply_all(linux_sandbox *it) {
   // Libraries that are opened at their first use, the time zone, and the files about this process that modules read.
   static const char *const always[] = {
-      "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo",
-      "/etc/ssl/openssl.cnf", "/dev/urandom", "/proc/self/stat", "/proc/self/statm", "/proc/self/fd", "/dev/null"};
+      "/usr/lib",        "/usr/lib64",          "/usr/local/lib",       "/etc/ld.so.cache",
+      "/etc/localtime",  "/usr/share/zoneinfo", "/etc/ssl/openssl.cnf", "/dev/urandom",
+      "/proc/self/stat", "/proc/self/statm",    "/proc/self/fd",        "/dev/null"};
   // On most machines these are links to directories above.
   static const char *const libraries[] = {"/lib", "/lib64"};
-  static const char *const for_names[] = {
-      "/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/gai.conf", "/etc/host.conf", "/etc/services",
-      "/etc/protocols", "/etc/ssl/certs", "/etc/ssl/cert.pem", "/usr/share/ca-certificates",
-      "/usr/local/share/ca-certificates", "/etc/pki/tls/certs", "/etc/pki/ca-trust", "/etc/ca-certificates"};
+  static const char *const for_names[] = {"/etc/hosts",
+                                          "/etc/resolv.conf",
+                                          "/etc/nsswitch.conf",
+                                          "/etc/gai.conf",
+                                          "/etc/host.conf",
+                                          "/etc/services",
+                                          "/etc/protocols",
+                                          "/etc/ssl/certs",
+                                          "/etc/ssl/cert.pem",
+                                          "/usr/share/ca-certificates",
+                                          "/usr/local/share/ca-certificates",
+                                          "/etc/pki/tls/certs",
+                                          "/etc/pki/ca-trust",
+                                          "/etc/ca-certificates"};
   static const char *const loaders[] = {"/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"};
   for (size_t i = 0; i < sizeof always / sizeof *always; i++) imply(it, LINUX_ALLOW_READ, always[i]);
   imply(it, LINUX_ALLOW_WRITE, "/dev/null")->is_file = 1;
@@ -298,8 +311,8 @@ static int add_path_rule(int ruleset, const char *path, uint64_t allowed, int fo
 // Returns the Landlock rights that an allowed path gives the program.
 static uint64_t rights_of(const linux_sandbox *it, const allowance *item) {
   // The program opens files of libraries by name, and lists only these two directories.
-  int is_listed = strcmp(item->text, "/proc/self/fd") == 0 ||
-                  (it->port_directory && strcmp(item->text, it->port_directory) == 0);
+  int is_listed =
+      strcmp(item->text, "/proc/self/fd") == 0 || (it->port_directory && strcmp(item->text, it->port_directory) == 0);
   uint64_t allowed = rights[item->kind];
   if (item->is_file) allowed &= OF_FILES;
   return item->is_implied && !is_listed ? allowed & ~(uint64_t)READ_DIR : allowed;
@@ -356,8 +369,10 @@ static int restrict_self(const linux_sandbox *it, int abi) {
 
 // If the process runs as root, it keeps the capabilities for its own files, signals and ports below 1024.
 static void drop_capabilities(void) {
-  enum { KEPT = 1 << CAP_CHOWN | 1 << CAP_DAC_OVERRIDE | 1 << CAP_FOWNER | 1 << CAP_FSETID | 1 << CAP_KILL |
-                1 << CAP_NET_BIND_SERVICE };
+  enum {
+    KEPT = 1 << CAP_CHOWN | 1 << CAP_DAC_OVERRIDE | 1 << CAP_FOWNER | 1 << CAP_FSETID | 1 << CAP_KILL |
+           1 << CAP_NET_BIND_SERVICE
+  };
   struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
   struct __user_cap_data_struct data[2] = {{0}};
   if (syscall(SYS_capget, &head, data)) return;
@@ -418,15 +433,18 @@ static int has_filters(void) {
 }
 
 static void find_missing(const linux_sandbox *it, int abi, int has_filter, char text[1024]) {
-  if (abi < 1) note(text, "this kernel cannot restrict files: Landlock is missing (Linux 5.13, and landlock in lsm=); "
-                          "ABI 1 is needed");
+  if (abi < 1)
+    note(text,
+         "this kernel cannot restrict files: Landlock is missing (Linux 5.13, and landlock in lsm=); "
+         "ABI 1 is needed");
   int has_ports = 0;
   for (int i = 0; i < it->count && !has_ports; i++)
     if ((it->items[i].kind == LINUX_ALLOW_CONNECT || it->items[i].kind == LINUX_ALLOW_LISTEN) &&
         !it->items[i].is_message_port && !it->all[it->items[i].kind]) {
       has_ports = 1;
-      if (abi < 4) note(text, "this kernel can allow all of TCP or none: Landlock ABI %d; 4 is needed for --allow-%s",
-                        abi, it->items[i].kind == LINUX_ALLOW_CONNECT ? "connect=HOST:PORT" : "listen=PORT");
+      if (abi < 4)
+        note(text, "this kernel can allow all of TCP or none: Landlock ABI %d; 4 is needed for --allow-%s", abi,
+             it->items[i].kind == LINUX_ALLOW_CONNECT ? "connect=HOST:PORT" : "listen=PORT");
     }
   if (abi < 6 && it->some[LINUX_ALLOW_RUN])
     note(text, "this kernel lets programs send signals to all others: Landlock ABI %d; 6 is needed for --allow-run",

@@ -49,8 +49,10 @@ enum {
   DEDUPE_RANGE = 0xc0189436
 };
 // All kinds of namespaces, CLONE_NEWTIME apart, which only unshare takes; and children of the process outside.
-enum { NAMESPACES = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID |
-                    CLONE_NEWNET | CLONE_PARENT };
+enum {
+  NAMESPACES = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID |
+               CLONE_NEWNET | CLONE_PARENT
+};
 
 // One bit for each call is set if the filter has a rule for it, so that all other calls pass after a few instructions.
 // Installing a filter takes time for each of its instructions: a search through a tree of all these numbers took twice
@@ -193,10 +195,11 @@ static void add_sockets(filter *f, const linux_sandbox *it) {
 // Modes, owners, times and attributes, which Landlock does not restrict. Calls by descriptor are allowed if any file
 // may be written; calls by path only if every file may.
 static void add_attributes(filter *f, const linux_sandbox *it) {
-  static const short paths[] = {SYS_fchmodat, SYS_fchownat, SYS_setxattr, SYS_lsetxattr, SYS_removexattr,
-                                SYS_lremovexattr, FCHMODAT2, SETXATTRAT, REMOVEXATTRAT, FILE_SETATTR,
+  static const short paths[] = {
+      SYS_fchmodat, SYS_fchownat, SYS_setxattr,  SYS_lsetxattr, SYS_removexattr, SYS_lremovexattr,
+      FCHMODAT2,    SETXATTRAT,   REMOVEXATTRAT, FILE_SETATTR,
 #ifdef SYS_chmod
-                                SYS_chmod, SYS_chown, SYS_lchown, SYS_utime, SYS_utimes, SYS_futimesat,
+      SYS_chmod,    SYS_chown,    SYS_lchown,    SYS_utime,     SYS_utimes,      SYS_futimesat,
 #endif
   };
   static const short descriptors[] = {SYS_fchmod, SYS_fchown, SYS_fsetxattr, SYS_fremovexattr};
@@ -228,9 +231,18 @@ static void add_cutting(filter *f, const linux_sandbox *it) {
 
 // Other processes: Landlock refuses to trace them, and from ABI 6 on to signal them.
 static void add_processes(filter *f, const linux_sandbox *it, int abi) {
-  static const short calls[] = {SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_kcmp, SYS_move_pages,
-                                SYS_migrate_pages, SYS_ioprio_set, SYS_perf_event_open, 438 /* pidfd_getfd */,
-                                424 /* pidfd_send_signal */, 440 /* process_madvise */, 448 /* process_mrelease */};
+  static const short calls[] = {SYS_ptrace,
+                                SYS_process_vm_readv,
+                                SYS_process_vm_writev,
+                                SYS_kcmp,
+                                SYS_move_pages,
+                                SYS_migrate_pages,
+                                SYS_ioprio_set,
+                                SYS_perf_event_open,
+                                438 /* pidfd_getfd */,
+                                424 /* pidfd_send_signal */,
+                                440 /* process_madvise */,
+                                448 /* process_mrelease */};
   for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) never(f, calls[i]);
   // They are allowed for this process, whose number is also 0.
   static const short others[] = {SYS_prlimit64, SYS_sched_setscheduler, SYS_sched_setparam, SYS_sched_setattr,
@@ -307,25 +319,76 @@ static void add_controls(filter *f, const linux_sandbox *it) {
 }
 
 // Calls that change the machine, or that lead around Landlock.
-static void add_machine(filter *f, const linux_sandbox *it) {
-  static const short calls[] = {
-      SYS_mount, SYS_umount2, SYS_pivot_root, SYS_chroot, SYS_unshare, SYS_setns, SYS_open_by_handle_at,
-      SYS_fanotify_init, SYS_fanotify_mark, 428 /* open_tree */, 429 /* move_mount */, 430 /* fsopen */,
-      431 /* fsconfig */, 432 /* fsmount */, 433 /* fspick */, 442 /* mount_setattr */, OPEN_TREE_ATTR,
-      425 /* io_uring_setup */, 426 /* io_uring_enter */, 427 /* io_uring_register */, SYS_add_key, SYS_request_key,
-      SYS_keyctl, SYS_bpf, SYS_userfaultfd, SYS_kexec_load, SYS_init_module, SYS_finit_module, SYS_delete_module,
-      SYS_reboot, SYS_swapon, SYS_swapoff, SYS_acct, SYS_quotactl, 443 /* quotactl_fd */, SYS_settimeofday,
-      SYS_clock_settime, SYS_clock_adjtime, SYS_adjtimex, SYS_sethostname, SYS_setdomainname, SYS_vhangup, SYS_syslog,
-      SYS_shmget, SYS_shmat, SYS_shmctl, SYS_msgget, SYS_msgsnd, SYS_msgrcv, SYS_msgctl, SYS_semget, SYS_semop,
-      SYS_semtimedop, SYS_semctl, SYS_mq_open, SYS_mq_unlink, SYS_personality,
+static const short of_machine[] = {
+    SYS_mount,
+    SYS_umount2,
+    SYS_pivot_root,
+    SYS_chroot,
+    SYS_unshare,
+    SYS_setns,
+    SYS_open_by_handle_at,
+    SYS_fanotify_init,
+    SYS_fanotify_mark,
+    428 /* open_tree */,
+    429 /* move_mount */,
+    430 /* fsopen */,
+    431 /* fsconfig */,
+    432 /* fsmount */,
+    433 /* fspick */,
+    442 /* mount_setattr */,
+    OPEN_TREE_ATTR,
+    425 /* io_uring_setup */,
+    426 /* io_uring_enter */,
+    427 /* io_uring_register */,
+    SYS_add_key,
+    SYS_request_key,
+    SYS_keyctl,
+    SYS_bpf,
+    SYS_userfaultfd,
+    SYS_kexec_load,
+    SYS_init_module,
+    SYS_finit_module,
+    SYS_delete_module,
+    SYS_reboot,
+    SYS_swapon,
+    SYS_swapoff,
+    SYS_acct,
+    SYS_quotactl,
+    443 /* quotactl_fd */,
+    SYS_settimeofday,
+    SYS_clock_settime,
+    SYS_clock_adjtime,
+    SYS_adjtimex,
+    SYS_sethostname,
+    SYS_setdomainname,
+    SYS_vhangup,
+    SYS_syslog,
+    SYS_shmget,
+    SYS_shmat,
+    SYS_shmctl,
+    SYS_msgget,
+    SYS_msgsnd,
+    SYS_msgrcv,
+    SYS_msgctl,
+    SYS_semget,
+    SYS_semop,
+    SYS_semtimedop,
+    SYS_semctl,
+    SYS_mq_open,
+    SYS_mq_unlink,
+    SYS_personality,
 #ifdef SYS_kexec_file_load
-      SYS_kexec_file_load,
+    SYS_kexec_file_load,
 #endif
 #ifdef SYS_iopl
-      SYS_iopl, SYS_ioperm, SYS_modify_ldt,
+    SYS_iopl,
+    SYS_ioperm,
+    SYS_modify_ldt,
 #endif
-  };
-  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) never(f, calls[i]);
+};
+
+static void add_machine(filter *f, const linux_sandbox *it) {
+  for (size_t i = 0; i < sizeof of_machine / sizeof *of_machine; i++) never(f, of_machine[i]);
   // The kernel shows the names in a directory to every process that watches it.
   if (!it->all[LINUX_ALLOW_READ]) never(f, SYS_inotify_add_watch);
   // A program without a file has no path that could be refused.

@@ -20,8 +20,7 @@ void cl_end_sharing(struct cl_state *state);
 int cl_limit_processor(struct cl_state *state, double seconds, void (*reached)(struct cl_state *state, int times));
 /// Does the same for the main state and the time of the whole process. Raises the text: as an error at first, and as an
 /// interruption later. If no Lua code runs, notes CL_WISH_END. Ends the process if none of this has helped.
-int cl_limit_all_processor(struct cl_state *state, double seconds,
-                           void (*reached)(struct cl_state *state, int times));
+int cl_limit_all_processor(struct cl_state *state, double seconds, void (*reached)(struct cl_state *state, int times));
 /// Returns whether the loop of the main state sleeps. Async-signal-safe.
 int cl_is_main_waiting(void);
 /// Returns the text of the error: "limit: 2 s of processor time".

@@ -177,8 +177,7 @@ static int decode(lua_State *L) {
   else if (padding < missing && !is_lenient && (form->padding == PADS || padding))
     problem = "the padding is missing at byte %I";
   if (problem) return lua_pushfstring(L, problem, (lua_Integer)(bits >= width ? last : length)), refuse(L, form);
-  if (word & ((1u << bits) - 1))
-    return refuse_byte(L, form, last, text[last - 1], ", whose unused bits are not 0");
+  if (word & ((1u << bits) - 1)) return refuse_byte(L, form, last, text[last - 1], ", whose unused bits are not 0");
   luaL_pushresultsize(&buffer, (size_t)(to - start));
   return 1;
 }

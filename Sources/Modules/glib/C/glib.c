@@ -13,18 +13,18 @@
 #include "../../encoding/C/codecs.h"
 
 // struct pollfd is GPollFD on Linux.
-#define FUNCTIONS(X)                                                          \
-  X(void *, g_main_context_default, void)                                     \
-  X(int, g_main_context_acquire, void *)                                      \
-  X(void, g_main_context_release, void *)                                     \
-  X(int, g_main_context_prepare, void *, int *)                               \
-  X(int, g_main_context_query, void *, int, int *, struct pollfd *, int)      \
-  X(int, g_main_context_check, void *, int, struct pollfd *, int)             \
-  X(void, g_main_context_dispatch, void *)                                    \
-  X(void *, g_main_context_find_source_by_id, void *, unsigned)               \
-  X(void *, g_idle_source_new, void)                                          \
-  X(unsigned, g_source_attach, void *, void *)                                \
-  X(void, g_source_destroy, void *)                                           \
+#define FUNCTIONS(X)                                                     \
+  X(void *, g_main_context_default, void)                                \
+  X(int, g_main_context_acquire, void *)                                 \
+  X(void, g_main_context_release, void *)                                \
+  X(int, g_main_context_prepare, void *, int *)                          \
+  X(int, g_main_context_query, void *, int, int *, struct pollfd *, int) \
+  X(int, g_main_context_check, void *, int, struct pollfd *, int)        \
+  X(void, g_main_context_dispatch, void *)                               \
+  X(void *, g_main_context_find_source_by_id, void *, unsigned)          \
+  X(void *, g_idle_source_new, void)                                     \
+  X(unsigned, g_source_attach, void *, void *)                           \
+  X(void, g_source_destroy, void *)                                      \
   X(void, g_source_unref, void *)
 
 static struct {
@@ -42,10 +42,10 @@ static const char *find_functions(void *library) {
 typedef struct context {
   bridge_source source;
   void *glib;
-  int epoll;          // contains the descriptors for which GLib waits
-  int is_looking;     // a source's prepare function may run the loop
-  int has_readies;    // some descriptor is always ready, such as a file's
-  int timeout;        // as from g_main_context_query: milliseconds, or -1
+  int epoll;                     // contains the descriptors for which GLib waits
+  int is_looking;                // a source's prepare function may run the loop
+  int has_readies;               // some descriptor is always ready, such as a file's
+  int timeout;                   // as from g_main_context_query: milliseconds, or -1
   struct pollfd *fds, *watched;  // as GLib has last requested them; and as `epoll` watches them, in the same order
   int count, capacity, watching;
   unsigned *ids, next_id;  // sources without descriptor and date, and the first unchecked source number
@@ -212,8 +212,7 @@ static int turn(lua_State *L) {
   if (!self->glib || self->is_looking) return 0;
   int priority = ask(self);
   poll(self->fds, (nfds_t)self->count, 0);
-  if (glib.g_main_context_check(self->glib, priority, self->fds, self->count))
-    glib.g_main_context_dispatch(self->glib);
+  if (glib.g_main_context_check(self->glib, priority, self->fds, self->count)) glib.g_main_context_dispatch(self->glib);
   return 0;
 }
 

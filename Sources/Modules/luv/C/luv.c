@@ -10,20 +10,20 @@
 typedef int (*luv_call)(lua_State *L, int arguments, int results, int flags);
 
 // libuv's functions are those of the libuv that luv is linked with.
-#define FUNCTIONS(X)                          \
-  X(int, uv_run, void *, int)                 \
-  X(int, uv_loop_alive, const void *)         \
-  X(int, uv_backend_timeout, const void *)    \
-  X(int, uv_backend_fd, const void *)         \
-  X(uint64_t, uv_now, const void *)           \
+#define FUNCTIONS(X)                                         \
+  X(int, uv_run, void *, int)                                \
+  X(int, uv_loop_alive, const void *)                        \
+  X(int, uv_backend_timeout, const void *)                   \
+  X(int, uv_backend_fd, const void *)                        \
+  X(uint64_t, uv_now, const void *)                          \
   X(void, uv_walk, void *, void (*)(void *, void *), void *) \
-  X(int, uv_is_active, const void *)          \
-  X(int, uv_has_ref, const void *)            \
-  X(int, uv_handle_get_type, const void *)    \
-  X(const char *, uv_handle_type_name, int)   \
-  X(int, uv_fileno, const void *, int *)      \
-  X(void, luv_set_callback, lua_State *, luv_call) \
-  X(void *, luv_loop, lua_State *)            \
+  X(int, uv_is_active, const void *)                         \
+  X(int, uv_has_ref, const void *)                           \
+  X(int, uv_handle_get_type, const void *)                   \
+  X(const char *, uv_handle_type_name, int)                  \
+  X(int, uv_fileno, const void *, int *)                     \
+  X(void, luv_set_callback, lua_State *, luv_call)           \
+  X(void *, luv_loop, lua_State *)                           \
   X(void, luv_set_loop, lua_State *, void *)
 
 typedef struct served {

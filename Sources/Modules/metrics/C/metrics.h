@@ -21,14 +21,14 @@ typedef struct metric {
   char *name, *help, *site, **labels;
   double *buckets;
   int kind, label_count, bucket_count, series_count;
-  int is_asked;            // a function gives its number, which belongs to the state `owner` while that lives
+  int is_asked;  // a function gives its number, which belongs to the state `owner` while that lives
   const void *owner;
-  int64_t put_at;          // when the function last returned a number; 0 if never
-  int is_hidden;           // true between two tests: no page shows it until a test names or uses it
+  int64_t put_at;  // when the function last returned a number; 0 if never
+  int is_hidden;   // true between two tests: no page shows it until a test names or uses it
   int has_warned;
   uint64_t dropped;
   series *chains[CHAINS], *first, **last;
-  pthread_mutex_t lock;    // guards all fields that change
+  pthread_mutex_t lock;  // guards all fields that change
 } metric;
 
 struct metrics_list {

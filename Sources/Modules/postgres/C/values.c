@@ -9,17 +9,30 @@
 #include "private.h"
 
 enum {
-  BOOL = 16, BYTEA = 17, INT8 = 20, INT2 = 21, INT4 = 23, OID = 26, JSON = 114, FLOAT4 = 700, FLOAT8 = 701,
-  TIMESTAMPTZ = 1184, JSONB = 3802, TEXT = 25,
+  BOOL = 16,
+  BYTEA = 17,
+  INT8 = 20,
+  INT2 = 21,
+  INT4 = 23,
+  OID = 26,
+  JSON = 114,
+  FLOAT4 = 700,
+  FLOAT8 = 701,
+  TIMESTAMPTZ = 1184,
+  JSONB = 3802,
+  TEXT = 25,
 };
 
 // Arrays and their elements. Types that become text are TEXT.
-static const struct { Oid array, element; } arrays[] = {
-    {1000, BOOL}, {1001, BYTEA}, {1005, INT2}, {1007, INT4},  {1016, INT8}, {1028, OID},    {1021, FLOAT4},
-    {1022, FLOAT8}, {199, JSON}, {3807, JSONB}, {1185, TIMESTAMPTZ}, {1009, TEXT}, {1015, TEXT}, {1014, TEXT},
-    {1003, TEXT}, {1002, TEXT}, {2951, TEXT}, {1231, TEXT}, {1182, TEXT}, {1183, TEXT}, {1270, TEXT}, {1115, TEXT},
-    {1187, TEXT}, {1041, TEXT}, {651, TEXT}, {1040, TEXT}, {775, TEXT}, {143, TEXT}, {791, TEXT}, {1561, TEXT},
-    {1563, TEXT}, {3905, TEXT}, {3907, TEXT}, {3909, TEXT}, {3911, TEXT}, {3913, TEXT}, {3927, TEXT},
+static const struct {
+  Oid array, element;
+} arrays[] = {
+    {1000, BOOL},   {1001, BYTEA}, {1005, INT2},  {1007, INT4},        {1016, INT8}, {1028, OID},  {1021, FLOAT4},
+    {1022, FLOAT8}, {199, JSON},   {3807, JSONB}, {1185, TIMESTAMPTZ}, {1009, TEXT}, {1015, TEXT}, {1014, TEXT},
+    {1003, TEXT},   {1002, TEXT},  {2951, TEXT},  {1231, TEXT},        {1182, TEXT}, {1183, TEXT}, {1270, TEXT},
+    {1115, TEXT},   {1187, TEXT},  {1041, TEXT},  {651, TEXT},         {1040, TEXT}, {775, TEXT},  {143, TEXT},
+    {791, TEXT},    {1561, TEXT},  {1563, TEXT},  {3905, TEXT},        {3907, TEXT}, {3909, TEXT}, {3911, TEXT},
+    {3913, TEXT},   {3927, TEXT},
 };
 
 static void push_float(lua_State *L, const char *text, size_t length) {
@@ -72,11 +85,16 @@ static void push_time(lua_State *L, const char *text, size_t length) {
   if (!strcmp(text, "infinity")) return lua_pushnumber(L, HUGE_VAL);
   if (!strcmp(text, "-infinity")) return lua_pushnumber(L, -HUGE_VAL);
   const char *at = read_digits(text, &year);
-  if (*at == '-') at = read_digits(at + 1, &month); else goto as_text;
-  if (*at == '-') at = read_digits(at + 1, &day); else goto as_text;
-  if (*at == ' ') at = read_digits(at + 1, &hour); else goto as_text;
-  if (*at == ':') at = read_digits(at + 1, &minute); else goto as_text;
-  if (*at == ':') at = read_digits(at + 1, &second); else goto as_text;
+  if (*at == '-') at = read_digits(at + 1, &month);
+  else goto as_text;
+  if (*at == '-') at = read_digits(at + 1, &day);
+  else goto as_text;
+  if (*at == ' ') at = read_digits(at + 1, &hour);
+  else goto as_text;
+  if (*at == ':') at = read_digits(at + 1, &minute);
+  else goto as_text;
+  if (*at == ':') at = read_digits(at + 1, &second);
+  else goto as_text;
   if (*at == '.') {
     const char *begin = ++at;
     at = read_digits(at, &micro);

@@ -23,15 +23,15 @@ typedef struct address {
 
 static const char *text_of(int error) {
   switch (error) {
-  case EADDRINUSE: return "address already in use";
-  case EISCONN: return "already connected";
-  case EACCES: return "permission denied";
-  case ECONNREFUSED: return "connection refused";
-  case ECONNABORTED:
-  case EPIPE:
-  case ECONNRESET: return "closed";
-  case ETIMEDOUT: return "timeout";
-  default: return strerror(error);
+    case EADDRINUSE: return "address already in use";
+    case EISCONN: return "already connected";
+    case EACCES: return "permission denied";
+    case ECONNREFUSED: return "connection refused";
+    case ECONNABORTED:
+    case EPIPE:
+    case ECONNRESET: return "closed";
+    case ETIMEDOUT: return "timeout";
+    default: return strerror(error);
   }
 }
 
@@ -78,10 +78,11 @@ static int read_address(lua_State *L, int index, int family, address *to) {
   int result = getaddrinfo(host, port, &hints, &list);
   if (result || !list) {
     lua_pushnil(L);
-    lua_pushstring(L, result == EAI_SERVICE ? "service not supported for socket type"
+    lua_pushstring(L, result == EAI_SERVICE      ? "service not supported for socket type"
                       : result == EAI_ADDRFAMILY ? "address family for hostname not supported"
-                      : result == EAI_NONAME ? "host or service not provided, or not known"
-                      : result == EAI_FAMILY ? "ai_family not supported" : gai_strerror(result));
+                      : result == EAI_NONAME     ? "host or service not provided, or not known"
+                      : result == EAI_FAMILY     ? "ai_family not supported"
+                                                 : gai_strerror(result));
     lua_pushinteger(L, EINVAL);
     return 3;
   }
@@ -165,9 +166,7 @@ static int connect_socket(lua_State *L) {
   return answer(L, result);
 }
 
-static int listen_socket(lua_State *L) {
-  return answer(L, listen(check_fd(L, 1), (int)luaL_checkinteger(L, 2)));
-}
+static int listen_socket(lua_State *L) { return answer(L, listen(check_fd(L, 1), (int)luaL_checkinteger(L, 2))); }
 
 static int accept_socket(lua_State *L) {
   int fd;
@@ -331,43 +330,43 @@ static int set_option(lua_State *L) {
   if (!found || found->kind == PROBLEM) return lua_pushboolean(L, 0), 1;
   int number = 0;
   switch (found->kind) {
-  case FLAG:
-    if (type != LUA_TBOOLEAN) return wrong(L, "boolean expected");
-    number = lua_toboolean(L, 3);
-    return answer(L, setsockopt(fd, found->level, found->number, &number, sizeof number));
-  case NUMBER:
-    if (!lua_isnumber(L, 3)) return wrong(L, "number expected");
-    number = (int)lua_tonumber(L, 3);
-    return answer(L, setsockopt(fd, found->level, found->number, &number, sizeof number));
-  case LINGER: {
-    if (type != LUA_TTABLE) return wrong(L, "table expected");
-    struct linger linger;
-    lua_getfield(L, 3, "on");
-    lua_getfield(L, 3, "timeout");
-    if (!lua_isboolean(L, -2)) return wrong(L, "boolean 'on' field expected");
-    if (!lua_isnumber(L, -1)) return wrong(L, "number 'timeout' field expected");
-    linger.l_onoff = lua_toboolean(L, -2);
-    linger.l_linger = (int)lua_tonumber(L, -1);
-    return answer(L, setsockopt(fd, found->level, found->number, &linger, sizeof linger));
-  }
-  case MEMBERSHIP: {
-    if (type != LUA_TTABLE) return wrong(L, "table expected");
-    struct ip_mreq group = {address_field(L, 3, "multiaddr"), address_field(L, 3, "interface")};
-    return answer(L, setsockopt(fd, found->level, found->number, &group, sizeof group));
-  }
-  case ADDRESS: {
-    lua_settop(L, 3);
-    lua_createtable(L, 0, 1);
-    lua_pushvalue(L, 3);
-    lua_setfield(L, -2, "at");
-    struct in_addr at = address_field(L, 4, "at");
-    return answer(L, setsockopt(fd, found->level, found->number, &at, sizeof at));
-  }
-  default: {
-    size_t length;
-    const char *text = luaL_checklstring(L, 3, &length);
-    return answer(L, setsockopt(fd, found->level, found->number, text, (socklen_t)length));
-  }
+    case FLAG:
+      if (type != LUA_TBOOLEAN) return wrong(L, "boolean expected");
+      number = lua_toboolean(L, 3);
+      return answer(L, setsockopt(fd, found->level, found->number, &number, sizeof number));
+    case NUMBER:
+      if (!lua_isnumber(L, 3)) return wrong(L, "number expected");
+      number = (int)lua_tonumber(L, 3);
+      return answer(L, setsockopt(fd, found->level, found->number, &number, sizeof number));
+    case LINGER: {
+      if (type != LUA_TTABLE) return wrong(L, "table expected");
+      struct linger linger;
+      lua_getfield(L, 3, "on");
+      lua_getfield(L, 3, "timeout");
+      if (!lua_isboolean(L, -2)) return wrong(L, "boolean 'on' field expected");
+      if (!lua_isnumber(L, -1)) return wrong(L, "number 'timeout' field expected");
+      linger.l_onoff = lua_toboolean(L, -2);
+      linger.l_linger = (int)lua_tonumber(L, -1);
+      return answer(L, setsockopt(fd, found->level, found->number, &linger, sizeof linger));
+    }
+    case MEMBERSHIP: {
+      if (type != LUA_TTABLE) return wrong(L, "table expected");
+      struct ip_mreq group = {address_field(L, 3, "multiaddr"), address_field(L, 3, "interface")};
+      return answer(L, setsockopt(fd, found->level, found->number, &group, sizeof group));
+    }
+    case ADDRESS: {
+      lua_settop(L, 3);
+      lua_createtable(L, 0, 1);
+      lua_pushvalue(L, 3);
+      lua_setfield(L, -2, "at");
+      struct in_addr at = address_field(L, 4, "at");
+      return answer(L, setsockopt(fd, found->level, found->number, &at, sizeof at));
+    }
+    default: {
+      size_t length;
+      const char *text = luaL_checklstring(L, 3, &length);
+      return answer(L, setsockopt(fd, found->level, found->number, text, (socklen_t)length));
+    }
   }
 }
 
@@ -425,12 +424,23 @@ static int resolve(lua_State *L) {
 }
 
 int socket_open(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"open", open_socket}, {"close", close_socket}, {"bind", bind_socket}, {"connect", connect_socket},
-      {"listen", listen_socket}, {"accept", accept_socket}, {"problem", problem}, {"name", name},
-      {"send", send_message}, {"receive", receive_message}, {"shutdown", shut}, {"poll", poll_now},
-      {"set", set_option}, {"get", get_option}, {"host_name", host_name},
-      {"resolve", resolve}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"open", open_socket},
+                                       {"close", close_socket},
+                                       {"bind", bind_socket},
+                                       {"connect", connect_socket},
+                                       {"listen", listen_socket},
+                                       {"accept", accept_socket},
+                                       {"problem", problem},
+                                       {"name", name},
+                                       {"send", send_message},
+                                       {"receive", receive_message},
+                                       {"shutdown", shut},
+                                       {"poll", poll_now},
+                                       {"set", set_option},
+                                       {"get", get_option},
+                                       {"host_name", host_name},
+                                       {"resolve", resolve},
+                                       {NULL, NULL}};
   lua_createtable(L, 0, 16);
   luaL_setfuncs(L, functions, 0);
   static const struct {

@@ -23,9 +23,7 @@ void g_object_unref(void *);
 
 static lua_State *state;
 
-static void forget(void *data) {
-  luaL_unref(state, LUA_REGISTRYINDEX, (int)(size_t)data);
-}
+static void forget(void *data) { luaL_unref(state, LUA_REGISTRYINDEX, (int)(size_t)data); }
 
 // Calls a function, and returns whether its result is true.
 static int call(void *data) {
@@ -105,7 +103,7 @@ int luaopen_glib_module(lua_State *L) {
   lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
   state = lua_tothread(L, -1);
   static const luaL_Reg functions[] = {
-      {"timeout", timeout}, {"idle", idle}, {"readable", readable}, {"remove", take_away}, {"thread", thread},
+      {"timeout", timeout}, {"idle", idle}, {"readable", readable}, {"remove", take_away},    {"thread", thread},
       {"run", run},         {"quit", quit}, {"load", load},         {"on_signal", on_signal}, {NULL, NULL}};
   luaL_newlib(L, functions);
   return 1;

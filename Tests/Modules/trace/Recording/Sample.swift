@@ -84,21 +84,30 @@ struct Sample {
             .init(time: time, kind: .arrives, object: 2, a: message)
         }
         let parts: [(UInt64, [Recording.Record])] = [
-            (1, [
-                .init(time: day, kind: .run, object: 1), .init(time: day + 10 * ms, kind: .begin, object: 3),
-                .init(time: day + 10 * ms, kind: .opens, object: 2, flow: 5),
-                .init(time: day + 10 * ms, kind: .departs, object: 2, a: asked),
-                .init(time: day + 11 * ms, kind: .end, object: 3), .init(time: day + 16 * ms, kind: .begin, object: 4),
-                arrival(day + 16 * ms, answered), .init(time: day + 16 * ms, kind: .closes, object: 2, flow: 5),
-                .init(time: day + 17 * ms, kind: .end, object: 4), .init(time: day + 20 * ms, kind: .runEnd, object: 1),
-            ]),
-            (2, [
-                .init(time: 3 * day, kind: .run, object: 1), .init(time: 3 * day + 12 * ms, kind: .begin, object: 4),
-                arrival(3 * day + 12 * ms, asked),
-                .init(time: 3 * day + 14 * ms, kind: .departs, object: 2, a: answered),
-                .init(time: 3 * day + 14 * ms, kind: .end, object: 4),
-                .init(time: 3 * day + 20 * ms, kind: .runEnd, object: 1),
-            ]),
+            (
+                1,
+                [
+                    .init(time: day, kind: .run, object: 1), .init(time: day + 10 * ms, kind: .begin, object: 3),
+                    .init(time: day + 10 * ms, kind: .opens, object: 2, flow: 5),
+                    .init(time: day + 10 * ms, kind: .departs, object: 2, a: asked),
+                    .init(time: day + 11 * ms, kind: .end, object: 3),
+                    .init(time: day + 16 * ms, kind: .begin, object: 4),
+                    arrival(day + 16 * ms, answered), .init(time: day + 16 * ms, kind: .closes, object: 2, flow: 5),
+                    .init(time: day + 17 * ms, kind: .end, object: 4),
+                    .init(time: day + 20 * ms, kind: .runEnd, object: 1),
+                ]
+            ),
+            (
+                2,
+                [
+                    .init(time: 3 * day, kind: .run, object: 1),
+                    .init(time: 3 * day + 12 * ms, kind: .begin, object: 4),
+                    arrival(3 * day + 12 * ms, asked),
+                    .init(time: 3 * day + 14 * ms, kind: .departs, object: 2, a: answered),
+                    .init(time: 3 * day + 14 * ms, kind: .end, object: 4),
+                    .init(time: 3 * day + 20 * ms, kind: .runEnd, object: 1),
+                ]
+            ),
             (3, [.init(time: 5 * ms, kind: .run, object: 1), .init(time: 25 * ms, kind: .runEnd, object: 1)]),
         ]
         var files: [String] = []

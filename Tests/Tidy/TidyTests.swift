@@ -11,6 +11,12 @@ struct TidyTests {
         #expect(run.status == 0, "\(run.output)\(run.errors)")
     }
 
+    @Test("this tree has the form of the formatters")
+    func form() throws {
+        let run = try Binary.shell("scripts/check format", directory: Binary.repository)
+        #expect(run.status == 0, "\(run)")
+    }
+
     @Test("a tree that keeps the rules has no findings")
     func clean() throws {
         let small = try SmallTree()

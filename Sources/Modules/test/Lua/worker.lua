@@ -289,8 +289,9 @@ end
 --- Runs the tests of a file from number `first` on.
 function worker.run(path, first, settings, ...)
   options = load("return " .. settings, "=settings", "t", {})()
-  local stat <close> = io.open "/proc/self/stat"
+  local stat = io.open "/proc/self/stat"
   emit { k = "begin", pid = stat and stat:read "n" }
+  if stat then stat:close() end
   require "runloop.test"
   core = loaded_parts["runloop.test.core"]
   explain.use(core)

@@ -383,7 +383,8 @@ t.describe("cancelled calls", function()
     end)
     db:call("RPUSH", "q", "x")
     t.equal(db:call("BLPOP", "q", 1), { "q", "x" })
-    t.equal(db:stats().in_use, 0)
+    -- Connections that were being opened for cancelled calls become idle.
+    t.eventually(function() return db:stats().in_use == 0 end)
   end)
 
   t.it("in a transaction end its connection", function()

@@ -12,7 +12,7 @@ local LONGEST_LINE <const>, PATIENCE <const> = 10000, 2
 
 local function start(name)
   return assert(process.start {
-    RLHOST, "--sandbox", "--memory=32M", "--cpu=1", rl.script_directory() .. "/plugins/" .. name .. ".lua",
+    RLHOST, "--sandbox", "--memory=32M", "--cpu=5", rl.script_directory() .. "/plugins/" .. name .. ".lua",
     name = name, input = "pipe", output = "pipe", errors = "pipe", clean_environment = true })
 end
 

@@ -38,7 +38,8 @@ function workers.note_delays(worker, phase)
   -- The tests do not run in the process that the runner has started, but in a child of it: see `linux_become_worker`.
   local found, sum = delays(worker.tests_in), 0
   for thread, delay in pairs(phase.delays and found or {}) do sum = sum + delay - (phase.delays[thread] or delay) end
-  if phase.delays then phase.delayed = phase.delayed + math.min(sum, now - phase.looked) end
+  -- A runner that gets no processor either looks late for the first time. Nothing is known about the time before.
+  phase.delayed = phase.delayed + (phase.delays and math.min(sum, now - phase.looked) or now - phase.began - 1)
   phase.delays, phase.looked = found, now
 end
 

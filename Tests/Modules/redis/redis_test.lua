@@ -368,7 +368,8 @@ t.describe("cancelled calls", function()
     t.truthy(stats.cancelled > 0)
   end)
 
-  t.it("that block end their connections, within the limit of connections", { timeout = 60 }, function()
+  local REAL = { timeout = 60, real_time = true }
+  t.it("that block end their connections, within the limit of connections", REAL, function()
     local db = open { size = 4 }
     for i = 1, 60 do
       local task = rl.task(function() return db:call("BLPOP", "q", 5) end)

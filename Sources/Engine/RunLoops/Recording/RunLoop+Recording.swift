@@ -198,6 +198,15 @@ extension RunLoop {
         recorder.pointee.closes(number, label, UInt64(max(0, result)), failed: failed)
     }
 
+    /// Records the end of a call of a database, which waited for a connection for some microseconds. `operation` has
+    /// the label in its upper half, and the result of `noteBeginning` in the lower half.
+    package func noteAnswer(_ operation: UInt64, rows: Int, waited: Int64, failed: Bool) {
+        let answer = Recorder.Record.answer(rows: UInt64(max(0, rows)), waited: UInt64(max(0, waited)))
+        noteEnd(
+            UInt32(truncatingIfNeeded: operation), UInt32(truncatingIfNeeded: operation >> 32), result: Int(answer),
+            failed: failed)
+    }
+
     /// Records that the operation with this number belongs to a group with this label, as a request belongs to its
     /// route.
     package func noteGroup(of number: UInt32, _ label: UInt32) {

@@ -88,6 +88,11 @@ extension RunLoop.Recorder {
         /// record of the kind `closes`.
         package var answer: (rows: UInt64, waited: UInt64) { (a & UInt64(UInt32.max), a >> 32) }
 
+        /// Returns `a` for these. Larger numbers are cut to the largest that fit.
+        package static func answer(rows: UInt64, waited: UInt64) -> UInt64 {
+            min(waited, UInt64(Int32.max)) << 32 | min(rows, UInt64(UInt32.max))
+        }
+
         /// The label of the function in which a callback waits; 0 if none. Records in the ring do not use this field.
         package var waitsIn: UInt32 {
             kind == Kind.end.rawValue && flags & Flags.waits != 0 ? flow : 0

@@ -54,7 +54,8 @@ enum {
                CLONE_NEWNET | CLONE_PARENT
 };
 
-// One bit for each call is set if the filter has a rule for it, so that all other calls pass after a few instructions.
+// The filter begins with a table that has a bit for each system call. The bit is set if the filter has a rule for that
+// call. A call whose bit is not set is allowed at once, after a few instructions.
 // Installing a filter takes time for each of its instructions: a search through a tree of all these numbers took twice
 // as long.
 enum { LAST_CALL = FILE_SETATTR, WORDS = LAST_CALL / 32 + 1 };

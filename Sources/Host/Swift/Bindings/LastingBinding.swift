@@ -55,9 +55,7 @@ package enum LastingBinding {
         default: rows = stack.integer(4) ?? 0
         }
         let waited = Int64(min(max(0, (stack.number(3) ?? 0) * 1_000_000), Double(Int32.max)))
-        call.luaHost.loop.noteEnd(
-            UInt32(truncatingIfNeeded: number), UInt32(truncatingIfNeeded: number >> 32),
-            result: Int(waited << 32 | Int64(UInt32(clamping: rows))), failed: stack.boolean(5))
+        call.luaHost.loop.noteAnswer(number, rows: rows, waited: waited, failed: stack.boolean(5))
         return call.nothing()
     }
 

@@ -20,7 +20,8 @@
 /// A Swift function that Lua can call. Returns the number of results on top of the stack, or a verdict.
 typedef int (*cl_function)(lua_State *L);
 
-/// What the trampoline does after Swift has returned. The text is in the host's scratch buffer.
+/// Results by which a Swift function tells its trampoline how to end the call. If a result needs a text, the function
+/// has put it into the host's scratch buffer.
 enum cl_verdict {
   CL_RAISE = -1,               ///< raise the scratch text, with the position of the call
   CL_RAISE_VALUE = -2,         ///< raise the value on top of the stack

@@ -36,6 +36,18 @@ local function make_note(owner, kind, text)
   return it
 end
 
+-- Returns the note of a call.
+local function note_of(owner, kind, text)
+  local of_kind = owner._notes[kind]
+  return of_kind and of_kind[text] or make_note(owner, kind, text)
+end
+
+-- Returns the label of a call in recordings.
+local function label_of(it)
+  if not it.label then it.label = label(title(it.kind, it.shown, it.owner)) end
+  return it.label
+end
+
 -- By coroutine: the call of a database for which it waits, and the number of its record. A table that has the time of
 -- its begin, `since`, has the number itself.
 local calls, numbers = setmetatable({}, { __mode = "k" }), setmetatable({}, { __mode = "k" })
@@ -44,8 +56,7 @@ local calls, numbers = setmetatable({}, { __mode = "k" }), setmetatable({}, { __
 local function begin_record(it)
   local number = begins(it.label)
   if number ~= false then return number end
-  it.label = label(title(it.kind, it.shown, it.owner))
-  return begins(it.label)
+  return begins(label_of(it))
 end
 
 --- A value for <close>, which ends what `shape.note` has begun. A call whose record has not ended then has failed.
@@ -65,9 +76,7 @@ local SHOWN = setmetatable({}, { __close = function() calls[running()] = nil end
 --- Notes, for rl.why() and the recorder, the statement for which the calling task is going to wait; "" if there is only
 --- a kind. Returns the number of the record, for `shape.ended`; nil if nothing is recorded.
 function shape.note(self, kind, text)
-  local owner = self._db or self
-  local of_kind, task = owner._notes[kind], running()
-  local it = of_kind and of_kind[text] or make_note(owner, kind, text)
+  local it, task = note_of(self._db or self, kind, text), running()
   calls[task] = it
   local number = begin_record(it)
   if number then numbers[task] = number end
@@ -78,10 +87,7 @@ end
 --- connection records it.
 function shape.note_request(self, request, kind, text, is_recorded)
   local owner, number = self._db or self, nil
-  if not is_recorded then
-    local of_kind = owner._notes[kind]
-    number = begin_record(of_kind and of_kind[text] or make_note(owner, kind, text))
-  end
+  if not is_recorded then number = begin_record(note_of(owner, kind, text)) end
   request.shown, request.kind, request.owner, request.since = text, kind, owner, rl.now()
   request.number, request.waited = number, 0
   calls[running()] = request
@@ -89,13 +95,7 @@ end
 local note = shape.note_request
 
 --- Returns the label of a call in recordings, for a database that records its calls by itself.
-function shape.label(self, kind, text)
-  local owner = self._db or self
-  local of_kind = owner._notes[kind]
-  local it = of_kind and of_kind[text] or make_note(owner, kind, text)
-  if not it.label then it.label = label(title(kind, text, owner)) end
-  return it.label
-end
+function shape.label(self, kind, text) return label_of(note_of(self._db or self, kind, text)) end
 
 --- Notes that a request waited for a connection until now.
 function shape.got_connection(request) request.waited = rl.now() - request.since end

@@ -270,7 +270,7 @@ static void run_job(csqlite *it, csqlite_job *job) {
   int is_query = !job->connection && job->request[0] == REQUEST_RUN && job->request[1] & READS_ONLY &&
                  !(job->request[1] & (IN_LOTS | TAKES));
   if (it->snapshot && (!is_query || job->number > it->snapshot)) csqlite_end_snapshot(it);
-  // One snapshot serves all queries that are in the queue now.
+  // All queries that are in the queue now read the same snapshot.
   if (is_query && !it->snapshot && it->has_more && it->db) csqlite_begin_snapshot(it);
   int64_t began = is_query ? 0 : microseconds();
   it->rows = 0;

@@ -347,11 +347,9 @@ final class SQLitePool {
     }
 
     private func endRecord(of job: OpaquePointer, _ outcome: csqlite_outcome) {
-        let record = csqlite_job_record(job)
-        let waited = UInt64(min(max(0, outcome.waited) * 1000, Int64(Int32.max)))
-        host.loop.noteEnd(
-            UInt32(truncatingIfNeeded: record), UInt32(truncatingIfNeeded: record >> 32),
-            result: Int(waited << 32 | min(outcome.rows, UInt64(UInt32.max))), failed: outcome.has_failed != 0)
+        host.loop.noteAnswer(
+            csqlite_job_record(job), rows: Int(clamping: outcome.rows), waited: outcome.waited * 1000,
+            failed: outcome.has_failed != 0)
     }
 
     private func abandon(_ job: OpaquePointer, _ index: Int) {

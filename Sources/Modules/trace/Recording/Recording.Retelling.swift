@@ -222,7 +222,7 @@ extension Recording {
             case .closes:
                 record.kind = Record.Kind.closes.rawValue
                 record.object = lane.lasting.removeValue(forKey: flow) ?? 0
-                record.a = event.status | event.rows & UInt64(UInt32.max) | event.waited << 32
+                record.a = event.status | Record.answer(rows: event.rows, waited: event.waited)
                 record.flags = event.failed ? Record.Flags.failed : 0
             case .departs, .arrives: try message(event, &record)
             default:

@@ -4,7 +4,8 @@
 #include <netinet/in.h>
 #include <stdint.h>
 
-/// One end of a connection. The inode is 0 if no process has accepted the connection yet, or if the end was closed.
+/// An end of a connection, as the kernel lists it. The inode is 0 if no process has accepted the connection yet, or if
+/// a process has closed this end.
 typedef struct {
   unsigned long inode;
   uint64_t bytes_sent;  ///< without retransmitted bytes

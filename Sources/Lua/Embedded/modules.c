@@ -229,6 +229,8 @@ static const struct {
 #embed "../../Modules/postgres/Lua/fake/messages.lua" SIZE suffix(,)
 '\0'}}, {"runloop.postgres.fake.statements", (const char[]){
 #embed "../../Modules/postgres/Lua/fake/statements.lua" SIZE suffix(,)
+'\0'}}, {"runloop.postgres.quick", (const char[]){
+#embed "../../Modules/postgres/Lua/quick.lua" SIZE suffix(,)
 '\0'}}, {"runloop.postgres.texts", (const char[]){
 #embed "../../Modules/postgres/Lua/texts.lua" SIZE suffix(,)
 '\0'}}, {"runloop.postgres.values", (const char[]){

@@ -188,3 +188,50 @@ t.it("too many parameters are refused, and the connection stays", function()
   t.equal({ select(3, db:value(many)) }, { "EINVAL", { code = "54023" } })
   t.equal(db:stats().lost, 0)
 end)
+
+t.it("calls after the first ones have the same results, although they take fewer steps", REAL, function()
+  local db = open { size = 1 }
+  local places, values = {}, {}
+  for i = 1, 40 do places[i], values[i] = "$" .. i .. "::int", i end
+  local CASES <const> = {
+    { "value", "select " .. table.concat(places, "+"), n = 42, table.unpack(values) },
+    { "value", "select $1::boolean", false }, { "value", "select $1::int", nil, n = 3 },
+    { "value", "select 1 where false" },
+    { "row", "select 1 as a, null as b where $1", true }, { "row", "select 1 where $1", false },
+    { "query", "select 1 as a, 2 as b where $1", true }, { "query", "select 1 as a, 2 as a where $1", true },
+    { "execute", "select generate_series(1, $1::int)", 3 }, { "execute", "create temporary table if not exists x ()" },
+    { "execute", "begin" }, { "value", "select 1 / $1::int", 0 }, { "value", "select $1::int", 1, 2 },
+    { "value", "select $1::int", "x" },
+  }
+  for _, case in ipairs(CASES) do
+    local kind, first = case[1], nil
+    for turn = 1, 4 do
+      local calls = db:stats().calls
+      local answer = table.pack(pcall(db[kind], db, table.unpack(case, 2, case.n or #case)))
+      first = first or answer
+      t.equal(answer, first, case[2] .. " " .. turn)
+      t.equal(db:stats().calls, calls + 1, case[2])
+    end
+  end
+  for turn = 1, 4 do
+    t.equal(db:value("select $1::text", "x"), "x")
+    if turn > 2 then t.error(function() db:value("select $1::text", {}) end, "parameter 1 must be a string") end
+  end
+end)
+
+t.it("a prepared call that is cancelled or loses its connection is as an unprepared one", REAL, function()
+  local db = open { size = 1 }
+  for _ = 1, 3 do t.equal(db:execute("select pg_sleep($1)", 0), 0) end
+  local sleeper = rl.task(function() return db:execute("select pg_sleep($1)", 60) end)
+  rl.sleep(0.05)
+  local killer = open()
+  killer:execute "select pg_terminate_backend(pid) from pg_stat_activity where query like 'select pg_sleep($1)'"
+  t.equal(select(3, sleeper:await()), "ECONNRESET")
+  t.equal({ db:stats().lost, db:stats().in_use }, { 1, 0 })
+  for _ = 1, 3 do t.equal(db:execute("select pg_sleep($1)", 0), 0) end
+  local other = rl.task(function() return db:execute("select pg_sleep($1)", 60) end)
+  rl.sleep(0.05)
+  other:cancel()
+  t.equal(db:value "select 1", 1)
+  t.equal({ db:stats().lost, db:stats().cancelled }, { 1, 1 })
+end)

@@ -182,7 +182,11 @@ function Places:take_back(lease)
   local connection = lease.connection
   if self.taken[connection] ~= lease then return end
   self.taken[connection] = nil
-  if not self.closed then return pass_on(self, connection) end
+  if not self.closed then
+    if self.first <= self.last then return pass_on(self, connection) end
+    self.idle[#self.idle + 1] = connection
+    return
+  end
   connection:close()
   self.count = self.count - 1
 end

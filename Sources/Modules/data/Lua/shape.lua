@@ -344,11 +344,16 @@ function shape.within(seconds, fn, ...)
 end
 local within = shape.within
 
+--- The result of `quick` for a call that `perform` has to serve.
+shape.SLOW = {}
+local SLOW = shape.SLOW
+
 --- Gives a class the calls that ask the database. `noun` is "db", "tx" or "connection" in messages. `calls` has
 --- `perform(self, what, request)`, which waits and returns the results, and the functions of `iterate`. A request with
 --- a time limit runs in a task of its own, which is cancelled when the time is over. If there is
---- `quick(self, what, kind, text, …)`, it serves calls without options, and has to call `note` itself. If
---- `is_recorded` is true, calls other than `rows` are recorded by their connections.
+--- `quick(self, what, kind, text, …)`, it serves calls without options, and has to call `note` itself; it may return
+--- `shape.SLOW`, if it has done nothing. If `is_recorded` is true, calls other than `rows` are recorded by their
+--- connections.
 function shape.session(class, noun, calls)
   local perform, quick, is_recorded = calls.perform, calls.quick, calls.is_recorded
   local function run(self, what, request)
@@ -365,7 +370,8 @@ function shape.session(class, noun, calls)
     class[kind] = function(self, text, ...)
       if getmetatable(self) ~= class then misuse.receiver(self, class, what) end
       if quick and type(text) == "string" and not self._timeout then
-        return trim(quick(self, what, kind, text, ...))
+        local first, second, third, fourth = quick(self, what, kind, text, ...)
+        if first ~= SLOW then return trim(first, second, third, fourth) end
       end
       return run(self, what, shape.request(what, kind, text, ...))
     end

@@ -165,13 +165,14 @@ static int describe(lua_State *L, parameter_slot *slot) {
 
 enum { SLOTS = 16 };
 
-// Sends a statement: with a name, the one that was prepared. Returns as send_query.
-static int send_with(lua_State *L, cpostgres *it, size_t count, parameter_slot *slots, const char **values,
-                     int *lengths, int *formats, Oid *types) {
-  const char *text = lua_tostring(L, 2), *name = lua_tostring(L, 5);
+// Sends a statement: with a name, the one that was prepared. `text`: NULL if the values are on the stack, from 3 on,
+// instead of in the table at 3. Returns as send_query.
+static int send_with(lua_State *L, cpostgres *it, const char *text, const char *name, size_t count,
+                     parameter_slot *slots, const char **values, int *lengths, int *formats, Oid *types) {
   int has_types = 0;
   for (size_t i = 0; i < count; i++) {
-    lua_rawgeti(L, 3, (lua_Integer)i + 1);
+    if (text) lua_rawgeti(L, 3, (lua_Integer)i + 1);
+    else lua_pushvalue(L, 3 + (int)i);
     slots[i] = (parameter_slot){0};
     if (!describe(L, &slots[i])) {
       lua_pushnil(L);
@@ -197,8 +198,7 @@ static int send_with(lua_State *L, cpostgres *it, size_t count, parameter_slot *
 // if the connection is lost; or nil and the number of a parameter that no column can hold
 static int send_query(lua_State *L) {
   cpostgres *it = self(L);
-  luaL_checkstring(L, 2);
-  luaL_optstring(L, 5, NULL);
+  const char *text = luaL_checkstring(L, 2), *name = luaL_optstring(L, 5, NULL);
   size_t count = (size_t)luaL_checkinteger(L, 4);
   lua_settop(L, 5);
   if (count <= SLOTS) {
@@ -206,13 +206,13 @@ static int send_query(lua_State *L) {
     const char *values[SLOTS];
     int lengths[SLOTS], formats[SLOTS];
     Oid types[SLOTS];
-    return send_with(L, it, count, slots, values, lengths, formats, types);
+    return send_with(L, it, text, name, count, slots, values, lengths, formats, types);
   }
   parameter_slot *slots = lua_newuserdatauv(L, count * sizeof *slots, 0);
   const char **values = lua_newuserdatauv(L, count * sizeof *values, 0);
   int *numbers = lua_newuserdatauv(L, count * 2 * sizeof *numbers, 0);
   Oid *types = lua_newuserdatauv(L, count * sizeof *types, 0);
-  return send_with(L, it, count, slots, values, numbers, numbers + count, types);
+  return send_with(L, it, text, name, count, slots, values, numbers, numbers + count, types);
 }
 
 // check(values, count) -> nil, or the number of a parameter that no column can hold
@@ -268,6 +268,22 @@ static int flush(lua_State *L) {
 static int start(lua_State *L) {
   pq.PQsetSingleRowMode(self(L)->connection);
   return flush(L);
+}
+
+// execute(name, values...) sends a prepared statement with at most 16 values; rows arrive one by one. -> the result of
+// `flush`; nil if a value is refused: then nothing was sent
+static int execute(lua_State *L) {
+  cpostgres *it = self(L);
+  const char *name = luaL_checkstring(L, 2);
+  size_t count = (size_t)lua_gettop(L) - 2;
+  if (count > SLOTS) return 0;
+  parameter_slot slots[SLOTS];
+  const char *values[SLOTS];
+  int lengths[SLOTS], formats[SLOTS];
+  Oid types[SLOTS];
+  if (send_with(L, it, NULL, name, count, slots, values, lengths, formats, types) > 1) return 0;
+  if (!lua_toboolean(L, -1)) return lua_pushinteger(L, -1), 1;
+  return start(L);
 }
 
 // Receiving -----------------------------------------------------------------------------------------------------------
@@ -536,6 +552,7 @@ int cpostgres_open(lua_State *L) {
                                      {"simple", simple},
                                      {"prepare", prepare},
                                      {"start", start},
+                                     {"execute", execute},
                                      {"pipeline", pipeline},
                                      {"sync", sync_pipeline},
                                      {"ask", ask},

@@ -317,6 +317,10 @@ end
 -- Refusals that show that the server's prepared statements differ from ours.
 local STALE = { ["26000"] = true, ["42P05"] = true, ["08P01"] = true, ["0A000"] = true }
 
+local function is_stale(failure, state)
+  return failure and STALE[failure.code] and state == "done" and not is_lost_by(failure)
+end
+
 local function note_stale(self, connection, text, state)
   local db = self._db or self
   if connection.prepared[text] then
@@ -438,7 +442,7 @@ local function exchange(self, lease, what, request, each)
     state = receive(connection, answer, lists, nulls, most, keep, each, state)
   end
   local failure = answer.failure
-  if failure and is_named and was_idle and STALE[failure.code] and not is_lost_by(failure) and state == "done" then
+  if is_named and was_idle and is_stale(failure, state) then
     note_stale(self, connection, request.text, failure.code)
     answer, state = ask(self, lease, what, request, true)
     if not state or state == "more" then
@@ -452,6 +456,7 @@ end
 local parts = {
   flush = flush, receive = receive, fresh = fresh, guard_of = guard_of, wait_until_drained = wait_until_drained,
   refuse = refuse, lose = lose, check_request = check_request, options_of = options_of, problem = problem,
+  note_stale = note_stale, is_stale = is_stale, return_it = return_it,
 }
 local copy = require "runloop.postgres.copies"(parts)
 connections.batch = require "runloop.postgres.batches"(parts)
@@ -481,6 +486,9 @@ function connections.perform(self, lease, what, request)
   if kind == "execute" then return count or 0 end
   return value
 end
+
+local quick = require "runloop.postgres.quick"(parts)
+connections.finish, connections.quick = quick.finish, quick.call
 
 -- Rows as they come ---------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ local raise, made_at, running = misuse.raise, objects.made_at, coroutine.running
 
 -- The library is loaded at the first `open`, and these parts with it.
 local connections, addresses, failures, channels
-local give, perform_on, control
+local give, perform_on, control, finish_call
 
 local postgres = {
   bytes = shape.bytes_function "postgres.bytes", json = shape.json_function "postgres.json",
@@ -134,23 +134,12 @@ local function open_one(self)
   return nil, message, code, details
 end
 
-local BEGUN = "the statement has begun a transaction: use begin(), or connection()"
-
 local function perform(self, what, request)
   local lease, message, code, details = take(self)
   if not lease then return nil, message, code, details end
   if request.number then request.waited = lease.since - request.since end
   local _ <close> = lease
-  local first, second, third, fourth = perform_on(self, lease, what, request)
-  local connection = lease.connection
-  if connection.is_lost then shape.lost(self)
-  elseif lease.draining then return first, second, third, fourth
-  elseif connection.box:is_idle() then lease.is_spare = true
-  else
-    connection.is_lost = true
-    if first ~= nil then return failures.own("EINVAL", BEGUN, "25001") end
-  end
-  return first, second, third, fourth
+  return finish_call(self, lease, perform_on(self, lease, what, request))
 end
 
 local function open_rows(self, what, request)
@@ -179,9 +168,6 @@ local function next_rows(self, what, state)
   lease.is_kept = is_kept
   return after, rows, message
 end
-
-shape.session(Database, "db", { perform = perform, open_rows = open_rows, next_rows = next_rows,
-  close_rows = close_rows })
 
 --- Sends a notification to all listeners of a channel.
 local function publish(self, what, perform_it, channel, text)
@@ -507,6 +493,9 @@ local function load()
   connections = require "runloop.postgres.connections"
   channels = require "runloop.postgres.channels"
   give, perform_on, control = connections.give, connections.perform, connections.control
+  finish_call = connections.finish
+  shape.session(Database, "db", { perform = perform, open_rows = open_rows, next_rows = next_rows,
+    close_rows = close_rows, quick = connections.quick })
 end
 
 --- Opens a database. Waits.

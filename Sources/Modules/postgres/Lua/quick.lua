@@ -1,0 +1,105 @@
+-- runloop.postgres.quick: calls without options, in fewer steps.
+
+local rl = require "runloop"
+local shape = require "runloop.data.shape"
+local failures = require "runloop.postgres.failures"
+
+local now, running, huge = rl.now, coroutine.running, math.maxinteger
+local note, ended, SLOW, NOTED = shape.note, shape.ended, shape.SLOW, shape.NOTED
+
+-- The functions of runloop.postgres.connections, and those here.
+local parts, quick = nil, {}
+
+local BEGUN = "the statement has begun a transaction: use begin(), or connection()"
+
+--- Looks at the connection of a call that has returned, and returns the call's results.
+function quick.finish(self, lease, first, second, third, fourth)
+  local connection = lease.connection
+  if connection.is_lost then shape.lost(self)
+  elseif lease.draining then return first, second, third, fourth
+  elseif connection.box:is_idle() then lease.is_spare = true
+  else
+    connection.is_lost = true
+    if first ~= nil then return failures.own("EINVAL", BEGUN, "25001") end
+  end
+  return first, second, third, fourth
+end
+local finish = quick.finish
+
+-- Returns the results of a quick call that has failed. Nothing was sent if there is no answer.
+local function failed(self, lease, number, answer, state, what, kind, text, ...)
+  local request = shape.request(what, kind, text, ...)
+  if not answer then
+    local good, message, code, details = parts.check_request(what, request)
+    if not good then return ended(number, kind, 0, nil, message, code, details) end
+    -- There are more than `execute` takes.
+    self._calls = self._calls - 1
+    return SLOW
+  end
+  local failure = answer.failure
+  if parts.is_stale(failure, state) then
+    parts.note_stale(self, lease.connection, text, failure.code)
+    self._calls = self._calls - 1
+    return SLOW
+  end
+  return ended(number, kind, 0, finish(self, lease, parts.problem(what, lease, request, answer, state)))
+end
+
+--- Performs a call without options on an idle connection that has prepared its statement, in fewer steps than
+--- `perform`. Returns shape.SLOW if there is none.
+function quick.call(self, what, kind, text, ...)
+  local places = self._places
+  local connection = places.idle[#places.idle]
+  local statement = connection and connection.spare and connection.prepared[text]
+  if not statement or connection.port or not self._prepare or now() - connection.since >= self._fresh then
+    return SLOW
+  end
+  local number = note(self, kind, text)
+  local _ <close> = NOTED
+  local lease <close> = places:take(0, running())
+  self._calls = self._calls + 1
+  lease.on_give, lease.is_busy = self._on_give, true
+  connection.uses = connection.uses + 1
+  statement.used = connection.uses
+  local box, lists, keep, answer = connection.box, self._lists, huge, nil
+  local left = box:execute(statement.name, ...)
+  if not left then
+    lease.is_busy = false
+    return failed(self, lease, number, nil, nil, what, kind, text, ...)
+  end
+  if kind == "value" or kind == "execute" then
+    answer, connection.answer = connection.answer or {}, false
+    lists, keep = true, kind == "value" and 1 or 0
+  else
+    answer = parts.fresh()
+    if kind == "row" then keep = 1 end
+  end
+  local state = "lost"
+  if left == 0 or parts.flush(connection, left) then
+    -- After a whole `execute` the answer cannot be there yet.
+    if left == 0 and connection.watch then connection.watch:wait(false) end
+    state = parts.receive(connection, answer, lists, self._nulls, self._max // 1 | 0, keep)
+  end
+  lease.is_busy = false
+  if state ~= "done" or answer.failure or answer.twice or answer.is_empty then
+    return failed(self, lease, number, answer, state, what, kind, text, ...)
+  end
+  local first, second = answer.rows, answer.names
+  if kind == "row" then
+    first, second = first[1], nil
+  elseif kind ~= "query" then
+    first = kind == "execute" and (answer.count or 0) or answer.value
+    answer.value, answer.count, connection.answer = nil, nil, answer
+  end
+  if not box:is_idle() then return ended(number, kind, 0, finish(self, lease, first, second)) end
+  -- What <close> of the lease would do, with fewer calls.
+  lease.is_spare, lease.is_kept = true, true
+  parts.return_it(lease)
+  if number then return ended(number, kind, 0, first, second) end
+  return first, second
+end
+
+return function(functions)
+  parts = functions
+  return quick
+end

@@ -71,7 +71,7 @@ for name, wait in pairs(WAITS) do
   end
 end
 
-t.it("the error value is the same", function()
+t.it("a wait raises the same error value that the task has raised", function()
   local err = { code = 7 }
   for _, wait in pairs(WAITS) do
     local fine, got = pcall(wait, function() rl.sleep(0) error(err) end)
@@ -137,7 +137,7 @@ t.describe("another thread's error", { real_time = true }, function()
   end)
 end)
 
-t.it("each wait of a chain is shown, and the middle of a long one is counted", function()
+t.it("a stack shows each wait of a chain, and counts the middle ones of a long chain", function()
   local function chain(length)
     local task = rl.task(fetch)
     for _ = 2, length do
@@ -177,7 +177,7 @@ t.it("a stack has at most 22 frames", function()
   end
 end)
 
-t.it("an error that no wait has passed on gives what debug.traceback gives", function()
+t.it("rl.traceback returns the text of debug.traceback for an error that no wait has passed on", function()
   local function both(err) return rl.traceback(err), debug.traceback(err) end
   for _, err in ipairs { "text", 5, "two\nlines" } do
     local ours, theirs = both(err)
@@ -202,7 +202,7 @@ t.it("a new error with the text of an awaited one has its own stack", function()
   t.falsy(text:find "awaited at")
 end)
 
-t.it("several may await one error, each with its own way, and it may be raised again", function()
+t.it("each task that awaits the same error gets its own stack, and may raise the error again", function()
   local task = rl.task(fetch)
   local texts = {}
   local here = line_of()
@@ -260,14 +260,14 @@ t.it("a cancellation has no stack", function()
   t.equal(task:traceback(), nil)
 end)
 
-t.it("task:traceback() stays when the error was awaited", function()
+t.it("task:traceback() still returns the stack after the error was awaited", function()
   local task = rl.task(fetch)
   pcall(task.await, task)
   t.truthy(task:traceback():find "deep")
   t.truthy(task:traceback():find "boom")
 end)
 
-t.it("the last 32 errors are kept", function()
+t.it("the host keeps the stacks of the last 32 errors", function()
   local errors = {}
   for i = 1, 40 do
     local task = rl.task(function() error { i } end)
@@ -277,7 +277,7 @@ t.it("the last 32 errors are kept", function()
   t.falsy(rl.traceback(errors[1]):find "awaited at")
 end)
 
-t.it("an error in a variable that is closed is shown with the first one", function()
+t.it("an error in closing a variable is shown with the error before it", function()
   local task = rl.task(function()
     local _ <close> = setmetatable({}, { __close = function() error("second", 0) end })
     rl.sleep(0)
@@ -288,7 +288,7 @@ t.it("an error in a variable that is closed is shown with the first one", functi
   t.truthy(rl.traceback(err):find "^second, in closing a variable after: first\nstack traceback:")
 end)
 
-t.it("rl.on_error gets the whole way, and rl.traceback gives it there", function()
+t.it("rl.on_error gets the complete stack with all waits, which rl.traceback returns there, too", function()
   local told, text
   rl.on_error(function(err, info) told, text = info, rl.traceback(err) end)
   local task = rl.task(fetch)
@@ -325,7 +325,7 @@ t.describe("a future", function()
     end
   end)
 
-  t.it("that fails has no stack of another with the same text", function()
+  t.it("that fails is not shown with the stack of another error of the same text", function()
     local function failed(text)
       local future = rl.future()
       future:fail(text)
@@ -339,7 +339,7 @@ t.describe("a future", function()
   end)
 end)
 
-t.it("memory does not grow", function()
+t.it("tasks that fail leave no memory behind", function()
   local function round(count)
     for _ = 1, count do
       local task = rl.task(function() rl.sleep(0) error { 1 } end)

@@ -21,7 +21,7 @@ local KNOWN = {
 }
 local function try(options) return message(misuse.options, options, KNOWN, "test.call", 2) end
 
-t.it("right options pass, and are returned", function()
+t.it("the check of options returns valid options unchanged", function()
   local options = { name = "x", timeout = 0.5, count = 0, limit = 1, is_on = false, fields = {}, fn = print, any = 5,
     both = true, also = {} }
   t.same(misuse.options(options, KNOWN, "test.call", 2), options)
@@ -63,7 +63,7 @@ t.it("a key that is not a string is refused, unless elements are expected", func
   t.truthy(message(misuse.fields, { ["..."] = 1 }, { ["..."] = "any" }, "test.call"):find "unknown field '%.%.%.'")
 end)
 
-t.it("at most twelve names are listed", function()
+t.it("an error lists at most twelve names of fields", function()
   local known = {}
   for i = 1, 17 do known[("field%02d"):format(i)] = "any" end
   t.equal(message(misuse.fields, { nothing = 1 }, known, "test.call"),
@@ -73,7 +73,7 @@ t.it("at most twelve names are listed", function()
     "test.call: unknown field 'nothing' (there is: max)")
 end)
 
-t.it("every module uses the same words", function()
+t.it("every module reports wrong fields with the same words", function()
   t.equal(message(net.resolve, "x", { timeuot = 1 }), "net.resolve: unknown field 'timeuot' (did you mean 'timeout'?)")
   t.equal(message(net.resolve, "x", { foo = 1 }), "net.resolve: unknown field 'foo' (there are: family, timeout)")
   t.equal(message(net.connect, "x:1", { timeuot = 1 }),
@@ -93,7 +93,7 @@ t.it("every module uses the same words", function()
   t.equal(message(rl.thread, { print, nam = "x" }), "rl.thread: unknown field 'nam' (did you mean 'name'?)")
 end)
 
-t.it("words of other libraries lead to ours", function()
+t.it("a field's name from another library gets a hint with our name", function()
   t.equal(message(process.run, { "true", cwd = "/" }), "process.run: unknown field 'cwd' (did you mean 'directory'?)")
   t.equal(message(process.run, { "true", env = {} }), "process.run: unknown field 'env' (did you mean 'environment'?)")
   t.equal(message(process.run, { "true", stdout = 1 }), "process.run: unknown field 'stdout' (did you mean 'output'?)")

@@ -14,25 +14,25 @@ end
 
 t.describe("the hint is the second line of the report", { real_time = true }, function()
   t.each({
-    { "of a local variable", "local parse = json.parse parse 'x'", "local" },
-    { "of an upvalue", "local parse = json.parse local function f() parse 'x' end f()", "upvalue" },
-    { "of a global variable", "parse = json.parse parse 'x'", "global" },
-    { "in a task", "local parse = json.parse rl.task(function() parse 'x' end)", "upvalue" },
-    { "in a timer", "local parse = json.parse rl.after(0, function() parse 'x' end)", "upvalue" },
+    { "for a call of a local variable", "local parse = json.parse parse 'x'", "local" },
+    { "for a call of an upvalue", "local parse = json.parse local function f() parse 'x' end f()", "upvalue" },
+    { "for a call of a global variable", "parse = json.parse parse 'x'", "global" },
+    { "for a call in a task", "local parse = json.parse rl.task(function() parse 'x' end)", "upvalue" },
+    { "for a call in a timer", "local parse = json.parse rl.after(0, function() parse 'x' end)", "upvalue" },
   }, "%s", function(_, script, kind)
     local report = run(script):match "^%w+: (.-)\n\t"
     local first = ("(command line):1: attempt to call a nil value (%s 'parse')\n"):format(kind)
     t.equal(report, first .. HINT .. "\nstack traceback:")
   end)
 
-  t.it("at the prompt, and for rl.on_error", function()
+  t.it("also at the prompt, and for rl.on_error", function()
     local result = assert(process.run { t.rlhost, "-i", input = JSON .. "parse = json.parse\nparse 'x'\n" })
     t.truthy((result.output .. result.errors):find("(global 'parse')\n" .. HINT, 1, true), result.errors)
     t.truthy(run([[rl.on_error(function(_, info) print(info.traceback) end)
       parse = json.parse rl.task(function() parse 'x' end)]]):find("(global 'parse')\n" .. HINT, 1, true))
   end)
 
-  t.it("is left out where it could mislead", function()
+  t.it("but is left out where it could mislead", function()
     local others = {
       "local found = json.decode parse 'x'",                   -- nothing was read
       "local parse = json.parse local t = {} t.parse 'x'",     -- a field of an unrelated object

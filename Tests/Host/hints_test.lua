@@ -187,7 +187,7 @@ t.it("reading a name that does not exist gives nil", function()
   near:close() far:close()
 end)
 
-t.it("a call is recognized in each of its forms", function()
+t.it("each form of a call gets the hint for a missing function", function()
   local expected = "runloop.json has no parse (did you mean decode?)"
   t.equal(message(function() json.parse("1") end), expected)
   t.equal(message(function() json.parse "1" end), expected)
@@ -201,7 +201,7 @@ t.it("a call is recognized in each of its forms", function()
   t.equal(message(function() for _ in json.parse(1) do break end end), expected)
 end)
 
-t.it("meaning comes before spelling, and spelling before the list of names", function()
+t.it("a hint prefers a name of the same meaning to one of similar spelling, and both to a list of names", function()
   t.equal(message(function() json.decod "1" end), "runloop.json has no decod (did you mean decode?)")
   t.equal(message(function() json.frobnicate "1" end),
     "runloop.json has no frobnicate (there are: array, decode, encode, lines, object)")
@@ -224,7 +224,7 @@ t.it("a short name is not suggested merely because it is short", function()
   end
 end)
 
-t.it("the beginning of a name leads to it, unless two names begin in that way", function()
+t.it("a hint completes the beginning of a name, unless two names begin with it", function()
   t.equal(message(process.run, { "true", dir = "/" }), "process.run: unknown field 'dir' (did you mean 'directory'?)")
   t.equal(message(function() json.dec "1" end), "runloop.json has no dec (did you mean decode?)")
   t.truthy(message(function() rl.ti() end):find "there are: ")
@@ -233,7 +233,7 @@ t.it("the beginning of a name leads to it, unless two names begin in that way", 
   t.falsy(message(function() rl.wait_() end):find "wait_readable")
 end)
 
-t.it("a word that several kinds of databases use leads to this database's own method", function()
+t.it("the hint for a word that several kinds of databases use names this database's own method", function()
   local path = os.tmpname()
   local found = require "runloop.sqlite".open(path)
   os.remove(path)
@@ -245,7 +245,7 @@ t.it("a word that several kinds of databases use leads to this database's own me
   t.equal(message(function() database:get "x" end), "databases have call(), not get()")
 end)
 
-t.it("the name of a kind is used in the plural", function()
+t.it("a hint names the kind of object in the plural", function()
   local bus <close> = assert(nats.connect(nats.fake()))
   t.truthy(message(function() bus:frobnicate() end):find "^buses have ")
 end)
@@ -260,14 +260,14 @@ t.it("objects that are written in Lua give hints, too", function()
   t.equal(message(function() log.with {} :warn "x" end), "loggers have warning(), not warn()")
 end)
 
-t.it("the same word is not suggested with another meaning", function()
+t.it("a hint does not suggest a similar word of another meaning", function()
   local timer = rl.timer { delay = 1, callback = print }
   local text = message(function() timer:unref() end)
   t.equal(text, "timers have no unref() (did you mean keeps_alive = false?)")
   t.falsy(text:find "invalidate")
 end)
 
-t.it("the right form is named for a wrong one", function()
+t.it("the error for a wrong form of a call names the right form", function()
   t.truthy(message(http.get, { url = "http://x/" }):find "http%.get: .*http%.fetch")
   t.truthy(message(net.connect, "localhost", 80):find('"localhost:80"', 1, true))
   t.truthy(message(rl.run, "modal"):find('{ mode = "modal" }', 1, true))

@@ -3,7 +3,7 @@
 local rl = require "runloop"
 local t = require "runloop.test"
 
-t.it("shows values as the prompt does", function()
+t.it("rl.inspect shows values as the prompt does", function()
   local CASES = {
     { nil, "nil" }, { true, "true" }, { 5, "5" }, { 2.5, "2.5" }, { math.huge, "math.huge" },
     { "a\n\"\0001\200", [["a\n\"\0001\xc8"]] },
@@ -18,7 +18,7 @@ t.it("shows values as the prompt does", function()
   t.equal(load("return " .. rl.inspect "\0\r\n\t\"\\\255ä")(), "\0\r\n\t\"\\\255ä")
 end)
 
-t.it("shows cycles, and stops at depth, entries and width", function()
+t.it("rl.inspect marks cycles, and limits depth, entries and width", function()
   local cycle = { name = "c" }
   cycle.self = cycle
   t.equal(rl.inspect(cycle), '{ name = "c", self = <cycle> }')
@@ -38,7 +38,7 @@ t.it("shows cycles, and stops at depth, entries and width", function()
   t.truthy(rl.inspect(long):find "… 4900 more")
 end)
 
-t.it("never raises because of a value", function()
+t.it("rl.inspect returns a text for any value, and never raises an error because of it", function()
   local bad = setmetatable({}, { __tostring = function() error "no" end })
   t.truthy(rl.inspect(bad):find "^<table 0x%x+: error in __tostring: ")
   t.truthy(rl.inspect({ bad, [bad] = 1 }):find "error in __tostring")
@@ -52,7 +52,7 @@ t.it("never raises because of a value", function()
   t.truthy(rl.inspect(rl.current()):find "^loop")
 end)
 
-t.it("refuses wrong options", function()
+t.it("rl.inspect rejects wrong options", function()
   t.error(function() rl.inspect(1, 5) end, "rl.inspect: argument #2 must be a table, got 5")
   t.error(function() rl.inspect(1, { dept = 5 }) end, "rl.inspect: unknown field 'dept'")
   t.error(function() rl.inspect(1, { depth = -1 }) end,
@@ -60,7 +60,7 @@ t.it("refuses wrong options", function()
   t.error(function() rl.inspect(1, { colors = 1 }) end, "rl.inspect: field 'colors' must be a boolean, got 1")
 end)
 
-t.it("shows an error that is a table in 200 bytes and two levels", function()
+t.it("rl.traceback shows an error that is a table in 200 bytes and two levels", function()
   local function head(err) return (select(2, xpcall(error, rl.traceback, err)):match "^[^\n]*") end
   t.equal(head { code = 5, at = { x = { y = {} } } }, "{ at = { x = {…} }, code = 5 }")
   local long = head { text = ("ä"):rep(300) }

@@ -27,7 +27,7 @@ local function use_processor(seconds)
   repeat until os.clock() > deadline
 end
 
-t.describe("a thread's memory", function()
+t.describe("the limit of a thread's memory", function()
   t.it("ends the code that exceeds it, and no other code", REAL, function()
     local thread = rl.thread { function()
       local bytes = 0
@@ -66,7 +66,7 @@ t.describe("a thread's memory", function()
   end)
 end)
 
-t.describe("a thread's processor time", function()
+t.describe("the limit of a thread's processor time", function()
   t.it("ends a thread that computes", REAL, function()
     local start = os.clock()
     local thread = rl.thread { function() while true do end end, cpu = 0.1 }
@@ -121,7 +121,7 @@ t.describe("a callback that holds the loop", function()
     t.truthy(answer.output:find "^stdin:4: limit: held the loop for 0.1 s\t%d+\nlater\n$", answer.output)
   end)
 
-  t.it("gets it again if it catches it in a loop", REAL, function()
+  t.it("gets the error again if it catches it in a loop", REAL, function()
     local answer = run("--callback-limit=0.05", [[
       local rl = require "runloop"
       rl.after(0.01, function() while true do pcall(function() while true do end end) end end)
@@ -130,7 +130,7 @@ t.describe("a callback that holds the loop", function()
     t.truthy(answer.errors:find "limit: held the loop for 0.05 s", answer.errors)
   end)
 
-  t.it("does not include the main chunk, and not many short callbacks", REAL, function()
+  t.it("is neither the main chunk nor a series of short callbacks", REAL, function()
     local answer = run("--callback-limit=0.1", [[
       local rl = require "runloop"
       local done = rl.now() + 0.3
@@ -168,7 +168,7 @@ t.describe("a callback that holds the loop", function()
 end)
 
 t.describe("the main state", function()
-  t.it("has a limit of memory, which its threads share", REAL, function()
+  t.it("has a memory limit, which its threads share", REAL, function()
     local answer = run("--memory=8M", [[
       local rl = require "runloop"
       print(pcall(string.rep, "x", 1 << 24))
@@ -179,7 +179,7 @@ t.describe("the main state", function()
       .. answer.errors)
   end)
 
-  t.it("shares it with threads that take it a little at a time", REAL, function()
+  t.it("shares its memory limit with threads that fill it a little at a time", REAL, function()
     local answer = run("--memory=8M", [[
       local rl = require "runloop"
       local main, threads = rl.current(), {}

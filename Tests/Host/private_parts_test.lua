@@ -51,7 +51,7 @@ t.it("the public modules are those in docs/lua", function()
   t.equal(output, #names .. "\n")
 end)
 
-t.it("no part can be required, loaded or not", function()
+t.it("require finds no private part, whether the host has loaded it or not", function()
   local public, parts = {}, {}
   for _, name in ipairs(public_names()) do public[name] = true end
   for _, name in ipairs(lines "Sources/Lua/Embedded/order") do
@@ -119,7 +119,7 @@ t.it("a script's module with the name of a private part is found", function()
   t.equal(output, "mine\tfalse\nown\n")
 end)
 
-t.it("a private part takes a number that is out of range", function()
+t.it("a private function accepts a number that is out of range, and does not crash", function()
   local output, errors, _, signal = run [[
     local resolve = require "runloop.net".resolve
     for i = 1, 255 do
@@ -135,7 +135,7 @@ t.it("a private part takes a number that is out of range", function()
   t.equal(signal, nil)
 end)
 
-t.it("a job of SQLite is carried out and read once", function()
+t.it("a job of SQLite can be run and read only once, also through private functions", function()
   local output, errors, _, signal = run [[
     local rl, sqlite = require "runloop", require "runloop.sqlite"
     local db = sqlite.open ":memory:"

@@ -60,7 +60,7 @@ local ESCAPES <const> = {
   { "by removing", [[print(os.remove(path .. "/out/secret"))]] },
   { "by listing", [[print(require "runloop.fs".list(path .. "/out"))]] },
   { "by watching", [[print(require "runloop.fs".watch(path .. "/out", print))]] },
-  { "by cutting off", [[print(io.open(path .. "/out/secret", "a"))]] },
+  { "by appending", [[print(io.open(path .. "/out/secret", "a"))]] },
   { "by /proc/self/mem", [[print(io.open "/proc/self/mem", io.open("/proc/self/mem", "r+"))]] },
   { "by /proc/self/root", [[print(io.open("/proc/self/root" .. path .. "/out/secret"))]] },
   { "by its parent's environment", [[print(io.open("/proc/" .. parent .. "/environ"))]] },
@@ -96,17 +96,17 @@ local ESCAPES <const> = {
   { "by a module of bytecode", [[require "runloop.fs".write(path .. "/in/x.lua", string.dump(function() end))
     package.path = path .. "/in/?.lua" print(select(2, pcall(require, "x")))]], nil, nil,
     "attempt to load a binary chunk" },
-  { "by bytecode behind the back of load", [[local fs = require "runloop.fs"
+  { "by bytecode for dofile", [[local fs = require "runloop.fs"
     fs.write(path .. "/in/x.lua", string.dump(function() return "true" end))
     print(select(2, pcall(dofile, path .. "/in/x.lua")))]], nil, nil, "attempt to load a binary chunk" },
-  { "by what replaced functions have inside", [[local found = {}
+  { "by upvalues of functions that the sandbox has replaced", [[local found = {}
     for _, f in ipairs { load, loadfile, dofile, package.loadlib, io.open, os.execute } do
       for i = 1, 5 do found[#found + 1] = debug.getupvalue(f, i) end
     end
     print(#found, debug.getinfo(load, "S").what, "not allowed by the sandbox")]] },
   { "by a thread", [[print(require "runloop".thread(function(path) return io.open(path) end,
     path .. "/out/secret"):join())]], nil, nil, "^true\tnil\tEACCES" },
-  { "by a thread made before", [[local rl = require "runloop"
+  { "by a thread that it has made before", [[local rl = require "runloop"
     local thread = rl.thread(function() require "runloop".sleep(60) end)
     print(select(2, pcall(rl.sandbox, {}))) os.exit(0)]], nil, nil, "threads run" },
   { "by a wider sandbox", [[local rl = require "runloop" assert(rl.sandbox { read = true, write = true, run = true })
@@ -200,7 +200,7 @@ t.describe("a script cannot leave the sandbox", function()
   -- Without /proc, this list is not available.
   local is_root = process.run { "id", "-u" }.output == "0\n"
   local test = is_root and t.it or t.skip
-  test("by an open descriptor or a thread where there is no /proc", REAL, function()
+  test("by an open descriptor or a thread if /proc is missing", REAL, function()
     local path <const>, gone <close> = place()
     local answer = process.run { "unshare", "-m", "sh", "-c", 'mount -t tmpfs none /proc && exec "$0" "$@" 5<'
       .. path .. "/out/secret", RLHOST, "--sandbox", "--allow-read", "-e",
@@ -208,7 +208,7 @@ t.describe("a script cannot leave the sandbox", function()
     t.truthy(answer.output:find "^EBADF\nfalse\t.-there is no /proc", answer.output .. answer.errors)
   end)
 
-  test("as process 1, whose first thread no sandbox of a script would hold", REAL, function()
+  test("as process 1, where rl.sandbox is refused because it cannot restrict the first thread", REAL, function()
     local answer = process.run { "unshare", "-fp", "--mount-proc", RLHOST, "-e", "print(pcall(rl.sandbox, {}))" }
     t.truthy(answer.output:find "^false\t.-2 threads run, .-as process 1, use the option %-%-sandbox", answer.output
       .. answer.errors)
@@ -234,7 +234,7 @@ t.describe("a script cannot leave the sandbox", function()
     t.equal(#fs.list(path .. "/out"), 1)
   end)
 
-  t.it("when rlhost attach is used", REAL, function()
+  t.it("through rlhost attach", REAL, function()
     local program <close> = t.spawn { t.rlhost, "--sandbox", "-e", "print 'ready' rl.sleep(60)" }
     program:wait_for "ready"
     local answer = process.run { RLHOST, "attach", tostring(program:pid()), "-e", "print 'in'" }
@@ -364,7 +364,7 @@ t.describe("a program cannot leave the sandbox by a system call", function()
   local PYTHON <const> = "/usr/bin/python3"
   local is_here = process.run { "uname", "-m" }.output == "x86_64\n" and fs.stat(PYTHON)
   local test = is_here and t.it or t.skip
-  test("and each gets an error", REAL, function()
+  test("and gets an error for each of them", REAL, function()
     local path <const>, gone <close> = place()
     fs.write(path .. "/in/calls.py", CALLS:format(NUMBERS:gsub("\n", " ")))
     local answer = run(path, ([[
@@ -384,7 +384,7 @@ t.describe("a program cannot leave the sandbox by a system call", function()
   end)
 
   -- TCP sockets are allowed for the sake of the listener, and the kernel does not check the port of this call.
-  test("and a listener's sockets cannot connect by sending", REAL, function()
+  test("and cannot connect the socket of a listener by sending", REAL, function()
     local server <close> = require "runloop.net".serve({ host = "127.0.0.1", port = 0 }, print)
     local path <const>, gone <close> = place()
     local answer = run(path, ([[

@@ -82,21 +82,21 @@ t.describe("refusals name the option that would allow the call", function()
     { "rl.trace.start", "--allow-write=/var", [[print(require "runloop".trace.start "/var/x.html")]] },
   }, "%s", REAL, function(_, option, code, options) refused(option, options or "", code) end)
 
-  t.it("with error codes", REAL, function()
+  t.it("and have error codes", REAL, function()
     prints("nil\tEACCES: not allowed by the sandbox: --allow-read=/etc (/etc/passwd)\tEACCES", "",
       [[print(require "runloop.fs".read "/etc/passwd")]])
     prints("nil\tEACCES: not allowed by the sandbox: --allow-read=/etc (/etc/passwd)\t13", "",
       [[print(io.open "/etc/passwd")]])
   end)
 
-  t.it("and require names the file that it may not read", REAL, function()
+  t.it("and the error of require names the file that it may not read", REAL, function()
     local path <const>, gone <close> = directory { ["lib/secret.lua"] = "return 1" }
     refused("--allow-read=" .. path .. "/lib (" .. path .. "/lib/secret.lua)", "",
       ("package.path = %q .. '/lib/?.lua' print(pcall(require, 'secret'))"):format(path))
   end)
 end)
 
-t.describe("allowed", function()
+t.describe("the sandbox allows", function()
   t.it("modules beside the script, and the script itself", REAL, function()
     local path <const>, gone <close> = directory {
       ["main.lua"] = "print(require 'one', require 'lib.two', io.open 'data.txt')", ["one.lua"] = "return 1",
@@ -106,7 +106,7 @@ t.describe("allowed", function()
       .. answer.errors)
   end)
 
-  t.it("the allowed files and directories, and no others", REAL, function()
+  t.it("the given files and directories, and no others", REAL, function()
     local path <const>, gone <close> = directory { ["in/a.txt"] = "a", ["out/b.txt"] = "b", ["inner.txt"] = "c" }
     prints("a\tnil\tnil\t1\ttrue", ("--allow-read=%s/in --allow-write=%s/in"):format(path, path), ([[
       local fs, path = require "runloop.fs", %q
@@ -114,13 +114,13 @@ t.describe("allowed", function()
         #fs.list(path .. "/in"), fs.write(path .. "/in/c.txt", "x"))]]):format(path))
   end)
 
-  t.it("variables; all others are also removed from the memory", REAL, function()
+  t.it("the given variables, and removes all others from the memory", REAL, function()
     prints("2\tnil\tnil", "--allow-env=ONE,TWO --allow-read", [[
       print(os.getenv "TWO", os.getenv "THREE", io.open("/proc/self/environ"):read "a":match "THREE")]],
       { environment = { TWO = "2", THREE = "3" } })
   end)
 
-  t.it("a program, which inherits the sandbox and the variables", REAL, function()
+  t.it("a given program, which inherits the sandbox and the variables", REAL, function()
     local answer = run("--allow-run=cat --allow-read=/etc/hostname", [[
       local process = require "runloop.process"
       print(process.run { "cat", "/etc/hostname" }.code, process.run { "cat", "/etc/passwd" }.errors)
@@ -129,7 +129,7 @@ t.describe("allowed", function()
     t.truthy(answer.output:find("--allow-run=ls (ls)", 1, true), answer.output)
   end)
 
-  t.it("a script as a program, with its interpreter", REAL, function()
+  t.it("a given script as a program, with its interpreter", REAL, function()
     local path <const>, gone <close> = directory { ["tool"] = "#!/bin/sh\necho from $0" }
     process.run { "chmod", "+x", path .. "/tool" }
     prints("from " .. path .. "/tool\n", "--allow-run=" .. path .. "/tool",
@@ -142,7 +142,7 @@ t.describe("allowed", function()
     prints("true\t5", "", "print(load 'return 5' ~= nil, load('return x', 'x', 't', { x = 5 })())")
   end)
 
-  t.it("hosts, which the script reaches through the process outside", REAL, function()
+  t.it("the given hosts, which the script reaches through the process outside", REAL, function()
     local server <close> = net.serve({ host = "127.0.0.1", port = 0 }, function(stream) stream:write "hello\n" end)
     local port = server:port()
     local code = ([[
@@ -158,7 +158,7 @@ t.describe("allowed", function()
     prints("EACCES\tEACCES\tEACCES", "--allow-connect=" .. port + 1, code)
   end)
 
-  t.it("listening at one port", REAL, function()
+  t.it("listening at the given port only", REAL, function()
     local free <close> = net.serve({ host = "127.0.0.1", port = 0 }, print)
     local port = free:port()
     free:close()
@@ -168,7 +168,7 @@ t.describe("allowed", function()
       print(one:port(), select(3, net.serve({ host = "127.0.0.1", port = 0 }, print)))]]):format(port))
   end)
 
-  t.it("message ports", REAL, function()
+  t.it("the given message ports only", REAL, function()
     local name = "sandbox-test-" .. process.id()
     local function answer(_, _, data) return "got " .. data end
     local port = assert(rl.message_port { name = name, callback = answer })
@@ -188,8 +188,8 @@ t.describe("allowed", function()
   end)
 end)
 
-t.describe("programs whose needs are allowed", function()
-  t.it("a file server, an HTTP client and a supervisor run unchanged", REAL, function()
+t.describe("a sandbox with the permissions that a program needs", function()
+  t.it("lets a file server, an HTTP client and a supervisor run unchanged", REAL, function()
     local path <const>, gone <close> = directory { ["page.txt"] = "a page" }
     local options = "--allow-listen=0 --allow-connect --allow-run=sh --allow-read=" .. path
     prints("a page\t404\t3\tEACCES", options, ([[
@@ -226,7 +226,7 @@ t.describe("rl.sandbox", function()
       .. "nil\ttrue\tnil\tEACCES: not allowed by the sandbox: --allow-read=/etc (/etc/passwd)\t13\n")
   end)
 
-  t.it("raises while other threads run", REAL, function()
+  t.it("raises an error while other threads run", REAL, function()
     local answer = process.run { RLHOST, "-", input = [[
       local rl = require "runloop"
       local thread = rl.thread(function() require "runloop".sleep(60) end)
@@ -255,7 +255,7 @@ t.describe("rl.sandbox", function()
   end)
 end)
 
-t.describe("options", function()
+t.describe("the error names an option that is wrong, or not allowed, in:", function()
   t.each({
     { "--sandbox --allow-connect=host", 64, "--allow-connect=HOST:PORT, =PORT or =port:NAME is expected, not 'host'" },
     { "--sandbox --allow-listen=x:1", 64, "--allow-listen=PORT or =port:NAME is expected, not 'x:1'" },
@@ -280,7 +280,7 @@ t.describe("options", function()
   end)
 end)
 
-t.describe("a kernel that cannot enforce the sandbox", function()
+t.describe("a sandbox on a kernel without some features of Landlock", function()
   -- The first call asks for Landlock's ABI.
   local function with_abi(abi, ...)
     local result = abi > 0 and "retval=" .. abi or "error=ENOSYS"
@@ -299,7 +299,7 @@ t.describe("a kernel that cannot enforce the sandbox", function()
       "this kernel can allow all of TCP or none: Landlock ABI 3; 4 is needed for --allow-listen=PORT" },
     { 5, "--allow-run=cat",
       "this kernel lets programs send signals to all others: Landlock ABI 5; 6 is needed for --allow-run" },
-  }, "Landlock ABI %d and %s", REAL, function(abi, option, text)
+  }, "needs best-effort for Landlock ABI %d and %s", REAL, function(abi, option, text)
     local code, errors, output = with_abi(abi, "--sandbox", option, "-e", "print 'runs'")
     t.equal({ code, output }, { 69, "" }, errors)
     t.truthy(errors:find("--sandbox: " .. text, 1, true), errors)
@@ -308,7 +308,7 @@ t.describe("a kernel that cannot enforce the sandbox", function()
     t.truthy(errors:find("--sandbox=best-effort: " .. text, 1, true), errors)
   end)
 
-  t.it("enforces the rest by the filter: TCP, truncation, signals", REAL, function()
+  t.it("refuses TCP, truncation and signals by a filter of system calls", REAL, function()
     local path <const>, gone <close> = directory { ["a.txt"] = "text" }
     local code, errors, output = with_abi(1, "--sandbox", "--allow-read=" .. path, "-e", ([[
       print(select(3, require "runloop.net".connect "127.0.0.1:1"))

@@ -16,8 +16,8 @@ local function waits_in(fn, ...)
   return text:match "waiting in ([%w_.:]+)"
 end
 
-t.describe("a task waits", function()
-  t.it("in functions of runloop.fs", REAL, function()
+t.describe("the description of a waiting task has the function that the script has called", function()
+  t.it("if that is a function of runloop.fs", REAL, function()
     local directory <close> = setmetatable({ path = fs.temporary_directory() }, { __close = function(self)
       fs.remove(self.path, { recursive = true })
     end })
@@ -38,7 +38,7 @@ t.describe("a task waits", function()
     watcher:invalidate()
   end)
 
-  t.it("for programs and signals", REAL, function()
+  t.it("if it waits for a program or a signal", REAL, function()
     t.equal(waits_in(process.run, { "sleep", "9" }), "process.run")
     local pool <close> = rl.pool { threads = 1 }
     local function pause() require("runloop").sleep(9) end
@@ -50,7 +50,7 @@ t.describe("a task waits", function()
     t.equal(waits_in(process.wait_signal, "USR1"), "process.wait_signal")
   end)
 
-  t.it("for answers of servers", REAL, function()
+  t.it("if it waits for a server", REAL, function()
     local seen
     local server <close> = assert(http.serve(0, function(request)
       seen = waits_in(request.read, request)
@@ -67,7 +67,7 @@ t.describe("a task waits", function()
     t.equal(seen, "request:read")
   end)
 
-  t.it("for a buffered file, which is ready as long as it has buffered data", REAL, function()
+  t.it("and a buffered file counts as ready as long as it has buffered data", REAL, function()
     local lines = {}
     local pipe <close> = assert(io.popen "printf 'a\\nb\\nc\\n'")
     local ended = rl.condition()
@@ -107,7 +107,7 @@ t.describe("a task waits", function()
     t.equal(lines, { "modal2", "modal3" })
   end)
 
-  t.it("for a condition of the script", REAL, function()
+  t.it("if it waits for a condition of the script", REAL, function()
     local condition = rl.condition()
     t.equal(waits_in(condition.wait, condition), "condition:wait")
     local _, message = pcall(rl.condition, "http.get")

@@ -25,7 +25,7 @@ t.describe("arguments", function()
     t.equal(try("-5").files, { "-5" })
   end)
 
-  t.it("that are numbers are checked against bounds", function()
+  t.it("that are numbers, sizes or durations are rejected if they are out of range", function()
     local function read(kind, text)
       return (arguments.try({ name = "x", { "--it", type = kind } }, { "--it", text }) or {}).it
     end
@@ -38,12 +38,12 @@ t.describe("arguments", function()
     end
   end)
 
-  t.it("that are missing get their defaults", function()
+  t.it("that are missing get their default values", function()
     t.equal(try("a"), { files = { "a" }, output = ".", count = 3, verbose = 0, cache = false, define = {},
       color = "auto" })
   end)
 
-  t.it("that are wrong are named, with the valid values", function()
+  t.it("that are wrong raise an error with the valid values", function()
     local function problem(...) return (select(2, try(...))) end
     t.equal(problem("a", "--cout", "5"), "unknown option '--cout' (did you mean '--count'?)")
     t.equal(problem("a", "-x"), "unknown option '-x'")

@@ -13,7 +13,7 @@ end
 
 local REAL = { real_time = true }
 
-t.it("runs coroutines of cqueues beside our tasks, and lets the program end", REAL, function()
+t.it("the bridge runs coroutines of cqueues beside our tasks, and lets the program end", REAL, function()
   t.equal(run [[
     local rl, bridge, cqueues = require "runloop", require "runloop.cqueues", require "cqueues"
     bridge:wrap(function(text) cqueues.sleep(0.03) print(text) end, "theirs")
@@ -21,7 +21,7 @@ t.it("runs coroutines of cqueues beside our tasks, and lets the program end", RE
   ]], "ours\ntheirs\n")
 end)
 
-t.it("waits for a coroutine of cqueues", REAL, function()
+t.it("bridge:call waits for a coroutine of cqueues, and returns its results", REAL, function()
   t.equal(run [[
     local rl, bridge, cqueues = require "runloop", require "runloop.cqueues", require "cqueues"
     print(bridge:call(function(a, b) cqueues.sleep(0.01) return a + b, nil, "x" end, 1, 2))
@@ -34,7 +34,7 @@ t.it("waits for a coroutine of cqueues", REAL, function()
   ]], "3\tnil\tx\nfalse\tmine\ntrue\n")
 end)
 
-t.it("lets coroutines of cqueues wait for tasks", REAL, function()
+t.it("bridge:await lets a coroutine of cqueues wait for a task", REAL, function()
   t.equal(run [[
     local rl, bridge, cqueues = require "runloop", require "runloop.cqueues", require "cqueues"
     bridge:wrap(function()
@@ -45,7 +45,7 @@ t.it("lets coroutines of cqueues wait for tasks", REAL, function()
   ]], "1\tnil\t3\nat once\nfalse\tours\n")
 end)
 
-t.it("reports errors, and goes on", REAL, function()
+t.it("the bridge reports errors of coroutines, and continues", REAL, function()
   local output, errors = run [[
     local rl, bridge, cqueues = require "runloop", require "runloop.cqueues", require "cqueues"
     rl.on_error(function(message) print(message) end)
@@ -56,7 +56,7 @@ t.it("reports errors, and goes on", REAL, function()
   t.truthy(output:find "goes on", output .. errors)
 end)
 
-t.it("rejects waits in the wrong place", REAL, function()
+t.it("waits in the wrong kind of coroutine raise errors with the remedy", REAL, function()
   local output = run [[
     local rl, bridge, cqueues = require "runloop", require "runloop.cqueues", require "cqueues"
     rl.task(function()
@@ -80,7 +80,7 @@ t.it("rejects waits in the wrong place", REAL, function()
   end
 end)
 
-t.it("is an item of the loop, and gives cqueues back", REAL, function()
+t.it("the bridge is an item of the loop, and frees cqueues when it is invalidated", REAL, function()
   t.equal(run [[
     local rl, bridge, cqueues = require "runloop", require "runloop.cqueues", require "cqueues"
     print(bridge == require "runloop.cqueues", bridge:is_valid(), bridge:name())
@@ -93,7 +93,7 @@ t.it("is an item of the loop, and gives cqueues back", REAL, function()
   ]], "true\ttrue\tcqueues\ntrue\nfalse\nblocks\n")
 end)
 
-t.it("runs lua-http, whose handlers wait for our tasks, while our timers fire", REAL, function()
+t.it("lua-http runs over the bridge: its handlers wait for our tasks, while our timers fire", REAL, function()
   -- Debian packages cqueues only for Lua 5.3 and earlier.
   local output = run [[
     for _, version in ipairs { "5.3", "5.1" } do
@@ -138,7 +138,7 @@ t.it("runs lua-http, whose handlers wait for our tasks, while our timers fire", 
   t.equal(output, "50\ttrue\n")
 end)
 
-t.it("shows the number of coroutines, and does not count as a leak", REAL, function()
+t.it("rl.why shows the number of coroutines, and the bridge does not count as a leak", REAL, function()
   t.truthy(run [[
     local rl, bridge, cqueues = require "runloop", require "runloop.cqueues", require "cqueues"
     for i = 1, 3 do bridge:wrap(function() cqueues.sleep(0.5) end) end
@@ -157,7 +157,7 @@ t.it("shows the number of coroutines, and does not count as a leak", REAL, funct
   t.truthy(done)
 end)
 
-t.it("names the package that is missing", function()
+t.it("the error of require names the missing package", function()
   local errors = process.run { rlhost, "-", input = [[
     package.cpath, package.path = "", ""
     require "runloop.cqueues"

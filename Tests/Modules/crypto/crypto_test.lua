@@ -32,7 +32,7 @@ local DIGESTS = {
     .. "7d87c5392aab792dc252d5de4533cc9518d38aa8dbf1925ab92386edd4009923" },
 }
 
-t.it("makes the digests of the standards", function()
+t.it("hash and hasher return the digests of the standards", function()
   for _, vector in ipairs(DIGESTS) do
     local name, text, digest = table.unpack(vector)
     t.equal(crypto.hash(name, text, "hex"), digest)
@@ -60,7 +60,7 @@ local KEYED = {
       .. "95e64f73f63f0aec8b915a985d786598" },
 }
 
-t.it("makes the HMACs of RFC 4231 and RFC 2202", function()
+t.it("hmac returns the HMACs of RFC 4231 and RFC 2202", function()
   for _, vector in ipairs(KEYED) do
     local key, data, short, long = table.unpack(vector)
     t.equal(crypto.hmac("sha256", key, data, "hex"), short)
@@ -90,7 +90,7 @@ local DERIVED = {
 }
 
 
-t.it("derives the keys of RFC 6070 and RFC 7914, and waits", function()
+t.it("pbkdf2 derives the keys of RFC 6070 and RFC 7914, and lets other tasks run", function()
   for _, vector in ipairs(DERIVED) do
     local name, password, salt, rounds = table.unpack(vector)
     local key = vector[5]
@@ -119,7 +119,7 @@ local SIGNED = {
       .. "4a7c15e9716ed28dc027beceea1ec40a" },
 }
 
-t.it("signs and verifies as in RFC 8032", function()
+t.it("Ed25519 signs and verifies as in RFC 8032", function()
   for _, vector in ipairs(SIGNED) do
     local seed, public = unhex(vector[1]), unhex(vector[2])
     local message, signature = unhex(vector[3]), unhex(vector[4])
@@ -134,7 +134,7 @@ t.it("signs and verifies as in RFC 8032", function()
   end
 end)
 
-t.it("returns a digest repeatedly, and accepts no data after it", function()
+t.it("a hasher returns its digest repeatedly, and accepts no data after it", function()
   local hasher = crypto.hasher "sha256"
   t.equal(hasher:update("a", "", "bc"), hasher)
   local digest = hasher:digest()
@@ -148,7 +148,7 @@ t.it("returns a digest repeatedly, and accepts no data after it", function()
   t.truthy(tostring(hasher):find "^hasher %(SHA2%-256%)")
 end)
 
-t.it("compares texts", function()
+t.it("equal compares texts of any length", function()
   t.equal(crypto.equal("abc", "abc"), true)
   t.equal(crypto.equal("abc", "abd"), false)
   t.equal(crypto.equal("abc", "abcd"), false)
@@ -157,7 +157,7 @@ t.it("compares texts", function()
   t.equal(problem_of(crypto.equal, "a"), "crypto.equal: argument #2 must be a string, got nothing")
 end)
 
-t.it("makes random bytes", function()
+t.it("random returns the given number of bytes", function()
   t.equal(crypto.random(0), "")
   t.equal(#crypto.random(1 << 20), 1 << 20)
   t.truthy(crypto.random(32, "base64url"):find "^[%w_-]+$")
@@ -173,13 +173,13 @@ end)
 
 -- The first bytes of each test are those of its seed.
 local first
-t.it("makes bytes from the test's seed", function() first = crypto.random(20, "hex") end)
-t.it("makes the same bytes in the next test", function() t.equal(crypto.random(20, "hex"), first) end)
-t.it("makes bytes of the kernel in real time", { real_time = true }, function()
+t.it("random bytes of a test come from its seed", function() first = crypto.random(20, "hex") end)
+t.it("random bytes are the same in the next test", function() t.equal(crypto.random(20, "hex"), first) end)
+t.it("random bytes come from the kernel in real time", { real_time = true }, function()
   t.falsy(crypto.random(20, "hex") == first)
 end)
 
-t.it("raises errors for wrong arguments, with the nearest name", function()
+t.it("wrong arguments raise errors with the nearest name", function()
   t.equal(problem_of(crypto.hash, "sha265", ""), "crypto.hash: unknown digest 'sha265' (did you mean 'sha256'?)")
   t.equal(problem_of(crypto.hash, "sha256", 5), "crypto.hash: argument #2 must be a string, got 5")
   t.equal(problem_of(crypto.hash, "sha256", "", "hax"), "crypto.hash: unknown form 'hax' (did you mean 'hex'?)")
@@ -219,7 +219,7 @@ end
 
 local SOAK <const> = { real_time = true, timeout = 900 }
 
-t.it("makes the digests of openssl dgst for random texts, whole and in pieces", SOAK, function()
+t.it("digests and HMACs equal those of openssl dgst for random texts, whole and in pieces", SOAK, function()
   local process = require "runloop.process"
   local directory, place <close> = support.directory()
   for first = 1, COUNT, 20 do
@@ -248,7 +248,7 @@ t.it("makes the digests of openssl dgst for random texts, whole and in pieces", 
   end
 end)
 
-t.it("accepts floats that equal integers, such as 1e3", function()
+t.it("floats that equal integers, such as 1e3, are accepted as integers", function()
   t.equal(crypto.pbkdf2("sha1", "password", "salt", 1e3, 20.0), crypto.pbkdf2("sha1", "password", "salt", 1000, 20))
   t.equal(#crypto.random(16.0, "hex"), 32)
   t.error(function() crypto.random(1.5) end,

@@ -19,7 +19,7 @@ local VECTORS = {
   { "foobar", "666f6f626172", "Zm9vYmFy", "MZXW6YTBOI======" },
 }
 
-t.it("writes and reads the vectors of RFC 4648", function()
+t.it("encode and decode follow the vectors of RFC 4648", function()
   for _, vector in ipairs(VECTORS) do
     local bytes, hex, base64, base32 = table.unpack(vector)
     local url = base64:gsub("=", "")
@@ -62,7 +62,7 @@ local function slowly(bytes, form)
   return table.concat(text) .. ("="):rep(-#text % GROUPS[form])
 end
 
-t.it("writes random bytes as the RFC's algorithm does, and reads them back", function()
+t.it("random bytes are encoded as by the RFC's algorithm, and decoded back", function()
   for length = 0, 300 do
     local bytes = {}
     for i = 1, length do bytes[i] = string.char(math.random(0, 255)) end
@@ -76,7 +76,7 @@ t.it("writes random bytes as the RFC's algorithm does, and reads them back", fun
   end
 end)
 
-t.it("reads a text of a megabyte", function()
+t.it("a text of a megabyte is decoded", function()
   local bytes = ("0123456789abcdef"):rep(65536)
   for _, form in ipairs(FORMS) do t.equal(decode(encode(bytes, form), form), bytes) end
 end)
@@ -108,14 +108,14 @@ local REFUSED = {
   { "hex", "6g", "hex: byte 2 is 'g'" },
 }
 
-t.it("rejects a text that is not in the form, and names the place", function()
+t.it("decode rejects a text that is not in the form, and names the place", function()
   for _, case in ipairs(REFUSED) do
     local form, text, problem = table.unpack(case)
     t.equal({ decode(text, form) }, { nil, problem, "EBADMSG" })
   end
 end)
 
-t.it("reads blanks, missing padding and small letters of base32 if it is lenient", function()
+t.it("lenient decoding accepts blanks, missing padding and small letters of base32", function()
   local lenient = { lenient = true }
   t.equal(decode(" Zm9v\r\n\tYg\n", "base64", lenient), "foob")
   t.equal(decode("Zm9vYg=", "base64", lenient), "foob")
@@ -126,7 +126,7 @@ t.it("reads blanks, missing padding and small letters of base32 if it is lenient
   t.equal(select(3, decode("Zm9vY", "base64", lenient)), "EBADMSG")
 end)
 
-t.it("never decodes two texts to the same bytes", function()
+t.it("different texts are never decoded to the same bytes", function()
   local seen = {}
   for first = 32, 126 do
     for second = 32, 126 do
@@ -138,7 +138,7 @@ t.it("never decodes two texts to the same bytes", function()
   end
 end)
 
-t.it("raises errors for wrong arguments, with the nearest form", function()
+t.it("wrong arguments raise errors with the nearest form", function()
   t.equal(problem_of(encode, 5, "hex"), "encoding.encode: argument #1 must be a string, got 5")
   t.equal(problem_of(encode, "x"), "encoding.encode: argument #2 must be the name of a form, got nothing")
   t.equal(problem_of(encode, "x", "base46"), "encoding.encode: unknown form 'base46' (did you mean 'base64'?)")
@@ -150,7 +150,7 @@ t.it("raises errors for wrong arguments, with the nearest form", function()
     "encoding.decode: field 'lenient' must be a boolean, got 1")
 end)
 
-t.it("works in every thread", function()
+t.it("the module works in every thread", function()
   local rl = require "runloop"
   t.equal(rl.blocking(function(text) return require "runloop.encoding".encode(text, "hex") end, "abc"), "616263")
 end)

@@ -14,7 +14,7 @@ local function place()
   return directory .. "/x.lock", gone
 end
 
-t.it("makes the file with mode 0600, keeps it, and leaves its bytes alone", function()
+t.it("a lock makes its file with mode 0600, and keeps the file and its bytes", function()
   local path <const>, gone <close> = place()
   local lock = assert(fs.lock(path))
   t.equal(fs.stat(path).mode & 511, 384)
@@ -27,7 +27,7 @@ t.it("makes the file with mode 0600, keeps it, and leaves its bytes alone", func
   t.equal(fs.read(path), "4711\n")
 end)
 
-t.it("excludes tasks of one thread in virtual time, as a channel does", function()
+t.it("a lock excludes tasks of one thread in virtual time, as a channel does", function()
   local path <const>, gone <close> = place()
   local seen, began = {}, rl.now()
   local function work(name, seconds)
@@ -41,7 +41,7 @@ t.it("excludes tasks of one thread in virtual time, as a channel does", function
   t.equal(seen, { "a 0", "b 10", "c 30" })
 end)
 
-t.it("returns the holder, at once or after the timeout", function()
+t.it("fs.lock returns an error with the holder, at once or after the timeout", function()
   local path <const>, gone <close> = place()
   local lock <close> = assert(fs.lock(path))
   local text = ("EBUSY: held by process %d (%s)"):format(process.id(), path)
@@ -51,7 +51,7 @@ t.it("returns the holder, at once or after the timeout", function()
   t.equal(math.floor(rl.now() - began + 0.5), 3)
 end)
 
-t.it("several can share a lock, and then an exclusive lock is refused", function()
+t.it("several tasks can share a lock, and then an exclusive lock is refused", function()
   local path <const>, gone <close> = place()
   local one, two = assert(fs.lock(path, { shared = true })), assert(fs.lock(path, { shared = true, timeout = 0 }))
   t.equal(select(3, fs.lock(path, { timeout = 0 })), "EBUSY")
@@ -62,7 +62,7 @@ t.it("several can share a lock, and then an exclusive lock is refused", function
   t.equal(select(3, fs.lock(path, { timeout = 0, shared = true })), "EBUSY")
 end)
 
-t.it("collection and a cancelled task free it", function()
+t.it("a lock is free after its collection, and after its task was cancelled", function()
   local path <const>, gone <close> = place()
   do assert(fs.lock(path)) end
   collectgarbage()
@@ -81,7 +81,7 @@ t.it("collection and a cancelled task free it", function()
   assert(fs.lock(path, { timeout = 0 })):close()
 end)
 
-t.it("works with flock(1), whose time does not let a test's clock jump", function()
+t.it("a lock excludes flock(1), and virtual time does not jump while flock has it", function()
   local path <const>, gone <close> = place()
   local holder = process.start { "flock", path, "sh", "-c", "echo has it; sleep 0.4", output = "pipe" }
   t.equal(holder.output:read_line(), "has it")
@@ -95,7 +95,7 @@ t.it("works with flock(1), whose time does not let a test's clock jump", functio
 end)
 
 local LEAVES_PROGRAMS = { real_time = true, leaks = false }
-t.it("programs do not inherit it, and the end of a process by any signal frees it", LEAVES_PROGRAMS, function()
+t.it("programs do not inherit a lock, and the end of its process by any signal frees it", LEAVES_PROGRAMS, function()
   local path <const>, gone <close> = place()
   for _, signal in ipairs { "KILL", "TERM", "SEGV" } do
     local script = ([[
@@ -119,7 +119,7 @@ t.it("programs do not inherit it, and the end of a process by any signal frees i
   end
 end)
 
-t.it("threads exclude each other", REAL, function()
+t.it("a lock excludes other threads", REAL, function()
   local path <const>, gone <close> = place()
   local threads = {}
   for i = 1, 3 do
@@ -138,7 +138,7 @@ t.it("threads exclude each other", REAL, function()
   t.equal(fs.read(path), "90")
 end)
 
-t.it("a file that was replaced during the wait is opened again by its name", REAL, function()
+t.it("a file that is replaced during the wait is opened again by its name", REAL, function()
   local path <const>, gone <close> = place()
   local first = assert(fs.lock(path))
   local waits = rl.task(fs.lock, path)
@@ -150,7 +150,7 @@ t.it("a file that was replaced during the wait is opened again by its name", REA
   t.equal(select(3, fs.lock(path, { timeout = 0 })), "EBUSY")
 end)
 
-t.it("returns errors of the system, and raises errors for misuse", function()
+t.it("fs.lock returns errors of the system, and raises errors for misuse", function()
   t.equal({ fs.lock "/no/such/x.lock" },
     { nil, "ENOENT: no such file or directory (/no/such/x.lock)", "ENOENT" })
   local lock <close> = assert(fs.lock "/tmp")
@@ -160,7 +160,7 @@ t.it("returns errors of the system, and raises errors for misuse", function()
   support.raises("lock:close: call it with a colon", lock.close, 5)
 end)
 
-t.it("ends with the thread that has it", REAL, function()
+t.it("a lock is freed at the end of the thread that holds it", REAL, function()
   local path <const>, gone <close> = place()
   assert(rl.thread(function(path) lock = assert(require "runloop.fs".lock(path)) end, path):join(5))
   assert(fs.lock(path, { timeout = 0 })):close()

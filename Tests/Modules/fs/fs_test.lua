@@ -19,7 +19,7 @@ t.describe("files", function()
     t.equal(#fs.list(directory), 1)
   end)
 
-  t.it("keep their permissions, or get those asked for; a link stays one", function()
+  t.it("keep their permissions, or get the given ones, and links stay links", function()
     local path = directory .. "/file"
     assert(fs.write(path, "x", { mode = 384 }))
     t.equal(fs.stat(path).mode, 384)
@@ -74,7 +74,7 @@ t.describe("files", function()
     t.truthy(ticks > before)
   end)
 
-  t.it("wrong arguments are named in errors", function()
+  t.it("raise errors that name a wrong argument", function()
     t.error(function() fs.read() end, "fs.read: argument #1 must be a path, got nothing")
     t.error(function() fs.read "" end, "got an empty one")
     t.error(function() fs.read "a\0b" end, "has a NUL in it")

@@ -34,14 +34,14 @@ end
 
 local REAL = { real_time = true }
 
-t.it("serves timeouts of GLib beside our timers, and lets the program end", REAL, function()
+t.it("timeouts of GLib run beside our timers, and let the program end", REAL, function()
   t.equal(run [[
     glib.timeout(150, function() print "theirs" end)
     rl.after(0.005, function() print "ours" end)
   ]], "ours\ntheirs\n")
 end)
 
-t.it("repeats them, and both sides go on", REAL, function()
+t.it("a timeout of GLib repeats while our timer continues", REAL, function()
   t.equal(run [[
     local theirs, ours = 0, 0
     local timer = rl.every(0.005, function() ours = ours + 1 end)
@@ -54,7 +54,7 @@ t.it("repeats them, and both sides go on", REAL, function()
   ]], "true\n")
 end)
 
-t.it("notices sources that are made later, also by another thread", REAL, function()
+t.it("the bridge notices sources that are made later, also by another thread", REAL, function()
   t.equal(run [[
     local hold = rl.after(2, function() print "too late" end)
     rl.after(0.01, function()
@@ -71,7 +71,7 @@ t.it("notices sources that are made later, also by another thread", REAL, functi
   ]], "idle\nfrom a thread\n")
 end)
 
-t.it("serves sources by their priorities", REAL, function()
+t.it("sources run in the order of their priorities", REAL, function()
   t.equal(run [[
     glib.idle(function() print "low" end, 300)
     glib.idle(function() print "high" end, -100)
@@ -79,7 +79,7 @@ t.it("serves sources by their priorities", REAL, function()
   ]], "high\nmiddle\nlow\n")
 end)
 
-t.it("gives a busy GLib and a busy loop their turns", REAL, function()
+t.it("a busy GLib and a busy loop take turns", REAL, function()
   t.equal(run [[
     local theirs, ours = 0, 0
     local function again()
@@ -97,7 +97,7 @@ t.it("gives a busy GLib and a busy loop their turns", REAL, function()
   ]], "timer\ntrue\ttrue\ttrue\n")
 end)
 
-t.it("watches descriptors, also one whose number belongs to another file later", REAL, function()
+t.it("the bridge watches descriptors, also a number that another file has later", REAL, function()
   t.equal(run [[
     local function pipe(text)
       local file = io.popen("sleep 0.02; echo " .. text)
@@ -117,7 +117,7 @@ t.it("watches descriptors, also one whose number belongs to another file later",
   ]], "first\ntrue\nsecond\n")
 end)
 
-t.it("reads files with GIO", REAL, function()
+t.it("GIO reads files under the loop", REAL, function()
   fs.write(directory .. "/text", "contents")
   t.equal(run [[
     bridge:set_keeps_alive(true)
@@ -128,7 +128,7 @@ t.it("reads files with GIO", REAL, function()
   ]], "contents\n")
 end)
 
-t.it("stays for sources without descriptors or dates, and for none", REAL, function()
+t.it("any kind of source of GLib keeps the program running, unless keeps_alive is false", REAL, function()
   t.equal(run [[
     glib.on_signal(10, function() print "signal" end)
     rl.after(0.01, function() os.execute "kill -USR1 $PPID" end)
@@ -137,7 +137,7 @@ t.it("stays for sources without descriptors or dates, and for none", REAL, funct
   t.equal(run "local id = glib.timeout(60000, print) rl.after(0.01, function() print(glib.remove(id)) end)", "true\n")
 end)
 
-t.it("has the modes of the loop", REAL, function()
+t.it("the bridge works in the modes to which it is added", REAL, function()
   t.equal(run [[
     print(bridge == require "runloop.glib", bridge:is_valid(), bridge:name())
     local loop = rl.current()
@@ -157,7 +157,7 @@ t.it("has the modes of the loop", REAL, function()
   ]], "true\ttrue\tglib\ntrue\nnothing so far\ntheirs\nfinished\nfalse\nby hand\ntrue\n")
 end)
 
-t.it("lets a main loop of GLib run inside a callback, and our loop inside a callback of GLib", REAL, function()
+t.it("a main loop of GLib runs inside a callback, and our loop inside a callback of GLib", REAL, function()
   t.equal(run [[
     rl.after(0.001, function()
       glib.timeout(5, function() print "inner" glib.quit() end)
@@ -172,7 +172,7 @@ t.it("lets a main loop of GLib run inside a callback, and our loop inside a call
   ]], "inner\nafter the inner loop\nours, inside\nback\n")
 end)
 
-t.it("refuses waits in callbacks, which may start tasks", REAL, function()
+t.it("a callback of GLib may start tasks, but gets an error if it waits", REAL, function()
   local output = run [[
     glib.timeout(1, function() rl.sleep(0.01) end)
     glib.timeout(5, function() rl.task(function() rl.sleep(0.001) print "task" end) end)
@@ -181,7 +181,7 @@ t.it("refuses waits in callbacks, which may start tasks", REAL, function()
   t.truthy(output:find("task", 1, true), output)
 end)
 
-t.it("shows what it waits for", REAL, function()
+t.it("rl.why shows the descriptors and the next date for which the bridge waits", REAL, function()
   t.truthy(run [[
     glib.timeout(500, function() end)
     rl.after(0.01, function()
@@ -191,7 +191,7 @@ t.it("shows what it waits for", REAL, function()
   ]]:find "bridge \"glib\" %(0 descriptors, next in 0%.[45]%d* s")
 end)
 
-t.it("leaves nothing behind", REAL, function()
+t.it("sources that have ended leave no memory and no descriptors behind", REAL, function()
   t.equal(run [[
     local function fds() return #require "runloop.fs".list "/proc/self/fd" end
     local function work(n)
@@ -211,7 +211,7 @@ t.it("leaves nothing behind", REAL, function()
   ]], "true\ttrue\ntrue\n")
 end)
 
-t.it("checks arguments", function()
+t.it("wrong arguments and a second thread raise errors", function()
   local output = run [[
     print(select(2, pcall(bridge.set_keeps_alive, bridge, 1)))
     print(select(2, pcall(bridge.set_keeps_alive)))
@@ -221,7 +221,7 @@ t.it("checks arguments", function()
   t.truthy(output:find("belongs to another thread", 1, true), output)
 end)
 
-t.it("draws a window of GTK while our timers run", REAL, function()
+t.it("GTK draws a window while our timers run", REAL, function()
   if not fs.stat(directory .. "/gtk_module.so") then return t.skip "GTK 3 is not installed" end
   if process.run { "sh", "-c", "command -v Xvfb" }.code ~= 0 then return t.skip "Xvfb is not installed" end
   local server = process.start { "Xvfb", "-displayfd", "1", "-screen", "0", "320x200x24", output = "pipe",
@@ -249,7 +249,7 @@ t.it("draws a window of GTK while our timers run", REAL, function()
   ]], { DISPLAY = ":" .. display }), "true\n")
 end)
 
-t.it("serves lgi", REAL, function()
+t.it("callbacks of lgi run under the loop", REAL, function()
   local output = run [[
     local is_there, lgi = pcall(require, "lgi")
     if not is_there then return print "no lgi" end

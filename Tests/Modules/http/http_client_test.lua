@@ -180,7 +180,7 @@ t.describe("answers that are read piece by piece", function()
 end)
 
 t.describe("errors are returned as values", function()
-  t.it("no server listens", function()
+  t.it("if no server listens", function()
     local none, problem, code = http.get "http://127.0.0.1:9/"
     t.equal({ none, problem, code }, { nil, "ECONNREFUSED: connection refused (http://127.0.0.1:9/)", "ECONNREFUSED" })
     local path, guard <close> = directory()
@@ -190,7 +190,7 @@ t.describe("errors are returned as values", function()
       ("ECONNREFUSED: connection refused (unix:@%s, http://x/)"):format(path))
   end)
 
-  t.it("it takes too long, in virtual time", function()
+  t.it("if an answer takes too long, in virtual time", function()
     local start = rl.now()
     t.equal({ http.get(base .. "/slow", { timeout = 5 }) }, { nil, "timed out" })
     t.equal(rl.now() - start, 5.0)
@@ -203,7 +203,7 @@ t.describe("errors are returned as values", function()
     t.equal({ http.get(base .. "/silent") }, { nil, reason })
   end)
 
-  t.it("the body is too long, or too short", function()
+  t.it("if the body is too long, or too short", function()
     local none, problem, code = http.get(base .. "/much", { max_body = 1000 })
     t.equal({ none, problem, code }, { nil, ("EMSGSIZE: the body is longer than 1000 bytes (%s/much)"):format(base),
       "EMSGSIZE" })
@@ -211,7 +211,7 @@ t.describe("errors are returned as values", function()
     t.truthy(none == nil and (code == "EOF" or code == "ECONNRESET"), problem)
   end)
 
-  t.it("the answer ends in its head", { real_time = true }, function()
+  t.it("if the answer ends in its head", { real_time = true }, function()
     for _, head in ipairs { "HTTP/1.1 200 OK\r\nConte", "HTTP/1.1 200 OK\r\nSet-Cookie: a=bc",
       "HTTP/1.1 302 Found\r\nLocation: /x", "HTTP/1.1 204 No Content\r\n" } do
       local listener = assert(net.serve("127.0.0.1:0", function(stream)
@@ -225,7 +225,7 @@ t.describe("errors are returned as values", function()
     end
   end)
 
-  t.it("the head is too long", { real_time = true }, function()
+  t.it("if the head is too long", { real_time = true }, function()
     for _, head in ipairs { "X-Long: " .. ("x"):rep(400000) .. "\r\n",
       ("X-Many: " .. ("x"):rep(1000) .. "\r\n"):rep(1000) } do
       local listener = assert(net.serve("127.0.0.1:0", function(stream)
@@ -241,7 +241,7 @@ t.describe("errors are returned as values", function()
     end
   end)
 
-  t.it("the upload fails", function()
+  t.it("if a function for the request's body fails", function()
     local none, problem, code = http.post(base .. "/echo", function() error "no more" end)
     t.truthy(none == nil and problem:find "no more" and code == "ECANCELED", problem)
   end)
@@ -302,7 +302,7 @@ t.describe("errors are returned as values", function()
   end)
   t.after_all(function() os.remove(file) end)
 
-  t.it("other schemes and invalid arguments", function()
+  t.it("for other schemes; invalid arguments raise errors", function()
     t.equal(select(3, http.get "ftp://127.0.0.1/"), "EPROTONOSUPPORT")
     t.equal(problem_of(http.get, "http://x/a b"),
       "http.get: the URL has a blank or a control character: \"http://x/a b\"")

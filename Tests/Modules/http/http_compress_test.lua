@@ -32,7 +32,7 @@ local function check_plain(answer, text, vary)
   t.equal(answer.body, text)
 end
 
-t.it("compresses texts and tables, with their own length", function()
+t.it("texts and tables are compressed, and have the length of the compressed body", function()
   local answer = get(client(function() return LONG end))
   check_compressed(answer, LONG)
   t.equal(answer.headers["content-length"], tostring(#answer.body))
@@ -59,7 +59,7 @@ local ACCEPTS <const> = {
   ["gzip ; Q=1"] = true, ["gzip;q=0.001"] = true, [" , gzip,,"] = true, ["deflate"] = false,
 }
 
-t.it("follows Accept-Encoding", function()
+t.it("Accept-Encoding determines whether an answer is compressed", function()
   local own = client(function() return LONG end)
   for accept, is_compressed in pairs(ACCEPTS) do
     local answer = get(own, { ["accept-encoding"] = accept })
@@ -69,7 +69,7 @@ t.it("follows Accept-Encoding", function()
   check_plain(get(own, {}), LONG, "Accept-Encoding")
 end)
 
-t.it("leaves answers plain that must not be compressed", function()
+t.it("answers that must not be compressed stay plain", function()
   local function answer_of(answer, headers)
     return get(client(function() return answer end), headers)
   end
@@ -88,7 +88,7 @@ t.it("leaves answers plain that must not be compressed", function()
   check_plain(get(t.http(http.serve("memory", function() return LONG end))), LONG)
 end)
 
-t.it("takes its options", function()
+t.it("the options determine which sizes and types are compressed", function()
   local function is_compressed(options, content_type, size)
     local answer = { body = ("x"):rep(size), headers = { ["content-type"] = content_type } }
     return get(client(function() return answer end, options)).headers["content-encoding"] == "gzip"
@@ -111,7 +111,7 @@ t.it("takes its options", function()
   t.truthy(problem_of(http.serve, "memory", { compress = 5 }, print):find "field 'compress' must be")
 end)
 
-t.it("answers HEAD with the fields of GET, without an unknown length", function()
+t.it("HEAD is answered with the fields of GET, without a length that is unknown", function()
   local own = client(function() return { body = LONG, headers = { etag = '"a"' } } end)
   local answer = get(own, nil, { method = "HEAD" })
   t.equal(answer.body, "")
@@ -121,7 +121,7 @@ t.it("answers HEAD with the fields of GET, without an unknown length", function(
   t.equal(get(own, {}, { method = "HEAD" }).headers["content-length"], tostring(#LONG))
 end)
 
-t.it("compresses a long text in turns of the loop", function()
+t.it("a long text is compressed over several turns of the loop", function()
   local text = LONG:rep(100)
   local own, turns = client(function() return text end), 0
   local observer = rl.observer {
@@ -134,7 +134,7 @@ t.it("compresses a long text in turns of the loop", function()
   t.truthy(turns >= #text // 65536, turns)
 end)
 
-t.it("compresses pieces with one flush for each turn of the loop", function()
+t.it("pieces are compressed with one flush for each turn of the loop", function()
   local own = client(function(request)
     local response = request:respond { headers = { ["content-type"] = "text/plain", ["content-length"] = 9 } }
     response:write "one"
@@ -157,7 +157,7 @@ t.it("compresses pieces with one flush for each turn of the loop", function()
   answer:close()
 end)
 
-t.it("compresses the pieces of functions and random texts", function()
+t.it("pieces of functions and random texts are compressed", function()
   for _ = 1, 20 do
     local parts = {}
     for i = 1, math.random(1, 30) do
@@ -175,7 +175,7 @@ t.it("compresses the pieces of functions and random texts", function()
   end
 end)
 
-t.it("checks an announced length of pieces", function()
+t.it("pieces that exceed the announced length raise an error", function()
   local own = client(function(request)
     local response = request:respond { headers = { ["content-type"] = "text/plain", ["content-length"] = 3 } }
     t.truthy(problem_of(response.write, response, "four"):find "longer than its Content%-Length")
@@ -183,7 +183,7 @@ t.it("checks an announced length of pieces", function()
   check_compressed(get(own), "fou")
 end)
 
-t.it("sends events plain, unless compression is requested", function()
+t.it("events stay plain, unless compression is requested", function()
   local function handler(request)
     local events = request:events { keep_alive = false }
     events:send "one"
@@ -199,7 +199,7 @@ t.it("sends events plain, unless compression is requested", function()
   t.equal(select(2, answer.body:gsub("\0\0\xff\xff", "")), 1)
 end)
 
-t.it("stops when the client leaves", function()
+t.it("a handler ends when its client leaves", function()
   local ended
   local server = http.serve("memory", { compress = true }, function(request)
     local guard <close> = setmetatable({}, { __close = function() ended = true end })
@@ -217,7 +217,7 @@ end)
 
 local REAL <const> = { real_time = true }
 
-t.it("compresses files", REAL, function()
+t.it("files are compressed", REAL, function()
   local directory, place <close> = support.directory()
   local long = LONG:rep(50)
   support.write(directory .. "/a.txt", LONG)
@@ -239,7 +239,7 @@ t.it("compresses files", REAL, function()
   t.equal({ answer.headers["content-encoding"], answer.headers["content-length"] }, { "gzip" })
 end)
 
-t.it("sends an existing compressed file in place of the plain one", REAL, function()
+t.it("an existing compressed file is sent in place of the plain one", REAL, function()
   local directory, place <close> = support.directory()
   support.write(directory .. "/a.js", "plain")
   support.write(directory .. "/a.js.gz", "gzipped")

@@ -102,14 +102,14 @@ t.describe("the userdata of a connection", function()
     server:stop(0)
   end)
 
-  t.it("survives wrong arguments, and calls at any time", { real_time = true, timeout = 60 }, function()
+  t.it("survives wrong arguments, and calls in every state", { real_time = true, timeout = 60 }, function()
     for _, state in ipairs { "open", "gone", "collected", "without values", "ended" } do
       local result = process.run { t.rlhost, "-e", MISUSE:format(table.concat(METHODS, '", "')), state, timeout = 30 }
       t.equal({ result.code, result.signal, result.output, result.errors }, { 0, nil, "survived\n", "" }, state)
     end
   end)
 
-  t.it("is recognized by more than its metatable", function()
+  t.it("is not accepted if another object only has its metatable", function()
     local connection, near, server = connection_of()
     local impostor = net.pair()
     local metatable = debug.getmetatable(impostor)
@@ -188,7 +188,7 @@ t.describe("a connection", function()
     t.eventually(function() return server:statistics().open == 0 end)
   end)
 
-  t.it("that waits for room ends when its request is late", function()
+  t.it("that waits for more of a body ends when the request's time is over", function()
     local server = http.serve("memory", { request_timeout = 5 }, function() rl.sleep(1000) end)
     local near = connect(server)
     local writer = rl.task(function()
@@ -201,7 +201,7 @@ t.describe("a connection", function()
     t.eventually(function() return server:statistics().open == 0 end)
   end)
 
-  t.it("outlives neither its server's end nor a handler that closes it", function()
+  t.it("ends with its server, and when a handler closes it", function()
     local server
     server = http.serve("memory", function(request)
       if request.path == "/close" then request.connection:close() end
@@ -219,7 +219,7 @@ t.describe("a connection", function()
     t.equal(server:statistics().active, 0)
   end)
 
-  t.it("answers a client that waits for 100 Continue in the first or in the second step", function()
+  t.it("sends 100 Continue when the handler reads the body, and not if it refuses the request", function()
     local server = http.serve("memory", function(request)
       if request.path == "/no" then return { status = 403, body = "no" } end
       return request:body()

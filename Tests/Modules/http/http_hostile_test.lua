@@ -57,7 +57,7 @@ t.describe("a request that two servers could read differently", function()
     t.equal(reached, 0)
   end)
 
-  t.it("within chunks ends the body with an error, and the connection", function()
+  t.it("within chunks ends the body with an error, and closes the connection", function()
     local CHUNKS = { "3\nabc\r\n0\r\n\r\n", "3\r\nabc\n0\r\n\r\n", "3\r\nabcd\r\n0\r\n\r\n", "3\r\nabc0\r\n\r\n",
       "0x3\r\nabc\r\n0\r\n\r\n", "+3\r\nabc\r\n0\r\n\r\n",
       "3 \r\nabc\r\n0\r\n\r\n", " 3\r\nabc\r\n0\r\n\r\n", "\r\n", "3;x=\n\r\nabc\r\n0\r\n\r\n", "3\r\nabc\r\n0\r\n\n",
@@ -149,8 +149,8 @@ t.describe("a method that is never passed to a handler", function()
   end)
 end)
 
-t.describe("the number of fields", function()
-  t.it("has a limit, whatever their size", function()
+t.describe("the number of header fields", function()
+  t.it("has a limit, whatever the size of the fields", function()
     local function asked(count, settings)
       local seen = 0
       local server = http.serve("memory", settings, function(request)

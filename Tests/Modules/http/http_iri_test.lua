@@ -37,7 +37,7 @@ t.each({
     ("http://%s%s:%s%s"):format(user or "", host, port(), target) })
 end)
 
-t.it("redirects, open answers, WebSockets and clients of tests support them, too", function()
+t.it("redirects, http.open, WebSockets and clients of tests convert international names, too", function()
   local here = ("%s:%s"):format(ASCII, port())
   t.equal(assert(http.get(("http://127.0.0.1:%s/go?port=%s"):format(port(), port()))).body, here .. "/there")
   local answer <close> = assert(http.open { ("http://b\u{FC}cher.localhost:%s/x"):format(port()) })
@@ -49,7 +49,7 @@ t.it("redirects, open answers, WebSockets and clients of tests support them, too
     "xn--bcher-kva.example/%C3%BC")
 end)
 
-t.it("a host that cannot be a name returns an error", function()
+t.it("a host that cannot be converted to a name returns an error", function()
   local url = "//b\u{FFFD}cher.localhost:" .. port() .. "/"
   t.equal({ http.get("http:" .. url) }, { nil, WRONG, "EINVAL" })
   t.equal({ http.open { "http:" .. url } }, { nil, WRONG, "EINVAL" })
@@ -70,7 +70,7 @@ t.it("a host that cannot be a name returns an error", function()
   t.equal(net.resolve("\u{FF11}27.0.0.1"), { "127.0.0.1" })
 end)
 
-t.it("certificates are checked for the ASCII form of the name", function()
+t.it("certificates are checked for the ASCII form of the host's name", function()
   local directory = assert(fs.temporary_directory "iri")
   local cert, key = directory .. "/cert.pem", directory .. "/key.pem"
   assert(os.execute(("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout %s -out %s "
@@ -100,14 +100,14 @@ local can_hide = os.execute "unshare -m mount --bind /dev/null /etc/hosts 2>/dev
 local it = can_hide and t.it or function(name, _, body) t.skip(name .. ": needs root", body) end
 local REAL <const> = { real_time = true }
 
-it("addresses are looked up by the ASCII form of a name", REAL, function()
+it("addresses are looked up by the ASCII form of the host's name", REAL, function()
   local hosts = os.tmpname()
   assert(fs.write(hosts, "127.77.0.9 xn--bcher-kva.example\n"))
   t.equal(as_if("/etc/hosts", hosts).output, "127.77.0.9\tnil\nECONNREFUSED: connection refused (127.77.0.9:1)\n")
   os.remove(hosts)
 end)
 
-it("without libidn2 the error names it", REAL, function()
+it("if libidn2 is missing, the error names it", REAL, function()
   net.resolve "b\u{FFFD}cher.example"
   local library
   for line in io.lines "/proc/self/maps" do library = line:match "%S*/libidn2%.so%.0%S*" or library end

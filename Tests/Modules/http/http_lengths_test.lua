@@ -120,7 +120,7 @@ t.describe("the length that a handler announces", function()
     end
   end
 
-  t.it("ends an answer early for a client, too", REAL, function()
+  t.it("gives an error in the client if the body is shorter", REAL, function()
     local server <close> = assert(http.serve("127.0.0.1:0", function()
       return announced(5000, { body = "only this" })
     end))
@@ -129,7 +129,7 @@ t.describe("the length that a handler announces", function()
     t.truthy(code == "EOF" or code == "ECONNRESET" or code == "EBADMSG", problem)
   end)
 
-  t.it("keeps the connection usable if no more was sent than announced", function()
+  t.it("cuts off a longer body, and the connection stays usable", function()
     local count = 0
     local server = http.serve("memory", function()
       count = count + 1
@@ -209,7 +209,7 @@ t.describe("the length of an answer", function()
     end)
   end
 
-  t.it("may occur twice if equal, and belongs to its own head", REAL, function()
+  t.it("may occur twice if equal, and does not come from another head or from trailers", REAL, function()
     for _, bytes in ipairs {
       OK .. "Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc", OK .. "Content-Length: 3, 3\r\n\r\nabc",
         OK .. "Content-Length:  3 \t\r\n\r\nabc",
@@ -233,7 +233,7 @@ t.describe("the length of an answer", function()
       { proxy = "http://" .. proxy:address(), timeout = 5 })):find "length")
   end)
 
-  t.it("is treated in the same way by the client of tests", function()
+  t.it("is checked in the same way by the client of tests", function()
     for bytes, text in pairs { ["3\r\nContent-Length: 5"] = "the answer has two lengths: 3 and 5",
       ["-3"] = 'the answer\'s length is "-3"' } do
       local server = http.serve("memory", function(request)

@@ -130,7 +130,7 @@ t.describe("clients that stop reading or sending", function()
   end)
 end)
 
-t.describe("a crowd", { timeout = 120 }, function()
+t.describe("a crowd of clients", { timeout = 120 }, function()
   t.it("that sends heads byte by byte is disconnected, and does not delay others", function()
     local server = http.serve("memory", { header_timeout = 10 }, function() return "hello" end)
     local answers = 0
@@ -154,7 +154,7 @@ t.describe("a crowd", { timeout = 120 }, function()
     t.equal(server:statistics().open, 0)
   end)
 
-  t.it("that is idle is kept until its time-out, and costs little", function()
+  t.it("that is idle is kept until the time-out, and takes little memory", function()
     local server = http.serve("memory", { idle_timeout = 60 }, function() return "hello" end)
     local all = {}
     for i = 1, CROWD do
@@ -190,7 +190,7 @@ t.describe("forms with files", function()
     return answer and status_of(answer), answer
   end
 
-  t.it("are read in pieces of any size, and malformed ones are errors of the client", function()
+  t.it("are read in pieces of any size, and malformed forms are answered with 400", function()
     local uncaught = 0
     local before = rl.on_error(function() uncaught = uncaught + 1 end)
     local back <close> = setmetatable({}, { __close = function() rl.on_error(before) end })
@@ -278,7 +278,7 @@ t.describe("connections", function()
 end)
 
 t.describe("a long head", function()
-  t.it("in tiny pieces is not searched once for each piece", { real_time = true, timeout = 120 }, function()
+  t.it("in tiny pieces is searched once, and not again for each piece", { real_time = true, timeout = 120 }, function()
     local server = http.serve("memory", { max_header = 4 << 20, header_timeout = 0 }, function(request)
       return request.headers["x-last"]
     end)

@@ -70,16 +70,16 @@ for _, case in ipairs(CASES) do
   end)
 end
 
-t.it("has no line for a client that sends nothing", function() t.equal(#entries_for("", 1), 0) end)
+t.it("the log has no line for a client that sends nothing", function() t.equal(#entries_for("", 1), 0) end)
 
-t.it("has one line for each request of a connection", function()
+t.it("the log has one line for each request of a connection", function()
   local entries = entries_for(("GET /a HTTP/1.1\r\nHost: x\r\n\r\n"):rep(3) .. "BAD\r\n\r\n", 1)
   local statuses = {}
   for i, entry in ipairs(entries) do statuses[i] = entry.status end
   t.equal(statuses, { 200, 200, 200, 400 })
 end)
 
-t.it("does not have the place of a route, but the error about a wrong answer does", function()
+t.it("the log names no place of a route, but the error about a wrong answer does", function()
   local told
   rl.on_error(function(err) told = err end)
   local routes = http.routes()

@@ -41,7 +41,7 @@ t.describe("a WebSocket", function()
     end)
   end
 
-  t.it("is not asked for with a body", function()
+  t.it("is refused with 400 if the request has a body", function()
     local server = http.serve("memory", function(request) request:websocket() end)
     t.equal(status_of(raw(server, HANDSHAKE .. "Content-Length: 5\r\n\r\nhello")), 400)
     t.equal(status_of(raw(server, HANDSHAKE .. "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n")), 400)
@@ -81,14 +81,14 @@ t.describe("an answer", function()
     t.falsy(raw(server, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 1):find "Connection: close")
   end)
 
-  t.it("that is invalid is described in the error", function()
+  t.it("that is invalid gives an error that names what is wrong", function()
     local text = "the handler answered 999, which is not a status from 200 to 599: it has to return"
     t.truthy(told_of(function() return 999 end):find(text, 1, true))
     t.truthy(told_of(function() return { body = function() return {} end } end)
       :find("the handler's answer has a body whose function returned a table; it has to return text", 1, true))
   end)
 
-  t.it("that was finished stays complete, whatever the handler does afterwards", REAL, function()
+  t.it("that was finished reaches the client completely, whatever the handler does afterwards", REAL, function()
     for _, behind in ipairs { function() error "late" end, function(response) response:write "more" end,
       function() return "again" end } do
       local told
@@ -115,7 +115,7 @@ t.describe("an answer", function()
     end
   end)
 
-  t.it("of events has a finite retry time, and accepts texts, too", function()
+  t.it("of events must have a finite retry time, and events that are tables or texts", function()
     t.truthy(told_of(function(request) request:events():send { data = "x",
       retry = math.huge } end):find "field 'retry' is too long")
     t.truthy(told_of(function(request) request:events():queue(5) end)
@@ -140,7 +140,7 @@ t.describe("a client", function()
     return http.get("http://" .. listener:address())
   end
 
-  t.it("reports malformed chunks", REAL, function()
+  t.it("returns an error for malformed chunks", REAL, function()
     t.equal(select(3, answered "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n"), "EBADMSG")
   end)
 
@@ -149,7 +149,7 @@ t.describe("a client", function()
     t.equal({ answer.headers["x-a"], answer.headers["x-b"], answer.body }, { "a b: c d", "e", "ok" })
   end)
 
-  t.it("sends empty fields, but not those that are false", REAL, function()
+  t.it("sends header fields that are empty, but not those that are false", REAL, function()
     local asked
     local listener <close> = net.serve("127.0.0.1:0", function(stream)
       asked = stream:read_until "\r\n\r\n" .. "\r\n"
@@ -166,7 +166,7 @@ t.describe("a client", function()
     end
   end)
 
-  t.it("reports the refusal of a proxy", REAL, function()
+  t.it("returns an error if a proxy refuses, or has an unknown scheme", REAL, function()
     local listener <close> = net.serve("127.0.0.1:0", function(stream)
       stream:read_until "\r\n\r\n"
       stream:write "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"
@@ -220,7 +220,7 @@ t.describe("routes", function()
       :find "routes:get: two parameters have the same name: \"/a/:b/:b\"$")
   end)
 
-  t.it("redirect to a directory with the query, and have the peer of a Unix socket", function()
+  t.it("redirect to a directory with the query, and name the peer of a Unix socket", function()
     local path <const>, guard <close> = support.directory()
     os.execute("mkdir " .. path .. "/sub")
     local app = http.routes():files("/files/*", path):get("/peer", function(request) return request.peer end)

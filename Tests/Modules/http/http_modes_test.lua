@@ -17,12 +17,12 @@ t.describe("http.serve with modes", function()
     end)
   end
 
-  t.it("is in the common modes without", function()
+  t.it("is in the common modes if no modes are given", function()
     local server <close> = assert(http.serve("127.0.0.1:0", {}, function() return "" end))
     t.equal(loop:contains(server, "default"), true)
   end)
 
-  t.it("answers in its mode only, on its connections, too", { real_time = true }, function()
+  t.it("answers in its mode only, also on its connections", { real_time = true }, function()
     local server <close> = assert(http.serve("127.0.0.1:0", { modes = "modal" }, function(request)
       return request.path
     end))
@@ -38,7 +38,7 @@ t.describe("http.serve with modes", function()
     client:abort()
   end)
 
-  t.it("names a wrong mode", function()
+  t.it("raises an error that names a wrong mode", function()
     local function problem(modes) return support.problem_of(http.serve, "127.0.0.1:0", { modes = modes }, print) end
     t.equal(problem {}, "http.serve: field 'modes' must name at least one mode, as \"common\" does")
     t.equal(problem { "default", 5 }, "http.serve: field 'modes' must be names of modes, got 5 in it")
@@ -91,7 +91,7 @@ t.describe("the access log", function()
     server:stop(0)
   end)
 
-  t.it("returns an error with a code if it cannot be opened", function()
+  t.it("is refused with an error code if it cannot be opened", function()
     t.equal({ http.serve("memory", { access_log = "/nonexistent/x" }, print) },
       { nil, "ENOENT: no such file or directory (/nonexistent/x)", "ENOENT" })
     t.equal({ http.serve("memory", { access_log = "/" }, print) }, { nil, "EISDIR: is a directory (/)", "EISDIR" })

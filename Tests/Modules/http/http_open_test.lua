@@ -78,7 +78,7 @@ t.describe("a read that takes too long, or is cancelled", function()
     end)
   end)
 
-  t.it("ends a request without an answer, and one for a whole answer", { real_time = true, timeout = 30 },
+  t.it("ends the request, for http.open and for http.get", { real_time = true, timeout = 30 },
     function()
       serve(function() rl.sleep(60) end)
       for _, ask in ipairs { function() http.open { url } end, function() http.get(url) end } do
@@ -90,7 +90,7 @@ t.describe("a read that takes too long, or is cancelled", function()
 end)
 
 t.describe("an answer", function()
-  t.it("has one reader at a time", function()
+  t.it("has one reader at a time, and a second one gets an error", function()
     each(slowly { "one", "two" }, function(open)
       local answer <close> = open()
       answer:read()
@@ -108,7 +108,7 @@ t.describe("an answer", function()
     end)
   end)
 
-  t.it("that has arrived completely frees its place, read or not", { real_time = true, timeout = 30 }, function()
+  t.it("that has arrived completely frees its connection, read or not", { real_time = true, timeout = 30 }, function()
     serve(function() return ("x"):rep(1000) end)
     local client <close>, answers = http.client { connections = 2 }, {}
     for i = 1, 10 do
@@ -121,7 +121,7 @@ t.describe("an answer", function()
     end
   end)
 
-  t.it("that was cut short returns the error when it is read", { real_time = true, timeout = 30 }, function()
+  t.it("that was cut short returns the error only when it is read", { real_time = true, timeout = 30 }, function()
     serve(function(request)
       request:respond { headers = { ["content-length"] = 100 } }:write "only this"
       request.connection.stream:flush()

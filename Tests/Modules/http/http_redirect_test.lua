@@ -98,7 +98,7 @@ t.describe("a redirect", function()
     end
   end)
 
-  t.it("that arrives before the body was sent ends the body", { real_time = true, timeout = 30 }, function()
+  t.it("ends the sending of the body if it arrives before its end", { real_time = true, timeout = 30 }, function()
     local count, was_cancelled = 0, false
     local answer = assert(http.post(base .. "/to/303?early=1", function()
       local guard <close> = setmetatable({}, { __close = function() was_cancelled = count == 3 end })
@@ -110,7 +110,7 @@ t.describe("a redirect", function()
     t.eventually(function() return was_cancelled end)
   end)
 
-  t.it("is followed for answers that are read in pieces, too", function()
+  t.it("is followed by http.open, too", function()
     local answer <close> = assert(http.open { base .. "/to/302", json = { 1 } })
     t.equal({ answer.status, answer.url, answer.redirects, answer:json().method }, { 200, base .. "/here", 1, "GET" })
     local none, _, code = http.open { base .. "/to/307", body = once "x" }
@@ -148,13 +148,13 @@ t.describe("a redirect", function()
     t.equal(assert(http.get(base .. "/to/302", { user = "u", password = "p" })).url, base .. "/here")
   end)
 
-  t.it("uses the cookies that a client keeps", function()
+  t.it("gets the cookies of the client, if that keeps cookies", function()
     local client <close> = http.client { cookies = true }
     t.equal(client:get(base .. "/to/302"):json().cookie, "a=1")
     t.equal(http.get(base .. "/to/302"):json().cookie, nil)
   end)
 
-  t.it("leads to http only", function()
+  t.it("is followed to URLs of http and https only", function()
     for _, where in ipairs { "file:///etc/passwd", "ftp://127.0.0.1/", "javascript:1" } do
       local none, problem, code = behind(302, { where = where })
       t.equal({ none, problem, code },
@@ -167,7 +167,7 @@ t.describe("a redirect", function()
     t.equal(select(3, behind(302, { where = "http://[bad/" })), "EINVAL")
   end)
 
-  t.it("is followed by the client of tests when that is asked for", function()
+  t.it("is followed by the client of tests if the option asks for it", function()
     local client = t.http(app())
     t.equal(client:get("/to/302").status, 302)
     for _, status in ipairs(STATUSES) do
@@ -193,7 +193,7 @@ t.describe("a redirect", function()
     t.equal(rl.now() - start, 5.0)
   end)
 
-  t.it("counts within the time limit of the request", function()
+  t.it("takes no more time than the limit of the request", function()
     local start = rl.now()
     local url = base .. "/to/302?slowly=1&where=" .. http.escape "/to/302?slowly=1"
     t.equal(assert(http.get(url, { timeout = 5 })).redirects, 2)

@@ -23,10 +23,10 @@ local function functions(table)
   return names
 end
 
-t.describe("the reference", function()
-  t.it("has every function", function() t.equal(annotated "http%.", functions(http)) end)
+t.describe("docs/lua/runloop-http.lua", function()
+  t.it("annotates every function", function() t.equal(annotated "http%.", functions(http)) end)
 
-  t.it("has every method", function()
+  t.it("annotates every method", function()
     local client <close> = http.client()
     t.equal(annotated "Client:", functions(getmetatable(client)))
     t.equal(annotated "Server:", functions(getmetatable(http.serve("memory", print))))

@@ -108,7 +108,7 @@ local function converse(server, random)
   near:close()
 end
 
-t.describe("conversations", function()
+t.describe("random conversations", function()
   for _, options in ipairs { {}, { access_log = function() end }, { request_timeout = 60 } } do
     t.it("are answered in order" .. (options.access_log and ", with a log" or options.request_timeout
       and ", with a time limit" or ""), { timeout = 60 }, function()

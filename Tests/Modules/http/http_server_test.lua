@@ -103,7 +103,7 @@ t.describe("a handler", function()
     t.equal(told[#told], "request GET /here?x")
   end)
 
-  t.it("whose answer has an unknown field, or one that cannot be sent, gets a clear error", function()
+  t.it("whose answer has an unknown field, or one that cannot be sent, gets an error that names it", function()
     local told = {}
     local before = rl.on_error(function(problem) told[#told + 1] = tostring(problem) end)
     local client = t.http(function(request)
@@ -167,7 +167,7 @@ t.describe("a handler", function()
     t.truthy(tostring(told[2][1]):find "my own$")
   end)
 
-  t.it("names a value that cannot be sent as an event", function()
+  t.it("gets an error that names a value that cannot be sent as an event", function()
     local problem
     t.http(function(request)
       problem = select(2, pcall(function() request:events():send { data = print } end))
@@ -176,7 +176,7 @@ t.describe("a handler", function()
     t.truthy(problem:find "http_server_test.lua:%d+: events:send: field 'data': a function cannot be written")
   end)
 
-  t.it("has a task that was made where the server was", function()
+  t.it("runs in a task that was made where the server was", function()
     local line = debug.getinfo(1, "l").currentline + 1
     local server <close> = http.serve("memory", function() rl.sleep(10) end)
     local near, far = net.memory()
@@ -191,7 +191,7 @@ t.describe("a handler", function()
     near:close()
   end)
 
-  t.it("leaves out fields that are false", function()
+  t.it("sends no header field that is false", function()
     for _, answer in ipairs {
       function(request) request:respond({ headers = { ["Content-Type"] = false } }):write "a" end,
       function() return { body = "a", headers = { ["content-type"] = false, ["content-length"] = false,

@@ -37,14 +37,14 @@ t.describe("the body of a request", function()
     end
   end
 
-  t.it("has the length that was given", REAL, function()
+  t.it("has the length that the option gives", REAL, function()
     t.equal({ sent({ "abc" }, 10) },
       { nil, "the body of the request failed: it ended after 3 of the 10 bytes of its Content-Length", "ECANCELED" })
     t.equal({ sent({ "abc", "def" }, 4) },
       { nil, "the body of the request failed: it is longer than the 4 bytes of its Content-Length", "ECANCELED" })
   end)
 
-  t.it("is not awaited if the answer arrives before it", REAL, function()
+  t.it("is no longer sent when the answer arrives before its end", REAL, function()
     local server <close> = assert(http.serve("127.0.0.1:0", function() return 413 end))
     local count = 0
     local answer = assert(http.post("http://" .. server:address(), function()

@@ -95,7 +95,7 @@ t.describe("the handshake", function()
     t.equal({ t.http(function() rl.sleep(60) end):websocket("/ws", { timeout = 5 }) }, { nil, "timed out" })
   end)
 
-  t.it("agrees on a protocol", function()
+  t.it("agrees on the first protocol of the server that the client offers", function()
     local socket <close> = t.http(echo { protocols = { "b", "a" } }):websocket("/ws", { protocols = { "a", "b" } })
     t.equal(socket.protocol, "b")
   end)
@@ -135,7 +135,7 @@ t.describe("the handshake", function()
     t.equal({ chosen(NOPE, { headers = { ["Sec-WebSocket-Protocol"] = "yes, nope" } }) }, { "nope" })
   end)
 
-  t.it("chooses a protocol as its client spells it, or none", function()
+  t.it("agrees on no protocol that client and server spell differently", function()
     local socket <close> = t.http(echo { protocols = { "Chat" } }):websocket("/ws", { protocols = { "chat" } })
     t.equal(socket.protocol, nil)
   end)
@@ -265,7 +265,7 @@ t.describe("messages", function()
   end)
 end)
 
-t.describe("a violation of the protocol", function()
+t.describe("a violation of the protocol ends the connection with its close code:", function()
   local REFUSED = {
     { "text that is not UTF-8", 1007, frame(0x81, "\xce\xba\xe1\xbd\xb9\xcf\x83\xce\xbc\xce\xb5\xed\xa0\x80") },
     { "text that is not UTF-8, in pieces", 1007, frame(0x01, "\xce") .. frame(0x00, "\xba") .. frame(0x80, "\xff") },
@@ -286,7 +286,7 @@ t.describe("a violation of the protocol", function()
     t.it(case[1] .. ": " .. case[2], function() t.equal(close_code(case[3]), case[2]) end)
   end
 
-  t.it("close codes", function()
+  t.it("a close code that is not allowed gets 1002, and others are echoed", function()
     for _, code in ipairs { 1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 3000, 3999, 4000, 4999 } do
       t.equal(close_code(frame(0x88, string.pack(">I2", code))), code, code)
     end

@@ -23,7 +23,7 @@ end
 
 local LINE <const> = ("x"):rep(983)  -- 1,000 bytes with "info    " and the line end
 
-t.it("renames the file before a line would exceed the limit, and keeps the given number of files", function()
+t.it("a log renames its file before a line would exceed the limit, and keeps the given number of files", function()
   local directory <const>, gone <close> = place()
   local logger <close> = assert(log.open { to = directory .. "/l", time = false, max_size = 4096, keep = 2 })
   for i = 1, 4 do logger:info(i .. LINE) end
@@ -102,7 +102,7 @@ t.it("a failed rename is reported on standard error once a minute, and writing c
   t.equal(select(2, fs.read(directory .. "/l"):gsub("\n", "")), 10)
 end)
 
-t.it("reopen continues in a new file if another program has moved the old one", function()
+t.it("reopen continues in a new file after another program has moved the old one", function()
   local directory <const>, gone <close> = place()
   local logger <close> = assert(log.open { to = directory .. "/l", time = false, max_size = 4096 })
   logger:info "one"
@@ -114,7 +114,7 @@ t.it("reopen continues in a new file if another program has moved the old one", 
   t.equal(fs.read(directory .. "/l"), "info    two\ninfo    three\n")
 end)
 
-t.it("raises errors for misuse", function()
+t.it("wrong options raise errors that name them", function()
   support.raises("log.open: 'max_size' needs a path in 'to'", log.open, { max_size = 5000 })
   support.raises("log.open: 'max_size' needs a path in 'to'", log.open, { to = "journal", max_size = 5000 })
   support.raises("log.open: max_size must be at least 4096 bytes, got 4095", log.open,

@@ -14,7 +14,7 @@ end
 
 local REAL = { real_time = true }
 
-t.it("serves timers of luv beside our timers, and lets the program end", REAL, function()
+t.it("timers of luv fire beside our timers, and let the program end", REAL, function()
   t.equal(run [[
     local rl, bridge, uv = require "runloop", require "runloop.luv", require "luv"
     local timer = uv.new_timer()
@@ -26,7 +26,7 @@ t.it("serves timers of luv beside our timers, and lets the program end", REAL, f
   ]], "theirs\nours\n")
 end)
 
-t.it("notices handles that are made later", REAL, function()
+t.it("the bridge notices handles that are made later", REAL, function()
   t.equal(run [[
     local rl, bridge, uv = require "runloop", require "runloop.luv", require "luv"
     rl.after(0.01, function()
@@ -42,7 +42,7 @@ t.it("notices handles that are made later", REAL, function()
   ]], "later\n")
 end)
 
-t.it("lets callbacks wait, and keeps the order of calls of one function", REAL, function()
+t.it("a callback of luv may wait, and calls of one function keep their order", REAL, function()
   t.equal(run [[
     local rl, bridge, uv = require "runloop", require "runloop.luv", require "luv"
     local timer, count = uv.new_timer(), 0
@@ -58,7 +58,7 @@ t.it("lets callbacks wait, and keeps the order of calls of one function", REAL, 
   ]]:gsub("\t", " "):gsub("begin 3\nend 3\n.*", "begin 3\nend 3\n"), "begin 1\nend 1\nbegin 2\nend 2\nbegin 3\nend 3\n")
 end)
 
-t.it("reports errors of callbacks, and continues", REAL, function()
+t.it("the bridge reports errors of callbacks, and continues", REAL, function()
   local output, errors = run [[
     local rl, bridge, uv = require "runloop", require "runloop.luv", require "luv"
     rl.on_error(function(message, info) print(message, info.kind) end)
@@ -71,7 +71,7 @@ t.it("reports errors of callbacks, and continues", REAL, function()
   t.truthy(output:find "goes on", output .. errors)
 end)
 
-t.it("names callbacks in reports, also after a wait, and then handles queued calls", REAL, function()
+t.it("reports name the callback, also after a wait, and its queued calls are then made", REAL, function()
   local output, errors = run [[
     local rl, bridge, uv = require "runloop", require "runloop.luv", require "luv"
     local timer, count = uv.new_timer(), 0
@@ -95,7 +95,7 @@ t.it("names callbacks in reports, also after a wait, and then handles queued cal
   t.truthy(report:find("in a callback of luv", 1, true), report)
 end)
 
-t.it("shows what is active", REAL, function()
+t.it("rl.why shows the active handles of luv", REAL, function()
   local output = run [[
     local rl, bridge, uv = require "runloop", require "runloop.luv", require "luv"
     local server, timer = uv.new_tcp(), uv.new_timer()
@@ -115,7 +115,7 @@ t.it("shows what is active", REAL, function()
   t.truthy(output:find "luv\ttcp 127%.0%.0%.1:%d+, timer\n", output)
 end)
 
-t.it("shows each turn in recordings as the bridge's, and each callback until it has ended", REAL, function()
+t.it("recordings show each turn of the bridge, and each callback until it has ended", REAL, function()
   local directory = fs.temporary_directory()
   t.finally(function() fs.remove(directory, { recursive = true }) end)
   local script = [[
@@ -140,7 +140,7 @@ t.it("shows each turn in recordings as the bridge's, and each callback until it 
   t.truthy(turns >= 3)
 end)
 
-t.it("gets turns beside a loop that is always busy", REAL, function()
+t.it("the bridge gets turns beside a loop that is always busy", REAL, function()
   t.equal(run [[
     local rl, bridge, uv = require "runloop", require "runloop.luv", require "luv"
     local is_over, fired = false, 0
@@ -177,7 +177,7 @@ for _, which in ipairs { "one test", "the next test" } do
   end)
 end
 
-t.it("waits in uv.run in a task", REAL, function()
+t.it("uv.run in a task waits for luv while the loop runs", REAL, function()
   t.equal(run [[
     local rl, bridge, uv = require "runloop", require "runloop.luv", require "luv"
     local timer = uv.new_timer()
@@ -190,7 +190,7 @@ t.it("waits in uv.run in a task", REAL, function()
     .. 'uv.run: argument #1 must be "default", "once" or "nowait", got "often"\n')
 end)
 
-t.it("serves connections", REAL, function()
+t.it("luv serves connections under the loop", REAL, function()
   t.equal(run [[
     local rl, bridge, uv = require "runloop", require "runloop.luv", require "luv"
     local net = require "runloop.net"
@@ -220,7 +220,7 @@ t.it("serves connections", REAL, function()
   ]], "done\n")
 end)
 
-t.it("is an item of the loop", REAL, function()
+t.it("the bridge is an item of the loop, which can be removed and added", REAL, function()
   t.equal(run [[
     local rl, bridge, uv = require "runloop", require "runloop.luv", require "luv"
     print(bridge == require "runloop.luv", bridge:is_valid(), bridge:name())
@@ -241,7 +241,7 @@ t.it("is an item of the loop", REAL, function()
   ]], "true\ttrue\tluv\ntrue\nnot yet\nfired\nfalse\nby hand\n")
 end)
 
-t.it("names the package that is missing", function()
+t.it("the error of require names the missing package", function()
   local errors = process.run { rlhost, "-", input = [[
     package.cpath = ""
     require "runloop.luv"

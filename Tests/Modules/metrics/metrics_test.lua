@@ -32,7 +32,7 @@ t.it("each test begins without metrics (2)", function()
   t.equal(line "of_the_file_total", "2")
 end)
 
-t.it("counters, gauges, histograms and their page", function()
+t.it("a page has the counters, gauges and histograms with their texts and labels", function()
   local c = metrics.counter("c_total", "Some \\ help\nof two lines.", { "method", "status" })
   c:add(1, "GET", 200)
   c:add(nil, "GET", 200)
@@ -66,7 +66,7 @@ h_seconds_count 5
   t.equal(tostring(c) .. tostring(g) .. tostring(h), "counter c_totalgauge ghistogram h_seconds")
 end)
 
-t.it("numbers are the shortest text that reads back the same", function()
+t.it("a page has the shortest text of a number that is read back as the same number", function()
   local g = metrics.gauge("g", "G.")
   for number, text in pairs {
     [0.1] = "0.1", [1e21] = "1e+21", [100000] = "100000", [1 / 3] = "0.3333333333333333", [2 ^ 53] = "9007199254740992",
@@ -81,7 +81,7 @@ t.it("numbers are the shortest text that reads back the same", function()
   t.equal(line "g", "NaN")
 end)
 
-t.it("the same name returns the same metric", function()
+t.it("the same name returns the same metric, or an error if it was made differently", function()
   metrics.counter("c_total", "C.", { "x" }):add(1, "a")
   metrics.counter("c_total", "C.", { "x" }):add(1, "a")
   t.equal(line 'c_total{x="a"}', "2")
@@ -104,7 +104,7 @@ t.it("a page replaces invalid bytes by U+FFFD", function()
   t.equal(line('g{x="' .. ("long"):rep(400) .. '"}'), "2")
 end)
 
-t.it("time measures functions that wait, fail or are cancelled", function()
+t.it("histogram:time measures functions that wait, fail or are cancelled", function()
   local h = metrics.histogram("h", "H.", { "x" })
   t.equal({ h:time(function() rl.sleep(2) return 1, nil, 3 end, "a") }, { 1, nil, 3 })
   t.equal(line 'h_sum{x="a"}', "2")
@@ -115,7 +115,7 @@ t.it("time measures functions that wait, fail or are cancelled", function()
   t.equal(line 'h_count{x="a"}', "3")
 end)
 
-t.it("a gauge calls its function", function()
+t.it("each page calls the function of a gauge", function()
   local n = 1
   metrics.gauge("f", "F.", function() n = n * 2 return n end)
   t.equal(line "f", "2")
@@ -129,7 +129,7 @@ local function run_warned(script)
   return result.output, result.errors
 end
 
-t.it("functions that fail or wait are left out, with one warning", REAL, function()
+t.it("a page leaves out gauges whose functions fail or wait, and warns once", REAL, function()
   local output, errors = run_warned [[
     local metrics, rl = require "runloop.metrics", require "runloop"
     metrics.gauge("bad", "B.", function() error "no luck" end)
@@ -215,7 +215,7 @@ t.it("a page always has the numbers of the process and its loops", REAL, functio
   t.equal(output, "fine\n")
 end)
 
-t.it("serves the page as a handler of http.serve", REAL, function()
+t.it("metrics.handler serves the page under http.serve", REAL, function()
   local http = require "runloop.http"
   metrics.counter("c_total", "C."):add()
   local server = assert(http.serve("127.0.0.1:0", metrics.handler()))
@@ -235,7 +235,7 @@ t.it("promtool accepts the page", REAL, function()
   t.equal(result.code, 0)
 end)
 
-t.it("raises errors for wrong arguments", function()
+t.it("wrong arguments raise errors that name the function", function()
   local c, g = metrics.counter("c_total", "C.", { "a", "b" }), metrics.gauge("g", "G.")
   local h = metrics.histogram("h", "H.")
   for text, call in pairs {

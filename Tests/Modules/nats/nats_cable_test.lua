@@ -86,7 +86,7 @@ local function forwarder(port)
   return listener:port(), function(now_cut) is_cut = now_cut end
 end
 
-t.it("names at least the messages that a cut loses", { real_time = true, timeout = LIMIT }, function()
+t.it("the event names at least as many messages as a cut loses", { real_time = true, timeout = LIMIT }, function()
   local server = t.server "nats"
   local port, cut = forwarder(server:port())
   local count, distinct, again, told = publish(port, server:address(), cut, {})
@@ -96,7 +96,7 @@ t.it("names at least the messages that a cut loses", { real_time = true, timeout
   rl.sleep(0.1)
 end)
 
-t.it("loses nothing with republish", { real_time = true, timeout = LIMIT }, function()
+t.it("a bus with republish loses nothing when connections are cut", { real_time = true, timeout = LIMIT }, function()
   local server = t.server "nats"
   local port, cut = forwarder(server:port())
   local count, distinct = publish(port, server:address(), cut, { republish = true })
@@ -110,7 +110,7 @@ local function run(...)
   return done ~= nil and done.code == 0
 end
 
-t.it("loses nothing with republish when a network's cable is cut", { real_time = true, timeout = LIMIT }, function()
+t.it("a bus with republish loses nothing when a cable is cut", { real_time = true, timeout = LIMIT }, function()
   local number = math.random(0, 16000)
   local name, far, near = "rl" .. number, "rf" .. number, "rn" .. number
   if not run("ip", "netns", "add", name) then t.skip "network namespaces are not allowed (ip netns add)" end

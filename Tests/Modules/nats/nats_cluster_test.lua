@@ -62,7 +62,7 @@ end
 
 local LIMIT = (seconds or 0) + 300
 
-t.it("loses nothing that was acknowledged when servers are killed", { real_time = true, timeout = LIMIT }, function()
+t.it("no acknowledged message is lost when servers are killed", { real_time = true, timeout = LIMIT }, function()
   -- With a cluster, the whole test takes half a minute.
   if not seconds then t.skip "scripts/soak nats runs it" end
   local servers, addresses = cluster()

@@ -55,7 +55,7 @@ local function settle(fake, ...)
   end
 end
 
-t.it("answers each request once, or refuses it once", { timeout = 10 + ROUNDS }, function()
+t.it("each request gets one answer or one refusal over random cuts", { timeout = 10 + ROUNDS }, function()
   for _ = 1, ROUNDS do
     local fake = nats.fake { latency = 0.0001 }
     local bus, other = connect(fake), connect(fake)
@@ -76,7 +76,7 @@ t.it("answers each request once, or refuses it once", { timeout = 10 + ROUNDS },
   end
 end)
 
-t.it("stores each message once, or reports that it may not be stored", { timeout = 10 + ROUNDS }, function()
+t.it("each message is stored once over random cuts, or reported as perhaps lost", { timeout = 10 + ROUNDS }, function()
   for _ = 1, ROUNDS do
     local fake = nats.fake { latency = 0.0001, jetstream = true }
     local bus = connect(fake)

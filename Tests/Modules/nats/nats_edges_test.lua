@@ -26,7 +26,7 @@ local function item(kind)
   for _, one in ipairs(rl.current():inspect().modes.default) do if one.kind == kind then return one end end
 end
 
-t.it("lists buses, subscriptions and calls that wait", function()
+t.it("inspect and rl.why list buses, subscriptions and calls that wait", function()
   local fake = nats.fake { jetstream = true }
   local bus = connect(fake, { name = "shop" })
   bus:subscribe("jobs.*", { queue = "workers", keeps_alive = false }, function() rl.sleep(60) end)
@@ -54,7 +54,7 @@ t.it("lists buses, subscriptions and calls that wait", function()
   t.falsy(rl.why():find("of nats", 1, true))
 end)
 
-t.it("does not list a request that has ended", function()
+t.it("rl.why does not list a request that has ended", function()
   local bus = connect(nats.fake())
   local task = rl.task(function()
     bus:request("nobody", "?")
@@ -65,7 +65,7 @@ t.it("does not list a request that has ended", function()
   task:cancel()
 end)
 
-t.it("is a leak if it is open at the end of a test", function()
+t.it("a bus that is open at the end of a test is a leak", function()
   local fs, process = require "runloop.fs", require "runloop.process"
   local path = t.truthy(fs.temporary_directory())
   t.finally(function() fs.remove(path, { recursive = true }) end)
@@ -85,7 +85,7 @@ end)
 
 -- Cancelled waits -----------------------------------------------------------------------------------------------------
 
-t.it("ends a subscription whose drain is cancelled, and a bus", function()
+t.it("a subscription whose drain is cancelled ends, and so does a bus", function()
   local fake = nats.fake { latency = 0.1 }
   local bus = connect(fake)
   local handled = 0
@@ -119,7 +119,7 @@ local CALLS = {
   ["subscription:messages"] = function(_, s) for _ in s:messages() do rl.sleep(0) end end,
 }
 
-t.it("leaves nothing behind when a call that waits is cancelled", function()
+t.it("a waiting call that is cancelled leaves nothing behind", function()
   for name, call in pairs(CALLS) do
     local fake = nats.fake()
     local bus = connect(fake, { ping = 3600 })
@@ -136,7 +136,7 @@ t.it("leaves nothing behind when a call that waits is cancelled", function()
   end
 end)
 
-t.it("closes what it has opened when connecting is cancelled or late", { real_time = true }, function()
+t.it("a connection that is made too late, or for a cancelled task, is closed", { real_time = true }, function()
   local streams = {}
   local listener = t.truthy(net.serve(0, { keeps_alive = false }, function(stream)
     streams[#streams + 1] = stream
@@ -158,7 +158,7 @@ t.it("closes what it has opened when connecting is cancelled or late", { real_ti
   t.truthy(is_closed(2))
 end)
 
-t.it("stops connecting at its timeout", { real_time = true }, function()
+t.it("connect with retry ends at its timeout", { real_time = true }, function()
   local began = rl.now()
   local none, text, code = nats.connect("127.0.0.1:1", { timeout = 0.3, retry = true })
   t.equal({ none, code }, { nil, "ECONNREFUSED" })
@@ -166,7 +166,7 @@ t.it("stops connecting at its timeout", { real_time = true }, function()
   t.truthy(rl.now() - began < 2)
 end)
 
-t.it("reports the last refusal when its tries are over", function()
+t.it("connect with retry returns the last refusal at its timeout", function()
   t.equal({ nats.connect(nats.fake { password = "secret" }, { password = "guess", retry = true, timeout = 30 }) },
     { nil, "EAUTH: fake says: Authorization Violation (tried again for 30 s)", "EAUTH" })
   local stalled = nats.fake()
@@ -176,7 +176,7 @@ end)
 
 -- Servers -------------------------------------------------------------------------------------------------------------
 
-t.it("reports that a server takes no more subscriptions", { real_time = true }, function()
+t.it("an event reports that a server takes no more subscriptions", { real_time = true }, function()
   local server = t.server { "nats-server", "-c", "{directory}/a.conf", ready = "tcp", files = { ["a.conf"] =
     'listen: "127.0.0.1:{port}"\nmax_subscriptions: 2\n' } }
   local events, on_event = listen "refused"
@@ -189,7 +189,7 @@ t.it("reports that a server takes no more subscriptions", { real_time = true }, 
   t.equal(bus:status(), "connected")
 end)
 
-t.it("reports the messages that a server had not confirmed when it ended after lame duck mode", function()
+t.it("an event reports unconfirmed messages when a server ends after lame duck mode", function()
   local one, two = nats.fake(), nats.fake()
   local events, on_event = listen "disconnected"
   local bus = connect({ one, two }, { on_event = on_event })
@@ -203,7 +203,7 @@ t.it("reports the messages that a server had not confirmed when it ended after l
   t.equal({ #events, events[1] and events[1].messages, events[1] and events[1].bytes }, { 1, 5, 20 })
 end)
 
-t.it("treats only 127.x.x.x and names of this machine as loopback", { real_time = true }, function()
+t.it("only 127.x.x.x and names of this machine count as loopback", { real_time = true }, function()
   local got = rl.future()
   local listener = t.truthy(net.serve(0, { keeps_alive = false }, function(stream)
     stream:write 'INFO {"server_id":"x","max_payload":1000}\r\n'
@@ -224,7 +224,7 @@ t.it("treats only 127.x.x.x and names of this machine as loopback", { real_time 
     "nats.connect: field 'reconnect': field 'first'")
 end)
 
-t.it("refuses subjects for answers that a script has made up", function()
+t.it("message:respond rejects an invalid reply subject that a script has set", function()
   local bus = connect(nats.fake())
   local s = bus:subscribe "a"
   bus:publish("a", "x", { reply = "b" })
@@ -235,7 +235,7 @@ t.it("refuses subjects for answers that a script has made up", function()
   end
 end)
 
-t.it("does not connect without TLS to a server that had TLS before", { real_time = true }, function()
+t.it("a bus does not connect without TLS to a server that had TLS before", { real_time = true }, function()
   local info = { server_id = "x", version = "2.9.10", headers = true, max_payload = 1000 }
   local got = {}
   local listener = t.truthy(net.serve(0, { keeps_alive = false }, function(stream)

@@ -28,7 +28,7 @@ local function server(info, fn)
   return listener:port()
 end
 
-t.it("connects again, and keeps subscriptions and messages published meanwhile", function()
+t.it("a bus connects again, and keeps subscriptions and messages published meanwhile", function()
   local fake, events, on_event = nats.fake(), listen()
   local bus = connect(fake, { on_event = on_event })
   local s = bus:subscribe("a", { max = 4 })
@@ -58,7 +58,7 @@ t.it("connects again, and keeps subscriptions and messages published meanwhile",
   t.equal(bus:stats().reconnects, 1)
 end)
 
-t.it("reports messages that may be lost, and sends them again with republish", function()
+t.it("a bus reports messages that may be lost, or sends them again with republish", function()
   for _, republish in ipairs { false, true } do
     local fake, events, on_event = nats.fake(), listen()
     local bus, other = connect(fake, { on_event = on_event, republish = republish }), connect(fake)
@@ -80,7 +80,7 @@ t.it("reports messages that may be lost, and sends them again with republish", f
   end
 end)
 
-t.it("ends requests under way with ECONNRESET, and sends none twice", function()
+t.it("a lost connection ends requests under way with ECONNRESET, and sends none twice", function()
   local fake = nats.fake()
   local bus = connect(fake)
   local s = bus:subscribe "a"
@@ -94,7 +94,7 @@ t.it("ends requests under way with ECONNRESET, and sends none twice", function()
   t.equal(bus:stats().requests, 0)
 end)
 
-t.it("reports that answers were lost with a connection", function()
+t.it("gather reports that answers were lost with a connection", function()
   local fake = nats.fake()
   local bus, other = connect(fake), connect(fake)
   local s = other:subscribe("all", { keeps_alive = false }, function(m) m:respond "one" end)
@@ -111,7 +111,7 @@ t.it("reports that answers were lost with a connection", function()
   t.equal({ count, s:is_valid(), bus:stats().requests }, { 1, true, 0 })
 end)
 
-t.it("keeps at most max_offline bytes", function()
+t.it("a bus without a connection keeps at most max_offline bytes", function()
   local fake = nats.fake()
   local bus, none = connect(fake, { max_offline = 200 }), connect(fake, { max_offline = 0 })
   fake:stop()
@@ -124,7 +124,7 @@ t.it("keeps at most max_offline bytes", function()
   t.equal(bus:stats().offline_bytes, before)
 end)
 
-t.it("sends waiting messages for up to two seconds after it is closed", function()
+t.it("a closed bus sends waiting messages for up to two seconds", function()
   local fake = nats.fake { bandwidth = 100000 }
   local bus, other = connect(fake), connect(fake)
   local s = other:subscribe "a"
@@ -137,7 +137,7 @@ t.it("sends waiting messages for up to two seconds after it is closed", function
   t.truthy(count >= 3 and count <= 6, count)
 end)
 
-t.it("reports how many messages still waited for a connection when it is closed", function()
+t.it("the event of a closed bus has the number of messages that still waited for a connection", function()
   local fake, events, on_event = nats.fake(), listen()
   local bus, idle = connect(fake, { on_event = on_event }), connect(fake)
   fake:stop()
@@ -151,7 +151,7 @@ t.it("reports how many messages still waited for a connection when it is closed"
   idle:close()
 end)
 
-t.it("warns of them if there is no on_event", { real_time = true }, function()
+t.it("a closed bus warns of waiting messages if there is no on_event", { real_time = true }, function()
   local program = t.spawn { t.rlhost, "-e", [[
     local rl, nats = require "runloop", require "runloop.nats"
     local fake = nats.fake()
@@ -165,7 +165,7 @@ t.it("warns of them if there is no on_event", { real_time = true }, function()
     .. "(5 bytes; closed by the script)\n")
 end)
 
-t.it("finds a silent server by its pings", function()
+t.it("a bus finds a silent server by its pings", function()
   local fake, events, on_event = nats.fake(), listen()
   local bus = connect(fake, { on_event = on_event, ping = 1, timeout = 2 })
   fake:stall(60)
@@ -178,7 +178,7 @@ t.it("finds a silent server by its pings", function()
   t.equal(bus:status(), "connected")
 end)
 
-t.it("stops reconnecting only if the option limits it", function()
+t.it("a bus gives up reconnecting only if the option limits it", function()
   local fake, events, on_event = nats.fake(), listen()
   local bus = connect(fake, { on_event = on_event, reconnect = { tries = 3 } })
   local never = connect(fake, { reconnect = false })
@@ -189,7 +189,7 @@ t.it("stops reconnecting only if the option limits it", function()
   t.equal(never:status(), "closed")
 end)
 
-t.it("tries a refused log-in twice, then seldom", function()
+t.it("a bus tries a refused log-in twice, then seldom", function()
   local fake = nats.fake { password = "secret" }
   local none, text, code = nats.connect(fake, { user = "u", password = "wrong" })
   t.equal({ none, text, code }, { nil, "EAUTH: fake says: Authorization Violation", "EAUTH" })
@@ -225,7 +225,7 @@ t.each({
   t.equal(bus:status(), "connected")
 end)
 
-t.it("refuses a server that does not speak NATS", function()
+t.it("connect refuses a server that does not speak NATS", function()
   local port = t.truthy(net.serve(0, { keeps_alive = false }, function(stream) stream:write "220 hello\r\n" end))
   t.finally(function() port:close() end)
   t.equal({ nats.connect(port:port()) }, { nil, "EPROTO: protocol error: 220 hello", "EPROTO" })
@@ -238,7 +238,7 @@ t.it("refuses a server that does not speak NATS", function()
   t.truthy(text:find("127.0.0.1:1: ECONNREFUSED", 1, true) and text:find("127.0.0.1:2: ECONNREFUSED", 1, true), text)
 end)
 
-t.it("sends no secret in clear to other machines", { real_time = true }, function()
+t.it("a bus sends no secret in clear to other machines", { real_time = true }, function()
   local got = {}
   local info = { server_id = "x", version = "2.9.10", headers = true, max_payload = 1000 }
   local port = server(info, function(stream)
@@ -263,7 +263,7 @@ t.it("sends no secret in clear to other machines", { real_time = true }, functio
   rl.sleep(0.1)
 end)
 
-t.it("moves to another server when its server announces its end", function()
+t.it("a bus moves to another server when its server announces its end", function()
   local one, two = nats.fake(), nats.fake()
   local events, on_event = listen()
   local bus = connect({ one, two }, { on_event = on_event })
@@ -300,7 +300,7 @@ cluster { name: pair, listen: "127.0.0.1:%d", routes: [ %s ] }
   return servers
 end
 
-t.it("fails no request when a real server announces its end", { real_time = true, timeout = 30 }, function()
+t.it("no request fails when a real server announces its end", { real_time = true, timeout = 30 }, function()
   local servers = pair()
   local events, on_event = listen()
   local where = servers[1]:address() .. "," .. servers[2]:address()
@@ -334,7 +334,7 @@ t.it("fails no request when a real server announces its end", { real_time = true
   first:kill()
 end)
 
-t.it("reports permissions", { real_time = true }, function()
+t.it("a refused log-in and a refused subject return errors", { real_time = true }, function()
   local real = t.server { "nats-server", "-c", "{directory}/a.conf", ready = "tcp", files = { ["a.conf"] = [[
 listen: "127.0.0.1:{port}"
 authorization { users = [ { user: u, password: p, permissions: { publish: { deny: "no.>" } } } ] }
@@ -354,7 +354,7 @@ authorization { users = [ { user: u, password: p, permissions: { publish: { deny
   t.equal(bus:status(), "connected")
 end)
 
-t.it("ends waits for messages that the server refuses", { real_time = true }, function()
+t.it("a call that waits for messages ends when the server refuses its subject", { real_time = true }, function()
   local real = t.server { "nats-server", "-c", "{directory}/a.conf", ready = "tcp", files = { ["a.conf"] = [[
 listen: "127.0.0.1:{port}"
 authorization { users = [
@@ -383,7 +383,7 @@ authorization { users = [
   t.equal(t.truthy(fine:receive(5)).data, "2")
 end)
 
-t.it("survives kills of a real server", { real_time = true, timeout = 30 }, function()
+t.it("a bus survives kills of a real server", { real_time = true, timeout = 30 }, function()
   local real = t.server "nats"
   local bus = connect(real:url(), { max_offline = 1 << 20 })
   local s = bus:subscribe "a"
@@ -398,7 +398,7 @@ t.it("survives kills of a real server", { real_time = true, timeout = 30 }, func
   end
 end)
 
-t.it("does not keep a program running, and publishes waiting messages before its end", { real_time = true }, function()
+t.it("a bus keeps no program running, and publishes waiting messages before the end", { real_time = true }, function()
   local real = t.server "nats"
   local bus = connect(real:url())
   local s = bus:subscribe "end"
@@ -412,7 +412,7 @@ t.it("does not keep a program running, and publishes waiting messages before its
   for i = 1, 1000 do t.equal(t.truthy(s:receive(5)).data, tostring(i)) end
 end)
 
-t.it("refuses wrong arguments", function()
+t.it("wrong arguments raise errors that name the call", function()
   local bus = connect(nats.fake())
   for _, subject in ipairs { "", ".a", "a.", "a..b", "a b", "a\r\nPUB b", "a.*", "a.>", ("x"):rep(256) } do
     t.error(function() bus:publish(subject) end, "bus:publish: the subject")

@@ -62,7 +62,7 @@ local function serve(real, name, trace)
   return one
 end
 
-t.it("sends no headers while only the last moments are recorded", function()
+t.it("messages have no trace headers while only the last moments are recorded", function()
   local bus = connect(nats.fake())
   local got
   bus:subscribe("a", { keeps_alive = false }, function(m)
@@ -73,7 +73,7 @@ t.it("sends no headers while only the last moments are recorded", function()
   t.equal(got, nil)
 end)
 
-t.it("hides the recorder's headers from scripts, but not headers of others", REAL, function()
+t.it("scripts do not see the recorder's headers, but those of others", REAL, function()
   local real = t.server "nats"
   local bus = connect(real:port(), { expose = { "trace" } })
   assert(rl.trace.start(place .. "/headers.json"))
@@ -101,7 +101,7 @@ t.it("hides the recorder's headers from scripts, but not headers of others", REA
   t.falsy(text:find("s3cret", 1, true) or text:find("Authorization", 1, true))
 end)
 
-t.it("sends headers as W3C requires, with one trace for all requests of a callback", REAL, function()
+t.it("trace headers follow W3C's format, with one trace for all requests of a callback", REAL, function()
   local real = t.server "nats"
   local bus = connect(real:port(), { expose = { "trace" } })
   assert(rl.trace.start(place .. "/wire.json"))
@@ -143,14 +143,14 @@ t.it("sends headers as W3C requires, with one trace for all requests of a callba
   t.equal(rl.trace.stop(), place .. "/wire.json")
 end)
 
-t.it("does not make a message too large, and works without headers at the server", function()
+t.it("trace headers do not make a message too large", function()
   local fake = nats.fake { max_payload = 100 }
   local bus = connect(fake, { expose = { "trace" } })
   bus:subscribe("a", { keeps_alive = false }, function(m) m:respond(m.data) end)
   t.equal(t.truthy(bus:request("a", ("x"):rep(100))).data, ("x"):rep(100))
 end)
 
-t.it("joins a request, the callback that answers and the answer, also in three processes", REAL, function()
+t.it("a recording joins a request, the callback that answers and the answer, also in three processes", REAL, function()
   local real = t.server "nats"
   local one = serve(real, "one", place .. "/one.pftrace")
   local two = serve(real, "two", place .. "/two.json")
@@ -196,7 +196,7 @@ t.it("joins a request, the callback that answers and the answer, also in three p
   t.equal(spans, 20)
 end)
 
-t.it("joins sends of ports and jobs of pools, stored ones, too; a job's requests belong to its trace", REAL, function()
+t.it("a recording joins sends of ports and jobs of pools, stored ones, too", REAL, function()
   local real = t.server { "nats-server", "-js", "-sd", "{directory}/store", "-p", "{port}", "-a", "127.0.0.1",
     ready = "tcp" }
   local far, near = connect(real:port(), { expose = { "trace" } }), connect(real:port(), { expose = { "trace" } })
@@ -229,7 +229,7 @@ t.it("joins sends of ports and jobs of pools, stored ones, too; a job's requests
   t.equal(counts["deep"], 4)
 end)
 
-t.it("has spans of the calls of ports and pools while everything is recorded", function()
+t.it("a recording has spans of the calls of ports and pools", function()
   local fake = nats.fake()
   local far, near = connect(fake), connect(fake)
   rl.on_error(function() end)
@@ -297,7 +297,7 @@ local function joined(...)
   return left, came, backwards
 end
 
-t.it("aligns clocks that differ by hours by the smallest round trip", REAL, function()
+t.it("joined recordings align clocks that differ by hours by the smallest round trip", REAL, function()
   local a = recording("a", 1, 11, 0, { [0x100000001] = 1, [0x100000002] = 2 },
     { [0x200000001] = 1.010, [0x200000002] = 2.300 })
   local b = recording("b", 2, 22, 7200.5, { [0x200000001] = 1.006, [0x200000002] = 2.2 },
@@ -309,7 +309,7 @@ t.it("aligns clocks that differ by hours by the smallest round trip", REAL, func
   t.truthy(trip > 0 and trip < 8000, trip)
 end)
 
-t.it("shifts equal pids of different machines apart, and one machine's processes not", REAL, function()
+t.it("joined recordings tell equal pids apart, and keep the times of processes of one machine", REAL, function()
   local a = recording("a", 1, 11, 0, { [0x100000001] = 1 }, {})
   local c = recording("c", 3, 11, 0, {}, { [0x100000001] = 1.5 })
   local left, came = joined(a, c)
@@ -317,14 +317,14 @@ t.it("shifts equal pids of different machines apart, and one machine's processes
   t.truthy(came["0x0000000100000001"][1].tid ~= left["0x0000000100000001"].tid)
 end)
 
-t.it("trusts messages more than equal clock numbers", REAL, function()
+t.it("joined recordings trust messages more than equal clock numbers", REAL, function()
   local a = recording("a", 1, 11, 0, { [0x100000001] = 1 }, { [0x200000001] = 1.010 })
   local b = recording("b", 2, 11, -30, { [0x200000001] = 1.006 }, { [0x100000001] = 1.004 })
   local _, _, backwards = joined(a, b)
   t.equal(backwards, 0)
 end)
 
-t.it("lets arrows point backwards by at most the displayed error if clocks drift", REAL, function()
+t.it("arrows of joined recordings point backwards by at most the displayed error if clocks drift", REAL, function()
   -- Between the two round trips, the clock of b loses a second.
   local a = recording("a", 1, 11, 0, { [0x100000001] = 1, [0x100000002] = 100 },
     { [0x200000001] = 1.010, [0x200000002] = 100.010 })
@@ -336,7 +336,7 @@ t.it("lets arrows point backwards by at most the displayed error if clocks drift
   t.truthy(#page > 1000)
 end)
 
-t.it("aligns clocks by the time of day, as far as messages in one direction allow", REAL,
+t.it("joined recordings align clocks by the time of day, as far as messages in one direction allow", REAL,
   function()
     local a = recording("a", 1, 11, 0, { [0x100000001] = 1 }, {})
     local b = recording("b", 2, 22, -500, {}, { [0x100000001] = 1.2 })
@@ -477,7 +477,7 @@ t.it("rlhost trace --via reports missing processes", REAL, function()
   end
 end)
 
-t.it("answers malformed requests for recordings, and keeps few recordings", function()
+t.it("malformed requests for recordings get an error or no answer", function()
   local bus = connect(nats.fake(), { name = "own", expose = { "trace" } })
   local function ask(subject, question)
     local message, problem = bus:request(subject, type(question) == "string" and question or json.encode(question),
@@ -496,7 +496,7 @@ t.it("answers malformed requests for recordings, and keeps few recordings", func
   t.equal(ask(own, { op = "melt" }), "-ENOENT: there is no such recording")
 end)
 
-t.it("raises an error for a wrong word in expose", function()
+t.it("a wrong word in expose raises an error", function()
   for _, case in ipairs {
     { { "trace", "all" }, "nats.connect: field 'expose' must be a list of \"stats\" and \"trace\"" },
     { { trace = true }, "nats.connect: field 'expose' must be a list" },

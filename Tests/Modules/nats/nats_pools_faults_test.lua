@@ -128,7 +128,7 @@ t.it("arguments and results that are too long are refused", function()
   t.error(function() pool:run("f", table.unpack({}, 1, 201)) end, "argument #202 cannot go to another machine: at most")
 end)
 
-t.it("10,000 cancelled calls leave nothing", { timeout = 60 }, function()
+t.it("10,000 cancelled calls leave no request and no task behind", { timeout = 60 }, function()
   local pool, worker, its = fake_pair { f = function() rl.sleep(3600) end }
   for _ = 1, 100 do
     local tasks = {}
@@ -184,7 +184,7 @@ t.it("a pool without settings accepts the existing stream; given settings must b
   t.truthy(text:find("ack_wait is 5, not 7", 1, true), text)
 end)
 
-t.it("a worker finds the stream again after it was removed and made again", function()
+t.it("a worker finds its stream again after that was removed and made again", function()
   local pool, _, its = fake_pair({ f = function() return 1 end }, { durable = true }, { on_event = function() end })
   t.equal(pool:run "f", 1)
   t.truthy(its.near:stream("RL_POOL_p"):remove())
@@ -247,7 +247,7 @@ t.it("a job stays in its stream until it can become a dead letter", function()
   t.equal({ its.near:stream("RL_POOL_p"):info().messages, its.near:stream("RL_DEAD"):info().messages }, { 0, 1 })
 end)
 
-t.it("pools and workers that are dropped leave nothing", { timeout = 60 }, function()
+t.it("pools and workers that are dropped leave no memory behind", { timeout = 60 }, function()
   local fake = nats.fake()
   local bus = connect(fake)
   local functions = { f = function() end }

@@ -277,11 +277,11 @@ local function cases(start, is_fake)
   end)
 end
 
-t.describe("the fake", function()
+t.describe("with the fake", function()
   cases(function() return nats.fake { latency = 0.0001, jetstream = true } end, true)
 end)
 
-t.describe("a server", { real_time = true, timeout = 30 }, function()
+t.describe("with a server", { real_time = true, timeout = 30 }, function()
   local server = t.resource(function() return t.server "nats" end, function(server) server:stop() end)
   cases(function() return server():url() end)
 end)

@@ -22,7 +22,7 @@ end
 
 -- Holders that die while they work ------------------------------------------------------------------------------------
 
-t.it("notices within 3 s that the only holder was killed, and within 8 s that one of several was", function()
+t.it("a sender notices within 3 s that the only holder was killed, and within 8 s that one of several was", function()
   for _, others in ipairs { 0, 1, 3 } do
     for after = 0, 5, 0.7 do
       local server, go = fake(), rl.future()
@@ -51,7 +51,7 @@ t.it("notices within 3 s that the only holder was killed, and within 8 s that on
   end
 end)
 
-t.it("reports within 100 ms that there is no holder", function()
+t.it("a call returns \"invalid\" within 100 ms if there is no holder", function()
   local server = fake { latency = 0.02 }
   local bus = connect(server)
   for _, use in ipairs { "send", "request" } do
@@ -64,7 +64,7 @@ t.it("reports within 100 ms that there is no holder", function()
   t.equal({ reach(bus, "p"):send(1, "x") }, { true })
 end)
 
-t.it("reports a message that one of several holders had", function()
+t.it("a warning names a message that a lost holder had, although another holder continues", function()
   local server, go, warned = fake(), rl.future(), warnings()
   local victim = connect(server, { name = "victim", reconnect = false })
   hold(victim, "p", function() go:await() end)
@@ -79,7 +79,7 @@ t.it("reports a message that one of several holders had", function()
   go:complete()
 end)
 
-t.it("sends no question about quick answers", function()
+t.it("a sender asks holders no questions about quick answers", function()
   local server = fake()
   hold(connect(server), "p", function(_, id)
     if id == 2 then rl.sleep(0.9) end
@@ -91,7 +91,7 @@ t.it("sends no question about quick answers", function()
   for _, line in ipairs(server:received()) do t.equal(line:find "^H?PUB rl%.who", nil) end
 end)
 
-t.it("does not count questions that were not delivered: a cut ends calls after two pings", function()
+t.it("questions that were not delivered do not count: a cut ends calls after two pings", function()
   local server = fake()
   hold(connect(server, { name = "holder", ping = 3600 }), "p", function() rl.sleep(3) return "late" end)
   local bus = connect(server, { name = "sender" })
@@ -145,7 +145,7 @@ end)
 
 -- One holder ----------------------------------------------------------------------------------------------------------
 
-t.it("has one holder by a lease, and names that holder", function()
+t.it("a port with a lease has one holder, and the error for others names it", function()
   local server, ended = fake { jetstream = true }, 0
   local one, two = connect(server, { name = "one" }), connect(server)
   local first = hold(one, { name = "a.b", holders = "one", on_invalidate = function() ended = ended + 1 end },
@@ -174,7 +174,7 @@ t.it("has one holder by a lease, and names that holder", function()
   t.equal(reach(two, "a.b"):request(1, ""), "third")
 end)
 
-t.it("ends when its lease is lost", function()
+t.it("a port ends when its lease is lost", function()
   local server, warned, ended = fake { jetstream = true }, warnings(), rl.future()
   local bus = connect(server)
   local port = hold(bus, { name = "l", holders = "one", on_invalidate = function() ended:complete "ended" end },
@@ -188,7 +188,7 @@ end)
 
 -- Stored --------------------------------------------------------------------------------------------------------------
 
-t.it("stores messages for a holder that comes later, in order", function()
+t.it("a durable port stores messages for a holder that comes later, in order", function()
   local server, got = fake { jetstream = true }, {}
   local bus = connect(server)
   local remote = reach(bus, "d", { durable = true })
@@ -206,7 +206,7 @@ t.it("stores messages for a holder that comes later, in order", function()
   t.error(function() remote:request(1, "") end, "remote_port:request: a durable port sends no answers; use send")
 end)
 
-t.it("buffers 256 messages without a network, then waits, and stores all once and in order", function()
+t.it("a durable port buffers 256 messages without a network, then waits, and stores each once, in order", function()
   local server, got = fake { jetstream = true }, {}
   local bus = connect(server)
   local remote = reach(bus, "d", { durable = true })
@@ -229,7 +229,7 @@ t.it("buffers 256 messages without a network, then waits, and stores all once an
   for i = 1, 256 do t.equal(got[i], i) end
 end)
 
-t.it("stores each message once over cuts at any byte", function()
+t.it("a durable port stores each message once over cuts at any byte", function()
   local server, counts, last = fake { jetstream = true }, {}, 0
   local remote = reach(connect(server), "d", { durable = true })
   hold(connect(server), { name = "d", durable = { ack_wait = 5 } }, function(_, id, _, delivered)
@@ -250,7 +250,7 @@ t.it("stores each message once over cuts at any byte", function()
   t.equal(server._store.streams.RL_PORT_d.last, last)
 end)
 
-t.it("delivers a message to another holder when its holder is killed, then makes it a dead letter", function()
+t.it("a message goes to another holder when its holder is killed, and becomes a dead letter in the end", function()
   local server, warned = fake { jetstream = true }, warnings()
   local settings, go, deliveries = { ack_wait = 2, max_deliver = 3 }, rl.future(), {}
   local remote = reach(connect(server, { name = "sender" }), "k", { durable = true })
@@ -277,7 +277,7 @@ t.it("delivers a message to another holder when its holder is killed, then makes
   go:complete()
 end)
 
-t.it("makes a message a dead letter, with the error, if its callback fails each time", function()
+t.it("a message becomes a dead letter, with the error, if its callback fails each time", function()
   local server, warned, errors = fake { jetstream = true }, warnings(), 0
   local before
   before = rl.on_error(function() errors = errors + 1 end)
@@ -304,7 +304,7 @@ t.it("makes a message a dead letter, with the error, if its callback fails each 
   end, "each failure is an error")
 end)
 
-t.it("makes stored messages with wrong headers dead letters", function()
+t.it("stored messages with wrong headers become dead letters", function()
   local server, warned = fake { jetstream = true }, warnings()
   local bus = connect(server)
   hold(bus, { name = "w", durable = true }, function() t.equal("called", nil) end)
@@ -314,7 +314,7 @@ t.it("makes stored messages with wrong headers dead letters", function()
   t.equal(bus:stream "RL_PORT_w":info().messages, 0)
 end)
 
-t.it("accepts settings, and names those that differ", function()
+t.it("a durable port accepts equal settings, and the error names those that differ", function()
   local server = fake { jetstream = true }
   local bus = connect(server)
   local port = hold(bus, { name = "s", durable = { max_age = 60, ack_wait = 3, max_deliver = 2 } }, function() end)
@@ -330,7 +330,7 @@ t.it("accepts settings, and names those that differ", function()
   t.equal(select(3, rl.remote_port("s", { via = connect(fake()), durable = true })), "ENOTSUP")
 end)
 
-t.it("delivers no message to a port whose stream would have the same name", function()
+t.it("a port gets no message of another port whose stream would have the same name", function()
   local bus = connect(fake { jetstream = true })
   local remote = reach(bus, "a.b", { durable = true })
   t.equal(remote:send(1, "for a.b"), true)
@@ -342,7 +342,7 @@ t.it("delivers no message to a port whose stream would have the same name", func
   t.equal(bus:stream("RL_PORT_a_b"):info().messages, 1)
 end)
 
-t.it("makes its stream again when it was removed", function()
+t.it("a durable port makes its stream again after that was removed", function()
   local server = fake { jetstream = true }
   local bus = connect(server)
   local remote = reach(bus, "r", { durable = true })
@@ -374,7 +374,7 @@ end
 
 local REAL = { real_time = true, timeout = 60 }
 
-t.it("a holder is killed, alone and beside another one", REAL, function()
+t.it("a call ends when its holder is killed, alone and beside another one", REAL, function()
   local url, warned = t.server "nats":url(), warnings()
   local bus = connect(url)
   local first <close> = start_holder(url)
@@ -414,7 +414,7 @@ t.it("a holder is killed, alone and beside another one", REAL, function()
   t.equal(#warned, 0)
 end)
 
-t.it("a holder is stopped for a short time, and for so long that it counts as lost", REAL, function()
+t.it("a holder may be stopped for a short time, and counts as lost after a long one", REAL, function()
   local url = t.server "nats":url()
   local holder <close> = start_holder(url)
   local remote = reach(connect(url), "p")
@@ -434,7 +434,7 @@ t.it("a holder is stopped for a short time, and for so long that it counts as lo
   t.equal(remote:request(1, "d"), "D")
 end)
 
-t.it("a server is killed and started again", REAL, function()
+t.it("calls end when the server is killed, and work again after its start", REAL, function()
   local real, warned = t.server "nats", warnings()
   local holder <close> = start_holder(real:url())
   local bus = connect(real:url())

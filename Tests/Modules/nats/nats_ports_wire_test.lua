@@ -32,7 +32,7 @@ local function cases(start)
     t.equal({ type(host), math.type(pid) }, { "string", "integer" })
   end)
 
-  t.it("has exact headers, and refuses wrong ones", function()
+  t.it("writes the documented headers, and refuses wrong ones", function()
     hold "b"
     local bus = connect(server():url())
     local function ask(headers, data)
@@ -52,7 +52,7 @@ local function cases(start)
     t.equal(select(2, bus:request("rl.who.b", "none of its messages", { timeout = 0.3 })), "timed out")
   end)
 
-  t.it("handles several messages, answers which it has, and holds 256", function()
+  t.it("handles several messages at a time, reports which ones it has, and holds 256", function()
     local program = hold "c"
     local bus, other = connect(server():url()), connect(server():url())
     local remote = t.truthy(rl.remote_port("c", { via = bus }))
@@ -66,7 +66,7 @@ local function cases(start)
     t.equal({ remote:flush(20), remote:request(1, "x") }, { true, "X" })
   end)
 
-  t.it("is noticed to be missing when it was killed", function()
+  t.it("counts as lost after it was killed", function()
     local program = hold "d"
     local bus = connect(server():url())
     local remote = t.truthy(rl.remote_port("d", { via = bus }))
@@ -77,7 +77,7 @@ local function cases(start)
     t.equal({ t.truthy(rl.remote_port("d", { via = bus })):request(1, "") }, { nil, "invalid" })
   end)
 
-  t.it("refuses an answer that is too long", function()
+  t.it("whose answer is too long gives the sender an error", function()
     hold "e"
     local remote = t.truthy(rl.remote_port("e", { via = connect(server():url()) }))
     t.equal(#remote:request(5, ("x"):rep(300000)), 900000)
@@ -89,7 +89,7 @@ end
 t.describe("a holder in Lua", { real_time = true, timeout = 40 }, function()
   cases(function(name, url) return t.spawn { t.rlhost, EXAMPLES .. "ports.lua", "hold", name, url } end)
 
-  t.it("ports.lua asks", function()
+  t.it("is asked by the example ports.lua", function()
     local server = t.server "nats"
     local holder = t.spawn { t.rlhost, EXAMPLES .. "ports.lua", "hold", "a", server:url() }
     holder:wait_for("ready", { within = 15 })

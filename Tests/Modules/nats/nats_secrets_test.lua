@@ -18,7 +18,7 @@ local function folder()
   return path
 end
 
-t.it("signs with an nkey", { real_time = true }, function()
+t.it("connect signs with an nkey", { real_time = true }, function()
   local path = folder() .. "/user.nk"
   fs.write(path, SEED .. "\n")
   local server = t.server { "nats-server", "-c", "{directory}/a.conf", ready = "tcp", files = { ["a.conf"] =
@@ -83,7 +83,7 @@ local function token(by, of, kind, fields)
   return text .. "." .. base64url(t.truthy(crypto.ed25519_sign(by.secret, text)))
 end
 
-t.it("logs in with a credentials file", { real_time = true }, function()
+t.it("connect logs in with a credentials file", { real_time = true }, function()
   local operator, account, user = make_key(14), make_key(0), make_key(20)
   local server = t.server { "nats-server", "-c", "{directory}/a.conf", ready = "tcp", files = { ["a.conf"] =
     ('listen: "127.0.0.1:{port}"\noperator: %s\nresolver: MEMORY\nresolver_preload: { %s: %s }\n'):format(
@@ -107,7 +107,7 @@ t.it("logs in with a credentials file", { real_time = true }, function()
   t.equal(select(3, nats.connect(server:address(), { credentials = path })), "EAUTH")
 end)
 
-t.it("uses verified TLS with a server that requires it", { real_time = true }, function()
+t.it("connect verifies the certificate of a server that requires TLS", { real_time = true }, function()
   local path = folder()
   local made = process.run { "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
     "-nodes", "-keyout", path .. "/key.pem", "-out", path .. "/cert.pem", "-days", "30", "-subj", "/CN=localhost",

@@ -116,9 +116,9 @@ local function cases(start)
   end)
 end
 
-t.describe("the fake", function() cases(function() return nats.fake { latency = 0.0001 } end) end)
+t.describe("with the fake", function() cases(function() return nats.fake { latency = 0.0001 } end) end)
 
-t.describe("a server", { real_time = true }, function()
+t.describe("with a server", { real_time = true }, function()
   local server = t.resource(function() return t.server "nats" end, function(server) server:stop() end)
   cases(function() return server():url() end)
 

@@ -10,7 +10,7 @@ local function fake() return nats.fake { latency = 0.0001, jetstream = true } en
 
 -- Publishing ----------------------------------------------------------------------------------------------------------
 
-t.it("publishes again until it is acknowledged, and stores it once", function()
+t.it("publish repeats a message until it is acknowledged, and it is stored once", function()
   local server = fake()
   local bus = connect(server)
   local s = t.truthy(bus:stream("s", { subjects = { "s.>" } }))
@@ -26,7 +26,7 @@ t.it("publishes again until it is acknowledged, and stores it once", function()
   t.equal(bus:stats().requests, 0)
 end)
 
-t.it("treats the number 0, and a conflict, as a message that is not stored yet", function()
+t.it("publish repeats a message that is answered with the number 0 or a conflict", function()
   local server = fake()
   local bus = connect(server)
   local s = t.truthy(bus:stream("s", { subjects = { "s.>" } }))
@@ -42,7 +42,7 @@ t.it("treats the number 0, and a conflict, as a message that is not stored yet",
   t.equal(#answers, 0)
 end)
 
-t.it("publishes again after each second without an answer", function()
+t.it("publish repeats a message after each second without an answer", function()
   local server = fake()
   local bus = connect(server)
   local s = t.truthy(bus:stream("s", { subjects = { "s.>" } }))
@@ -59,7 +59,7 @@ t.it("publishes again after each second without an answer", function()
   t.equal(bus:stats().late_answers, 4)
 end)
 
-t.it("publishes over the restart of a server, and ends at its time limit", function()
+t.it("publish succeeds over the restart of a server, or ends at its time limit", function()
   local server = fake()
   local bus = connect(server, { max_offline = 0 })
   local s = t.truthy(bus:stream("s", { subjects = { "s.>" } }))
@@ -84,7 +84,7 @@ t.it("a removal succeeds although its first answer was lost", function()
   t.equal(select(3, s:remove()), "ENOENT")
 end)
 
-t.it("does not treat a slow network as a loss", function()
+t.it("a slow network does not count as a loss", function()
   local bus = connect(nats.fake { latency = 1.5, jetstream = true }, { timeout = 60 })
   local s = t.truthy(bus:stream("s", { subjects = { "s.>" } }))
   t.equal(t.truthy(s:publish("s.a", "1")).seq, 1)
@@ -93,7 +93,7 @@ end)
 
 -- Consumers -----------------------------------------------------------------------------------------------------------
 
-t.it("continues after cuts and restarts, and loses nothing", function()
+t.it("a consumer continues after cuts and restarts, and loses nothing", function()
   local server = fake()
   local bus, other = connect(server), connect(server)
   local s = t.truthy(bus:stream("s", { subjects = { "s.>" }, retention = "workqueue" }))
@@ -116,7 +116,7 @@ t.it("continues after cuts and restarts, and loses nothing", function()
   for i = 1, 60 do t.truthy(by[tostring(i)], "message " .. i .. " was handled") end
 end)
 
-t.it("asks again when heartbeats are missing", function()
+t.it("a consumer asks again when heartbeats are missing", function()
   local server = fake()
   local bus = connect(server, { ping = 3600 })
   local s = t.truthy(bus:stream("s", { subjects = { "s.>" } }))
@@ -133,7 +133,7 @@ t.it("asks again when heartbeats are missing", function()
   t.equal(t.truthy(waits:await(20)).data, "1")
 end)
 
-t.it("notices a consumer that the server has lost without a word", function()
+t.it("a consumer that the server has lost without a notice is reported", function()
   local server, events = fake(), {}
   local bus = connect(server, { ping = 3600, on_event = function(_, event, details)
     if event == "refused" then events[#events + 1] = details.subject end
@@ -169,7 +169,7 @@ t.it("notices a consumer that the server has lost without a word", function()
   t.equal(late:await(5), "ENOENT")
 end)
 
-t.it("asks again after a question has expired, or was refused", function()
+t.it("a consumer asks again after its question has expired, or was refused", function()
   local server = fake()
   local bus = connect(server)
   local s = t.truthy(bus:stream("s", { subjects = { "s.>" } }))
@@ -185,7 +185,7 @@ t.it("asks again after a question has expired, or was refused", function()
   t.truthy(two:await(60))
 end)
 
-t.it("handles slow work without a second delivery", function()
+t.it("slow work is handled without a second delivery", function()
   local bus = connect(fake())
   local s = t.truthy(bus:stream("s", { subjects = { "s.>" } }))
   for i = 1, 30 do s:publish("s.a", tostring(i)) end
@@ -201,7 +201,7 @@ t.it("handles slow work without a second delivery", function()
   t.truthy(most <= 8, most)
 end)
 
-t.it("receives from a consumer that a restart has removed", function()
+t.it("a consumer that a restart has removed receives again", function()
   local server = fake()
   local bus = connect(server, { on_event = function() end })
   local s = t.truthy(bus:stream("s", { subjects = { "s.>" } }))
@@ -219,7 +219,7 @@ end)
 
 -- Buckets -------------------------------------------------------------------------------------------------------------
 
-t.it("watches over cuts and restarts, without gap or repetition", function()
+t.it("a watch continues over cuts and restarts, without gap or repetition", function()
   local server = fake()
   local bus, other = connect(server), connect(server)
   local b = t.truthy(bus:bucket("b", { history = 64 }))
@@ -241,7 +241,7 @@ t.it("watches over cuts and restarts, without gap or repetition", function()
   t.equal(#seen, 56)
 end)
 
-t.it("repeats no entry that comes while a watch begins again", function()
+t.it("a watch repeats no entry that comes while it begins again", function()
   local server = fake()
   local bus, other = connect(server), connect(server)
   local b, writer = t.truthy(bus:bucket "b" or bus:bucket("b", {})), t.truthy(other:bucket "b")
@@ -269,7 +269,7 @@ t.it("repeats no entry that comes while a watch begins again", function()
   t.equal(seen, { "1", "2" })
 end)
 
-t.it("continues with a bucket that was made again", function()
+t.it("a watch continues with a bucket that was made again", function()
   local server = fake()
   local bus = connect(server)
   local b = t.truthy(bus:bucket("b", {}))
@@ -284,7 +284,7 @@ t.it("continues with a bucket that was made again", function()
   t.equal(t.truthy(w:receive(60)).value, "new")
 end)
 
-t.it("asks again for what a server skips when a key is purged", function()
+t.it("a watch asks again for entries that a server skips when a key is purged", function()
   local server = fake()
   local bus = connect(server)
   local b = t.truthy(bus:bucket("b", { history = 3 }))
@@ -309,7 +309,7 @@ end)
 
 -- Leases --------------------------------------------------------------------------------------------------------------
 
-t.it("loses a lease at two thirds of its time, before others may take it", function()
+t.it("a lease ends at two thirds of its time, before others may take it", function()
   local server = fake()
   local holder, taker = connect(server), connect(server)
   local lost_at
@@ -334,7 +334,7 @@ t.it("loses a lease at two thirds of its time, before others may take it", funct
   t.truthy(b:epoch() > a:epoch())
 end)
 
-t.it("keeps a lease over a short loss of the connection", function()
+t.it("a lease survives a short loss of the connection", function()
   local server = fake()
   local holder, taker = connect(server), connect(server)
   local a = t.truthy(holder:lease("l", { ttl = 6 }))
@@ -348,7 +348,7 @@ t.it("keeps a lease over a short loss of the connection", function()
   waits:cancel()
 end)
 
-t.it("never has two holders when processes are cut off", function()
+t.it("a lease never has two holders when processes are cut off", function()
   math.randomseed(17)
   local server = fake()
   local count, most, epochs = 0, 0, {}
@@ -440,7 +440,7 @@ local function prepare()
   return all
 end
 
-t.it("leaves nothing behind when a call that waits is cancelled", function()
+t.it("each waiting call that is cancelled leaves nothing behind", function()
   for name, call in pairs(CALLS) do
     local all = prepare()
     local before = all.bus:stats()
@@ -456,7 +456,7 @@ t.it("leaves nothing behind when a call that waits is cancelled", function()
   end
 end)
 
-t.it("ends at its time limit when no server answers", function()
+t.it("each call ends at its time limit when no server answers", function()
   for name, call in pairs(CALLS) do
     if not ENDLESS[name] then
       local all = prepare()
@@ -474,7 +474,7 @@ end)
 
 -- Real servers --------------------------------------------------------------------------------------------------------
 
-t.it("survives kills of a real server", { real_time = true, timeout = 40 }, function()
+t.it("publish, consumers and watches survive kills of a real server", { real_time = true, timeout = 40 }, function()
   local real = t.server "nats"
   local bus, other = connect(real:url()), connect(real:url())
   local s = t.truthy(bus:stream("s", { subjects = { "s.>" }, retention = "workqueue" }))
@@ -502,7 +502,7 @@ t.it("survives kills of a real server", { real_time = true, timeout = 40 }, func
   await(function() return count == 60 end, "all are handled")
 end)
 
-t.it("a process that was stopped has lost its lease", { real_time = true, timeout = 30 }, function()
+t.it("a process that was stopped loses its lease", { real_time = true, timeout = 30 }, function()
   local real = t.server "nats"
   local bus = connect(real:url())
   local program <close> = t.spawn { t.rlhost, "-e", ([[

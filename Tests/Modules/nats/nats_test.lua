@@ -25,7 +25,7 @@ local function cases(start)
     t.equal({ bus:unconfirmed() }, { 0, 0 })
   end)
 
-  t.it("has headers, also several of a name", function()
+  t.it("sends and receives headers, also several of a name", function()
     local bus = connect(start())
     local s = bus:subscribe "h"
     bus:publish("h", "body", { headers = { One = "1", ["A-B"] = { "x", "y: z" } } })
@@ -36,7 +36,7 @@ local function cases(start)
     t.equal(s:receive(5).headers, nil)
   end)
 
-  t.it("answers requests, and reports at once that nobody listens", function()
+  t.it("answers requests, and reports at once that nobody subscribes to the subject", function()
     local bus = connect(start())
     bus:subscribe("echo", { keeps_alive = false }, function(m)
       m:respond("re: " .. m.data, { headers = { N = "1" } })
@@ -54,7 +54,7 @@ local function cases(start)
     t.error(function() m:respond "x" end, "message:respond: the sender expects no answer")
   end)
 
-  t.it("frees cancelled requests", function()
+  t.it("removes requests that are cancelled", function()
     local bus = connect(start())
     local s = bus:subscribe "slow"
     local tasks = {}
@@ -73,7 +73,7 @@ local function cases(start)
     t.equal(bus:stats().requests, 0)
   end)
 
-  t.it("gathers answers", function()
+  t.it("gathers the answers of several subscribers", function()
     local bus = connect(start())
     for i = 1, 3 do
       bus:subscribe("all", { keeps_alive = false }, function(m) m:respond(tostring(i)) end)
@@ -89,7 +89,7 @@ local function cases(start)
     t.equal(bus:stats().requests, 0)
   end)
 
-  t.it("distributes the messages of a queue group", function()
+  t.it("gives each message of a queue group to one member", function()
     local where = start()
     local one, two = connect(where), connect(where)
     local a = one:subscribe("jobs", { queue = "workers" })
@@ -104,7 +104,7 @@ local function cases(start)
     t.truthy(first > 0 and second > 0)
   end)
 
-  t.it("calls functions in order, and several at a time", function()
+  t.it("calls a subscription's function in order, or for several messages at a time", function()
     local bus = connect(start())
     local order, running, most = {}, 0, 0
     local function work(m)
@@ -171,7 +171,7 @@ local function cases(start)
     t.equal(bus:stats().subscriptions, 0)
   end)
 
-  t.it("drops messages that do not fit into a queue, and reports that once", function()
+  t.it("drops messages beyond the limit of a subscription, and reports that once", function()
     local events = {}
     local bus = connect(start(), { on_event = function(_, event, details)
       if event == "slow" then events[#events + 1] = details.subject end
@@ -199,7 +199,7 @@ local function cases(start)
     t.equal(bus:status(), "connected")
   end)
 
-  t.it("names the subscription that has ended", function()
+  t.it("names the ended subscription in the error", function()
     local bus = connect(start())
     local s = bus:subscribe "d.*"
     local waiting = rl.task(function() return s:receive(60) end)
@@ -210,7 +210,7 @@ local function cases(start)
     t.equal(bus:status(), "connected")
   end)
 
-  t.it("drains", function()
+  t.it("handles all received messages in drain before it closes", function()
     local bus = connect(start())
     local handled = 0
     bus:subscribe("d", function() rl.sleep(0.001) handled = handled + 1 end)
@@ -224,7 +224,7 @@ local function cases(start)
     t.equal(bus:server(), nil)
   end)
 
-  t.it("serves a mode of its own", function()
+  t.it("serves a subscription in its own mode only", function()
     local bus = connect(start())
     local got = {}
     local s = bus:subscribe("modal", { modes = {} }, function(m) got[#got + 1] = m.data .. rl.current():mode() end)
@@ -244,7 +244,7 @@ local function cases(start)
     s:invalidate()
   end)
 
-  t.it("answers a request that waits in a mode of its own", function()
+  t.it("answers a request that waits in a private mode", function()
     local bus = connect(start())
     bus:subscribe("q", { modes = { "common", "private" } }, function(m) m:respond "yes" end)
     bus:flush(5)
@@ -274,16 +274,16 @@ local function cases(start)
   end)
 end
 
-t.describe("the fake", function()
+t.describe("a bus of the fake", function()
   cases(function() return nats.fake { latency = 0.0001 } end)
 end)
 
-t.describe("a server", { real_time = true }, function()
+t.describe("a bus of a server", { real_time = true }, function()
   local server = t.resource(function() return t.server "nats" end, function(server) server:stop() end)
   cases(function() return server():url() end)
 end)
 
-t.it("lets virtual time pass beside an idle bus, and holds it during calls to a real server", function()
+t.it("virtual time passes beside an idle bus, but not during calls to a real server", function()
   local server = t.server "nats"
   local bus = connect(server:url())
   local began = rl.now()

@@ -7,7 +7,7 @@ local nats = require "runloop.nats"
 local JOBS = os.getenv "RLHOST_SIMULATE" and 1000 or 100
 local LATENCY = 0.002
 
-t.it("begins no job after its end", { timeout = 120 }, function()
+t.it("no job begins after the time limit of its call", { timeout = 120 }, function()
   local fake = nats.fake { latency = LATENCY, jetstream = true }
   local function connect()
     local bus = t.truthy(nats.connect(fake))

@@ -23,7 +23,7 @@ local function restart(fake, seconds, count)
   return windows
 end
 
-t.it("spreads the connects after a restart", { timeout = 120 }, function()
+t.it("clients spread their connects after a restart of the server", { timeout = 120 }, function()
   local fake, count, buses = nats.fake { latency = 0.001 }, { fn = print }, {}
   for i = 1, CLIENTS do
     buses[i] = t.truthy(nats.connect(fake, { on_event = function(_, event)

@@ -6,7 +6,7 @@ local nats = require "runloop.nats"
 
 local MESSAGES = os.getenv "RLHOST_SIMULATE" and 20000 or 3000
 
-t.it("keeps no more than its limits", { timeout = 120 }, function()
+t.it("slow subscriptions keep no more messages than their limits", { timeout = 120 }, function()
   local fake, slow = nats.fake { latency = 0.001 }, 0
   local bus, sender = t.truthy(nats.connect(fake, { on_event = function(_, event)
     if event == "slow" then slow = slow + 1 end

@@ -26,7 +26,7 @@ local function start(fake, handle)
   end
 end
 
-t.it("acknowledges each job, and gives it one effect", { timeout = 120 }, function()
+t.it("each job of a work queue has one effect, although workers are killed", { timeout = 120 }, function()
   local fake = nats.fake { latency = 0.001, jetstream = true }
   local bus = connect(fake)
   local work = t.truthy(bus:stream("work", { subjects = { "work.>" }, retention = "workqueue" }))

@@ -17,7 +17,7 @@ sys.argv = [script, *words]
 runpy.run_path(script, run_name="__main__")
 ]]
 
-t.it("reports once that wrk is not installed", { real_time = true, timeout = 120 }, function()
+t.it("scripts/bench reports once that wrk is not installed", { real_time = true, timeout = 120 }, function()
   if process.run { "sh", "-c", "command -v cc && command -v openssl && command -v pkg-config" }.code ~= 0 then
     t.skip "cc, openssl or pkg-config is not installed"
   end

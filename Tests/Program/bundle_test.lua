@@ -37,7 +37,7 @@ return text
   ["lib/z.lua"] = "return 'z'",
 }
 
-t.it("runs like the script, without its module files", REAL, function()
+t.it("a bundle runs like the script, without its module files", REAL, function()
   local path <const>, run <const>, gone <close> = project(FILES)
   local _, before = run(t.rlhost, "main.lua", "a", "b")
   t.equal({ run(t.rlhost, "bundle", "main.lua", "-o", "out") },
@@ -53,7 +53,7 @@ t.it("runs like the script, without its module files", REAL, function()
   t.truthy(errors:find("main.lua:8: in main chunk", 1, true), errors)
 end)
 
-t.it("is reproducible, goes to standard output without a file, and --module adds a module", REAL, function()
+t.it("a bundle is reproducible, goes to standard output by default, and --module adds a module", REAL, function()
   local path <const>, run <const>, gone <close> = project(FILES)
   local _, one = run(t.rlhost, "bundle", "main.lua")
   local _, two = run(t.rlhost, "bundle", "main.lua", "-o", "-")
@@ -65,7 +65,7 @@ t.it("is reproducible, goes to standard output without a file, and --module adds
   t.equal({ code, output:match "[^\n]*\n$" }, { 0, "z\t./lib/z.lua\n" })
 end)
 
-t.it("leaves out modules of the host", REAL, function()
+t.it("a bundle leaves out modules of the host", REAL, function()
   local _, run <const>, gone <close> = project {
     ["a.lua"] = 'local rl = require "runloop"\nlocal fs = require "runloop.fs"\nprint(rl.version ~= nil)\n'
       .. 'pcall(require, "perhaps") return string.require\n',
@@ -75,7 +75,7 @@ t.it("leaves out modules of the host", REAL, function()
   t.truthy(text:find("-- Not inside: runloop, runloop.fs", 1, true))
 end)
 
-t.it("reports wrong use and missing modules", REAL, function()
+t.it("wrong use and missing modules are reported, and no file is written", REAL, function()
   local path <const>, run <const>, gone <close> = project {
     ["a.lua"] = '\n\nrequire "nothing.here"\n', ["b.lua"] = "x =", ["c.lua"] = "return 1",
   }

@@ -89,7 +89,7 @@ t.describe("cache.lua", function()
     end, 60), fake
   end
 
-  t.it("asks the service once for all, and again after a minute", function()
+  t.it("asks the service once for all tasks, and again after a minute", function()
     local it = slow(2)
     local tasks = {}
     for i = 1, 100 do tasks[i] = rl.task(function() return it:get "/a" end) end
@@ -117,7 +117,7 @@ t.describe("cache.lua", function()
     t.equal({ it.loads, it.hits }, { 3, 1 })
   end)
 
-  t.it("serves by HTTP", function()
+  t.it("serves the answers by HTTP", function()
     local it = slow(1)
     local server = t.truthy(it:serve(0))
     t.finally(function() server:stop(0) end)

@@ -130,7 +130,7 @@ local function waiting()
   return table.concat(lines, "\n")
 end
 
-t.it("docs/waiting.md lists the calls whose annotations have Waits.", function()
+t.it("docs/waiting.md lists the calls with \"Waits.\" in their annotations", function()
   local list = read(ROOT .. "/docs/waiting.md"):match "\n| module | calls |\n|[-|]+|\n(.-)\n\n"
   -- With UPDATE_DOCUMENTS in the environment, the table is corrected.
   if os.getenv "UPDATE_DOCUMENTS" then
@@ -142,7 +142,7 @@ t.it("docs/waiting.md lists the calls whose annotations have Waits.", function()
   end
 end)
 
-t.it("calls that are documented to wait do, and the others of their modules do not", REAL, function()
+t.it("documented calls wait, and the others of their modules do not", REAL, function()
   local rl = require "runloop"
   local path = place .. "/waits"
   fs.make_directory(path)

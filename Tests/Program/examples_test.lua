@@ -37,7 +37,7 @@ t.it("dashboard.lua draws, follows the window's size, and gives the terminal bac
   t.truthy(program:output():find("\27[?1049l", 1, true))
 end)
 
-t.it("modal.lua asks in its own mode: the clock stands, the heart beats", REAL, function()
+t.it("modal.lua asks in its own mode, in which the clock stops and the heart beats", REAL, function()
   local program <close> = start "modal.lua"
   shows(program, "apples")
   shows(program, "clock 1")

@@ -15,7 +15,7 @@ local function fuzz(words, host)
   return run.code, run.output, run.errors
 end
 
-t.it("prints its help, and refuses wrong arguments with status 64", REAL, function()
+t.it("scripts/fuzz prints its help, and refuses wrong arguments with status 64", REAL, function()
   local status, output = fuzz "--help"
   t.equal(status, 0)
   t.truthy(output:find("--seconds N", 1, true))
@@ -28,7 +28,7 @@ t.it("prints its help, and refuses wrong arguments with status 64", REAL, functi
   end
 end)
 
-t.it("writes the same program for a seed, with the calls of docs/lua", REAL, function()
+t.it("scripts/fuzz writes the same program for a seed, with the calls of docs/lua", REAL, function()
   local _, first = fuzz "show 7"
   local _, second = fuzz "show 7"
   t.equal(first, second)
@@ -37,14 +37,14 @@ t.it("writes the same program for a seed, with the calls of docs/lua", REAL, fun
   t.truthy(calls > 10, calls)
 end)
 
-t.it("runs new programs, and the corpus", REAL, function()
+t.it("scripts/fuzz runs new programs, and the corpus", REAL, function()
   local status, output = fuzz "--seconds 2 --seed 1"
   t.equal(status, 0, output)
   status, output = fuzz "corpus"
   t.equal(status, 0, output)
 end)
 
-t.it("finds a crash, and keeps the smallest program that causes it", REAL, function()
+t.it("scripts/fuzz finds a crash, and keeps the smallest program that causes it", REAL, function()
   local folder = assert(fs.temporary_directory())
   local gone <close> = setmetatable({}, { __close = function() fs.remove(folder, { recursive = true }) end })
   fs.write(folder .. "/rlhost", '#!/bin/sh\nfor p; do :; done\nwhile read -r line; do\n  case $line in\n'

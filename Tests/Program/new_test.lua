@@ -35,7 +35,7 @@ local function with_share(path)
   return library
 end
 
-t.it("the file has the path of the annotations next to the program", REAL, function()
+t.it("the editor's file has the path of the annotations next to the program", REAL, function()
   local path <const>, new <const>, gone <close> = project()
   local library = with_share(path)
   t.equal({ new "editor" }, { 0, ".luarc.json\n", "" })

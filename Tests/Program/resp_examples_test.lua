@@ -23,7 +23,7 @@ end
 
 local function pack(...) return { n = select("#", ...), ... } end
 
-t.it("has at most 100 lines of code", function()
+t.it("resp.lua has at most 100 lines of code", function()
   local count = 0
   for line in assert(fs.read(PATH)):gmatch "[^\n]+" do
     if line:find "%S" and not line:find "^%s*%-%-" then count = count + 1 end
@@ -31,7 +31,7 @@ t.it("has at most 100 lines of code", function()
   t.truthy(count <= 100, count)
 end)
 
-t.describe("a real server", function()
+t.describe("the client of resp.lua", function()
   t.it("returns values, and refusals as values", REAL, function()
     local client = open()
     t.equal(pack(client:call("SET", "a", 1)), { n = 1, "OK" })
@@ -76,7 +76,7 @@ t.describe("a real server", function()
     t.equal(other:call("PUBLISH", "news", "three"), 0)
   end)
 
-  t.it("is connected again after a restart; sent commands are refused once", REAL, function()
+  t.it("connects again after a restart, and fails each sent command once", REAL, function()
     local server = t.server "redis"
     local client = assert(resp.open(server:address()))
     t.finally(function() client:close() end)
@@ -87,7 +87,7 @@ t.describe("a real server", function()
     t.eventually(function() return client:call "PING" == "PONG" end, { within = 10 })
   end)
 
-  t.it("does not keep a program alive, and answers in the script's last line", REAL, function()
+  t.it("keeps no program alive, and answers in the script's last line", REAL, function()
     local run = process.run { t.rlhost, "-e", ([[
       local client = assert(dofile(%q).open(%q))
       client:subscribe("news", print)

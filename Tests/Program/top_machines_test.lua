@@ -36,7 +36,7 @@ local function text_of(state, rows, columns)
   return table.concat(lines, "\n"), styles, count
 end
 
-t.it("has a row for each process, and its ports and workers below it", function()
+t.it("the screen has a row for each process, and its ports and workers below it", function()
   local state = new()
   machines.take(state, process_answer("b", "web2", 7, "shop.lua", { late = 3, name = "shop-2" }))
   machines.take(state, process_answer("a", "web1", 812, "shop.lua", { awake = 0.95 }))
@@ -73,7 +73,7 @@ t.it("a silent process is grey, and disappears after 30 seconds", function()
   t.equal(state.count, 1)
 end)
 
-t.it("fits into any screen, and scrolls", function()
+t.it("the screen fits any size, and scrolls", function()
   local state = new()
   for i = 1, 100 do machines.take(state, process_answer("id" .. i, "a-host-with-a-long-name-" .. i, i, "s.lua")) end
   for _, size in ipairs { { 24, 80 }, { 50, 200 }, { 10, 40 }, { 5, 20 } } do
@@ -86,7 +86,7 @@ t.it("fits into any screen, and scrolls", function()
   t.equal(state.skip, 78)
 end)
 
-t.it("ignores malformed answers", function()
+t.it("the screen ignores malformed answers", function()
   local state = new()
   for _, text in ipairs { "", "{]", "[]", '{"name":"rlhost","id":"x"}', '{"name":"rlhost","id":"x","endpoints":[7]}',
     '{"name":"rlhost","id":"x","endpoints":[{}]}', '{"name":"rlhost","id":"x","endpoints":[{"data":{"memory":"1"}}]}',
@@ -103,7 +103,7 @@ t.it("ignores malformed answers", function()
   t.equal(select(2, text:gsub("\n", "")), 2)
 end)
 
-t.describe("the command", { real_time = true, timeout = 40 }, function()
+t.describe("rlhost top", { real_time = true, timeout = 40 }, function()
   local server = t.resource(function() return t.server "nats" end, function(server) server:stop() end)
 
   local function run(...)
@@ -157,7 +157,7 @@ t.describe("the command", { real_time = true, timeout = 40 }, function()
     t.equal(screen:wait { within = 10 }, 0)
   end)
 
-  t.it("refuses wrong arguments", function()
+  t.it("rejects wrong arguments", function()
     t.equal({ run("1:2:3", "--once") }, { 64, "", 'rlhost: top: a server must be "nats://host:4222", '
       .. '"tls://host:4222", "host:4222" or a port, got "1:2:3"\n' })
     local code, _, errors = run("127.0.0.1:1", "--once")

@@ -20,7 +20,7 @@ local function watch(path, words)
   return t.spawn { t.rlhost, "--watch", directory = path, table.unpack(words) }
 end
 
-t.it("restarts when the script, a module or a file that is read late changes", REAL, function()
+t.it("--watch restarts when the script, a module or a file that is read late changes", REAL, function()
   local path <const>, gone <close> = project {
     ["main.lua"] = [[
       local rl = require "runloop"
@@ -50,7 +50,7 @@ t.it("restarts when the script, a module or a file that is read late changes", R
   t.equal(program:wait(), 128 + 15)
 end)
 
-t.it("restarts when a file changes after it was read, and before its directory is watched", REAL, function()
+t.it("--watch restarts when a file changes after it was read, and before its directory is watched", REAL, function()
   local path <const>, gone <close> = project {
     ["main.lua"] = [[
       local rl, fs = require "runloop", require "runloop.fs"
@@ -71,7 +71,7 @@ t.it("restarts when a file changes after it was read, and before its directory i
   program:wait()
 end)
 
-t.it("many saves cause one restart", REAL, function()
+t.it("--watch restarts once for many saves", REAL, function()
   local path <const>, gone <close> = project { ["main.lua"] = "print('run', 0)" }
   local program <close> = watch(path, { "main.lua" })
   program:wait_for "run\t0"
@@ -87,7 +87,7 @@ t.it("many saves cause one restart", REAL, function()
   t.equal(program:wait(), 128 + 2)
 end)
 
-t.it("waits for a change when the script fails, does not compile or lacks a module", REAL, function()
+t.it("--watch waits for a change when the script fails, does not compile or lacks a module", REAL, function()
   local path <const>, gone <close> = project { ["main.lua"] = "error 'no'" }
   local program <close> = watch(path, { "main.lua" })
   program:wait_for("ended with status 1; waiting for a change", { from = "errors" })
@@ -99,7 +99,7 @@ t.it("waits for a change when the script fails, does not compile or lacks a modu
   program:wait_for "there"
 end)
 
-t.it("ends a program that ignores SIGTERM, with its group, and passes its input on", REAL, function()
+t.it("--watch ends a program that ignores SIGTERM, with its group, and passes its input on", REAL, function()
   local path <const>, gone <close> = project {
     ["main.lua"] = "print(io.read()) require 'runloop.process'.on_signal('TERM', function() end) "
       .. "require 'runloop'.after(60, print)",
@@ -111,7 +111,7 @@ t.it("ends a program that ignores SIGTERM, with its group, and passes its input 
   program:wait_for("second", { within = 10 })
 end)
 
-t.it("requires a script", REAL, function()
+t.it("--watch requires a script", REAL, function()
   for _, words in ipairs { { "-e", "print(1)" }, { "-" }, { "-i", "x.lua" }, {} } do
     local run = process.run { t.rlhost, "--watch", table.unpack(words) }
     t.equal({ run.code, run.output }, { 64, "" })

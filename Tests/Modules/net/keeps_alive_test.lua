@@ -64,14 +64,14 @@ t.describe("the loop does not stay for", REAL, function()
       keep = y]]
   end)
 
-  t.it("the connections of such a listener, whose peer keeps them open", function()
+  t.it("a connection of such a listener that its peer keeps open", function()
     ends [[
       server = assert(net.serve(0, { keeps_alive = false }, function(stream) stream:read() end))
       c = assert(net.connect(server:port(), { keeps_alive = false }))
       rl.sleep(0.05)]]
   end)
 
-  t.it("a time limit of such a stream, also if the option was changed during a read", function()
+  t.it("a read with a time limit of such a stream, also if the option was changed during it", function()
     ends [[
       local a, b = net.pair()
       b:set_keeps_alive(false)
@@ -221,7 +221,7 @@ t.describe("the loop waits for an answer", REAL, function()
     ends(CLIENT .. [[rl.task(function() print(ask "never") end)]])
   end)
 
-  t.it("and ends with status 13 if no task or stream can bring it", function()
+  t.it("and the program ends with status 13 if no task or stream can bring the answer", function()
     local _, status, _, errors = run [[
       rl.timer { interval = 1, modes = "common", keeps_alive = false, callback = function() end }
       rl.task { function() rl.channel():receive() end, keeps_alive = false }

@@ -35,7 +35,7 @@ local function source(text)
   return far
 end
 
-t.it("copies between sockets, and to a reader that is slow", function()
+t.it("net.copy copies between sockets, and waits for a slow reader", function()
   local from, near, far = source(DATA), net.pair()
   local closing <close> = all_of(from, near, far)
   local task = rl.task(function()
@@ -53,7 +53,7 @@ t.it("copies between sockets, and to a reader that is slow", function()
   t.equal({ from:bytes_read(), near:bytes_written() }, { #DATA, #DATA })
 end)
 
-t.it("copies buffered bytes first, and no more than max", function()
+t.it("net.copy copies buffered bytes first, and no more than max", function()
   local from, near, far = source(DATA), net.pair()
   local closing <close> = all_of(from, near, far)
   local first = DATA:match "^[^\n]*\n"
@@ -68,7 +68,7 @@ t.it("copies buffered bytes first, and no more than max", function()
   t.truthy(all == DATA:sub(#first + 1, #first + 100000) .. "|" .. DATA:sub(#first + 100001))
 end)
 
-t.it("copies a file, in parts and whole", function()
+t.it("net.copy copies a file, in parts and whole", function()
   with_file(function(path)
     local file, near, far = net.open(assert(io.open(path))), net.pair()
     local closing <close> = all_of(file, near, far)
@@ -86,7 +86,7 @@ t.it("copies a file, in parts and whole", function()
   end)
 end)
 
-t.it("loses nothing when it is cancelled", function()
+t.it("net.copy loses no byte when it is cancelled", function()
   local from, near, far = source(DATA), net.pair()
   local closing <close> = all_of(from, near, far)
   local first = rl.task(function() net.copy(from, near) end)
@@ -99,7 +99,7 @@ t.it("loses nothing when it is cancelled", function()
   t.truthy(far:read_all() == DATA)
 end)
 
-t.it("reports which end has failed", function()
+t.it("net.copy returns an error that names the end that has failed", function()
   local from, near, far = source(DATA), net.pair()
   local closing <close> = all_of(from, near)
   far:abort()
@@ -117,7 +117,7 @@ t.it("reports which end has failed", function()
   other:close()
 end)
 
-t.it("copies between streams in memory", function()
+t.it("net.copy copies between streams in memory", function()
   local a, b = net.memory { chunk = 1000, latency = 0.0001 }
   local c, d = net.memory()
   local closing <close> = all_of(b, c, d)
@@ -134,7 +134,7 @@ t.it("copies between streams in memory", function()
   t.equal(task:await(), #DATA)
 end)
 
-t.it("requires two streams and a number of bytes", function()
+t.it("net.copy rejects wrong arguments", function()
   local a, b = net.pair()
   local closing <close> = all_of(a, b)
   for _, case in ipairs {

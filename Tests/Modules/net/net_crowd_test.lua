@@ -39,7 +39,7 @@ local WAYS = {
   end,
 }
 
-t.it("leaves no descriptor, byte or task behind", { timeout = 300 }, function()
+t.it("a crowd of clients leaves no descriptor, byte or task behind", { timeout = 300 }, function()
   local server
   local function round(count)
     local began = rl.now()

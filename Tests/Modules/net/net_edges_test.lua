@@ -25,7 +25,7 @@ t.describe("streams", function()
     t.equal(b:read_exactly(5), "hello")
   end)
 
-  t.it("name the function that was called", function()
+  t.it("name the called function in errors", function()
     local a, b = pair()
     local reader = rl.task(function() return b:read() end)
     rl.sleep(0)
@@ -100,7 +100,7 @@ t.describe("streams", function()
     t.truthy(tostring(stream):find "127.0.0.1:9", tostring(stream))
   end)
 
-  t.it("take over a file with owns = true", function()
+  t.it("own the file that was opened with owns = true", function()
     local path = os.tmpname()
     local file = assert(io.open(path, "w"))
     file:write "first "
@@ -136,7 +136,7 @@ t.describe("listeners and sockets", function()
     t.equal(message, "EBADF: the listener is closed (127.0.0.1:" .. port .. ")")
   end)
 
-  t.it("are not called when another process checks whether they are alive", function()
+  t.it("do not call their function when another process checks whether they are alive", function()
     local path, calls = os.tmpname(), 0
     os.remove(path)
     local listener <close> = assert(net.serve("unix:" .. path, function() calls = calls + 1 end))
@@ -147,7 +147,7 @@ t.describe("listeners and sockets", function()
     t.equal(calls, 1)
   end)
 
-  t.it("wake the task that waits in a datagram socket that is closed", function()
+  t.it("end a wait for a datagram when the socket is closed", function()
     local socket = net.datagram { host = "127.0.0.1", port = 0 }
     local address = socket:address()
     local task = rl.task(function() return socket:receive() end)
@@ -164,7 +164,7 @@ t.describe("listeners and sockets", function()
   end)
 end)
 
-t.describe("beside the network", function()
+t.describe("outside the network", function()
   t.it("a group reports later errors of its tasks", function()
     local group = rl.group()
     group:task(function()
@@ -185,7 +185,7 @@ t.describe("beside the network", function()
     end
   end)
 
-  t.it("a directory's name cannot have a NUL", function()
+  t.it("process.set_directory rejects a name with a NUL", function()
     raises("process.set_directory: argument #1 contains a NUL", process.set_directory, "/tmp\0b")
   end)
 
@@ -203,7 +203,7 @@ t.describe("beside the network", function()
   end)
 end)
 
-t.describe("behaviour that other libraries have", function()
+t.describe("as in other libraries,", function()
   t.it("a connection continues when a stream that has borrowed it is closed", function()
     local a, b = pair()
     local borrowed = assert(net.open(a:fd()))
@@ -216,7 +216,7 @@ t.describe("behaviour that other libraries have", function()
     t.equal(b:read_exactly(20, { timeout = 1 }), "from there from here")
   end)
 
-  t.it("after a reset that a write has met, a read does not return the end", function()
+  t.it("a read returns an error, not the end, after a write has met a reset", function()
     local server <close> = assert(net.serve({ host = "127.0.0.1", port = 0 }, function(stream)
       rl.sleep(0.05)
       stream:abort()
@@ -281,7 +281,7 @@ t.describe("many tasks that wait for the output of one stream", function()
     end)
   end
 
-  t.it("go on in their order, behind tasks that wait for a higher mark", function()
+  t.it("are woken in their order, also behind tasks that wait for a higher mark", function()
     local a, b = net.pair()
     local order = {}
     a:queue(("x"):rep(4000000))

@@ -7,7 +7,7 @@ local support = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "
 local raises, soon = support.raises, support.soon
 
 t.describe("listeners", function()
-  t.it("a handler that returns closes its stream, one that raises aborts it", function()
+  t.it("close a stream when its handler returns, and abort it when that raises", function()
     local errors = {}
     rl.on_error(function(err) errors[#errors + 1] = tostring(err) end)
     local server = assert(net.serve("127.0.0.1:0", function(stream)
@@ -47,7 +47,7 @@ t.describe("listeners", function()
     rl.on_error(nil)
   end)
 
-  t.it("a connection with a time-out or too long a line ends alone; an error of its function is reported",
+  t.it("continue when a connection fails, and report an error of its function",
     function()
       local errors = {}
       rl.on_error(function(err) errors[#errors + 1] = err end)
@@ -159,7 +159,7 @@ t.describe("names and connecting", function()
   end)
 end)
 
-t.describe("memory", function()
+t.describe("a stream in memory", function()
   t.it("has latency and bandwidth, in virtual time", function()
     local a, b = net.memory { latency = 0.05, bandwidth = 1000 }
     local start = rl.now()
@@ -257,8 +257,8 @@ t.describe("misuse", function()
   end)
 end)
 
-t.describe("datagrams", function()
-  t.it("are sent and received, and never queued", function()
+t.describe("a datagram socket", function()
+  t.it("sends and receives datagrams, and queues none", function()
     local a <close> = assert(net.datagram { host = "127.0.0.1", port = 0 })
     local b <close> = assert(net.datagram { host = "127.0.0.1", port = 0 })
     t.equal({ a:receive(0.01) }, { nil, "timed out" })
@@ -278,7 +278,7 @@ t.describe("datagrams", function()
     t.equal(select(3, a:send("x")), "EDESTADDRREQ")
   end)
 
-  t.it("to all interfaces are answered in both families", function()
+  t.it("on all interfaces answers in both families", function()
     local four <close> = assert(net.datagram { host = "127.0.0.1", port = 0 })
     local hosts = { "*" }
     -- A machine may lack one of the families.
@@ -319,7 +319,7 @@ t.describe("datagrams", function()
     six:close()
   end)
 
-  t.it("go to a function, and the next ones wait while it waits", function()
+  t.it("calls a function for one datagram at a time, also if it waits", function()
     local got, loop = {}, rl.current()
     local socket = assert(net.datagram { host = "127.0.0.1", port = 0, on_message = function(_, data, from)
       got[#got + 1] = "begin " .. data
@@ -334,7 +334,7 @@ t.describe("datagrams", function()
     socket:close()
   end)
 
-  t.it("join groups", function()
+  t.it("joins a multicast group, and may broadcast", function()
     local socket <close> = assert(net.datagram { host = "*", port = 0 })
     local joined, message = socket:join("239.1.2.3", "lo")
     t.truthy(joined or message:find "^E", message)

@@ -27,7 +27,7 @@ end
 t.after_each(function() rl.sleep(0.03) end)
 
 t.describe("a client", function()
-  t.it("agrees on a protocol, and returns the peer's certificate", function()
+  t.it("agrees on a protocol, and gets the peer's certificate", function()
     local listener <close>, where = server({ protocols = { "h2", "echo" } }, echo)
     local client <close> = assert(net.connect(where, { tls = { ca = cert, protocols = { "echo" } } }))
     client:write "hello\n"
@@ -229,7 +229,7 @@ t.describe("a server", function()
       "TLS: it contains no private key, or one with a password (" .. cert .. ")")
   end)
 
-  t.it("begins TLS in the middle; unread bytes belong to TLS", function()
+  t.it("begins TLS in the middle of a connection, and treats unread bytes as TLS", function()
     local listener <close> = assert(net.serve("127.0.0.1:0", function(stream)
       t.equal(stream:read_line(), "STARTTLS")
       stream:write "go\n"
@@ -245,7 +245,7 @@ t.describe("a server", function()
     t.equal(select(3, client:start_tls { ca = cert }), "EALREADY")
   end)
 
-  t.it("delivers to callbacks", function()
+  t.it("passes decrypted data to callbacks", function()
     local got
     local loop = rl.current()
     local listener <close> = assert(net.listener { port = 0, tls = { certificate = cert, key = key },
@@ -282,7 +282,7 @@ t.it("raises errors for misuse that name the function", function()
 end)
 
 t.describe("the object forms", function()
-  t.it("open when TLS is established, and then send earlier output encrypted", function()
+  t.it("call on_open when TLS is established, and send earlier output encrypted", function()
     local heard, names = {}, {}
     local listener = assert(net.listener { host = "127.0.0.1", port = 0,
       tls = { sni = function(name)

@@ -75,7 +75,7 @@ t.describe("a subscription", function()
     t.equal(list, { "1", "2" })
   end)
 
-  t.it("waits for its own mode", { real_time = true }, function()
+  t.it("calls its function in its own mode only", { real_time = true }, function()
     local db = open()
     local got = {}
     local s <close> = t.truthy(db:subscribe("a", { modes = "modal" }, function(text) got[#got + 1] = text end))
@@ -111,7 +111,7 @@ t.describe("a subscription", function()
     t.equal(s:receive(5), "again")
   end)
 
-  t.it("that is cancelled while it begins leaves nothing", function()
+  t.it("that is cancelled while it begins leaves no subscription behind", function()
     local db = open()
     for _ = 1, 20 do
       local task = rl.task(function() return db:subscribe "a" end)
@@ -145,7 +145,7 @@ local function fresh(db)
 end
 
 t.describe("a copy", function()
-  t.it("takes rows as lists, and pieces of text", function()
+  t.it("takes rows as lists, and texts in pieces", function()
     local db = open()
     fresh(db)
     local rows = {
@@ -190,7 +190,7 @@ t.describe("a copy", function()
     t.truthy(#parts < 2000)
   end)
 
-  t.it("happens in a transaction", function()
+  t.it("is part of a transaction", function()
     local db = open()
     fresh(db)
     do
@@ -204,7 +204,7 @@ t.describe("a copy", function()
     t.equal(own:copy("copy (select 1) to stdout", function() end), 1)
   end)
 
-  t.it("is refused as a whole, and its connection stays usable", function()
+  t.it("is refused as a whole, and the connection stays usable", function()
     local db = open { size = 1 }
     fresh(db)
     local lines = { "1\n", "frob\n" }
@@ -225,7 +225,7 @@ t.describe("a copy", function()
     t.equal(db:value "select 1", 1)
   end)
 
-  t.it("ends with its sink or its task, and frees its connection", function()
+  t.it("ends with an error of its function, or with its task, and frees its connection", function()
     local db = open { size = 1 }
     local many = "copy (select generate_series(1, 3000000)) to stdout"
     t.error(function() db:copy(many, function() error "enough" end) end, "enough")

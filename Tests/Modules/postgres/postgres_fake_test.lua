@@ -52,7 +52,7 @@ end
 
 -- Cases of both. `start()` returns what postgres.open takes.
 local function cases(start)
-  t.it("answers rows, values and counts", function()
+  t.it("answers with rows, values and counts", function()
     local db = open(start(), { size = 1 })
     for _ = 1, 3 do
       t.equal(db:row "select 1 as a, 2.5::float8 as b, 'x' as c, true as d, null as e",
@@ -130,7 +130,7 @@ end
 t.describe("a fake", function() cases(function() return postgres.fake(answer) end) end)
 t.describe("a real server", function() cases(function() return server():url() end) end)
 
-t.it("a connection that a fake has cut is noticed before its next use, also if no time passes", function()
+t.it("a database notices that a fake has cut an idle connection, also if no time passes", function()
   local fake = postgres.fake(answer)
   local db = open(fake)
   t.equal(db:value("select $1::int + 1", 1), 2)
@@ -139,7 +139,7 @@ t.it("a connection that a fake has cut is noticed before its next use, also if n
   db:close()
 end)
 
-t.it("makes no connection for each task that gives up", { real_time = true }, function()
+t.it("a database makes no connection for each task that gives up", { real_time = true }, function()
   local fake, count, live = postgres.fake(answer), 0, 0
   -- A server that answers slowly on all but the first connection.
   local server <close> = t.truthy(net.serve("127.0.0.1:0", function(stream)
@@ -165,7 +165,7 @@ t.it("makes no connection for each task that gives up", { real_time = true }, fu
 end)
 
 t.describe("the failures of a fake", function()
-  t.it("include those of a network, and pass in virtual time", function()
+  t.it("end calls as a network does, in virtual time", function()
     local fake = postgres.fake(answer, { latency = 0.01 })
     local db = open(fake, { timeout = 30, size = 2 })
     local began = rl.now()
@@ -187,7 +187,7 @@ t.describe("the failures of a fake", function()
     t.eventually(function() return db:value("select $1::int + 1", 1) == 2 end)
   end)
 
-  t.it("in the middle of a batch end it", { timeout = 60 }, function()
+  t.it("in the middle of a batch end the batch", { timeout = 60 }, function()
     local fake = postgres.fake(answer, { latency = 0.001 })
     local db = open(fake, { size = 2 })
     local batch = { "select 1 where false", { "select $1::int + 1", 1 }, { "select $1::int + 1", 2, max = 1000 } }
@@ -208,7 +208,7 @@ t.describe("the failures of a fake", function()
     t.eventually(function() return db:stats().in_use == 0 end)
   end)
 
-  t.it("include a wrong password; received statements are listed", function()
+  t.it("include a wrong password, and the fake lists received statements", function()
     local fake = postgres.fake(answer, { password = "p" })
     local stream = t.truthy(fake:connect())
     stream:write((">I4 I4"):pack(16, 196608), "user\0a\0\0")
@@ -222,7 +222,7 @@ t.describe("the failures of a fake", function()
     t.truthy(tostring(fake):find "fake of PostgreSQL %(%d clients, made at .-postgres_fake_test.lua:%d+%)")
   end)
 
-  t.it("are raised for invalid calls, and sent for functions that fail", function()
+  t.it("include errors in the script, and invalid calls raise errors", function()
     t.error(function() postgres.fake() end, "postgres.fake: argument #1 must be a function")
     t.error(function() postgres.fake(answer, { pasword = "x" }) end, "postgres.fake: unknown field 'pasword'")
     t.error(function() postgres.fake(answer, { bandwidth = 0 }) end, "postgres.fake: field 'bandwidth'.*got 0")

@@ -45,7 +45,7 @@ t.describe("a time limit", function()
     t.eventually(function() return db:value "select 1" == 1 end)
   end)
 
-  t.it("removes a task from the queue when its time is over", REAL, function()
+  t.it("a cancelled task leaves the queue of waiting tasks", REAL, function()
     local db = open { size = 1, max_waiting = 2 }
     local own = t.truthy(db:connection())
     local function wait() return rl.task(function() return db:value "select 1" end) end
@@ -62,7 +62,7 @@ t.describe("a time limit", function()
 end)
 
 t.describe("a batch", function()
-  t.it("names the entry that is wrong", function()
+  t.it("with a wrong entry raises an error that names the entry", function()
     local db = open()
     t.error(function() db:batch { "select 1", { "select $1::int", 1, 2 } } end,
       "db:batch: entry 2: the statement has 1 parameter, got 2", true)
@@ -73,7 +73,7 @@ t.describe("a batch", function()
   end)
 end)
 
-t.it("limits each row of rows, in a transaction as well", function()
+t.it("the limit of a row applies to each row of rows, in a transaction as well", function()
   local db = open()
   local tx <close> = t.truthy(db:begin())
   for _, one in ipairs { db, tx } do
@@ -98,7 +98,7 @@ t.describe("a connection", function()
     t.equal({ own:query "select 1" }, { nil, "ENOTCONN: the connection is closed", "ENOTCONN" })
   end)
 
-  t.it("that was opened for a task whose time is over is watched", REAL, function()
+  t.it("that was opened for a task whose time is over is closed when the server is lost", REAL, function()
     local own = t.server "postgres"
     local db = open({ size = 2 }, own:url())
     -- The first look at idle connections is over.
@@ -114,7 +114,7 @@ t.describe("a connection", function()
     held:close()
   end)
 
-  t.it("that a server ends names the reason, and is counted", REAL, function()
+  t.it("that a server ends gives an error with the server's reason, and is counted", REAL, function()
     local db = open()
     local tx = t.truthy(db:begin())
     local _, message, code, details = tx:execute "select pg_terminate_backend(pg_backend_pid())"
@@ -219,7 +219,7 @@ t.it("calls after the first ones have the same results, although they take fewer
   end
 end)
 
-t.it("a prepared call that is cancelled or loses its connection is as an unprepared one", REAL, function()
+t.it("a prepared call is cancelled, and loses its connection, as an unprepared one", REAL, function()
   local db = open { size = 1 }
   for _ = 1, 3 do t.equal(db:execute("select pg_sleep($1)", 0), 0) end
   local sleeper = rl.task(function() return db:execute("select pg_sleep($1)", 60) end)

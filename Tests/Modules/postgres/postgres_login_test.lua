@@ -72,7 +72,7 @@ t.describe("a server with a certificate", function()
     t.equal(db:value "select 1", 1)
   end)
 
-  t.it("is required on another machine", REAL, function()
+  t.it("is required for another machine", REAL, function()
     local server = t.server "postgres"
     local where = server:url():gsub("127.0.0.1", "0.0.0.0")
     local nothing, message, code = try(where)

@@ -38,7 +38,7 @@ t.describe("calls", function()
     t.equal(db:execute "delete from people", 2)
   end)
 
-  t.it("return nil alone for no row and for NULL", function()
+  t.it("return a single nil for no row and for NULL", function()
     local db = open()
     t.equal(table.pack(db:row "select 1 where false"), { n = 1 })
     t.equal(table.pack(db:value "select 1 where false"), { n = 1 })
@@ -172,7 +172,7 @@ t.describe("refusals", function()
     t.equal(select(4, db:query "select frob").position, 8)
   end)
 
-  t.it("of wrong calls are raised", function()
+  t.it("raise errors for wrong calls", function()
     local db = open()
     for _ = 1, 3 do
       t.error(function() db:query("select $1::int", 1, 2) end, "db:query: the statement has 1 parameter, got 2")
@@ -204,7 +204,7 @@ t.describe("refusals", function()
     t.equal({ code, details.code }, { "EPROTO", "3D000" })
   end)
 
-  t.it("report a wrong password", function()
+  t.it("name a wrong password", function()
     local db = open()
     t.equal(db:script "drop role if exists locked; create role locked login password 'right'", true)
     local own = t.server("postgres", { files = {} })
@@ -378,7 +378,7 @@ t.describe("connections", function()
     t.equal(select(3, postgres.open(server():url(), { setup = { "selec" } })), "EINVAL")
   end)
 
-  t.it("describe themselves", function()
+  t.it("have a name, a description and statistics", function()
     local db = open { name = "orders" }
     t.equal(db:name(), "orders")
     t.equal(db:is_open(), true)
@@ -392,7 +392,7 @@ t.describe("connections", function()
 end)
 
 t.describe("cancelled calls", function()
-  t.it("give no answer to other calls, and open no further connections", function()
+  t.it("do not pass their answers to other calls, and open no further connections", function()
     local db = open { size = 4 }
     local watcher = open { size = 1, name = "watcher" }
     local most = 0

@@ -40,7 +40,7 @@ t.describe("the service manager", { real_time = true }, function()
     t.equal(messages(program), { "READY=1", "STOPPING=1", "STATUS=the last words" })
   end)
 
-  t.it("gets STOPPING without shutdown functions, too", function()
+  t.it("gets STOPPING although the script has no shutdown functions", function()
     local program = start(READY)
     program:wait_for "up"
     program:signal "TERM"

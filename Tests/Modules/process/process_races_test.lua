@@ -66,7 +66,7 @@ t.describe("a lack of descriptors", function()
 end)
 
 t.describe("a child of a program", function()
-  t.it("is ended by stop when the program itself has ended before, and by the end of the host", REAL, function()
+  t.it("is ended by stop although the program itself has ended, and by the end of the host", REAL, function()
     local result = process.run { rlhost, "-e", [[
       local rl, process = require "runloop", require "runloop.process"
       local function start(text)
@@ -91,7 +91,7 @@ t.describe("a child of a program", function()
     process.run { "kill", tostring(pids[4]) }
   end)
 
-  t.it("has as long to end as the program itself, although the program ends at once", REAL, function()
+  t.it("gets the same time to end as the program itself", REAL, function()
     local directory <close> = setmetatable({ path = assert(fs.temporary_directory()) },
       { __close = function(self) fs.remove(self.path, { recursive = true }) end })
     local file = directory.path .. "/saved"
@@ -112,8 +112,8 @@ t.describe("a child of a program", function()
   end)
 end)
 
-t.describe("pools", function()
-  t.it("name the called function if a value cannot be sent", REAL, function()
+t.describe("a pool", function()
+  t.it("raises an error that names the called function if a value cannot be sent", REAL, function()
     local pool <close> = rl.pool { threads = 1 }
     local coroutine_here = coroutine.create(print)
     local function bad() return coroutine_here end
@@ -133,15 +133,15 @@ t.describe("pools", function()
   end)
 end)
 
-t.describe("output and the end of a program", function()
-  t.it("all of the output is read, however soon the program ends after it", REAL, function()
+t.describe("output at the end of a program", function()
+  t.it("is read completely, however soon the program ends after it", REAL, function()
     for _ = 1, 10 do
       local result = process.run { "/bin/sh", "-c", "head -c 300000 /dev/zero; exit 3" }
       t.equal({ result.code, #result.output, result.truncated }, { 3, 300000, false })
     end
   end)
 
-  t.it("data in a pipe can be read after the program has ended", REAL, function()
+  t.it("can be read after the program has ended", REAL, function()
     local program <close> = assert(process.start { "/bin/sh", "-c", "echo one; echo two", output = "pipe" })
     t.equal({ program:wait() }, { "exit", 0 })
     rl.sleep(0.1)
@@ -149,7 +149,7 @@ t.describe("output and the end of a program", function()
     program.output:abort()
   end)
 
-  t.it("later output of a grandchild is read later", REAL, function()
+  t.it("is followed by the output of a grandchild", REAL, function()
     local program = assert(process.start { "/bin/sh", "-c", "(sleep 0.5; echo late) & exit 4", output = "pipe" })
     t.equal({ program:wait() }, { "exit", 4 })
     t.falsy(program:is_running())
@@ -180,7 +180,7 @@ t.describe("output and the end of a program", function()
   end)
 end)
 
-t.describe("many programs", function()
+t.describe("many programs and descriptors", function()
   t.it("a thousand programs at once end, and leave nothing behind", REAL, function()
     local script = [[
       local process = require "runloop.process"
@@ -224,7 +224,7 @@ t.describe("many programs", function()
     end
   end)
 
-  t.it("children that other code has started are not waited for", REAL, function()
+  t.it("the host does not wait for children that other code has started", REAL, function()
     local pipe = io.popen("exit 7")
     local programs = {}
     for i = 1, 5 do programs[i] = process.start { "/bin/true" } end
@@ -268,7 +268,7 @@ t.describe("dies_with_host", function()
   end)
 
   -- Linux sends the signal when the thread that started the program ends.
-  t.it("and not when the thread that has started it ends", REAL, function()
+  t.it("and does not end it when the thread that has started it ends", REAL, function()
     local program, pid = host [[
       rl.thread(function()
         local rl = require "runloop"
@@ -288,7 +288,7 @@ t.describe("dies_with_host", function()
     program.output:abort()
   end)
 
-  t.it("no program is left, in whatever way the host ends", REAL, function()
+  t.it("and leaves no program, in whatever way the host ends", REAL, function()
     for how, status in pairs { ["os.exit(3)"] = 3, ["os.exit(4, true)"] = 4, ["error 'x'"] = 1, ["rl.stop()"] = 0,
       ["rl.shutdown()"] = 0,
       ["process.run { 'kill', tostring(process.id()) }"] = "TERM",

@@ -10,7 +10,7 @@ local REAL = { real_time = true }
 t.describe("signals", function()
   local function send(name) os.execute("kill -" .. name .. " " .. process.id()) end
 
-  t.it("are events of the loop", REAL, function()
+  t.it("are handled by the loop, not at the moment of their arrival", REAL, function()
     local count = 0
     local handler <close> = assert(process.on_signal("USR1", function(_, n) count = count + n end))
     send "USR1"
@@ -19,7 +19,7 @@ t.describe("signals", function()
     t.equal(count, 1)
   end)
 
-  t.it("wait in modes that do not have them", REAL, function()
+  t.it("are kept for a mode that does not run", REAL, function()
     local count = 0
     local handler <close> = assert(process.signal { name = "USR1", callback = function() count = count + 1 end })
     rl.current():add(handler, "listening")
@@ -33,7 +33,7 @@ t.describe("signals", function()
     t.equal(count, 1)
   end)
 
-  t.it("can be awaited", REAL, function()
+  t.it("are awaited by process.wait_signal, with a time limit", REAL, function()
     rl.task(function()
       rl.sleep(0.1)
       send "HUP"
@@ -53,7 +53,7 @@ t.describe("signals", function()
     end
   end)
 
-  t.it("and changes and messages are awaited in the mode that runs when the wait begins", REAL, function()
+  t.it("are awaited in the mode that runs when the wait begins, like changes and messages", REAL, function()
     local fs, http, loop = require "runloop.fs", require "runloop.http", rl.current()
     local directory = assert(fs.temporary_directory())
     local server = http.serve("127.0.0.1:0", { modes = { "common", "dialogue" } }, function(request)
@@ -92,7 +92,7 @@ t.describe("signals", function()
     server:stop(1)
   end)
 
-  t.it("that cannot be caught, or do not exist, are rejected", function()
+  t.it("raise an error if they cannot be caught, or do not exist", function()
     t.error(function() process.on_signal("KILL", print) end, "nobody can catch KILL")
     t.error(function() process.on_signal("FOO", print) end,
       "argument #1 must be the name of a signal such as \"TERM\", got \"FOO\"")
@@ -103,7 +103,7 @@ t.describe("signals", function()
 end)
 
 t.describe("the service manager", function()
-  t.it("receives RELOADING with the time that it requires", REAL, function()
+  t.it("receives RELOADING with the time of the monotonic clock", REAL, function()
     local path = os.tmpname()
     os.remove(path)
     local socket <close> = assert(require "runloop.net".datagram { path = path })

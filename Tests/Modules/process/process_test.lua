@@ -24,7 +24,7 @@ t.describe("process.run", function()
     t.equal(process.run { "wc", "-c", input = "" }.output:match "%d+", "0")
   end)
 
-  t.it("returns an error with the name of a program that cannot be started", REAL, function()
+  t.it("returns an error with the name of the program if it cannot be started", REAL, function()
     t.equal({ process.run { "frobnicate" } }, { nil, "ENOENT: no such program: frobnicate", "ENOENT" })
     t.equal({ process.run { "pwd", directory = "/nowhere" } },
       { nil, "ENOENT: no such file or directory (/nowhere)", "ENOENT" })
@@ -68,7 +68,7 @@ t.describe("process.run", function()
     t.equal(process.run { "/usr/bin/env", clean_environment = true, environment = { X = 2 } }.output, "X=2\n")
   end)
 
-  t.it("joins errors to output, and redirects to files and streams", REAL, function()
+  t.it("joins errors to output, and redirects both to files and streams", REAL, function()
     t.equal(process.run { "sh", "-c", "echo a; echo b >&2", errors = "output" }.output, "a\nb\n")
     local name = os.tmpname()
     t.equal(process.run { "echo", "x", output = name }.output, nil)
@@ -79,7 +79,7 @@ t.describe("process.run", function()
     os.remove(name)
   end)
 
-  t.it("rejects a stream as input that has buffered bytes", REAL, function()
+  t.it("returns an error if the input is a stream with buffered bytes", REAL, function()
     local near, far = net.pair()
     near:write "line\nrest"
     t.equal(far:read_line(), "line")
@@ -146,8 +146,8 @@ t.describe("process.run", function()
   end)
 end)
 
-t.describe("process.start", function()
-  t.it("returns streams for input and output", REAL, function()
+t.describe("a program that process.start has started", function()
+  t.it("has streams for input and output", REAL, function()
     local program = assert(process.start { "cat", input = "pipe", output = "pipe", name = "echo" })
     t.equal({ program:is_running(), program:name(), program:pid() > 1 }, { true, "echo", true })
     program.input:write "line\n"
@@ -160,7 +160,7 @@ t.describe("process.start", function()
     t.equal(tostring(program):match "^program \"echo\" %(%d+, exit 0, made at .*process_test.lua:%d+%)$" ~= nil, true)
   end)
 
-  t.it("reports the program's end to a callback, and waits until a time limit", REAL, function()
+  t.it("reports its end to a callback, and wait returns at its time limit", REAL, function()
     local how = {}
     local program = assert(process.start { "sleep", "0.2", on_exit = function(_, kind, value)
       how = { kind, value }
@@ -299,7 +299,7 @@ t.describe("process.start", function()
     t.equal(ends, "exit")
   end)
 
-  t.it("does not hang up a program that closes its terminal, and may open it again", REAL, function()
+  t.it("is not hung up when it closes its terminal, and may open it again", REAL, function()
     local text = ""
     local program = assert(process.start {
       "sh", "-c", "exec <&- >&- 2>&-; sleep 0.1; echo back >/dev/tty; exit 7", terminal = {},
@@ -320,13 +320,13 @@ t.describe("process.start", function()
     t.equal({ program:signal "TERM" }, { nil, "ESRCH: it has ended (sleep 60)", "ESRCH" })
   end)
 
-  t.it("ends a program that has stopped itself, too", REAL, function()
+  t.it("can be ended while it is stopped by a signal", REAL, function()
     local program = assert(process.start(sh "kill -STOP $$; exit 1"))
     rl.sleep(0.1)
     t.equal({ program:stop(2) }, { "signal", "TERM" })
   end)
 
-  t.it("gives the program a terminal whose size can change", REAL, function()
+  t.it("has a terminal whose size can change, if the option is set", REAL, function()
     local program = assert(process.start { "sh", "-c", "read -p 'name? ' x; stty size; read y; stty size",
       terminal = { rows = 10, columns = 33 } })
     t.equal(program.input:read_until("? ", { timeout = 10 }), "name")
@@ -339,7 +339,7 @@ t.describe("process.start", function()
     program.input:close()
   end)
 
-  t.it("ends the program in the background by <close>", REAL, function()
+  t.it("is ended in the background by <close>", REAL, function()
     local kept
     do
       local program <close> = assert(process.start { "sleep", "60" })
@@ -348,7 +348,7 @@ t.describe("process.start", function()
     t.equal({ kept:wait(5) }, { "signal", "TERM" })
   end)
 
-  t.it("raises errors for misuse", function()
+  t.it("has methods that raise errors for wrong arguments", function()
     t.error(function() process.run "ls" end,
       'process.run: argument #1 must be a table such as { "ls", "%-l" }, got "ls"')
     t.error(function() process.run {} end, "the first word must be the program")

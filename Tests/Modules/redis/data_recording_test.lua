@@ -71,7 +71,7 @@ db:value "select 'waits'"
 ]]
 
 for _, format in ipairs { "json", "again" } do
-  t.it("SQLite, format " .. format, function()
+  t.it("a recording has the calls of SQLite, format " .. format, function()
     local calls = recorded(SQLITE, format)
     local lines = brief(calls)
     table.remove(calls, 10)
@@ -93,7 +93,7 @@ for _, format in ipairs { "json", "again" } do
   end)
 end
 
-t.it("PostgreSQL", function()
+t.it("a recording has the calls of PostgreSQL", function()
   local calls, marks = recorded [[
 local fake = postgres.fake(function(sql)
   if sql:find "pause" then rl.sleep(0.02) end
@@ -127,7 +127,7 @@ rl.sleep(0.1)
   t.equal(marks, { 'connection of postgres "orders" was lost' })
 end)
 
-t.it("Redis", function()
+t.it("a recording has the calls of Redis", function()
   local calls, marks = recorded [[
 local fake = redis.fake()
 local db <close> = redis.open(fake, { name = "cache" })

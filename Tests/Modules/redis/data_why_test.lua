@@ -14,7 +14,7 @@ local function why(fn)
   return rl.why()
 end
 
-t.it("a statement of PostgreSQL is named, shortened", function()
+t.it("rl.why shows the statement of a call to PostgreSQL, shortened", function()
   local fake = postgres.fake(function()
     rl.sleep(60)
     return 1
@@ -33,7 +33,7 @@ t.it("a statement of PostgreSQL is named, shortened", function()
   db:close(0)
 end)
 
-t.it("a command of Redis is named", function()
+t.it("rl.why shows the command of a call to Redis", function()
   local db <close> = t.truthy(redis.open(redis.fake(), { name = "cache" }))
   local text = why(function() db:call("BLPOP", "secret", 60) end)
   contains(text, 'call "BLPOP" of redis "cache"')

@@ -42,7 +42,7 @@ local function cases(start)
     t.equal(select(3, db:call("FROB", 1)), "EINVAL")
   end)
 
-  t.it("ends keys in time", function()
+  t.it("removes keys at the end of their time to live", function()
     local db = open(start())
     db:call("SET", "a", 1, "PX", 60)
     db:call("HSET", "h", "x", 1)
@@ -54,7 +54,7 @@ local function cases(start)
     t.equal(db:call("HSETNX", "h", "y", 1), 1)
   end)
 
-  t.it("lets blocked clients take their turns", function()
+  t.it("serves blocked clients in turn", function()
     local db = open(start())
     local tasks = {}
     for i = 1, 3 do
@@ -79,7 +79,7 @@ local function cases(start)
     t.equal(pack(db:call("BLMOVE", "none", "q", "LEFT", "LEFT", 0.05)), { nil, n = 1 })
   end)
 
-  t.it("gives no element to a client that has left", function()
+  t.it("keeps an element for the next client if the waiting one has left", function()
     local db = open(start())
     local task = rl.task(function() return db:call("BLPOP", "q", 0) end)
     t.eventually(function() return db:call("CLIENT", "LIST"):find("cmd=blpop", 1, true) end)
@@ -89,7 +89,7 @@ local function cases(start)
     t.equal(db:call("LLEN", "q"), 1)
   end)
 
-  t.it("runs transactions whose keys have not changed", function()
+  t.it("runs a transaction only if its watched keys have not changed", function()
     local db = open(start())
     local tx <close> = t.truthy(db:begin { watch = "a" })
     tx:queue("INCR", "a")
@@ -165,9 +165,9 @@ local function cases(start)
   end)
 end
 
-t.describe("a fake", function() cases(redis.fake) end)
+t.describe("a fake of Redis", function() cases(redis.fake) end)
 
-t.describe("a real server", { real_time = true }, function()
+t.describe("a real server of Redis", { real_time = true }, function()
   cases(function()
     local url = server():url()
     local db <close> = t.truthy(redis.open(url))
@@ -288,7 +288,7 @@ local LAST = { { "DISCARD" }, { "UNWATCH" }, { "SELECT", "0" }, { "CLIENT", "SET
 
 t.describe("a fake and a server", function()
   for version = 2, 3 do
-    t.it("give equal bytes, in version " .. version .. " of the protocol", function()
+    t.it("answer with equal bytes, in version " .. version .. " of the protocol", function()
       local real, fake = t.truthy(net.connect(server():address())), t.truthy(redis.fake():connect())
       for _, stream in ipairs { real, fake } do
         stream:write(encode { "HELLO", version })
@@ -306,7 +306,7 @@ end)
 
 -- Failures ------------------------------------------------------------------------------------------------------------
 
-t.describe("the failures of a fake", function()
+t.describe("a fake in virtual time", function()
   t.it("refuses clients while it is stopped, and keeps its keys", function()
     local fake = redis.fake()
     local db = open(fake)
@@ -336,13 +336,13 @@ t.describe("the failures of a fake", function()
     t.equal(task:await(), "ECONNRESET")
   end)
 
-  t.it("that cuts a log-in has received nothing of a call", function()
+  t.it("that cuts off a log-in makes redis.open return an error", function()
     local fake = redis.fake()
     fake:drop(5)
     t.equal({ redis.open(fake) }, { nil, "ECONNRESET: the connection was lost while it was made", "ECONNRESET" })
   end)
 
-  t.it("stalls for a while", function()
+  t.it("answers nothing during a stall", function()
     local fake = redis.fake()
     local db = open(fake, { timeout = 5 })
     fake:stall(60)
@@ -354,7 +354,7 @@ t.describe("the failures of a fake", function()
     t.equal(fake:received()[#fake:received()], { "GET", "a" })
   end)
 
-  t.it("lets an hour pass in no time", function()
+  t.it("needs no real time for an hour", function()
     local db = open(redis.fake { latency = 0.05, bandwidth = 1e6 })
     db:call("SET", "a", 1, "EX", 3600)
     rl.sleep(3590)
@@ -370,7 +370,7 @@ t.describe("the failures of a fake", function()
     t.equal(db:call("EXPIRETIME", "b"), when)
   end)
 
-  t.it("serves in the modes of a nested run", function()
+  t.it("answers in the modes of a nested run", function()
     local db = open(redis.fake())
     local found
     local timer = rl.timer { delay = 0, modes = { "modal" }, callback = function()
@@ -468,7 +468,7 @@ t.describe("calls through cuts and stalls", function()
   end)
 end)
 
-t.it("settings of TLS that cannot be used return an error", function()
+t.it("wrong TLS settings return or raise an error", function()
   t.equal(pack(redis.open("rediss://127.0.0.1:1", { tls = { ca = "/nowhere" } })),
     { nil, "ENOENT: no such file or directory (/nowhere)", "ENOENT", n = 3 })
   t.error(function() redis.open("rediss://127.0.0.1:1", { tls = { cs = "a" } }) end,

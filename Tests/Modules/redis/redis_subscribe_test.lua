@@ -45,7 +45,7 @@ t.describe("a subscription", function()
     t.eventually(function() return db:call("PUBLISH", "a", 1) == 0 end)
   end)
 
-  t.it("of a pattern names the channel", function()
+  t.it("of a pattern returns the channel of each message", function()
     local db = open()
     local s <close> = t.truthy(db:subscribe("news.*", { pattern = true }))
     local exact <close> = t.truthy(db:subscribe "news.*")
@@ -54,7 +54,7 @@ t.describe("a subscription", function()
     t.equal(exact:stats().received, 0)
   end)
 
-  t.it("shares its connection and its channel with others", function()
+  t.it("shares its connection and its channel with other subscriptions", function()
     local db = open()
     local before = db:stats().connections
     local first, second = t.truthy(db:subscribe "a"), t.truthy(db:subscribe "a")
@@ -107,7 +107,7 @@ t.describe("a subscription", function()
     t.equal(program:output(), "error on purpose\n")
   end)
 
-  t.it("waits for its mode", { real_time = true }, function()
+  t.it("calls its function in its own mode only", { real_time = true }, function()
     local db = open()
     local got = {}
     local s <close> = t.truthy(db:subscribe("a", { modes = "modal" }, function(text) got[#got + 1] = text end))
@@ -139,7 +139,7 @@ t.describe("a subscription", function()
     end
   end)
 
-  t.it("ends with its database, and if it is cancelled", { real_time = true }, function()
+  t.it("ends with its database, and when its task is cancelled", { real_time = true }, function()
     local db = open()
     local s = t.truthy(db:subscribe "a")
     local task = rl.task(function() return s:receive() end)

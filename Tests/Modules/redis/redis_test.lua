@@ -68,7 +68,7 @@ t.describe("calls", function()
     end
   end)
 
-  t.it("of many tasks share one connection, each with its own answer", function()
+  t.it("of many tasks share one connection, and each gets its own answer", function()
     local db = open()
     local tasks = {}
     for i = 1, 500 do
@@ -81,7 +81,7 @@ t.describe("calls", function()
     t.equal(db:stats().connections, 1)
   end)
 
-  t.it("run batches, with problems next to the answers", function()
+  t.it("run in batches that return problems next to the answers", function()
     local db = open()
     local answers, problems = db:batch { { "SET", "a", 1 }, { "LPUSH", "a", 1 }, { "GET", "none" }, { "GET", "a" } }
     t.equal({ answers[1], answers[2], answers[3], answers[4] }, { "OK", nil, nil, "1" })
@@ -101,7 +101,7 @@ t.describe("calls", function()
     t.equal({ message, code, details.code }, { "EPROTO: no (MINE)", "EPROTO", "MINE" })
   end)
 
-  t.it("scan", function()
+  t.it("iterate over the keys of SCAN", function()
     local db = open()
     local list = {}
     for i = 1, 500 do list[i] = { "SET", "user:" .. i, i } end
@@ -155,7 +155,7 @@ t.describe("calls", function()
     t.truthy(tostring(by_url):find("open, made at", 1, true))
   end)
 
-  t.it("come after the commands of setup", function()
+  t.it("begin after the commands of setup", function()
     local db = open { setup = { { "SELECT", 5 }, { "SET", "a", 7 }, { "GET", "none" } } }
     t.equal(db:call("CLIENT", "INFO"):match "db=(%d+)", "5")
     local nothing, _, code = redis.open(shared():url(), { setup = { { "FROB" } } })
@@ -190,7 +190,7 @@ t.describe("a transaction", function()
     t.equal(db:call("EXISTS", "a"), 0)
   end)
 
-  t.it("without commit does nothing, and its connection watches nothing afterwards", function()
+  t.it("that is not committed does nothing, and its connection watches nothing afterwards", function()
     local db = open { size = 1 }
     do
       local tx <close> = t.truthy(db:begin { watch = "a" })
@@ -214,7 +214,7 @@ t.describe("a transaction", function()
     t.equal(db:call("EXISTS", "a"), 0)
   end)
 
-  t.it("of a hundred tasks loses nothing", { timeout = 60 }, function()
+  t.it("of a hundred tasks that increment a key loses nothing", { timeout = 60 }, function()
     local db = open { size = 20 }
     db:call("SET", "n", 0)
     local tasks = {}
@@ -298,14 +298,14 @@ t.describe("refusals", function()
     t.equal(select(3, redis.open "unix:/nowhere/at/all"), "ENOENT")
   end)
 
-  t.it("end too large an answer, and the next call works", function()
+  t.it("return an error for too large an answer, and the next call works", function()
     local db = open { max = 1000 }
     db:call("SET", "a", ("x"):rep(2000))
     t.equal(select(3, db:call("GET", "a")), "EMSGSIZE")
     t.equal(db:call "PING", "PONG")
   end)
 
-  t.it("are errors if the call is wrong", function()
+  t.it("raise an error if the call is wrong", function()
     local db = open()
     local function wrong(text, fn, ...)
       local arguments = pack(...)
@@ -351,7 +351,7 @@ t.describe("refusals", function()
 end)
 
 t.describe("cancelled calls", function()
-  t.it("leave the connection usable, and no other call gets their answers", { timeout = 60 }, function()
+  t.it("leave the connection usable, and their answers go to no other call", { timeout = 60 }, function()
     local db = open()
     local list = {}
     for i = 1, 1000 do list[i] = { "SET", "k" .. i, i } end
@@ -369,7 +369,7 @@ t.describe("cancelled calls", function()
   end)
 
   local REAL = { timeout = 60, real_time = true }
-  t.it("that block end their connections, within the limit of connections", REAL, function()
+  t.it("close their connections if they block, within the limit of connections", REAL, function()
     local db = open { size = 4 }
     for i = 1, 60 do
       local task = rl.task(function() return db:call("BLPOP", "q", 5) end)
@@ -389,7 +389,7 @@ t.describe("cancelled calls", function()
     t.eventually(function() return db:stats().in_use == 0 end)
   end)
 
-  t.it("in a transaction end its connection", function()
+  t.it("close the connection of their transaction", function()
     local db = open { size = 1 }
     local task = rl.task(function()
       local tx <close> = assert(db:begin { watch = "a" })
@@ -496,7 +496,7 @@ t.it("a transaction ends with its connection", { real_time = true }, function()
   t.equal(db:stats().in_use, 0)
 end)
 
-t.it("one lost connection makes the one for all tasks suspect", { real_time = true }, function()
+t.it("one lost connection makes the database check the shared one before its next use", { real_time = true }, function()
   local server = t.server "redis"
   local db = open({}, server:url())
   local id = db:call("CLIENT", "ID")
@@ -514,7 +514,7 @@ t.it("one lost connection makes the one for all tasks suspect", { real_time = tr
   t.equal({ task:await(), (select(3, db:call "PING")) }, { "ECONNRESET", "ECONNREFUSED" })
 end)
 
-t.it("a restart of the server between two calls costs none of them, in virtual time as well", function()
+t.it("a restart of the server between two calls fails neither of them, in virtual time as well", function()
   local server = t.server "redis"
   local db = open({}, server:url())
   do
@@ -530,7 +530,7 @@ t.it("a restart of the server between two calls costs none of them, in virtual t
   end
 end)
 
-t.it("the words BLOCK and STREAMS may be names", function()
+t.it("keys and groups may be called BLOCK and STREAMS", function()
   local db = open()
   t.equal(db:call("XGROUP", "CREATE", "block", "block", "$", "MKSTREAM"), "OK")
   t.equal(pack(db:call("XREADGROUP", "GROUP", "block", "block", "STREAMS", "block", ">")), { nil, n = 1 })
@@ -539,7 +539,7 @@ t.it("the words BLOCK and STREAMS may be names", function()
   t.equal(db:stats().connections, 1)
 end)
 
-t.it("more calls than max_waiting do not wait for a connection", { real_time = true }, function()
+t.it("more calls than max_waiting get an error at once", { real_time = true }, function()
   local db <close> = t.truthy(redis.open(shared():url(), { size = 1, max_waiting = 1 }))
   local own = t.truthy(db:connection())
   local task = rl.task(function() return db:call("BLPOP", "none", 0.01) end)
@@ -564,7 +564,7 @@ t.it("calls work in a nested run of another mode", function()
   t.equal({ found, other }, { "7" })
 end)
 
-t.it("an idle database keeps no program alive; a call does", { real_time = true }, function()
+t.it("a call keeps the program alive, but an idle database does not", { real_time = true }, function()
   local program = t.spawn { t.rlhost, "-e", ([[
     local rl, redis = require "runloop", require "runloop.redis"
     local db = assert(redis.open %q)
@@ -573,7 +573,7 @@ t.it("an idle database keeps no program alive; a call does", { real_time = true 
   t.equal(program:output(), "nil\n")
 end)
 
-t.it("closing waits for calls, ends blocked ones, and refuses new ones", { real_time = true }, function()
+t.it("close waits for running calls, ends blocked ones, and refuses new ones", { real_time = true }, function()
   local db = open { name = "orders" }
   local task = rl.task(function() return db:call("BLPOP", "q", 60) end)
   rl.sleep(0.05)

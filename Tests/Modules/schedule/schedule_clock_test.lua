@@ -17,18 +17,18 @@ end
 
 -- In Berlin the clock goes from 02:00 to 03:00 on 2026-03-29 (01:00 UTC), and from 03:00 to 02:00 on 2026-10-25 (01:00
 -- UTC).
-t.describe("daylight saving", { time_zone = "Europe/Berlin" }, function()
-  t.it("for a skipped time, calls at the first moment after it", { starts_at = "2026-03-28 12:00:00" }, function()
+t.describe("in a zone with daylight saving,", { time_zone = "Europe/Berlin" }, function()
+  t.it("a job for a skipped time runs at the first moment after it", { starts_at = "2026-03-28 12:00:00" }, function()
     local got = calls_until(2 * 86400, function(fn) return schedule.daily("02:30", fn) end)
     t.equal(got, { utc "2026-03-29 01:00", utc "2026-03-30 00:30" })
   end)
 
-  t.it("a time that the clock shows twice calls once", { starts_at = "2026-10-24 12:00:00" }, function()
+  t.it("a job for a time that the clock shows twice runs once", { starts_at = "2026-10-24 12:00:00" }, function()
     local got = calls_until(2 * 86400, function(fn) return schedule.daily("02:30", fn) end)
     t.equal(got, { utc "2026-10-25 00:30", utc "2026-10-26 01:30" })
   end)
 
-  t.it("an hourly job calls every real hour", { starts_at = "2026-10-24 22:30:00" }, function()
+  t.it("an hourly job runs every real hour", { starts_at = "2026-10-24 22:30:00" }, function()
     local got = calls_until(6 * 3600, function(fn) return schedule.cron("0 * * * *", fn) end)
     local expected = {}
     for i = 1, 6 do expected[i] = utc "2026-10-24 22:00" + i * 3600 end
@@ -45,7 +45,7 @@ t.describe("daylight saving", { time_zone = "Europe/Berlin" }, function()
     end, { missed = missed })
   end
 
-  t.it("a clock that is set forward over the gap misses the moment", { starts_at = "2026-03-29 00:00:00" }, function()
+  t.it("a clock that is set forward over the gap skips the moment", { starts_at = "2026-03-29 00:00:00" }, function()
     for _, missed in ipairs { "skip", "once", "all" } do
       rl.clock:set_time(utc "2026-03-29 00:00")
       local got, job = noting(missed)
@@ -59,7 +59,7 @@ t.describe("daylight saving", { time_zone = "Europe/Berlin" }, function()
     end
   end)
 
-  t.it("a clock set into the second of the gap does not miss it", { starts_at = "2026-03-28 23:00:00" }, function()
+  t.it("a clock that is set into the gap's second skips no moment", { starts_at = "2026-03-28 23:00:00" }, function()
     local got, job = noting "skip"
     rl.clock:set_time(utc "2026-03-29 01:00")
     rl.sleep(1)
@@ -68,7 +68,7 @@ t.describe("daylight saving", { time_zone = "Europe/Berlin" }, function()
     job:invalidate()
   end)
 
-  t.it("a clock set back before both 02:30 of autumn repeats no call", { starts_at = "2026-10-24 12:00:00" }, function()
+  t.it("a clock that is set back by hours in autumn repeats no call", { starts_at = "2026-10-24 12:00:00" }, function()
     local got, job = noting "once"
     rl.sleep(13 * 3600)
     t.equal(#got, 1)
@@ -87,7 +87,7 @@ t.describe("daylight saving", { time_zone = "Europe/Berlin" }, function()
 end)
 
 t.describe("a clock that is set", function()
-  t.it("back by years calls jobs again from there on", { starts_at = "2036-01-01 00:00:00" }, function()
+  t.it("back by years makes jobs continue from the new time", { starts_at = "2036-01-01 00:00:00" }, function()
     local calls = {}
     local job <close> = schedule.daily("12:00", function(_, time) calls[#calls + 1] = time end, { utc = true })
     rl.sleep(86400)
@@ -97,7 +97,7 @@ t.describe("a clock that is set", function()
     t.equal({ calls[2], calls[3], #calls }, { utc "2026-05-01 12:00", utc "2026-05-02 12:00", 3 })
   end)
 
-  t.it("repeatedly calls once for each moment", { starts_at = "2026-05-01 00:00:00" }, function()
+  t.it("again and again causes one call for each moment", { starts_at = "2026-05-01 00:00:00" }, function()
     local calls = {}
     local job <close> = schedule.cron("0 * * * *", function(_, time)
       calls[#calls + 1] = time
@@ -116,7 +116,7 @@ t.describe("a clock that is set", function()
 end)
 
 t.describe("rl.at", function()
-  t.it("can be called as soon as the clock is set", function()
+  t.it("calls as soon as the clock is set, with when_set", function()
     local calls = {}
     local function note(timer) calls[#calls + 1] = { timer:name(), rl.now() } end
     local plain <close> = rl.at(rl.time() + 3600, note, { name = "plain" })

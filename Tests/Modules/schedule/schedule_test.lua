@@ -40,7 +40,7 @@ t.describe("rl.at", function()
     t.equal(called, before)
   end)
 
-  t.it("is a timer: in modes, with a name, fired by hand, invalidated", function()
+  t.it("returns a timer with modes, a name, a fire method and an invalidate method", function()
     local calls = 0
     local function count() calls = calls + 1 end
     local timer = rl.at(rl.time() + 5, count, { name = "midnight", modes = "dialogue", order = 3, tolerance = 0.5 })
@@ -113,7 +113,7 @@ t.describe("rl.at", function()
     t.equal(got, 150.0)
   end)
 
-  t.it("reaches the loops of other threads when the clock is set", function()
+  t.it("fires in the loops of other threads when the clock is set", function()
     local thread = rl.thread(function()
       local rl = require "runloop"
       local start = rl.time()

@@ -27,7 +27,7 @@ local function library(name)
   return found
 end
 
-t.it("gives the same results as lua-socket", REAL, function()
+t.it("runloop.socket returns the same results as lua-socket", REAL, function()
   local program = here .. "calls.lua"
   local theirs = process.run { "lua5.4", program }
   if not theirs or theirs.code ~= 0 then return t.skip "lua5.4 or lua-socket is not installed" end
@@ -51,7 +51,7 @@ local function pair()
   return client, server
 end
 
-t.it("waits in tasks, side by side", REAL, function()
+t.it("calls wait in their tasks, side by side", REAL, function()
   local a, b = pair()
   local order = {}
   local reader = rl.task(function()
@@ -69,7 +69,7 @@ t.it("waits in tasks, side by side", REAL, function()
   b:close()
 end)
 
-t.it("loses nothing when a task is cancelled in receive", REAL, function()
+t.it("receive loses nothing when its task is cancelled", REAL, function()
   for _, pattern in ipairs { "*l", "*a", 100 } do
     for _, limit in ipairs { false, 5 } do
       local a, b = pair()
@@ -88,7 +88,7 @@ t.it("loses nothing when a task is cancelled in receive", REAL, function()
   end
 end)
 
-t.it("never waits with a time limit of 0", REAL, function()
+t.it("calls never wait with a time limit of 0", REAL, function()
   local a, b = pair()
   local results = {}
   b:settimeout(0)
@@ -108,7 +108,7 @@ t.it("never waits with a time limit of 0", REAL, function()
   b:close()
 end)
 
-t.it("sends large data as far as the other end reads", REAL, function()
+t.it("send waits for the reader of large data", REAL, function()
   local a, b = pair()
   local text = ("0123456789abcdef"):rep(1 << 18)
   local sender = rl.task(function()
@@ -140,7 +140,7 @@ t.it("sends large data as far as the other end reads", REAL, function()
   b:close()
 end)
 
-t.it("wakes waiting tasks when a socket is closed", REAL, function()
+t.it("waiting tasks return when their socket is closed", REAL, function()
   local master = assert(socket.bind("127.0.0.1", 0))
   local waiter = rl.task(function() return { master:accept() } end)
   rl.sleep(0.01)
@@ -159,7 +159,7 @@ t.it("wakes waiting tasks when a socket is closed", REAL, function()
   a:close()
 end)
 
-t.it("has sockets at paths", REAL, function()
+t.it("socket.unix makes sockets at paths", REAL, function()
   socket.install()
   local unix = require "socket.unix"
   local path = os.tmpname()
@@ -187,7 +187,7 @@ t.it("has sockets at paths", REAL, function()
   t.equal({ unix():bind(("x"):rep(200)) }, { nil, "path too long" })
 end)
 
-t.it("selects foreign objects", REAL, function()
+t.it("select accepts other objects with a descriptor", REAL, function()
   local a, b = net.pair()
   local object = { getfd = function() return b:fd() end }
   t.equal({ socket.select({ object }, nil, 0) }, { {}, {}, "timeout" })
@@ -200,7 +200,7 @@ t.it("selects foreign objects", REAL, function()
 end)
 
 -- Libraries ----------------------------------------------------------------------------------------------------------
-t.it("serves redis-lua", REAL, installed(function()
+t.it("redis-lua runs over runloop.socket", REAL, installed(function()
   local redis = library "redis"
   local server = t.server "redis"
   local client = redis.connect("127.0.0.1", server:port())
@@ -220,7 +220,7 @@ t.it("serves redis-lua", REAL, installed(function()
   t.truthy(rl.now() - start < 5, "one after the other")
 end))
 
-t.it("serves socket.http", REAL, installed(function()
+t.it("socket.http runs over runloop.socket", REAL, installed(function()
   local http, ltn12 = library "socket.http", library "ltn12"
   local server = require "runloop.http".serve("127.0.0.1:0", function(request)
     if request.method == "POST" then return "got " .. #request:body() end
@@ -264,7 +264,7 @@ local function talk(greeting, answers)
   return listener, said
 end
 
-t.it("serves socket.smtp", REAL, installed(function()
+t.it("socket.smtp runs over runloop.socket", REAL, installed(function()
   local smtp = library "socket.smtp"
   local listener, said = talk("220 ready", {
     EHLO = "250 hello", MAIL = "250 ok", RCPT = "250 ok", QUIT = "221 bye",
@@ -284,7 +284,7 @@ t.it("serves socket.smtp", REAL, installed(function()
   listener:close()
 end))
 
-t.it("serves socket.ftp", REAL, installed(function()
+t.it("socket.ftp runs over runloop.socket", REAL, installed(function()
   local ftp = library "socket.ftp"
   local data = net.serve("127.0.0.1:0", function(stream) stream:write "the file\n" end)
   local listener = talk("220 ready", {
@@ -308,7 +308,7 @@ local function certificate()
   return base .. ".crt", base .. ".key"
 end
 
-t.it("serves ssl.https", REAL, installed(function()
+t.it("ssl.https runs over runloop.socket", REAL, installed(function()
   local https = library "ssl.https"
   local crt, key = certificate()
   local options = { tls = { certificate = crt, key = key } }
@@ -329,7 +329,7 @@ t.it("serves ssl.https", REAL, installed(function()
   server:close()
 end))
 
-t.it("makes servers of TLS", REAL, installed(function()
+t.it("ssl.wrap makes servers and clients of TLS", REAL, installed(function()
   local ssl = require "ssl"
   local crt, key = certificate()
   local a, b = pair()
@@ -358,7 +358,7 @@ t.it("makes servers of TLS", REAL, installed(function()
   server:await()
 end))
 
-t.it("refuses options that ssl does not support", installed(function()
+t.it("ssl rejects wrong options, and calls that it does not offer", installed(function()
   local ssl = require "ssl"
   t.equal(problem_of(ssl.loadcertificate), "ssl.loadcertificate: not offered by runloop.socket")
   t.equal({ ssl.newcontext { mode = "client", protocol = "sslv2" } }, { nil, "invalid protocol (sslv2)" })
@@ -368,7 +368,7 @@ t.it("refuses options that ssl does not support", installed(function()
   t.truthy(context:find "^error loading CA locations %(/nowhere: No such file")
 end))
 
-t.it("serves copas", REAL, installed(function()
+t.it("copas runs over runloop.socket", REAL, installed(function()
   -- This module refuses to be required after socket.http.
   package.loaded["socket.http"] = nil
   local copas = library "copas"
@@ -403,7 +403,7 @@ t.it("serves copas", REAL, installed(function()
   master:close()
 end))
 
-t.it("serves lua-soap", REAL, installed(function()
+t.it("lua-soap runs over runloop.socket", REAL, installed(function()
   local client = library "soap.client"
   local server = require "runloop.http".serve("127.0.0.1:0", function(request)
     local name = request:body():match "<name[^>]*>(%a+)</name>" or "?"

@@ -32,7 +32,7 @@ local function in_small_disk(script)
   return result.output
 end
 
-t.it("a full disk is ENOSPC, and does no harm", function()
+t.it("a full disk gives ENOSPC, and leaves the database intact", function()
   t.equal(in_small_disk [[
     local sqlite = require "runloop.sqlite"
     local db = assert(sqlite.open(arg[1] .. "/x.db"))
@@ -75,7 +75,7 @@ EROFS: Read-only file system (…) (SQLITE_CANTOPEN)	EROFS
 ]])
 end)
 
-t.it("a path that cannot be opened has the system's reason", function()
+t.it("the error for a path that cannot be opened has the system's reason", function()
   local path = directory()
   local function problem(...)
     local _, message, code, details = sqlite.open(...)
@@ -102,13 +102,13 @@ EACCES: Permission denied (…) (SQLITE_CANTOPEN)
 ]])
 end)
 
-t.it("setup names the statement that is wrong", function()
+t.it("the error for setup has the index of the wrong statement", function()
   local function open(...) return sqlite.open(":memory:", { setup = { "select 1", ... } }) end
   t.equal({ select(3, open "select nothing from nowhere") }, { "EINVAL", { code = "SQLITE_ERROR", index = 2 } })
   t.error(function() open "select $1" end, "sqlite.open: setup: entry 2: the statement has 1 parameter, got 0", true)
 end)
 
-t.it("the entries of a batch have options of their own", function()
+t.it("each entry of a batch has its own options", function()
   local db <close> = t.truthy(sqlite.open ":memory:")
   t.equal(db:batch {
     { "select 1 as a, null as a", lists = true, nulls = true }, { "select 1 as a, null as b", nulls = true },

@@ -15,7 +15,7 @@ local function open(options)
   return db
 end
 
-t.it("a database in memory is one, and its rows do not hold others", function()
+t.it("all calls share one database in memory, and its rows do not hold up other calls", function()
   local db = open { wait = 0.1 }
   local rows = 0
   for row in db:rows "select i from n order by i" do
@@ -51,7 +51,7 @@ t.it("rows of a database in memory wait while another task has a transaction", {
   t.equal(count, COUNT)
 end)
 
-t.it("a connection of one's own leaves the database in memory", function()
+t.it("a connection that is closed in a transaction leaves the database in memory unchanged", function()
   local db = open()
   do
     local own <close> = t.truthy(db:connection())
@@ -61,7 +61,7 @@ t.it("a connection of one's own leaves the database in memory", function()
   t.equal(db:value "select count(*) from n", COUNT)
 end)
 
-t.it("more loops over rows than a connection can have are refused", function()
+t.it("a connection refuses more than 64 loops over rows at a time", function()
   local db = open()
   local tx <close> = t.truthy(db:begin())
   local loops = {}

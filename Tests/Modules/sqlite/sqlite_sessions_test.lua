@@ -25,7 +25,7 @@ local function open(options, path)
 end
 
 t.describe("a transaction", function()
-  t.it("that several tasks use ends only the statement of a cancelled task", { real_time = true }, function()
+  t.it("continues for other tasks when the statement of one is cancelled", { real_time = true }, function()
     local db = open()
     local tx <close> = t.truthy(db:begin())
     local slow = rl.task(function() return tx:value(SLOW) end)
@@ -67,7 +67,7 @@ t.describe("a transaction", function()
     t.equal(db:query "select i from n", { { i = 3 } })
   end)
 
-  t.it("that only reads refuses to write on the only connection", function()
+  t.it("that only reads refuses to write, also on the only connection", function()
     for _, options in ipairs { { path = ":memory:" }, { size = 1 } } do
       local db = open({ size = options.size }, options.path)
       do
@@ -92,7 +92,7 @@ t.describe("a transaction", function()
     t.equal(db:begin { timeout = 5 }:rollback(), true)
   end)
 
-  t.it("and a connection have savepoints, which take no options", function()
+  t.it("and a connection make savepoints by begin without options", function()
     local db = open()
     local tx <close> = t.truthy(db:begin())
     t.error(function() tx:begin { read_only = true } end, "tx:begin: unknown field 'read_only'")
@@ -104,7 +104,7 @@ t.describe("a transaction", function()
   end)
 end)
 
-t.it("a call with a time limit may return rows, or be a batch", { real_time = true }, function()
+t.it("time limits apply to rows and to batches as a whole", { real_time = true }, function()
   local db = open()
   t.error(function()
     for _ in db:rows { SLOW, timeout = 0.02 } do t.fail "a row" end
@@ -115,7 +115,7 @@ t.it("a call with a time limit may return rows, or be a batch", { real_time = tr
   t.error(function() db:batch { "select 1", time = 1 } end, "unknown field 'time'")
 end)
 
-t.it("a call that gives up at the lock of another process does nothing when the lock is free", { real_time = true },
+t.it("a call that times out at the lock of another process does nothing later", { real_time = true },
   function()
     local db, path = open { wait = 60 }
     local other = open({}, path)
@@ -128,7 +128,7 @@ t.it("a call that gives up at the lock of another process does nothing when the 
     t.equal(db:value "select count(*) from n where i < 0", 0)
   end)
 
-t.it("a batch names the entry that is wrong", function()
+t.it("the error for a batch names the entry that is wrong", function()
   local db = open()
   t.error(function() db:batch { "select 1", { "select $1, $2", 1 } } end,
     "db:batch: entry 2: the statement has 2 parameters, got 1", true)
@@ -173,7 +173,7 @@ t.it("a database that is collected closes its connections", { real_time = true, 
   t.eventually(function() return not fs.stat(path .. "-wal") end)
 end)
 
-t.it("keeps a statement of a transaction on its connection when waits of other calls end in that pass", function()
+t.it("a statement of a transaction keeps its connection when other waits end in the same pass", function()
   local db <close> = assert(sqlite.open(":memory:", { wait = 0.1 }))
   db:execute "create table t (x)"
   local tx = assert(db:begin())
@@ -228,7 +228,7 @@ t.it("a transaction that a failure has ended takes no more statements", function
   t.equal(db:value "select count(*) from n", 0)
 end)
 
-t.it("rows that a change returns come after its commit", function()
+t.it("a change that returns rows is committed before they are returned", function()
   local db = open()
   t.equal(db:script [[create table parent (i integer primary key);
     create table child (p references parent deferrable initially deferred)]], true)

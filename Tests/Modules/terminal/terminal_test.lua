@@ -188,7 +188,7 @@ t.describe("a terminal", function()
     t.error(function() process.start { "cat", foreground = true, detached = true } end, "process.start: foreground: ")
   end)
 
-  t.it("returns an error in a process without a terminal", REAL, function()
+  t.it("cannot be opened in a process without a terminal", REAL, function()
     local words = { require "runloop.fs".real_path "/proc/self/exe", "-e", "print(require 'runloop.terminal'.open())" }
     local result = process.run { "setsid", "-w", words[1], words[2], words[3] }
     t.equal(result.output, "nil\tENXIO: this process has no terminal\tENXIO\n")
@@ -236,7 +236,7 @@ end)
 t.describe("a log", function()
   local log = require "runloop.log"
 
-  t.it("contains the contents of values, and is always valid JSON", function()
+  t.it("contains the fields of tables, and is always valid JSON", function()
     local name, json = os.tmpname(), require "runloop.json"
     local fields = { t = { 1, 2, { a = 1 } }, b = "\255ok", time = "mine", [1] = 2, f = print, n = 0 / 0 }
     local logger <close> = assert(log.open { to = name, format = "json" })
@@ -287,7 +287,7 @@ t.describe("a log", function()
     os.remove(name)
   end)
 
-  t.it("is JSON, and continues in a new file after a rotation", function()
+  t.it("may consist of JSON, and continues in a new file after a rotation", function()
     local json = require "runloop.json"
     local name = os.tmpname()
     local logger <close> = assert(log.open { to = name, format = "json" })

@@ -36,7 +36,7 @@ t.describe("values", function()
     t.equal(differs(many, {}, "the tables differ")[13], "… and 28 more differences")
   end)
 
-  t.it("are compared as quickly at the bottom of deep tables as at the top", { real_time = true }, function()
+  t.it("are compared and shown at a depth of 3,000 tables", { real_time = true }, function()
     local function deep(value)
       for _ = 1, 3000 do value = { n = value } end
       return value
@@ -53,14 +53,14 @@ t.describe("values", function()
     t.error(function() t.same(1, 2) end, "expected the same as 2, got 1")
   end)
 
-  t.it("count as true or not", function()
+  t.it("are checked by t.truthy and t.falsy", function()
     t.equal(t.truthy(0), 0)
     t.equal(t.falsy(false), false)
     t.error(function() t.truthy(nil, "the door") end, "the door: expected a true value, got nil")
     t.error(function() t.falsy(0) end, "expected nil or false, got 0")
   end)
 
-  t.it("that are raised are compared as well", function()
+  t.it("that a function raises are compared by t.error", function()
     t.equal(t.error(function() error { code = 7 } end, { code = 7 }), { code = 7 })
     t.equal(t.error(function() error("plain [text", 0) end, "plain [text"), "plain [text")
     t.error(setmetatable({}, { __call = function() error("called", 0) end }), "called")
@@ -103,7 +103,7 @@ t.describe("time", function()
     rl.sleep(1)
   end)
 
-  t.it("does not jump while a descriptor is watched, but may be told to", function()
+  t.it("does not jump while a descriptor is watched, but can be advanced by hand", function()
     local program <close> = t.spawn { "sleep", "30" }
     local start = rl.now()
     rl.sleep(0.02)
@@ -133,7 +133,7 @@ end)
 
 t.describe("a simulated day", function()
   for _, name in ipairs { "once", "again" } do
-    t.it("of timers and tasks that wait for each other, " .. name, function()
+    t.it("passes for timers and tasks that wait for each other, " .. name, function()
       local journal = t.journal { times = true }
       local minutes = 0
       local timer <close> = rl.every(60, function() minutes = minutes + 1 end)
@@ -154,7 +154,7 @@ t.describe("a simulated day", function()
   end
 end)
 
-t.describe("eventually", function()
+t.describe("t.eventually", function()
   t.it("waits until something is true", function()
     local value
     rl.after(3, function() value = "here" end)
@@ -172,14 +172,16 @@ t.describe("hooks", function()
   local journal = {}
   t.before_each(function() journal = { "outer before" } end)
   t.after_each(function() t.equal(journal[#journal], "inner after") end)
-  t.describe("inside", function()
+  t.describe("of a group and an inner group", function()
     t.before_each(function() rl.sleep(60) journal[#journal + 1] = "inner before" end)
     t.after_each(function() journal[#journal + 1] = "inner after" end)
-    t.it("come in order, and may wait", function() t.equal(journal, { "outer before", "inner before" }) end)
+    t.it("run from the outer to the inner group, and may wait", function()
+      t.equal(journal, { "outer before", "inner before" })
+    end)
   end)
 end)
 
-t.describe("programs", function()
+t.describe("programs of t.spawn", function()
   t.it("communicate through pipes", function()
     local cat <close> = t.spawn { "cat" }
     cat:write "one\ntwo\n"
@@ -191,7 +193,7 @@ t.describe("programs", function()
     t.equal({ cat:write "three" }, { nil, "EPIPE: its standard input is closed", "EPIPE" })
   end)
 
-  t.it("accept more input than a pipe holds", function()
+  t.it("take more input than a pipe holds", function()
     local count <close> = t.spawn { "wc", "-c" }
     t.equal(count:write(("x"):rep(300000)), true)
     count:close_input()
@@ -228,7 +230,7 @@ t.describe("programs", function()
     t.error(function() t.spawn { "true", colour = 1 } end, "unknown field 'colour'")
   end)
 
-  t.it("with unexpected output fail with a readable report", function()
+  t.it("raise an error with a readable report if the output is not the expected one", function()
     local shell <close> = t.spawn { "sh", "-c", "echo hello; exit 2" }
     local raised = t.error(function() shell:wait_for "bye" end)
     t.equal(raised.message, 'sh did not write "bye": it ended without')
@@ -236,7 +238,7 @@ t.describe("programs", function()
   end)
 end)
 
-t.it("are rejected with the function and the argument after misuse", function()
+t.it("wrong calls raise errors that name the function and the argument", function()
   t.error(function() t.it("inside", print) end, "t.it: a test cannot define tests while it runs")
   t.error(function() t.eventually(1) end, "t.eventually: argument #1 must be a function, got 1")
   t.error(function() t.eventually(print, { withn = 1 }) end, "t.eventually: unknown option 'withn'")

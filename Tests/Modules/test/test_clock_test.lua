@@ -13,30 +13,30 @@ local function exists()
   return file ~= nil
 end
 
-t.describe("programs", function()
+t.describe("the clock waits for programs", function()
   t.before_each(function() os.remove(flag) end)
   t.after_each(function() os.remove(flag) end)
 
-  t.it("are awaited, next to one that has ended", function()
+  t.it("next to one that has ended", function()
     local dead <close> = io.popen "true"
     os.execute "sleep 0.05"
     local works <close> = io.popen("sleep 0.1; touch " .. flag)
     t.eventually(exists)
   end)
 
-  t.it("are awaited in the background", function()
+  t.it("in the background", function()
     os.execute("(sleep 0.1; touch " .. flag .. ") &")
     t.eventually(exists)
   end)
 
-  t.it("are awaited as daemons", function()
+  t.it("that run as daemons", function()
     os.execute("setsid sh -c 'sleep 0.1; touch " .. flag .. "' >/dev/null 2>&1 &")
     t.eventually(exists)
     rl.sleep(3600)
     t.truthy(rl.now() >= 3600)
   end)
 
-  t.it("leave a clock with round values", function()
+  t.it("and then still has round values", function()
     local p <close> = t.spawn { "sh", "-c", "sleep 0.03; echo x" }
     p:wait_for "x"
     p:wait()
@@ -75,7 +75,7 @@ t.describe("descriptors of this process", function()
     server:close()
   end)
 
-  t.it("such as listeners and ports do not, either", function()
+  t.it("such as listeners and ports do not keep time from passing, either", function()
     local listener = assert(socket.bind("127.0.0.1", 0))
     listener:settimeout(0)
     local port = rl.on_readable(listener, print)
@@ -88,7 +88,7 @@ t.describe("descriptors of this process", function()
     listener:close()
   end)
 
-  t.it("and neither does a port that rests", function()
+  t.it("whose port rests do not keep time from passing, either", function()
     local p <close> = io.popen "echo hi"
     p:setvbuf "no"
     local port = rl.on_readable(p, function() p:read "l" end)
@@ -98,7 +98,7 @@ t.describe("descriptors of this process", function()
 end)
 
 t.describe("advance and settle", function()
-  t.it("with quiet, real answers arrive before their time-outs", function()
+  t.it("with the option quiet let real answers arrive before their time-outs", function()
     local server <close> = t.spawn { "sh", "-c", "while read line; do sleep 0.05; echo answer $line; done" }
     local seen = {}
     for i = 1, 3 do
@@ -158,7 +158,7 @@ t.describe("advance and settle", function()
     p:invalidate()
   end)
 
-  t.it("belong to the test's own thread", function()
+  t.it("are refused outside the test's own thread", function()
     local th = rl.thread(function()
       require "runloop.test"
       require "runloop".clock:settle()
@@ -223,22 +223,22 @@ t.describe("threads", function()
 end)
 
 t.describe("the wall clock", function()
-  t.it("is the same each time", function()
+  t.it("begins at the same date in each test", function()
     t.equal(os.date "%Y-%m-%d %H:%M:%S", "2000-01-01 00:00:00")
     t.equal(os.time(), 946684800)
   end)
 
-  t.it("begins when the test says", { starts_at = "2024-02-28 23:59:59" }, function()
+  t.it("begins at the date of starts_at", { starts_at = "2024-02-28 23:59:59" }, function()
     rl.sleep(1)
     t.equal(os.date "%F %T", "2024-02-29 00:00:00")
   end)
 
-  t.it("takes seconds", { starts_at = 86400 }, function() t.equal(os.date "%F", "1970-01-02") end)
-  t.it("takes tables", { starts_at = { year = 1999, month = 5, day = 4 } }, function()
+  t.it("accepts starts_at in seconds", { starts_at = 86400 }, function() t.equal(os.date "%F", "1970-01-02") end)
+  t.it("accepts starts_at as a table", { starts_at = { year = 1999, month = 5, day = 4 } }, function()
     t.equal(os.date "%F", "1999-05-04")
   end)
-  t.it("has time zones", { time_zone = "Europe/Berlin" }, function() t.equal(os.date "%H", "01") end)
-  t.it("restores the time zone after a test", function() t.equal(os.date "%H", "00") end)
+  t.it("has the time zone of the test", { time_zone = "Europe/Berlin" }, function() t.equal(os.date "%H", "01") end)
+  t.it("has the default time zone again in the next test", function() t.equal(os.date "%H", "00") end)
   t.it("is the real clock in real time", { real_time = true }, function() t.truthy(os.time() > 1700000000) end)
 
   for _, date in ipairs { "yesterday", "2024-13-01", "2024-01-01 25:00:00" } do

@@ -39,7 +39,7 @@ t.each({
   { "x", { x = false }, "x is false" },
 }, "%s", function(condition, names, expected) t.equal(shown(condition, names), expected) end)
 
-t.it("a failed condition is not evaluated again", function()
+t.it("the report of a failed condition calls no function again", function()
   local watched = setmetatable({}, { __index = function() return called() end, __len = called, __add = called })
   for condition, count in pairs { ["CALLED() == 0"] = 1, ["CALLED() > 5 and x"] = 1, ["x and CALLED()"] = 0,
     ["w.a == 0"] = 1,
@@ -51,7 +51,7 @@ t.it("a failed condition is not evaluated again", function()
   end
 end)
 
-t.it("an object that can be called may raise, too", function()
+t.it("t.error accepts an object that can be called", function()
   t.equal(t.error(setmetatable({}, { __call = function() error("x", 0) end })), "x")
   t.error(function() t.error {} end, "argument #1 must be a function to call, got a table")
 end)

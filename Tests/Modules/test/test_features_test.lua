@@ -29,14 +29,14 @@ t.describe("a group", function()
     value.source:invalidate()
   end)
 
-  t.it("keeps what before_all has started", { leaks = false }, function()
+  t.it("keeps the objects that before_all has made", { leaks = false }, function()
     program:write "one\n"
     t.equal(program:wait_for "(%a+)\n", "one")
     rl.current():add(inner().source)
     t.equal(inner(), inner())
   end)
 
-  t.it("keeps it for the next test", function()
+  t.it("keeps them for the next test", function()
     program:write "two\n"
     t.equal(program:wait_for "(%a+)\n", "two")
     rl.clock:advance(3)
@@ -45,13 +45,15 @@ t.describe("a group", function()
   end)
 end)
 
-t.it("ends with its last test", function() t.equal(events, { "before all", "made", "after all", "freed" }) end)
+t.it("a group frees its objects after its last test", function()
+  t.equal(events, { "before all", "made", "after all", "freed" })
+end)
 
 t.each({ { 1, 2, 3 }, { 2, 2, 4 } }, "%d + %d = %d", function(a, b, sum) t.equal(a + b, sum) end)
 t.each({ zero = 0, one = 1 }, "number", function(value) t.truthy(value) end)
 t.each({ { word = "level" }, { word = "noon" } }, "$word", function(case) t.equal(case.word:reverse(), case.word) end)
 
-t.describe("doubles", function()
+t.describe("spies and stubs", function()
   t.it("record their calls", function()
     local spy = t.spy(function(a, b) return a + b end)
     t.equal(spy(1, 2), 3)
@@ -148,11 +150,11 @@ t.describe("doubles", function()
   end)
 
   local order = {}
-  t.it("run clean-up functions, the last one first", function()
+  t.it("a test may have clean-up functions", function()
     t.finally(function() order[#order + 1] = 1 end)
     t.finally(function() order[#order + 1] = 2 end)
   end)
-  t.it("after the end of the test", function() t.equal(order, { 2, 1 }) end)
+  t.it("clean-up functions run after their test, the last one first", function() t.equal(order, { 2, 1 }) end)
 end)
 
 t.describe("properties", function()
@@ -165,7 +167,7 @@ t.describe("properties", function()
     t.equal(runs, 50)
   end)
 
-  t.it("are reported with the simplest values", function()
+  t.it("that fail are reported with the simplest values", function()
     local raised = t.error(function()
       t.forall({ t.gen.list(t.gen.integer(0, 1000)) }, function(list)
         for _, value in ipairs(list) do assert(value < 100, "too large") end
@@ -175,7 +177,7 @@ t.describe("properties", function()
     t.equal(raised.details[1], "argument 1: {100}")
   end)
 
-  t.it("shrink what is composed", function()
+  t.it("shrink the fields of records", function()
     local raised = t.error(function()
       t.forall(t.gen.record { name = t.gen.string("xyz", { min = 1 }), age = t.gen.integer(0, 200) }, function(person)
         return #person.name < 3 or person.age < 18
@@ -184,7 +186,7 @@ t.describe("properties", function()
     t.equal(raised.details[1], 'argument 1: {age = 18, name = "xxx"}')
   end)
 
-  t.it("shrink as far as a filter lets them", function()
+  t.it("shrink values as far as a filter allows", function()
     local function smallest(generator, holds)
       return t.error(function() t.forall(generator, holds) end).details[1]
     end
@@ -199,7 +201,7 @@ t.describe("properties", function()
     t.equal(smallest(long, function(s) return #s < 5 end), 'argument 1: "aaaaaa"')
   end)
 
-  t.it("report the values if a callback fails, or if they never end", function()
+  t.it("report the values if a callback fails, or if the test does not end", function()
     local base = os.tmpname()
     local name = base .. "_test.lua"
     t.finally(function() os.remove(name) os.remove(base) end)
@@ -272,7 +274,7 @@ t.describe("programs", function()
     t.equal({ screen.row, screen.column }, { 5, 5 })
   end)
 
-  t.it("have complete screens, and scroll", function()
+  t.it("have an alternate screen, and scroll", function()
     local p <close> = t.spawn { "sh", "-c", [[printf 'before\033[?1049hinside\033[?1049l\r\n1\r\n2\r\n3\r\n4']],
       terminal = { rows = 3, columns = 10 } }
     p:wait()
@@ -285,12 +287,12 @@ t.describe("programs", function()
     t.equal(p:wait(), 4)
   end)
 
-  t.it("report the line of a failed start", function()
+  t.it("raise an error with the directory if they cannot start", function()
     t.error(function() t.spawn { "ls", directory = "/nope" } end, "cannot start 'ls' in '/nope': ENOENT")
   end)
 end)
 
-t.it("a failed assert reports the values of its line", { fails = "on purpose" }, function()
+t.it("a failed assert reports the values of the names in its line", { fails = "on purpose" }, function()
   local basket = { apples = 2 }
   assert(basket.apples == 3)
 end)

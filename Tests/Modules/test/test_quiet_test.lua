@@ -24,7 +24,7 @@ local function directory()
   return path
 end
 
-t.describe("the clock does not wait for an end:", function()
+t.describe("the clock does not wait for", function()
   for _, kind in ipairs { "127.0.0.1", "[::1]", "unix" } do
     t.it("a connection that was reset, " .. kind, at_once(function()
       local address = kind == "unix" and "unix:" .. directory() .. "/socket" or kind .. ":0"
@@ -59,7 +59,7 @@ t.describe("the clock does not wait for an end:", function()
   end))
 end)
 
-t.describe("the clock does not wait for others:", function()
+t.describe("the clock jumps beside", function()
   t.it("a process that may send a signal", at_once(function()
     local handler = process.on_signal("TERM", print)
     rl.sleep(3600)
@@ -124,7 +124,7 @@ t.describe("the clock does not wait for others:", function()
     file:close()
   end))
 
-  t.it("a thread that reads one", at_once(function()
+  t.it("a thread that reads a FIFO of this process", at_once(function()
     local path, file = fifo()
     local th = rl.thread(function(path)
       local file <close> = io.open(path)
@@ -138,7 +138,7 @@ t.describe("the clock does not wait for others:", function()
   end))
 end)
 
-t.describe("the clock waits for work:", function()
+t.describe("the clock waits for", function()
   t.it("a program that sleeps", function()
     local p <close> = t.spawn { "sh", "-c", "sleep 0.2; echo x" }
     p:wait_for("x", { within = 3 })

@@ -56,7 +56,7 @@ t.describe("a redis-server", function()
     t.truthy(rl.now() >= 3600, real)
   end)
 
-  t.it("gets arguments, with its directory filled in", function()
+  t.it("gets its arguments, with the port filled in", function()
     local server = t.server("redis", { arguments = { "--requirepass", "{port}" } })
     t.equal(ask(server, "PING"):match "^%-NOAUTH", "-NOAUTH")
   end)
@@ -66,20 +66,20 @@ t.describe("a server of a group", function()
   local server
   t.before_all(function() server = t.server("redis", { name = "shared" }) end)
   t.it("serves a first test", function() t.equal(ask(server, "SET group yes"), "+OK") end)
-  t.it("and a second one, with a new process", function()
+  t.it("serves a second test with a new process", function()
     server:restart()
     t.equal(ask(server, "GET group"), "$3")
   end)
-  t.it("and a third one", function() t.equal(ask(server, "GET group"), "$3") end)
+  t.it("serves a third test", function() t.equal(ask(server, "GET group"), "$3") end)
 end)
 
 t.describe("a server as a resource", function()
   local server = t.resource(function() return t.server "redis" end)
   t.it("is started when a test asks for it", function() t.equal(ask(server(), "SET x 1"), "+OK") end)
-  t.it("and is shared", function() t.equal(ask(server(), "GET x"), "$1") end)
+  t.it("is shared by further tests", function() t.equal(ask(server(), "GET x"), "$1") end)
 end)
 
-t.it("a program with a configuration file starts as well", function()
+t.it("t.server starts a program with a configuration file", function()
   local server = t.server {
     "mosquitto", "-c", "{directory}/m.conf", ready = "tcp", files = { ["m.conf"] = "listener {port} 127.0.0.1\n" },
   }
@@ -87,18 +87,18 @@ t.it("a program with a configuration file starts as well", function()
   t.truthy(net.connect(server:address())):close()
 end)
 
-t.it("a program is ready by a pattern of its output", function()
+t.it("a program counts as ready when its output matches the pattern", function()
   local server = t.server { "sh", "-c", "echo starting; sleep 0.1; echo up on {port}; exec sleep 60",
     ready = "up on %d+" }
   t.equal(server:output(), "starting\nup on " .. server:port() .. "\n")
 end)
 
-t.it("a program is ready when its socket answers", function()
+t.it("a program counts as ready when its socket answers", function()
   local server = t.server { "redis-server", "--port", "0", "--unixsocket", "{socket}", ready = "unix" }
   t.truthy(net.connect("unix:" .. server:directory() .. "/socket")):close()
 end)
 
-t.it("postgres and pgbouncer", { timeout = 30 }, function()
+t.it("t.server starts PostgreSQL, and PgBouncer in front of it", { timeout = 30 }, function()
   local server = t.server "postgres"
   local bouncer = t.server("pgbouncer", { server = server, pool_mode = "transaction" })
   for _, one in ipairs { server, bouncer } do
@@ -110,7 +110,7 @@ t.it("postgres and pgbouncer", { timeout = 30 }, function()
   server:restart()
 end)
 
-t.it("nats", function()
+t.it("t.server starts NATS", function()
   local server = t.server "nats"
   local stream <close> = t.truthy(net.connect(server:address()))
   t.equal(stream:read_line { timeout = 5 }:match "^%u+", "INFO")
@@ -186,7 +186,7 @@ t.it("a killed runner leaves neither server nor directory", { real_time = true, 
   end, { within = 10 })
 end)
 
-t.it("hooks: t.finally in before_all is called after the group", function()
+t.it("t.finally in before_all is called after the group", function()
   local code, text = run_tests [[
     t.describe("g", function()
       t.before_all(function() t.finally(function() print "LAST" end) end)

@@ -119,7 +119,7 @@ t.describe("a program in virtual time", function()
     t.equal(rl.now(), 3)
   end)
 
-  t.it("may end before it begins, and a program other than rlhost is refused", function()
+  t.it("may end before it begins, and must be rlhost", function()
     local p <close> = t.spawn { t.rlhost, "--version", virtual_time = true }
     t.equal(p:wait(LONG), 0)
     for _, words in ipairs { { "sh", "-c", "exit 3" }, { "/bin/cat" } } do
@@ -148,7 +148,7 @@ t.describe("a program in virtual time", function()
     t.equal(rl.now(), 3605)
   end)
 
-  t.it("is in real time in a test in real time", { real_time = true }, function()
+  t.it("runs in real time if its test does", { real_time = true }, function()
     local p <close> = script "rl.sleep(0.05) print(os.getenv 'RLHOST_TEST_CLOCK')"
     p:wait()
     t.equal(p:output(), "nil\n")
@@ -156,7 +156,7 @@ t.describe("a program in virtual time", function()
   end)
 end)
 
-t.it("keeps no program that has ended and whose output has ended", function()
+t.it("a test releases its programs when they and their output have ended", function()
   local kept = setmetatable({}, { __mode = "k" })
   local running <close> = t.spawn { "cat" }
   for index = 1, 20 do

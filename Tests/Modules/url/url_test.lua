@@ -45,7 +45,7 @@ local NORMAL = {
   { "" }, { "x" }, { "//x" }, { "1a:b" }, { "a+b.c-1:x", "a+b.c-1:x" }, { ":x" },
 }
 
-t.it("returns the normal form that browsers use", function()
+t.it("a URL has the normal form that browsers use", function()
   for _, case in ipairs(NORMAL) do
     local text, normal = table.unpack(case)
     local u, problem, code = url.parse(text)
@@ -59,7 +59,7 @@ t.it("returns the normal form that browsers use", function()
   end
 end)
 
-t.it("returns the parts without their delimiters, and nil for absent ones", function()
+t.it("a URL has its parts without their delimiters, and nil for absent ones", function()
   local function parts(text)
     local copy = {}
     for name, value in pairs(url.parse(text)) do copy[name] = value end
@@ -74,7 +74,7 @@ t.it("returns the parts without their delimiters, and nil for absent ones", func
   t.equal(parts "foo:/.//x", { scheme = "foo", path = "//x" })
 end)
 
-t.it("returns the normal form of changed parts", function()
+t.it("a URL with changed parts has the normal form", function()
   local u = url.parse "http://h/a?b#c"
   u.host, u.port, u.path, u.query, u.fragment = "BÜCHER.example", 8080, "/x y/../z?#", "a b'", "é"
   t.equal(tostring(u), "http://xn--bcher-kva.example:8080/z%3F%23?a%20b%27#%C3%A9")
@@ -92,7 +92,7 @@ t.it("returns the normal form of changed parts", function()
   t.equal(tostring(foo), "foo:/.//x")
 end)
 
-t.it("raises an error for an invalid part", function()
+t.it("an invalid part raises an error", function()
   local function problem(field, value, text)
     local u = url.parse(text or "http://h/a")
     return problem_of(function()
@@ -130,7 +130,7 @@ local LINKS = {
   { "http://a/b", "http://c d/" },
 }
 
-t.it("resolves links", function()
+t.it("url.join resolves links", function()
   for _, case in ipairs(LINKS) do
     local base, link, where = table.unpack(case)
     local text, _, code = url.join(base, link)
@@ -143,14 +143,14 @@ t.it("resolves links", function()
   t.equal(url.join("http://x", u), "http://a/c/d")
 end)
 
-t.it("names the mistake in an invalid URL", function()
+t.it("the error for an invalid URL names the mistake", function()
   t.equal({ url.parse "http://a b/" }, { nil, "EINVAL: the host has a blank (http://a b/)", "EINVAL" })
   t.equal(select(2, url.parse "x"), "EINVAL: there is no scheme, such as https: (x)")
   t.equal(select(2, url.parse "http://x:99999"), "EINVAL: the port is above 65535 (http://x:99999)")
   t.equal(select(2, url.join("mailto:a", "b")), "EINVAL: the base has no path to which it could be relative (b)")
 end)
 
-t.it("makes and reads queries", function()
+t.it("url.query makes a query, and url.parse_query reads it", function()
   t.equal(url.query { b = 1, a = { "x y", true }, ["ü&"] = "=" }, "a=x+y&a=true&b=1&%C3%BC%26=%3D")
   t.equal(url.query({ a = 1 }, {}, { b = 2 }), "a=1&b=2")
   t.equal(url.query {}, "")
@@ -162,7 +162,7 @@ t.it("makes and reads queries", function()
   t.equal(url.unescape "%2", nil)
 end)
 
-t.it("is accepted by runloop.http in place of a text", function()
+t.it("runloop.http accepts a URL in place of a text", function()
   local client = t.http(function(request) return request.target end)
   local u = url.parse "http://test/a b?c"
   t.equal(client:get(u).body, "/a%20b?c")
@@ -175,7 +175,7 @@ t.it("is accepted by runloop.http in place of a text", function()
   t.equal(answer:read_all(), "/d")
 end)
 
-t.it("raises errors for wrong arguments", function()
+t.it("wrong arguments raise errors that name the function", function()
   t.equal(problem_of(url.parse, 5), "url.parse: argument #1 must be a string, got 5")
   t.equal(problem_of(url.join, "http://x"), "url.join: argument #2 must be a string, got nothing")
   t.equal(problem_of(url.query, "x"), "url.query: argument #1 must be a table, got \"x\"")

@@ -19,7 +19,7 @@ local function some_text(length)
   return table.concat(words)
 end
 
-t.it("restores compressed data, in each format and at each level", function()
+t.it("decompress restores compressed data, in each format and at each level", function()
   for _, text in ipairs { "", "x", some_text(100), some_text(100000), ("\0"):rep(1 << 20) } do
     for _, format in ipairs(FORMATS) do
       for level = 0, 9, 3 do
@@ -47,7 +47,7 @@ local function staged(stage, text, most)
   return table.concat(parts)
 end
 
-t.it("gives the same result in pieces of any length", function()
+t.it("pieces of any length give the same result", function()
   for _ = 1, 20 do
     local text, format = some_text(math.random(0, 60000)), FORMATS[math.random(3)]
     local bytes = staged(zlib.compressor { format = format }, text, math.random(1, 5000))
@@ -58,7 +58,7 @@ end)
 
 local REAL <const> = { real_time = true }
 
-t.it("reads the output of gzip and Python, and they read its output", { real_time = true, timeout = 60 }, function()
+t.it("gzip and Python read its compressed data, and it reads theirs", { real_time = true, timeout = 60 }, function()
   local text = some_text(300000)
   for _, command in ipairs { { "gzip", "-c", "-9" }, { "gzip", "-c", "-1" } } do
     command.input = text
@@ -76,7 +76,7 @@ t.it("reads the output of gzip and Python, and they read its output", { real_tim
   t.equal(zlib.decompress(made.output), text)
 end)
 
-t.it("reads several gzip members in a row", function()
+t.it("decompress reads several gzip members in a row", function()
   local bytes = zlib.compress "one" .. zlib.compress "" .. zlib.compress "two"
   t.equal(zlib.decompress(bytes), "onetwo")
   t.equal(zlib.decompress(bytes, { format = "gzip" }), "onetwo")
@@ -85,7 +85,7 @@ end)
 
 local function code_of(...) return (select(3, ...)) end
 
-t.it("refuses damaged, cut and lengthened data", function()
+t.it("decompress refuses damaged, cut and lengthened data", function()
   local text = some_text(5000)
   for _, format in ipairs(FORMATS) do
     local bytes, options = zlib.compress(text, { format = format }), { format = format }
@@ -107,7 +107,7 @@ t.it("refuses damaged, cut and lengthened data", function()
   t.equal(code_of(zlib.decompress(zlib.compress("x", { format = "zlib" }), { format = "gzip" })), "EBADMSG")
 end)
 
-t.it("limits the size of its output", function()
+t.it("decompress limits the size of its output", function()
   local bytes = zlib.compress(("\0"):rep(1000))
   t.equal(#zlib.decompress(bytes, { max = 1000 }), 1000)
   t.equal({ zlib.decompress(bytes, { max = 999 }) }, { nil, "EMSGSIZE: more than 999 bytes", "EMSGSIZE" })
@@ -119,7 +119,7 @@ t.it("limits the size of its output", function()
   t.equal(#zlib.decompress(zlib.compress(("\0"):rep(16 << 20))), 16 << 20)
 end)
 
-t.it("rejects calls after its end", function()
+t.it("a compressor or decompressor raises an error after its end", function()
   for _, stage in ipairs { zlib.compressor(), zlib.decompressor() } do
     local bytes = stage == nil and "" or zlib.compress "x"
     assert(stage(bytes))
@@ -139,7 +139,7 @@ end
 -- In normal runs a bomb of 64 MB, with RLHOST_SOAK=1 of 1 GB.
 local BOMB <const> = os.getenv "RLHOST_SOAK" and 1024 or 64
 
-t.it("keeps its memory small while a bomb is copied", REAL, function()
+t.it("a decompressor keeps its memory small while a bomb is copied", REAL, function()
   local gz, parts = zlib.compressor { level = 9 }, {}
   local piece = ("\0"):rep(1 << 20)
   for i = 1, BOMB do parts[i] = gz(piece) end
@@ -170,7 +170,7 @@ t.it("keeps its memory small while a bomb is copied", REAL, function()
   for _, stream in ipairs { from, feeder, sink, drain } do stream:abort() end
 end)
 
-t.it("raises errors for wrong arguments", function()
+t.it("wrong arguments raise errors that name the function", function()
   t.equal(problem_of(zlib.compress, 5), "zlib.compress: argument #1 must be a string, got 5")
   t.equal(problem_of(zlib.compress, "", { format = "gzp" }),
     "zlib.compress: unknown format 'gzp' (did you mean 'gzip'?)")

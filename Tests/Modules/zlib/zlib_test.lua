@@ -58,7 +58,7 @@ end)
 
 local REAL <const> = { real_time = true }
 
-t.it("gzip and Python read its compressed data, and it reads theirs", { real_time = true, timeout = 60 }, function()
+t.it("gzip, Python and the module read each other's compressed data", { real_time = true, timeout = 60 }, function()
   local text = some_text(300000)
   for _, command in ipairs { { "gzip", "-c", "-9" }, { "gzip", "-c", "-1" } } do
     command.input = text

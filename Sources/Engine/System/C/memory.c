@@ -9,7 +9,7 @@
 
 #define MEGABYTE ((size_t)1 << 20)
 #define MUCH (2 * MEGABYTE)  // giving back less would cost more page faults later than it is worth
-#define MORE MEGABYTE        // the smallest difference from the last time that matters
+#define MORE (MEGABYTE / 4)  // the smallest difference from the last time that matters
 #define SECOND 1000000000
 
 // Returns 0 if unknown, as in a sandbox that hides /proc.
@@ -34,7 +34,9 @@ static void give_back(void) {
   size_t unused = info.fordblks, used = info.uordblks + info.hblkhd;
   if (unused < last_unused) last_unused = unused;
   if (unused < MUCH || unused < used / 4) return;
-  if (unused < last_unused + MORE && resident_size() < last_resident + MORE) return;
+  // Malloc looks at each unused piece, so that large heaps are tidied less often.
+  size_t more = MORE + used / 64;
+  if (unused < last_unused + more && resident_size() < last_resident + more) return;
   malloc_trim(0);
   last_unused = unused;
   last_resident = resident_size();

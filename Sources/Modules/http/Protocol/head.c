@@ -93,6 +93,8 @@ static int check_status_line(http_head *head, const char *bytes, const char *end
   head->minor = bytes[7] - '0';
   const char *reason = bytes + 12 < end ? bytes + 13 : end;
   head->reason = (http_span){reason, (size_t)(end - reason)};
+  if (!http_is_value(reason, head->reason.length) || memchr(reason, '\t', head->reason.length))
+    return refuse(head, 400, "a control character in the first line");
   return 1;
 }
 
@@ -159,14 +161,10 @@ static int note_field(http_head *head, framing *framing, http_span name, http_sp
 }
 
 // Checks for errors that llhttp 8 tolerates or reads in a harmless way. Errors of the framing are reported after those
-// that llhttp finds: they set `is_framed` to 0.
-static int check_lines(http_head *head, const char *bytes, size_t length, int max_fields, framing *framing,
+// that llhttp finds: they set `is_framed` to 0. `p`: the end of the first line; `end`: the empty line.
+static int check_lines(http_head *head, const char *p, const char *end, int max_fields, framing *framing,
                        int *is_framed) {
-  const char *end = bytes + length - 2;  // the empty line
-  const char *p = memchr(bytes, '\r', length);
   int count = 0;
-  if (!http_is_value(bytes, (size_t)(p - bytes)) || memchr(bytes, '\t', (size_t)(p - bytes)))
-    return refuse(head, 400, "a control character in the first line");
   for (p += 2; p < end; count++) {
     const char *line_end = memchr(p, '\r', (size_t)(end - p) + 1);
     if (*p == ' ' || *p == '\t') return refuse(head, 400, "a field that continues on a second line");
@@ -218,7 +216,7 @@ int http_read_head(http_head *head, const char *bytes, size_t length, int is_res
   int status = head->status, is_framed = 1;
   framing framing = {0};
   head->keeps_alive = head->minor == 1;
-  if (check_lines(head, start, end, max_fields, &framing, &is_framed) < 0) return -1;
+  if (check_lines(head, line_end, start + end - 2, max_fields, &framing, &is_framed) < 0) return -1;
 
   llhttp_t parser;
   llhttp_type_t type = is_response ? HTTP_RESPONSE : HTTP_REQUEST;

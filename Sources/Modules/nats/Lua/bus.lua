@@ -1,7 +1,7 @@
 -- runloop.nats.bus: a client of NATS servers: sends messages, passes answers to the waiting requests, and recovers from
 -- lost connections.
 
-local system = ...
+local system, internals = ...
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
 local objects = require "runloop.objects"
@@ -16,7 +16,7 @@ local next, ipairs, pairs, pcall = next, ipairs, pairs, pcall
 local format, concat, now = string.format, table.concat, rl.now
 local receiver = misuse.receiver
 local waits, running = seen.waits, coroutine.running
-local native = system.open()
+local native, future_of_request = system.open(), internals.open_bare_futures()
 
 local Bus = objects.class("runloop.nats.Bus", { __name = "bus", __stays = true })
 
@@ -278,7 +278,7 @@ local function ask(self, what, subject, data, options)
     head = message
     self._last_request = number
     -- With eight fields from the beginning, the table never grows: that takes 1,100 instructions.
-    request = setmetatable({ bus = self, reply = number, subject = subject, future = rl.future(), link = false,
+    request = setmetatable({ bus = self, reply = number, subject = subject, future = future_of_request(), link = false,
       record = record or false, came = false, entry = false }, Request)
     begun, message, code = self:_begin(request, head, data)
   end

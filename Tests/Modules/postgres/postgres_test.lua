@@ -475,6 +475,7 @@ t.describe("lost connections", function()
     for _ = 1, 2 do
       local tx = t.truthy(db:begin())
       own:restart()
+      t.truthy(own:output():find("fast shutdown", 1, true))
       t.eventually(function() return db:value "select 1" == 1 end)
       contains(select(3, tx:query "select 1") or "", "E")
       contains(select(2, tx:query "select 1"), "ENOTCONN: the transaction is over (the connection was lost")

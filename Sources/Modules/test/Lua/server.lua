@@ -124,6 +124,8 @@ function RECIPES.postgres(self)
   local folder, version = postgres_programs()
   if not folder then return { "postgres" } end
   local data = self.place .. "/data"
+  -- SIGTERM waits until all clients have gone.
+  self.quick_end = "INT"
   give_to_postgres(self.place)
   prepare { "cp", "-a", "--reflink=auto", template(folder, version, self.place), data }
   return as_postgres { folder .. "/postgres", "-D", data, "-p", "{port}", "-k", self.place, "-c",
@@ -267,12 +269,14 @@ local function wait_for_end(self, seconds)
   return true
 end
 
+local FOR_ALL = { KILL = true, STOP = true, CONT = true }
+
 local function send(self, name)
   if has_ended(self) then return nil, format("ESRCH: it has ended (%s)", self.title), "ESRCH" end
   local number = signals.numbers[name]
   self.members = family(self.pid_number)
   local done, message, code = system.signal(self.pid_number, number)
-  if name ~= "TERM" then for _, pid in ipairs(self.members) do system.signal(pid, number) end end
+  if FOR_ALL[name] then for _, pid in ipairs(self.members) do system.signal(pid, number) end end
   return done, message, code
 end
 
@@ -285,22 +289,26 @@ function Server:kill()
   end
 end
 
+local function end_by(self, name, grace)
+  self.is_stopped = true
+  if has_ended(self) then return end
+  if self.is_paused then self:resume() end
+  send(self, name)
+  if not wait_for_end(self, grace) then self:kill() end
+end
+
 --- Ends the server with SIGTERM, and with SIGKILL after `grace` seconds.
 function Server:stop(grace)
   if grace ~= nil and (type(grace) ~= "number" or not (grace >= 0)) then
     core.misuse("server:stop: argument #1 must be a number of seconds, got " .. core.describe_value(grace))
   end
-  self.is_stopped = true
-  if has_ended(self) then return end
-  if self.is_paused then self:resume() end
-  send(self, "TERM")
-  if not wait_for_end(self, grace or 5) then self:kill() end
+  end_by(self, "TERM", grace or 5)
 end
 
 --- Ends the server if it runs, and starts it again with the same port and the same data. Returns when it is ready.
 function Server:restart()
   if self.is_closed then core.misuse "server:restart: the server is closed" end
-  self:stop()
+  end_by(self, self.quick_end or "TERM", 5)
   self.before = self:output()
   self.log = nil
   start(self)

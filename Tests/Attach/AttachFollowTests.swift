@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Another terminal can follow the output of a script, and load its modules again.
-@Suite("Following what a process prints", .timed)
+@Suite("Following a process's output", .timed)
 struct AttachFollowTests {
     private static let script = """
         local rl = require "runloop"

@@ -3,7 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("Attaching, again and again", .timed)
+@Suite("Attaching many times", .timed)
 struct AttachStressTests {
     @Test("many clients leave no memory, descriptors or sessions behind", .soak(seconds: 30))
     func memory() throws {

@@ -106,7 +106,7 @@ struct TopTests {
         #expect(looks.allSatisfy { !$0.contains("main chunk") }, "\(looks)")
     }
 
-    @Test("is a screen that keys sort, pause and leave", arguments: [(80, 24), (200, 50)])
+    @Test("shows a screen that keys sort, pause and end", arguments: [(80, 24), (200, 50)])
     func live(columns: Int, rows: Int) throws {
         let target = try AttachedProcess(["--attach"], Self.script)
         let top = try PromptSession(

@@ -17,7 +17,7 @@ struct PromptFeatureTests {
         try session.enter("1 + 1", showing: "2")
     }
 
-    @Test("with -i, the prompt is there while the script's loop lives", arguments: PromptSession.sizes)
+    @Test("with -i, the prompt appears while the script's loop runs", arguments: PromptSession.sizes)
     func interactive(columns: Int, rows: Int) throws {
         let script = """
             local rl = require "runloop"

@@ -136,7 +136,7 @@ struct PromptTests {
         #expect(run.status == 0)
     }
 
-    @Test("runs each entry as a task: it may wait while timers fire", arguments: PromptSession.sizes)
+    @Test("runs each entry as a task, which may wait while timers fire", arguments: PromptSession.sizes)
     func waiting(columns: Int, rows: Int) throws {
         let session = try PromptSession(columns: columns, rows: rows)
         try session.untilPrompt()
@@ -147,7 +147,7 @@ struct PromptTests {
         try session.until(ending: "waits", "> 1 + 1", "2", "> |")
     }
 
-    @Test("shows results by the inspector", arguments: PromptSession.sizes)
+    @Test("shows results as rl.inspect does", arguments: PromptSession.sizes)
     func results(columns: Int, rows: Int) throws {
         let session = try PromptSession(columns: columns, rows: rows)
         try session.untilPrompt()
@@ -190,7 +190,7 @@ struct PromptTests {
         #expect(lines.suffix(2) == ["1\tnil\t3", "nil\t3"])
     }
 
-    @Test("knows dot commands, and shows help", arguments: PromptSession.sizes)
+    @Test("runs dot commands, and shows help", arguments: PromptSession.sizes)
     func commands(columns: Int, rows: Int) throws {
         let session = try PromptSession(
             columns: columns, rows: rows,

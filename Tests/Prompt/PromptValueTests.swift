@@ -12,7 +12,7 @@ struct PromptValueTests {
         return (text.split(separator: "\n", omittingEmptySubsequences: false).dropFirst().map(String.init), run.errors)
     }
 
-    @Test("functions have a name, arguments and a place, and those of Lua and ours say what they are")
+    @Test("functions are shown with name, parameters and place, or as built in")
     func functions() throws {
         let (lines, _) = try lines(
             """
@@ -73,7 +73,7 @@ struct PromptValueTests {
         #expect(lines[10] == "{" && lines[11].hasPrefix("  \"one\",") && lines[11].contains("\"two\""))
     }
 
-    @Test(".inspect shows upvalues, metatables and what an object has")
+    @Test(".inspect shows upvalues, metatables and the state of an object")
     func inspecting() throws {
         let (lines, _) = try lines(
             """
@@ -96,7 +96,7 @@ struct PromptValueTests {
     }
 
     @Test(
-        "an error that is a table is shown as one, the last error is kept, and entries that use locals are main chunks")
+        "an error that is a table is shown as a table, and .traceback shows the last error")
     func errors() throws {
         let (lines, errors) = try lines(
             """
@@ -116,7 +116,7 @@ struct PromptValueTests {
         #expect(errors.hasSuffix("\ntext\n"))
     }
 
-    @Test("a string goes on after a backslash or \\z, an entry with too many locals says so, and .load names its file")
+    @Test("a string continues after a backslash or \\z, too many locals are an error, and .load names its file")
     func entries() throws {
         let file = FileManager.default.temporaryDirectory.appending(path: "load-\(UUID().uuidString).lua")
         defer { try? FileManager.default.removeItem(at: file) }
@@ -130,7 +130,7 @@ struct PromptValueTests {
         #expect(errors.contains("unfinished string near") && errors.contains("\(file.lastPathComponent):3: loaded\n"))
     }
 
-    @Test("an entry that the input's end leaves unfinished says what is missing")
+    @Test("the error for an unfinished entry at the end of input names the missing word")
     func unfinished() throws {
         let (lines, errors) = try lines("print(1)\nfunction f()\nprint(2)\n")
         #expect(
@@ -138,7 +138,7 @@ struct PromptValueTests {
             "\(errors)")
     }
 
-    @Test("what .save has written .load and rlhost take, and what cannot be loaded says why")
+    @Test(".load and rlhost run the file of .save, and .load reports files that it cannot load")
     func saved() throws {
         try Binary.withDirectory { directory in
             let text = "x = 3\nx + 1 -- more\n=x, 'y'\nreturn x * 2;\nprint(x)\n.save s.lua\n.load s.lua\n"

@@ -37,14 +37,14 @@ struct TidyTests {
         }
     }
 
-    @Test("every rule has a violation here")
+    @Test("every rule has a violation in these tests")
     func rules() throws {
         let run = try Binary.run(["--rules"], program: Binary.repository + "/scripts/tidy", name: "tidy")
         let rules = Set(run.output.split(separator: "\n").map { String($0.prefix { $0 != ":" }) })
         #expect(rules == Set(Violation.all.map(\.rule)), "\(run.errors)")
     }
 
-    @Test("plain English is plain")
+    @Test("plain English has no findings")
     func plain() throws {
         let small = try SmallTree()
         defer { small.remove() }
@@ -87,7 +87,7 @@ struct TidyTests {
         #expect(try !small.findings().contains { $0.contains(": functions: ") })
     }
 
-    @Test("arguments that make no sense have status 64")
+    @Test("wrong arguments have status 64")
     func misuse() throws {
         let small = try SmallTree()
         defer { small.remove() }

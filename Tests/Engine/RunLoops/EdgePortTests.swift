@@ -56,7 +56,7 @@ import Testing
         #expect(world.journal() == "B1 =3")
     }
 
-    @Test("a change while it waits for its turn is not lost") func whatChangesWhileItWaits() throws {
+    @Test("a change while an edge port waits for its turn is not lost") func whatChangesWhileItWaits() throws {
         let world = World()
         let pipes = [Pipe(), Pipe()]
         let a = Reader("A", pipes[0], world)

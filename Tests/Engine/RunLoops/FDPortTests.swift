@@ -127,7 +127,7 @@ import Testing
         #expect(world.journal() == "2 2 1 =3")
     }
 
-    @Test("a port with once calls back once until setEvents") func onceMeansOnceUntilAskedAgain() throws {
+    @Test("a port with once is called once, and again after setEvents") func onceMeansOnceUntilAskedAgain() throws {
         let world = World()
         let pipe = Pipe()
         pipe.fire("hello")

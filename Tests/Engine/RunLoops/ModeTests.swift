@@ -46,7 +46,7 @@ import Testing
         #expect(world.loop.modeNames == ["default", "a"])
     }
 
-    @Test("few of many unused modes are kept, and those that hold something still work")
+    @Test("a loop keeps few of many unused modes, and modes with items still work")
     func modesAreForgotten() {
         let world = World()
         world.timer("T", at: 1, in: ["timer"])

@@ -88,7 +88,7 @@ import Testing
 
     // MARK: Which result wins
 
-    @Test("handled source beats stopped") func handledSourceBeatsStopped() {
+    @Test("a run that has handled a source returns that, although it was stopped") func handledSourceBeatsStopped() {
         let world = World()
         world.keepAlive()
         world.source("S", signalled: true) { _ in world.loop.stop() }
@@ -97,7 +97,7 @@ import Testing
         #expect(world.run() == .timedOut)
     }
 
-    @Test("timed out beats stopped") func timedOutBeatsStopped() {
+    @Test("a run whose time is over returns that, although it was stopped") func timedOutBeatsStopped() {
         let world = World()
         world.keepAlive()
         world.timer("T", at: 0) { _ in world.loop.stop() }
@@ -107,19 +107,19 @@ import Testing
         #expect(world.run() == .timedOut)
     }
 
-    @Test("timed out beats finished") func timedOutBeatsFinished() {
+    @Test("a run whose time is over returns that, although nothing is left") func timedOutBeatsFinished() {
         let world = World()
         world.source("S", signalled: true) { $0.invalidate() }
         #expect(world.run(ms: 0) == .timedOut)
     }
 
-    @Test("stopped beats finished") func stoppedBeatsFinished() {
+    @Test("a run that was stopped returns that, although nothing is left") func stoppedBeatsFinished() {
         let world = World()
         world.timer("T", at: 1) { _ in world.loop.stop() }
         #expect(world.run() == .stopped)
     }
 
-    @Test("handled source beats finished") func handledSourceBeatsFinished() {
+    @Test("a run that has handled a source returns that, although nothing is left") func handledSourceBeatsFinished() {
         let world = World()
         world.source("S", signalled: true) { $0.invalidate() }
         #expect(world.run(returning: true) == .handledSource)
@@ -129,7 +129,7 @@ import Testing
 
     // MARK: One kind of event after another
 
-    @Test("a signalled source") func aSignalledSource() {
+    @Test("a signalled source is performed before the loop sleeps") func aSignalledSource() {
         let world = World()
         world.observe()
         world.source("S", signalled: true).signal()
@@ -149,7 +149,9 @@ import Testing
         #expect(world.journal() == "E BT BS S X =4 E BT BS S X =3 E BT BS S X =4")
     }
 
-    @Test("a ready port") func aReadyPort() throws {
+    @Test("a ready port is called after the wait, or without a wait if the run has no time left") func aReadyPort()
+        throws
+    {
         let world = World(.coreFoundation)
         let pipe = Pipe()
         world.observe()
@@ -179,7 +181,7 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW T BT BS BW AW X =3")
     }
 
-    @Test("a timer alone") func aTimerThatIsAllThereIs() {
+    @Test("a timer fires after the wait, and the run finishes when no item is left") func aTimerThatIsAllThereIs() {
         let world = World()
         world.observe()
         world.timer("T", at: 5)
@@ -187,7 +189,8 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW T X =1")
     }
 
-    @Test("everything at once") func everythingAtOnce() throws {
+    @Test("a pass serves requests, sources and a port, and the next pass serves timers") func everythingAtOnce() throws
+    {
         let world = World(.coreFoundation)
         let pipe = Pipe()
         world.observe()
@@ -260,7 +263,7 @@ import Testing
     }
 
     @Test(
-        "a source signalled in an observer",
+        "a source signalled in an observer is performed if the pass has not yet served sources",
         arguments: [
             (RunLoop.Activity.entry, "E BT BS S X =4"), (.beforeTimers, "E BT BS S X =4"),
             (.beforeSources, "E BT BS S X =4"),
@@ -278,7 +281,7 @@ import Testing
     }
 
     @Test(
-        "a port made ready in an observer",
+        "a port made ready in an observer is called in that pass if the wait comes later",
         arguments: [
             (RunLoop.Activity.entry, true), (.beforeTimers, true), (.beforeSources, true), (.beforeWaiting, true),
             (.afterWaiting, false), (.exit, false),
@@ -301,7 +304,7 @@ import Testing
     }
 
     @Test(
-        "an overdue timer added in an observer",
+        "an overdue timer added in an observer fires in that pass if the wait comes later",
         arguments: [
             (RunLoop.Activity.entry, true), (.beforeTimers, true), (.beforeSources, true), (.beforeWaiting, true),
             (.afterWaiting, false), (.exit, false),

@@ -51,7 +51,8 @@ import Testing
         #expect(fired == 1000 && early == 0)
     }
 
-    @Test("a descriptor ends the wait", arguments: Kind.allCases) func aDescriptorEndsTheWait(_ kind: Kind) throws {
+    @Test("a ready descriptor ends the wait", arguments: Kind.allCases) func aDescriptorEndsTheWait(_ kind: Kind) throws
+    {
         let loop = loop(kind)
         let pipe = Pipe()
         var got = 0

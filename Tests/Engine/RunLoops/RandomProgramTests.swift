@@ -7,7 +7,7 @@ import Testing
 /// Random programs: callbacks that add, remove, move, invalidate, signal, stop, and run the loop again. The state of
 /// the loop must always agree with the state of its items, and only allowed callbacks may run.
 @Suite(.timed) struct RandomProgramTests {
-    @Test("invariants hold", .soak(seconds: 60)) func invariantsHold() throws {
+    @Test("random programs keep the invariants of a loop", .soak(seconds: 60)) func invariantsHold() throws {
         for seed in Soak.seeds {
             let program = RandomProgram(seed: seed)
             try program.run()

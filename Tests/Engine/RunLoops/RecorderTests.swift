@@ -93,7 +93,7 @@ import Testing
             ])
     }
 
-    @Test("a piece that ends because its task waits names the function") func waits() {
+    @Test("a section of a task that ends with a wait names the waiting function") func waits() {
         let world = World()
         world.loop.record(as: "main")
         var position = RunLoop.Recorder.Position(now: world.loop.recorder)

@@ -41,7 +41,7 @@ import Testing
         #expect(rests([0, 0, 0]) == [0, 0, 0, 0, 250, 500, 750, 1000])
     }
 
-    @Test("a quiet loop works after a second") func quiet() {
+    @Test("a quiet loop does its work after a second") func quiet() {
         let poller = QuickPoller()
         let loop = RunLoop(poller: poller)
         var times: [Int64] = []

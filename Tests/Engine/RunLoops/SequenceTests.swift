@@ -16,7 +16,7 @@ import Testing
     ///  8. observers: the thread has woken
     ///  9. the event is handled: after a timer, or a wake-up before the end of the time, go to 2; a port delivers
     /// 10. observers: the run loop has been left
-    @Test("the documented list with a port that is ready") func theDocumentedListWithAPortThatIsReady() throws {
+    @Test("a run with a ready port follows the documented steps") func theDocumentedListWithAPortThatIsReady() throws {
         let world = World(.documented)
         let pipe = Pipe()
         world.observe()
@@ -29,7 +29,7 @@ import Testing
         #expect(world.journal() == "E BT BS 9 X =4")  // 1 2 3 5 9 10
     }
 
-    @Test("the documented list with a port that becomes ready in the sleep")
+    @Test("a run with a port that becomes ready in the sleep follows the documented steps")
     func theDocumentedListWithAPortThatBecomesReadyInTheSleep() throws {
         let world = World(.documented)
         let pipe = Pipe()
@@ -39,7 +39,7 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW 9 X =4")  // 1 2 3 6 7 8 9 10
     }
 
-    @Test("the documented list with a timer") func theDocumentedListWithATimer() {
+    @Test("a run with a timer follows the documented steps") func theDocumentedListWithATimer() {
         let world = World(.documented)
         world.observe()
         world.keepAlive()
@@ -49,7 +49,7 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW 9 BT BS BW AW X =3")
     }
 
-    @Test("the documented list with a wake up") func theDocumentedListWithAWakeUp() {
+    @Test("a run with a wake up follows the documented steps") func theDocumentedListWithAWakeUp() {
         let world = World(.documented)
         world.keepAlive()
         var first = true
@@ -63,7 +63,7 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW BT BS BW AW X =3")
     }
 
-    @Test("the documented list when the time is over") func theDocumentedListWhenTheTimeIsOver() {
+    @Test("a run until its time limit follows the documented steps") func theDocumentedListWhenTheTimeIsOver() {
         let world = World(.documented)
         world.observe()
         world.keepAlive()
@@ -71,7 +71,7 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW X =3")
     }
 
-    @Test("CoreFoundation's order sends before and after waiting even if a port is ready")
+    @Test("CoreFoundation's sequence calls the observers of the wait even if a port is ready")
     func coreFoundationSaysThatItSleepsEvenWhenAPortIsReady() throws {
         for (sequence, expected) in [
             (RunLoop.Sequence.documented, "E BT BS P BT BS BW AW X =3"),

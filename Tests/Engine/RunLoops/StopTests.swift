@@ -143,7 +143,7 @@ import Testing
         #expect(world.journal() == "T E BT BS BW AW X =3 =2")
     }
 
-    @Test("a run without a limit continues until stopped or finished")
+    @Test("a run without a limit continues until it is stopped or finished")
     func runningWithoutALimitGoesOnUntilStoppedOrFinished() {
         let world = World()
         var count = 0

@@ -7,7 +7,7 @@ import Testing
     private final class Owner: RunLoop.TimerOwner {}
 
     /// Compares the heap with a sorted array after each of many random operations.
-    @Test("random operations agree with a sorted array", .soak(seconds: 30))
+    @Test("a timer heap agrees with a sorted array over random operations", .soak(seconds: 30))
     func randomOperationsAgreeWithASortedArray() {
         for seed in Soak.seeds { operate(seed) }
     }

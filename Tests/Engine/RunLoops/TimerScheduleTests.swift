@@ -78,7 +78,7 @@ import Testing
         #expect(world.journal() == "=1 T =1")
     }
 
-    @Test("the next fire date of a mode") func theNextFireDateOfAMode() {
+    @Test("nextFireDate returns the earliest date of the timers in a mode, or nil") func theNextFireDateOfAMode() {
         let world = World()
         #expect(world.loop.nextFireDate(in: .default) == nil)
         #expect(world.loop.nextFireDate(in: "unknown") == nil)

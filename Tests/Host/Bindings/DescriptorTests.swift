@@ -4,7 +4,7 @@ import Testing
 
 /// Descriptors that end, run out, or are closed, tested with the built program.
 @Suite(.timed) struct DescriptorTests {
-    @Test("the ends of pipes sockets and terminals do not spin") func theEndsOfPipesSocketsAndTerminalsDoNotSpin()
+    @Test("a loop does not spin at the end of pipes and terminals") func theEndsOfPipesSocketsAndTerminalsDoNotSpin()
         throws
     {
         let script = """
@@ -137,7 +137,7 @@ import Testing
             lines.dropFirst(2).allSatisfy { $0.contains("rl.on_readable: argument #1 must be") }, "\(result.output)")
     }
 
-    @Test("a descriptor closed in its own callback is an error once not a hang")
+    @Test("closing a descriptor in its own callback causes one error, and no hang")
     func aDescriptorClosedInItsOwnCallbackIsAnErrorOnceNotAHang() throws {
         let script = """
             local rl = require "runloop"

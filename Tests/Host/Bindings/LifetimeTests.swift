@@ -163,7 +163,7 @@ import Testing
         #expect(try world.run(Self.prelude + script) == "1 1 0")
     }
 
-    @Test("nothing of a state is left in its loop") func nothingOfAStateIsLeftInItsLoop() throws {
+    @Test("a state that is closed leaves nothing in its loop") func nothingOfAStateIsLeftInItsLoop() throws {
         let poller = SimulatedPoller()
         let loop = RunLoop(poller: poller)
         do {
@@ -319,7 +319,7 @@ import Testing
 
     // MARK: Errors in every kind of callback
 
-    @Test("errors of every kind in every kind of callback are reported and nothing else happens")
+    @Test("an error of any kind in any callback is reported, and has no other effect")
     func errorsOfEveryKindInEveryKindOfCallbackAreReportedAndNothingElseHappens() throws {
         let world = try LuaWorld()
         let script = """

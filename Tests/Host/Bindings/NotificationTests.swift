@@ -3,7 +3,7 @@ import Testing
 
 @Suite("Notifications", .timed)
 struct NotificationTests {
-    @Test("the queue does what the script expects, misuse included", arguments: ["notification-queue.lua"])
+    @Test("the checks of a script about the queue pass, misuse included", arguments: ["notification-queue.lua"])
     func scripts(script: String) throws { try ToldScript.check("\(ThreadTests.folder)/\(script)") }
 
     @Test("adding and removing many observers takes linear time")
@@ -49,7 +49,7 @@ struct NotificationTests {
         #expect(run.output == "true\ntrue\n", "\(run)")
     }
 
-    @Test("observers that are added or removed during a delivery")
+    @Test("a delivery leaves out observers that are removed or added during it")
     func meanwhile() throws {
         let run = try Binary.run(
             ["-"],

@@ -3,6 +3,6 @@ import Testing
 
 @Suite("Ports", .timed)
 struct PortTests {
-    @Test("ports do what the script expects, misuse included", arguments: ["port-misuse.lua"])
+    @Test("the checks of a script about wrong calls of ports pass", arguments: ["port-misuse.lua"])
     func scripts(script: String) throws { try ToldScript.check("\(ThreadTests.folder)/\(script)") }
 }

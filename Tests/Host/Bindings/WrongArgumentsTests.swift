@@ -166,7 +166,7 @@ import Testing
         #expect(try world.run(script, for: .zero) == "")
     }
 
-    @Test("names are strings or numbers, and observers observe something") func namesAndActivities() throws {
+    @Test("wrong names, and observers without activities, raise errors") func namesAndActivities() throws {
         let world = try LuaWorld()
         let script = """
             local wrong = {}
@@ -219,7 +219,7 @@ import Testing
         #expect(try world.run(script, for: .zero) == "")
     }
 
-    @Test("running a loop with invalid arguments") func runningWithArgumentsThatMakeNoSense() throws {
+    @Test("invalid time limits and modes of a run raise errors") func runningWithArgumentsThatMakeNoSense() throws {
         let world = try LuaWorld()
         let script = """
             local l = rl.current()

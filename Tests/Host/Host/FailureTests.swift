@@ -29,7 +29,9 @@ import Testing
         #expect(run.errors.contains("in timer made at stdin:1"))
     }
 
-    @Test("an error with that text is also an error while the process ends") func anErrorInSuch() throws {
+    @Test("an error with the text of an interruption is also reported while the process ends") func anErrorInSuch()
+        throws
+    {
         let process = try Binary.Process([
             "-e",
             """
@@ -158,7 +160,8 @@ import Testing
         #expect(run.output.components(separatedBy: "1 passed").count == 3)
     }
 
-    @Test("tests get the bytes of such a name", arguments: ["LUA_INIT", "LUA_INIT_5_4"]) func testsGetItsBytes(
+    @Test("LUA_INIT keeps bytes that are not UTF-8, also in tests", arguments: ["LUA_INIT", "LUA_INIT_5_4"])
+    func testsGetItsBytes(
         _ variable: String
     )
         throws

@@ -60,7 +60,7 @@ import Testing
         #expect(result.output == "child\t7\nabc\nserved\nanswered\n" && result.status == 0, "\(result)")
     }
 
-    @Test("the child does not end the parent's programs and streams, or send their buffered output")
+    @Test("a forked child does not end the parent's programs and streams, or send their output")
     func forkOfModules() throws {
         let script = """
             local net, foreign = require "runloop.net", require "foreign"
@@ -79,7 +79,7 @@ import Testing
         #expect(result.output == "child\t7\none\ntwo\n\nexit\t0\n" && result.status == 0, "\(result)")
     }
 
-    @Test("the child does not remove the parent's watches")
+    @Test("a forked child does not remove the parent's watches")
     func forkOfWatchers() throws {
         let script = """
             local rl, fs, foreign = require "runloop", require "runloop.fs", require "foreign"

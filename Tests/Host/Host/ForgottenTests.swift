@@ -31,7 +31,7 @@ import Testing
         }
     }
 
-    @Test("the warning also comes at the end of the program, but not for objects that were used or invalidated")
+    @Test("-W also warns at the end of the program, but not of objects that were used or invalidated")
     func used() throws {
         let script = """
             local rl = require "runloop"
@@ -55,7 +55,7 @@ import Testing
         #expect(run.status == 0)
     }
 
-    @Test("the warning also comes in threads that begin when warnings are on")
+    @Test("-W also warns in threads that begin when warnings are on")
     func threads() throws {
         let script = """
             local rl = require "runloop"
@@ -123,7 +123,7 @@ import Testing
         #expect(run.errors.contains("stdin:2: rl.run: the loop's last run is over"), "\(run)")
     }
 
-    @Test("if the loop runs on, exit observers may wait like any other")
+    @Test("if the loop continues, observers of the exit may wait like any other")
     func goesOn() throws {
         let script = """
             local rl = require "runloop"

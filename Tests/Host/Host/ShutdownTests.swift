@@ -17,7 +17,7 @@ struct ShutdownTests {
     }
 
     @Test(
-        "functions run newest first, may wait, and then the tasks are closed, newest first",
+        "shutdown functions run newest first, may wait, and then the tasks are closed, newest first",
         arguments: [SIGTERM, SIGINT])
     func functions(signal: Int32) throws {
         let name = signal == SIGTERM ? "TERM" : "INT"
@@ -36,7 +36,7 @@ struct ShutdownTests {
         #expect(run.signal == signal && run.errors == "", "\(run)")
     }
 
-    @Test("a function that computes is cancelled at its limit, and named")
+    @Test("a shutdown function that computes is cancelled at its limit, and named")
     func computing() throws {
         let run = try Self.run(
             """
@@ -64,7 +64,7 @@ struct ShutdownTests {
         #expect(plain.output == "goes on\n" && plain.status == 0, "\(plain)")
     }
 
-    @Test("no callback is interrupted by the signal, and a function that takes too long is cancelled and named")
+    @Test("the signal interrupts no callback, and a shutdown function is cancelled at its limit, and named")
     func limits() throws {
         let run = try Self.run(
             """
@@ -80,7 +80,7 @@ struct ShutdownTests {
         #expect(run.errors.contains("has not ended within 0.02 s") && run.signal == SIGTERM, "\(run)")
     }
 
-    @Test("a function that fails does not keep the others from running")
+    @Test("a shutdown function that fails does not keep the others from running")
     func failing() throws {
         let run = try Self.run(
             """
@@ -92,7 +92,7 @@ struct ShutdownTests {
         #expect(run.errors.contains("\nin shutdown function made at "), "\(run)")
     }
 
-    @Test("a second signal ends at once")
+    @Test("a second signal ends the program at once")
     func second() throws {
         let run = try Self.run(
             """
@@ -102,7 +102,7 @@ struct ShutdownTests {
         #expect(run.output == "waits\n" && run.signal == SIGTERM && run.seconds < 20, "\(run)")
     }
 
-    @Test("without such functions SIGTERM closes the variables of all tasks, newest first")
+    @Test("without shutdown functions SIGTERM closes the variables of all tasks, newest first")
     func tasks() throws {
         let run = try Self.run(
             """
@@ -116,7 +116,7 @@ struct ShutdownTests {
         #expect(run.output == closed && run.signal == SIGTERM && run.errors == "", "\(run)")
     }
 
-    @Test("the variables of its threads are closed, too, and that is not reported as an error")
+    @Test("SIGTERM closes the variables of threads, too, and reports no error for it")
     func threads() throws {
         let run = try Self.run(
             """
@@ -133,7 +133,7 @@ struct ShutdownTests {
         #expect(run.output == "thread\tcancelled\n" && run.signal == SIGTERM && run.errors == "", "\(run)")
     }
 
-    @Test("SIGTERM ends a program that is inside C code as if that were lua, a second later")
+    @Test("SIGTERM ends a program that is inside C code a second later, as under lua")
     func cCode() throws {
         let run = try Self.run("os.execute '(sleep 0.2; kill -TERM $PPID) & exec sleep 20 >/dev/null 2>&1'")
         #expect(run.signal == SIGTERM && run.seconds < 15, "\(run)")
@@ -152,7 +152,7 @@ struct ShutdownTests {
         #expect(run.output == "alive\n" && run.status == 0, "\(run)")
     }
 
-    @Test("a signal that comes while finalizers run counts")
+    @Test("a signal that comes while finalizers run ends the program")
     func finalizers() throws {
         let run = try Self.run("setmetatable({}, { __gc = function() kill 'TERM' end })")
         #expect(run.signal == SIGTERM, "\(run)")

@@ -169,7 +169,7 @@ struct ChannelTests {
 
     // MARK: Groups
 
-    @Test("`wait` returns when all tasks have ended, those included that tasks have started")
+    @Test("A group's `wait` returns when all of its tasks, and the tasks that they start, have ended")
     func groups() throws {
         let script = try TaskScript(
             """
@@ -182,7 +182,7 @@ struct ChannelTests {
         #expect(script.journal == ["true", "nil timed out", "true 4.0", "group (0 tasks, made at script:1)"])
     }
 
-    @Test("The first error cancels the others, newest first; `wait` raises it, with its value, each time")
+    @Test("The first error cancels a group's other tasks, newest first; `wait` raises it each time")
     func failures() throws {
         let script = try TaskScript(
             """
@@ -212,7 +212,7 @@ struct ChannelTests {
             ])
     }
 
-    @Test("An error for which no task waits is reported")
+    @Test("An error in a group for which no task waits is reported")
     func unseen() throws {
         let script = try TaskScript(
             """

@@ -68,7 +68,7 @@ struct KeepsAliveTests {
         #expect(script.journal.last?.hasPrefix("script:6: loops have add(), ") == true, "\(script.journal)")
     }
 
-    @Test("the same holds for objects that are made of tables, or defined later")
+    @Test("the error for a missing method is the same for objects that are written in Lua")
     func missingElsewhere() throws {
         let script = try TaskScript(
             """
@@ -144,7 +144,7 @@ struct KeepsAliveTests {
             ])
     }
 
-    @Test("waiting for several takes a list, and can return the outcome of each")
+    @Test("first_of, all_of and settle_all take a list, and settle_all returns each outcome")
     func lists() throws {
         let script = try TaskScript(
             """

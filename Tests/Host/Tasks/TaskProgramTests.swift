@@ -74,7 +74,7 @@ struct TaskProgramTests {
     }
 
     @Test(
-        "A main chunk that rl.stop cuts off ends with status 13 and names its place; one that has ended does not"
+        "A main chunk that rl.stop cuts off gives status 13 and its place; one that has ended does not"
     )
     func stopped() throws {
         let result = try Binary.run(
@@ -121,7 +121,7 @@ struct TaskProgramTests {
         #expect(result.output == "true\n", "\(result)")
     }
 
-    @Test("Helper threads do not change that, whether awaited or not, also with -e")
+    @Test("A main chunk that rl.stop cuts off gives status 13 also beside other threads")
     func stoppedBesideThreads() throws {
         for helper in [
             "rl.thread(function() require 'runloop'.sleep(100) end)",

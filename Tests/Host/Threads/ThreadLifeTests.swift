@@ -35,7 +35,7 @@ struct ThreadLifeTests {
         #expect(run.output == "main\nthread\n" && run.status == 0 && run.seconds < 20, "\(run)")
     }
 
-    @Test("`loop:stop()` and `cancel` end it sooner")
+    @Test("`loop:stop()` and `cancel` end a thread sooner")
     func sooner() throws {
         let run = try Self.run(
             """
@@ -47,7 +47,7 @@ struct ThreadLifeTests {
         #expect(run.output == "true\tstopped\ntrue\tcancelled\n", "\(run)")
     }
 
-    @Test("a function that has waited can stop its loop, and one that waits when that is stopped ends it")
+    @Test("a thread ends when its function stops the loop after a wait, or when the loop is stopped in the wait")
     func stopAfterWait() throws {
         let run = try Self.run(
             """
@@ -67,7 +67,7 @@ struct ThreadLifeTests {
         #expect(run.output == "true\tstopped\ntrue\tstopped\ntrue\tat once\n", "\(run)")
     }
 
-    @Test("sources and ports end with their thread, also in no mode")
+    @Test("sources and ports end with their thread, even if they are in no mode")
     func items() throws {
         let run = try Self.run(
             """
@@ -150,7 +150,7 @@ struct ThreadLifeTests {
             ] && run.errors == "" && run.status == 0, "\(run)")
     }
 
-    @Test("a thread that does not stop when asked to is named, and the program ends nevertheless")
+    @Test("a thread that does not stop on request is named, and the program ends nevertheless")
     func hung() throws {
         let run = try Self.run(
             "rl.thread { function() os.execute 'sleep 6' end, keeps_alive = false, name = 'deaf' } rl.sleep(0.1)")

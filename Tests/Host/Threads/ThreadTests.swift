@@ -7,7 +7,7 @@ struct ThreadTests {
     static let folder = "Tests/Host/Scripts"
 
     @Test(
-        "threads do what the script expects, misuse included",
+        "the checks of scripts about threads pass, misuse included",
         arguments: ["thread-misuse.lua", "thread-crossing.lua", "thread-requests.lua", "thread-ends.lua"])
     func scripts(script: String) throws { try ToldScript.check("\(Self.folder)/\(script)") }
 

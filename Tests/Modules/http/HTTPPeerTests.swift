@@ -71,7 +71,7 @@ struct HTTPPeerTests {
         }
     }
 
-    @Test("curl: methods, bodies of every kind, expectations, reuse")
+    @Test("the server answers curl: methods, bodies of every kind, expectations, reuse")
     func curl() throws {
         let run = try shell(
             """
@@ -100,7 +100,7 @@ struct HTTPPeerTests {
                 """, "\(run)")
     }
 
-    @Test("curl over TLS: certificates, bodies, files, and the agreed protocol")
+    @Test("the server answers curl over TLS: certificates, bodies, files, and the agreed protocol")
     func curlOverTLS() throws {
         let run = try shell(
             """
@@ -129,7 +129,7 @@ struct HTTPPeerTests {
                 """, "\(run)")
     }
 
-    @Test("Python: its client and its server")
+    @Test("the server answers Python's client, and the client gets files of Python's server")
     func python() throws {
         let run = try shell(
             """
@@ -162,7 +162,7 @@ struct HTTPPeerTests {
         ["/usr/bin/", "/usr/local/bin/"].contains { FileManager.default.isExecutableFile(atPath: $0 + program) }
     }
 
-    @Test("Node: its fetch and its server", .enabled(if: exists("node")))
+    @Test("the server answers Node's fetch", .enabled(if: exists("node")))
     func node() throws {
         let run = try shell(
             """
@@ -286,7 +286,7 @@ struct HTTPPeerTests {
     }
 
     @Test(
-        "a browser: fetch, EventSource and WebSocket from a page", .enabled(if: exists("chromium")),
+        "a browser's page uses fetch, EventSource and WebSocket", .enabled(if: exists("chromium")),
         arguments: ["http://$host", "https://$secure"])
     func browser(_ place: String) throws {
         let run = try shell(

@@ -102,7 +102,7 @@ t.describe("the length that a handler announces", function()
           { {}, "Content-Length: 10", 0 })
       end)
 
-      t.it(("is too much for %s by HTTP/%s: the connection is cut, and there is an error"):format(name, version),
+      t.it(("exceeds the body of %s by HTTP/%s: the connection is closed with an error"):format(name, version),
         function()
           local errors, answer = answered(5000)
           t.equal(#errors, 1)
@@ -110,7 +110,7 @@ t.describe("the length that a handler announces", function()
           t.truthy(#(answer:match "\r\n\r\n(.*)" or "") <= 10, answer)
       end)
 
-      t.it(("is too little for %s by HTTP/%s: the rest is not sent, and there is an error"):format(name, version),
+      t.it(("is less than the body of %s by HTTP/%s: the rest is not sent, with an error"):format(name, version),
         function()
           local errors, answer = answered(7)
           t.equal(#errors, 1)

@@ -47,20 +47,20 @@ local CASES = {
   { "a time-out during the answer", "GET /stream HTTP/1.1\r\nHost: x\r\n\r\n", 10, 200, 5, "GET /stream HTTP/1.1" },
   { "a body that is too long", "POST /p?q HTTP/1.1\r\nHost: x\r\nContent-Length: 11\r\n\r\n", 0.5, 413, 0,
     "POST /p?q HTTP/1.1" },
-  { "a path out of its root", "GET /../x HTTP/1.1\r\nHost: x\r\n\r\n", 0.5, 400, 0, "GET /../x HTTP/1.1" },
+  { "a path that leaves its root", "GET /../x HTTP/1.1\r\nHost: x\r\n\r\n", 0.5, 400, 0, "GET /../x HTTP/1.1" },
   { "a bad line", "GET /a b HTTP/1.1\r\nHost: x\r\n\r\n", 0.5, 400, 0, "GET /a b HTTP/1.1" },
   { "a bad field", "GET /a HTTP/1.1\r\nHost : x\r\n\r\n", 0.5, 400, 0, "GET /a HTTP/1.1" },
   { "a method alone", "FROB\r\n\r\n", 0.5, 400, 0, "FROB" },
   { "nothing that can be read", "\r\n \r\n\r\n", 0.5, 400, 0, "-" },
   { "half a head", "GET /half HTTP/1.1\r\nHo", 10, 408, 5, "GET /half HTTP/1.1" },
-  { "a client that goes", "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n", 2, 499, 2, "GET /slow HTTP/1.1" },
-  { "a client that goes during the answer", "GET /stream HTTP/1.1\r\nHost: x\r\n\r\n", 2, 200, 2,
+  { "a client that leaves", "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n", 2, 499, 2, "GET /slow HTTP/1.1" },
+  { "a client that leaves during the answer", "GET /stream HTTP/1.1\r\nHost: x\r\n\r\n", 2, 200, 2,
     "GET /stream HTTP/1.1" },
-  { "a client that goes after the answer", "GET /sent HTTP/1.1\r\nHost: x\r\n\r\n", 2, 201, 2, "GET /sent HTTP/1.1" },
+  { "a client that leaves after the answer", "GET /sent HTTP/1.1\r\nHost: x\r\n\r\n", 2, 201, 2, "GET /sent HTTP/1.1" },
 }
 
 for _, case in ipairs(CASES) do
-  t.it("has one line for " .. case[1], function()
+  t.it("the log has one line for " .. case[1], function()
     local entries, lines = entries_for(case[2], case[3])
     local status, took, line = case[4], case[5], case[6]
     t.equal(#entries, 1)

@@ -428,9 +428,11 @@ t.describe("misuse", function()
     { { order = "x" }, "field 'order' must be an integer" },
     { { modes = 1 }, "field 'modes'" },
     { { keeps_alive = 1 }, "field 'keeps_alive' must be a boolean" },
-  }, "rl.worker %s", function(options, text) t.error(worker(options), "rl.worker: .*" .. text:gsub("[.]", "%%.")) end)
+  }, "rl.worker rejects %s", function(options, text)
+    t.error(worker(options), "rl.worker: .*" .. text:gsub("[.]", "%%."))
+  end)
 
-  t.it("rl.worker without a table, or without a required field", function()
+  t.it("rl.worker raises an error without a table, or without a required field", function()
     t.error(function() rl.worker() end, "rl.worker: an options table is expected, got nothing")
     t.error(function() rl.worker { name = "x" } end, "rl.worker: field 'via' must be a bus")
     t.error(function() rl.worker { via = connect(nats.fake()), name = "x" } end, "rl.worker: .*functions")
@@ -463,9 +465,9 @@ t.describe("misuse", function()
     { { durable = { ack_wait = 0 } }, "field 'durable': field 'ack_wait' must be a number from 0.1 to 86400" },
     { { durable = { replicas = 9 } }, "field 'durable': field 'replicas'" },
     { { durable = { max_deliver = 0 } }, "field 'durable': field 'max_deliver'" },
-  }, "rl.pool %s", function(options, text) t.error(pool(options), "rl.pool: .*" .. text:gsub("[.]", "%%.")) end)
+  }, "rl.pool rejects %s", function(options, text) t.error(pool(options), "rl.pool: .*" .. text:gsub("[.]", "%%.")) end)
 
-  t.it("invalid calls, and refusals", function()
+  t.it("pools reject wrong arguments, and closed buses no longer take pools and workers", function()
     local one = t.truthy(rl.pool { via = connect(nats.fake()), name = "p" })
     t.error(function() one:run() end, "argument #1 must be the name of a function of the workers, got nothing")
     t.error(function() one:map("x", "f") end, "pool:map: argument #1 must be a list")

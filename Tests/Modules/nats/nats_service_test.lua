@@ -188,12 +188,12 @@ t.describe("misuse", function()
   t.each({
     { { "stat" }, 'a list of "stats" and "trace", got "stat"' }, { { stats = true }, 'a list of "stats" and "trace"' },
     { { 1 }, "got 1" }, { "stats", "must be a table" }, { { "stats", "x" }, 'a list of "stats" and "trace"' },
-  }, "expose = %s", function(expose, text)
+  }, "nats.connect rejects expose = %s", function(expose, text)
     t.error(function() nats.connect(nats.fake(), { expose = expose }) end, "nats.connect: field 'expose'")
     t.error(function() nats.connect(nats.fake(), { expose = expose }) end, text)
   end)
 
-  t.it("nats.discover", function()
+  t.it("nats.discover rejects wrong arguments, and returns refusals", function()
     local bus = connect(nats.fake())
     t.error(function() nats.discover() end, "nats.discover: argument #1 must be a bus, got nothing")
     t.error(function() nats.discover(bus, { nam = "x" }) end, "nats.discover: unknown field 'nam'")

@@ -52,7 +52,7 @@ import Testing
         }
     }
 
-    @Test("only can be forbidden") func onlyCanBeForbidden() throws {
+    @Test("--forbid-only refuses tests that are marked only") func onlyCanBeForbidden() throws {
         let run = try Fixture.run(["a_test.lua": "t.only('x', print)"], ["--forbid-only"])
         #expect(run.output.contains("a_test.lua:1: some tests are marked 'only'") && run.status == 1)
     }
@@ -94,7 +94,7 @@ import Testing
         }
     }
 
-    @Test("two reports of one format have the same form") func twoReports() throws {
+    @Test("two reports of one format have the same contents") func twoReports() throws {
         let files = [
             "a_test.lua": "t.it('a', print) t.it('b', function() print 'x' error 'no' end)",
             "b_test.lua": "error 'broken'",
@@ -108,14 +108,16 @@ import Testing
         #expect(run.output.components(separatedBy: "<testcase ").count == 4, "\(run.output)")
     }
 
-    @Test("a report of coverage that cannot be written fails") func aReportOfCoverage() throws {
+    @Test("a run whose coverage cannot be written fails") func aReportOfCoverage() throws {
         let run = try Fixture.run(["a_test.lua": "t.it('x', print)"], ["--coverage=/nope/x"])
         #expect(
             run.errors.hasPrefix("rlhost: test: cannot write the coverage: ENOENT: no such file or directory (/nope/x)")
                 && run.status == 1)
     }
 
-    @Test("tests that failed run again") func thoseThatFailedRun() throws {
+    @Test("--last-failed runs the tests that failed, and reports if they no longer exist") func thoseThatFailedRun()
+        throws
+    {
         try Binary.withDirectory { directory in
             let text = "local t = require 'runloop.test' t.it('good', print) t.it('bad', error)"
             try text.write(toFile: directory + "/a_test.lua", atomically: true, encoding: .utf8)
@@ -231,7 +233,7 @@ import Testing
         #expect(run.status == 0, "\(run.output)")
     }
 
-    @Test("too little coverage fails") func tooLittleCoverageFails() throws {
+    @Test("a coverage below the required one fails the run") func tooLittleCoverageFails() throws {
         let files = [
             "lib.lua": "local m = {}\nfunction m.f()\n  return 1\nend\nreturn m\n",
             "a_test.lua": "t.it('x', function() require 'lib' end)",

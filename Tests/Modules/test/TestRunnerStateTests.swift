@@ -124,7 +124,7 @@ import Testing
             """)
     }
 
-    @Test("a deadline within the resolution of passing real time is met")
+    @Test("short real operations let no virtual time pass, and no time limit end")
     func realTimeBelowTheGrain() throws {
         let test = """
             local fs = require "runloop.fs"

@@ -60,7 +60,7 @@ import Testing
         #expect(try Set((2...6).map { try run($0)[0] }).count > 1)
     }
 
-    @Test("filters, lists and lonely tests") func filtersListsAndLonely() throws {
+    @Test("--list, --filter and only choose tests") func filtersListsAndLonely() throws {
         let files = [
             "a_test.lua": """
             t.describe("door", function()
@@ -105,7 +105,7 @@ import Testing
         """
     ]
 
-    @Test("TAP") func tap() throws {
+    @Test("TAP has a line for each test, and a block for each failure") func tap() throws {
         let run = try TestRunnerFixture.run(Self.mixed, ["--format", "tap"])
         #expect(
             run.output == """
@@ -151,7 +151,7 @@ import Testing
         #expect(run.output.contains("timer (every 5 s, made at \(path):1)"), "\(run.output)")
     }
 
-    @Test("JUnit") func junit() throws {
+    @Test("JUnit has a case for each test, with failures and output") func junit() throws {
         let run = try TestRunnerFixture.run(Self.mixed, ["--format", "junit"])
         #expect(
             run.output == """

@@ -211,4 +211,4 @@ t.each({
   ["an option of a bouncer"] = { function() t.server("redis", { pool_mode = "session" }) end,
     "option 'pool_mode' is for pgbouncer only" },
   ["a wrong file"] = { function() t.server("redis", { files = { ["a/b"] = "" } }) end, "option 'files'" },
-}, "wrong arguments:", function(call, text) t.error(call, text) end)
+}, "t.server raises an error for:", function(call, text) t.error(call, text) end)

@@ -47,7 +47,9 @@ import Testing
         #expect(missing.status == 1 && missing.errors.contains("trace: ENOENT: no such file"), "\(missing)")
     }
 
-    @Test("a loop that has not turned since its first second has no last moments yet", arguments: [true, false])
+    @Test(
+        "a loop that is still in its first second has no last moments, and the command reports that",
+        arguments: [true, false])
     func still(_ computes: Bool) throws {
         let target = try AttachedProcess(
             ["--attach"], "print 'ready' io.flush() \(computes ? "while true do end" : "require 'runloop'.sleep(1000)")"

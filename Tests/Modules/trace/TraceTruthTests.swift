@@ -77,7 +77,7 @@ struct TraceTruthTests {
         }
     }
 
-    @Test("the requests of a route differ by their paths only")
+    @Test("requests have the pattern of their route as name, and not their paths")
     func routes() throws {
         let script = """
             local http = require "runloop.http"

@@ -29,7 +29,7 @@ struct CommandLineEndTests {
         #expect(try Binary.run(["-e", "os.exit(\(number) // 1 | 0)"]).status == 255)
     }
 
-    @Test("os.exit as a callback raises an error: it gets a timer")
+    @Test("os.exit as a callback raises an error, since its argument is a timer")
     func exitAsCallback() throws {
         let run = try Binary.run(["-e", "rl.after(0, os.exit)"])
         #expect(
@@ -134,7 +134,7 @@ struct CommandLineEndTests {
         }
     }
 
-    @Test("rl.on_error gets the error as it was raised, and the program goes on")
+    @Test("rl.on_error gets the error as it was raised, and the program continues")
     func handler() throws {
         let result = try Binary.run([
             "-e",
@@ -198,14 +198,14 @@ struct CommandLineEndTests {
         }
     }
 
-    @Test("-e may wait, and the next step comes after it")
+    @Test("-e may wait, and the next -e runs after it")
     func waiting() throws {
         let result = try Binary.run(["-e", "rl.sleep(0.01) print 'one'", "-e", "print 'two'"])
         #expect(result.output == "one\ntwo\n" && result.status == 0 && result.errors.isEmpty)
     }
 
     @Test(
-        "a reader that goes away ends the writer, quietly and soon",
+        "a reader that goes away ends the program quietly and soon",
         arguments: [
             "while true do print(1) end", "while true do io.write('1\\n') end",
             "while true do io.stdout:write('1\\n') end",
@@ -220,7 +220,7 @@ struct CommandLineEndTests {
         #expect(result.errors == "141\n" || text.contains("60"))
     }
 
-    @Test("a broken pipe elsewhere is an error of the call, not the end")
+    @Test("a broken pipe other than standard output fails the call, and not the program")
     func otherPipe() throws {
         let text = """
             local p = io.popen('exec <&-; echo ready', 'w') os.execute('sleep 0.1')

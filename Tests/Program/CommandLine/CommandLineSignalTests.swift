@@ -119,7 +119,7 @@ struct CommandLineSignalTests {
         #expect(result.status == 0 && result.output == "bufferedtrue\n")
     }
 
-    @Test("a signal during the start ends the process, sooner or later in it")
+    @Test("a signal at any moment of the start ends the process")
     func startup() throws {
         for delay in [0, 500, 1000, 2000, 4000, 8000] as [UInt32] {
             let process = try Binary.Process(["-e", "rl.every(60, print)"])

@@ -15,7 +15,7 @@ struct EarlyStopTests {
         """
 
     @Test(
-        "the run behind the main chunk does not begin",
+        "the run after the main chunk does not begin",
         arguments: [
             "rl.stop()", "rl.current():stop()", "rl.main():stop()", "rl.task(rl.stop)", "rl.stop() rl.stop()",
             "rl.run { mode = 'nothing is in it' } rl.stop()", "rl.stop() rl.run { mode = 'nothing is in it' }",
@@ -27,7 +27,7 @@ struct EarlyStopTests {
         }
     }
 
-    @Test("an explicit run forgets it, and the automatic run begins after that")
+    @Test("an explicit run clears the stop, and the automatic run begins after it")
     func explicit() throws {
         let code = """
             local rl = require 'runloop'
@@ -41,7 +41,7 @@ struct EarlyStopTests {
         #expect(try Binary.run(["-e", code]).output == "first\ntimed_out\nsecond\n")
     }
 
-    @Test("a main chunk that stops and then waits cannot go on")
+    @Test("a main chunk that stops the loop and then waits ends with status 13")
     func waits() throws {
         try Binary.withDirectory { directory in
             for (call, name) in [("rl.stop()", "rl.stop()"), ("rl.current():stop()", "loop:stop()")] {
@@ -55,7 +55,7 @@ struct EarlyStopTests {
         }
     }
 
-    @Test("the run behind a thread's function does not begin", arguments: ["", "rl.sleep(0.01)"])
+    @Test("the run after a thread's function does not begin", arguments: ["", "rl.sleep(0.01)"])
     func thread(_ wait: String) throws {
         let code = """
             local rl = require 'runloop'

@@ -15,7 +15,7 @@ struct LinkageTests {
         #expect(!run.output.contains("RUNPATH") && !run.output.contains("RPATH"))
     }
 
-    @Test("it exports every public function of Lua")
+    @Test("the program exports every public function of Lua")
     func exports() throws {
         let run = try Binary.shell(
             """

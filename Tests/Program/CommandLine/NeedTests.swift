@@ -31,13 +31,13 @@ struct NeedTests {
         }
     }
 
-    @Test("with everything installed, it does nothing for any user")
+    @Test("scripts/need does nothing, for any user, if all packages are installed")
     func nothing() throws {
         let run = try need("here", user: 1000, hasSudo: false)
         #expect(run.status == 0 && run.output.isEmpty, "\(run.output)")
     }
 
-    @Test("without a package manager it lists the packages, and the build continues")
+    @Test("scripts/need lists the packages if there is no package manager, with status 0")
     func elsewhere() throws {
         let run = try need("lua-one lua-two", user: 1000, isDebian: false)
         #expect(run.status == 0, "\(run.output)")
@@ -48,7 +48,7 @@ struct NeedTests {
         )
     }
 
-    @Test("only missing packages are installed")
+    @Test("scripts/need installs missing packages only")
     func installs() throws {
         let run = try need("here lua-one lua-two", user: 0)
         #expect(
@@ -61,7 +61,7 @@ struct NeedTests {
         #expect(run.status == 0)
     }
 
-    @Test("without root it uses sudo, or names the remedy")
+    @Test("scripts/need uses sudo without root, or names the remedy")
     func sudo() throws {
         let run = try need("lua-one", user: 1000)
         #expect(

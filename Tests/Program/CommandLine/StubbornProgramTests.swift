@@ -26,20 +26,20 @@ struct StubbornProgramTests {
         return process.finish(timeout: 45)
     }
 
-    @Test("one SIGTERM is enough", arguments: stubborn)
+    @Test("one SIGTERM ends the program", arguments: stubborn)
     func terminate(_ text: String) throws {
         let result = try end(text, SIGTERM, times: 1)
         #expect(!result.timedOut && result.status == 143, "\(result)")
     }
 
-    @Test("Control-C twice is enough, as under lua", arguments: stubborn)
+    @Test("a second Control-C ends the program, as under lua", arguments: stubborn)
     func interrupt(_ text: String) throws {
         let result = try end(text, SIGINT, times: 2)
         #expect(!result.timedOut && result.status != 0, "\(result)")
         #expect(result.seconds < 20, "\(result)")
     }
 
-    @Test("a program ends although it reads", arguments: [SIGTERM, SIGINT])
+    @Test("a signal ends a program that still reads its script", arguments: [SIGTERM, SIGINT])
     func reading(_ signal: Int32) throws {
         let process = try Binary.Process(["-"])
         process.write("print 'never'")
@@ -74,7 +74,7 @@ struct StubbornProgramTests {
         #expect(result.status == 143 && result.seconds < 12 && result.output == "ready\nkept\n", "\(result)")
     }
 
-    @Test("a second signal does not wait for half a minute")
+    @Test("a second SIGTERM ends the program in a few seconds")
     func insisting() throws {
         let text =
             "while true do local ok = pcall(error) for i = 1, 10 do xpcall(function() while true do end end, print) "
@@ -83,7 +83,7 @@ struct StubbornProgramTests {
         #expect(result.status == 143 && result.seconds < 15, "\(result)")
     }
 
-    @Test("a script that handles Control-C, and handles it again, goes on")
+    @Test("a script that catches Control-C twice continues")
     func handled() throws {
         let text = """
             for i = 1, 2 do

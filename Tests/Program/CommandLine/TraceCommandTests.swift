@@ -36,7 +36,7 @@ struct TraceCommandTests {
     }
 
     @Test(
-        "wrong use is explained",
+        "wrong use gives an error that names the remedy",
         arguments: [
             (
                 [], 64,

@@ -54,7 +54,7 @@ struct NetExampleTests {
         #expect(run.output == "TLSv1.3\tCN=localhost\nHTTP/1.0 200 ok\n", "\(run.errors)")
     }
 
-    @Test("the forwarder forwards both ways, with the ends, and the service gets its users' numbers")
+    @Test("the forwarder passes data and ends both ways, and the service gets its users' numbers")
     func forwardAndService() throws {
         let run = try Self.shell(
             """

@@ -75,7 +75,7 @@ import Testing
         #expect(terminal.picture == ["> abc", "stopped", "> ab|c"])
     }
 
-    @Test("What is typed ahead waits for the next prompt and returns line by line")
+    @Test("Text that is typed ahead waits for the next prompt, and returns line by line")
     func typeAhead() {
         let terminal = Terminal(20, 8)
         terminal.type("a\rb\rc")

@@ -80,7 +80,7 @@ import Testing
         #expect(HistoryCoding.decode(line.dropLast()) == entry)
     }
 
-    @Test("File and directory are made for the owner alone")
+    @Test("Only the owner may read the file and its directory")
     func modes() throws {
         let place = Place()
         try place.file("a/b/history").append("x")

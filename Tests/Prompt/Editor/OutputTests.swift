@@ -4,7 +4,7 @@ import Testing
 @testable import LineEditor
 
 @Suite(.timed) struct OutputTests {
-    @Test("Output every few keystrokes never mangles what is typed", arguments: [(80, 24), (20, 5)])
+    @Test("Output every few keystrokes never mangles the typed text", arguments: [(80, 24), (20, 5)])
     func everyFewKeystrokes(_ columns: Int, _ rows: Int) {
         let terminal = Terminal(columns, rows)
         var typed = ""

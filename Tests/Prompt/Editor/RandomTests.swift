@@ -116,7 +116,7 @@ import Testing
         }
     }
 
-    @Test("Byte by byte leads to the same entry as all at once", .soak(seconds: 20))
+    @Test("Keys byte by byte lead to the same entry as keys at once", .soak(seconds: 20))
     func portions() {
         for seed in Soak.seeds {
             var random = Random(seed: seed)

@@ -19,7 +19,7 @@ struct ConversionTests {
         return result
     }
 
-    @Test("nothing is lost between the forms, in any direction", arguments: forms, forms)
+    @Test("a conversion between any two forms loses nothing", arguments: forms, forms)
     func forthAndBack(first: String, second: String) throws {
         let there = try Self.converted(Sample.file(first), first, second)
         let back = try Self.converted(there, second, "json")
@@ -31,7 +31,7 @@ struct ConversionTests {
         #expect(lines.count == expected.count)
     }
 
-    @Test("ends of loops, delays and routes are not lost either", arguments: forms, forms)
+    @Test("a conversion keeps ends of loops, delays and routes", arguments: forms, forms)
     func ends(first: String, second: String) throws {
         let expected = try Sample.inFile("json", Sample.ends)
         let there = try Self.converted(Sample.inFile(first, Sample.ends), first, second)
@@ -93,7 +93,7 @@ struct ConversionTests {
         }
     }
 
-    @Test("a missing and an unreadable file are reported, too")
+    @Test("a missing file and a directory are reported, too")
     func refusals() {
         #expect {
             try Recording.Conversion.convert(["/nowhere.json"], to: "/tmp/x.html")

@@ -51,7 +51,7 @@ struct WriterTests {
         } throws: { "\($0)" == "ENOSPC: no space left on device (/dev/full)" }
     }
 
-    @Test("only its owner can read it")
+    @Test("only its owner can read a recording")
     func mode() throws {
         _ = try Sample.inFile("html") { path in
             try Sample.put([1], path)

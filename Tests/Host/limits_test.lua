@@ -201,7 +201,7 @@ t.describe("the main state", function()
         thread:loop():perform(function() ended = true end)
         print(select(2, thread:join()))
       end
-      -- What the threads had is free again.
+      -- The memory of the threads is free again.
       print(#("x"):rep(2 << 20))
     ]])
     local output = answer.output:gsub("(true\tnil)\t20%d%d%.%d+", "%1")

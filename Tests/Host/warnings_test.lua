@@ -62,7 +62,7 @@ t.describe("a mode that never ran", REAL, function()
   end)
 end)
 
-t.it("rl.why() says which timer's callback runs", REAL, function()
+t.it("rl.why() names the timer whose callback runs", REAL, function()
   local _, result = warnings [[
     rl.every(0.01, function(timer)
       timer:invalidate()

@@ -184,7 +184,7 @@ struct PromptFeatureTests {
             try session.type("\u{03}")
             try session.until("an empty line") { $0.isAtPrompt }
         }
-        // One after the other.
+        // Several candidates: each further Tab shows the next one.
         session.forget()
         try session.type("string.re\t\t\t")
         try session.until("the first") { $0.text.contains("> string.rep|") }

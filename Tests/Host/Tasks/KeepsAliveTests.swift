@@ -4,7 +4,7 @@ import Testing
 @Suite("Objects that keep no loop alive, and objects that are added at once", .timed)
 struct KeepsAliveTests {
     @Test(
-        "an object with keeps_alive = false is served, and the loop does not stay for it",
+        "an object with keeps_alive = false is served, and does not keep the loop running",
         arguments: [
             "rl.timer { interval = 1, modes = 'common', keeps_alive = false, callback = function() log 'tick' end }",
             "rl.source { modes = 'common', keeps_alive = false }", "rl.port { modes = 'common', keeps_alive = false }",

@@ -263,7 +263,7 @@ struct TaskTests {
         #expect(place.contains("script:4: in main chunk"))
     }
 
-    @Test("A task's wait goes on in every mode that runs")
+    @Test("A wait ends in the common modes, or in the mode that ran when it began")
     func otherModes() throws {
         let script = try TaskScript(
             """

@@ -353,7 +353,7 @@ t.describe("functions that wait for several tasks or futures", function()
 end)
 
 t.describe("task:await with a time limit", function()
-  t.it("returns nil and \"timed out\", and the task goes on", function()
+  t.it("returns nil and \"timed out\", and the task continues", function()
     local task = rl.task(function() rl.sleep(1) return "slow", 2 end)
     t.equal({ task:await(0.25) }, { nil, "timed out" })
     t.equal(task:status(), "waiting")

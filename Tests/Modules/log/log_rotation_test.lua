@@ -89,7 +89,7 @@ end)
 
 t.it("a failed rename is reported on standard error once a minute, and writing continues", REAL, function()
   local directory <const>, gone <close> = place()
-  -- A directory that is not empty is in the way.
+  -- A directory that is not empty prevents the rename.
   assert(fs.make_directory(directory .. "/l.1/inside", { parents = true }))
   local script = ([[
     local log = require "runloop.log"

@@ -37,7 +37,7 @@ t.describe("real programs", { real_time = true, timeout = 60 }, function()
     t.eventually(function() return select(2, program:output():gsub("begin", "")) >= (times or 1) end, { within = 20 })
   end
 
-  t.it("a worker gets SIGKILL or SIGSTOP: the caller learns that it is gone", function()
+  t.it("a call ends with an error when its worker gets SIGKILL or SIGSTOP", function()
     local waits = {}
     for i, how in ipairs { "KILL", "STOP" } do
       local bus, name = connect(server():url()), "gone_" .. how
@@ -79,7 +79,7 @@ t.describe("real programs", { real_time = true, timeout = 60 }, function()
     t.truthy(task:await(40):find("the worker has ended during each of 2 deliveries", 1, true))
   end)
 
-  t.it("the server is killed and comes back: a stored job is done, and both sides go on", function()
+  t.it("a stored job is done, and both sides continue, after the server was killed and started", function()
     local own = t.server "nats"
     t.finally(function() own:stop() end)
     local bus, name = connect(own:url()), "restart"
@@ -127,7 +127,7 @@ t.describe("real programs", { real_time = true, timeout = 60 }, function()
     rl.all_of(waits[1], waits[2])
   end)
 
-  t.it("permissions: those of docs/machines.md are enough, others are refused with their subject", function()
+  t.it("the permissions of docs/machines.md are enough, and other subjects are refused by name", function()
     local own = t.server { "nats-server", "-c", "{directory}/a.conf", ready = "tcp", files = { ["a.conf"] = [[
       listen: "127.0.0.1:{port}"
       jetstream { store_dir: "{directory}/js" }
@@ -161,7 +161,7 @@ t.describe("real programs", { real_time = true, timeout = 60 }, function()
     t.truthy(worker:is_valid())
   end)
 
-  t.it("a server without log-in that is not on this machine is warned of, once", function()
+  t.it("a server without log-in on another machine causes one warning", function()
     local path = folder() .. "/open.lua"
     t.truthy(fs.write(path, [[
       local rl, nats = require "runloop", require "runloop.nats"

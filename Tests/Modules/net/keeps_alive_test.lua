@@ -23,7 +23,7 @@ local function ends(script, output)
   t.truthy(seconds < 5, "it took " .. seconds .. " s")
 end
 
-t.describe("the loop does not stay for", REAL, function()
+t.describe("the program does not stay alive for", REAL, function()
   t.it("a stream that a task reads", function()
     ends([[
       local a, b = net.pair()
@@ -124,7 +124,7 @@ t.describe("the loop does not stay for", REAL, function()
   end)
 end)
 
-t.describe("the loop stays for", REAL, function()
+t.describe("the program stays alive for", REAL, function()
   t.it("a stream whose option was changed back, and a task without the option", function()
     ends([[
       local a, b = net.pair()
@@ -230,7 +230,7 @@ t.describe("the loop waits for an answer", REAL, function()
     t.truthy(errors:find("nothing is left that could wake it", 1, true), errors)
   end)
 
-  t.it("and a nested run does not stay for streams while the main chunk runs", function()
+  t.it("and a nested run does not wait for streams while the main chunk runs", function()
     ends(CLIENT .. [[print(rl.run { timeout = 3 })]], "finished\n")
   end)
 end)
@@ -245,7 +245,7 @@ t.describe("when the loop is done, background tasks", REAL, function()
       print "end"]], "end\ntask 3\tcancelled\ntask 2\tcancelled\ntask 1\tcancelled\n")
   end)
 
-  t.it("may start work for which the loop stays", function()
+  t.it("may start work that keeps the program alive", function()
     ends([[
       rl.task { function()
         pcall(rl.sleep, 60)

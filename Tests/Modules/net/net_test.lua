@@ -271,7 +271,7 @@ t.describe("at the end of a stream,", function()
 end)
 
 t.describe("callbacks", function()
-  t.it("one that waits delays only its own stream", function()
+  t.it("a callback that waits delays only its own stream", function()
     local a, b = net.memory()
     local loop, log = rl.current(), {}
     local listener = assert(net.listener { port = 0,

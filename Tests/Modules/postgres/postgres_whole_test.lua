@@ -53,7 +53,7 @@ t.describe("a batch", function()
     t.equal(select(4, tx:value "select 1"), { code = "25P02", severity = "ERROR" })
   end)
 
-  t.it("must not contain what ends a transaction", function()
+  t.it("must not contain statements that end a transaction", function()
     local db = open()
     refused(db, { "insert into n values (1)", "commit" }, "must not contain 'commit'")
     refused(db, { "insert into n values (1)", " /* a */ END" }, "must not contain 'end'")
@@ -62,7 +62,7 @@ t.describe("a batch", function()
 end)
 
 t.describe("a script", function()
-  t.it("must not contain what ends a transaction", function()
+  t.it("must not contain statements that end its transaction", function()
     local db = open()
     for text, word in pairs {
       ["insert into n values (1); commit; insert into nowhere values (1)"] = "commit",
@@ -82,7 +82,7 @@ t.describe("a script", function()
     t.equal(count(db), 0)
   end)
 
-  t.it("may have such words elsewhere", function()
+  t.it("may contain such words in texts, names and functions", function()
     local db = open()
     t.equal(db:script [[
       do $a$ begin perform 1; end $a$;
@@ -96,7 +96,7 @@ t.describe("a script", function()
     t.equal(count(db), 1)
   end)
 
-  t.it("knows texts with backslashes in which each quote has escapes", function()
+  t.it("may contain such words in texts whose backslashes are escapes", function()
     local db = open { setup = { "set standard_conforming_strings = off", "set escape_string_warning = off" } }
     t.equal(db:script [[insert into n values (1); select '\'; commit; select \'']], true)
     t.equal(select(3, db:script [[select '\\'; commit; select '']]), "EINVAL")
@@ -104,7 +104,7 @@ t.describe("a script", function()
   end)
 end)
 
-t.it("a transaction is ended by its own calls only", function()
+t.it("a transaction is ended by its commit and rollback only", function()
   local db = open()
   local tx <close> = t.truthy(db:begin())
   t.equal(tx:execute "insert into n values (1)", 1)

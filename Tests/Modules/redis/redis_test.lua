@@ -164,7 +164,7 @@ t.describe("calls", function()
 end)
 
 t.describe("a transaction", function()
-  t.it("runs its commands as one", function()
+  t.it("runs its commands without others between them", function()
     local db = open()
     db:call("SET", "a", 1)
     local tx <close> = t.truthy(db:begin { watch = "a" })

@@ -189,7 +189,7 @@ t.it("a statement of a transaction keeps its connection when other waits end in 
   t.truthy(tx:rollback())
 end)
 
-t.it("a script must not contain what ends a transaction", function()
+t.it("a script must not contain statements that end a transaction", function()
   local db = open()
   for text, word in pairs {
     ["insert into n values (1); commit; begin; insert into n values (2)"] = "commit",

@@ -126,7 +126,7 @@ import Testing
         #expect(run.status == 1)
     }
 
-    @Test("an assertion that fails in a thread is reported as one, whether the thread is joined or not")
+    @Test("a failed assertion in a thread is reported as an assertion, whether the thread is joined or not")
     func inAThread() throws {
         let test = """
             t.it("joined", function()

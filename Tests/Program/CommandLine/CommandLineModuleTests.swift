@@ -16,7 +16,7 @@ struct CommandLineModuleTests {
         local c = assert(m.connect('127.0.0.1', port)) local a = l:accept()
         c:send('hello\\n') assert(a:receive() == 'hello') c:close()
         local r, e = a:receive() assert(r == nil and e == 'closed')
-        -- Nobody reads: an error, not the end.
+        -- Without a reader, send returns an error, and the process continues.
             for i = 1, 9 do a:send(('x'):rep(100000)) end
         """,
         "luv":

@@ -28,7 +28,7 @@ import Testing
         #expect(terminal.takeEvents() == [.line("while x do\ny()\nend")])
     }
 
-    @Test("An entry of many lines comes back from the history as one")
+    @Test("An entry of many lines comes back from the history as a whole")
     func manyLinesFromHistory() {
         let terminal = Terminal(20, 5, history: ["if x then\n  y()\nend"])
         terminal.type("\u{10}")

@@ -64,7 +64,7 @@ import Testing
         #expect(terminal.entry == "|")
     }
 
-    @Test("In colour, the newest entry that begins like this one is suggested, and Right accepts it")
+    @Test("In colour, the newest entry that begins like the typed text is suggested, and Right accepts it")
     func suggestions() {
         let terminal = Terminal(
             20, 5, history: ["print(1)", "print(22222222222222222222)", "print(2)\nx"], begins: false)

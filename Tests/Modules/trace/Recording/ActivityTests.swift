@@ -4,7 +4,7 @@ import Testing
 @testable import Tracing
 import RunLoops
 
-@Suite("What a loop has done lately", .timed)
+@Suite("Recent activity of a loop", .timed)
 struct ActivityTests {
     private static func activity(
         _ records: [Recording.Record], dropped: Bool = false, from start: UInt64 = 1000, to end: UInt64 = 2000

@@ -139,7 +139,7 @@ function db:value(sql, ...) end
 function db:execute(sql, ...) end
 
 ---Iterates over the rows as they come, in constant memory. Waits. Raises an error if the server refuses the statement.
----Leaving the loop ends the statement.
+---Leaving the loop ends the statement, and hides a refusal at its end, such as that of a deferred constraint.
 ---@param sql string|runloop.postgres.Call
 ---@param ... any
 ---@return fun(): table?

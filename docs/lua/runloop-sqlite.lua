@@ -98,7 +98,7 @@ function db:value(sql, ...) end
 function db:execute(sql, ...) end
 
 ---Iterates over the rows as they come, in constant memory. Waits. Raises an error if SQLite refuses the statement.
----Leaving the loop ends the statement.
+---Leaving the loop ends the statement, and hides a refusal at its end, such as that of a deferred constraint.
 ---@param sql string|runloop.sqlite.Call
 ---@param ... any
 ---@return fun(): table?

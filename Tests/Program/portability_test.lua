@@ -54,7 +54,7 @@ it("scripts/portability finds code that depends on x86-64", REAL, function()
   end
 end)
 
-t.it("recordings are right without a counter of ticks", REAL, function()
+t.it("recordings have right times without the processor's counter of ticks", REAL, function()
   local path <const>, gone <close> = directory()
   local run = process.run { t.rlhost, "--trace=" .. path .. "/x.json", "-e",
     "rl.after(0.05, function() local to = rl.now() + 0.1 repeat until rl.now() > to end)",

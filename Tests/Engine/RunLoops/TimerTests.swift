@@ -250,8 +250,8 @@ import Testing
 
     // MARK: Reentrancy
 
-    @Test("a timer does not fire in its own callback and others do") func aTimerDoesNotFireInItsOwnCallbackAndOthersDo()
-    {
+    @Test("a timer does not fire during its own callback, but others do")
+    func aTimerDoesNotFireInItsOwnCallbackAndOthersDo() {
         let world = World()
         world.timer("A", at: 1, every: 1) { timer in
             if world.time == 1 { world.run(ms: 5) }

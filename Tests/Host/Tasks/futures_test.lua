@@ -244,7 +244,7 @@ t.describe("a future", function()
     end
   end)
 
-  t.it("is made by the same function, whichever copy of rl.future is called", function()
+  t.it("is made by rl.future also after a script has replaced that function, or kept it in a local", function()
     local output = require "runloop.process".run { t.rlhost, "-", input = [[
       local rl = require "runloop"
       local first, mine = rl.future, function() return "mine" end

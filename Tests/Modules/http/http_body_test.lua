@@ -94,7 +94,7 @@ t.describe("a body that arrives slowly, and whose reader is cancelled", function
 end)
 
 t.describe("a part of a form", function()
-  t.it("has a limit, and is lost when the next part has been read", function()
+  t.it("has a limit, and its rest is lost when the next part is read", function()
     t.equal({ found(function(request)
       local following = request:parts()
       local first = following()

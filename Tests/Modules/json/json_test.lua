@@ -204,7 +204,7 @@ t.describe("strings", function()
 end)
 
 t.describe("tables", function()
-  t.it("are arrays or objects by their keys", function()
+  t.it("are written as arrays or objects according to their keys", function()
     t.equal(json.encode { 1, "two", true, json.null }, '[1,"two",true,null]')
     t.equal(json.encode { a = { b = {} } }, '{"a":{"b":{}}}')
     local backwards = {}
@@ -229,7 +229,7 @@ t.describe("tables", function()
     t.equal(json.encode(read), '{"tags":[]}')
   end)
 
-  t.it("that are neither are refused, and the message has the place", function()
+  t.it("that are neither arrays nor objects raise an error with their place", function()
     t.truthy(problem_of(json.encode, { list = { 1, 2, nil, 4 } }):find("a table has holes: .*json%.null"))
     t.truthy(problem_of(json.encode, { 1, name = 2 }):find("numbers and 'name' as keys"))
     t.truthy(problem_of(json.encode,

@@ -144,7 +144,7 @@ t.describe("listeners", function()
   end)
 end)
 
-t.describe("names and connecting", function()
+t.describe("host names and connecting", function()
   t.it("the error names all addresses and reasons", function()
     t.equal({ net.connect "localhost:9" }, { nil,
       "ECONNREFUSED: connection refused (127.0.0.1:9), connection refused ([::1]:9)", "ECONNREFUSED" })

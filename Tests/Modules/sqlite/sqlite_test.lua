@@ -270,7 +270,7 @@ t.describe("a transaction", function()
     t.equal(db:value "select 1", 1)
   end)
 
-  t.it("reads one state if it is read-only", function()
+  t.it("that is read-only reads one state, and may not write", function()
     local db = open(nil, "create table n (i); insert into n values (1)")
     local tx <close> = t.truthy(db:begin { read_only = true })
     db:execute "update n set i = 2"

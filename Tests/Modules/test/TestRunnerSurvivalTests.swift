@@ -32,7 +32,7 @@ import Testing
         #expect(run.status == 1)
     }
 
-    @Test("a test's own time-out takes precedence") func aTestSOwn() throws {
+    @Test("a test's own time-out takes precedence over that of the command line") func aTestSOwn() throws {
         let run = try Fixture.run(
             [
                 "a_test.lua": """

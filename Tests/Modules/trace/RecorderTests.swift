@@ -328,7 +328,9 @@ import Testing
         }
     }
 
-    @Test("wrong options are rejected with the intended ones") func wrongOptionsSayWhat() throws {
+    @Test("wrong options of recording have status 64, and the error names the valid form") func wrongOptionsSayWhat()
+        throws
+    {
         for (option, message) in [
             ("--trace=x.txt", "a recording's file ends in .html, .pftrace or .json, not as 'x.txt'"),
             ("--trace-limit=3", "needs a size, 1M or more, such as 64M or 2G, not '3'"),

@@ -44,7 +44,7 @@ struct ShownTextTests {
         if name == "error with lines" { #expect(text.contains("first\n\tsecond"), "\(text)") }
     }
 
-    @Test("a log in JSON keeps its meaning") func json() throws {
+    @Test("a log in JSON escapes control characters, and keeps the text") func json() throws {
         let run = try Binary.run([
             "-e",
             """

@@ -5,7 +5,7 @@ import Testing
 @testable import Tracing
 import RunLoops
 
-@Suite("Recordings, read", .timed)
+@Suite("Reading and converting recordings", .timed)
 struct ConversionTests {
     private static let forms = ["pftrace", "json"]
 

@@ -7,7 +7,8 @@ import RunLoops
 
 /// The page in a real browser: its contents, and the effects of keys and clicks. The tests themselves are in
 /// Page/page_test.py.
-@Suite("The page", .timed, .enabled(if: Chromium.isThere, "there is no chromium: scripts/test installs it"))
+@Suite(
+    "The page of a recording", .timed, .enabled(if: Chromium.isThere, "there is no chromium: scripts/test installs it"))
 struct PageTests {
     private static let folder = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Page")
 

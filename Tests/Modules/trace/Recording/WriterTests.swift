@@ -6,7 +6,7 @@ import Testing
 @testable import Tracing
 import RunLoops
 
-@Suite("Recordings, written", .timed)
+@Suite("Writing recordings", .timed)
 struct WriterTests {
     @Test("a record has the 32 bytes that the format defines")
     func layout() {

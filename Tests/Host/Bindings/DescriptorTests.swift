@@ -4,7 +4,7 @@ import Testing
 
 /// Descriptors that end, run out, or are closed, tested with the built program.
 @Suite(.timed) struct DescriptorTests {
-    @Test("a loop does not spin at the end of pipes and terminals") func theEndsOfPipesSocketsAndTerminalsDoNotSpin()
+    @Test("a loop does not spin at the end of pipes and of /dev/null") func theEndsOfPipesSocketsAndTerminalsDoNotSpin()
         throws
     {
         let script = """

@@ -68,7 +68,7 @@ struct KeepsAliveTests {
         #expect(script.journal.last?.hasPrefix("script:6: loops have add(), ") == true, "\(script.journal)")
     }
 
-    @Test("the error for a missing method is the same for objects that are written in Lua")
+    @Test("the error for a missing method is the same for channels, groups, pools and other objects")
     func missingElsewhere() throws {
         let script = try TaskScript(
             """

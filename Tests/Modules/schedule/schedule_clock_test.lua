@@ -45,7 +45,7 @@ t.describe("in a zone with daylight saving,", { time_zone = "Europe/Berlin" }, f
     end, { missed = missed })
   end
 
-  t.it("a clock that is set forward over the gap skips the moment", { starts_at = "2026-03-29 00:00:00" }, function()
+  t.it("a job follows its rule for moments missed over the gap", { starts_at = "2026-03-29 00:00:00" }, function()
     for _, missed in ipairs { "skip", "once", "all" } do
       rl.clock:set_time(utc "2026-03-29 00:00")
       local got, job = noting(missed)
@@ -59,7 +59,7 @@ t.describe("in a zone with daylight saving,", { time_zone = "Europe/Berlin" }, f
     end
   end)
 
-  t.it("a clock that is set into the gap's second skips no moment", { starts_at = "2026-03-28 23:00:00" }, function()
+  t.it("a job misses no moment if the clock is set to that second", { starts_at = "2026-03-28 23:00:00" }, function()
     local got, job = noting "skip"
     rl.clock:set_time(utc "2026-03-29 01:00")
     rl.sleep(1)

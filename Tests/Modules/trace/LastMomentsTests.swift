@@ -48,7 +48,7 @@ import Testing
     }
 
     @Test(
-        "a loop that is still in its first second has no last moments, and the command reports that",
+        "a loop without a pass since its first second has no last moments, and the command reports that",
         arguments: [true, false])
     func still(_ computes: Bool) throws {
         let target = try AttachedProcess(

@@ -77,7 +77,7 @@ struct TraceTruthTests {
         }
     }
 
-    @Test("requests have the pattern of their route as name, and not their paths")
+    @Test("each request is recorded with the pattern of its route as name")
     func routes() throws {
         let script = """
             local http = require "runloop.http"

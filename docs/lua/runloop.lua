@@ -957,7 +957,7 @@ local Pool = {}
 ---@field threads? integer the largest number of threads; 4 if absent, 1 with `setup`
 ---@field name? string for messages
 ---@field setup? fun(): any makes the state of each thread, such as a connection: a function that can be copied
----@field on_close? fun(state: any) called on each thread with its state, when the pool or the program ends
+---@field on_close? fun(state: any) called on each thread with its state, when the pool or the program ends; may wait
 
 ---Makes a pool. With `via`, a bus of `runloop.nats`, its workers are those that `rl.worker` has made on other machines,
 ---and a function is called by its name: see `runloop.nats.PoolOptions`. The call waits if the pool is durable.

@@ -104,8 +104,17 @@ local function take(self)
   end
 end
 
+-- The threads that run `on_close`: while the host knows a thread, it reports the error of one that ends last.
+local finishing = {}
+
 -- Ends a thread, after `on_close`.
-local function finish(thread) pcall(function() thread:loop():perform(worker.finish) end) end
+local function finish(thread)
+  for other in next, finishing do
+    if not other:is_alive() then finishing[other] = nil end
+  end
+  finishing[thread] = true
+  pcall(function() thread:loop():perform(worker.finish) end)
+end
 
 -- Ends the threads that keep a state when the pool is closed and its queue is empty.
 local function finish_all(self)
@@ -164,12 +173,21 @@ end
 -- Runs in the thread: the request is a table, which cannot represent trailing nils.
 local function call_with(fn, count, ...) return fn(unpack({ ... }, 1, count)) end
 
+-- Returns the problem if a value could not be sent. `shift` is the number of arguments before those of the call.
+local function unsent(err, shift)
+  local problem = type(err) == "string" and match(err, "^%[?[^%s]-%]?:?%d*:? ?loop:perform: (cannot send .*)$")
+  if not problem or shift == 0 then return problem end
+  return (problem:gsub("argument #2 → ", "", 1):gsub("argument #(%d+)", function(number)
+    return "argument #" .. math.max(1, number - shift)
+  end, 1))
+end
+
 -- Raises an error of the function unchanged. But a value that cannot be sent is the caller's mistake, and becomes an
 -- error of the called function.
-local function pass_on(what, fine, ...)
+local function pass_on(what, shift, fine, ...)
   if fine then return ... end
   local err = ...
-  local problem = type(err) == "string" and match(err, "^%[?[^%s]-%]?:?%d*:? ?loop:perform: (cannot send .*)$")
+  local problem = unsent(err, shift)
   if problem then raise("%s: %s", what, problem) end
   error(err, 0)
 end
@@ -182,17 +200,18 @@ local function run_kept(what, self, fn, ...)
   local call = pack(worker.call, fn, select("#", ...), ...)
   call.n, call.wait = nil, what
   local loop = use.thread:loop()
-  return pass_on(what, pcall(loop.perform, loop, call))
+  return pass_on(what, 2, pcall(loop.perform, loop, call))
 end
 
 local function run(what, self, fn, ...)
   if self.setup then return run_kept(what, self, fn, ...) end
   local use <close> = setmetatable({ pool = self, thread = take(self) }, Use)
   local count = select("#", ...)
-  local call = count > 0 and select(-1, ...) == nil and pack(call_with, fn, count, ...) or pack(fn, ...)
+  local counts = count > 0 and select(-1, ...) == nil
+  local call = counts and pack(call_with, fn, count, ...) or pack(fn, ...)
   call.n, call.wait = nil, what
   local loop = use.thread:loop()
-  return pass_on(what, pcall(loop.perform, loop, call))
+  return pass_on(what, counts and 2 or 0, pcall(loop.perform, loop, call))
 end
 
 function Pool:run(fn, ...)
@@ -205,18 +224,28 @@ function Pool:map(list, fn)
   misuse.expect_self(self, Pool, "pool:map")
   if type(list) ~= "table" then raise("pool:map: argument #1 must be a list, got %s", describe(list)) end
   misuse.argument(fn, "function", "pool:map", 2)
-  local results, next_one, count = {}, 0, #list
+  local results, left, count, problem = {}, 1, #list, nil
+  -- Ends the tasks. A mistake in the arguments becomes an error of the caller's line, which a task does not know.
+  local function fail(i, err)
+    left = count + 1
+    problem = type(err) == "string" and match(err, "^pool:map: (.*)$")
+    if not problem then error(err, 0) end
+    problem = problem:gsub("argument #2", ("element %d of the list"):format(i), 1)
+  end
+  local function work()
+    while left <= count do
+      local i = left
+      left = i + 1
+      local fine, result = pcall(run, "pool:map", self, fn, list[i], i)
+      if fine then results[i] = result else fail(i, result) end
+    end
+  end
   local group <close> = rl.group()
   for _ = 1, math.min(self.limit, count) do
-    group:task(function()
-      while next_one < count do
-        next_one = next_one + 1
-        local i = next_one
-        results[i] = (run("pool:map", self, fn, list[i], i))
-      end
-    end)
+    if left <= count then group:task(work) end
   end
   group:wait()
+  if problem then raise("pool:map: %s", problem) end
   return results
 end
 

@@ -7,16 +7,16 @@ local pcall, setmetatable, unpack = pcall, setmetatable, table.unpack
 
 local worker = {}
 local setup, on_close, state
-local is_ready, is_over = false, false
+local is_ready = false
 local turn, over, port
 
--- Ends the thread after the function that runs. Nothing interrupts this while the program waits for its threads.
-function worker.finish()
+-- Lets the thread end after the function that runs.
+function worker.finish() over:broadcast() end
+
+-- The thread's last work. Nothing interrupts it while the program waits for its threads, and it may wait.
+local function last()
   native.shield()
-  if is_over then return end
-  is_over = true
   port:invalidate()
-  over:broadcast()
   if is_ready and on_close then on_close(state) end
 end
 
@@ -25,7 +25,7 @@ function worker.serve(begin, finish)
   setup, on_close = begin, finish
   turn, over, port = rl.mutex(), rl.condition(), rl.port()
   rl.current():add(port, "common")
-  local _ <close> = setmetatable({}, { __close = worker.finish })
+  local _ <close> = setmetatable({}, { __close = last })
   pcall(over.wait, over)
 end
 

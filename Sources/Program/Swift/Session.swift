@@ -38,6 +38,7 @@ final class Session {
         if host.endingStatus != nil { host.cancelAllTasks() }
         if status == nil {
             status = stopThreads()
+            if host.reportThreadFailures(), status == nil { status = 1 }
         } else if status == host.endingStatus {
             _ = LuaHost.stopThreads(within: 1, or: 1)
         }

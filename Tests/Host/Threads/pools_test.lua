@@ -168,6 +168,65 @@ t.describe("a pool with setup", function()
     t.truthy(done.errors:find 'these threads did not stop within 2 s: slow', done.errors)
   end)
 
+  t.it("lets on_close wait at the end of the program, and reports its error", REAL, function()
+    local process = require "runloop.process"
+    local script = [[
+      local rl = require "runloop"
+      pool = rl.pool { setup = function() return 1 end, on_close = function()
+        require("runloop").sleep(0.05)
+        print "closed"
+        error("not " .. "well", 0)
+      end }
+      pool:run(function() end)
+    ]]
+    for _, last in ipairs { "", "pool:close()", "pool:close() rl.sleep(0)" } do
+      local done = assert(process.run { t.rlhost, "-e", script .. last })
+      t.equal({ done.output, done.code }, { "closed\n", 1 }, last)
+      t.truthy(done.errors:find "^rlhost: not well\n", done.errors)
+      t.truthy(done.errors:find 'in thread "pool" made at', done.errors)
+    end
+    local done = assert(process.run { t.rlhost, "-e", [[
+      local rl = require "runloop"
+      pool = rl.pool { setup = function() end, on_close = function() require("runloop").future():await() end }
+      pool:run(function() end)
+    ]] })
+    t.equal(done.code, 1)
+    t.truthy(done.errors:find "^rlhost: the thread's function never ended", done.errors)
+    t.truthy(done.errors:find "\nit still waits in future:await", done.errors)
+  end)
+
+  t.it("ends its thread after on_close, whatever the state keeps in the loop", REAL, function()
+    local process = require "runloop.process"
+    local done = assert(process.run { t.rlhost, "-e", [[
+      local rl = require "runloop"
+      local pool = rl.pool { setup = function() return require("runloop").every(60, function() end) end,
+        on_close = function() print "closed" end }
+      pool:run(function() end)
+      pool:close()
+    ]] })
+    t.equal({ done.output, done.errors, done.code }, { "closed\n", "", 0 })
+  end)
+
+  t.it("says which value cannot be sent", REAL, function()
+    local one = coroutine.create(print)
+    for _, options in ipairs { {}, { setup = setup } } do
+      local pool <close> = rl.pool(options)
+      local run, map = pool.run, pool.map
+      local function refused(fn, ...)
+        local fine, err = pcall(fn, pool, ...)
+        t.falsy(fine)
+        return (err:gsub("^.-_test%.lua:%d+: ", "at the call: "))
+      end
+      t.equal(refused(run, function() return one end), "at the call: pool:run: cannot send upvalue 'one': a coroutine")
+      t.equal(refused(run, type, 1, one), "at the call: pool:run: cannot send argument #3: a coroutine")
+      t.equal(refused(run, type, one, nil), "at the call: pool:run: cannot send argument #2: a coroutine")
+      t.equal(refused(map, { 1, 2, { one } }, type),
+        "at the call: pool:map: cannot send element 3 of the list → field [1]: a coroutine")
+      t.equal(refused(map, { 1, 2, 3, 4, 5 }, function() return one end),
+        "at the call: pool:map: cannot send upvalue 'one': a coroutine")
+    end
+  end)
+
   t.it("rejects invalid arguments", function()
     t.error(function() rl.pool { setup = 5 } end, "rl.pool: field 'setup' must be a function, got 5")
     t.error(function() rl.pool { setup = setup, on_close = {} } end,

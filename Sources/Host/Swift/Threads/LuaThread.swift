@@ -98,7 +98,7 @@ package final class LuaThread: Sendable {
     /// A failure that no code has handled, and the error value, if that can be sent.
     var unobserved: (failure: Failure, value: Parcel?)? {
         state.withLock { state in
-            let wasAskedToEnd = state.isCancelled && state.limit == nil
+            let wasAskedToEnd = state.isCancelled && state.limit == nil && !state.isShielded
             guard case .failure(let value, var failure)? = state.outcome, !state.isObserved, !wasAskedToEnd else {
                 return nil
             }
@@ -154,14 +154,15 @@ package final class LuaThread: Sendable {
                 if state.code != 0, isBusy { Interpreter.cancelRunning(state.code) }
             }
         }
-        handle.perform(in: [.common]) { loop in
-            (loop.userInfo as? LuaHost)?.cancelAllTasks()
+        handle.perform(in: [.common]) { [self] loop in
+            if !isShielded { (loop.userInfo as? LuaHost)?.cancelAllTasks() }
             loop.stopAll()
         }
         handle.stop()
     }
 
-    /// Keeps the code of the thread from being interrupted from now on, for its last work. Called on the thread itself.
+    /// Keeps the code of the thread from being interrupted, and its waits from being cancelled, from now on: for its
+    /// last work. Called on the thread itself.
     func shield() {
         state.withLock { state in
             state.code = 0
@@ -338,9 +339,13 @@ package final class LuaThread: Sendable {
             if task.hasEnded ? host.loop.isEmpty(in: .default) : ended == .finished { break }
         }
         if !isCancelled, !host.threads.endsWithFunction, host.cancelBackgroundTasks() { host.loop.run() }
-        if !task.hasEnded, isCancelled { task.cancel() }
+        // The last work of a pool's thread may wait, whatever has stopped the loop.
+        host.threads.endsWithFunction = true
+        while isCancelled, isOfPool, !task.hasEnded, host.loop.run() != .finished {}
+        let mayWait = isShielded
+        if !task.hasEnded, isCancelled, !mayWait { task.cancel() }
         guard task.hasEnded else {
-            if isCancelled { return .failure(nil, Failure("cancelled", cause: .cancelled)) }
+            if isCancelled, !mayWait { return .failure(nil, Failure("cancelled", cause: .cancelled)) }
             let place = task.whereItWaits ?? "it was stopped"
             let message = "the thread's function never ended: nothing is left that could wake it\n\(place)"
             return .failure(nil, Failure(message, thread: name))

@@ -21,9 +21,11 @@ enum ThreadBinding {
     static let worker = Battery(
         part: "runloop.pool_worker",
         functions: Library([
-            // (): makes the thread's code uninterruptible from now on.
+            // (): makes the thread's code uninterruptible from now on, also if the running task was cancelled just now.
             .init("shield") { call in
-                Call(call).luaHost.thread?.shield()
+                let host = Call(call).luaHost
+                host.thread?.shield()
+                host.current?.isToBeCancelled = false
                 return 0
             }
         ]))
@@ -170,9 +172,9 @@ extension LuaThread {
         }
     }
 
-    /// Reports the thread's failure if no state has the thread any more, since then nobody can ask for it.
+    /// Reports the thread's failure if nobody can ask for it: if no state has the thread any more, or only its pool.
     func reportIfForgotten(_ report: (Failure, Parcel?) -> Void) {
-        guard refers(0) == 0, let (failure, value) = unobserved else { return }
+        guard refers(0) == 0 || isOfPool, let (failure, value) = unobserved else { return }
         _ = observe()
         report(failure, value)
     }
@@ -244,14 +246,18 @@ extension LuaHost {
         if thread.unobserved != nil { tasks.findForgotten() }
     }
 
-    /// Reports failures of threads that no script has joined.
-    func reportThreadFailures() {
-        guard let threads = existingPart(LuaThreads.self) else { return }
+    /// Reports failures of threads that no script has joined. Returns whether there were any.
+    @discardableResult
+    public func reportThreadFailures() -> Bool {
+        guard let threads = existingPart(LuaThreads.self) else { return false }
+        var hasFailed = false
         for reference in threads.references.values.compactMap(\.reference) {
             guard let (failure, value) = reference.thread.unobserved else { continue }
             _ = reference.thread.observe()
             report(failure, value: value)
+            hasFailed = true
         }
+        return hasFailed
     }
 
     /// The handles of the scripts' threads that are alive.

@@ -80,6 +80,9 @@ t.it("a URL with changed parts has the normal form", function()
   t.equal(tostring(u), "http://xn--bcher-kva.example:8080/z%3F%23?a%20b%27#%C3%A9")
   u.host, u.port, u.path, u.query, u.fragment = "[::0:1]", 80, "no/slash", nil, nil
   t.equal(tostring(u), "http://[::1]/no/slash")
+  u.port, u.path = 81.0, "\\a\\b"
+  t.equal(tostring(u), "http://[::1]:81/a/b")
+  u.port, u.path = 80, "no/slash"
   u.user, u.password = "a:b@c", "d/e"
   t.equal(tostring(u), "http://a%3Ab%40c:d%2Fe@[::1]/no/slash")
   u.scheme = "HTTPS"
@@ -101,7 +104,8 @@ t.it("an invalid part raises an error", function()
     end)
   end
   t.equal(problem("port", 70000), "url: field 'port' must be an integer from 0 to 65535, got 70000")
-  t.equal(problem("port", "80"), "url: field 'port' must be an integer from 0 to 65535, got 80")
+  t.equal(problem("port", "80"), "url: field 'port' must be an integer from 0 to 65535, got \"80\"")
+  t.equal(problem("port", 0 / 0), "url: field 'port' must be an integer from 0 to 65535, got nan")
   t.equal(problem("host", "a b"), "url: field 'host': the host has a blank")
   t.equal(problem("host", "a/b"), "url: field 'host' has a '/'")
   t.equal(problem("host", "a:1"), "url: field 'host' has a ':'")
@@ -182,6 +186,9 @@ t.it("wrong arguments raise errors that name the function", function()
   t.equal(problem_of(url.query), "url.query: argument #1 must be a table, got nothing")
   t.equal(problem_of(url.query, { a = print }),
     "url.query: field 'a' must be a string, a number, a boolean or a list of them, got a function")
+  for _, list in ipairs { { 1, nil, 3 }, { x = 1 } } do
+    t.equal(problem_of(url.query, { a = list }), "url.query: field 'a' must be a list without holes or other keys")
+  end
   t.equal(problem_of(url.query, { [{}] = 1 }), "url.query: a table cannot be a name")
   t.equal(problem_of(url.parse_query), "url.parse_query: argument #1 must be a string, got nothing")
   t.equal(problem_of(url.escape, {}), "url.escape: argument #1 must be a string, got a table")

@@ -69,19 +69,23 @@ static int join(lua_State *L) {
 
 // Fields --------------------------------------------------------------------------------------------------------------
 
+// Raises an error for the value on top of the stack.
+static int wrong(lua_State *L, const char *name, const char *expected) {
+  lua_getfield(L, lua_upvalueindex(1), "wrong");
+  lua_pushliteral(L, "url");
+  lua_pushfstring(L, "field '%s'", name);
+  lua_pushstring(L, expected);
+  lua_pushvalue(L, -5);
+  lua_call(L, 4, 0);
+  return 0;
+}
+
 // Returns a field of the URL at index 1; NULL if it is absent. Raises an error for another value than a string.
 static const char *field(lua_State *L, const char *name, size_t *length) {
   lua_pushstring(L, name);
   int type = lua_rawget(L, 1);
   if (type == LUA_TNIL) return NULL;
-  if (type != LUA_TSTRING) {
-    lua_getfield(L, lua_upvalueindex(1), "wrong");
-    lua_pushliteral(L, "url");
-    lua_pushfstring(L, "field '%s'", name);
-    lua_pushliteral(L, "a string");
-    lua_pushvalue(L, -5);
-    lua_call(L, 4, 0);
-  }
+  if (type != LUA_TSTRING) wrong(L, name, "a string");
   return lua_tolstring(L, -1, length);
 }
 
@@ -97,11 +101,10 @@ static void put_authority(lua_State *L, url *to, const char *host, size_t length
   size_t user_length = 0, password_length = 0;
   const char *user = field(L, "user", &user_length), *password = field(L, "password", &password_length);
   lua_pushliteral(L, "port");
-  int has_port = lua_rawget(L, 1) != LUA_TNIL;
-  if (has_port && (!lua_isinteger(L, -1) || lua_tointeger(L, -1) < 0 || lua_tointeger(L, -1) > 65535)) {
-    luaL_tolstring(L, -1, NULL);
-    codecs_raise(L, "url: field 'port' must be an integer from 0 to 65535, got %s", lua_tostring(L, -1));
-  }
+  int type = lua_rawget(L, 1), has_port = type != LUA_TNIL, is_integer = 0;
+  lua_Integer number = lua_tointegerx(L, -1, &is_integer);
+  if (has_port && (type != LUA_TNUMBER || !is_integer || number < 0 || number > 65535))
+    wrong(L, "port", "an integer from 0 to 65535");
   int has_user = user_length || password_length;
   if ((has_user || has_port) && (!length || to->is_file))
     codecs_raise(L, "url: field '%s' needs a host, and not a file URL", has_port ? "port" : user ? "user" : "password");
@@ -112,18 +115,18 @@ static void put_authority(lua_State *L, url *to, const char *host, size_t length
   if (has_user) url_append(to, "@", 1);
   url_append(to, host ? host : "", length);
   if (!has_port) return;
-  lua_pushinteger(L, lua_tointeger(L, -1));
+  lua_pushinteger(L, number);
   size_t port_length;
   const char *port = lua_tolstring(L, -1, &port_length);
   url_append(to, ":", 1);
   url_append(to, port, port_length);
 }
 
-static void put_path(lua_State *L, url *to, int has_host) {
+static void put_path(lua_State *L, url *to, int has_host, int is_special) {
   size_t length = 0;
   const char *path = field(L, "path", &length);
   if (!path) path = "";
-  if (has_host && length && *path != '/') url_append(to, "/", 1);
+  if (has_host && length && *path != '/' && !(is_special && *path == '\\')) url_append(to, "/", 1);
   if (!has_host && length > 1 && memcmp(path, "//", 2) == 0) url_append(to, "/.", 2);
   int is_list = has_host || (length && *path == '/');
   for (size_t i = 0; i < length; i++) {
@@ -159,7 +162,7 @@ static int text_of(lua_State *L) {
   if (host_length && !url_write_host(found, host, host_length))
     return codecs_raise(L, "url: field 'host': %s", found->problem);
   put_authority(L, made, host ? found->text.bytes : NULL, found->text.length);
-  put_path(L, made, host || is_special);
+  put_path(L, made, host || is_special, is_special);
   put_field(L, made, "?", "query", is_special ? URL_SPECIAL_QUERY : URL_QUERY);
   put_field(L, made, "#", "fragment", URL_FRAGMENT);
   if (!url_parse(found, made->text.bytes, made->text.length, NULL))

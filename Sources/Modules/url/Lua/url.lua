@@ -46,6 +46,14 @@ local function add(parts, name, value)
   parts[#parts + 1] = library.escape(name, true) .. "=" .. library.escape(tostring(value), true)
 end
 
+-- Raises an error for fields beside a list, which would be lost silently.
+local function check_list(name, list)
+  local count = 0
+  for _ in pairs(list) do count = count + 1 end
+  if count == #list then return end
+  misuse.raise("url.query: field '%s' must be a list without holes or other keys", name)
+end
+
 local function query_of(values)
   local names, parts = {}, {}
   for name in pairs(values) do
@@ -55,7 +63,8 @@ local function query_of(values)
   table.sort(names, function(a, b) return tostring(a) < tostring(b) end)
   for _, name in ipairs(names) do
     local value, text = values[name], tostring(name)
-    for _, one in ipairs(type(value) == "table" and value or { value }) do add(parts, text, one) end
+    if type(value) == "table" then check_list(text, value) else value = { value } end
+    for _, one in ipairs(value) do add(parts, text, one) end
   end
   return concat(parts, "&")
 end

@@ -139,7 +139,7 @@ function process.set_user(user, group) end
 ---Reports to the service manager that has started this process, as sd_notify(3) does: "ready", "stopping", "reloading",
 ---an assignment such as "MAINPID=12", or any other text as the status that people see. "reloading" contains the time,
 ---as `Type=notify-reload` needs it. After "ready", the host sends "stopping" by itself when SIGTERM, SIGINT or
----`rl.shutdown` ends the process. Returns false without a service manager.
+---`rl.shutdown` ends the process. "stopping" is sent once. Returns false without a service manager.
 ---@param state string
 ---@return boolean? told
 ---@return string? problem

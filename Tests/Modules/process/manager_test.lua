@@ -59,6 +59,11 @@ t.describe("the service manager", { real_time = true }, function()
       { "READY=1", "STATUS=x\nSTOPPING=1" })
   end)
 
+  t.it("gets STOPPING once if a shutdown function sends it after the host", function()
+    local again = "rl.on_shutdown(function() print(process.notify 'stopping') end) "
+    t.equal(messages(start(again .. READY .. "rl.shutdown()")), { "READY=1", "STOPPING=1" })
+  end)
+
   t.it("gets nothing from a process that has not reported READY, such as a child", function()
     t.equal(messages(start(LAST .. "rl.shutdown()")), { "STATUS=the last words" })
     local script = "process.notify 'ready' process.run { %q, '-e', 'rl.shutdown()' }"

@@ -23,18 +23,28 @@ static int has_line(const char *text, size_t count, const char *line) {
   return 0;
 }
 
-int linux_notify_manager(const void *text, size_t count) {
+static const char stopping[] = "STOPPING=1";
+
+// Returns 1 if the message was sent, 0 if there is no manager, -1 on an error.
+static int send_to_manager(const void *text, size_t count) {
   const char *place = getenv("NOTIFY_SOCKET");
   if (!place || !*place) return 0;
-  if (linux_send_datagram(place, text, count) != 0) return -1;
+  return linux_send_datagram(place, text, count) == 0 ? 1 : -1;
+}
+
+int linux_notify_manager(const void *text, size_t count) {
+  // A shutdown function may report the end that the host has already reported.
+  const int is_known = count == sizeof stopping - 1 && memcmp(text, stopping, count) == 0;
+  if (is_known && atomic_load_explicit(&is_stopping, memory_order_relaxed)) return 1;
+  const int result = send_to_manager(text, count);
+  if (result != 1) return result;
   if (has_line(text, count, "READY=1")) atomic_store_explicit(&ready, getpid(), memory_order_relaxed);
-  if (has_line(text, count, "STOPPING=1")) atomic_store_explicit(&is_stopping, 1, memory_order_relaxed);
+  if (has_line(text, count, stopping)) atomic_store_explicit(&is_stopping, 1, memory_order_relaxed);
   return 1;
 }
 
 void linux_notify_manager_of_end(void) {
-  static const char text[] = "STOPPING=1";
   if (atomic_load_explicit(&ready, memory_order_relaxed) != getpid()) return;
   if (atomic_exchange_explicit(&is_stopping, 1, memory_order_relaxed)) return;
-  linux_notify_manager(text, sizeof text - 1);
+  send_to_manager(stopping, sizeof stopping - 1);
 }

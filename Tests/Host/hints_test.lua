@@ -289,3 +289,9 @@ t.it("http.post takes its options as the second argument, if they have a body", 
     body = "x" })
   t.equal(client:post("/", "y"):json().body, "y")
 end)
+
+t.it("rl.trace is the module runloop.trace, with its hints", function()
+  t.equal(message(function() rl.trace.begin() end),
+    "runloop.trace has no begin (there are: dump, mark, span, start, stop)")
+  t.truthy(rawequal(rl.trace, require "runloop.trace"))
+end)

@@ -343,6 +343,7 @@ rl.trace = {
   dump = of_trace "dump", start = of_trace "start", stop = of_trace "stop", span = of_trace "span",
   mark = of_trace "mark",
 }
+internals.on_missing(rl.trace, "runloop.trace")
 
 -- Threads ------------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,9 @@ local type, tostring, select = type, tostring, select
 local setmetatable, concat = setmetatable, table.concat
 local begin_span = native.begin_span
 
-local trace = { dump = native.dump, start = native.start, stop = native.stop }
+-- The module is the table rl.trace, which has loaded it at the first use.
+local trace = require "runloop".trace
+trace.dump, trace.start, trace.stop = native.dump, native.start, native.stop
 
 local span_ends = setmetatable({}, { __close = native.end_span })
 

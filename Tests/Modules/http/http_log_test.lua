@@ -96,14 +96,19 @@ t.it("the log names no place of a route, but the error about a wrong answer does
     t.truthy(tostring(told):find("request:respond (route " .. route .. " made at ", 1, true), told)
     t.truthy(tostring(told):find(":" .. (route == '"/exact"' and line or line + 2) .. ")", 1, true), told)
   end
-  for path, answer in pairs { ["/status"] = { status = 1 }, ["/field"] = { bdy = "" }, ["/body"] = { body = true } } do
+  for path, answer in pairs {
+    ["/status"] = { status = 1 }, ["/field"] = { bdy = "" }, ["/body"] = { body = true },
+    ["/headers"] = { headers = 5 }, ["/name"] = { headers = { ["a b"] = "" } },
+    ["/value"] = { headers = { a = true } }, ["/json"] = { json = print },
+    ["/length"] = { headers = { ["content-length"] = "x" }, body = "x" },
+  } do
     routes:get(path, function() return answer end)
     local near, far = net.memory()
     server:accept(far)
     near:write("GET " .. path .. " HTTP/1.1\r\nHost: x\r\n\r\n")
     rl.sleep(0.1)
     near:abort()
-    t.truthy(tostring(told):find("the handler's answer has ", 1, true), told)
+    t.truthy(not tostring(told):find("[rlhost]", 1, true), told)
     t.truthy(tostring(told):find(' (route "' .. path .. '" made at ', 1, true), told)
   end
   server:stop(0)

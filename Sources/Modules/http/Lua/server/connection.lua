@@ -157,7 +157,8 @@ local function policy(self)
     -- Runs in the request's task if the handler has failed, or its result is not just a text.
     conclude = function(connection, request, is_good, sent)
       if is_good then is_good, sent = xpcall(respond, explain, connection, request, sent) end
-      local trace = not is_good and log.take_trace()
+      local trace
+      if not is_good then sent, trace = answering.placed(request, sent, log.take_trace()) end
       if connection:standing(request) then return end
       if not is_good then
         -- A handler that the end of the program has cancelled has made no error.

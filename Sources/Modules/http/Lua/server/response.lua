@@ -23,11 +23,13 @@ local function field(headers, name)
   end
 end
 
--- Raises an error about what a handler has returned; it names the handler's route.
-local function refuse(request, text, ...)
+local function route_of(request)
   local route = request[ROUTE]
-  error(text:format(...) .. (route and (" (route %q %s)"):format(route.path, route.made) or ""), 0)
+  return route and (" (route %q %s)"):format(route.path, route.made) or ""
 end
+
+-- Raises an error about what a handler has returned; it names the handler's route.
+local function refuse(request, text, ...) error(text:format(...) .. route_of(request), 0) end
 
 -- Returns the body's length in bytes if the handler announces one, or nil.
 local function length_of(headers, name)
@@ -361,6 +363,9 @@ local function send_table(request, answer)
       refuse(request, "the handler's answer has an unknown field '%s'%s", tostring(field), misuse.hint(field, ANSWER))
     end
   end
+  if answer.headers ~= nil and type(answer.headers) ~= "table" then
+    refuse(request, "the handler's answer has headers that are %s, not a table", misuse.describe(answer.headers))
+  end
   if answer.compress == false then request.is_plain = true end
   if answer.file then
     return File.send(request, answer, { plan = plan, send = send_whole, send_part = send_part, open = M.open,
@@ -404,6 +409,20 @@ local function send_table(request, answer)
     if not response:write(bytes) then return end
   end
   return response:finish()
+end
+
+-- Other parts that complain about an answer do not know the route.
+local COMPLAINTS = { "^http: ", "^json%.encode: ", "^the handler's answer: " }
+
+-- Returns an error about an answer, and its traceback, with the handler's route.
+function M.placed(request, problem, trace)
+  for _, complaint in ipairs(COMPLAINTS) do
+    if type(problem) == "string" and problem:find(complaint) then
+      local text = problem .. route_of(request)
+      return text, trace and trace:sub(1, #problem) == problem and text .. trace:sub(#problem + 1) or trace
+    end
+  end
+  return problem, trace
 end
 
 function M.send(request, answer)

@@ -8,7 +8,7 @@
 local metrics = {}
 
 ---Returns the counter with this name. The first call makes it; the same name with another help text, other labels or as
----another kind raises an error that names the place of the first.
+---another kind raises an error that names the place of the first. Calls with the same arguments return equal values.
 ---
 ---```lua
 ---local metrics = require "runloop.metrics"
@@ -33,7 +33,8 @@ function metrics.gauge(name, help, labels) end
 ---@class runloop.metrics.HistogramOptions
 ---@field buckets? number[] upper limits that ascend; eleven from 0.005 to 10 if absent
 
----Returns the histogram with this name, as `metrics.counter` does.
+---Returns the histogram with this name, as `metrics.counter` does. No other metric may have its name with `_bucket`,
+---`_sum` or `_count` behind it: its lines have these names.
 ---@param name string
 ---@param help string
 ---@param labels? string[]

@@ -85,6 +85,8 @@ t.it("the same name returns the same metric, or an error if it was made differen
   metrics.counter("c_total", "C.", { "x" }):add(1, "a")
   metrics.counter("c_total", "C.", { "x" }):add(1, "a")
   t.equal(line 'c_total{x="a"}', "2")
+  t.truthy(metrics.counter("c_total", "C.", { "x" }) == metrics.counter("c_total", "C.", { "x" }))
+  t.truthy(metrics.counter("c_total", "C.", { "x" }) ~= metrics.counter("d_total", "C.", { "x" }))
   for _, make in ipairs {
     function() metrics.counter("c_total", "Other.", { "x" }) end,
     function() metrics.counter("c_total", "C.", { "y" }) end,
@@ -94,6 +96,17 @@ t.it("the same name returns the same metric, or an error if it was made differen
   } do
     matches(problem_of(make), "c_total was made at .*metrics_test.lua:%d+ as another kind")
   end
+end)
+
+t.it("the lines of a histogram have their names for themselves", function()
+  metrics.histogram("h", "H.")
+  metrics.gauge("g_count", "G.")
+  for _, suffix in ipairs { "_bucket", "_sum", "_count" } do
+    matches(problem_of(function() metrics.gauge("h" .. suffix, "H.") end),
+      "metrics.gauge: h, made at .*metrics_test.lua:%d+, and h" .. suffix .. " would have lines of the same name")
+  end
+  matches(problem_of(function() metrics.histogram("g", "G.") end),
+    "metrics.histogram: g_count, made at .*, and g would have lines of the same name")
 end)
 
 t.it("a page replaces invalid bytes by U+FFFD", function()

@@ -60,6 +60,16 @@ static int is_equal(const metric *m, const metric *other) {
   return 1;
 }
 
+// Whether lines of a histogram have the name of the other metric.
+static int clashes(const metric *m, const metric *other) {
+  static const char *const suffixes[] = {"_bucket", "_sum", "_count"};
+  const size_t length = strlen(m->name);
+  if (m->kind != HISTOGRAM || strncmp(m->name, other->name, length)) return 0;
+  for (int i = 0; i < 3; i++)
+    if (!strcmp(other->name + length, suffixes[i])) return 1;
+  return 0;
+}
+
 // Appends a metric to the page. Under the lock of all.
 static int show(metric *m) {
   for (size_t i = 0; i < all.count; i++) {
@@ -162,8 +172,8 @@ static metric *make(lua_State *L) {
   return NULL;
 }
 
-// define(kind, name, help, labels, buckets, place, whether a function returns its number) -> metric; or nil and the
-// place where another metric of that name was made. The Lua half has checked the arguments.
+// define(kind, name, help, labels, buckets, place, whether a function returns its number) -> metric; or nil, the place
+// where another metric was made, and the other's name. The Lua half has checked the arguments.
 static int define(lua_State *L) {
   lua_Integer kind = luaL_checkinteger(L, 1);
   luaL_argcheck(L, kind >= 0 && kind < (lua_Integer)(sizeof CLASSES / sizeof *CLASSES), 1, "no kind of a metric");
@@ -179,6 +189,7 @@ static int define(lua_State *L) {
   pthread_mutex_lock(&all.lock);
   for (size_t i = 0; i < all.count && !found; i++) {
     metric *m = all.metrics[i];
+    if (!m->is_hidden && (clashes(m, own) || clashes(own, m))) found = m, differs = 1;
     if (strcmp(m->name, own->name)) continue;
     if (is_equal(m, own)) found = m;
     else if (!m->is_hidden) found = m, differs = 1;
@@ -207,7 +218,8 @@ static int define(lua_State *L) {
   if (differs) {
     lua_pushnil(L);
     lua_pushstring(L, found->site);
-    return 2;
+    lua_pushstring(L, found->name);
+    return 3;
   }
   *self = found;
   lua_rawgeti(L, lua_upvalueindex(2), found->kind + 1);
@@ -358,6 +370,16 @@ static int describe(lua_State *L) {
   return 1;
 }
 
+// The __eq of metrics: each definition of a metric has made a value of its own.
+static int is_same(lua_State *L) {
+  int same = 0;
+  for (size_t i = 0; i < sizeof CLASSES / sizeof *CLASSES && !same; i++) {
+    metric **one = luaL_testudata(L, 1, CLASSES[i]), **other = luaL_testudata(L, 2, CLASSES[i]);
+    same = one && other && *one == *other;
+  }
+  return lua_pushboolean(L, same), 1;
+}
+
 static int64_t moment(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -406,6 +428,8 @@ static void push_class(lua_State *L, int kind, const luaL_Reg *methods) {
   lua_setfield(L, -2, "__name");
   lua_pushcfunction(L, describe);
   lua_setfield(L, -2, "__tostring");
+  lua_pushcfunction(L, is_same);
+  lua_setfield(L, -2, "__eq");
   lua_pushboolean(L, 0);
   lua_setfield(L, -2, "__metatable");
   lua_newtable(L);

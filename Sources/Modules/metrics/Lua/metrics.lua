@@ -94,8 +94,11 @@ local function define(kind, name, help, labels, buckets, is_asked)
   check_name(what, name, kind)
   misuse.argument(help, "string", what, 2)
   if find(name .. help, "\0", 1, true) then raise("%s: argument #2 has a NUL in it", what) end
-  local metric, first = store.define(
+  local metric, first, other = store.define(
     kind, name, help, check_labels(what, labels, kind), buckets or {}, misuse.place() or "?", is_asked)
+  if other and other ~= name then
+    raise("%s: %s, made at %s, and %s would have lines of the same name", what, other, first, name)
+  end
   if not metric then
     raise("%s: %s was made at %s as another kind, or with another help text, labels or buckets", what, name, first)
   end

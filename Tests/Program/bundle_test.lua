@@ -89,4 +89,35 @@ t.it("wrong use and missing modules are reported, and no file is written", REAL,
   t.equal(run(t.rlhost, "bundle", "c.lua", "--frob"), 64)
   t.equal(run(t.rlhost, "bundle", "c.lua", "a.lua"), 64)
   t.equal(run(t.rlhost, "bundle", "c.lua", "-o"), 64)
+  t.equal(select(3, run(t.rlhost, "bundle", "c.lua", "--modul", "x")),
+    "rlhost: bundle: unknown option '--modul' (did you mean '--module'?)\n")
+  t.equal(select(3, run(t.rlhost, "bundle", "no\27[31m\255")),
+    "rlhost: bundle: ENOENT: no such file or directory (no\\x1b[31m\\xff)\n")
+end)
+
+t.it("includes what pcall(require) names, and lists each other use of require", REAL, function()
+  local path <const>, run <const>, gone <close> = project {
+    ["a.lua"] = 'local require = require\nprint(pcall(require, "b"))\nprint(pcall(require, "not.there") == false)\n'
+      .. 'local name = "c"\nprint(pcall(require, name))\nlocal load = require\nprint(load "c")\n',
+    ["b.lua"] = "return 'b'", ["c.lua"] = "return 'c'",
+  }
+  t.equal({ run(t.rlhost, "bundle", "a.lua", "-o", "out") },
+    { 0, "", "rlhost: bundle: computed require: a.lua:5, a.lua:6\n" })
+  fs.remove(path .. "/b.lua")
+  t.equal({ run(t.rlhost, "out") }, { 0, "true\tb\t./b.lua\ntrue\ntrue\tc\t./c.lua\nc\n", "" })
+end)
+
+t.it("bundles a script whose name has a line break", REAL, function()
+  local _, run <const>, gone <close> = project { ["a\nb.lua"] = "print(1)" }
+  t.equal(run(t.rlhost, "bundle", "a\nb.lua", "-o", "out"), 0)
+  t.equal({ run("lua5.4", "out") }, { 0, "1\n", "" })
+end)
+
+t.it("does not replace a source", REAL, function()
+  local path <const>, run <const>, gone <close> = project { ["a.lua"] = "require 'b'", ["b.lua"] = "return 1" }
+  t.equal({ run(t.rlhost, "bundle", "a.lua", "-o", "./a.lua") },
+    { 64, "", "rlhost: bundle: -o: the file would replace a.lua\n" })
+  t.equal({ run(t.rlhost, "bundle", "a.lua", "-o", "b.lua") },
+    { 64, "", "rlhost: bundle: -o: the file would replace ./b.lua\n" })
+  t.equal(fs.read(path .. "/a.lua"), "require 'b'")
 end)

@@ -1,7 +1,9 @@
 -- runloop.bundle: `rlhost bundle` puts a script and the modules that it requires into one Lua file.
 
 local fs = require "runloop.fs"
+local misuse = require "runloop.misuse"
 local scan = require "runloop.prompt.tokens".scan
+local shown = require "runloop.text".shown
 
 local USAGE = [[
 usage: rlhost bundle script.lua [-o FILE] [--module NAME]...    put a script and its modules into one file
@@ -18,7 +20,7 @@ local modules, known = {}, {}
 local outside, computed = {}, {}
 
 local function fail(status, text, ...)
-  io.stderr:write("rlhost: bundle: ", text:format(...), "\n")
+  io.stderr:write("rlhost: bundle: ", shown(text:format(...), true), "\n")
   os.exit(status)
 end
 
@@ -36,7 +38,10 @@ local function parse(words)
       os.exit(0)
     elseif word == "-o" then output = value(word)
     elseif word == "--module" then extra[#extra + 1] = value(word)
-    elseif word:find "^%-." then fail(64, "unknown option '%s'; see 'rlhost bundle --help'", word)
+    elseif word:find "^%-." then
+      local near = misuse.nearest(word, { ["-o"] = true, ["--module"] = true, ["--help"] = true })
+      fail(64, "unknown option '%s'%s", word,
+        near and (" (did you mean '%s'?)"):format(near) or "; see 'rlhost bundle --help'")
     elseif script then fail(64, "one script at a time, not '%s' and '%s'", script, word)
     else script = word end
     index = index + 1
@@ -56,32 +61,46 @@ end
 
 local take
 
+-- Returns the text of the token at an index, or nil.
+local function text_at(tokens, index) return tokens[index] and tokens[index].text end
+
+-- Takes the module that the `require` at an index names, or notes that its name is computed.
+local function look_at(tokens, index, place)
+  local before, following = text_at(tokens, index - 1), text_at(tokens, index + 1)
+  local function literal(at)
+    return tokens[at] and tokens[at].kind == "string" and load("return " .. tokens[at].text)()
+  end
+  if literal(index + 1) then return take(literal(index + 1), place) end
+  if following == "(" then
+    if literal(index + 2) and text_at(tokens, index + 3) == ")" then return take(literal(index + 2), place) end
+  elseif following == "," and before == "(" and text_at(tokens, index - 2) == "pcall" then
+    if literal(index + 2) and text_at(tokens, index + 3) == ")" then return take(literal(index + 2), place, true) end
+  elseif following == "=" or before == "=" and text_at(tokens, index - 2) == "require" then
+    -- A name that is given a value, as in `local require = require`.
+    return
+  end
+  computed[#computed + 1] = place
+end
+
 -- Adds the modules that a text requires.
 local function look(path, text)
   if text:find "^\27" then return end
   local tokens, line, at = scan(text), 1, 1
   for index, token in ipairs(tokens) do
-    local before, following = tokens[index - 1], tokens[index + 1]
-    if token.kind == "name" and token.text == "require" and following
-      and not (before and (before.text == "." or before.text == ":" or before.text == "function")) then
+    local before = text_at(tokens, index - 1)
+    local is_other = before == "." or before == ":" or before == "function"
+    if token.kind == "name" and token.text == "require" and not is_other then
       for _ in text:sub(at, token.first - 1):gmatch "\n" do line = line + 1 end
       at = token.first
-      local place = path .. ":" .. line
-      local literal, closing = following, tokens[index + 3]
-      if following.text == "(" then literal = tokens[index + 2] else closing = nil end
-      if literal and literal.kind == "string" and not (following.text == "(" and (closing or {}).text ~= ")") then
-        take(load("return " .. literal.text)(), place)
-      elseif following.text == "(" then
-        computed[#computed + 1] = place
-      end
+      look_at(tokens, index, path .. ":" .. line)
     end
   end
 end
 
-function take(name, place)
+function take(name, place, is_optional)
+  local is_of_host = name == "runloop" or name:find "^runloop%."
   if known[name] then return end
   known[name] = true
-  local is_of_host = name == "runloop" or name:find "^runloop%."
   if is_of_host or package.loaded[name] and not package.searchpath(name, package.path) then
     if is_of_host then outside[#outside + 1] = name end
     return
@@ -95,6 +114,8 @@ function take(name, place)
   local root = name:match "^[^.]+"
   if package.searchpath(name, package.cpath) or package.searchpath(root, package.cpath) then
     outside[#outside + 1] = name .. " (C)"
+  elseif is_optional then
+    known[name] = nil
   else
     fail(1, "%s: module '%s' not found", place, name)
   end
@@ -116,10 +137,10 @@ end)
 ]]
 
 local function write()
-  local parts = { "#!/usr/bin/env rlhost\n", ("-- %s and its modules, made by rlhost bundle.\n"):format(script) }
+  local parts = { "#!/usr/bin/env rlhost\n", ("-- %s and its modules, made by rlhost bundle.\n"):format(shown(script)) }
   for _, list in ipairs { { "-- Not inside: ", outside }, { "-- Computed require: ", computed } } do
     table.sort(list[2])
-    if #list[2] > 0 then parts[#parts + 1] = list[1] .. table.concat(list[2], ", "):gsub("\n", " ") .. "\n" end
+    if #list[2] > 0 then parts[#parts + 1] = list[1] .. shown(table.concat(list[2], ", ")) .. "\n" end
   end
   for index = 3, #parts do io.stderr:write("rlhost: bundle: ", (parts[index]:gsub("^%-%- (%u)", string.lower))) end
   local text = read(script)
@@ -135,10 +156,22 @@ local function write()
   if not written then fail(1, "%s", problem) end
 end
 
+-- Refuses an output file that is one of the sources.
+local function check_output()
+  local place = output and output ~= "-" and fs.real_path(output)
+  if not place then return end
+  local sources = { script }
+  for _, module in ipairs(modules) do sources[#sources + 1] = module.path end
+  for _, source in ipairs(sources) do
+    if fs.real_path(source) == place then fail(64, "-o: the file would replace %s", source) end
+  end
+end
+
 function bundle.run(...)
   parse { ... }
   look(script, read(script))
   for _, name in ipairs(extra) do take(name, "--module") end
+  check_output()
   write()
   io.stdout:flush()
   os.exit(0)

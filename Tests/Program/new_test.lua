@@ -96,6 +96,7 @@ end)
 
 t.it("a file that cannot be completed stays as it is, and the lines to add are printed", REAL, function()
   local path <const>, new <const>, gone <close> = project()
+  local version = '  "runtime.version": "Lua 5.4",\n'
   local line = ('  "workspace.library": ["%s"]\n'):format(with_share(path))
   for text, problem in pairs {
     ['{ "workspace.library": ["/other"] }'] = "has another workspace.library",
@@ -105,7 +106,7 @@ t.it("a file that cannot be completed stays as it is, and the lines to add are p
   } do
     fs.write(path .. "/.luarc.json", text)
     local code, output, errors = new "editor"
-    t.equal({ code, output }, { 1, line }, text)
+    t.equal({ code, output }, { 1, version .. line }, text)
     t.truthy(errors:find(problem, 1, true), errors)
     t.equal(fs.read(path .. "/.luarc.json"), text)
   end
@@ -144,6 +145,23 @@ t.it("the tests of new projects pass, and existing files stay", REAL, function()
   end
   t.truthy(fs.stat(path .. "/my-service/my-service.service"))
   for _, name in ipairs { "Shop", "1shop", "a/b", "''", "../x" } do t.equal(new("tool " .. name), 64) end
+end)
+
+t.it("a project that cannot be written leaves nothing behind", REAL, function()
+  local path <const>, new <const>, gone <close> = project()
+  with_share(path)
+  local limited = process.run { "sh", "-c", "ulimit -f 0; trap '' XFSZ; exec \"$0\" new tool shop",
+    path .. "/prefix/bin/rlhost", directory = path }
+  t.equal({ limited.code, limited.errors:match "EFBIG" }, { 1, "EFBIG" })
+  t.equal(fs.stat(path .. "/shop"), nil)
+  t.equal(new "tool shop", 0)
+end)
+
+t.it("an unknown option gets a suggestion, and no word commands the terminal", REAL, function()
+  local _, new <const>, gone <close> = project()
+  t.equal({ new "--hlep" }, { 64, "", "rlhost: new: unknown option '--hlep' (did you mean '--help'?)\n" })
+  t.equal({ new "tool \27" }, { 64, "",
+    "rlhost: new: a name has small letters, digits, '_' and '-', and begins with a letter, not as '\\x1b'\n" })
 end)
 
 local verifies = process.run { "systemd-analyze", "--version" }

@@ -5,6 +5,7 @@ local rl = require "runloop"
 local fs = require "runloop.fs"
 local json = require "runloop.json"
 local misuse = require "runloop.misuse"
+local shown = require "runloop.text".shown
 
 local USAGE = [[
 usage: rlhost new tool|service|web|test NAME    begin a project: a directory NAME with a script, its tests and more
@@ -19,9 +20,19 @@ local new = {}
 -- A table by first word: the function that is called with the other words.
 local kinds = {}
 
+-- What a failure undoes.
+local on_failure
+
 local function fail(status, text, ...)
-  io.stderr:write("rlhost: new: ", text:format(...), "\n")
+  if on_failure then on_failure() end
+  io.stderr:write("rlhost: new: ", shown(text:format(...)), "\n")
   os.exit(status)
+end
+
+local function refuse_option(word)
+  local near = misuse.nearest(word, { ["--help"] = true })
+  fail(64, "unknown option '%s'%s", word,
+    near and (" (did you mean '%s'?)"):format(near) or "; see 'rlhost new --help'")
 end
 
 local function write(path, text)
@@ -74,7 +85,7 @@ end
 function kinds.editor(directory, ...)
   if ... then fail(64, "editor takes one directory, not '%s' too", (...)) end
   directory = directory or "."
-  if directory:sub(1, 1) == "-" then fail(64, "unknown option '%s'; see 'rlhost new --help'", directory) end
+  if directory:sub(1, 1) == "-" then refuse_option(directory) end
   local path = (directory == "." and "" or directory:gsub("/*$", "") .. "/") .. ".luarc.json"
   local library = find_library()
   local lines = { ('  "workspace.library": [%s]'):format(json.encode(library)) }
@@ -88,12 +99,16 @@ function kinds.editor(directory, ...)
   local settings = json.decode(text)
   local known = type(settings) == "table" and text:find "^%s*{" and setting(settings, "workspace.library")
   if known and has(known, library) then return end
-  if known or type(settings) ~= "table" or not text:find "^%s*{" then
+  local is_readable = type(settings) == "table" and text:find "^%s*{"
+  -- Comments make a file unreadable as JSON, and its settings may be there nevertheless.
+  local has_version = text:find("runtime.version", 1, true) or text:find '"runtime"'
+  if is_readable then has_version = setting(settings, "runtime.version") ~= nil end
+  if not has_version then table.insert(lines, 1, '  "runtime.version": "Lua 5.4"') end
+  if known or not is_readable then
     print(table.concat(lines, ",\n"))
-    fail(1, "%s %s; add the line above to it", path,
-      known and "has another workspace.library" or "cannot be read as JSON")
+    fail(1, "%s %s; add the line%s above to it", path,
+      known and "has another workspace.library" or "cannot be read as JSON", #lines > 1 and "s" or "")
   end
-  if setting(settings, "runtime.version") == nil then table.insert(lines, 1, '  "runtime.version": "Lua 5.4"') end
   local start, rest = text:match "^(%s*{)(.*)$"
   -- The first line ending is the one that the file already uses, if any.
   local ending = next(settings) ~= nil and "," or rest:find "^%s*\n" and "" or "\n"
@@ -112,7 +127,10 @@ local function make_project(kind, name, ...)
   local library = find_library()
   local made, problem = fs.make_directory(name)
   if not made then fail(1, "%s", problem) end
-  assert(fs.make_directory(name .. "/tests"))
+  -- A part of a project would be in the way of the next attempt.
+  on_failure = function() fs.remove(name, { recursive = true }) end
+  made, problem = fs.make_directory(name .. "/tests")
+  if not made then fail(1, "%s", problem) end
   local words = { NAME = name, IDENT = name:gsub("-", "_") }
   local files = { [".luarc.json"] = ('{\n  "runtime.version": "Lua 5.4",\n  "workspace.library": [%s]\n}\n'):format(
     json.encode(library)) }
@@ -140,6 +158,7 @@ function new.run(kind, ...)
     os.exit(0)
   end
   if not kind then fail(64, "it needs a word: rlhost new tool|service|web|test NAME, or rlhost new editor [DIR]") end
+  if kind:find "^%-." then refuse_option(kind) end
   if not kinds[kind] then fail(64, "there is nothing called '%s'%s", kind, misuse.hint(kind, kinds)) end
   kinds[kind](...)
   os.exit(0)

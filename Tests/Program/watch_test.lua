@@ -87,6 +87,36 @@ t.it("--watch restarts once for many saves", REAL, function()
   t.equal(program:wait(), 128 + 2)
 end)
 
+t.it("--watch restarts when a file behind a symbolic link changes, or a link on its way", REAL, function()
+  local path <const>, gone <close> = project {
+    ["one/main.lua"] = "print 'one'", ["two/main.lua"] = "print 'two'",
+  }
+  assert(fs.symbolic_link("one", path .. "/current"))
+  assert(fs.symbolic_link("current/main.lua", path .. "/main.lua"))
+  local program <close> = watch(path, { "main.lua" })
+  program:wait_for "one"
+  fs.write(path .. "/one/main.lua", "print 'changed'")
+  program:wait_for "changed"
+  assert(fs.symbolic_link("two", path .. "/next"))
+  assert(fs.rename(path .. "/next", path .. "/current"))
+  program:wait_for "two"
+  fs.write(path .. "/two/main.lua", "print 'again'")
+  program:wait_for "again"
+  program:wait_for("rlhost: watch: main.lua changed", { from = "errors" })
+end)
+
+t.it("--watch reports a working directory that has gone, and escapes names", REAL, function()
+  local path <const>, gone <close> = project { ["a\27.lua"] = "print 'x'" }
+  local lost = process.run { "sh", "-c", "mkdir gone && cd gone && rmdir ../gone && exec \"$0\" --watch x.lua",
+    t.rlhost, directory = path }
+  t.equal({ lost.code, lost.errors }, { 1, "rlhost: watch: ENOENT: no such file or directory\n" })
+  local program <close> = watch(path, { "a\27.lua" })
+  program:wait_for "x"
+  fs.write(path .. "/a\27.lua", "print 'y'")
+  program:wait_for "y"
+  program:wait_for("rlhost: watch: a\\x1b.lua changed", { from = "errors" })
+end)
+
 t.it("--watch waits for a change when the script fails, does not compile or lacks a module", REAL, function()
   local path <const>, gone <close> = project { ["main.lua"] = "error 'no'" }
   local program <close> = watch(path, { "main.lua" })

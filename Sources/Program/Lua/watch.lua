@@ -4,11 +4,12 @@ local native = ...
 local rl = require "runloop"
 local fs = require "runloop.fs"
 local process = require "runloop.process"
+local escaped = require "runloop.text".shown
 
 local QUIET, GRACE = 0.1, 5
 local watch = {}
 
-local function say(text, ...) io.stderr:write("rlhost: watch: ", text:format(...), "\n") end
+local function say(text, ...) io.stderr:write("rlhost: watch: ", escaped(text:format(...)), "\n") end
 
 local function fail(problem)
   say("%s", problem)
@@ -18,10 +19,13 @@ end
 -- The files that the script has read: absolute paths. The program writes them into a file, one a line, before it reads
 -- them: when each was modified, in seconds and nanoseconds, its size, and its path.
 local files, directories, place, taken = {}, {}, nil, 0
+-- The paths that were looked up for the running program: links may lead elsewhere in the next one.
+local known = {}
 local soon, shown
+local current, no_directory = process.directory()
 
 local function absolute(path)
-  if path:sub(1, 1) ~= "/" then path = process.directory() .. "/" .. path end
+  if path:sub(1, 1) ~= "/" then path = (current or fail(no_directory)) .. "/" .. path end
   return (path:gsub("/%./", "/"):gsub("//+", "/"))
 end
 
@@ -37,13 +41,37 @@ local function note(changes)
   end
 end
 
+-- Returns the places at which the file of a path can change: the path itself, each symbolic link on the way, and the
+-- file behind them.
+local function places_of(path)
+  local places, before, rest, links = { path }, "", path, 0
+  while true do
+    local head, tail = rest:match "^(/+[^/]+)(.*)$"
+    if not head then break end
+    local here = before .. head
+    local target = links < 40 and fs.read_link(here)
+    if target then
+      links = links + 1
+      places[#places + 1] = here
+      rest, before = absolute(target:sub(1, 1) == "/" and target or before .. "/" .. target) .. tail, ""
+    else
+      before, rest = here, tail
+    end
+  end
+  places[#places + 1] = before
+  return places
+end
+
 local function add(name, modified, size)
   local path = absolute(name)
-  if files[path] then return end
-  files[path] = name:gsub("^%./", "")
-  local directory = path:match "^(.*)/" .. "/"
-  -- A directory that is missing may appear with the module that is missing now.
-  if not directories[directory] then directories[directory] = fs.watch(directory, { latency = 0 }, note) or nil end
+  if known[path] then return end
+  known[path] = true
+  for _, place in ipairs(places_of(path)) do
+    files[place] = files[place] or name:gsub("^%./", "")
+    local directory = place:match "^(.*)/" .. "/"
+    -- A directory that is missing may appear with the module that is missing now.
+    if not directories[directory] then directories[directory] = fs.watch(directory, { latency = 0 }, note) or nil end
+  end
   -- The file may have changed after the program read it, and before its directory was watched.
   local now = fs.stat(path)
   if modified and now and (math.abs(now.modified - modified) > 1e-6 or now.size ~= size) then
@@ -62,7 +90,7 @@ end
 
 -- The running program; nil while it has ended.
 local program, is_over
-local words
+local words, script
 
 local function ended(own, how, value)
   if own ~= program then return end
@@ -75,7 +103,7 @@ end
 
 local function start()
   assert(fs.write(place .. "/files", ""))
-  taken = 0
+  taken, known = 0, {}
   local options = {
     foreground = true, environment = { RLHOST_WATCHED = place .. "/files" }, on_exit = ended, input = "inherit",
     output = "inherit", errors = "inherit", table.unpack(words),
@@ -87,6 +115,7 @@ local function start()
     program, problem = process.start(options)
   end
   if not program then say("%s; waiting for a change", problem) end
+  add(script)
 end
 
 local function stop()
@@ -122,9 +151,9 @@ function watch.finish(signal)
   native.die(signal)
 end
 
--- The program, and its arguments: those of this process without --watch. `script` is one of them.
-function watch.run(script, ...)
-  words = { ... }
+-- The script's path, and the program with its arguments: those of this process without --watch.
+function watch.run(name, ...)
+  script, words = name, { ... }
   local problem
   place, problem = fs.temporary_directory "rlhost-watch"
   if not place then fail(problem) end
@@ -133,7 +162,6 @@ function watch.run(script, ...)
     process.on_signal(name, function() rl.task(watch.finish, name) end)
   end
   add(script)
-  assert(fs.write(place .. "/files", ""))
   assert(fs.watch(place .. "/", { latency = 0, while_writing = true }, take_files))
   start()
 end

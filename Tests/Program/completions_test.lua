@@ -162,6 +162,9 @@ local CASES = {
   { "rlhost test --format=gi", { "github" } }, { "rlhost -W test --coverage-s", { "--coverage-source" } },
   { "rlhost new ", { "editor" }, { "notes.txt" } }, { "rlhost new editor ", { "folder" }, { "notes.txt" } },
   { "rlhost --trace=", { "folder" }, { "notes.txt" } }, { "rlhost trace -o not", {}, { "notes.txt" } },
+  { "rlhost new tool ", {}, { "folder", "script" } },
+  { "rlhost bundle ", { "script.lua", "folder" }, { "notes.txt" } },
+  { "rlhost bundle script.lua -o not", { "notes.txt" } },
   { "rlhost new editor folder ", {}, { "folder/ ", "script" } },
   { "rlhost -- --ver", {}, { "--version" } }, { "rlhost script.lua --ver", {}, { "--version" } },
 }

@@ -61,6 +61,20 @@ t.it("dead links are reported", REAL, function()
     "1 a.html:1: //example.org/x.css: it is loaded from another host\n")
 end)
 
+t.it("scripts refuse wrong words with status 64, before they do anything", REAL, function()
+  for _, words in ipairs {
+    { "site", "--frob" }, { "site", "--output" }, { "site", "--output", place .. "/x", "more" }, { "check", "frob" },
+    { "check", "format", "more" }, { "setup", "--frob" }, { "need", "--frob" }, { "bench", "--frob" },
+    { "leaks", "--frob" }, { "package", "--frob" }, { "tidy", "--frob" }, { "order", "--frob" }, { "soak", "frob" },
+  } do
+    local result = run(ROOT .. "/scripts/" .. words[1], table.unpack(words, 2))
+    t.equal({ result.code, result.output }, { 64, "" }, table.concat(words, " "))
+    t.truthy(result.errors:find("^" .. words[1] .. ": [^\n]+\n$"), result.errors)
+  end
+  local result = run(ROOT .. "/scripts/package", "--program", t.rlhost, "--output", "/proc/none", "tar")
+  t.equal({ result.code, result.errors }, { 1, "package: the directory /proc/none cannot be made or written\n" })
+end)
+
 local has_mkdocs = os.execute "dpkg -s mkdocs mkdocs-material >/dev/null 2>&1"
 local it = has_mkdocs and t.it or function(name, _, body) t.skip(name .. ": needs mkdocs-material", body) end
 

@@ -67,7 +67,7 @@ t.it("a recording of another number is refused, and nothing is written", REAL, f
     fs.write(place .. "/" .. name, content)
     local run = process.run { t.rlhost, "trace", place .. "/" .. name, "-o", place .. "/y.html" }
     t.equal({ run.code, run.errors },
-      { 1, ("rlhost: trace: %s/%s: recording format 3; this rlhost reads 1 and 2\n"):format(place, name) })
+      { 1, ("rlhost: trace: %s/%s: recording format 3; this rlhost reads 1 to 2\n"):format(place, name) })
     t.falsy(fs.stat(place .. "/y.html"))
   end
 end)

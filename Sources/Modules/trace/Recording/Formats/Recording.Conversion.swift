@@ -69,7 +69,7 @@ extension Recording {
                     case .refused(let error): throw Problem(description: "\(error)")
                     case .malformed(let problem): throw Problem(description: "\(path) is not a recording: \(problem)")
                     case .unknown(let number):
-                        let known = "this rlhost reads \(formerFormat) and \(format)"
+                        let known = "this rlhost reads \(formerFormat) to \(format)"
                         throw Problem(description: "\(path): recording format \(number); \(known)")
                     }
                 }

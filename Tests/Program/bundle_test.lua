@@ -95,7 +95,7 @@ t.it("wrong use and missing modules are reported, and no file is written", REAL,
     "rlhost: bundle: ENOENT: no such file or directory (no\\x1b[31m\\xff)\n")
 end)
 
-t.it("includes what pcall(require) names, and lists each other use of require", REAL, function()
+t.it("a bundle includes what pcall(require) names, and lists each other use of require", REAL, function()
   local path <const>, run <const>, gone <close> = project {
     ["a.lua"] = 'local require = require\nprint(pcall(require, "b"))\nprint(pcall(require, "not.there") == false)\n'
       .. 'local name = "c"\nprint(pcall(require, name))\nlocal load = require\nprint(load "c")\n',
@@ -107,13 +107,13 @@ t.it("includes what pcall(require) names, and lists each other use of require", 
   t.equal({ run(t.rlhost, "out") }, { 0, "true\tb\t./b.lua\ntrue\ntrue\tc\t./c.lua\nc\n", "" })
 end)
 
-t.it("bundles a script whose name has a line break", REAL, function()
+t.it("a bundle of a script with a line break in its name runs", REAL, function()
   local _, run <const>, gone <close> = project { ["a\nb.lua"] = "print(1)" }
   t.equal(run(t.rlhost, "bundle", "a\nb.lua", "-o", "out"), 0)
   t.equal({ run("lua5.4", "out") }, { 0, "1\n", "" })
 end)
 
-t.it("does not replace a source", REAL, function()
+t.it("a bundle does not replace a source", REAL, function()
   local path <const>, run <const>, gone <close> = project { ["a.lua"] = "require 'b'", ["b.lua"] = "return 1" }
   t.equal({ run(t.rlhost, "bundle", "a.lua", "-o", "./a.lua") },
     { 64, "", "rlhost: bundle: -o: the file would replace a.lua\n" })

@@ -227,13 +227,28 @@ do
   plain_call("getfd", function() return a:getfd() > 0 end)
   plain_call("names", function()
     local host, _, family = a:getsockname()
-    local other, _, also = a:getpeername()
-    return host, family, other, also
+    local other, port, also = a:getpeername()
+    return host, family, other, type(port), also
   end)
   close(a, b)
+  plain_call("getstats", function() return select(2, pcall(a.getstats, a)), 1 end)
   call(a, "getsockname")
   call(a, "getpeername")
   call(a, "getfd")
+end
+
+-- A socket that connects again after a failure.
+do
+  local master = socket.bind("127.0.0.1", 0)
+  local host, port = master:getsockname()
+  master:close()
+  local client = socket.tcp()
+  call(client, "getfamily")
+  call(client, "connect", host, port)
+  call(client, "connect", host, port)
+  master = socket.bind(host, port)
+  call(client, "connect", host, port)
+  close(client, master)
 end
 
 -- Wrong arguments.
@@ -249,7 +264,12 @@ do
     { socket.sleep }, { socket.sleep, "x" }, { socket.connect }, { socket.dns.toip } } do
     plain_call("function", table.unpack(arguments))
   end
+  plain_call("select", socket.select, { {}, { getfd = function() return -1 end } }, nil, 0)
   close(a, b)
+  local unconnected, datagrams = socket.tcp4(), socket.udp()
+  call(unconnected, "setoption", "tcp-fastopen-connect", true)
+  call(datagrams, "sendto", "x", "127.0.0.1", "no such service")
+  close(unconnected, datagrams)
 end
 
 -- Selecting.

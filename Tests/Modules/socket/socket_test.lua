@@ -88,6 +88,14 @@ t.it("receive loses nothing when its task is cancelled", REAL, function()
   end
 end)
 
+t.it("errors name the line of the script", function()
+  local client <close> = socket.tcp()
+  for _, value in ipairs { false, 5 } do
+    t.error(function() client.receive(value) end, "socket_test.lua:%d+: calling 'receive' on bad self")
+  end
+  t.error(function() socket.select({ 5 }) end, "socket_test.lua:%d+: attempt to index a number value")
+end)
+
 t.it("calls never wait with a time limit of 0", REAL, function()
   local a, b = pair()
   local results = {}

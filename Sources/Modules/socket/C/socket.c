@@ -160,9 +160,10 @@ static int connect_socket(lua_State *L) {
   address where = {.length = sizeof(sa_family_t)};
   where.storage.ss_family = AF_UNSPEC;
   if (!lua_isnoneornil(L, 2) && read_address(L, 2, family, &where)) return 3;
-  int result;
+  int result, has_failed = 0;
+  // Linux reports ECONNABORTED once if the previous connection of the socket has failed, and does not try.
   do result = connect(fd, (struct sockaddr *)&where.storage, where.length);
-  while (result < 0 && errno == EINTR);
+  while (result < 0 && (errno == EINTR || (errno == ECONNABORTED && !has_failed++)));
   return answer(L, result);
 }
 

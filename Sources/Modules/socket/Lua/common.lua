@@ -128,8 +128,17 @@ end
 
 function common.family_of(address) return address:find(":", 1, true) and "inet6" or "inet" end
 
+-- Returns the host, port and family of the other end. Only here lua-socket's ports are numbers.
+function common.peer(self)
+  local host, port, family = system.name(self.fd or -1, true)
+  if not host then return nil, port end
+  return host, tonumber(port), family
+end
+
 -- Options ------------------------------------------------------------------------------------------------------------
-local KNOWN <const> = { ["ipv6-add-membership"] = true, ["ipv6-drop-membership"] = true }
+local KNOWN <const> = {
+  ["ipv6-add-membership"] = true, ["ipv6-drop-membership"] = true, ["tcp-fastopen-connect"] = true,
+}
 
 function common.set_option(self, name, value)
   name = common.text(name, 1, "setoption")
@@ -158,7 +167,7 @@ local SAID <const> = { inet = "inet4", inet6 = "inet6" }
 -- Returns the family of a socket in the words of `getfamily`.
 function common.family(self)
   local _, _, family = system.name(self.fd or -1)
-  return SAID[family] or SAID[self.family] or "unspec"
+  return SAID[family] or SAID[self.family] or "inet4"
 end
 
 -- Returns the metatable of a class.

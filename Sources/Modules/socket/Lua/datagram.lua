@@ -11,6 +11,9 @@ metatable.__gc = function(self) common.close(self) end
 metatable.__close = metatable.__gc
 
 local DATAGRAM <const> = 8192
+local UNRESOLVED <const> = {
+  ["host or service not provided, or not known"] = true, ["service not supported for socket type"] = true,
+}
 
 local function make(family)
   local fd, problem
@@ -74,7 +77,8 @@ function methods.sendto(self, data, host, port)
     return attempt(self, "w", system.send, data, address, port)
   end)
   if sent then return sent end
-  return nil, problem
+  -- lua-socket has another text here than elsewhere.
+  return nil, UNRESOLVED[problem] and "Name or service not known" or problem
 end
 
 local function size_of(size, name)
@@ -132,9 +136,7 @@ end
 
 function methods.getpeername(self)
   check(self, "getpeername", "udp{connected}")
-  local host, port, family = system.name(self.fd or -1, true)
-  if not host then return nil, port end
-  return host, port, family
+  return common.peer(self)
 end
 
 function methods.close(self)

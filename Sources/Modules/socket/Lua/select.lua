@@ -2,15 +2,24 @@
 
 local common = require "runloop.socket.common"
 local rl = require "runloop"
+local misuse = require "runloop.misuse"
 local system = common.system
 local ipairs, type = ipairs, type
+
+-- Returns the descriptor of an object; nil if it has none. Such objects are passed over, as lua-socket does.
+local function fd_of(object)
+  local kind = type(object)
+  if kind ~= "table" and kind ~= "userdata" then misuse.raise("attempt to index a %s value", kind) end
+  local getfd = object.getfd
+  return getfd and getfd(object)
+end
 
 -- Adds the sockets of a list to a plan. Returns whether one of the sockets has buffered bytes.
 local function enter(plan, list, events)
   local is_ready = false
   for _, socket in ipairs(list) do
-    local fd = socket:getfd()
-    if fd and fd >= 0 then
+    local fd = fd_of(socket)
+    if type(fd) == "number" and fd >= 0 then
       local place = #plan.fds + 1
       plan.fds[place], plan.events[place], plan.sockets[place] = fd, events, socket
       if events == "r" and socket.dirty and socket:dirty() then

@@ -202,6 +202,7 @@ local function receive_slowly(self, pattern, prefix)
 end
 
 function methods.receive(self, pattern, prefix)
+  if type(self) ~= "table" then check(self, "receive", "tcp{client}") end
   -- The frequent case comes first: a complete line is buffered.
   local stream = self.stream
   if stream and not self.rest and prefix == nil and (pattern == nil or pattern == "*l") then
@@ -354,7 +355,7 @@ end
 -- The rest -----------------------------------------------------------------------------------------------------------
 function methods.close(self)
   check(self, "close", "tcp{any}")
-  self.is_closed = true
+  self.is_closed, self.more_received = true, (self:getstats())
   if self.stream then
     self.stream:close()
     self.stream, self.fd, self.rest = nil, nil, nil
@@ -410,9 +411,7 @@ end
 
 function methods.getpeername(self)
   check(self, "getpeername", "tcp{any}")
-  local host, port, family = system.name(self.fd or -1, true)
-  if not host then return nil, port end
-  return host, port, family
+  return common.peer(self)
 end
 
 function methods.getfamily(self)

@@ -147,6 +147,13 @@ t.it("the tests of new projects pass, and existing files stay", REAL, function()
   for _, name in ipairs { "Shop", "1shop", "a/b", "''", "../x" } do t.equal(new("tool " .. name), 64) end
 end)
 
+t.it("a path of the annotations that is not UTF-8 is reported", REAL, function()
+  local path <const>, new <const>, gone <close> = project()
+  local code, _, errors = new("editor", { HOME = path .. "/n\255" })
+  t.equal(code, 1)
+  t.truthy(errors:find "^rlhost: new: JSON cannot contain the path [^\n]*/n\\xff/[^\n]*, which is not UTF%-8\n$")
+end)
+
 t.it("a project that cannot be written leaves nothing behind", REAL, function()
   local path <const>, new <const>, gone <close> = project()
   with_share(path)

@@ -58,11 +58,15 @@ local function unpack_annotations()
   return library
 end
 
--- Returns the directory of the annotations: beside the program, or else in the user's data.
+-- Returns the setting with the directory of the annotations: beside the program, or else in the user's data. Its second
+-- result is the directory.
 local function find_library()
   local program = fs.read_link "/proc/self/exe" or ""
   local library = (program:match "^(.*)/[^/]*/[^/]*$" or "") .. "/share/rlhost/lua/library"
-  return fs.stat(library .. "/runloop.lua") and library or unpack_annotations()
+  if not fs.stat(library .. "/runloop.lua") then library = unpack_annotations() end
+  local is_text, text = pcall(json.encode, library)
+  if not is_text then fail(1, "JSON cannot contain the path %s, which is not UTF-8", library) end
+  return ('  "workspace.library": [%s]'):format(text), library
 end
 
 -- Returns the value of a setting, by its whole name or as tables in tables.
@@ -87,8 +91,8 @@ function kinds.editor(directory, ...)
   directory = directory or "."
   if directory:sub(1, 1) == "-" then refuse_option(directory) end
   local path = (directory == "." and "" or directory:gsub("/*$", "") .. "/") .. ".luarc.json"
-  local library = find_library()
-  local lines = { ('  "workspace.library": [%s]'):format(json.encode(library)) }
+  local line, library = find_library()
+  local lines = { line }
   local text, problem, code = fs.read(path)
   if not text then
     if code ~= "ENOENT" or not fs.stat(directory) then fail(1, "%s", problem) end
@@ -124,7 +128,7 @@ local function make_project(kind, name, ...)
   if not name:find "^%l[%l%d_-]*$" then
     fail(64, "a name has small letters, digits, '_' and '-', and begins with a letter, not as '%s'", name)
   end
-  local library = find_library()
+  local line = find_library()
   local made, problem = fs.make_directory(name)
   if not made then fail(1, "%s", problem) end
   -- A part of a project would be in the way of the next attempt.
@@ -132,8 +136,7 @@ local function make_project(kind, name, ...)
   made, problem = fs.make_directory(name .. "/tests")
   if not made then fail(1, "%s", problem) end
   local words = { NAME = name, IDENT = name:gsub("-", "_") }
-  local files = { [".luarc.json"] = ('{\n  "runtime.version": "Lua 5.4",\n  "workspace.library": [%s]\n}\n'):format(
-    json.encode(library)) }
+  local files = { [".luarc.json"] = ('{\n  "runtime.version": "Lua 5.4",\n%s\n}\n'):format(line) }
   for path, text in pairs(require "runloop.new.templates"[kind]) do
     files[path:gsub("NAME", words)] = text:gsub("%u+", words)
   end

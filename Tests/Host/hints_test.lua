@@ -137,7 +137,8 @@ t.it("every row about a field names an existing field or function", function()
       function(field) net.listener { [field] = 1 } end, function(field) rl.perform { print, [field] = 1 } end,
       function(field) log.open { [field] = 1 } end, function(field) net.connect("x:1", { [field] = 1 }) end,
       function(field) rl.message_port { [field] = 1 } end },
-    process = { function(field) process.run { "true", [field] = 1 } end },
+    process = { function(field) process.run { "true", [field] = 1 } end,
+      function(field) process.start { "true", [field] = 1 } end },
     http = { function(field) http.get("http://x/", { [field] = 1 }) end },
   }
   for owner, rows in pairs(meanings.fields) do
@@ -277,6 +278,27 @@ t.it("the error for a wrong form of a call names the right form", function()
   near:close() far:close()
   local text = message(rl.thread, function() end, rl.channel())
   t.truthy(text:find "^rl%.thread: cannot send argument #2: channel" and text:find "rl%.port", text)
+end)
+
+t.it("an unknown field comes before a missing one, and has its hint in every module", function()
+  for what, call in pairs {
+    ["fs.watcher: unknown field 'rceursive' (did you mean 'recursive'?)"] = function()
+      fs.watcher { rceursive = true }
+    end,
+    ["json.encode: unknown field 'idnent' (did you mean 'indent'?)"] = function() json.encode({}, { idnent = 2 }) end,
+    ["json.encode: unknown field 'x' (there are: indent, sort)"] = function() json.encode({}, { x = 2 }) end,
+    ["process.run: unknown field 'on_output' (did you mean process.start?)"] = function()
+      process.run { "true", on_output = print }
+    end,
+    ["process.start: unknown field 'timeout' (did you mean process.run?)"] = function()
+      process.start { "true", timeout = 1 }
+    end,
+    ["log.open: field 'name' must be a string, got 5"] = function() log.open { name = 5 } end,
+    ["log.open: field 'fields' must be a table, got \"x\""] = function() log.open { fields = "x" } end,
+    ["log.open: field 'time' must be a boolean, got 1"] = function() log.open { time = 1 } end,
+  } do
+    t.equal(message(call), what)
+  end
 end)
 
 t.it("http.post takes its options as the second argument, if they have a body", function()

@@ -159,6 +159,9 @@ meanings.fields = {
   process = {
     shell = "process.shell", tty = "terminal", uid = "process.set_user", user = "process.set_user",
     args = "the words follow the program", argv = "the words follow the program",
+    -- Only one of the two has these.
+    on_output = "process.start", on_errors = "process.start", modes = "process.start",
+    timeout = "process.run", grace = "process.run", max_output = "process.run",
   },
   http = {
     data = "body", params = "query", auth = "user and password", verify = "tls", allow_redirects = "follow",

@@ -307,7 +307,9 @@ t.describe("misuse", function()
     t.equal(problem_of(json.decode, 5), "json.decode: argument #1 must be a string, got 5")
     t.equal(problem_of(json.encode), "json.encode: argument #1 must be a value, got nothing")
     t.equal(problem_of(json.encode, 1, 2), "json.encode: argument #2 must be a table of options, got 2")
-    t.equal(problem_of(json.encode, 1, { ident = 2 }), "json.encode: unknown field 'ident' (there are: indent, sort)")
+    t.equal(problem_of(json.encode, 1, { ident = 2 }),
+      "json.encode: unknown field 'ident' (did you mean 'indent'?)")
+    t.equal(problem_of(json.encode, 1, { x = 2 }), "json.encode: unknown field 'x' (there are: indent, sort)")
     t.equal(problem_of(json.encode, 1, { sort = 1 }), "json.encode: field 'sort' must be a boolean, got 1")
     t.equal(problem_of(json.encode, 1, { indent = 17 }),
       "json.encode: field 'indent' must be from 0 to 16 blanks, got 17")

@@ -34,7 +34,7 @@ local OBJECT = internals.value_number("fd_port", "object")
 
 local OPTIONS = {
   recursive = "boolean", ignore = "any", latency = "seconds", while_writing = "boolean",
-  name = "string", path = "string", callback = "function",
+  name = "string", path = "any", callback = "function",
 }
 
 -- Watching ------------------------------------------------------------------------------------------------------------
@@ -273,11 +273,11 @@ local function on_events(self)
 end
 
 local function make(what, options)
+  misuse.fields(options, OPTIONS, what)
   local path = options.path
   if type(path) ~= "string" or path == "" then
     raise("%s: field 'path' must be a path, got %s", what, describe(path))
   end
-  misuse.fields(options, OPTIONS, what)
   local latency = options.latency or LATENCY
   if latency >= 1e9 then
     raise("%s: field 'latency' must be a number of seconds below 1e9, got %s", what, describe(latency))

@@ -335,7 +335,7 @@ static void read_options(encoder *e) {
     lua_pop(L, 1);
     const char *name = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : luaL_tolstring(L, -1, NULL);
     if (strcmp(name, "indent") != 0 && strcmp(name, "sort") != 0)
-      json_refuse(L, 0, "json.encode: unknown field '%s' (there are: indent, sort)", name);
+      json_refuse(L, 0, "json.encode: unknown field '%s'", name);
   }
   static const char blanks[] = "                ";
   int type = lua_getfield(L, 2, "indent");

@@ -2,7 +2,10 @@
 
 local native = ...
 local misuse = require "runloop.misuse"
+local OPTIONS = { indent = true, sort = true }
 local json = native.codec(function(text, shows, value)
+  local unknown = text:match "^json%.encode: unknown field '(.*)'$"
+  if unknown then text = text .. misuse.hint(unknown, OPTIONS) end
   if shows then text = text .. ", got " .. misuse.describe(value) end
   -- As an argument: the text may contain format characters.
   misuse.raise("%s", text)

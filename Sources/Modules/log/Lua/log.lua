@@ -18,7 +18,7 @@ local LEVELS = { debug = 1, info = 2, warning = 3, error = 4, off = 5 }
 local PRIORITIES = { debug = 7, info = 6, warning = 4, error = 3 }
 local COLORS = { debug = "2", info = "36", warning = "33", error = "31" }
 local OPTIONS = {
-  level = "any", to = "any", format = "any", name = "any", fields = "any", time = "any", locals = "table",
+  level = "any", to = "any", format = "any", name = "string", fields = "table", time = "boolean", locals = "table",
   max_size = "count", keep = "count",
 }
 local LEAST_SIZE, USUAL_KEEP, MOST_KEEP, PATIENCE = 4096, 5, 10000, 60

@@ -351,11 +351,11 @@ local SLOW = shape.SLOW
 --- Gives a class the calls that ask the database. `noun` is "db", "tx" or "connection" in messages. `calls` has
 --- `perform(self, what, request)`, which waits and returns the results, and the functions of `iterate`. A request with
 --- a time limit runs in a task of its own, which is cancelled when the time is over. If there is
---- `quick(self, what, kind, text, …)`, it serves calls without options, and has to call `note` itself; it may return
---- `shape.SLOW`, if it has done nothing. If `is_recorded` is true, calls other than `rows` are recorded by their
---- connections.
+--- `quick(self, what, kind, text, …)`, which a module may add later, it serves calls without options, and has to call
+--- `note` itself; it may return `shape.SLOW`, if it has done nothing. If `is_recorded` is true, calls other than `rows`
+--- are recorded by their connections.
 function shape.session(class, noun, calls)
-  local perform, quick, is_recorded = calls.perform, calls.quick, calls.is_recorded
+  local perform, is_recorded = calls.perform, calls.is_recorded
   local function run(self, what, request)
     local kind, text = request.kind, request.text or request.requests[1].text
     note(self, request, kind, text, is_recorded)
@@ -369,6 +369,7 @@ function shape.session(class, noun, calls)
     local what = noun .. ":" .. kind
     class[kind] = function(self, text, ...)
       if getmetatable(self) ~= class then misuse.receiver(self, class, what) end
+      local quick = calls.quick
       if quick and type(text) == "string" and not self._timeout then
         local first, second, third, fourth = quick(self, what, kind, text, ...)
         if first ~= SLOW then return trim(first, second, third, fourth) end

@@ -169,6 +169,9 @@ local function next_rows(self, what, state)
   return after, rows, message
 end
 
+local calls = { perform = perform, open_rows = open_rows, next_rows = next_rows, close_rows = close_rows }
+shape.session(Database, "db", calls)
+
 --- Sends a notification to all listeners of a channel.
 local function publish(self, what, perform_it, channel, text)
   channels.check(what, channel)
@@ -494,8 +497,7 @@ local function load()
   channels = require "runloop.postgres.channels"
   give, perform_on, control = connections.give, connections.perform, connections.control
   finish_call = connections.finish
-  shape.session(Database, "db", { perform = perform, open_rows = open_rows, next_rows = next_rows,
-    close_rows = close_rows, quick = connections.quick })
+  calls.quick = connections.quick
 end
 
 --- Opens a database. Waits.

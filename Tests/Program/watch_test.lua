@@ -105,6 +105,19 @@ t.it("--watch restarts when a file behind a symbolic link changes, or a link on 
   program:wait_for("rlhost: watch: main.lua changed", { from = "errors" })
 end)
 
+t.it("--watch restarts when a module appears in a directory that was missing", REAL, function()
+  local path <const>, gone <close> = project { ["main.lua"] = "print(require 'a.b.soon')" }
+  local program <close> = watch(path, { "main.lua" })
+  program:wait_for("ended with status 1; waiting for a change", { from = "errors" })
+  assert(fs.make_directory(path .. "/a"))
+  rl.sleep(0.05)
+  assert(fs.make_directory(path .. "/new/b", { parents = true }))
+  assert(fs.write(path .. "/new/b/soon.lua", "return 'there'"))
+  assert(fs.rename(path .. "/new/b", path .. "/a/b"))
+  program:wait_for "there"
+  program:wait_for("rlhost: watch: a/b/soon.lua changed", { from = "errors" })
+end)
+
 t.it("--watch reports a working directory that has gone, and escapes names", REAL, function()
   local path <const>, gone <close> = project { ["a\27.lua"] = "print 'x'" }
   local lost = process.run { "sh", "-c", "mkdir gone && cd gone && rmdir ../gone && exec \"$0\" --watch x.lua",

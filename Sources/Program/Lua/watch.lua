@@ -21,6 +21,9 @@ end
 local files, directories, place, taken = {}, {}, nil, 0
 -- The paths that were looked up for the running program: links may lead elsewhere in the next one.
 local known = {}
+-- The names of files below a directory that is missing, by the path of the first missing one.
+local awaited = {}
+local add
 local soon, shown
 local current, no_directory = process.directory()
 
@@ -29,15 +32,49 @@ local function absolute(path)
   return (path:gsub("/%./", "/"):gsub("//+", "/"))
 end
 
+local function changed(name)
+  shown = shown or name or "an unknown file"
+  soon()
+end
+
+-- Watches the directories of files that were awaited, now that a directory has appeared at the path.
+local function appeared(path)
+  local names = awaited[path]
+  awaited[path] = nil
+  for name in pairs(names) do
+    known[absolute(name)] = nil
+    add(name)
+    if fs.stat(absolute(name)) then changed((name:gsub("^%./", ""))) end
+  end
+end
+
 local function note(changes)
   for _, change in ipairs(changes) do
     for _, path in pairs { change.path, change.from } do
       local name = files[absolute(path)]
-      if name or change.kind == "rescan" then
-        shown = shown or name or "an unknown file"
-        soon()
-      end
+      if name or change.kind == "rescan" then changed(name) end
+      if awaited[absolute(path)] then appeared(absolute(path)) end
     end
+  end
+end
+
+local function watched(directory)
+  if not directories[directory] then directories[directory] = fs.watch(directory, { latency = 0 }, note) or nil end
+  return directories[directory]
+end
+
+-- Watches the nearest directory that exists above a missing one.
+local function await(directory, name)
+  local path = directory:gsub("/+$", "")
+  while path ~= "" do
+    if watched(path:match "^(.*)/" .. "/") then
+      awaited[path] = awaited[path] or {}
+      awaited[path][name] = true
+      -- It may have appeared before its parent was watched.
+      if fs.stat(path) then appeared(path) end
+      return
+    end
+    path = path:match "^(.*)/"
   end
 end
 
@@ -62,7 +99,7 @@ local function places_of(path)
   return places
 end
 
-local function add(name, modified, size)
+function add(name, modified, size)
   local path = absolute(name)
   if known[path] then return end
   known[path] = true
@@ -70,7 +107,7 @@ local function add(name, modified, size)
     files[place] = files[place] or name:gsub("^%./", "")
     local directory = place:match "^(.*)/" .. "/"
     -- A directory that is missing may appear with the module that is missing now.
-    if not directories[directory] then directories[directory] = fs.watch(directory, { latency = 0 }, note) or nil end
+    if not watched(directory) then await(directory, name) end
   end
   -- The file may have changed after the program read it, and before its directory was watched.
   local now = fs.stat(path)

@@ -73,6 +73,22 @@ t.it("scripts refuse wrong words with status 64, before they do anything", REAL,
   end
   local result = run(ROOT .. "/scripts/package", "--program", t.rlhost, "--output", "/proc/none", "tar")
   t.equal({ result.code, result.errors }, { 1, "package: the directory /proc/none cannot be made or written\n" })
+  result = sh("SOURCE_DATE_EPOCH=soon exec $1/scripts/package --program $2 --output $3 tar", ROOT, t.rlhost, place)
+  t.equal({ result.code, result.errors },
+    { 1, "package: SOURCE_DATE_EPOCH must be a number of seconds since 1970, not 'soon'\n" })
+end)
+
+t.it("scripts/site replaces no files of others", REAL, function()
+  fs.make_directory(place .. "/mine")
+  fs.write(place .. "/mine/precious", "")
+  for _, name in ipairs { place .. "/mine", place .. "/mine/precious" } do
+    local result = run(ROOT .. "/scripts/site", "--output", name)
+    t.equal({ result.code, result.errors },
+      { 1, "site: " .. name .. " has other files, which the site would replace\n" })
+  end
+  t.truthy(fs.stat(place .. "/mine/precious"))
+  t.equal(run(ROOT .. "/scripts/site", "--output", "/proc/none").errors,
+    "site: the directory /proc/none cannot be made or written\n")
 end)
 
 local has_mkdocs = os.execute "dpkg -s mkdocs mkdocs-material >/dev/null 2>&1"

@@ -106,6 +106,7 @@ extension RunLoop {
             let count = sleep(descriptors, timeout: timeout)
             let woken = handle.endSleep()
             counters.pointee.sleeps += 1
+            if wantsTurnEnd { wakeHandler?() }
             probe.wake(since: start, poller) {
                 (reasonToWake(mode, woken, count, timeout, date), woken ? handle.takeWaker() : 0)
             }

@@ -26,6 +26,8 @@ public final class RunLoop {
     public var turnEndHandler: (() -> Void)?
     /// Set this to true to have `turnEndHandler` called.
     public var wantsTurnEnd = false
+    /// Called after a sleep, before any callback, while `wantsTurnEnd` is set. It must not call foreign code.
+    public var wakeHandler: (() -> Void)?
     /// The number of events taken since `turnEndHandler` was last called.
     final var turnLength = 0
     /// The steps report to it what the loop does.

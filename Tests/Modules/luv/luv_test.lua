@@ -42,6 +42,26 @@ t.it("the bridge notices handles that are made later", REAL, function()
   ]], "later\n")
 end)
 
+t.it("timers of luv count from the time at which they start, however long luv's loop was idle", REAL, function()
+  t.equal(run [[
+    local rl, bridge, uv = require "runloop", require "runloop.luv", require "luv"
+    local function measure(name)
+      local began, timer = rl.now(), uv.new_timer()
+      timer:start(100, 0, function()
+        timer:close()
+        print(name, rl.now() - began > 0.09)
+      end)
+    end
+    rl.sleep(0.2)
+    measure "task"
+    rl.sleep(0.4)
+    rl.after(0.2, function() measure "timer" end)
+    local before = uv.now()
+    rl.sleep(0.2)
+    print("now", uv.now() - before > 100)
+  ]]:gsub("\t", " "), "task true\nnow true\ntimer true\n")
+end)
+
 t.it("a callback of luv may wait, and calls of one function keep their order", REAL, function()
   t.equal(run [[
     local rl, bridge, uv = require "runloop", require "runloop.luv", require "luv"

@@ -76,6 +76,11 @@ final class BridgePort: RunLoop.EdgePort {
         if date > 0, date < setFor { set(date) }
     }
 
+    /// Called after each sleep of the run loop.
+    func wake() {
+        if let source, isValid { source.pointee.wake?(source) }
+    }
+
     private func set(_ date: Int64) {
         guard date != setFor, let descriptor = timer.descriptor else { return }
         setFor = date
@@ -163,6 +168,11 @@ final class Bridges: HostPart {
             before?()
             self?.look()
         }
+        let woken = host.loop.wakeHandler
+        host.loop.wakeHandler = { [weak self] in
+            woken?()
+            self?.wake()
+        }
         host.loop.staysForOthers = { [weak self] _, mode in
             self?.ports.contains { $0.port.map { $0.modeNames.contains(mode) && $0.isActive } ?? false } ?? false
         }
@@ -183,6 +193,10 @@ final class Bridges: HostPart {
             host.loop.wantsTurnEnd = true
             port.look()
         }
+    }
+
+    private func wake() {
+        for one in ports { one.port?.wake() }
     }
 
     override func willClose() {

@@ -16,6 +16,7 @@ typedef int (*luv_call)(lua_State *L, int arguments, int results, int flags);
   X(int, uv_backend_timeout, const void *)                   \
   X(int, uv_backend_fd, const void *)                        \
   X(uint64_t, uv_now, const void *)                          \
+  X(void, uv_update_time, void *)                            \
   X(void, uv_walk, void *, void (*)(void *, void *), void *) \
   X(int, uv_is_active, const void *)                         \
   X(int, uv_has_ref, const void *)                           \
@@ -66,11 +67,18 @@ static int is_active(bridge_source *source) {
   return self->uv_loop_alive(self->loop);
 }
 
+// Timers count from the time that libuv has noted last. In its own loop that is the end of the last sleep.
+static void wake(bridge_source *source) {
+  served *self = (served *)source;
+  if (!self->is_running) self->uv_update_time(self->loop);
+}
+
 static int64_t date(bridge_source *source) {
   enum { MILLISECOND = 1000000 };
   served *self = (served *)source;
   // libuv's loop cannot run inside itself.
   if (self->is_running) return BRIDGE_NEVER;
+  wake(source);
   if (!self->uv_loop_alive(self->loop)) return BRIDGE_IDLE;
   int milliseconds = self->uv_backend_timeout(self->loop);
   if (milliseconds < 0) return BRIDGE_NEVER;
@@ -151,7 +159,7 @@ static served *served_at(lua_State *L, int index) {
 static int serve(lua_State *L) {
   const char *path = luaL_checkstring(L, 1);
   luaL_checktype(L, 2, LUA_TFUNCTION);
-  served *self = (served *)bridge_push_source(L, sizeof *self, (bridge_source){is_active, date, describe, 0, end});
+  served *self = (served *)bridge_push_source(L, sizeof *self, (bridge_source){is_active, date, describe, 0, end, wake});
   self->library = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
   if (!self->library || !find_functions(self)) return 0;
   // luv calls functions on the coroutine that required it first, which may belong to a task.
@@ -159,6 +167,7 @@ static int serve(lua_State *L) {
   lua_State *main = lua_tothread(L, -1);
   lua_pop(L, 1);
   self->loop = self->luv_loop(L);
+  self->uv_update_time(self->loop);
   self->luv_set_loop(main, self->loop);
   lua_pushvalue(L, 2);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &dispatcher);

@@ -52,6 +52,8 @@ typedef struct bridge_source {
   int is_drained;
   /// Called when the userdata is collected: the other functions then find no loop.
   void (*end)(struct bridge_source *source);
+  // Called after each sleep of the run loop; may be NULL.
+  void (*wake)(struct bridge_source *source);
 } bridge_source;
 #define BRIDGE_IDLE INT64_C(-1)
 #define BRIDGE_NOW INT64_C(0)

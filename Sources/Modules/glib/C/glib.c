@@ -192,7 +192,8 @@ static int serve(lua_State *L) {
   static struct linux_library library = {"libglib-2.0.so.0", "libglib2.0-0", find_functions, 0};
   int refused = codecs_use(L, &library);
   if (refused) return refused;
-  context *self = (context *)bridge_push_source(L, sizeof *self, (bridge_source){is_active, date, describe, 0, end, NULL});
+  bridge_source head = {is_active, date, describe, 0, end, NULL};
+  context *self = (context *)bridge_push_source(L, sizeof *self, head);
   self->epoll = self->timeout = -1;
   self->next_id = 1;
   if (!reserve(self, FIRST)) return luaL_error(L, "not enough memory");

@@ -159,7 +159,8 @@ static served *served_at(lua_State *L, int index) {
 static int serve(lua_State *L) {
   const char *path = luaL_checkstring(L, 1);
   luaL_checktype(L, 2, LUA_TFUNCTION);
-  served *self = (served *)bridge_push_source(L, sizeof *self, (bridge_source){is_active, date, describe, 0, end, wake});
+  bridge_source head = {is_active, date, describe, 0, end, wake};
+  served *self = (served *)bridge_push_source(L, sizeof *self, head);
   self->library = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
   if (!self->library || !find_functions(self)) return 0;
   // luv calls functions on the coroutine that required it first, which may belong to a task.

@@ -165,7 +165,9 @@ function hints.missing(owner, name, holder)
   if not meant and not remedy and not is_module then meant, remedy = meant_name(meanings.methods, name, there) end
   if not meant and not remedy then meant = spelt(name, there) end
   local has = is_module or owner == "rl.notifications"
-  local plural = (find(owner, "[sx]$") or find(owner, "ch$")) and "es" or "s"
+  local plural = (find(owner, "us$") or find(owner, "x$") or find(owner, "ch$")) and "es" or "s"
+  -- Some kinds, such as routes, have a plural as their name.
+  if plural == "s" and find(owner, "s$") then plural = "" end
   has = has and owner .. " has" or owner .. plural .. " have"
   if remedy or is_module then
     remedy = remedy or meant

@@ -28,7 +28,8 @@ meanings.names = {
     start = "run", quit = "stop", exit = "os.exit", nextTick = "perform", next_tick = "perform",
     setImmediate = "perform", queue = "channel", promise = "future", event = "future", gather = "all_of",
     create_task = "task", semaphore = "mutex", lock = "mutex", emitter = "rl.notifications:observe()",
-    timestamp = "time",
+    timestamp = "time", signal = "process.on_signal", uptime = "now", hrtime = "now",
+    Promise = "future", queueMicrotask = "perform", log = "log.info",
   },
   ["runloop.json"] = {
     parse = "decode", loads = "decode", load = "decode", stringify = "encode", dumps = "encode", dump = "encode",

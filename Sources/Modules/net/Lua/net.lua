@@ -60,7 +60,7 @@ end
 local function check_options(name, number, options)
   if options == nil then return {} end
   if type(options) == "table" then return options end
-  if number == 2 and integer_of(options) then
+  if number == 2 and integer_of(options) and name ~= "net.resolve" then
     raise('%s: argument #2 must be an options table, got %d (a port belongs to argument #1: "localhost:%d")', name,
       options, options)
   end

@@ -102,6 +102,60 @@ t.describe("the limit of a thread's processor time", function()
     end, cpu = 0.1 }:join(25) }, { true, false, "limit: 0.1 s of processor time" })
   end)
 
+  t.each({
+    { "a finalizer", function()
+      setmetatable({}, { __gc = function() while true do end end })
+      collectgarbage()
+      while true do end
+    end },
+    { "the last finalizer", function()
+      setmetatable({}, { __gc = function() while true do end end })
+    end },
+    { "the closing of a variable", function()
+      local _ <close> = setmetatable({}, { __close = function() while true do end end })
+      while true do end
+    end },
+    { "the closing of a coroutine's variable", function()
+      coroutine.wrap(function()
+        local _ <close> = setmetatable({}, { __close = function() while true do end end })
+        while true do end
+      end)()
+    end },
+    { "a message handler", function()
+      xpcall(function() while true do end end, function() while true do end end)
+    end },
+    { "a hook", function()
+      debug.sethook(function() while true do end end, "", 1)
+      while true do end
+    end },
+  }, "ends %s", REAL, function(_, fn)
+    t.equal({ rl.thread { fn, cpu = 0.1 }:join(25) }, { false, "limit: 0.1 s of processor time" })
+  end)
+
+  t.it("ends many tasks that catch the error", REAL, function()
+    t.equal({ rl.thread { function()
+      local rl = require "runloop"
+      for _ = 1, 10 do rl.task(function() while true do pcall(function() while true do end end) end end) end
+    end, cpu = 0.1 }:join(25) }, { false, "limit: 0.1 s of processor time" })
+  end)
+
+  t.it("is an error for the caller of a blocking function that exceeds it", REAL, function()
+    local answer = run("", [[
+      local rl = require "runloop"
+      print(rl.thread { function()
+        local rl = require "runloop"
+        local pool <close> = rl.pool { threads = 1, setup = function() end }
+        local function forever() while true do end end
+        local function call(object, fn) return select(2, pcall(object.run, object, fn)) end
+        return select(2, pcall(rl.blocking, forever)), rl.blocking(function() return 1 end), call(pool, forever),
+          call(pool, function() return 2 end)
+      end, cpu = 0.2 }:join(25))
+      print "goes on"
+    ]])
+    t.equal({ answer.code, answer.errors }, { 0, "" })
+    t.equal(answer.output, "true\tlimit: 0.2 s of processor time\t1\tlimit: 0.2 s of processor time\t2\ngoes on\n")
+  end)
+
   t.it("does not count waiting", REAL, function()
     t.equal({ rl.thread { function() require "runloop".sleep(0.3) return 5 end, cpu = 0.2 }:join(20) }, { true, 5 })
   end)
@@ -128,6 +182,17 @@ t.describe("a callback that holds the loop", function()
     ]])
     t.equal(answer.code, 1)
     t.truthy(answer.errors:find "limit: held the loop for 0.05 s", answer.errors)
+  end)
+
+  t.each({
+    { "a finalizer", "setmetatable({}, { __gc = function() while true do end end }) collectgarbage()", "goes on\n", 0 },
+    { "the closing of a variable",
+      "local _ <close> = setmetatable({}, { __close = function() while true do end end }) while true do end", "", 1 },
+    { "a message handler", "local function forever() while true do end end xpcall(forever, forever)", "goes on\n", 0 },
+  }, "gets it in %s, too", REAL, function(_, code, output, status)
+    local answer = run("--callback-limit=0.05",
+      ("local rl = require 'runloop' rl.after(0.01, function() %s print 'goes on' end)"):format(code))
+    t.equal({ answer.code, answer.output }, { status, output }, answer.errors)
   end)
 
   t.it("is neither the main chunk nor a series of short callbacks", REAL, function()

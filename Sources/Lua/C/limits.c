@@ -17,8 +17,9 @@
 #include <unistd.h>
 
 enum { PROCESSOR = 1, HELD = 2 };
-// Code that goes on after its processor time is over is interrupted again after this time of the processor. If no Lua
-// code runs when the signal comes, the next one comes soon.
+// Code that goes on after its processor time is over is interrupted again after this time of the processor, and later
+// more and more often, since a thousand finalizers or tasks may each go on. If no Lua code runs when the signal comes,
+// the next one comes soon.
 enum { SOON_NANOSECONDS = 10000000, AGAIN = 100 };
 // If the main state has not ended after this time of the processor, because a function of C goes on, the process ends.
 enum { MOST_TICKS = 300 };
@@ -31,6 +32,7 @@ static _Thread_local struct {
   timer_t timer;
   int has_timer;
   char processor[48], held[48];
+  uint64_t raised_turn;  // the last callback that got the error
   int is_main, times, ticks;
   void (*reached)(cl_state *state, int times);
   int (*is_in_run)(cl_state *state);
@@ -56,10 +58,11 @@ static void push_text(lua_State *L, const char *text) {
 static int raise_processor(lua_State *L) {
   cl_guard(L, raise_processor);
   cl_state *state = cl_state_of(L);
-  own.pause = AGAIN;
   own.times++;
+  own.pause = AGAIN / own.times;
   own.reached(state, own.times);
-  if (!own.is_main) {
+  if (own.times > 1) cl_disarm_handlers(L);
+  if (!own.is_main && !state->finalizing) {
     lua_rawgeti(L, LUA_REGISTRYINDEX, state->anchors);
     lua_rawgeti(L, -1, state->cancelled);
     return lua_error(L);
@@ -71,6 +74,8 @@ static int raise_processor(lua_State *L) {
 
 static int raise_held(lua_State *L) {
   cl_guard(L, raise_held);
+  if (own.turn == own.raised_turn) cl_disarm_handlers(L);
+  own.raised_turn = own.turn;
   push_text(L, own.held);
   return lua_error(L);
 }
@@ -99,6 +104,35 @@ static _Noreturn void end_process(void) {
   _exit(1);
 }
 
+// Lua calls no hook while a finalizer runs, nor, after an error of a hook, while the variables of the coroutine are
+// closed. Without this, such code could go on for ever. No function of Lua's interface changes the byte that says so;
+// its place is checked before it is used.
+enum { ALLOWS_HOOKS = sizeof(void *) + 3 };
+static pthread_once_t checked = PTHREAD_ONCE_INIT;
+static int knows_place;
+
+static void check_in_hook(lua_State *L, lua_Debug *debug) {
+  (void)debug;
+  knows_place = ((const volatile unsigned char *)L)[ALLOWS_HOOKS] == 0;
+}
+static int do_nothing(lua_State *L) { return (void)L, 0; }
+
+static void check_place(void) {
+  lua_State *L = luaL_newstate();
+  if (!L) return;
+  const volatile unsigned char *place = (const volatile unsigned char *)L + ALLOWS_HOOKS;
+  int is_allowed = *place == 1;
+  lua_sethook(L, check_in_hook, LUA_MASKCALL, 0);
+  lua_pushcfunction(L, do_nothing);
+  lua_call(L, 0, 0);
+  knows_place = knows_place && is_allowed && *place == 1;
+  lua_close(L);
+}
+
+static void allow_hooks(lua_State *L) {
+  if (knows_place) ((volatile unsigned char *)L)[ALLOWS_HOOKS] = 1;
+}
+
 static int heed(const siginfo_t *info) {
   int what = 0;
   if (info->si_code == SI_TIMER && info->si_value.sival_ptr == &own) what = PROCESSOR;
@@ -107,19 +141,22 @@ static int heed(const siginfo_t *info) {
   if (!what) return 0;
   cl_state *state = own.state;
   if (state && what == PROCESSOR && own.is_main && ++own.ticks > MOST_TICKS) end_process();
-  if (state && what == PROCESSOR && own.is_main && (!state->running || cl_is_main_waiting())) {
+  if (state && what == PROCESSOR && own.is_main && ((!state->running && !state->finalizing) || cl_is_main_waiting())) {
     // Other threads use processor time meanwhile.
     if (own.ticks % AGAIN == 1) cl_note_wish(CL_WISH_END);
     return 0;
   }
-  if (!state || !state->running) return 1;
+  lua_State *L = !state ? NULL : state->running || state->resumption ? cl_innermost(state) : state->finalizing;
+  if (!L) return 1;
   if (what == PROCESSOR && own.pause > 0) {
     own.pause = own.pause - 1;
     return 1;
   }
   own.turn = state->turns;
+  // Since the last signal, Lua has called no hook.
+  if (own.over & what) allow_hooks(L);
   own.over = own.over | what;
-  cl_displace_hook(cl_innermost(state), on_limit, cl_on_guarded_call);
+  cl_displace_hook(L, on_limit, cl_on_guarded_call);
   return 1;
 }
 
@@ -219,6 +256,7 @@ void cl_end_sharing(cl_state *state) {
 
 static void begin(cl_state *state) {
   own.state = state;
+  pthread_once(&checked, check_place);
   cl_heed_first(heed);
   cl_expect_urgent();
 }

@@ -121,11 +121,13 @@ void cl_close(cl_state *state, int with_process) {
   // The coroutines are freed before all finalizers have run.
   state->running = NULL;
   state->resumption = NULL;
+  state->finalizing = L;
   // If there are no slabs, a tool may look for blocks that are not freed.
   jmp_buf end;
   if (with_process && (state->chunks || state->full_chunks)) state->end = &end;
   if (L && (!state->end || !setjmp(end))) lua_close(L);
   state->end = NULL;
+  state->finalizing = NULL;
   cl_end_limits(state);
   cl_end_sharing(state);
   cl_free_slabs(state);

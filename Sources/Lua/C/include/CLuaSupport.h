@@ -204,7 +204,8 @@ struct cl_state {
   int last_held;                                     ///< the newest of them
   void *end;    ///< in `cl_close` of a process that ends: the place at which to continue after the last finalizer
   int closing;  ///< finalizers run for the last time, and every call of the API raises
-  int warns;    ///< Lua's warnings are on
+  lua_State *volatile finalizing;  ///< the coroutine in which they run, or NULL
+  int warns;                       ///< Lua's warnings are on
   /// whether a call of a missing method can be distinguished from a read of the field: 1, -1, or 0 if not tried yet
   int tells_calls;
 };

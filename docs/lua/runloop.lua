@@ -934,8 +934,9 @@ function Trace.mark(name, ...) end
 -- Functions that block ----------------------------------------------------------------------------------------------
 
 ---Runs a function that blocks, such as a database query, on a thread of a small pool (4), and waits for its results.
----The function, its upvalues and arguments are copied, as for `rl.thread`. Raises its error. If the task is cancelled
----or times out, the function is interrupted, as by `thread:cancel`. Waits.
+---The function, its upvalues and arguments are copied, as for `rl.thread`. Raises its error, or that of a limit which
+---the thread has from the calling one. If the task is cancelled or times out, the function is interrupted, as by
+---`thread:cancel`. Waits.
 ---
 ---```lua
 ---print(rl.blocking(function(n) return n * 2 end, 21))

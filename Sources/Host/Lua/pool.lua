@@ -137,7 +137,7 @@ end
 local Use = {}
 function Use:__close(err)
   local pool, thread = self.pool, self.thread
-  if err == nil or not rl.is_cancelled(err) then return give_back(pool, thread) end
+  if not self.limit and (err == nil or not rl.is_cancelled(err)) then return give_back(pool, thread) end
   thread:cancel()
   pool.ending[thread] = true
 end
@@ -146,9 +146,9 @@ end
 -- work on a connection is complete. Only then is the thread free.
 local KeptUse = {}
 
-local function end_use(self, thread)
+local function end_use(self, thread, limit)
   self.pending = self.pending - 1
-  if thread and thread:is_alive() then
+  if thread and not limit and thread:is_alive() then
     self.free:send(thread)
   elseif thread then
     lose(self, thread)
@@ -166,7 +166,7 @@ function KeptUse:__close(err)
   if thread and err ~= nil and rl.is_cancelled(err) then
     rl.task(wait_out, pool, thread)
   else
-    end_use(pool, thread)
+    end_use(pool, thread, self.limit)
   end
 end
 
@@ -183,10 +183,13 @@ local function unsent(err, shift)
 end
 
 -- Raises an error of the function unchanged. But a value that cannot be sent is the caller's mistake, and becomes an
--- error of the called function.
-local function pass_on(what, shift, fine, ...)
+-- error of the called function. A limit of the thread cancels the function, and is an error for the caller, whose task
+-- goes on.
+local function pass_on(what, use, shift, fine, ...)
   if fine then return ... end
   local err = ...
+  use.limit = rl.is_cancelled(err) and crossing["rl.thread_limit"](use.thread)
+  if use.limit then error(use.limit, 0) end
   local problem = unsent(err, shift)
   if problem then raise("%s: %s", what, problem) end
   error(err, 0)
@@ -200,7 +203,7 @@ local function run_kept(what, self, fn, ...)
   local call = pack(worker.call, fn, select("#", ...), ...)
   call.n, call.wait = nil, what
   local loop = use.thread:loop()
-  return pass_on(what, 2, pcall(loop.perform, loop, call))
+  return pass_on(what, use, 2, pcall(loop.perform, loop, call))
 end
 
 local function run(what, self, fn, ...)
@@ -211,7 +214,7 @@ local function run(what, self, fn, ...)
   local call = counts and pack(call_with, fn, count, ...) or pack(fn, ...)
   call.n, call.wait = nil, what
   local loop = use.thread:loop()
-  return pass_on(what, counts and 2 or 0, pcall(loop.perform, loop, call))
+  return pass_on(what, use, counts and 2 or 0, pcall(loop.perform, loop, call))
 end
 
 function Pool:run(fn, ...)

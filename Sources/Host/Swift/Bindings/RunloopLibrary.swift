@@ -37,6 +37,7 @@ enum RunloopLibrary {
     /// Functions for the part in Lua. Errors show these names to scripts.
     static let internals = Library([
         .init("rl.thread", packs: 7) { Call.run($0, ThreadBinding.start) },
+        .init("rl.thread_limit") { ThreadBinding.limit(Call($0)) },
         .init("rl.pool", packs: 1) { call in
             _ = Call(call).takeParcel()
             return 0

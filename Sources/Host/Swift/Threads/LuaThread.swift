@@ -183,6 +183,14 @@ package final class LuaThread: Sendable {
         if isFirst { cancel() }
     }
 
+    /// Returns the text of the limit that ends the thread, for a caller that will report it; nil if there is none.
+    func takeLimit() -> String? {
+        state.withLock { state in
+            if state.limit != nil { state.isObserved = true }
+            return state.limit
+        }
+    }
+
     /// Makes a cancelled thread return from a blocking system call. See `Interpreter.letCallsFail`.
     func wakeFromCall() {
         guard !handle.isWaiting else { return }

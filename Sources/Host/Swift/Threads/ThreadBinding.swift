@@ -30,6 +30,11 @@ enum ThreadBinding {
             }
         ]))
 
+    /// (thread): Returns the text of the limit that ends a thread, which the caller reports; nil if there is none.
+    static func limit(_ call: Call) -> Int32 {
+        call.answer(call.stack.object(1, Kinds.thread, as: LuaThread.Reference.self)?.thread.takeLimit())
+    }
+
     private static func thread(_ thread: OpaquePointer?) -> Receiver<LuaThread> {
         let call = Call(thread)
         return Receiver(call, call.receiver.object(as: LuaThread.Reference.self).thread)

@@ -128,7 +128,7 @@ struct Sample {
     }
 
     /// A tenth of a second: `worker` ends after 10 ms, `late` waits for a callback of 30 ms that had no processor for
-    /// 29 of them, and three requests belong to one route.
+    /// 29 of them, three requests belong to one route, and four of a client have paths with numbers.
     static func ends(_ path: String) throws {
         let writer = try Recording.Writer(path: path, about: about)
         try writer.thread(0, "main")
@@ -137,7 +137,10 @@ struct Sample {
             .init(kind: .other, text: "default"), .init(kind: .timer, text: "timer \"short\""),
             .init(kind: .timer, text: "timer \"late\""), .init(kind: .http, text: "GET /item/:id"),
             .init(kind: .http, text: "GET /item/1"), .init(kind: .http, text: "GET /item/2"),
-            .init(kind: .http, text: "GET /item/3"),
+            .init(kind: .http, text: "GET /item/3"), .init(kind: .http, text: "GET http://1.2.3.4:80/v1/item/17"),
+            .init(kind: .http, text: "GET http://1.2.3.4:80/v1/item/0a1b2c3d-1111-2222-3333-444455556666"),
+            .init(kind: .http, text: "GET http://1.2.3.4:80/v1/item/18"),
+            .init(kind: .http, text: "GET http://1.2.3.4:80/v1/item/decade"),
         ]
         for (index, name) in names.enumerated() { try writer.name(UInt32(index + 1), name) }
         func record(
@@ -155,10 +158,10 @@ struct Sample {
             record(20, .begin, 2), record(50, .end, 2), record(50, .delayed, 2, a: 29),
             record(50.1, .begin, 3, a: 25), record(50.2, .end, 3),
         ]
-        for number: UInt32 in 1...3 {
-            let ms = 55 + Double(number)
+        for number: UInt32 in 1...7 {
+            let ms = 50.5 + Double(number)
             main.append(record(ms, .opens, 4 + number, flow: number))
-            main.append(record(ms + 0.1, .belongs, 4, flow: number))
+            if number <= 3 { main.append(record(ms + 0.1, .belongs, 4, flow: number)) }
             main.append(record(ms + 0.2, .closes, 4 + number, flow: number))
         }
         main += [record(60, .sleep), record(100, .wake), record(100, .passEnd), record(100, .runEnd, 1)]

@@ -1,16 +1,24 @@
 // ---- The table ----
 
 let sorting = { key: "total", down: true }, rows = null;
+// Returns a request's method and path with "*" in place of each segment that is a number or an identifier, at least
+// eight hexadecimal digits with a decimal one among them. Only a server that has routes records them.
+const IDENTIFIER = /^(\d+|(?=[^\d]*\d)[\da-f-]{8,})$/i;
+const routeOf = text => {
+  const [, start, path] = /^(\S* (?:[a-z]+:\/\/[^\/]*)?)(.*)$/is.exec(text) || [, text, ""];
+  return start + path.split("/").map(segment => IDENTIFIER.test(segment) ? "*" : segment).join("/");
+};
 function collect() {
   // A connection and its callbacks share one name.
   const callbacks = new Map(), lasting = new Map();
   for (const l of lanes()) for (let i = 0; i < l.start.length; i++) {
-      const n = l.groups.get(i) || l.object[i], key = names.get(n) || n, lasts = l.state[i] & LASTS,
-            groups = lasts ? lasting : callbacks;
+      const n = l.groups.get(i) || l.object[i], lasts = l.state[i] & LASTS, groups = lasts ? lasting : callbacks,
+            route = lasts && label(n).kind === "http" ? routeOf(label(n).text) : "",
+            key = route ? route + "\n" + label(n).place : names.get(n) || n;
       let g = groups.get(key);
       if (!g)
         groups.set(key, g = {
-          name: label(n).text + (lasts && label(n).kind === "stream" ? ", from open to close" : ""),
+          name: (route || label(n).text) + (lasts && label(n).kind === "stream" ? ", from open to close" : ""),
           place: label(n).place,
           kind: label(n).kind,
           times: [],

@@ -400,6 +400,15 @@ def routes(page):
     assert "GET /item/:id 3" in rows and not any("/item/1" in row for row in rows), rows
 
 
+@test("requests of a client whose paths differ in numbers only are one row of the table", file=4)
+def numbered(page):
+    page.key("t")
+    rows = page.evaluate(
+        "[...document.querySelectorAll('tbody tr')].map(tr => tr.cells[0].textContent + ' ' + tr.cells[1].textContent)")
+    base = "GET http://1.2.3.4:80/v1/item/"
+    equal(sorted(row for row in rows if row.startswith(base)), [base + "* 3", base + "decade 1"])
+
+
 @test("dark where the system is", dark=True)
 def dark(page):
     color = page.evaluate("[...canvas.getContext('2d').getImageData(300, canvas.height - 5, 1, 1).data].slice(0, 3)")

@@ -496,12 +496,25 @@ int linux_allows_modules(void) {
   return 1;
 }
 
-// Resolves as much of a path as exists.
+// Replaces the last name of a path by the target of its link. Returns 0 if it is none.
+static int follow(char path[PATH_MAX]) {
+  char target[PATH_MAX], whole[2 * PATH_MAX], *slash = strrchr(path, '/');
+  ssize_t length = readlink(path, target, sizeof target - 1);
+  if (length < 0) return 0;
+  target[length] = 0;
+  int before = *target == '/' || !slash ? 0 : (int)(slash - path) + 1;
+  return snprintf(whole, sizeof whole, "%.*s%s", before, path, target) < PATH_MAX ? strcpy(path, whole) != NULL : 0;
+}
+
+// Resolves as much of a path as exists, and a link whose target does not exist.
 static void resolve(const char *subject, char path[PATH_MAX]) {
+  enum { MOST_LINKS = 40 };
+  int links = 0;
   char rest[PATH_MAX] = "", head[PATH_MAX], here[PATH_MAX];
   if (*subject == '/' || !getcwd(here, sizeof here)) snprintf(head, sizeof head, "%s", subject);
   else if (snprintf(head, sizeof head, "%s/%s", here, subject) >= PATH_MAX) *head = 0;
   while (!realpath(head, path)) {
+    if (links++ < MOST_LINKS && follow(head)) continue;
     char *slash = strrchr(head, '/'), tail[PATH_MAX];
     if (!slash) break;
     snprintf(tail, sizeof tail, "%s%s", slash, rest);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <errors.h>
 #include <libraries.h>
+#include <sandbox.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,6 +88,13 @@ static const char *words(int number) {
   return text;
 }
 
+// Explains why a source cannot be opened, by errno. Returns 0.
+static int fail_to_open(const char *source, char code[32], char text[512]) {
+  int number = errno;
+  const char *refusal = number == EACCES && !is_text(source) ? linux_refusal(LINUX_ALLOW_READ, source) : NULL;
+  return fail(code, text, linux_error_name(number), "%s (%s)", refusal ? refusal : words(number), name_of(source));
+}
+
 // A key with a password is an error: OpenSSL must not ask at the terminal.
 static int no_password(char *out, int size, int writing, void *data) { return -1; }
 
@@ -95,10 +103,7 @@ static int each_certificate(const char *source, int (*use)(SSL_CTX *, X509 *, in
                             char text[512]) {
   char *contents;
   BIO *bio = open_source(source, &contents);
-  if (!bio) {
-    fail(code, text, linux_error_name(errno), "%s (%s)", words(errno), name_of(source));
-    return -1;
-  }
+  if (!bio) return fail_to_open(source, code, text), -1;
   int count = 0;
   X509 *certificate;
   while ((certificate = openssl.PEM_read_bio_X509(bio, NULL, no_password, NULL))) {
@@ -135,7 +140,7 @@ static int use_trusted(SSL_CTX *context, X509 *certificate, int number) {
 static int use_key(SSL_CTX *context, const char *source, char code[32], char text[512]) {
   char *contents;
   BIO *bio = open_source(source, &contents);
-  if (!bio) return fail(code, text, linux_error_name(errno), "%s (%s)", words(errno), name_of(source));
+  if (!bio) return fail_to_open(source, code, text);
   EVP_PKEY *key = openssl.PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL);
   openssl.BIO_free(bio);
   free(contents);

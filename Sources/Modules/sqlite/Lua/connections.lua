@@ -32,7 +32,9 @@ end })
 -- Returns a failure; if the sandbox is the reason why a file cannot be opened, one that names the option.
 local function explained(path, message, code, details)
   if details and details.code == "SQLITE_CANTOPEN" then
-    path = message:match "unable to open database: (/[^%z]*) %(SQLITE_CANTOPEN%)$" or path
+    local named = message:match "unable to open database: ([^%z]+) %(SQLITE_CANTOPEN%)$"
+    -- SQL may name a file by a URI.
+    path = named and (named:match "^file:([^?#]*)" or named) or path
     local refused = path and (internals.refusal("read", path) or internals.refusal("write", path))
     if refused then return nil, format("EACCES: %s (%s)", refused, path), "EACCES", details end
   end

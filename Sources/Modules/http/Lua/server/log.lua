@@ -53,6 +53,7 @@ function M.open(where, name)
     if type(where) == "string" then
       file, problem, code = native.open_log(where)
       if not file then
+        problem = code == "EACCES" and native.internals.refusal("write", where) or problem
         return nil, ("%s: %s (%s)"):format(code, problem:sub(1, 1):lower() .. problem:sub(2), where), code
       end
       file:setvbuf "line"

@@ -154,6 +154,76 @@ local ESCAPES <const> = {
   { "by rlhost in rlhost", [[print(require "runloop.process".run { RLHOST, "-e",
     "print(io.open(" .. ("%q"):format(path .. "/out/secret") .. "))" }.output)]],
     ("--allow-run=%s --allow-read=%s"):format(RLHOST, LIBRARIES), nil, "Permission denied" },
+  { "by SQL that names a URI", [[local db = require "runloop.sqlite".open ":memory:"
+    print(db:execute("attach 'file:" .. path .. "/out/y.db?mode=rwc' as y"))]] },
+  { "by a copy of a database to a link", [[local db = require "runloop.sqlite".open(path .. "/in/x.db")
+    require "runloop.fs".symbolic_link(path .. "/out/y.db", path .. "/in/y.db")
+    print(db:execute("vacuum into '" .. path .. "/in/y.db'"))]] },
+  { "by a function of SQL", [[local db = require "runloop.sqlite".open ":memory:"
+    print(db:query("select readfile($1)", path .. "/out/secret"))]], nil, nil, "no such function" },
+  { "by a link without a target", [[local fs = require "runloop.fs"
+    fs.symbolic_link("../out/x", path .. "/in/link") print(io.open(path .. "/in/link", "w"))
+    print(fs.write(path .. "/in/link", "x"))]] },
+  { "by a chain of links", [[local fs = require "runloop.fs" fs.symbolic_link(path .. "/out", path .. "/in/one")
+    fs.symbolic_link("one/secret", path .. "/in/two") print(io.open(path .. "/in/two"))]] },
+  { "by copying a link", [[local fs = require "runloop.fs" fs.symbolic_link(path .. "/out/secret", path .. "/in/link")
+    print(fs.copy(path .. "/in/link", path .. "/in/x"))]] },
+  { "by /proc/self/cwd", [[require "runloop.process".set_directory(path .. "/out")
+    print(io.open "/proc/self/cwd/secret")]] },
+  { "by /proc/self/exe", [[print(io.open("/proc/self/exe", "r+"))]] },
+  { "by a directory that may be listed", [[print(io.open "/proc/self/fd/../environ",
+    io.open "/proc/self/fd/../maps")]] },
+  { "by the directory of libraries", [[print(io.open "/usr/lib/../../etc/passwd")]] },
+  { "by shared memory", [[print(io.open("/dev/shm/" .. parent, "w"))]] },
+  { "by the terminal", [[print(io.open("/dev/tty", "r+"))]] },
+  { "by loading it", [[print(loadfile(path .. "/out/secret"))]] },
+  { "by requiring it", [[package.path = path .. "/out/?" print(select(2, pcall(require, "secret")))]] },
+  { "by a name for a temporary file", [[print(select(2, pcall(os.tmpname)))]] },
+  { "by a log that is full", [[local fs = require "runloop.fs"
+    fs.symbolic_link(path .. "/out/x", path .. "/in/log.1")
+    local log = require "runloop.log".open { to = path .. "/in/log", max_size = 4096, keep = 1 }
+    for i = 1, 200 do log:info(("x"):rep(100)) end
+    print(#fs.read(path .. "/in/log.1") > 1000 and "inside")]], nil, nil, "inside" },
+  { "by an access log", [[print(require "runloop.http".serve("memory", { access_log = path .. "/out/x" }, print))]] },
+  { "by a server's certificate", [[print(require "runloop.http".serve({ host = "127.0.0.1", port = 0 },
+    { tls = { certificate = path .. "/out/secret", key = path .. "/out/secret" } }, print))]], "--allow-listen=0" },
+  { "by a list of authorities", [[local one = require "runloop.net".pair()
+    print(one:start_tls { ca = path .. "/out/secret" })]] },
+  { "by HTTP's list of authorities", [[print(require "runloop.http".get("https://127.0.0.1:1/",
+    { tls = { ca = path .. "/out/secret" } }))]], "--allow-connect=1" },
+  { "by HTTP's key", [[print(require "runloop.http".get("https://127.0.0.1:1/",
+    { tls = { certificate = path .. "/in/own", key = path .. "/out/secret" } }))]], "--allow-connect=1" },
+  { "by Redis's list of authorities", [[print(require "runloop.redis".open("rediss://127.0.0.1:1",
+    { tls = { ca = path .. "/out/secret" } }))]], "--allow-connect=1" },
+  { "by a proxy", [[print(require "runloop.http".get("http://127.0.0.1:23/", { proxy = "http://127.0.0.1:22" }))]],
+    "--allow-connect=127.0.0.1:23" },
+  { "by a WebSocket", [[print(require "runloop.http".websocket("ws://127.0.0.1/", { unix = "/run/docker.sock" }))]],
+    "--allow-connect=80" },
+  { "by a shorter form of another address", [[print(require "runloop.net".connect "127.2:23")]],
+    "--allow-connect=127.0.0.1:23" },
+  { "by a mapped form of another address", [[print(require "runloop.net".connect "[::ffff:127.0.0.2]:23")]],
+    "--allow-connect=127.0.0.1:23" },
+  { "by the address of no host", [[print(require "runloop.net".connect "0.0.0.0:23")]],
+    "--allow-connect=127.0.0.1:23" },
+  { "by a listener with a path", [[print(require "runloop.net".serve("unix:" .. path .. "/in/socket", print))]],
+    "--allow-listen=0" },
+  { "by a listener with an abstract name", [[print(require "runloop.net".serve("unix:@" .. parent, print))]],
+    "--allow-listen=0" },
+  { "by a datagram to a path", [[print(require "runloop.net".datagram { path = path .. "/in/socket" })]],
+    "--allow-connect=53" },
+  { "by the rights of another user", [[print(require "runloop.process".set_user "nobody")]], nil, nil,
+    "permission denied" },
+  { "by the working directory of a program", [[print(require "runloop.process".run { "cat", "secret",
+    directory = path .. "/out" }.errors)]], "--allow-run=cat", nil, "Permission denied" },
+  { "by the input of a program", [[print(require "runloop.process".start { "cat", input = path .. "/out/secret" })]],
+    "--allow-run=cat" },
+  { "by the output of a program", [[print(require "runloop.process".start { "cat", output = path .. "/out/x" })]],
+    "--allow-run=cat" },
+  { "by an answer that is a file", [[local http = require "runloop.http"
+    local server = http.serve("memory", function() return http.file(path .. "/out/secret") end)
+    local one, other = require "runloop.net".pair() server:accept(other)
+    one:write "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+    print(one:read_line()) server:close()]], nil, nil, "HTTP/1.1 40[34]" },
   { "by a signal", [[print(require "runloop.process".shell("kill -0 " .. parent).errors)]], "--allow-run=sh", nil,
     "Operation not permitted" },
 }
@@ -269,7 +339,7 @@ for name in ("mount", "umount2", "pivot_root", "chroot", "open_tree", "fsopen", 
              "userfaultfd", "kexec_load", "init_module", "swapon", "reboot", "settimeofday", "sethostname", "shmget",
              "process_madvise", "process_mrelease", "quotactl_fd", "fanotify_mark", "move_mount", "fsconfig", "fspick",
              "request_key", "swapoff", "personality", "ioprio_set", "migrate_pages", "vhangup", "clock_adjtime",
-             "io_uring_register", "kexec_file_load", "mq_unlink", "shmat", "msgsnd", "semop", "open_tree_attr",
+             "io_uring_register", "kexec_file_load", "statmount", "listmount", "mq_unlink", "shmat", "msgsnd", "semop", "open_tree_attr",
              "msgget", "semget", "mq_open", "memfd_create", "execveat", "setns", "syslog", "quotactl", "acct"):
     call(name, 0, 0, 0, 0, 0)
 call("unshare", 0x10000000)
@@ -354,7 +424,7 @@ local NUMBERS <const> = [[{"ptrace": 101, "process_vm_readv": 310, "kcmp": 312, 
 "process_madvise": 440, "process_mrelease": 448, "quotactl_fd": 443, "fanotify_mark": 301, "move_mount": 429,
 "fsconfig": 431, "fspick": 433, "request_key": 249, "swapoff": 168, "personality": 135, "ioprio_set": 251,
 "migrate_pages": 256, "vhangup": 153, "clock_adjtime": 305, "io_uring_register": 427, "kexec_file_load": 320,
-"mq_unlink": 241, "shmat": 30, "msgsnd": 69, "semop": 65, "open_tree_attr": 467, "openat2": 437,
+"statmount": 457, "listmount": 458, "mq_unlink": 241, "shmat": 30, "msgsnd": 69, "semop": 65, "open_tree_attr": 467, "openat2": 437,
 "acct": 163, "unshare": 272, "clone": 56, "clone3": 435, "chmod": 90, "fchmodat": 268, "lchown": 94, "utimensat": 280,
 "setxattr": 188, "getxattr": 191, "lgetxattr": 192,
 "listxattr": 194, "llistxattr": 195, "getxattrat": 464, "listxattrat": 465, "truncate": 76, "inotify_add_watch": 254, "prlimit64": 302, "setpriority": 141,
@@ -378,7 +448,7 @@ t.describe("a program cannot leave the sandbox by a system call", function()
         or (name:find "getxattr" or name:find "listxattr") and EOPNOTSUPP or EACCES
       t.equal(tonumber(error), expected, name)
     end
-    t.equal(count, 117, answer.output .. answer.errors)
+    t.equal(count, 119, answer.output .. answer.errors)
     t.truthy(answer.output:find "allowed to read flags")
     t.falsy(answer.output:find "SECRET")
   end)

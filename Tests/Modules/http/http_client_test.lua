@@ -473,6 +473,12 @@ t.describe("proxies", function()
     t.equal({ said(where, "no method at all\r\n\r\n") }, {})
     t.equal({ said(silent_port:address(), "GET / HTTP/1.1\r\nHost: x\r\n\r\n") }, {})
     t.equal(http.get("https://" .. where, { tls = { ca = path .. "/cert.pem" } }).body, "over TLS")
+    -- libcurl would report the server's certificate instead of the file.
+    for _, field in ipairs { "ca", "certificate", "key" } do
+      t.equal(table.pack(http.get("https://" .. where, { tls = { [field] = path .. "/none" } })),
+        { nil, ("ENOENT: no such file or directory (%s/none)"):format(path), "ENOENT", n = 3 })
+      t.equal(select(3, http.get("https://" .. where, { tls = { [field] = path .. "/cert.pem/none" } })), "ENOTDIR")
+    end
     t.equal(only_tls:statistics().refused, 6)
     -- The handshake has the time limit of a head, not the default of ten seconds.
     local hasty <close> = assert(http.serve("127.0.0.1:0",

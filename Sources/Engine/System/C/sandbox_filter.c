@@ -28,6 +28,8 @@ enum { ARCHITECTURE = 0 };
 // Calls that Debian 12's headers do not have yet. The last call known here sets attributes of files.
 enum {
   FCHMODAT2 = 452,
+  STATMOUNT = 457,
+  LISTMOUNT = 458,
   SETXATTRAT = 463,
   GETXATTRAT = 464,
   LISTXATTRAT = 465,
@@ -390,8 +392,9 @@ static const short of_machine[] = {
 
 static void add_machine(filter *f, const linux_sandbox *it) {
   for (size_t i = 0; i < sizeof of_machine / sizeof *of_machine; i++) never(f, of_machine[i]);
-  // The kernel shows the names in a directory to every process that watches it.
-  if (!it->all[LINUX_ALLOW_READ]) never(f, SYS_inotify_add_watch);
+  // The kernel shows the names in a directory to every process that watches it, and those of mounts to every process
+  // that asks.
+  if (!it->all[LINUX_ALLOW_READ]) never(f, SYS_inotify_add_watch), never(f, STATMOUNT), never(f, LISTMOUNT);
   // A program without a file has no path that could be refused.
   if (!it->all[LINUX_ALLOW_RUN]) never(f, SYS_memfd_create), never(f, SYS_execveat);
   if (!it->some[LINUX_ALLOW_RUN]) never(f, SYS_execve);

@@ -110,7 +110,11 @@ function M.of(exchange)
   local url = exchange.url
   if exchange.unix then url = ("unix:%s, %s"):format(exchange.unix, url) end
   local proxy = (code == 7 or code == 5) and dead_proxy(exchange, message)
-  if proxy then url = ("proxy %s, for %s"):format(proxy, url) end
+  if proxy then
+    url = ("proxy %s, for %s"):format(proxy, url)
+    refusal = native.internals.refusal("connect", proxy)
+    if refusal then return nil, ("EACCES: %s (%s)"):format(refusal, url), "EACCES" end
+  end
   if is_too_large then
     return nil, ("EMSGSIZE: the body is longer than %d bytes (%s)"):format(exchange.max_body, url), "EMSGSIZE"
   end

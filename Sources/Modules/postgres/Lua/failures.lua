@@ -63,6 +63,10 @@ local function refused_by_sandbox(text)
   local host, port = text:match 'server at "([^"]*)"[^\n]-, port (%d+)'
   local path = text:match 'server on socket "([^"]*)"'
   local kind, subject = "connect", host and host .. ":" .. port or path and "unix:" .. path
+  -- libpq does not always write the reason.
+  local file = text:match 'could not read [%a ]+ file "([^"]*)"' or text:match 'could not open [%a ]+ file "([^"]*)"'
+    or text:match 'could not load [%a ]+ file "([^"]*)"'
+  if file then kind, subject = "read", file end
   -- Without a user in its address, libpq takes the user's name of this process.
   if text:find("local user ID", 1, true) then kind, subject = "read", "/etc/passwd" end
   local refused = subject and internals.refusal(kind, subject)
@@ -78,7 +82,7 @@ function failures.unconnected(text)
     return nil, format("%s: %s (%s)", code, message, state), code, { code = state }
   end
   message = text:gsub("%s*\n%s*", "; "):gsub("[;%s]+$", "")
-  if text:find("Permission denied", 1, true) then
+  if text:find("Permission denied", 1, true) or text:find(' file "', 1, true) then
     local refused = refused_by_sandbox(text)
     if refused then return nil, "EACCES: " .. refused, "EACCES" end
   end

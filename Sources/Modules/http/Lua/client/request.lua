@@ -22,6 +22,26 @@ local TLS = {
 local VERSIONS = { ["1.0"] = 1, ["1.1"] = 2, ["2"] = 4, ["2-direct"] = 5 }
 local TLS_VERSIONS = { ["1.0"] = 4, ["1.1"] = 5, ["1.2"] = 6, ["1.3"] = 7 }
 
+-- The names of the errors with which a file is refused; all others are EIO.
+local REASONS <const> = { [2] = "ENOENT", [13] = "EACCES", [20] = "ENOTDIR", [40] = "ELOOP" }
+
+-- Returns whether a path is a file, false for a directory. The request fails if it cannot be read: libcurl would report
+-- a certificate instead.
+local function is_file(settings, path)
+  local file, problem, number = io.open(path)
+  -- A directory of certificates may be one that cannot be listed.
+  local is_directory = number == 13 and not problem:find("sandbox", 1, true) and select(3, io.open(path .. "/")) ~= 20
+  if file or is_directory then
+    local has_bytes = file and file:read(0) ~= nil
+    if file then file:close() end
+    return has_bytes
+  end
+  local code = REASONS[number] or "EIO"
+  settings.refusal_code = code
+  settings.refusal = problem:find("^E%u+: ") and problem
+    or ("%s: %s (%s)"):format(code, problem:sub(#path + 3):gsub("^%u%l", string.lower), path)
+end
+
 local function set_tls(settings, tls, name)
   if tls == true then return end
   if tls == false then
@@ -31,17 +51,17 @@ local function set_tls(settings, tls, name)
   if tls.server_name then
     raise(name .. ": field 'tls' takes no 'server_name': the certificate must name the URL's host")
   end
-  if tls.certificate then settings.certificate = tls.certificate end
-  if tls.key then settings.key = tls.key end
+  for _, field in ipairs { "certificate", "key" } do
+    settings[field] = tls[field] or settings[field]
+    if tls[field] then is_file(settings, tls[field]) end
+  end
   if tls.verify == false then settings.verify, settings.verify_host = false, 0 end
   if tls.min_version then
     settings.min_version = TLS_VERSIONS[tls.min_version] or raise(name .. ": 'min_version' must be \"1.2\" or \"1.3\"")
   end
   if tls.ca then
-    local file = io.open(tls.ca)
-    local is_file = file and file:read(0)
-    if file then file:close() end
-    if is_file then settings.ca_file, settings.ca_directory = tls.ca, nil else settings.ca_directory = tls.ca end
+    if is_file(settings, tls.ca) then settings.ca_file, settings.ca_directory = tls.ca, nil
+    else settings.ca_directory = tls.ca end
   end
 end
 

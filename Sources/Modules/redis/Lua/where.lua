@@ -3,6 +3,7 @@
 local misuse = require "runloop.misuse"
 local raise = misuse.raise
 local type, match, tonumber, format = type, string.match, tonumber, string.format
+local integer_of = math.tointeger
 
 local function unescape(text)
   return text and (text:gsub("%%(%x%x)", function(digits) return string.char(tonumber(digits, 16)) end))
@@ -17,7 +18,7 @@ local function from_url(text)
   local login, address = match(rest, "^(.*)@(.-)$")
   address = address or rest
   local place, database = match(address, "^([^/]*)/?(%d*)$")
-  if not place then
+  if not place or database ~= "" and not integer_of(tonumber(database)) then
     raise('redis.open: argument #1 must end with a host and the number of a database, as "redis://host:6379/0" does')
   end
   local user, password = match(login or "", "^([^:]*):?(.*)$")
@@ -28,19 +29,34 @@ local function from_url(text)
   }
 end
 
+local function is_text(value) return type(value) == "string" and not value:find "\0" end
+
+-- Raises unless a stream can be made to this place, which another task does.
+local function check(place)
+  local path, host, port = place.path, place.host, place.port
+  if path ~= nil and not is_text(path) then misuse.wrong("redis.open", "the path of argument #1", "a path", path) end
+  if path ~= nil then return place end
+  if host ~= nil and not is_text(host) then misuse.wrong("redis.open", "the host of argument #1", "a name", host) end
+  local number = type(port) == "number" and integer_of(port)
+  if not number or number < 0 or number > 65535 then
+    misuse.wrong("redis.open", "the port of argument #1", "a port from 0 to 65535", port)
+  end
+  return place
+end
+
 -- Returns an address as fields of a stream.
 local function place_of(where)
-  if type(where) == "table" then return where end
-  if type(where) == "number" then return { host = "localhost", port = where } end
+  if type(where) == "table" then return where._accept and where or check(where) end
+  if type(where) == "number" then return check({ host = "localhost", port = where }) end
   local path = match(where, "^unix:(.+)$")
-  if path then return { path = path } end
+  if path then return check({ path = path }) end
   local host, port = match(where, "^%[?([^%]]*)%]?:(%d+)$")
   if not host then
     -- The part before the '@' may be a password.
     raise('redis.open: argument #1 must have a port, as "localhost:6379" has, got %s',
       misuse.describe((where:gsub("^.*@", ""))))
   end
-  return { host = host ~= "" and host or "localhost", port = tonumber(port) }
+  return check({ host = host ~= "" and host or "localhost", port = tonumber(port) })
 end
 
 --- Returns the settings of a connection, and the name of the database for messages, without a password.

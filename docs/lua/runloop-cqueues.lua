@@ -1,8 +1,8 @@
 ---@meta runloop.cqueues
 
 -- The module `runloop.cqueues`: a bridge that serves a controller of cqueues on the run loop of this thread. `require`
--- makes it and adds it to the common modes. In a task of the run loop, `cqueues.sleep` and `cqueues.poll` raise an
--- error from then on, which names `call`.
+-- makes it and adds it to the common modes. In a task of the run loop, `cqueues.sleep`, `cqueues.poll`, and waits for
+-- sockets and conditions of cqueues raise an error from then on, which names `call`.
 
 ---@class runloop.cqueues.Bridge
 local bridge = {}
@@ -25,7 +25,8 @@ function bridge:call(fn, ...) end
 ---@return any ...
 function bridge:await(fn, ...) end
 
----Stops serving the controller; `cqueues.sleep` and `cqueues.poll` are cqueues' own again.
+---Stops serving the controller; `cqueues.sleep` and `cqueues.poll` are cqueues' own again. Calls that wait raise
+---an error.
 function bridge:invalidate() end
 
 ---@return boolean

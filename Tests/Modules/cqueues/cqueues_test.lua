@@ -58,7 +58,12 @@ end)
 
 t.it("waits in the wrong kind of coroutine raise errors with the remedy", REAL, function()
   local output = run [[
+    local near, far = require "cqueues.socket".pair()
     local rl, bridge, cqueues = require "runloop", require "runloop.cqueues", require "cqueues"
+    local condition = require "cqueues.condition".new()
+    print("main " .. select(2, pcall(cqueues.sleep, 0.3)))
+    print("condition " .. select(2, pcall(condition.wait, condition, 0.3)))
+    print("socket " .. select(2, pcall(near.read, near, "*l")))
     rl.task(function()
       rl.sleep(0.001)
       print(select(2, pcall(cqueues.sleep, 0.3)))
@@ -68,7 +73,12 @@ t.it("waits in the wrong kind of coroutine raise errors with the remedy", REAL, 
       print(select(2, pcall(bridge.wrap, bridge)))
     end)
     rl.sleep(0.02)
+    far:close()
   ]]
+  for _, text in ipairs { "main stdin:4: cqueues.sleep", "condition stdin:5: condition:wait" } do
+    t.truthy(output:find(text .. ": a task of runloop's cannot wait for cqueues", 1, true), output)
+  end
+  t.truthy(output:find "socket [^\n]*cqueues.poll: a task of runloop's cannot wait for cqueues", output)
   for _, text in ipairs {
     "cqueues.sleep: a task of runloop's cannot wait for cqueues; use require 'runloop.cqueues':call(fn)",
     "cqueues.poll: a task of runloop's cannot wait for cqueues",
@@ -86,11 +96,22 @@ t.it("the bridge is an item of the loop, and frees cqueues when it is invalidate
     print(bridge == require "runloop.cqueues", bridge:is_valid(), bridge:name())
     print(rl.current():contains(bridge, "common"))
     bridge:wrap(function() print "never" end)
+    local call = rl.task(bridge.call, bridge, print)
     bridge:invalidate()
     print(bridge:is_valid())
+    print(select(2, pcall(call.await, call)))
+    for _, name in ipairs { "call", "wrap" } do print(select(2, pcall(bridge[name], bridge, print))) end
     rl.task(function() cqueues.sleep(0.001) print "blocks" end)
     rl.sleep(0.02)
-  ]], "true\ttrue\tcqueues\ntrue\nfalse\nblocks\n")
+  ]], [[
+true	true	cqueues
+true
+false
+bridge:call: the bridge became invalid
+stdin:9: bridge:call: the bridge is invalid; require it again
+stdin:9: bridge:wrap: the bridge is invalid; require it again
+blocks
+]])
 end)
 
 t.it("lua-http runs over the bridge: its handlers wait for our tasks, while our timers fire", REAL, function()

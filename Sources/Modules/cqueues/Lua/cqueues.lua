@@ -5,6 +5,7 @@ local rl = require "runloop"
 local misuse, objects = require "runloop.misuse", require "runloop.objects"
 local bridges = require "runloop.bridges"
 local pack, unpack = table.pack, table.unpack
+local getupvalue, setupvalue = debug.getupvalue, debug.setupvalue
 
 local is_there, cqueues = pcall(require, "cqueues")
 if not is_there then error("module 'runloop.cqueues': cqueues is not installed (apt install lua-cqueues)", 0) end
@@ -12,17 +13,45 @@ if not is_there then error("module 'runloop.cqueues': cqueues is not installed (
 local controller = cqueues.new()
 
 -- Waits in the wrong place -------------------------------------------------------------------------------------------
-local originals = {}
-for _, name in next, { "sleep", "poll" } do
-  local original = cqueues[name]
-  originals[name] = original
-  cqueues[name] = function(...)
-    if not cqueues.running() and rl.current():mode() then
-      misuse.raise("cqueues.%s: a task of runloop's cannot wait for cqueues; "
-        .. "use require 'runloop.cqueues':call(fn)", name)
-    end
-    return original(...)
+local running = cqueues.running
+local condition = require "cqueues.condition"
+local originals, wait = { sleep = cqueues.sleep, poll = cqueues.poll }, nil
+
+local function refuse(name)
+  misuse.raise("%s: a task of runloop's cannot wait for cqueues; use require 'runloop.cqueues':call(fn)", name)
+end
+
+-- Replaces the function that `cqueues.poll` calls first: modules such as cqueues.socket keep their own copy of `poll`.
+local function set_running(fn)
+  for i = 1, 255 do
+    local name = getupvalue(originals.poll, i)
+    if name == "running" then setupvalue(originals.poll, i, fn) end
+    if not name then return end
   end
+end
+
+local function enter()
+  for name, original in next, originals do
+    cqueues[name] = function(...)
+      if not running() then refuse("cqueues." .. name) end
+      return original(...)
+    end
+  end
+  set_running(function()
+    local inner, is_running = running()
+    if not inner then refuse "cqueues.poll" end
+    return inner, is_running
+  end)
+  wait = condition.interpose("wait", function(...)
+    if not running() then refuse "condition:wait" end
+    return wait(...)
+  end)
+end
+
+local function leave()
+  for name, original in next, originals do cqueues[name] = original end
+  set_running(running)
+  condition.interpose("wait", wait)
 end
 
 -- Turns --------------------------------------------------------------------------------------------------------------
@@ -59,24 +88,36 @@ end
 port = bridges.port { fd = controller:pollfd(), name = "cqueues", callback = turn }
 
 -- Calls between both -------------------------------------------------------------------------------------------------
+-- The futures for which tasks wait in `call`.
+local calls = {}
+
 local Bridge = bridges.class("cqueues", function()
-  for name, original in next, originals do cqueues[name] = original end
+  leave()
+  for future in next, calls do future:fail "bridge:call: the bridge became invalid" end
 end)
 
+local function check(self, name, fn)
+  bridges.expect_function(name, fn)
+  if not self:is_valid() then misuse.raise("bridge:%s: the bridge is invalid; require it again", name) end
+end
+
 function Bridge:wrap(fn, ...)
-  bridges.expect_function("wrap", fn)
+  check(self, "wrap", fn)
   controller:wrap(fn, ...)
   report()
 end
 
 local function finish(future, fine, ...)
+  calls[future] = nil
   if fine then future:complete(...) else future:fail((...)) end
 end
 
 function Bridge:call(fn, ...)
-  bridges.expect_function("call", fn)
+  check(self, "call", fn)
   local future, arguments = rl.future(), pack(...)
-  self:wrap(function() finish(future, pcall(fn, unpack(arguments, 1, arguments.n))) end)
+  calls[future] = true
+  controller:wrap(function() finish(future, pcall(fn, unpack(arguments, 1, arguments.n))) end)
+  report()
   return future:await()
 end
 
@@ -91,7 +132,7 @@ function Bridge:await(fn, ...)
   if not is_theirs then
     misuse.raise "bridge:await: only a coroutine of cqueues can wait with it; a task calls the function itself"
   end
-  local done, results = require "cqueues.condition".new(), nil
+  local done, results = condition.new(), nil
   rl.task { function(...)
     results = pack(pcall(fn, ...))
     done:signal()
@@ -103,4 +144,5 @@ end
 
 objects.methods(Bridge, "bridge")
 
+enter()
 return setmetatable({ _port = port }, Bridge)

@@ -78,24 +78,14 @@ local function await(directory, name)
   end
 end
 
--- Returns the places at which the file of a path can change: the path itself, each symbolic link on the way, and the
--- file behind them.
+-- Returns the places at which the file of a path can change: the path, and those to which symbolic links lead. Watchers
+-- follow links to directories by themselves.
 local function places_of(path)
-  local places, before, rest, links = { path }, "", path, 0
-  while true do
-    local head, tail = rest:match "^(/+[^/]+)(.*)$"
-    if not head then break end
-    local here = before .. head
-    local target = links < 40 and fs.read_link(here)
-    if target then
-      links = links + 1
-      places[#places + 1] = here
-      rest, before = absolute(target:sub(1, 1) == "/" and target or before .. "/" .. target) .. tail, ""
-    else
-      before, rest = here, tail
-    end
+  local places, target = { path }, fs.read_link(path)
+  while target and #places < 40 do
+    path = absolute(target:sub(1, 1) == "/" and target or path:match "^.*/" .. target)
+    places[#places + 1], target = path, fs.read_link(path)
   end
-  places[#places + 1] = before
   return places
 end
 

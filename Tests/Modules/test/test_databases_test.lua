@@ -41,3 +41,37 @@ t.it("databases that are left open are leaks, and named", { real_time = true, ti
     t.truthy(output:find(("%s (open, made at x_test.lua:%d)"):format(text, line), 1, true), output)
   end
 end)
+
+-- A segment stays until the machine stops, and thousands of them keep every PostgreSQL from starting.
+t.it("PostgreSQL leaves no shared memory, whether its test or its runner ends it", { real_time = true, timeout = 60 },
+  function()
+    local folder = t.truthy(fs.temporary_directory())
+    t.finally(function() fs.remove(folder, { recursive = true }) end)
+    t.equal(fs.write(folder .. "/x_test.lua", [[
+      local t = require "runloop.test"
+      t.it("a", { real_time = true, timeout = 60 }, function()
+        local server = t.server("postgres", { required = true })
+        local settings = server:directory() .. "/data/postmaster.pid"
+        local number = assert(io.open(settings)):read "a":match "\n *%d+ +(%d+)\n"
+        assert(io.open("segment", "w")):write(number, "\n"):close()
+        if os.getenv "WAITS" then require "runloop".sleep(60) end
+      end)]]), true)
+    if not t.server "postgres" then return end
+    for _, waits in ipairs { false, "yes" } do
+      local runner = t.spawn { t.rlhost, "test", "x_test.lua", directory = folder, env = { WAITS = waits or nil } }
+      local number
+      t.eventually(function()
+        local file <close> = io.open(folder .. "/segment")
+        number = file and file:read "n"
+        return number
+      end, { within = 30 })
+      if waits then runner:kill() else t.equal(runner:wait(), 0, runner:output()) end
+      t.eventually(function()
+        for line in io.lines "/proc/sysvipc/shm" do
+          if tonumber(line:match "^ *%-?%d+ +(%d+)") == number then return false end
+        end
+        return true
+      end, { within = 20 })
+      os.remove(folder .. "/segment")
+    end
+  end)

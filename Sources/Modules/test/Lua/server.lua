@@ -124,12 +124,14 @@ function RECIPES.postgres(self)
   local folder, version = postgres_programs()
   if not folder then return { "postgres" } end
   local data = self.place .. "/data"
-  -- SIGTERM waits until all clients have gone.
-  self.quick_end = "INT"
+  -- SIGTERM waits until all clients have gone, and SIGKILL leaves a segment of shared memory until the machine stops.
+  self.restart_by, self.close_by = "INT", "QUIT"
   give_to_postgres(self.place)
   prepare { "cp", "-a", "--reflink=auto", template(folder, version, self.place), data }
+  -- A killed server leaves its POSIX shared memory, but nothing outside its directory with mmap.
   return as_postgres { folder .. "/postgres", "-D", data, "-p", "{port}", "-k", self.place, "-c",
-    "listen_addresses=127.0.0.1", "-c", "fsync=off", "-c", "full_page_writes=off", "-c", "synchronous_commit=off" },
+    "listen_addresses=127.0.0.1", "-c", "fsync=off", "-c", "full_page_writes=off", "-c", "synchronous_commit=off",
+    "-c", "dynamic_shared_memory_type=mmap" },
     "ready to accept connections", "postgres://postgres@127.0.0.1:%d/postgres"
 end
 
@@ -308,7 +310,7 @@ end
 --- Ends the server if it runs, and starts it again with the same port and the same data. Returns when it is ready.
 function Server:restart()
   if self.is_closed then core.misuse "server:restart: the server is closed" end
-  end_by(self, self.quick_end or "TERM", 5)
+  end_by(self, self.restart_by or "TERM", 5)
   self.before = self:output()
   self.log = nil
   start(self)
@@ -338,6 +340,7 @@ function Server:close()
   if self.is_closed then return end
   local by_itself = self.starts > 0 and not self.is_stopped and has_ended(self)
   local lines = by_itself and last_lines(self)
+  if self.close_by then end_by(self, self.close_by, 1) end
   self:kill()
   self.is_closed = true
   self.forget()
@@ -355,10 +358,14 @@ function Server:__tostring()
 end
 
 -- The server ends, and its directory goes, even if this process is killed: the guard reads until the end of its input,
--- which is the end of this process. The last word of its command identifies it.
+-- which is the end of this process. The last word of its command identifies it; the word before is the signal.
 local GUARD = [[trap '' HUP INT TERM
 read -r _
-kill -KILL "$(cat "$0/pid")" 2>/dev/null
+pid=$(cat "$0/pid" 2>/dev/null) && {
+  kill "-$1" "$pid" && kill -CONT "$pid"
+  for _ in 1 2 3 4 5 6 7 8 9 10; do kill -0 "$pid" || break; sleep 0.1; done
+  kill -KILL "$pid"
+} 2>/dev/null
 for _ in 1 2 3 4 5 6 7 8 9 10; do rm -rf "$0" && [ ! -e "$0" ] && exit; sleep 0.2; done]]
 
 local function check(what, options)
@@ -435,7 +442,9 @@ return function(what, options, library)
   self.title = options.name or recipe or program:match "[^/]+$"
   self.environment = options.environment
   prepare_start(self, words, program, path, options)
-  self.guard, self.guard_input = programs.guard { "/bin/sh", "-c", GUARD, self.place, "rlhost-guard" }
+  self.guard, self.guard_input = programs.guard {
+    "/bin/sh", "-c", GUARD, self.place, self.close_by or "KILL", "rlhost-guard",
+  }
   if self.guard then core.servers[self.guard] = true end
   return start(self)
 end

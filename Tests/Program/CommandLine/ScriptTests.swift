@@ -40,7 +40,7 @@ import Testing
     }
 
     @Test("scripts/soak lists its kinds") func unknownKind() throws {
-        for wrong in ["nonsense", "api soon", "api -1", "api 1 2 3"] {
+        for wrong in ["nonsense", "api soon", "api -1", "api 1 2 3", "1 2 3", "0", "1.2.3"] {
             let result = try run("soak \(wrong)")
             #expect(result.status == 64 && result.output.isEmpty, "\(result)")
             #expect(result.errors.contains("api, calls, corefoundation, cuts, endings"), "\(result)")
@@ -48,6 +48,8 @@ import Testing
         let result = try Binary.shell(
             "RLHOST='\(Binary.path)' scripts/soak api 0.1 7", directory: Binary.repository)
         #expect(result.status == 0 && result.output.hasPrefix("soak: api, seed 7\nfuzz: "), "\(result)")
+        // A number alone is that of the server's seconds.
+        #expect(try run("soak 5 x").errors.contains("SECONDS and SEED are numbers, not 5 x"))
     }
 
     @Test("scripts/simulate lists its rows") func unknownRow() throws {

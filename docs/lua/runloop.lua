@@ -1323,7 +1323,8 @@ function Thread:is_alive() end
 
 ---Asks the thread to end: its loop is stopped, its tasks are cancelled, and running Lua code gets the error
 ---`rl.cancelled`. A thread that ends in this way has not failed. A C function cannot be interrupted, for example
----`string.find` with a pattern that backtracks very often: the thread ends when the function has returned. If code must
+---`string.find` with a pattern that backtracks very often: the thread ends when the function has returned. Finalizers,
+---hooks, message handlers and functions that close variables get the error when `cancel` is called again. If code must
 ---end in time, run it in a process of its own.
 function Thread:cancel() end
 

@@ -5,6 +5,7 @@
 // or task, and affects no other.
 #include "private.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 // The registry keeps the function of the hook for all tasks under this address.
@@ -81,6 +82,37 @@ void cl_displace_hook(lua_State *L, lua_Hook hook, lua_Hook guard) {
 void cl_give_hook_back(lua_State *L) {
   if (displaced.thread == L) lua_sethook(L, displaced.hook, displaced.mask, displaced.count);
   else cl_set_usual_hook(L);
+}
+
+// Lua calls no hook while a finalizer runs, nor, after an error of a hook, while the variables of the coroutine are
+// closed. Without this, such code could go on for ever. No function of Lua's interface changes the byte that says so;
+// its place is checked before it is used.
+enum { ALLOWS_HOOKS = sizeof(void *) + 3 };
+static pthread_once_t checked = PTHREAD_ONCE_INIT;
+static int knows_place;
+
+static void check_in_hook(lua_State *L, lua_Debug *debug) {
+  (void)debug;
+  knows_place = ((const volatile unsigned char *)L)[ALLOWS_HOOKS] == 0;
+}
+static int do_nothing(lua_State *L) { return (void)L, 0; }
+
+static void check_place(void) {
+  lua_State *L = luaL_newstate();
+  if (!L) return;
+  const volatile unsigned char *place = (const volatile unsigned char *)L + ALLOWS_HOOKS;
+  int is_allowed = *place == 1;
+  lua_sethook(L, check_in_hook, LUA_MASKCALL, 0);
+  lua_pushcfunction(L, do_nothing);
+  lua_call(L, 0, 0);
+  knows_place = knows_place && is_allowed && *place == 1;
+  lua_close(L);
+}
+
+void cl_prepare_hooks(void) { pthread_once(&checked, check_place); }
+
+void cl_allow_hooks(lua_State *L) {
+  if (knows_place) ((volatile unsigned char *)L)[ALLOWS_HOOKS] = 1;
 }
 
 void cl_forget_hook(void) { displaced.thread = NULL; }

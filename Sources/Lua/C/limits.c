@@ -104,35 +104,6 @@ static _Noreturn void end_process(void) {
   _exit(1);
 }
 
-// Lua calls no hook while a finalizer runs, nor, after an error of a hook, while the variables of the coroutine are
-// closed. Without this, such code could go on for ever. No function of Lua's interface changes the byte that says so;
-// its place is checked before it is used.
-enum { ALLOWS_HOOKS = sizeof(void *) + 3 };
-static pthread_once_t checked = PTHREAD_ONCE_INIT;
-static int knows_place;
-
-static void check_in_hook(lua_State *L, lua_Debug *debug) {
-  (void)debug;
-  knows_place = ((const volatile unsigned char *)L)[ALLOWS_HOOKS] == 0;
-}
-static int do_nothing(lua_State *L) { return (void)L, 0; }
-
-static void check_place(void) {
-  lua_State *L = luaL_newstate();
-  if (!L) return;
-  const volatile unsigned char *place = (const volatile unsigned char *)L + ALLOWS_HOOKS;
-  int is_allowed = *place == 1;
-  lua_sethook(L, check_in_hook, LUA_MASKCALL, 0);
-  lua_pushcfunction(L, do_nothing);
-  lua_call(L, 0, 0);
-  knows_place = knows_place && is_allowed && *place == 1;
-  lua_close(L);
-}
-
-static void allow_hooks(lua_State *L) {
-  if (knows_place) ((volatile unsigned char *)L)[ALLOWS_HOOKS] = 1;
-}
-
 static int heed(const siginfo_t *info) {
   int what = 0;
   if (info->si_code == SI_TIMER && info->si_value.sival_ptr == &own) what = PROCESSOR;
@@ -154,7 +125,7 @@ static int heed(const siginfo_t *info) {
   }
   own.turn = state->turns;
   // Since the last signal, Lua has called no hook.
-  if (own.over & what) allow_hooks(L);
+  if (own.over & what) cl_allow_hooks(L);
   own.over = own.over | what;
   cl_displace_hook(L, on_limit, cl_on_guarded_call);
   return 1;
@@ -256,7 +227,7 @@ void cl_end_sharing(cl_state *state) {
 
 static void begin(cl_state *state) {
   own.state = state;
-  pthread_once(&checked, check_place);
+  cl_prepare_hooks();
   cl_heed_first(heed);
   cl_expect_urgent();
 }

@@ -103,6 +103,10 @@ void cl_displace_hook(lua_State *L, lua_Hook hook, lua_Hook guard);
 /// Restores the coroutine's own hook.
 void cl_give_hook_back(lua_State *L);
 void cl_forget_hook(void);
+/// Call it on a thread before its signal handlers call `cl_allow_hooks`.
+void cl_prepare_hooks(void);
+/// Lets Lua call hooks in a coroutine again, in a finalizer, say. Async-signal-safe.
+void cl_allow_hooks(lua_State *L);
 /// Notes that a coroutine of the host's runs a chunk, or that it no longer does: hooks that a chunk sets hold for all
 /// tasks.
 void cl_chunk_runs(lua_State *L, int runs);

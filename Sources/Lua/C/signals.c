@@ -41,6 +41,8 @@ int cl_take_signal(int number) {
 static _Thread_local cl_state *cancelled_host;
 // `was_cancelled` prevents a second cancellation while `only_wakes` is set, which only ends system calls.
 static _Thread_local volatile sig_atomic_t cancel_pending, was_cancelled;
+// The number of errors by which code of the thread was cancelled.
+static _Thread_local int cancellations;
 static _Atomic int only_wakes;  // set by the thread that ends the program, and read by the handler on all
 
 // The running entry has been asked to end and has not noticed yet.
@@ -57,6 +59,7 @@ static int interrupt(lua_State *L) {
     entry_pending = 1;
     hook(L);
   }
+  if (state && cancellations++ > 0) cl_disarm_handlers(L);
   if (!state || !state->cancelled) return cl_raise_interruption(L);
   lua_rawgeti(L, LUA_REGISTRYINDEX, state->anchors);
   lua_rawgeti(L, -1, state->cancelled);
@@ -273,6 +276,8 @@ static void heed_urgent(int number, const siginfo_t *info) {
     // Between two callbacks nothing is interrupted: the canceller wakes the loop as well.
     if (state->running && !(only_wakes && was_cancelled)) {
       cl_note_call(cl_innermost(state), !cancel_pending);
+      // Lua has called no hook since the last time.
+      if (cancel_pending) cl_allow_hooks(cl_innermost(state));
       was_cancelled = cancel_pending = 1;
       hook(cl_innermost(state));
     }
@@ -343,6 +348,7 @@ void cl_watch_wishes(cl_state *state, int watches) {
 
 uintptr_t cl_accept_cancelling(cl_state *state) {
   cancelled_host = state;
+  cl_prepare_hooks();
   cl_expect_urgent();
   return (uintptr_t)pthread_self();
 }

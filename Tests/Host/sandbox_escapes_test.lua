@@ -197,6 +197,8 @@ local ESCAPES <const> = {
     { tls = { ca = path .. "/out/secret" } }))]], "--allow-connect=1" },
   { "by a proxy", [[print(require "runloop.http".get("http://127.0.0.1:23/", { proxy = "http://127.0.0.1:22" }))]],
     "--allow-connect=127.0.0.1:23" },
+  { "by a proxy with a path", [[print(require "runloop.http".get("http://127.0.0.1:23/",
+    { proxy = "socks5h://localhost" .. path .. "/in/socket" }))]], "--allow-connect=127.0.0.1:23" },
   { "by a WebSocket", [[print(require "runloop.http".websocket("ws://127.0.0.1/", { unix = "/run/docker.sock" }))]],
     "--allow-connect=80" },
   { "by a shorter form of another address", [[print(require "runloop.net".connect "127.2:23")]],

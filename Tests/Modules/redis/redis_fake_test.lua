@@ -411,63 +411,6 @@ t.describe("a fake in virtual time", function()
   end)
 end)
 
-t.describe("calls through cuts and stalls", function()
-  local SEEDS = tonumber(os.getenv "SEEDS" or "25")
-
-  -- Lets tasks count up while a fake fails at random. Returns how many calls were answered, and how many refused.
-  local function play(fake, db)
-    local answered, refused, started = 0, 0, 0
-    local tasks = {}
-    for i = 1, 5 do
-      tasks[i] = rl.task(function()
-        for _ = 1, 10 do
-          started = started + 1
-          local value, message
-          if math.random(4) == 1 then
-            local answers, problems = db:batch { { "INCR", "n" } }
-            value, message = answers and answers[1], answers and problems or problems
-          else
-            value, message = db:call("INCR", "n")
-          end
-          if value then answered = answered + 1 elseif message then refused = refused + 1 end
-          rl.sleep(math.random() * 0.5)
-        end
-      end)
-    end
-    for _ = 1, 6 do
-      rl.sleep(math.random())
-      local what = math.random(4)
-      if what == 1 then fake:drop() elseif what == 2 then fake:drop(math.random(40)) end
-      if what == 3 then fake:stall(math.random() * 3) end
-      if what == 4 then
-        fake:stop()
-        rl.sleep(math.random() * 0.2)
-        fake:start()
-      end
-    end
-    for i = 1, 5 do t.truthy(tasks[i]:await() == nil) end
-    return answered, refused, started
-  end
-
-  t.it("end once each, with an answer or a refusal", function()
-    for seed = 1, SEEDS do
-      math.randomseed(seed)
-      local fake = redis.fake { latency = math.random() * 0.02 }
-      local db <close> = t.truthy(redis.open(fake, { timeout = 1 }))
-      local answered, refused, started = play(fake, db)
-      t.equal(answered + refused, started, "seed " .. seed)
-      fake:start()
-      local count
-      t.eventually(function()
-        count = tonumber((db:call("GET", "n")))
-        return count
-      end)
-      t.truthy(count >= answered and count <= started, "seed " .. seed)
-      t.equal(db:stats().in_use, 0)
-    end
-  end)
-end)
-
 t.it("wrong TLS settings return or raise an error", function()
   t.equal(pack(redis.open("rediss://127.0.0.1:1", { tls = { ca = "/nowhere" } })),
     { nil, "ENOENT: no such file or directory (/nowhere)", "ENOENT", n = 3 })

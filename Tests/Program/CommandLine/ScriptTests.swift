@@ -43,7 +43,7 @@ import Testing
         for wrong in ["nonsense", "api soon", "api -1", "api 1 2 3", "1 2 3", "0", "1.2.3"] {
             let result = try run("soak \(wrong)")
             #expect(result.status == 64 && result.output.isEmpty, "\(result)")
-            #expect(result.errors.contains("api, calls, corefoundation, cuts, endings"), "\(result)")
+            #expect(result.errors.contains("api, calls, corefoundation, cuts, data, endings"), "\(result)")
         }
         let result = try Binary.shell(
             "RLHOST='\(Binary.path)' scripts/soak api 0.1 7", directory: Binary.repository)

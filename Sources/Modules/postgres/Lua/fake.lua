@@ -1,6 +1,7 @@
 -- runloop.postgres.fake: a PostgreSQL in this process, for tests, whose answers come from a function. libpq needs a
 -- socket, so it listens on an abstract Unix socket, and speaks the protocol.
 
+local binding = ...
 local rl = require "runloop"
 local net = require "runloop.net"
 local misuse = require "runloop.misuse"
@@ -148,14 +149,25 @@ function HANDLERS.H() end
 
 -- Clients -------------------------------------------------------------------------------------------------------------
 
--- Reads a message; returns its kind and its body.
-local function read(self, stream, has_kind)
+-- Ends what `stall` has begun with note_resting.
+local Rest = { __close = function() binding.note_resting(false) end }
+
+-- Waits until a stall is over. `is_awaited`: a thread of libpq waits for this, and would stop virtual time.
+local function rest(self, is_awaited)
+  if self._stalled - rl.now() <= INSTANT then return end
+  if is_awaited then binding.note_resting(true) end
+  local _ <close> = is_awaited and setmetatable({}, Rest) or nil
+  while self._stalled - rl.now() > INSTANT do rl.sleep(self._stalled - rl.now()) end
+end
+
+-- Reads a message; returns its kind and its body. `is_awaited`: see `rest`.
+local function read(self, stream, has_kind, is_awaited)
   local head = stream:read_exactly(has_kind and 5 or 4)
   if not head then return nil end
   local length = (">I4"):unpack(head, has_kind and 2 or 1) - 4
   if length < 0 or length > LONGEST then return nil end
   local body = length == 0 and "" or stream:read_exactly(length)
-  while self._stalled - rl.now() > INSTANT do rl.sleep(self._stalled - rl.now()) end
+  rest(self, is_awaited)
   return body and has_kind and sub(head, 1, 1) or "", body
 end
 
@@ -167,9 +179,9 @@ local function cancel(self, body)
 end
 
 -- Reads the beginning of a connection. Returns the parameters of the client; nil if the connection has to end.
-local function greet(self, stream)
+local function greet(self, stream, is_awaited)
   while true do
-    local _, body = read(self, stream)
+    local _, body = read(self, stream, false, is_awaited)
     if not body or #body < 4 then return nil end
     local number = (">I4"):unpack(body)
     if number == CANCEL then return cancel(self, body) end
@@ -186,7 +198,7 @@ local PARAMETERS = { { "server_version", "15.0" }, { "server_encoding", "UTF8" }
 local function log_in(self, client, words)
   if self._password then
     send(self, client, message("R", (">I4"):pack(3)))
-    local kind, body = read(self, client.stream, true)
+    local kind, body = read(self, client.stream, true, client.is_awaited)
     if kind ~= "p" then return false end
     if body ~= self._password .. "\0" then
       send(self, client, messages.refusal(format('password authentication failed for user "%s"', words.user or ""),
@@ -211,13 +223,13 @@ local function leave(self, client)
   client.stream:close()
 end
 
-local function serve(self, stream)
+local function serve(self, stream, is_awaited)
   stream:set_keeps_alive(false)
-  local words = greet(self, stream)
+  local words = greet(self, stream, is_awaited)
   if not words then return end
   self._number = self._number + 1
   local client = { fake = self, stream = stream, id = self._number, key = math.random(0, (1 << 31) - 1), state = "I",
-    prepared = {}, portals = {}, cursors = {}, channels = {} }
+    prepared = {}, portals = {}, cursors = {}, channels = {}, is_awaited = is_awaited }
   self._clients[#self._clients + 1] = client
   local _ <close> = setmetatable({}, { __close = function() leave(self, client) end })
   if not log_in(self, client, words) then return end
@@ -241,7 +253,8 @@ local function listen(self)
       if not owner then return end
       local arrival = remove(owner._arrivals, 1)
       if arrival then arrival:complete(true) end
-      serve(owner, stream)
+      -- Threads of libpq make all connections but those of `fake:connect`.
+      serve(owner, stream, not arrival)
     end))
 end
 

@@ -15,6 +15,11 @@ enum PostgresBinding {
                 let call = Call(thread)
                 return call.answerConstructed(PostgresWatch(call.luaHost, Int32(clamping: call.integer(2) ?? -1)))
             },
+            // note_resting(on): a thread waits for a fake, which lets virtual time pass
+            .init("note_resting") { thread in
+                WorkPool.noteAwaited(Call(thread).boolean(1) ? -1 : 1)
+                return 0
+            },
             .init("connect", saidAs: "postgres.open") { Call.run($0) { call throws(Misuse) in try connect(call) } },
             .init("cancel", saidAs: "db:close") { Call.run($0) { call throws(Misuse) in try cancel(call) } },
         ]))

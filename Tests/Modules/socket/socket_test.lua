@@ -371,10 +371,29 @@ t.it("ssl rejects wrong options, and calls that it does not offer", installed(fu
   t.equal(problem_of(ssl.loadcertificate), "ssl.loadcertificate: not offered by runloop.socket")
   t.equal({ ssl.newcontext { mode = "client", protocol = "sslv2" } }, { nil, "invalid protocol (sslv2)" })
   t.equal({ ssl.newcontext { mode = "both", protocol = "any" } }, { nil, "invalid mode (both)" })
+  for _, verify in ipairs { "pear", 5, { "peer", "pear" } } do
+    local problem = ("invalid verify option (%s)"):format(verify == 5 and 5 or "pear")
+    t.equal({ ssl.newcontext { mode = "client", protocol = "any", verify = verify } }, { nil, problem })
+  end
+  t.equal({ ssl.newcontext { mode = "client", protocol = "any", alpn = 5 } }, { nil, "invalid ALPN parameter" })
+  t.equal(problem_of(function() return ssl.config.protocols end), "ssl.config: not offered by runloop.socket")
   t.truthy(problem_of(ssl.newcontext):find "table expected, got no value")
   local context = select(2, ssl.newcontext { mode = "client", protocol = "any", cafile = "/nowhere" })
   t.truthy(context:find "^error loading CA locations %(/nowhere: No such file")
 end))
+
+t.it("rlhost -W warns of parameters of ssl that protect nothing here", function()
+  local rlhost = require "runloop.fs".real_path "/proc/self/exe"
+  local result = process.run { rlhost, "-W", "-e", [[
+    require "runloop.socket".install()
+    local ssl = require "ssl"
+    for _ = 1, 2 do
+      assert(ssl.newcontext { mode = "client", protocol = "any", verify = { "peer" }, ciphers = "HIGH", depth = 3 })
+    end
+  ]] }
+  t.equal(result.errors, "Lua warning: ssl.newcontext: parameter 'ciphers' has no effect in runloop.socket\n"
+    .. "Lua warning: ssl.newcontext: parameter 'depth' has no effect in runloop.socket\n")
+end)
 
 t.it("copas runs over runloop.socket", REAL, installed(function()
   -- This module refuses to be required after socket.http.

@@ -27,6 +27,9 @@ for _, name in next, { "compression", "exportkeyingmaterial", "getalpn", "getfin
   refuse(methods, name)
 end
 refuse(ssl, "loadcertificate")
+setmetatable(ssl, { __index = function(_, name)
+  if name == "config" then error("ssl.config: not offered by runloop.socket", 2) end
+end })
 
 -- Contexts -----------------------------------------------------------------------------------------------------------
 local VERSIONS <const> = {
@@ -35,7 +38,23 @@ local VERSIONS <const> = {
 local MODES <const> = { client = true, server = true }
 local Context = { __name = "SSL:Context" }
 
-local has_warned
+local VERIFY <const> = { none = true, peer = true, client_once = true, fail_if_no_peer_cert = true }
+-- LuaSec's parameters that restrict a connection. They have no effect here: OpenSSL's choice for TLS 1.2 and 1.3 holds.
+local UNUSED <const> = { "ciphers", "ciphersuites", "curve", "curveslist", "depth", "dhparam", "verifyext" }
+
+local has_warned = {}
+
+local function warn_once(text)
+  if not has_warned[text] then warn("ssl.newcontext: " .. text) end
+  has_warned[text] = true
+end
+
+-- Returns the first value of a parameter, one or a list, that is not one of the known.
+local function unknown(value, known)
+  for _, each in next, type(value) == "table" and value or { value } do
+    if not known[each] then return each end
+  end
+end
 
 local function holds(value, word)
   if type(value) ~= "table" then return value == word end
@@ -89,12 +108,20 @@ function ssl.newcontext(params)
   end
   if not MODES[params.mode] then return nil, ("invalid mode (%s)"):format(tostring(params.mode)) end
   if params.password ~= nil then error("ssl.newcontext: parameter 'password' is not offered by runloop.socket", 2) end
+  -- A misspelt "peer" must not accept every certificate.
+  local wrong = unknown(params.verify or nil, VERIFY)
+  if wrong ~= nil then return nil, ("invalid verify option (%s)"):format(tostring(wrong)) end
+  local kind = type(params.alpn)
+  if kind == "function" then error("ssl.newcontext: a function for 'alpn' is not offered by runloop.socket", 2) end
+  if kind ~= "nil" and kind ~= "string" and kind ~= "table" then return nil, "invalid ALPN parameter" end
   local done, problem = check_files(params)
   if not done then return nil, problem end
   local options = options_of(params)
-  if options.verify == false and not has_warned then
-    has_warned = true
-    warn 'ssl.newcontext: verify = "none" accepts every certificate: others can read and change the data'
+  if options.verify == false then
+    warn_once 'verify = "none" accepts every certificate: others can read and change the data'
+  end
+  for _, name in next, UNUSED do
+    if params[name] ~= nil then warn_once(("parameter '%s' has no effect in runloop.socket"):format(name)) end
   end
   return setmetatable({ options = options }, Context)
 end

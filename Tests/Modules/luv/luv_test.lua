@@ -210,6 +210,42 @@ t.it("uv.run in a task waits for luv while the loop runs", REAL, function()
     .. 'uv.run: argument #1 must be "default", "once" or "nowait", got "often"\n')
 end)
 
+t.it("uv.stop ends the waits in uv.run", REAL, function()
+  t.equal(run [[
+    local rl, bridge, uv = require "runloop", require "runloop.luv", require "luv"
+    local count, timer = 0, uv.new_timer()
+    timer:start(5, 5, function()
+      count = count + 1
+      if count == 3 then uv.stop() end
+    end)
+    print(uv.run(), count)
+    uv.stop()
+    print(uv.run(), count)
+    rl.sleep(0.05)
+    print(count > 3)
+    timer:close()
+    print(uv.run())
+  ]], "true\t3\ntrue\t3\ntrue\nfalse\n")
+end)
+
+t.it("a program may end inside a callback of luv", REAL, function()
+  local rlhost = require "runloop.fs".real_path "/proc/self/exe"
+  for _, ending in ipairs { { "os.exit(3, true)", 3, "" }, { "error('uncaught', 0)", 1, "rlhost: uncaught\n" } } do
+    local result = require "runloop.process".run { rlhost, "-e", ([[
+      local rl, bridge, uv = require "runloop", require "runloop.luv", require "luv"
+      local timer, other = uv.new_timer(), uv.new_tcp()
+      other:bind("127.0.0.1", 0)
+      other:listen(1, function() end)
+      timer:start(1, 0, function()
+        timer:close()
+        %s
+      end)
+      rl.sleep(1)
+    ]]):format(ending[1]) }
+    t.equal({ result.code, result.errors:sub(1, #ending[3]) }, { ending[2], ending[3] })
+  end
+end)
+
 t.it("luv serves connections under the loop", REAL, function()
   t.equal(run [[
     local rl, bridge, uv = require "runloop", require "runloop.luv", require "luv"

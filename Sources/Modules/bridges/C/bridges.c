@@ -11,7 +11,7 @@ static const char class;  // its address is the key of the metatable of sources
 static int collect(lua_State *L) {
   bridge_source *source = bridge_source_at(L, 1);
   if (!source) return luaL_typeerror(L, 1, "source");
-  source->end(source);
+  source->end(source, L);
   return 0;
 }
 

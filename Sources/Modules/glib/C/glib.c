@@ -166,7 +166,8 @@ static void describe(bridge_source *source, char *text, size_t size) {
     snprintf(text + length, size - (size_t)length, ", next in %.3g s", self->timeout / 1000.0);
 }
 
-static void end(bridge_source *source) {
+static void end(bridge_source *source, lua_State *L) {
+  (void)L;
   context *self = (context *)source;
   if (self->glib) glib.g_main_context_release(self->glib);
   if (self->epoll >= 0) close(self->epoll);
@@ -184,7 +185,7 @@ static context *context_at(lua_State *L, int index) {
   return (context *)source;
 }
 
-static int leave(lua_State *L) { return end(&context_at(L, 1)->source), 0; }
+static int leave(lua_State *L) { return end(&context_at(L, 1)->source, L), 0; }
 
 // serve() -> the source, its descriptor; or nil, problem, code
 static int serve(lua_State *L) {

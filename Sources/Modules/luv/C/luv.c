@@ -143,8 +143,13 @@ static int find_functions(served *self) {
   return own != NULL;
 }
 
-static void end(bridge_source *source) {
+static void end(bridge_source *source, lua_State *L) {
   served *self = (served *)source;
+  // A callback of luv has ended the program. luv's finalizer would run the loop inside itself.
+  if (self->is_running && luaL_getmetatable(L, "uv_loop.meta") == LUA_TTABLE) {
+    lua_pushnil(L);
+    lua_setfield(L, -2, "__gc");
+  }
   if (self->library) dlclose(self->library);
   self->library = NULL;
 }

@@ -67,14 +67,15 @@ if not source then
 end
 
 -- Turns --------------------------------------------------------------------------------------------------------------
-local uv_run, is_alive, turn = uv.run, uv.loop_alive, luv.turn
+local uv_run, uv_stop, is_alive, turn = uv.run, uv.stop, uv.loop_alive, luv.turn
 -- Tasks that wait in uv.run, by the future that ends their wait.
 local waiters = {}
+-- Whether uv.stop was called while no task waited: the next uv.run returns at once.
+local is_stopped = false
 
-local function wake_waiters(has_called)
-  local alive = is_alive()
+local function wake_waiters(has_called, all)
   for future, mode in next, waiters do
-    if not alive or mode == "once" and has_called then
+    if all or mode == "once" and has_called then
       waiters[future] = nil
       future:complete()
     end
@@ -83,16 +84,13 @@ end
 
 local function take_turn()
   local has_called = turn(source)
-  if next(waiters) then wake_waiters(has_called) end
+  if next(waiters) then wake_waiters(has_called, not is_alive()) end
 end
 
 local Bridge = bridges.class("luv", function()
-  uv.run = uv_run
+  uv.run, uv.stop = uv_run, uv_stop
   luv.leave(source)
-  for future in next, waiters do
-    waiters[future] = nil
-    future:complete()
-  end
+  wake_waiters(false, true)
 end)
 objects.methods(Bridge, "bridge")
 
@@ -103,14 +101,22 @@ function uv.run(mode)
   if not MODES[mode] then
     misuse.raise("uv.run: argument #1 must be \"default\", \"once\" or \"nowait\", got %s", misuse.describe(mode))
   end
+  local stops = is_stopped
+  is_stopped = false
   if mode == "nowait" then
     take_turn()
-  elseif is_alive() then
+  elseif is_alive() and not stops then
     local future = rl.future()
     waiters[future] = mode
     future:await()
   end
   return is_alive()
+end
+
+-- Ends the waits in uv.run. The bridge goes on.
+function uv.stop()
+  is_stopped = next(waiters) == nil
+  wake_waiters(false, true)
 end
 
 local port = bridges.port { fd = fd, name = "luv", source = source, callback = take_turn }

@@ -51,7 +51,7 @@ typedef struct bridge_source {
   /// Whether its descriptor has been found unreadable at the end of the latest turn.
   int is_drained;
   /// Called when the userdata is collected: the other functions then find no loop.
-  void (*end)(struct bridge_source *source);
+  void (*end)(struct bridge_source *source, lua_State *L);
   // Called after each sleep of the run loop; may be NULL.
   void (*wake)(struct bridge_source *source);
 } bridge_source;

@@ -2,7 +2,7 @@
 
 -- The module `runloop.luv`: a bridge that serves luv's loop on the run loop of this thread. `require` makes it and adds
 -- it to the common modes. Callbacks of luv are tasks: they may wait. `uv.run()` in a task waits until luv's loop has
--- ended.
+-- ended, or for `uv.stop()`.
 
 ---@class runloop.luv.Bridge
 local bridge = {}

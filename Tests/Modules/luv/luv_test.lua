@@ -303,4 +303,14 @@ t.it("the error of require names the missing package", function()
     require "runloop.luv"
   ]] }.errors
   t.truthy(errors:find("module 'runloop.luv': luv is not installed (apt install lua-luv)", 1, true), errors)
+  errors = process.run { rlhost, "-", input = [[
+    package.preload.luv = function() error("libuv.so.1 is too old", 0) end
+    require "runloop.luv"
+  ]] }.errors
+  t.truthy(errors:find "module 'runloop.luv': [^\n]*libuv.so.1 is too old", errors)
+end)
+
+t.it("the error of require names the option of the sandbox that allows luv", function()
+  local result = process.run { rlhost, "--sandbox=best-effort", "-", input = 'require "runloop.luv"' }
+  t.truthy(result.errors:find "module 'runloop.luv': not allowed by the sandbox: %-%-allow%-modules", result.errors)
 end)

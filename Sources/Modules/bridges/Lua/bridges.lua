@@ -6,7 +6,18 @@ local misuse, objects = require "runloop.misuse", require "runloop.objects"
 
 local bridges = { label = native.label, start = native.start }
 
--- The method that all bridges have.
+-- Requires the library of a bridge. An error says what to do.
+function bridges.library(name)
+  local is_there, library = pcall(require, name)
+  if is_there then return library end
+  local text = tostring(library)
+  local reason = text:match "not allowed by the sandbox: [^\n]*"
+    or not text:find(("module '%s' not found"):format(name), 1, true) and text:match "^[^\n]*"
+    or ("%s is not installed (apt install lua-%s)"):format(name, name)
+  error(("module 'runloop.%s': %s"):format(name, reason), 0)
+end
+
+-- Raises an error unless the first argument of a method is a function.
 function bridges.expect_function(name, value)
   if type(value) ~= "function" then misuse.wrong("bridge:" .. name, "argument #1", "a function", value) end
 end

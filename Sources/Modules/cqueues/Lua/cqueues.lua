@@ -7,9 +7,7 @@ local bridges = require "runloop.bridges"
 local pack, unpack = table.pack, table.unpack
 local getupvalue, setupvalue = debug.getupvalue, debug.setupvalue
 
-local is_there, cqueues = pcall(require, "cqueues")
-if not is_there then error("module 'runloop.cqueues': cqueues is not installed (apt install lua-cqueues)", 0) end
-
+local cqueues = bridges.library "cqueues"
 local controller = cqueues.new()
 
 -- Waits in the wrong place -------------------------------------------------------------------------------------------

@@ -7,8 +7,7 @@ local bridges = require "runloop.bridges"
 local luv = native.open()
 local pack, unpack, next, setmetatable = table.pack, table.unpack, next, setmetatable
 
-local is_there, uv = pcall(require, "luv")
-if not is_there then error("module 'runloop.luv': luv is not installed (apt install lua-luv)", 0) end
+local uv = bridges.library "luv"
 
 -- Callbacks ----------------------------------------------------------------------------------------------------------
 local start, LABEL <const> = bridges.start, bridges.label("callback", "luv")

@@ -266,14 +266,14 @@ local function tasks_of(name, own, ...)
       own[#own + 1] = value
       tasks[i] = value
     elseif kind_of(value) ~= "task" and kind_of(value) ~= "future" then
-      wrong(name, "argument #" .. i, "a task or a function", value)
+      wrong(name, "argument #" .. i, "a task, a future or a function", value)
     end
   end
   return tasks
 end
 
 local function first_of(...)
-  if select("#", ...) == 0 then wrong("rl.first_of", "argument #1", "a task or a function") end
+  if select("#", ...) == 0 then wrong("rl.first_of", "argument #1", "a task, a future or a function") end
   local own <close> = setmetatable({}, cancel_all)
   local tasks = tasks_of("rl.first_of", own, ...)
   local first = wait_for_first(tasks)
@@ -308,7 +308,9 @@ local function settled(task, ok, ...)
 end
 
 function rl.settle_all(list)
-  if type(list) ~= "table" then wrong("rl.settle_all", "argument #1", "a list of tasks and functions", list) end
+  if type(list) ~= "table" then
+    wrong("rl.settle_all", "argument #1", "a list of tasks, futures and functions", list)
+  end
   local own <close> = setmetatable({}, cancel_all)
   local tasks = tasks_of("rl.settle_all", own, unpack(list, 1, rawlen(list)))
   local results = {}

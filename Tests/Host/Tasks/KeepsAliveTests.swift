@@ -161,7 +161,8 @@ struct KeepsAliveTests {
         #expect(
             script.journal == [
                 "2 fast 1", "a b", "3 true a 1 false failed failed 2",
-                "cancelled false script:8: rl.first_of: argument #1 must be a task or a function, got nothing",
+                "cancelled false script:8: "
+                    + "rl.first_of: argument #1 must be a task, a future or a function, got nothing",
             ], "\(script.journal)")
     }
 }

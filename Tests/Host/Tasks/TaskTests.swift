@@ -129,7 +129,7 @@ struct TaskTests {
         #expect(
             script.journal == [
                 "3 x y", "waiting", "false first", "1 mine",
-                "false script:7: rl.first_of: argument #1 must be a task or a function, got nothing",
+                "false script:7: rl.first_of: argument #1 must be a task, a future or a function, got nothing",
             ])
         #expect(script.seconds == 3)
     }
@@ -287,7 +287,7 @@ struct TaskTests {
             ("rl.sleep(0/0)", "rl.sleep: argument #1 must be a number of seconds, 0 or more, got nan"),
             ("rl.timeout(-1, print)", "rl.timeout: argument #1 must be a number of seconds, 0 or more, got -1"),
             ("rl.timeout(1)", "rl.timeout: argument #2 must be a function, got nothing"),
-            ("rl.all_of(print, 3)", "rl.all_of: argument #2 must be a task or a function, got 3"),
+            ("rl.all_of(print, 3)", "rl.all_of: argument #2 must be a task, a future or a function, got 3"),
             (
                 "rl.wait_readable('x')",
                 "rl.wait_readable: argument #1 must be a descriptor, a file, or an object with fd(), getfd(), "

@@ -344,11 +344,11 @@ t.describe("functions that wait for several tasks or futures", function()
   end)
 
   t.it("raise errors that name what they take", function()
-    t.error(function() rl.first_of(1) end, "rl.first_of: argument #1 must be a task or a function, got 1")
+    t.error(function() rl.first_of(1) end, "rl.first_of: argument #1 must be a task, a future or a function, got 1")
     t.error(function() rl.all_of(rl.future(), rl.condition()) end,
-      "rl.all_of: argument #2 must be a task or a function, got a condition")
+      "rl.all_of: argument #2 must be a task, a future or a function, got a condition")
     t.error(function() rl.settle_all(rl.future()) end,
-      "rl.settle_all: argument #1 must be a list of tasks and functions")
+      "rl.settle_all: argument #1 must be a list of tasks, futures and functions")
   end)
 end)
 

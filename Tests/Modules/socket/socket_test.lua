@@ -208,6 +208,17 @@ t.it("select accepts other objects with a descriptor", REAL, function()
 end)
 
 -- Libraries ----------------------------------------------------------------------------------------------------------
+t.it("select in a task with keeps_alive = false does not keep the program running", REAL, function()
+  local rlhost = require "runloop.fs".real_path "/proc/self/exe"
+  local result = process.run { rlhost, timeout = 20, "-e", [[
+    local rl, socket = require "runloop", require "runloop.socket"
+    local first, second = socket.bind("127.0.0.1", 0), socket.bind("127.0.0.1", 0)
+    rl.task { function() socket.select({ first, second }, nil, 600) end, keeps_alive = false }
+    print "end"
+  ]] }
+  t.equal({ result.output, result.code }, { "end\n", 0 })
+end)
+
 t.it("redis-lua runs over runloop.socket", REAL, installed(function()
   local redis = library "redis"
   local server = t.server "redis"

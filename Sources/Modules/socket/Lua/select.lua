@@ -44,27 +44,16 @@ local function look(plan)
   return ready[1], ready[2], ready[1][1] ~= nil or ready[2][1] ~= nil
 end
 
-local INVALIDATE <const> = { __close = function(ports)
-  for _, port in ipairs(ports) do port:invalidate() end
-end }
-
--- Waits until one of the descriptors is ready.
+-- Waits until one of the descriptors is ready. A task for each keeps the loop running exactly if the caller does.
 local function await(plan, limit)
   if #plan.fds == 0 then return rl.sleep(limit) end
-  if #plan.fds == 1 then
-    return (plan.events[1] == "r" and rl.wait_readable or rl.wait_writable)(plan.fds[1], limit)
-  end
-  local ready = rl.future()
-  local ports <close> = setmetatable({}, INVALIDATE)
-  local mode = rl.current():mode()
+  local waits = {}
   for place, fd in ipairs(plan.fds) do
-    local port = rl.fd_port { fd = fd, events = plan.events[place], name = "socket.select", modes = "common",
-      callback = function() ready:complete(true) end }
-    if not port then return end
-    if mode then rl.current():add(port, mode) end
-    ports[place] = port
+    local wait = plan.events[place] == "r" and rl.wait_readable or rl.wait_writable
+    if not plan.fds[2] then return wait(fd, limit) end
+    waits[place] = function() return wait(fd, limit) end
   end
-  return ready:await(limit)
+  return rl.first_of(waits)
 end
 
 local function check(list, number)

@@ -114,6 +114,20 @@ t.describe("a backoff", function()
     task:cancel()
   end)
 
+  t.it("rl.why names the task that waits", function()
+    local backoff, net = rl.backoff { first = 5 }, require "runloop.net"
+    local fd = net.pair()
+    local tasks = {
+      rl.task { function() backoff:wait() end, name = "connector" },
+      rl.task { function() rl.wait_readable(fd:fd()) end, name = "reader" },
+    }
+    local text = rl.why()
+    matches(text, 'task "connector" %(next in [^\n]*waits in backoff:wait')
+    matches(text, 'task "reader" %(waits in rl.wait_readable')
+    for _, task in ipairs(tasks) do task:cancel() end
+    fd:close()
+  end)
+
   t.it("rejects invalid fields", function()
     local wrong = {
       first = { -1, 0 / 0, "1", true }, most = { -1, 0 / 0, "x" }, factor = { 0.5, 0 / 0, -2, "2" },

@@ -36,9 +36,8 @@ public enum InspectBinding {
                 let request = host.delayedRequest(node)
                 entries.append(
                     Entry(
-                        identity: UnsafeRawPointer(node),
-                        kind: isTask ? "task" : request.isOne ? "request" : "timer",
-                        name: RunLoop.Timer.of(node)?.name ?? "",
+                        identity: UnsafeRawPointer(node), kind: isTask ? "task" : request.isOne ? "request" : "timer",
+                        name: RunLoop.Timer.of(node)?.name ?? fiber.flatMap(LuaTask.running)?.name ?? "",
                         order: node.pointee.order,
                         site: fiber.flatMap { host.site($0.subjectSite) } ?? request.site, next: node.pointee.fireDate,
                         detail: fiber.map { host.placeAndOriginOfWait($0) }
@@ -78,6 +77,7 @@ public enum InspectBinding {
             if item.owner === host.items, let box = item.box { entry.site = host.site(box.site) }
             if let waiter = item.owner as? Waiter {
                 entry.kind = "task"
+                entry.name = LuaTask.running(waiter.fiber)?.name ?? ""
                 entry.detail = host.placeOfWait(waiter.fiber) + (entry.detail.map { ", \($0)" } ?? "")
                 entry.site = host.site(waiter.fiber.subjectSite)
             }

@@ -170,6 +170,14 @@ function KeptUse:__close(err)
   end
 end
 
+-- A map counts as one call, so that its pool stays open between its functions.
+local MapUse = {}
+function MapUse:__close()
+  local pool = self.pool
+  pool.pending = pool.pending - 1
+  if pool.setup then finish_all(pool) end
+end
+
 -- Runs in the thread: the request is a table, which cannot represent trailing nils.
 local function call_with(fn, count, ...) return fn(unpack({ ... }, 1, count)) end
 
@@ -195,8 +203,13 @@ local function pass_on(what, use, shift, fine, ...)
   error(err, 0)
 end
 
-local function run_kept(what, self, fn, ...)
+local function check_open(self, what)
   if self.is_closed then raise("%s: the pool is closed", what) end
+end
+
+local function run_kept(what, self, fn, ...)
+  -- A map that began before the pool was closed goes on to its end.
+  if what ~= "pool:map" then check_open(self, what) end
   self.pending = self.pending + 1
   local use <close> = setmetatable({ pool = self }, KeptUse)
   use.thread = take(self)
@@ -227,6 +240,7 @@ function Pool:map(list, fn)
   misuse.expect_self(self, Pool, "pool:map")
   if type(list) ~= "table" then raise("pool:map: argument #1 must be a list, got %s", describe(list)) end
   misuse.argument(fn, "function", "pool:map", 2)
+  if self.setup then check_open(self, "pool:map") end
   local results, left, count, problem = {}, 1, #list, nil
   -- Ends the tasks. A mistake in the arguments becomes an error of the caller's line, which a task does not know.
   local function fail(i, err)
@@ -243,6 +257,8 @@ function Pool:map(list, fn)
       if fine then results[i] = result else fail(i, result) end
     end
   end
+  self.pending = self.pending + 1
+  local _ <close> = setmetatable({ pool = self }, MapUse)
   local group <close> = rl.group()
   for _ = 1, math.min(self.limit, count) do
     if left <= count then group:task(work) end

@@ -126,9 +126,12 @@ t.describe("a pool with setup", function()
         return i
       end, i)
     end
+    local mapped = rl.task(pool.map, pool, { 5, 6, 7 }, function(_, value) return value * 2 end)
     pool:close()
     t.error(function() pool:run(print) end, "pool:run: the pool is closed")
+    t.error(function() pool:map({ 1 }, print) end, "pool:map: the pool is closed")
     t.equal({ rl.all_of(tasks) }, { 1, 2, 3 })
+    t.equal(mapped:await(), { 10, 12, 14 })
     t.eventually(function() return read(path) == "closed after 3\n" end, { within = 5 })
     pool:close()
     t.truthy(tostring(pool):find ", closed,")

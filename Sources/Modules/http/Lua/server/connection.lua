@@ -175,6 +175,19 @@ local function policy(self)
   }
 end
 
+-- Returns the task function for a function that serves a connection and calls no code of the script. Its error, such as
+-- a lack of memory for what the client sends, ends this connection only: otherwise a client could end the program.
+local function contained(self, serve)
+  return function(stream)
+    local is_good, problem = xpcall(serve, explain, stream)
+    if is_good then return end
+    if rl.is_cancelled(problem) then error(problem, 0) end
+    stream:abort()
+    self.counts.errors = self.counts.errors + 1
+    pcall(log.tell, "a connection of http.serve", problem, log.take_trace())
+  end
+end
+
 -- Returns the task function of a server's connections.
 function M.server(self)
   function self.schedule(date)
@@ -198,7 +211,7 @@ function M.server(self)
     end
   end
 
-  return function(stream)
+  return contained(self, function(stream)
     local connection = self.machine.connect(stream)
     self.connections[connection] = true
     self.count = self.count + 1
@@ -217,12 +230,12 @@ function M.server(self)
       request.room = request.room or condition()
       request.room:wait()
     end
-  end
+  end)
 end
 
 -- Serves a client that speaks HTTP without TLS on a port with TLS: the answer names the URL to use.
 function M.on_text(self)
-  return function(stream)
+  return contained(self, function(stream)
     local connection = self.machine.connect(stream)
     local seconds = self.header_timeout > 0 and self.header_timeout or nil
     local head, _, code = stream:read_until("\r\n\r\n", { timeout = seconds, max = self.max_header })
@@ -233,7 +246,7 @@ function M.on_text(self)
       text = ("%s: https://%s%s"):format(text, host, head:match "^%u+ (/%g*) HTTP/1" or "/")
     end
     refuse(self, connection, 400, text, readable(head or ""))
-  end
+  end)
 end
 
 return M

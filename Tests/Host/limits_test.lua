@@ -274,6 +274,22 @@ t.describe("the main state", function()
       { 0, "false\tnot enough memory\ttrue\n" .. ("true\tnil\n"):rep(3) .. "2097152\n" }, answer.errors)
   end)
 
+  t.it("goes on if a message exceeds it", REAL, function()
+    local program <close> = t.spawn { RLHOST, "--memory=8M", "-e", [[
+      local rl = require "runloop"
+      local name = "limits-test-" .. require "runloop.process".id()
+      local port = rl.message_port { name = name, callback = function(_, _, data) return "length " .. #data end }
+      rl.current():add(port, "common")
+      print(name)
+    ]] }
+    local remote = assert(rl.remote_port(program:wait_for "limits%-test%-%d+"))
+    for _ = 1, 3 do
+      t.equal({ remote:request(1, ("x"):rep(10 << 20)) },
+        { nil, "transport error: not enough memory for the message" })
+    end
+    t.equal(remote:request(1, "small"), "length 5")
+  end)
+
   t.it("ends when its processor time is over", REAL, function()
     local answer = run("--cpu=0.1", "while true do end")
     t.equal(answer.code, 1)

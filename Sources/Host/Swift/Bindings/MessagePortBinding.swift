@@ -141,8 +141,10 @@ extension LuaHost {
         guard push(bytes: message.data, onto: fiber.stack) else {
             recycle(fiber)
             message.fail("not enough memory for the message")
-            return report(
-                Failure("message port: not enough memory for a message of \(message.data.count) bytes"))
+            // The sender must not be able to end this program.
+            return part(RepeatedWarnings.self).warn(
+                "message port \"\(port.name)\"",
+                "not enough memory for a message of \(message.data.count) bytes", kind: "memory")
         }
         fiber.owner = MessageAnswer(self, message)
         resume(fiber, arguments: 3)

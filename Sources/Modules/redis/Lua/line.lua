@@ -7,7 +7,7 @@ local net = require "runloop.net"
 local shape = require "runloop.data.shape"
 
 local setmetatable, getmetatable, type = setmetatable, getmetatable, type
-local ipairs, next = ipairs, next
+local ipairs, next, pcall, error = ipairs, next, pcall, error
 local format, match, unpack, max = string.format, string.match, table.unpack, math.max
 
 -- The class of errors inside lists: the message is at 1.
@@ -99,13 +99,21 @@ local function take(self, bytes)
   end
 end
 
+-- Takes received bytes. An answer that exceeds the memory's limit ends the connection, and not the program.
+local function receive(self, bytes)
+  local is_good, problem = pcall(take, self, bytes)
+  if is_good then return end
+  if problem ~= "not enough memory" then error(problem, 0) end
+  self:fail("ENOMEM: no memory for an answer", "ENOMEM")
+end
+
 --- Ends the connection: every waiting call returns the reason. A malformed answer is an error of the first call.
 function Line:fail(message, code)
   if self.problem then return end
   self.problem, self.code = message, code
   if self.stream then self.stream:abort() end
   local first = self.waiters[self.first]
-  if first and (code == "EMSGSIZE" or code == "EPROTO") then
+  if first and (code == "EMSGSIZE" or code == "EPROTO" or code == "ENOMEM") then
     self.waiters[self.first], self.first = nil, self.first + 1
     first:complete(nil, message, code)
   end
@@ -265,7 +273,7 @@ local function connect(self, options)
       while not self.problem do
         local bytes, problem, kind = stream:read()
         if not bytes then return self:fail(problem or "the server has closed it", kind or "ECONNRESET") end
-        take(self, bytes)
+        receive(self, bytes)
       end
     end, keeps_alive = false }
     return true
@@ -275,7 +283,7 @@ local function connect(self, options)
     host = where.host, port = where.port, path = where.path, timeout = options.connect_timeout, tls = options.tls,
     keeps_alive = false,
     on_open = function() opened:complete(true) end,
-    on_data = function(_, bytes) take(self, bytes) end,
+    on_data = function(_, bytes) receive(self, bytes) end,
     on_end = function() self:fail("the server has closed it", "ECONNRESET") end,
     on_error = function(_, message, code)
       opened:complete(nil, message, code)

@@ -1,6 +1,6 @@
--- A server with little memory, whose clients send much.
+-- Servers and clients with little memory, whose peers send much.
 
-local http, net = require "runloop.http", require "runloop.net"
+local http, net, process = require "runloop.http", require "runloop.net", require "runloop.process"
 local t = require "runloop.test"
 
 t.it("a body that exceeds the server's memory ends its connection only", { real_time = true, timeout = 60 }, function()
@@ -25,4 +25,20 @@ t.it("a body that exceeds the server's memory ends its connection only", { real_
   end
   t.equal(http.post("http://" .. where .. "/", { body = "text" }).body, "length 4")
   t.truthy(program:is_running())
+end)
+
+t.it("a message that exceeds the memory ends its WebSocket only", { real_time = true, timeout = 60 }, function()
+  local server <close> = assert(http.serve("127.0.0.1:0", function(request)
+    local socket = request:websocket()
+    socket:send(("x"):rep(10 << 20))
+    socket:receive(10)
+  end))
+  local answer = process.run { t.rlhost, "--memory=8M", "-", input = ([[
+    local http = require "runloop.http"
+    for _ = 1, 6 do
+      local socket = assert(http.websocket("ws://%s/", { max_message = 1 << 25 }))
+      print(select(3, socket:receive(10)))
+    end
+  ]]):format(server:address()) }
+  t.equal({ answer.code, answer.output, answer.errors }, { 0, ("ENOMEM\n"):rep(6), "" })
 end)

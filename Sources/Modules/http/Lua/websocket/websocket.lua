@@ -242,11 +242,7 @@ function M.feed(self, bytes)
   take_all(self)
 end
 
--- Reads the stream to its end: answers pings and collects messages.
-function Socket:read_on(stream)
-  local guard <close> = setmetatable({}, {
-    __close = function() lost(self) end,
-  })
+local function read_all(self, stream)
   take_all(self)
   while not self.is_over do
     -- Further bytes wait in the kernel, and at the peer.
@@ -258,6 +254,19 @@ function Socket:read_on(stream)
     if not bytes then break end
     M.feed(self, bytes)
   end
+end
+
+-- Reads the stream to its end: answers pings and collects messages.
+function Socket:read_on(stream)
+  local guard <close> = setmetatable({}, {
+    __close = function() lost(self) end,
+  })
+  local is_good, problem = pcall(read_all, self, stream)
+  if is_good then return end
+  if problem ~= "not enough memory" then error(problem, 0) end
+  -- The peer has sent more than the memory's limit allows, which must not end the program.
+  over(self, "ENOMEM: no memory for a message", "ENOMEM")
+  stream:abort()
 end
 
 function Socket:receive(timeout)

@@ -228,6 +228,21 @@ t.it("a page always has the numbers of the process and its loops", REAL, functio
   t.equal(output, "fine\n")
 end)
 
+t.it("a page has the numbers of a process without free descriptors, too", REAL, function()
+  local script = [[
+    local metrics = require 'runloop.metrics'
+    local start, files, file = metrics.text():match '\nprocess_start_time_seconds (%S+)', {}, nil
+    repeat
+      file = io.open '/dev/null'
+      files[#files + 1] = file
+    until not file
+    local page = metrics.text()
+    print(page:match '\nprocess_open_fds (%S+)', tonumber(page:match '\nprocess_resident_memory_bytes (%S+)') > 1e6,
+      math.abs(page:match '\nprocess_start_time_seconds (%S+)' - start) < 1)]]
+  local run = process.run { "sh", "-c", 'ulimit -n 30; exec "$0" -e "$1"', t.rlhost, script }
+  t.equal({ run.output, run.errors }, { "30\ttrue\ttrue\n", "" })
+end)
+
 t.it("metrics.handler serves the page under http.serve", REAL, function()
   local http = require "runloop.http"
   metrics.counter("c_total", "C."):add()

@@ -454,6 +454,7 @@ int metrics_open(lua_State *L) {
                                        {"process", metrics_process},
                                        {NULL, NULL}};
   static const luaL_Reg writers[] = {{"text", metrics_text}, {NULL, NULL}};
+  metrics_age();  // notes the start while there are descriptors
   lua_settop(L, 2);
   lua_newtable(L);  // the module
   lua_newtable(L);  // the classes

@@ -1,7 +1,9 @@
 // The page of a process's metrics, in Prometheus' text format, and the numbers of the process itself.
 #include <dirent.h>
+#include <errno.h>
 #include <lauxlib.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,19 +40,33 @@ static double read_number(const char *path, int skip) {
   return at ? strtod(at, NULL) : 0;
 }
 
-static int count_descriptors(void) {
+// -1 if unknown.
+static double count_descriptors(const struct rlimit *limit) {
   DIR *directory = opendir("/proc/self/fd");
+  // Each descriptor below the limit is in use.
+  if (!directory) return errno == EMFILE ? (double)limit->rlim_cur : -1;
   int count = -1;  // its own
-  for (struct dirent *entry; directory && (entry = readdir(directory));) count += entry->d_name[0] != '.';
-  if (directory) closedir(directory);
+  for (struct dirent *entry; (entry = readdir(directory));) count += entry->d_name[0] != '.';
+  closedir(directory);
   return count;
 }
 
 double metrics_age(void) {
-  return seconds_of(CLOCK_BOOTTIME) - read_number("/proc/self/stat", 20) / (double)sysconf(_SC_CLK_TCK);
+  // The process's start in ticks since that of the system. It is kept: later there may be no descriptor to read it.
+  static _Atomic double start;
+  double ticks = atomic_load_explicit(&start, memory_order_relaxed);
+  if (ticks == 0) atomic_store_explicit(&start, ticks = read_number("/proc/self/stat", 20), memory_order_relaxed);
+  return seconds_of(CLOCK_BOOTTIME) - ticks / (double)sysconf(_SC_CLK_TCK);
 }
 
-double metrics_resident(void) { return read_number("/proc/self/statm", 1) * (double)sysconf(_SC_PAGESIZE); }
+double metrics_resident(void) {
+  double pages = read_number("/proc/self/statm", 1);
+  if (pages > 0) return pages * (double)sysconf(_SC_PAGESIZE);
+  // Without a descriptor for the file: the largest size until now, in kilobytes.
+  struct rusage usage = {0};
+  getrusage(RUSAGE_SELF, &usage);
+  return (double)usage.ru_maxrss * 1024;
+}
 
 int metrics_connections(void) {
   DIR *directory = opendir("/proc/self/fd");
@@ -70,7 +86,7 @@ int metrics_process(lua_State *L) {
   double age = metrics_age();
   lua_pushnumber(L, seconds_of(CLOCK_PROCESS_CPUTIME_ID));
   lua_pushnumber(L, metrics_resident());
-  lua_pushnumber(L, count_descriptors());
+  lua_pushnumber(L, count_descriptors(&limit));
   lua_pushnumber(L, limit.rlim_cur == RLIM_INFINITY ? INFINITY : (double)limit.rlim_cur);
   lua_pushnumber(L, floor((seconds_of(CLOCK_REALTIME) - age) * 100 + 0.5) / 100);
   return 5;

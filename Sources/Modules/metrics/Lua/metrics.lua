@@ -183,8 +183,11 @@ end
 local function defaults()
   local lines, numbers, loops = {}, { store.process() }, native.loops()
   for index, row in ipairs(PROCESS) do
-    head(lines, row)
-    lines[#lines + 1] = row[1] .. " " .. store.number(numbers[index])
+    -- A number is negative if it is unknown, as without /proc.
+    if numbers[index] >= 0 then
+      head(lines, row)
+      lines[#lines + 1] = row[1] .. " " .. store.number(numbers[index])
+    end
   end
   head(lines, { "rlhost_info", "gauge", "The version of rlhost." })
   lines[#lines + 1] = format('rlhost_info{version="%s"} 1', escaped(rl.version or match(_VERSION, "%S+$")))

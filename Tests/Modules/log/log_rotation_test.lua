@@ -177,3 +177,27 @@ t.it("a lost line of a server's log is reported once", REAL, function()
   t.equal(select(2, run.errors:gsub("No space", "")), 1, run.errors)
   t.truthy(run.errors:find("cannot write the access log: No space left on device\nin http.serve", 1, true), run.errors)
 end)
+
+t.it("a process without free descriptors loses no line", REAL, function()
+  local directory = assert(fs.temporary_directory())
+  local script = ([[
+    local logger = require 'runloop.log'.open { to = '%s/l', time = false, max_size = 4096, keep = 3 }
+    local files, file = {}, nil
+    repeat
+      file = io.open '/dev/null'
+      files[#files + 1] = file
+    until not file
+    for i = 1, 300 do logger:info('line ' .. i) end
+    for _, each in ipairs(files) do each:close() end
+    logger:info 'the last line']]):format(directory)
+  local run = process.run { "sh", "-c", 'ulimit -n 30; exec "$0" -e "$1"', t.rlhost, script }
+  local _, complaints = run.errors:gsub("\n", "")
+  t.equal(complaints, 1, run.errors)
+  t.truthy(run.errors:find("EMFILE", 1, true), run.errors)
+  local lines = 0
+  for _, name in ipairs { "l", "l.1" } do
+    for _ in assert(fs.read(directory .. "/" .. name)):gmatch "[^\n]+" do lines = lines + 1 end
+  end
+  t.equal(lines, 301)
+  fs.remove(directory, { recursive = true })
+end)

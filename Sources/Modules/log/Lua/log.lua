@@ -123,7 +123,7 @@ local function write_limited(sink, text)
   local is_early = sink.retry and now < sink.retry and now > sink.retry - PATIENCE
   local fd, problem, refusal = native.rotate(sink.fd or -1, sink.path, text, sink.max_size, sink.keep, not is_early)
   sink.fd = fd >= 0 and fd or nil
-  if refusal then
+  if refusal and not is_early then
     sink.retry = now + PATIENCE
     complain("cannot rename the full log %s: %s (still writing to it)", sink.path, refusal)
   end

@@ -55,7 +55,13 @@ enum LogRotation {
                     continue
                 }
             }
-            guard let fresh = open(path, &outcome) else { return outcome }
+            guard let fresh = open(path, &outcome) else {
+                // Without a free descriptor: a file that was renamed still takes lines, one without a name loses them.
+                let isKept = outcome.descriptor >= 0 && fstat(outcome.descriptor, &information) == 0
+                guard isKept, information.st_nlink > 0 else { return outcome }
+                outcome.refusal = outcome.failure
+                break
+            }
             leave(outcome.descriptor)
             outcome.descriptor = fresh
         }

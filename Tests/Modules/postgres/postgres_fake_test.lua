@@ -208,6 +208,19 @@ t.describe("the failures of a fake", function()
     t.eventually(function() return db:stats().in_use == 0 end)
   end)
 
+  t.it("after a whole answer leave its result", { timeout = 60 }, function()
+    local fake = postgres.fake(answer)
+    local db = open(fake, { size = 1 })
+    local whole = 0
+    for bytes = 1, 150 do
+      t.eventually(function() return db:value("select $1::int + 1", 1) == 2 end)
+      fake:drop(bytes)
+      local results, message, code = db:batch { { "select $1::int + 1", 1 } }
+      if results then whole = whole + 1 else t.equal({ bytes, code }, { bytes, "ECONNRESET" }, message) end
+    end
+    t.truthy(whole > 10 and whole < 140, whole)
+  end)
+
   t.it("include a wrong password, and the fake lists received statements", function()
     local fake = postgres.fake(answer, { password = "p" })
     local stream = t.truthy(fake:connect())

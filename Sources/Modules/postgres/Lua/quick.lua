@@ -15,13 +15,19 @@ local BEGUN = "the statement has begun a transaction: use begin(), or connection
 --- Looks at the connection of a call that has returned, and returns the call's results.
 function quick.finish(self, lease, first, second, third, fourth)
   local connection = lease.connection
-  if connection.is_lost then shape.lost(self)
-  elseif lease.draining then return first, second, third, fourth
-  elseif connection.box:is_idle() then lease.is_spare = true
-  else
+  if not connection.is_lost and not lease.draining then
+    if connection.box:is_idle() then
+      lease.is_spare = true
+      return first, second, third, fourth
+    end
     connection.is_lost = true
-    if first ~= nil then return failures.own("EINVAL", BEGUN, "25001") end
+    -- Otherwise the server has closed it, and the whole answer was the last that came.
+    if connection.box:stands() then
+      if first ~= nil then return failures.own("EINVAL", BEGUN, "25001") end
+      return first, second, third, fourth
+    end
   end
+  if connection.is_lost then shape.lost(self) end
   return first, second, third, fourth
 end
 local finish = quick.finish

@@ -16,6 +16,7 @@ local setmetatable, type, tonumber, ipairs = setmetatable, type, tonumber, ipair
 local find, sub, match, format = string.find, string.sub, string.match, string.format
 local now, put, sent, unsent = rl.now, native.put, native.sent, native.unsent
 local read_headers, known_headers = check.read_headers, check.known_headers
+local pcall, error = pcall, error
 
 local Link = {}
 Link.__index = Link
@@ -157,15 +158,25 @@ end
 
 -- Reading -------------------------------------------------------------------------------------------------------------
 
---- Reads until the connection ends. A message may begin in one piece and end in another.
+-- Reads one piece. Returns false if the connection has ended.
+local function read_piece(self)
+  local bytes, message, code = self.stream:read(262144)
+  if not bytes then return self:lose(message or "the server has closed the connection", code or "ECONNRESET") end
+  feed(self.wire, bytes)
+  self.owner:_relieve()
+  return true
+end
+
+--- Reads until the connection ends. A message may begin in one piece and end in another. A message that exceeds the
+--- memory's limit ends the connection, and not the program.
 function Link:read()
-  local stream = self.stream
   while not self.is_over do
     if may_rest(self) then rest(self) end
-    local bytes, message, code = stream:read(262144)
-    if not bytes then return self:lose(message or "the server has closed the connection", code or "ECONNRESET") end
-    feed(self.wire, bytes)
-    self.owner:_relieve()
+    local is_good, problem = pcall(read_piece, self)
+    if not is_good then
+      if problem ~= "not enough memory" then error(problem, 0) end
+      self:lose("ENOMEM: no memory for a message", "ENOMEM")
+    end
   end
 end
 

@@ -12,18 +12,26 @@ import Testing
             .sorted()
     }()
 
+    /// The program that runs them: RLHOST_LUA, or the one that was built with these tests. Only the latter knows the
+    /// names of private functions.
+    private static func program(for path: String) -> String {
+        guard !path.contains("private_parts"), !Binary.isUnderThreadSanitizer else { return Binary.path }
+        return ProcessInfo.processInfo.environment["RLHOST_LUA"] ?? Binary.path
+    }
+
     @Test("the tests of a file pass", arguments: files) func file(_ path: String) throws {
         let documents = "\(Binary.repository)/docs"
         // `scripts/test` reads the times of the tests in the file.
         let report = ProcessInfo.processInfo.environment["RLHOST_LUA_REPORTS"].map {
             "--report=json=\($0)/\(path.replacingOccurrences(of: "/", with: "-"))"
         }
+        let program = Self.program(for: path)
         let run = try Binary.run(
             ["test", "--timeout", "60"] + (report.map { [$0] } ?? []) + ["\(Binary.repository)/\(path)"],
             environment: [
                 "DOCUMENTS": "\(documents)/lua", "REFERENCE": "\(documents)/lua/runloop-test.lua",
-                "EXAMPLES": "\(documents)/examples",
-            ].merging(Soak.isLong ? ["RLHOST_SOAK": "1"] : [:]) { own, _ in own }, timeout: 180)
+                "EXAMPLES": "\(documents)/examples", "RLHOST": program,
+            ].merging(Soak.isLong ? ["RLHOST_SOAK": "1"] : [:]) { own, _ in own }, program: program, timeout: 180)
         #expect(run.status == 0, "\(run.output)\(run.errors)")
     }
 

@@ -319,6 +319,8 @@ t.describe("misuse", function()
     t.truthy(problem_of(json.object, setmetatable({}, {})):find("json%.object: the table has a metatable of its own"))
     t.truthy(problem_of(json.lines,
       5):find("json%.lines: argument #1 must be a stream, a file or an iterator of lines, got 5"))
+    local stream <close> = require "runloop.net".memory()
+    t.equal(problem_of(json.lines, stream, 3), "json.lines: argument #2 must be a table of options, got 3")
   end)
 end)
 

@@ -17,6 +17,10 @@ local function lines_of(source, options)
   local lines = require("runloop.objects").method(source, "lines")
   if not lines then misuse.wrong("json.lines", "argument #1", "a stream, a file or an iterator of lines", source) end
   if options == nil then return lines(source) end
+  -- A file takes formats.
+  if type(options) ~= "table" and not io.type(source) then
+    misuse.wrong("json.lines", "argument #2", "a table of options", options)
+  end
   return lines(source, options)
 end
 

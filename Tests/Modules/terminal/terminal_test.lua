@@ -264,7 +264,8 @@ t.describe("a log", function()
     end
     local before = count()
     for _ = 1, 50 do log.open { to = name }:with { a = 1 } end
-    t.equal(count(), before)
+    -- Another descriptor may be closed meanwhile.
+    t.truthy(count() <= before, before)
     os.remove(name)
     local result = process.run { require "runloop.fs".real_path "/proc/self/exe", "-e",
       [[local log = require "runloop.log" log.debug "no" log.info "one"]],

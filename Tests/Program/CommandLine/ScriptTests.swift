@@ -79,6 +79,7 @@ import Testing
                 #expect(FileManager.default.isExecutableFile(atPath: "\(Binary.repository)/\(script)"), "\(line)")
             }
             guard !(parts.last ?? "").hasPrefix("long: ") else { continue }
+            if script == "scripts/tidy" { continue }  // TidyTests runs it.
             // Debian has no Python for the toolchain's debugger.
             if parts[0].contains(" lldb "), !Self.hasPython { continue }
             let command = parts[0].replacing(".build/debug/rlhost", with: "\"$RLHOST\"")

@@ -160,7 +160,7 @@ meanings.fields = {
   process = {
     shell = "process.shell", tty = "terminal", uid = "process.set_user", user = "process.set_user",
     args = "the words follow the program", argv = "the words follow the program",
-    -- Only one of the two has these.
+    -- process.run and process.start each lack some options of the other.
     on_output = "process.start", on_errors = "process.start", modes = "process.start",
     timeout = "process.run", grace = "process.run", max_output = "process.run",
   },

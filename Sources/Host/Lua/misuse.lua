@@ -6,7 +6,7 @@ local native = ...
 local getinfo = package.loaded.debug.getinfo
 local error, type, tostring, next = error, type, tostring, next
 local pairs, ipairs, select, integer_of = pairs, ipairs, select, math.tointeger
-local getmetatable, rawget = getmetatable, rawget
+local getmetatable, rawget, pcall = getmetatable, rawget, pcall
 local format, concat = string.format, table.concat
 local unpack, running = table.unpack, coroutine.running
 
@@ -144,6 +144,14 @@ function misuse.options(options, known, what, number)
   if options == nil then return NONE end
   check(options, known, what, number)
   return options
+end
+
+-- Calls a function that takes what a peer has sent. Returns false if the memory's limit does not allow that, which must
+-- end a connection only, and not the program; raises its other errors.
+function misuse.fits_memory(fn, ...)
+  local is_good, problem = pcall(fn, ...)
+  if not is_good and problem ~= "not enough memory" then error(problem, 0) end
+  return is_good
 end
 
 -- Whether a value can be called as a function.

@@ -208,8 +208,6 @@ local function check_open(self, what)
 end
 
 local function run_kept(what, self, fn, ...)
-  -- A map that began before the pool was closed goes on to its end.
-  if what ~= "pool:map" then check_open(self, what) end
   self.pending = self.pending + 1
   local use <close> = setmetatable({ pool = self }, KeptUse)
   use.thread = take(self)
@@ -233,6 +231,7 @@ end
 function Pool:run(fn, ...)
   misuse.expect_self(self, Pool, "pool:run")
   misuse.argument(fn, "function", "pool:run", 1)
+  if self.setup then check_open(self, "pool:run") end
   return run("pool:run", self, fn, ...)
 end
 
@@ -240,6 +239,7 @@ function Pool:map(list, fn)
   misuse.expect_self(self, Pool, "pool:map")
   if type(list) ~= "table" then raise("pool:map: argument #1 must be a list, got %s", describe(list)) end
   misuse.argument(fn, "function", "pool:map", 2)
+  -- If the pool is closed later, the map goes on to its end.
   if self.setup then check_open(self, "pool:map") end
   local results, left, count, problem = {}, 1, #list, nil
   -- Ends the tasks. A mistake in the arguments becomes an error of the caller's line, which a task does not know.

@@ -20,7 +20,7 @@ local new = {}
 -- A table by first word: the function that is called with the other words.
 local kinds = {}
 
--- What a failure undoes.
+-- Called at a failure: removes the files that were made.
 local on_failure
 
 local function fail(status, text, ...)

@@ -1,4 +1,4 @@
--- What thread:cancel interrupts. Lua calls no hook in these places, so the first call may wait for their end.
+-- thread:cancel ends code of each kind. Lua calls no hook in these places, so the first call may not end them.
 
 local rl = require "runloop"
 local t = require "runloop.test"

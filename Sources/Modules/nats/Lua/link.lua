@@ -16,7 +16,7 @@ local setmetatable, type, tonumber, ipairs = setmetatable, type, tonumber, ipair
 local find, sub, match, format = string.find, string.sub, string.match, string.format
 local now, put, sent, unsent = rl.now, native.put, native.sent, native.unsent
 local read_headers, known_headers = check.read_headers, check.known_headers
-local pcall, error = pcall, error
+local fits = require "runloop.misuse".fits_memory
 
 local Link = {}
 Link.__index = Link
@@ -158,13 +158,12 @@ end
 
 -- Reading -------------------------------------------------------------------------------------------------------------
 
--- Reads one piece. Returns false if the connection has ended.
+-- Reads one piece, or notes the end of the connection.
 local function read_piece(self)
   local bytes, message, code = self.stream:read(262144)
   if not bytes then return self:lose(message or "the server has closed the connection", code or "ECONNRESET") end
   feed(self.wire, bytes)
   self.owner:_relieve()
-  return true
 end
 
 --- Reads until the connection ends. A message may begin in one piece and end in another. A message that exceeds the
@@ -172,11 +171,7 @@ end
 function Link:read()
   while not self.is_over do
     if may_rest(self) then rest(self) end
-    local is_good, problem = pcall(read_piece, self)
-    if not is_good then
-      if problem ~= "not enough memory" then error(problem, 0) end
-      self:lose("ENOMEM: no memory for a message", "ENOMEM")
-    end
+    if not fits(read_piece, self) then self:lose("ENOMEM: no memory for a message", "ENOMEM") end
   end
 end
 

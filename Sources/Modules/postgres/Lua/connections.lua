@@ -334,13 +334,15 @@ local function note_stale(self, connection, text, state)
   end
 end
 
+-- The number of rows that kinds of calls keep; the others keep all.
+local KEEPS = { row = 1, value = 1, execute = 0 }
+
 local function options_of(self, request)
   local lists, nulls = request.lists, request.nulls
   if lists == nil then lists = self._lists end
   if nulls == nil then nulls = self._nulls end
   local kind = request.kind
-  local keep = (kind == "row" or kind == "value") and 1 or kind == "execute" and 0 or huge
-  return lists or kind == "value" or kind == "execute", nulls, (request.max or self._max) // 1 | 0, keep
+  return lists or kind == "value" or kind == "execute", nulls, (request.max or self._max) // 1 | 0, KEEPS[kind] or huge
 end
 
 local function wrong_parameter(what, request, bad)
@@ -374,6 +376,24 @@ local function check_count(what, request, failure)
   end
 end
 
+-- Returns the table for an answer. That of the last value or count is used again.
+local function answer_for(connection, kind)
+  if kind ~= "value" and kind ~= "execute" then return fresh() end
+  local answer = connection.answer or {}
+  connection.answer = false
+  return answer
+end
+
+-- Returns the results that an answer without a problem has for a kind of call.
+local function results_of(connection, kind, answer)
+  if kind == "query" then return answer.rows, answer.names end
+  if answer.rows then return answer.rows[1] end
+  local value, count = answer.value, answer.count
+  answer.value, answer.count, connection.answer = nil, nil, answer
+  if kind == "execute" then return count or 0 end
+  return value
+end
+
 -- Sends a statement once. Returns its answer, which is empty yet, its state for `receive`, and whether it has a name.
 local function ask(self, lease, what, request, is_plain)
   local connection, answer = lease.connection, nil
@@ -382,13 +402,7 @@ local function ask(self, lease, what, request, is_plain)
     name, answer, state = statement_for(self, connection, request)
     if answer then return answer, answer.state or state, true end
   end
-  local kind = request.kind
-  if kind == "value" or kind == "execute" then
-    -- The table of the last such call: see `perform`.
-    answer, connection.answer = connection.answer or {}, false
-  else
-    answer = fresh()
-  end
+  answer = answer_for(connection, request.kind)
   local is_sent, bad = box:send(request.text, request, request.count, name)
   if bad then
     lease.is_busy = false
@@ -456,7 +470,8 @@ end
 local parts = {
   flush = flush, receive = receive, fresh = fresh, guard_of = guard_of, wait_until_drained = wait_until_drained,
   refuse = refuse, lose = lose, check_request = check_request, options_of = options_of, problem = problem,
-  note_stale = note_stale, is_stale = is_stale, return_it = return_it,
+  note_stale = note_stale, is_stale = is_stale, return_it = return_it, answer_for = answer_for, results_of = results_of,
+  keeps = KEEPS,
 }
 local copy = require "runloop.postgres.copies"(parts)
 connections.batch = require "runloop.postgres.batches"(parts)
@@ -479,12 +494,7 @@ function connections.perform(self, lease, what, request)
   if state ~= "done" or answer.failure or answer.twice or answer.is_empty then
     return problem(what, lease, request, answer, state)
   end
-  if kind == "query" then return answer.rows, answer.names end
-  if answer.rows then return answer.rows[1] end
-  local value, count = answer.value, answer.count
-  answer.value, answer.count, lease.connection.answer = nil, nil, answer
-  if kind == "execute" then return count or 0 end
-  return value
+  return results_of(lease.connection, kind, answer)
 end
 
 local quick = require "runloop.postgres.quick"(parts)

@@ -38,7 +38,7 @@ local function failed(self, lease, number, answer, state, what, kind, text, ...)
   if not answer then
     local good, message, code, details = parts.check_request(what, request)
     if not good then return ended(number, kind, 0, nil, message, code, details) end
-    -- There are more than `execute` takes.
+    -- There are more parameters than `execute` takes.
     self._calls = self._calls - 1
     return SLOW
   end
@@ -67,38 +67,26 @@ function quick.call(self, what, kind, text, ...)
   lease.on_give, lease.is_busy = self._on_give, true
   connection.uses = connection.uses + 1
   statement.used = connection.uses
-  local box, lists, keep, answer = connection.box, self._lists, huge, nil
+  local box = connection.box
   local left = box:execute(statement.name, ...)
   if not left then
     lease.is_busy = false
     return failed(self, lease, number, nil, nil, what, kind, text, ...)
   end
-  if kind == "value" or kind == "execute" then
-    answer, connection.answer = connection.answer or {}, false
-    lists, keep = true, kind == "value" and 1 or 0
-  else
-    answer = parts.fresh()
-    if kind == "row" then keep = 1 end
-  end
-  local state = "lost"
+  local answer, state = parts.answer_for(connection, kind), "lost"
   if left == 0 or parts.flush(connection, left) then
+    local lists = self._lists or kind == "value" or kind == "execute"
     -- After a whole `execute` the answer cannot be there yet.
-    if left == 0 and connection.watch then connection.watch:wait(false) end
-    state = parts.receive(connection, answer, lists, self._nulls, self._max // 1 | 0, keep)
+    state = parts.receive(connection, answer, lists, self._nulls, self._max // 1 | 0, parts.keeps[kind] or huge, nil,
+      left == 0 and "more" or nil)
   end
   lease.is_busy = false
   if state ~= "done" or answer.failure or answer.twice or answer.is_empty then
     return failed(self, lease, number, answer, state, what, kind, text, ...)
   end
-  local first, second = answer.rows, answer.names
-  if kind == "row" then
-    first, second = first[1], nil
-  elseif kind ~= "query" then
-    first = kind == "execute" and (answer.count or 0) or answer.value
-    answer.value, answer.count, connection.answer = nil, nil, answer
-  end
+  local first, second = parts.results_of(connection, kind, answer)
   if not box:is_idle() then return ended(number, kind, 0, finish(self, lease, first, second)) end
-  -- What <close> of the lease would do, with fewer calls.
+  -- Gives the connection back in fewer calls than <close> of the lease takes.
   lease.is_spare, lease.is_kept = true, true
   parts.return_it(lease)
   if number then return ended(number, kind, 0, first, second) end

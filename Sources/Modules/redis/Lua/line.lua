@@ -7,7 +7,7 @@ local net = require "runloop.net"
 local shape = require "runloop.data.shape"
 
 local setmetatable, getmetatable, type = setmetatable, getmetatable, type
-local ipairs, next, pcall, error = ipairs, next, pcall, error
+local ipairs, next, fits = ipairs, next, require "runloop.misuse".fits_memory
 local format, match, unpack, max = string.format, string.match, table.unpack, math.max
 
 -- The class of errors inside lists: the message is at 1.
@@ -101,10 +101,7 @@ end
 
 -- Takes received bytes. An answer that exceeds the memory's limit ends the connection, and not the program.
 local function receive(self, bytes)
-  local is_good, problem = pcall(take, self, bytes)
-  if is_good then return end
-  if problem ~= "not enough memory" then error(problem, 0) end
-  self:fail("ENOMEM: no memory for an answer", "ENOMEM")
+  if not fits(take, self, bytes) then self:fail("ENOMEM: no memory for an answer", "ENOMEM") end
 end
 
 --- Ends the connection: every waiting call returns the reason. A malformed answer is an error of the first call.

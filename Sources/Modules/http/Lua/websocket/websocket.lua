@@ -261,9 +261,7 @@ function Socket:read_on(stream)
   local guard <close> = setmetatable({}, {
     __close = function() lost(self) end,
   })
-  local is_good, problem = pcall(read_all, self, stream)
-  if is_good then return end
-  if problem ~= "not enough memory" then error(problem, 0) end
+  if misuse.fits_memory(read_all, self, stream) then return end
   -- The peer has sent more than the memory's limit allows, which must not end the program.
   over(self, "ENOMEM: no memory for a message", "ENOMEM")
   stream:abort()

@@ -234,7 +234,7 @@ function Loop:stats() end
 ---@field passes integer
 ---@field sleeps integer
 ---@field seconds_asleep number
----@field longest_callback number seconds, accurate to about 1 %
+---@field longest_callback number seconds; accurate to about 1 %, or to 4 ms in the loop's first second
 ---@field callbacks { timer: integer, source: integer, port: integer, observer: integer, request: integer }
 
 ---Raises an error: a loop lives as long as its thread.

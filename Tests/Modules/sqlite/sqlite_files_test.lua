@@ -51,6 +51,27 @@ t.it("a full disk gives ENOSPC, and leaves the database intact", function()
     db:close()]], "ENOSPC SQLITE_FULL\ttrue\ttrue\tok\nENOSPC\n")
 end)
 
+t.it("on a full disk each of the writes that wait together has its own result", function()
+  t.equal(in_small_disk [[
+    local rl, sqlite = require "runloop", require "runloop.sqlite"
+    local db = assert(sqlite.open(arg[1] .. "/x.db"))
+    assert(db:script "create table n (i integer, b blob)")
+    local count, codes = 0, {}
+    for round = 1, 5 do
+      local tasks, size = {}, round == 1 and 100 or 12000
+      for i = 1, 40 do
+        tasks[i] = rl.task(function() return db:execute("insert into n values ($1, zeroblob($2))", i, size) end)
+      end
+      for i = 1, 40 do
+        local done, _, code, details = tasks[i]:await()
+        if done then count = count + 1 else codes[code .. " " .. details.code] = true end
+      end
+    end
+    print(count > 40 and count < 200, count == db:value "select count(*) from n", (db:value "pragma integrity_check"))
+    for code in pairs(codes) do print(code) end
+    db:close()]], "true\ttrue\tok\nENOSPC SQLITE_FULL\n")
+end)
+
 t.it("a file on a read-only file system can be read", function()
   t.equal(in_small_disk [[
     local sqlite, process = require "runloop.sqlite", require "runloop.process"

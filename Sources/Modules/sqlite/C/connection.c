@@ -25,6 +25,8 @@ void csqlite_close_database(csqlite *it) {
   if (!it->db) return;
   sqlite.finalize(it->begin);
   sqlite.finalize(it->end);
+  sqlite.finalize(it->begin_write);
+  sqlite.finalize(it->commit);
   sqlite.close_v2(it->db);
   it->db = NULL;
 }
@@ -64,6 +66,8 @@ static const char *begins_with(const char *text, size_t length, const char *cons
 
 static const char *const QUERIES[] = {"select", "values", "with", "explain", NULL};
 static const char *const CONTROL[] = {"begin", "commit", "end", "rollback", "savepoint", "release", NULL};
+
+static const char *const WRITES[] = {"insert", "update", "delete", "replace", "with", NULL};
 
 static prepared *find_statement(csqlite *it, const char *text, size_t length) {
   for (int i = 0; i < it->statement_count; i++) {
@@ -116,6 +120,7 @@ static prepared *keep(csqlite *it, sqlite3_stmt *statement, const char *text, si
   one->statement = statement;
   one->is_control = begins_with(text, length, CONTROL) != NULL;
   one->is_query = begins_with(text, length, QUERIES) && sqlite.stmt_readonly(statement);
+  one->is_write = begins_with(text, length, WRITES) && !sqlite.stmt_readonly(statement);
   memcpy(one->text, text, length);
   note_parameters(one);
   return *place = one;
@@ -151,6 +156,13 @@ static prepared *prepare(csqlite *it, const char *text, size_t length, block *re
   prepared *kept = keep(it, statement, text, length);
   if (!kept) csqlite_put_failure(reply, "ENOSPC", "SQLITE_NOMEM", "out of memory");
   return kept;
+}
+
+int csqlite_is_write(csqlite *it, const csqlite_job *job) {
+  size_t length;
+  const char *text = csqlite_text_of(job, &length);
+  const prepared *found = find_statement(it, text, length);
+  return found && found->is_write;
 }
 
 // Binds the next value. `keep`: SQLITE_STATIC if texts stay as long as the statement runs.
@@ -521,22 +533,23 @@ static void run_batch(csqlite *it, int flags, block_reader *from, block *reply) 
 
 // Snapshots -----------------------------------------------------------------------------------------------------------
 
-static int step_once(csqlite *it, sqlite3_stmt **statement, const char *text) {
-  if (!*statement) sqlite.prepare_v3(it->db, text, -1, SQLITE_PREPARE_PERSISTENT, statement, NULL);
-  if (!*statement) return 0;
-  int code = sqlite.step(*statement);
+int csqlite_step_once(csqlite *it, sqlite3_stmt **statement, const char *text) {
+  int code = SQLITE_OK;
+  if (!*statement) code = sqlite.prepare_v3(it->db, text, -1, SQLITE_PREPARE_PERSISTENT, statement, NULL);
+  if (!*statement) return code;
+  code = sqlite.step(*statement);
   sqlite.reset(*statement);
-  return code == SQLITE_DONE;
+  return code;
 }
 
 void csqlite_begin_snapshot(csqlite *it) {
-  if (step_once(it, &it->begin, "begin")) it->snapshot = it->last_handed;
+  if (csqlite_step_once(it, &it->begin, "begin") == SQLITE_DONE) it->snapshot = it->last_handed;
 }
 
 void csqlite_end_snapshot(csqlite *it) {
   it->snapshot = 0;
   // A failure may have ended the transaction already.
-  if (!sqlite.get_autocommit(it->db)) step_once(it, &it->end, "rollback");
+  if (!sqlite.get_autocommit(it->db)) csqlite_step_once(it, &it->end, "rollback");
 }
 
 void csqlite_reset(csqlite *it) {
@@ -545,7 +558,7 @@ void csqlite_reset(csqlite *it) {
     release(it->cursors[i].statement);
     it->cursors[i] = (cursor){0};
   }
-  if (it->db && !sqlite.get_autocommit(it->db)) step_once(it, &it->end, "rollback");
+  if (it->db && !sqlite.get_autocommit(it->db)) csqlite_step_once(it, &it->end, "rollback");
 }
 
 // Requests ------------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@
 
 #include "private.h"
 
-enum { INSTRUCTIONS_BETWEEN_LOOKS = 1000 };
+enum { INSTRUCTIONS_BETWEEN_LOOKS = 1000, LONG_STATEMENT = 2000 /* microseconds */ };
 
 int64_t csqlite_now(void) {
   struct timespec time;
@@ -19,12 +19,24 @@ int64_t csqlite_now(void) {
   return time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
+int64_t csqlite_microseconds(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * 1000000 + time.tv_nsec / 1000;
+}
+
+// Returns whether the statement that runs keeps the replies of a group back for too long. Interrupting it ends the
+// group.
+static int holds_others(const csqlite *it) {
+  return it->group.first && csqlite_microseconds() - it->began > LONG_STATEMENT;
+}
+
 static int is_cancelled(csqlite *it) { return it->job && it->cancelled == it->job; }
 
 static int on_progress(void *data) {
   csqlite *it = data;
   it->look(it);
-  return is_cancelled(it);
+  return is_cancelled(it) || holds_others(it);
 }
 
 // Called while another process has the lock.

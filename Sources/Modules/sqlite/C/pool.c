@@ -175,7 +175,7 @@ static csqlite_job *next_job_locked(csqlite *it) {
   it->has_more = (it->is_taken ? it->own.first : pool->queue.first) != NULL;
   it->last_handed = pool->last_handed;
   // The last job counts until its answer is handed over.
-  if (job || !it->done.first) it->current = job;
+  if (job || !(it->done.first || it->group.first)) it->current = job;
   if (!job) return NULL;
   job->state = JOB_RUNS;
   job->on = it;
@@ -250,20 +250,36 @@ static void forget_job(csqlite *it, csqlite_job *job) {
 // Answers are kept back while others are likely to follow soon, as waking the loop takes longer than many statements.
 enum { MOST_KEPT = 64, MOST_MICROSECONDS = 200 };
 
-static int64_t microseconds(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return time.tv_sec * 1000000 + time.tv_nsec / 1000;
-}
-
 // Returns whether the answers that wait may wait for the next job, too. A query hands them over itself if it takes
 // long: see `look`. A commit cannot, so that the time that the last one took has to do.
 static int may_keep(csqlite *it, int is_query, int64_t began) {
   if (!it->has_more || it->done.count >= MOST_KEPT) return 0;
   if (is_query) return 1;
-  int64_t now = microseconds();
+  int64_t now = csqlite_microseconds();
   if (it->done.first == it->done.last) it->kept_since = began;
   return now - it->kept_since + now - began < MOST_MICROSECONDS;
+}
+
+// Carries out a job. Returns 1 if it belongs to a group, which hands its reply over.
+static int carry_out(csqlite *it, csqlite_job *job, int is_query) {
+  int may_share = csqlite_may_share(it, job);
+  if (it->has_group && (!may_share || job->number > it->group_until)) {
+    csqlite_end_group(it);
+    publish(it);
+  }
+  if (may_share && !it->has_group && it->has_more) {
+    publish(it);
+    csqlite_begin_group(it, job);
+  }
+  it->began = is_query ? 0 : csqlite_microseconds();
+  it->rows = 0;
+  if (!job->reply.length) csqlite_carry_out(it, job->request, job->length, &job->reply);
+  it->job = 0;
+  job->rows = it->rows;
+  if (!it->has_group) return 0;
+  csqlite_add_to_group(it, job);
+  if (!it->has_group) publish(it);
+  return 1;
 }
 
 static void run_job(csqlite *it, csqlite_job *job) {
@@ -272,18 +288,14 @@ static void run_job(csqlite *it, csqlite_job *job) {
   if (it->snapshot && (!is_query || job->number > it->snapshot)) csqlite_end_snapshot(it);
   // All queries that are in the queue now read the same snapshot.
   if (is_query && !it->snapshot && it->has_more && it->db) csqlite_begin_snapshot(it);
-  int64_t began = is_query ? 0 : microseconds();
-  it->rows = 0;
-  csqlite_carry_out(it, job->request, job->length, &job->reply);
-  it->job = 0;
-  job->rows = it->rows;
+  if (carry_out(it, job, is_query)) return;
   if (!job->task) {
     forget_job(it, job);
     return;
   }
   note_taken(it, job);
   csqlite_append(&it->done, job);
-  if (job->taken || !may_keep(it, is_query, began)) publish(it);
+  if (job->taken || !may_keep(it, is_query, it->began)) publish(it);
 }
 
 // Carries out the requests with which a connection begins. Returns 0 after the pool has the reason.
@@ -320,13 +332,15 @@ void csqlite_work(csqlite *it) {
   pthread_mutex_lock(&pool->mutex);
   for (;;) {
     csqlite_job *job = next_job_locked(it);
-    if (!job && !it->snapshot && !it->done.first) {
+    if (!job && !it->snapshot && !it->done.first && !it->has_group) {
       if (it->is_leaving) break;
       it->is_idle = 1;
     }
     pthread_mutex_unlock(&pool->mutex);
     if (job) {
       run_job(it, job);
+    } else if (it->has_group) {
+      csqlite_end_group(it);
     } else if (it->snapshot) {
       csqlite_end_snapshot(it);
     } else if (it->done.first) {

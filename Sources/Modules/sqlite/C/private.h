@@ -73,7 +73,7 @@ const char *read_text(block_reader *from, size_t *length);
               each(column_name) each(column_type) each(column_int64) each(column_double) each(column_text)            \
                   each(column_blob) each(column_bytes) each(stmt_readonly) each(total_changes) each(changes)          \
                       each(get_autocommit) each(exec) each(busy_handler) each(progress_handler) each(db_config)       \
-                          each(system_errno)
+                          each(system_errno) each(db_status)
 
 // The functions of libsqlite3.
 typedef struct {
@@ -91,7 +91,7 @@ typedef struct {
   size_t length;
   sqlite3_stmt *statement;
   uint64_t used;  // the number of its last use
-  int is_taken, is_control, is_query;
+  int is_taken, is_control, is_query, is_write;
   int parameters;  // how many it has; -1 if one has a name
   int is_direct;   // parameter $1 is the first one, and so on
   char text[];
@@ -160,9 +160,15 @@ struct csqlite {
   uint64_t last_handed;
   int has_more;
   int64_t kept_since;  // when the first of `done` began, in µs
+  int64_t began;       // when the present write began, in µs
+  // Writes that have run in an open transaction, whose commit they share. Jobs up to `group_until` may join them.
+  job_list group;
+  uint64_t group_until;
+  int64_t group_since;  // µs
+  int has_group;
 
   sqlite3 *db;
-  sqlite3_stmt *begin, *end;
+  sqlite3_stmt *begin, *end, *begin_write, *commit;
   prepared *statements[STATEMENTS];
   int statement_count;
   cursor *cursors;  // CURSORS; NULL before the first one
@@ -207,5 +213,19 @@ void csqlite_put_index(block *reply, uint64_t index);
 void csqlite_put_done(block *reply);
 // Writes the connection's last error.
 void csqlite_put_error(csqlite *it, block *reply, int code);
+// Runs a statement without rows, which is prepared at its first use. Returns SQLite's code.
+int csqlite_step_once(csqlite *it, sqlite3_stmt **statement, const char *text);
+// Returns whether a job's statement changes rows. Returns 0 for a statement that is not prepared yet.
+int csqlite_is_write(csqlite *it, const csqlite_job *job);
+
+// Returns whether a job may run in a transaction with others.
+int csqlite_may_share(csqlite *it, const csqlite_job *job);
+// Begins a transaction for this job and further ones. If another process has the lock for too long, writes the failure.
+void csqlite_begin_group(csqlite *it, csqlite_job *job);
+// Adds a job that has run in the group's transaction. If the group ends, its jobs are in `done`.
+void csqlite_add_to_group(csqlite *it, csqlite_job *job);
+void csqlite_end_group(csqlite *it);
+int64_t csqlite_microseconds(void);
+
 // Carries out OPEN.
 void csqlite_open(csqlite *it, int flags, block_reader *from, block *reply);

@@ -280,6 +280,57 @@ t.it("a bus moves to another server when its server announces its end", function
   t.equal(#events, 1)
 end)
 
+-- Connects a bus to a server of a cluster, which announces its end. `published(stream, subject)` is called when the bus
+-- publishes at the other server. Returns the bus, its events, and a table: `old` is the old server's stream, and
+-- `has_left` is set when the bus ends its subscription there.
+local function leave(published)
+  local info = { server_id = "x", version = "2.9.10", headers = true, max_payload = 1000, cluster = "pair" }
+  local its = { has_left = false }
+  local function serve(stream, fn)
+    for line in stream:lines() do
+      if line:find "^PING" then stream:write "PONG\r\n" end
+      if line:find "^UNSUB 2" then its.has_left = true end
+      fn(stream, line)
+    end
+  end
+  local first = server(info, function(stream)
+    its.old = stream
+    serve(stream, function() end)
+  end)
+  local second = server(info, function(stream)
+    serve(stream, function(_, line) if line:find "^PUB" then published(stream, line:match "^PUB (%S+)") end end)
+  end)
+  local events, on_event = listen()
+  local bus = connect("127.0.0.1:" .. first, { on_event = on_event })
+  its.subscription = bus:subscribe "a"
+  bus:flush()
+  its.old:write('INFO {"ldm":true,"connect_urls":["127.0.0.1:' .. second .. '"]}\r\n')
+  return bus, events, its
+end
+
+t.it("a bus that moves takes what the new server sent to the old one before", function()
+  local passed = rl.future()
+  local bus, _, its = leave(function(stream, subject)
+    stream:write("MSG " .. subject .. " 1 0\r\n\r\n")
+    passed:complete(subject)
+  end)
+  rl.sleep(0.5)
+  t.equal(its.has_left, false)
+  its.old:write "MSG a 2 4\r\nlate\r\n"
+  its.old:write("MSG " .. passed:await(1) .. " 1 0\r\n\r\n")
+  t.equal(t.truthy(its.subscription:receive(1)).data, "late")
+  rl.sleep(0.5)
+  t.equal({ its.has_left, bus:stats().late_answers }, { true, 0 })
+end)
+
+t.it("a bus moves without an event when it may not publish to its own inbox", function()
+  local bus, events, its = leave(function(stream, subject)
+    stream:write(('-ERR \'Permissions Violation for Publish to "%s"\'\r\n'):format(subject))
+  end)
+  rl.sleep(0.5)
+  t.equal({ its.has_left, bus:status(), #events, events[1] }, { true, "connected", 1, "lame duck" })
+end)
+
 -- Starts two real servers that form a cluster. SIGUSR2 makes a server end gently.
 local function pair()
   local ports, routes, servers = {}, {}, {}
@@ -308,12 +359,13 @@ t.it("no request fails when a real server announces its end", { real_time = true
   other:subscribe("echo", { keeps_alive = false }, function(m) m:respond(m.data) end)
   other:flush()
   -- The servers connect to each other twice, and close one of the two: messages on it are lost.
-  local tries, answers = 0, 0
+  local through, tries, answers = connect(servers[1]:address()), 0, 0
   while answers < 20 and tries < 400 do
-    answers = bus:request("echo", "?", { timeout = 0.5 }) and answers + 1 or 0
+    answers = through:request("echo", "?", { timeout = 0.5 }) and answers + 1 or 0
     rl.sleep(0.02)
     tries = tries + 1
   end
+  through:close()
   local first = bus:server().address == servers[1]:address() and servers[1] or servers[2]
   local count, is_over = 0, false
   local asking = rl.task(function()

@@ -355,11 +355,13 @@ function Bus:_finish(request, ...)
   request:complete(...)
 end
 
---- Takes an answer to the request with this number.
-function Bus:_answer(message, number)
+--- Takes an answer to the request with this number; or a message from the new connection that shows that all messages
+--- before it have come over the old one, `link`.
+function Bus:_answer(message, number, link)
   local request = self._waiting[number]
   if not request then
-    self._late = self._late + 1
+    local passage = self._passages and self._passages[number]
+    if not passage then self._late = self._late + 1 elseif passage.link == link then passage.future:complete() end
   elseif message._status == 503 and #message.data == 0 then
     self:_finish(request, refusal("ENOENT", "nobody answers on %s", request.subject))
   elseif request.came then
@@ -463,6 +465,7 @@ local function end_pings(link, message, code)
     if future then future:complete(nil, message, code) end
   end
   link.pings, link.first_ping, link.last_ping = {}, 1, 0
+  for _, passage in pairs(link.owner._passages or {}) do passage.future:complete() end
 end
 
 --- The connection was lost.

@@ -120,7 +120,8 @@ local function take_headed(self, sid, subject, reply, text, data)
   return owner:_take(sid, message)
 end
 
-local feed = native.feed(Message, function(self, ...) return self.owner:_answer(...) end, take_headed,
+local feed = native.feed(Message,
+  function(self, message, number) return self.owner:_answer(message, number, self) end, take_headed,
   function(self, sid, message) return self.owner:_take(sid, message) end, control, refuse, subscription.pushed)
 
 -- Resting -------------------------------------------------------------------------------------------------------------

@@ -168,6 +168,21 @@ function Bus:_reconnect_soon()
   self._reconnecting = rl.task { reconnect, self, name = "connecting to NATS again", keeps_alive = false }
 end
 
+-- Waits until the old server of a cluster knows the subscriptions at the new one, and has delivered what the new one
+-- sent to it before. A message from the new connection to the old one takes the same way, behind all that.
+local function await_passage(self, old, link)
+  if self._subscription_count == 0 or not link.info.cluster or link.info.cluster ~= old.info.cluster then return end
+  if old.is_over or link.is_over then return end
+  local number = self._last_request + 1
+  self._last_request = number
+  local passage = { subject = self._inbox .. number, link = old, future = rl.future() }
+  self._passages = self._passages or {}
+  self._passages[number] = passage
+  link:put(passage.subject, nil, nil, "")
+  passage.future:await(LEAVING)
+  self._passages[number] = nil
+end
+
 -- Moves to another server while the old connection still receives the answers to its requests.
 local function move(self, old)
   local link = open_any(self, now() + self._timeout, old.address)
@@ -181,6 +196,7 @@ local function move(self, old)
   local future = rl.future()
   self:_ping(link, future)
   future:await(LEAVING)
+  await_passage(self, old, link)
   for sid in pairs(self._subscriptions) do old:send("UNSUB " .. sid .. "\r\n") end
   local deadline = now() + LEAVING
   local function owes()
@@ -227,6 +243,9 @@ end
 --- Handles -ERR of the server. The server then ends the connection, unless the error is about a limit or a permission.
 function Bus:_error(link, text)
   local subject = text:match '^Permissions Violation for [^"]*"([^"]*)"'
+  for _, passage in pairs(subject and self._passages or {}) do
+    if passage.subject == subject then return passage.future:complete() end
+  end
   if subject then
     local reason, code = format("EACCES: the server refuses %s: %s", subject, text), "EACCES"
     local is_subscription = text:find "^Permissions Violation for Subscription" ~= nil
@@ -457,7 +476,7 @@ for name, value in next, {
   _prefix = "rl", _requests = 0, _last_request = 0, _last_number = 0, _subscription_count = 0, _last_sid = 1,
   _offline_bytes = 0, _kept = false, _kept_first = 1, _kept_bytes = 0, _max_payload = 1 << 20, _reconnects = 0,
   _late = 0, _had_tls = false, _link = false, _confirming = false, _reconnecting = false, _connected = false,
-  _back_at = false, _look = false, _reason = false, _deaf = false,
+  _back_at = false, _look = false, _reason = false, _deaf = false, _passages = false,
 } do Bus[name] = value end
 
 -- The options that become fields.

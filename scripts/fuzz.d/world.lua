@@ -178,7 +178,7 @@ local function check()
     collectgarbage()
     rl.sleep(0.005)
     -- For a while the host waits for the peers of closed streams.
-    why, open = rl.why():gsub("\nserved, but the loop does not stay for it:[^\n]*", ""), descriptors()
+    why, open = rl.why():gsub("\nserved, [^\n]*:", ""), descriptors()
     -- A callback may wait for an event that never comes.
     why = why:gsub("\nwaiting for other tasks:.*$", "")
     why = why:gsub("\n *timer %([^\n]*the host's own%)", ""):gsub("\nmode \"[^\n]*$", "")

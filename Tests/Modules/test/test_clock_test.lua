@@ -3,6 +3,8 @@
 
 local rl = require "runloop"
 local t = require "runloop.test"
+local net = require "runloop.net"
+local redis = require "runloop.redis"
 local socket = require "socket"
 
 local flag = os.tmpname()
@@ -43,6 +45,43 @@ t.describe("the clock waits for programs", function()
     rl.sleep(60)
     t.equal(rl.now() * 100 % 1, 0)
   end)
+end)
+
+-- 0.465 + 0.01 is a little more than 0.475, the time that the clock shows then.
+t.each({
+  { "rl.sleep", rl.sleep },
+  { "a condition", function(left) rl.condition():wait(left) end },
+  { "a future", function(left) rl.future():await(left) end },
+  { "rl.run", function(left)
+    local later = rl.after(1, function() end)
+    rl.run { timeout = left }
+    later:invalidate()
+  end },
+  { "a timer", function(left)
+    local done = rl.future()
+    rl.after(left, function() done:complete() end)
+    done:await()
+  end },
+  { "a stream", function(left)
+    local stream <close> = net.memory()
+    stream:read { timeout = left }
+  end },
+}, "%s: a wait again for the rest of a time ends", function(_, wait)
+  rl.sleep(0.465)
+  local limit, count = rl.now() + 0.01, 0
+  while rl.now() < limit and count < 5 do
+    wait(limit - rl.now())
+    count = count + 1
+  end
+  t.equal(count, 2)
+end)
+
+t.it("a subscription gets no message for exactly the time that it waits", function()
+  local db <close> = redis.open(redis.fake())
+  local s <close> = db:subscribe "a"
+  rl.sleep(0.465 - rl.now())
+  t.equal({ s:receive(0.01) }, { nil, "timed out" })
+  t.equal(rl.now(), 0.475)
 end)
 
 t.describe("descriptors of this process", function()

@@ -11,7 +11,10 @@ package enum Time {
         let bounded = max(-4_039_289_856, min(4_039_289_856, seconds)) * 1e9
         // Rounds up, so that nothing is early, but ignores the last bit of a decimal fraction: 1.1 s is 1,100,000,000
         // ns.
-        return Int64((bounded - 0.001).rounded(.up))
+        let rounded = Int64((bounded - 0.001).rounded(.up))
+        // A value below the clock's unit is not zero. A loop that waits again for what is left of its time would
+        // otherwise never end in virtual time, and a timer would not repeat.
+        return rounded == 0 && seconds > 0 ? 1 : rounded
     }
 
     package static func seconds(_ nanoseconds: Int64) -> Double { Double(nanoseconds) / 1e9 }
@@ -38,15 +41,6 @@ package enum Seconds: Parameter {
     @inline(__always)
     package static func read(_ stack: Stack, _ index: Int32) -> Int64? {
         Date.read(stack, index).flatMap { $0 < 0 ? nil : $0 }
-    }
-}
-
-/// The duration between two firings of a repeating timer.
-enum Interval: Parameter {
-    static let expected = Seconds.expected
-    static func read(_ stack: Stack, _ index: Int32) -> Int64? {
-        // A value below the clock's unit is not zero: zero would mean that the timer does not repeat.
-        Seconds.read(stack, index).map { $0 == 0 && stack.number(index) != 0 ? 1 : $0 }
     }
 }
 

@@ -62,7 +62,7 @@ enum TimerBinding {
         let box = call.receiver
         let options = try call.fields(2, Option.self)
         _ = try options.required(.callback, Function.self)
-        let interval = try options[.interval, Interval.self] ?? 0
+        let interval = try options[.interval, Seconds.self] ?? 0
         let tolerance = try options[.tolerance, Seconds.self] ?? 0
         let order = try options[.order, Integer.self] ?? 0
         _ = try options[.name, Name.self]

@@ -19,6 +19,8 @@ Hub.__index = Hub
 
 -- Seconds between two pings of a silent server; the number of messages in one call of a source.
 local PAUSE, LOT = 15, 100
+-- Seconds: less than this is left only because the clock rounds.
+local INSTANT = 1e-6
 
 -- The link ------------------------------------------------------------------------------------------------------------
 
@@ -209,7 +211,7 @@ local function receive(self, timeout, what)
     if message then return message[1], message[2] end
     if self._is_over then return over(self) end
     local left = limit and limit - rl.now()
-    if left and left <= 0 then return nil, "timed out" end
+    if left and left <= INSTANT then return nil, "timed out" end
     self._arrival:wait(left)
   end
 end

@@ -448,7 +448,6 @@ t.describe("lost connections", function()
     local db = open { size = 2 }
     local other = open { size = 1 }
     local pid = db:value "select pg_backend_pid()"
-    rl.sleep(0.1)
     other:value("select pg_terminate_backend($1)", pid)
     t.eventually(function() return db:stats().connections == 0 end)
     t.truthy(db:value "select pg_backend_pid()" ~= pid)

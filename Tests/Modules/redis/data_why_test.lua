@@ -4,6 +4,7 @@ local t = require "runloop.test"
 local rl = require "runloop"
 local postgres = require "runloop.postgres"
 local redis = require "runloop.redis"
+local sqlite = require "runloop.sqlite"
 
 local function contains(text, part) t.truthy(text:find(part, 1, true), text) end
 
@@ -40,4 +41,14 @@ t.it("rl.why shows the command of a call to Redis", function()
   t.equal(text:find("secret", 1, true), nil)
   -- The statement is over: the next wait of the task does not show it.
   t.equal(why(function() rl.sleep(60) end):find("BLPOP", 1, true), nil)
+end)
+
+t.it("rl.why shows the loop over rows that waits for more of them", { real_time = true }, function()
+  local db <close> = t.truthy(sqlite.open ":memory:")
+  local slow = "with recursive c(i) as (select 1 union all select i + 1 from c where i < 1e12) select count(*) from c"
+  local text = why(function()
+    local rows = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 600) select i, case when "
+    for _ in db:rows(rows .. "i > 300 then (" .. slow .. ") end from n") do end
+  end)
+  contains(text, 'rows "with recursive n(i)')
 end)

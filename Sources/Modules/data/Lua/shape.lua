@@ -83,8 +83,24 @@ function shape.note(self, kind, text)
   return number
 end
 
---- Does the same for a request, which keeps the note, and counts the time from now. `is_recorded`: whether its
---- connection records it.
+--- Does the same for a quick call, whose <close> variable ends it by `shape.forget`.
+function shape.note_quickly(self, kind, text, task)
+  local it = note_of(self, kind, text)
+  calls[task] = it
+  return begin_record(it)
+end
+
+--- Ends what a quick call has noted; `number`: that of a record which has not ended, if there is one.
+function shape.forget(task, number)
+  calls[task] = nil
+  if number then ends(number, 0, 0, nil, true) end
+end
+
+--- The notes of calls, by coroutine.
+shape.calls = calls
+
+--- Does the same as `shape.note` for a request, which keeps the note, and counts the time from now. `is_recorded`:
+--- whether its connection records it.
 function shape.note_request(self, request, kind, text, is_recorded)
   local owner, number = self._db or self, nil
   if not is_recorded then number = begin_record(note_of(owner, kind, text)) end
@@ -270,9 +286,9 @@ end
 
 -- Sessions ------------------------------------------------------------------------------------------------------------
 
--- The iterator of `rows`. `calls.open_rows(self, what, request)` and `calls.next_rows(self, what, state)` return the
+-- The iterator of `rows`. `steps.open_rows(self, what, request)` and `steps.next_rows(self, what, state)` return the
 -- state and the next rows; without a state, these are the last ones. On failure, they return nil, nil, and the reason.
-local function iterate(self, what, request, calls)
+local function iterate(self, what, request, steps)
   local state, lot, place = nil, nil, 0
   local is_last, limit = false, request.timeout or self._timeout
   local count, has_begun = 0, false
@@ -286,7 +302,7 @@ local function iterate(self, what, request, calls)
   end
   local function stop(message)
     is_last = true
-    if state then calls.close_rows(self, state) end
+    if state then steps.close_rows(self, state) end
     state = nil
     ended(request, "rows", not message and count or nil, message)
   end
@@ -304,9 +320,9 @@ local function iterate(self, what, request, calls)
       -- The call cleans up by itself if it fails.
       state = nil
       if before then
-        state, lot, message = wait(calls.next_rows, before)
+        state, lot, message = wait(steps.next_rows, before)
       else
-        state, lot, message = wait(calls.open_rows, request)
+        state, lot, message = wait(steps.open_rows, request)
       end
       is_last, place = not state, 0
       if not lot then
@@ -344,18 +360,13 @@ function shape.within(seconds, fn, ...)
 end
 local within = shape.within
 
---- The result of `quick` for a call that `perform` has to serve.
-shape.SLOW = {}
-local SLOW = shape.SLOW
-
 --- Gives a class the calls that ask the database. `noun` is "db", "tx" or "connection" in messages. `calls` has
 --- `perform(self, what, request)`, which waits and returns the results, and the functions of `iterate`. A request with
 --- a time limit runs in a task of its own, which is cancelled when the time is over. If there is
---- `quick(self, what, kind, text, …)`, which a module may add later, it serves calls without options, and has to call
---- `note` itself; it may return `shape.SLOW`, if it has done nothing. If `is_recorded` is true, calls other than `rows`
---- are recorded by their connections.
+--- `quick(self, what, kind, text, …)`, it serves calls without options, and has to call `note` itself. If `is_recorded`
+--- is true, calls other than `rows` are recorded by their connections.
 function shape.session(class, noun, calls)
-  local perform, is_recorded = calls.perform, calls.is_recorded
+  local perform, quick, is_recorded = calls.perform, calls.quick, calls.is_recorded
   local function run(self, what, request)
     local kind, text = request.kind, request.text or request.requests[1].text
     note(self, request, kind, text, is_recorded)
@@ -369,11 +380,7 @@ function shape.session(class, noun, calls)
     local what = noun .. ":" .. kind
     class[kind] = function(self, text, ...)
       if getmetatable(self) ~= class then misuse.receiver(self, class, what) end
-      local quick = calls.quick
-      if quick and type(text) == "string" and not self._timeout then
-        local first, second, third, fourth = quick(self, what, kind, text, ...)
-        if first ~= SLOW then return trim(first, second, third, fourth) end
-      end
+      if quick and type(text) == "string" and not self._timeout then return trim(quick(self, what, kind, text, ...)) end
       return run(self, what, shape.request(what, kind, text, ...))
     end
   end

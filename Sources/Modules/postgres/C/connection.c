@@ -189,7 +189,7 @@ static int send_with(lua_State *L, cpostgres *it, const char *text, const char *
   int done = name ? pq.PQsendQueryPrepared(it->connection, name, (int)count, values, lengths, formats, 0)
                   : pq.PQsendQueryParams(it->connection, text, (int)count, has_types ? types : NULL, values, lengths,
                                          formats, 0);
-  it->rows = it->bytes = 0;
+  it->rows = it->bytes = it->has_problem = 0;
   lua_pushboolean(L, done);
   return 1;
 }
@@ -228,7 +228,7 @@ static int check(lua_State *L) {
 }
 
 static int answer_to(lua_State *L, cpostgres *it, int done) {
-  it->rows = it->bytes = 0;
+  it->rows = it->bytes = it->has_problem = 0;
   lua_pushboolean(L, done);
   return 1;
 }
@@ -297,7 +297,8 @@ static void set_text(lua_State *L, const char *name, const char *text) {
 }
 
 // Sets answer.failure to a table with the fields of the server's refusal.
-static void note_failure(lua_State *L, const PGresult *result) {
+static void note_failure(lua_State *L, cpostgres *it) {
+  const PGresult *result = it->result;
   static const struct {
     const char *name;
     int field;
@@ -306,6 +307,7 @@ static void note_failure(lua_State *L, const PGresult *result) {
       {"hint", PG_DIAG_MESSAGE_HINT},  {"constraint", PG_DIAG_CONSTRAINT_NAME},     {"table", PG_DIAG_TABLE_NAME},
       {"column", PG_DIAG_COLUMN_NAME}, {"severity", PG_DIAG_SEVERITY_NONLOCALIZED},
   };
+  it->has_problem = 1;
   lua_createtable(L, 0, 9);
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
     set_text(L, fields[i].name, pq.PQresultErrorField(result, fields[i].field));
@@ -319,13 +321,15 @@ static void note_failure(lua_State *L, const PGresult *result) {
 }
 
 // Fills the list of names. Returns 0, with answer.twice, if two columns have one name.
-static int note_names(lua_State *L, const PGresult *result, int columns) {
+static int note_names(lua_State *L, cpostgres *it, int columns) {
+  const PGresult *result = it->result;
   for (int i = 0; i < columns; i++) {
     const char *name = pq.PQfname(result, i);
     for (int k = 0; !lua_toboolean(L, LISTS) && k < i; k++)
       if (!strcmp(name, pq.PQfname(result, k))) {
         lua_pushstring(L, name);
         lua_setfield(L, ANSWER, "twice");
+        it->has_problem = 1;
         return 0;
       }
     lua_pushstring(L, name);
@@ -367,7 +371,7 @@ static void set_value(lua_State *L, const PGresult *result, int row, const value
 static int take_rows(lua_State *L, cpostgres *it, const value_options *options) {
   PGresult *result = it->result;
   int columns = pq.PQnfields(result), count = pq.PQntuples(result), has_rows = lua_istable(L, ROWS);
-  if (has_rows && lua_rawlen(L, NAMES) == 0 && columns > 0 && !note_names(L, result, columns)) return 0;
+  if (has_rows && lua_rawlen(L, NAMES) == 0 && columns > 0 && !note_names(L, it, columns)) return 0;
   int64_t most = luaL_checkinteger(L, MOST), keep = luaL_checkinteger(L, KEEP);
   for (int row = 0; row < count && it->rows < keep; row++) {
     if (lua_toboolean(L, EACH)) it->bytes = 0;
@@ -409,6 +413,7 @@ static const char *take(lua_State *L, cpostgres *it, const value_options *option
     case PGRES_PIPELINE_ABORTED:
       lua_pushboolean(L, 1);
       lua_setfield(L, ANSWER, pq.PQresultStatus(it->result) == PGRES_EMPTY_QUERY ? "is_empty" : "is_skipped");
+      it->has_problem = 1;
       return NULL;
     case PGRES_COPY_IN:
     case PGRES_COPY_OUT:
@@ -418,7 +423,7 @@ static const char *take(lua_State *L, cpostgres *it, const value_options *option
       return "copy";
     default:
       // The reason of the server comes before libpq's own result, which says that the connection is closed.
-      if (lua_getfield(L, ANSWER, "failure") == LUA_TNIL) note_failure(L, it->result);
+      if (lua_getfield(L, ANSWER, "failure") == LUA_TNIL) note_failure(L, it);
       lua_pop(L, 1);
       return NULL;
   }
@@ -435,7 +440,8 @@ static const char *end_of_answer(lua_State *L, cpostgres *it) {
 // poll(answer, lists, nulls, most bytes, rows to keep, whether `most` is for each row) -> "done" after an answer;
 // "more" if it has to wait for input; "unread" if there is input already, which the loop's next pass may take;
 // "lost"; "stopped"; "copy"; "synced". Rows go to answer.rows, and their names to answer.names; without these tables,
-// the first value goes to answer.value.
+// the first value goes to answer.value. Also returns whether that is all: a whole answer without a problem, after which
+// no transaction is open.
 static int poll_answer(lua_State *L) {
   cpostgres *it = self(L);
   lua_settop(L, EACH);
@@ -453,10 +459,12 @@ static int poll_answer(lua_State *L) {
   }
   if (it->result) pq.PQclear(it->result);
   it->result = NULL;
+  int is_whole = state && !strcmp(state, "done") && !it->has_problem;
   if (!state && (is_lost || pq.PQstatus(it->connection) != CONNECTION_OK)) state = "lost";
   if (!state) state = is_readable(it) ? "unread" : "more";
   lua_pushstring(L, state);
-  return 1;
+  lua_pushboolean(L, is_whole && pq.PQtransactionStatus(it->connection) == PQTRANS_IDLE);
+  return 2;
 }
 
 // notifications() -> list: the channel and the text of each notification in turn

@@ -51,6 +51,7 @@ struct cpostgres {
   char *failure;              // the reason for which it could not connect
   int is_ending;              // the server has announced that it closes the connection
   int64_t rows, bytes;        // the part of the answer that was read
+  int has_problem;            // the answer has a refusal, or another field that `problem` in connections.lua reads
 };
 
 // The conversion of values to Lua.

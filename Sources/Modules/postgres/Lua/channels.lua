@@ -90,6 +90,7 @@ local function quote(name) return '"' .. name:gsub('"', '""') .. '"' end
 function driver.open(db, deliver)
   local connection, message, code, details = connections.open(db, db._words)
   if not connection then return nil, message, code, details end
+  connection.is_own = true
   local link = {
     connection = connection, lease = { connection = connection, places = { cancelled = 0 } }, modes = { "common" },
     mutex = rl.mutex(), deliver = deliver,

@@ -61,15 +61,15 @@ local function flush(connection, left)
 end
 
 -- Waits for the state of an answer: see `poll` in connection.c. `each`: `most` is for each row; true: some rows are
--- enough. `state`: "more" if the answer cannot be there yet.
+-- enough. `state`: that of the last `poll`, or "more" if the answer cannot be there yet.
 local function receive(connection, answer, lists, nulls, most, keep, each, state)
-  local box = connection.box
-  state = state or box:poll(answer, lists, nulls, most, keep, each)
+  local box, is_whole = connection.box, nil
+  if not state then state, is_whole = box:poll(answer, lists, nulls, most, keep, each) end
   while (state == "more" or state == "unread") and not (each == true and #answer.rows > 0) do
     wait(connection, state)
-    state = box:poll(answer, lists, nulls, most, keep, each)
+    state, is_whole = box:poll(answer, lists, nulls, most, keep, each)
   end
-  return state
+  return state, is_whole
 end
 
 -- Reads and drops the rest of an answer. With `is_gentle`, gives up and returns nil if the rest is large or takes long.
@@ -174,7 +174,7 @@ local function return_it(lease)
   if lease.is_spare then
     -- A call has ended, and has looked at the connection already. The lease must not keep the database and the task
     -- from being collected.
-    connection.spare, lease.places, lease.site = lease, false, false
+    connection.spare, lease.places, lease.site, lease.is_spare = lease, false, false, false
   elseif connection.is_lost or connection.is_own or not connection.box:is_idle() then
     return lease:drop()
   end
@@ -185,11 +185,16 @@ local function return_it(lease)
   local time, on_give = now(), lease.on_give
   connection.since = time
   places:take_back(lease)
-  if on_give then on_give(time) end
+  if on_give then on_give(time, connection) end
 end
 
 --- Gives a lease back, after a last statement if there is one; in the background if it has to wait for that.
 function connections.give(lease, last)
+  if lease.number ~= nil then
+    -- An error has ended a quick call.
+    shape.forget(lease.site, lease.number)
+    lease.number = nil
+  end
   if lease.is_busy then
     lease.is_spare = false
     drain(lease)
@@ -470,8 +475,7 @@ end
 local parts = {
   flush = flush, receive = receive, fresh = fresh, guard_of = guard_of, wait_until_drained = wait_until_drained,
   refuse = refuse, lose = lose, check_request = check_request, options_of = options_of, problem = problem,
-  note_stale = note_stale, is_stale = is_stale, return_it = return_it, answer_for = answer_for, results_of = results_of,
-  keeps = KEEPS,
+  note_stale = note_stale, is_stale = is_stale, return_it = return_it, results_of = results_of, keeps = KEEPS,
 }
 local copy = require "runloop.postgres.copies"(parts)
 connections.batch = require "runloop.postgres.batches"(parts)
@@ -498,7 +502,7 @@ function connections.perform(self, lease, what, request)
 end
 
 local quick = require "runloop.postgres.quick"(parts)
-connections.finish, connections.quick = quick.finish, quick.call
+connections.finish, connections.quick = quick.finish, quick.method
 
 -- Rows as they come ---------------------------------------------------------------------------------------------------
 
@@ -571,7 +575,12 @@ local function make(self, words)
     watch = false, guard = false, spare = false, answer = false,
     expires = rl.now() + 3600 * (0.9 + 0.2 * math.random()),
   }, Connection)
-  if not shape.is_virtual() and not self._fake then made.watch = binding.watch(made.fd) end
+  local look_at = self._look_at
+  if not shape.is_virtual() and not self._fake then
+    made.watch = binding.watch(made.fd, function()
+      if alive[made] and not made.is_own then look_at(made) end
+    end)
+  end
   local lease = { connection = made, places = { cancelled = 0 } }
   local done, problem_text, problem_code, details = set_up(self, lease)
   if not done then return nil, problem_text, problem_code, details end

@@ -122,7 +122,7 @@ return function(parts)
         local done, message, code = sink(concat(list))
         if not done then return "stopped", function() return nil, message, code end end
       end
-      if piece == nil then return receive(connection, answer, true, false, math.maxinteger, 0) end
+      if piece == nil then return (receive(connection, answer, true, false, math.maxinteger, 0)) end
       if piece == false then rl.wait_readable(connection.fd) end
     end
   end

@@ -37,8 +37,11 @@ end
 
 -- Idle connections ----------------------------------------------------------------------------------------------------
 
--- Seconds after which an idle connection is watched. Before that time, its next use checks whether it is still open.
+-- Seconds after which an idle connection without a watch of its own is watched. Before that time, its next use checks
+-- whether it is still open.
 local SOON = 0.02
+-- Seconds until the first look at connections that may be idle for longer.
+local LATER = 600
 -- Seconds after its last use for which a connection is assumed to be open.
 local FRESH = 0.002
 
@@ -48,18 +51,21 @@ local function discard(self, connection)
   connection:close()
 end
 
--- Watches an idle connection, and removes it as soon as the server closes it.
+-- Looks at a connection that has got input for which no task waits: an idle one is removed as soon as the server closes
+-- it.
+local function look_at(weak, connection)
+  local self = weak[1]
+  if self and (self._places.taken[connection] or connection.box:is_alive()) then return end
+  if not self then return connection:close() end
+  shape.lost(self)
+  discard(self, connection)
+end
+
+-- Watches an idle connection that has no watch of its own.
 local function watch(weak, connection)
   connection.port = rl.fd_port {
     fd = connection.fd, modes = "common", keeps_alive = false, name = "idle connection of postgres",
-    callback = function(port)
-      local self = weak[1]
-      if connection.is_closed or self and connection.box:is_alive() then return end
-      port:invalidate()
-      if not self then return connection:close() end
-      shape.lost(self)
-      discard(self, connection)
-    end,
+    callback = function() if not connection.is_closed then look_at(weak, connection) end end,
   }
 end
 
@@ -73,7 +79,9 @@ local function look_after(weak)
     if now >= limit then
       discard(self, connection)
     else
-      if not connection.port and (self._fake or not shape.is_virtual()) then watch(weak, connection) end
+      if not (connection.watch or connection.port) and (self._fake or not shape.is_virtual()) then
+        watch(weak, connection)
+      end
       if limit < soonest then soonest = limit end
     end
   end
@@ -497,7 +505,9 @@ local function load()
   channels = require "runloop.postgres.channels"
   give, perform_on, control = connections.give, connections.perform, connections.control
   finish_call = connections.finish
-  calls.quick = connections.quick
+  for _, kind in ipairs { "query", "row", "value", "execute" } do
+    Database[kind] = connections.quick(Database, "db:" .. kind, kind, Database[kind])
+  end
 end
 
 --- Opens a database. Waits.
@@ -526,11 +536,12 @@ function postgres.open(where, options)
   }, Database)
   local weak = setmetatable({ self }, { __mode = "v" })
   self._weak = weak
-  self._on_give = function(time)
+  self._look_at = function(connection) return look_at(weak, connection) end
+  self._on_give = function(time, connection)
     local owner = weak[1]
-    if owner and not owner._is_closed and (not owner._timer or owner._timer_due > time + SOON) then
-      schedule(owner, SOON)
-    end
+    if not owner or owner._is_closed then return end
+    local seconds = connection and connection.watch and math.min(owner._idle, LATER) or SOON
+    if not owner._timer or owner._timer_due > time + seconds then schedule(owner, seconds) end
   end
   self._places = Places.new {
     size = options.size or 10, max_waiting = options.max_waiting, open = function() return open_one(self) end,

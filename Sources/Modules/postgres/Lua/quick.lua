@@ -4,8 +4,10 @@ local rl = require "runloop"
 local shape = require "runloop.data.shape"
 local failures = require "runloop.postgres.failures"
 
-local now, running, huge = rl.now, coroutine.running, math.maxinteger
-local note, ended, SLOW, NOTED = shape.note, shape.ended, shape.SLOW, shape.NOTED
+local now, running, getmetatable, huge = rl.now, coroutine.running, getmetatable, math.maxinteger
+local note, forget, ended, calls = shape.note_quickly, shape.forget, shape.ended, shape.calls
+-- Only tests have a clock of their own.
+local has_clock, is_virtual = rawget(rl, "clock") ~= nil, shape.is_virtual
 
 -- The functions of runloop.postgres.connections, and those here.
 local parts, quick = nil, {}
@@ -32,65 +34,82 @@ function quick.finish(self, lease, first, second, third, fourth)
 end
 local finish = quick.finish
 
--- Returns the results of a quick call that has failed. Nothing was sent if there is no answer.
-local function failed(self, lease, number, answer, state, what, kind, text, ...)
-  local request = shape.request(what, kind, text, ...)
-  if not answer then
-    local good, message, code, details = parts.check_request(what, request)
-    if not good then return ended(number, kind, 0, nil, message, code, details) end
-    -- There are more parameters than `execute` takes.
-    self._calls = self._calls - 1
-    return SLOW
-  end
-  local failure = answer.failure
-  if parts.is_stale(failure, state) then
-    parts.note_stale(self, lease.connection, text, failure.code)
-    self._calls = self._calls - 1
-    return SLOW
-  end
-  return ended(number, kind, 0, finish(self, lease, parts.problem(what, lease, request, answer, state)))
+-- Gives a connection back, and makes a call in the usual way instead.
+local function make_slowly(self, lease, slow, text, ...)
+  forget(lease.site, lease.number)
+  lease.is_busy, lease.number, lease.is_kept = false, nil, true
+  self._calls = self._calls - 1
+  parts.return_it(lease)
+  return slow(self, text, ...)
 end
 
---- Performs a call without options on an idle connection that has prepared its statement, in fewer steps than
---- `perform`. Returns shape.SLOW if there is none.
-function quick.call(self, what, kind, text, ...)
-  local places = self._places
-  local connection = places.idle[#places.idle]
-  local statement = connection and connection.spare and connection.prepared[text]
-  if not statement or connection.port or not self._prepare or now() - connection.since >= self._fresh then
-    return SLOW
+-- Returns the results of a quick call whose answer is not whole, has a problem, or has begun a transaction.
+local function look_at(self, lease, what, kind, answer, state, slow, text, ...)
+  if parts.is_stale(answer.failure, state) then
+    parts.note_stale(self, lease.connection, text, answer.failure.code)
+    return make_slowly(self, lease, slow, text, ...)
   end
-  local number = note(self, kind, text)
-  local _ <close> = NOTED
-  local lease <close> = places:take(0, running())
-  self._calls = self._calls + 1
-  lease.on_give, lease.is_busy = self._on_give, true
-  connection.uses = connection.uses + 1
-  statement.used = connection.uses
-  local box = connection.box
-  local left = box:execute(statement.name, ...)
-  if not left then
+  local number = lease.number
+  local function over(...)
+    lease.number, calls[lease.site] = nil, nil
+    return ended(number, kind, 0, finish(self, lease, ...))
+  end
+  if state == "done" and not (answer.failure or answer.twice or answer.is_empty) then
+    return over(parts.results_of(lease.connection, kind, answer))
+  end
+  return over(parts.problem(what, lease, shape.request(what, kind, text, ...), answer, state))
+end
+
+--- Returns a method of `class` that performs a call without options on an idle connection that has prepared its
+--- statement. If there is none, it calls `slow`, which has the same parameters.
+function quick.method(class, what, kind, slow)
+  local keep, is_plain, is_query = parts.keeps[kind] or huge, kind == "value" or kind == "execute", kind == "query"
+  local results_of, receive, fresh, flush = parts.results_of, parts.receive, parts.fresh, parts.flush
+  return function(self, text, ...)
+    local places = getmetatable(self) == class and self._places
+    local idle = places and places.idle
+    local connection = idle and idle[#idle]
+    local lease = connection and connection.spare
+    local statement, start = lease and connection.prepared[text], now()
+    local watch = connection and connection.watch
+    if not statement or not watch or self._timeout or not self._prepare or start - connection.since >= self._fresh
+      or has_clock and is_virtual() then
+      return slow(self, text, ...)
+    end
+    local task = running()
+    idle[#idle], connection.spare, places.taken[connection] = nil, false, lease
+    lease.places, lease.since, lease.site, lease.is_kept = places, start, task, false
+    local number = note(self, kind, text, task)
+    lease.number, lease.is_busy = number or false, true
+    local _ <close> = lease
+    self._calls, connection.uses, statement.used = self._calls + 1, connection.uses + 1, connection.uses
+    local left = connection.box:execute(statement.name, ...)
+    -- A value is refused, or there are more than `execute` takes.
+    if not left then return make_slowly(self, lease, slow, text, ...) end
+    local lists, nulls, most = self._lists or is_plain, self._nulls, self._max // 1 | 0
+    local answer, state, is_whole = is_plain and (connection.answer or {}) or fresh(), "lost", nil
+    connection.answer = false
+    if left == 0 or flush(connection, left) then
+      -- After a whole `execute` the answer cannot be there yet.
+      if left == 0 then watch:wait(false) end
+      state, is_whole = connection.box:poll(answer, lists, nulls, most, keep)
+      if state ~= "done" then
+        state, is_whole = receive(connection, answer, lists, nulls, most, keep, nil, state)
+      end
+    end
     lease.is_busy = false
-    return failed(self, lease, number, nil, nil, what, kind, text, ...)
+    if not is_whole then return look_at(self, lease, what, kind, answer, state, slow, text, ...) end
+    local first, second = results_of(connection, kind, answer)
+    -- Gives the connection back in fewer steps than <close> of the lease takes.
+    local time = now()
+    lease.is_kept, connection.since, calls[task] = true, time, nil
+    places:take_back(lease)
+    connection.spare, lease.places, lease.site, lease.number = lease, false, false, nil
+    if not self._timer then lease.on_give(time, connection) end
+    if number then return ended(number, kind, 0, first, second) end
+    if is_query then return first, second end
+    return first
   end
-  local answer, state = parts.answer_for(connection, kind), "lost"
-  if left == 0 or parts.flush(connection, left) then
-    local lists = self._lists or kind == "value" or kind == "execute"
-    -- After a whole `execute` the answer cannot be there yet.
-    state = parts.receive(connection, answer, lists, self._nulls, self._max // 1 | 0, parts.keeps[kind] or huge, nil,
-      left == 0 and "more" or nil)
-  end
-  lease.is_busy = false
-  if state ~= "done" or answer.failure or answer.twice or answer.is_empty then
-    return failed(self, lease, number, answer, state, what, kind, text, ...)
-  end
-  local first, second = parts.results_of(connection, kind, answer)
-  if not box:is_idle() then return ended(number, kind, 0, finish(self, lease, first, second)) end
-  -- Gives the connection back in fewer calls than <close> of the lease takes.
-  lease.is_spare, lease.is_kept = true, true
-  parts.return_it(lease)
-  if number then return ended(number, kind, 0, first, second) end
-  return first, second
 end
 
 return function(functions)

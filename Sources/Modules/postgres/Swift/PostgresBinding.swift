@@ -10,10 +10,8 @@ enum PostgresBinding {
         functions: Library([
             .native("open", cpostgres_open),
             .init("load") { Call($0).answer(cpostgres_load().map { String(cString: $0) }) },
-            // watch(descriptor)
-            .init("watch", constructs: PostgresWatch.kind) { thread in
-                let call = Call(thread)
-                return call.answerConstructed(PostgresWatch(call.luaHost, Int32(clamping: call.integer(2) ?? -1)))
+            .init("watch", constructs: PostgresWatch.kind) {
+                Call.run($0) { call throws(Misuse) in try PostgresWatch.make(call) }
             },
             // note_resting(on): a thread waits for a fake, which lets virtual time pass
             .init("note_resting") { thread in

@@ -4,7 +4,7 @@ internal import LuaRunLoops
 internal import RunLoops
 
 /// The place of a connection in the loop: it stays there as long as the connection does, so that a task's wait for an
-/// answer takes no system call of its own.
+/// answer takes no system call of its own, and an idle connection needs no timer to be watched.
 final class PostgresWatch: RunLoop.EdgePort {
     /// Describes connections for `rl.why()`.
     final class Part: HostPart {
@@ -24,25 +24,39 @@ final class PostgresWatch: RunLoop.EdgePort {
     private var isReadable = false
     private var modes: [RunLoop.Mode] = []
 
-    init(_ host: LuaHost, _ fd: Int32) {
+    private init(_ host: LuaHost, _ fd: Int32) {
         self.host = host
-        super.init(name: "connection of postgres")
+        super.init(name: "connection of postgres", owner: host.items)
         watch(fd)
-        host.loop.add(self, to: .common)
         _ = host.part(Part.self)
+    }
+
+    /// watch(descriptor, function): the function is called when input comes for which no task waits.
+    static func make(_ call: Call) throws(Misuse) -> Int32 {
+        let box = call.receiver
+        let host = call.luaHost
+        call.stack.pushCopy(of: 3)
+        call.stack.setUserValue(ItemBinding.Value.callback.number, of: 1)
+        let watch = PostgresWatch(host, Int32(clamping: call.integer(2) ?? -1))
+        let count = ItemBinding.fill(call, box, watch)
+        guard host.items.anchor(watch, call.stack, 1) else { throw .noMemory }
+        host.loop.add(watch, to: .common)
+        return count
     }
 
     override var word: String { "port" }
 
     override func note(_ events: RunLoop.FDPort.Events) -> Bool {
-        if !events.isDisjoint(with: [.read, .hangUp, .error]) { isReadable = true }
-        return isReadable && fiber != nil
+        guard !events.isDisjoint(with: [.read, .hangUp, .error]) else { return false }
+        isReadable = true
+        return true
     }
 
     override func cannotWatch() { isReadable = true }
 
     override func takeTurn() {
-        guard let fiber, isReadable else { return }
+        guard isReadable else { return }
+        guard let fiber else { return host.items.call(self) { _, _ in 0 } }
         end()
         host.resume(fiber, arguments: 0)
     }
@@ -78,7 +92,8 @@ final class PostgresWatch: RunLoop.EdgePort {
         }
     }
 
-    static let kind: Kind = Kind("postgres watch", methods: methods, collect: Kind.drop)
+    static let kind: Kind = Kind(
+        "postgres watch", values: ItemBinding.Value.labels, methods: methods, collect: Kind.drop)
 
     private static let methods: Library = Library(
         of: kind,

@@ -289,6 +289,7 @@ static int execute(lua_State *L) {
 // Receiving -----------------------------------------------------------------------------------------------------------
 
 enum { ANSWER = 2, LISTS, NULLS, MOST, KEEP, EACH, ROWS, NAMES };
+enum { SHORT_ROW = 32 };  // columns whose lengths are kept
 
 static void set_text(lua_State *L, const char *name, const char *text) {
   if (!text) return;
@@ -340,17 +341,19 @@ static int note_names(lua_State *L, cpostgres *it, int columns) {
   return 1;
 }
 
-static void push_row(lua_State *L, const PGresult *result, int row, int columns, const value_options *options) {
-  int is_list = lua_toboolean(L, LISTS);
+// Pushes a row, whose columns have these lengths.
+static void push_row(lua_State *L, const PGresult *result, int row, int columns, const int *lengths,
+                     const value_options *options) {
+  int is_list = options->is_list;
   lua_createtable(L, is_list ? columns : 0, is_list ? 0 : columns);
   for (int i = 0; i < columns; i++) {
-    int is_null = pq.PQgetisnull(result, row, i);
+    int length = i < SHORT_ROW ? lengths[i] : pq.PQgetlength(result, row, i);
+    // Only an empty value may be NULL.
+    int is_null = length == 0 && pq.PQgetisnull(result, row, i);
     if (is_null && !options->has_nulls) continue;
     if (!is_list) lua_rawgeti(L, NAMES, i + 1);
     if (is_null) lua_pushlightuserdata(L, NULL);
-    else
-      cpostgres_push(L, options, pq.PQftype(result, i), pq.PQgetvalue(result, row, i),
-                     (size_t)pq.PQgetlength(result, row, i));
+    else cpostgres_push(L, options, pq.PQftype(result, i), pq.PQgetvalue(result, row, i), (size_t)length);
     if (is_list) lua_rawseti(L, -2, i + 1);
     else lua_rawset(L, -3);
   }
@@ -368,24 +371,29 @@ static void set_value(lua_State *L, const PGresult *result, int row, const value
 
 // Takes the rows of a result. Returns 0 if reading the answer must stop: answer.twice or answer.is_too_large has the
 // reason.
-static int take_rows(lua_State *L, cpostgres *it, const value_options *options) {
+static int take_rows(lua_State *L, cpostgres *it, value_options *options) {
   PGresult *result = it->result;
-  int columns = pq.PQnfields(result), count = pq.PQntuples(result), has_rows = lua_istable(L, ROWS);
-  if (has_rows && lua_rawlen(L, NAMES) == 0 && columns > 0 && !note_names(L, it, columns)) return 0;
-  int64_t most = luaL_checkinteger(L, MOST), keep = luaL_checkinteger(L, KEEP);
-  for (int row = 0; row < count && it->rows < keep; row++) {
-    if (lua_toboolean(L, EACH)) it->bytes = 0;
-    for (int i = 0; i < columns; i++) it->bytes += pq.PQgetlength(result, row, i);
-    if (it->bytes > most) {
+  int columns = pq.PQnfields(result), count = pq.PQntuples(result), lengths[SHORT_ROW];
+  if (options->has_rows && lua_rawlen(L, NAMES) == 0 && columns > 0 && !note_names(L, it, columns)) return 0;
+  for (int row = 0; row < count && it->rows < options->keep; row++) {
+    if (options->each) it->bytes = 0;
+    for (int i = 0; i < columns; i++) {
+      int length = pq.PQgetlength(result, row, i);
+      if (i < SHORT_ROW) lengths[i] = length;
+      it->bytes += length;
+    }
+    if (it->bytes > options->most) {
       lua_pushboolean(L, 1);
       lua_setfield(L, ANSWER, "is_too_large");
       return 0;
     }
     it->rows++;
-    if (!has_rows && columns > 0) set_value(L, result, row, options);
-    if (!has_rows) continue;
-    push_row(L, result, row, columns, options);
-    lua_rawseti(L, ROWS, (lua_Integer)lua_rawlen(L, ROWS) + 1);
+    if (options->has_rows) {
+      push_row(L, result, row, columns, lengths, options);
+      lua_rawseti(L, ROWS, ++options->placed);
+    } else if (columns > 0) {
+      set_value(L, result, row, options);
+    }
   }
   return 1;
 }
@@ -403,7 +411,7 @@ static void note_count(lua_State *L, PGresult *result) {
   lua_setfield(L, ANSWER, "status");
 }
 
-static const char *take(lua_State *L, cpostgres *it, const value_options *options) {
+static const char *take(lua_State *L, cpostgres *it, value_options *options) {
   switch (pq.PQresultStatus(it->result)) {
     case PGRES_TUPLES_OK: note_count(L, it->result);  // fall through
     case PGRES_SINGLE_TUPLE: return take_rows(L, it, options) ? NULL : "stopped";
@@ -448,7 +456,16 @@ static int poll_answer(lua_State *L) {
   lua_getfield(L, ANSWER, "rows");
   lua_getfield(L, ANSWER, "names");
   lua_pushvalue(L, lua_upvalueindex(DECODE));
-  value_options options = {lua_toboolean(L, NULLS), lua_gettop(L)};
+  value_options options = {
+      .has_nulls = lua_toboolean(L, NULLS),
+      .decode = lua_gettop(L),
+      .is_list = lua_toboolean(L, LISTS),
+      .has_rows = lua_istable(L, ROWS),
+      .each = lua_toboolean(L, EACH),
+      .most = luaL_checkinteger(L, MOST),
+      .keep = luaL_checkinteger(L, KEEP),
+  };
+  if (options.has_rows) options.placed = (lua_Integer)lua_rawlen(L, ROWS);
   luaL_checkstack(L, 20, NULL);
   int is_lost = !pq.PQconsumeInput(it->connection);
   const char *state = NULL;

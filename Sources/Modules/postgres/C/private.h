@@ -54,10 +54,14 @@ struct cpostgres {
   int has_problem;            // the answer has a refusal, or another field that `problem` in connections.lua reads
 };
 
-// The conversion of values to Lua.
+// The conversion of values to Lua, and the limits of an answer.
 typedef struct {
   int has_nulls;
-  int decode;  // the index of the function that decodes JSON
+  int decode;             // the index of the function that decodes JSON
+  int is_list, has_rows;  // rows are lists; the answer has a list of rows
+  int each;               // `most` is for each row
+  int64_t most, keep;     // bytes, and rows
+  lua_Integer placed;     // rows in the list
 } value_options;
 
 // Pushes a value that the server has sent as text.

@@ -11,22 +11,13 @@
 #include "CJSON.h"
 #include "private.h"
 
-#define CLASS "runloop.postgres.native"
 enum { BYTES_CLASS = 1, DECODE = 2 };  // upvalues
 
-static cpostgres **holder(lua_State *L) { return luaL_checkudata(L, 1, CLASS); }
-
 cpostgres *cpostgres_hold(lua_State *L, int index) {
-  cpostgres **at = luaL_testudata(L, index, CLASS);
+  cpostgres **at = luaL_testudata(L, index, CPOSTGRES_CLASS);
   if (!at || !*at) return NULL;
   (*at)->holders++;
   return *at;
-}
-
-static cpostgres *self(lua_State *L) {
-  cpostgres *it = *holder(L);
-  if (!it || !it->is_connected) luaL_error(L, "the connection is closed");
-  return it;
 }
 
 // Making and closing --------------------------------------------------------------------------------------------------
@@ -37,7 +28,7 @@ static int make(lua_State *L) {
   double seconds = luaL_checknumber(L, 3);
   cpostgres **at = lua_newuserdatauv(L, sizeof *at, 0);
   *at = NULL;
-  luaL_setmetatable(L, CLASS);
+  luaL_setmetatable(L, CPOSTGRES_CLASS);
   cpostgres *it = *at = calloc(1, sizeof *it);
   if (!it) return luaL_error(L, "not enough memory");
   it->holders = 1;
@@ -55,7 +46,7 @@ static int make(lua_State *L) {
 }
 
 static int close_it(lua_State *L) {
-  cpostgres **at = holder(L), *it = *at;
+  cpostgres **at = cpostgres_holder(L), *it = *at;
   *at = NULL;
   if (!it) return 0;
   it->is_given_up = 1;
@@ -71,17 +62,17 @@ static int close_it(lua_State *L) {
 
 // failure() -> the reason for which it could not connect; nil if it is connected
 static int failure(lua_State *L) {
-  cpostgres *it = *holder(L);
+  cpostgres *it = *cpostgres_holder(L);
   if (it && it->is_connected) lua_pushnil(L);
   else lua_pushstring(L, it && it->failure ? it->failure : "out of memory");
   return 1;
 }
 
-static int descriptor(lua_State *L) { return lua_pushinteger(L, pq.PQsocket(self(L)->connection)), 1; }
-static int process(lua_State *L) { return lua_pushinteger(L, pq.PQbackendPID(self(L)->connection)), 1; }
-static int message(lua_State *L) { return lua_pushstring(L, pq.PQerrorMessage(self(L)->connection)), 1; }
+static int descriptor(lua_State *L) { return lua_pushinteger(L, pq.PQsocket(cpostgres_self(L)->connection)), 1; }
+static int process(lua_State *L) { return lua_pushinteger(L, pq.PQbackendPID(cpostgres_self(L)->connection)), 1; }
+static int message(lua_State *L) { return lua_pushstring(L, pq.PQerrorMessage(cpostgres_self(L)->connection)), 1; }
 static int parameter(lua_State *L) {
-  return lua_pushstring(L, pq.PQparameterStatus(self(L)->connection, luaL_checkstring(L, 2))), 1;
+  return lua_pushstring(L, pq.PQparameterStatus(cpostgres_self(L)->connection, luaL_checkstring(L, 2))), 1;
 }
 
 static int push_liveness(lua_State *L, cpostgres *it) {
@@ -96,7 +87,7 @@ static int is_readable(cpostgres *it) {
 
 // is_alive() -> whether the connection, which must be idle, is still open
 static int is_alive(lua_State *L) {
-  cpostgres *it = self(L);
+  cpostgres *it = cpostgres_self(L);
   for (int i = 0; i < 20 && !it->is_ending && is_readable(it); i++) {
     if (!pq.PQconsumeInput(it->connection)) return lua_pushboolean(L, 0), 1;
     pq.PQisBusy(it->connection);
@@ -105,21 +96,21 @@ static int is_alive(lua_State *L) {
 }
 
 // stands() -> false if the connection is known to be lost
-static int stands(lua_State *L) { return push_liveness(L, self(L)); }
+static int stands(lua_State *L) { return push_liveness(L, cpostgres_self(L)); }
 
 // shut() ends the connection; a task that waits for it continues
-static int shut(lua_State *L) { return shutdown(pq.PQsocket(self(L)->connection), SHUT_RDWR), 0; }
+static int shut(lua_State *L) { return shutdown(pq.PQsocket(cpostgres_self(L)->connection), SHUT_RDWR), 0; }
 
 // is_idle() -> whether no transaction is open
 static int is_idle(lua_State *L) {
-  lua_pushboolean(L, pq.PQtransactionStatus(self(L)->connection) == PQTRANS_IDLE);
+  lua_pushboolean(L, pq.PQtransactionStatus(cpostgres_self(L)->connection) == PQTRANS_IDLE);
   return 1;
 }
 
 // transaction() -> "idle", "active", "inside", "failed" or "unknown"
 static int transaction(lua_State *L) {
   static const char *const names[] = {"idle", "active", "inside", "failed", "unknown"};
-  lua_pushstring(L, names[pq.PQtransactionStatus(self(L)->connection)]);
+  lua_pushstring(L, names[pq.PQtransactionStatus(cpostgres_self(L)->connection)]);
   return 1;
 }
 
@@ -197,7 +188,7 @@ static int send_with(lua_State *L, cpostgres *it, const char *text, const char *
 // send(text, values, count, name) sends a statement; with a name, the prepared statement of that name. -> true; false
 // if the connection is lost; or nil and the number of a parameter that no column can hold
 static int send_query(lua_State *L) {
-  cpostgres *it = self(L);
+  cpostgres *it = cpostgres_self(L);
   const char *text = luaL_checkstring(L, 2), *name = luaL_optstring(L, 5, NULL);
   size_t count = (size_t)luaL_checkinteger(L, 4);
   lua_settop(L, 5);
@@ -234,29 +225,31 @@ static int answer_to(lua_State *L, cpostgres *it, int done) {
 }
 
 static int simple(lua_State *L) {
-  cpostgres *it = self(L);
+  cpostgres *it = cpostgres_self(L);
   return answer_to(L, it, pq.PQsendQuery(it->connection, luaL_checkstring(L, 2)));
 }
 
 static int prepare(lua_State *L) {
-  cpostgres *it = self(L);
+  cpostgres *it = cpostgres_self(L);
   return answer_to(L, it, pq.PQsendPrepare(it->connection, luaL_checkstring(L, 2), luaL_checkstring(L, 3), 0, NULL));
 }
 
 // pipeline(whether to begin or to end)
 static int pipeline(lua_State *L) {
-  cpostgres *it = self(L);
+  cpostgres *it = cpostgres_self(L);
   int done = lua_toboolean(L, 2) ? pq.PQenterPipelineMode(it->connection) : pq.PQexitPipelineMode(it->connection);
   return answer_to(L, it, done);
 }
 
-static int sync_pipeline(lua_State *L) { return lua_pushboolean(L, pq.PQpipelineSync(self(L)->connection)), 1; }
+static int sync_pipeline(lua_State *L) {
+  return lua_pushboolean(L, pq.PQpipelineSync(cpostgres_self(L)->connection)), 1;
+}
 // ask() makes the server send the answers of a pipeline so far
-static int ask(lua_State *L) { return lua_pushboolean(L, pq.PQsendFlushRequest(self(L)->connection)), 1; }
+static int ask(lua_State *L) { return lua_pushboolean(L, pq.PQsendFlushRequest(cpostgres_self(L)->connection)), 1; }
 
 // flush() -> 0 if all was sent, 1 if there is more, -1 if the connection is lost; also reads available input
 static int flush(lua_State *L) {
-  cpostgres *it = self(L);
+  cpostgres *it = cpostgres_self(L);
   int left = pq.PQflush(it->connection);
   if (left == 1 && !pq.PQconsumeInput(it->connection)) left = -1;
   lua_pushinteger(L, left);
@@ -266,14 +259,14 @@ static int flush(lua_State *L) {
 // start() makes rows of the last statement arrive one by one instead of all at the end, and calls flush; returns its
 // result
 static int start(lua_State *L) {
-  pq.PQsetSingleRowMode(self(L)->connection);
+  pq.PQsetSingleRowMode(cpostgres_self(L)->connection);
   return flush(L);
 }
 
 // execute(name, values...) sends a prepared statement with at most 16 values; rows arrive one by one. -> the result of
 // `flush`; nil if a value is refused: then nothing was sent
 static int execute(lua_State *L) {
-  cpostgres *it = self(L);
+  cpostgres *it = cpostgres_self(L);
   const char *name = luaL_checkstring(L, 2);
   size_t count = (size_t)lua_gettop(L) - 2;
   if (count > SLOTS) return 0;
@@ -451,7 +444,7 @@ static const char *end_of_answer(lua_State *L, cpostgres *it) {
 // the first value goes to answer.value. Also returns whether that is all: a whole answer without a problem, after which
 // no transaction is open.
 static int poll_answer(lua_State *L) {
-  cpostgres *it = self(L);
+  cpostgres *it = cpostgres_self(L);
   lua_settop(L, EACH);
   lua_getfield(L, ANSWER, "rows");
   lua_getfield(L, ANSWER, "names");
@@ -486,7 +479,7 @@ static int poll_answer(lua_State *L) {
 
 // notifications() -> list: the channel and the text of each notification in turn
 static int notifications(lua_State *L) {
-  cpostgres *it = self(L);
+  cpostgres *it = cpostgres_self(L);
   lua_newtable(L);
   lua_Integer count = 0;
   for (PGnotify *one; (one = pq.PQnotifies(it->connection)); pq.PQfreemem(one)) {
@@ -495,40 +488,6 @@ static int notifications(lua_State *L) {
     lua_pushstring(L, one->extra);
     lua_rawseti(L, -2, ++count);
   }
-  return 1;
-}
-
-// Copies --------------------------------------------------------------------------------------------------------------
-
-// put_copy(bytes) -> whether libpq has taken them; nil if the connection is lost
-static int put_copy(lua_State *L) {
-  size_t length;
-  const char *bytes = luaL_checklstring(L, 2, &length);
-  int done = pq.PQputCopyData(self(L)->connection, bytes, (int)length);
-  if (done < 0) return lua_pushnil(L), 1;
-  return lua_pushboolean(L, done), 1;
-}
-
-// end_copy(reason) ends the data: the server stores it, or, with a reason, discards it. Returns as put_copy
-static int end_copy(lua_State *L) {
-  int done = pq.PQputCopyEnd(self(L)->connection, luaL_optstring(L, 2, NULL));
-  if (done < 0) return lua_pushnil(L), 1;
-  return lua_pushboolean(L, done), 1;
-}
-
-// get_copy() -> bytes; false if no more bytes have come yet; nothing at the end
-static int get_copy(lua_State *L) {
-  cpostgres *it = self(L);
-  char *bytes = NULL;
-  int length = pq.PQgetCopyData(it->connection, &bytes, 1);
-  if (length == 0) {
-    if (!pq.PQconsumeInput(it->connection)) return 0;
-    length = pq.PQgetCopyData(it->connection, &bytes, 1);
-  }
-  if (length == 0) return lua_pushboolean(L, 0), 1;
-  if (length < 0) return 0;
-  lua_pushlstring(L, bytes, (size_t)length);
-  pq.PQfreemem(bytes);
   return 1;
 }
 
@@ -584,12 +543,12 @@ int cpostgres_open(lua_State *L) {
                                      {"flush", flush},
                                      {"poll", poll_answer},
                                      {"notifications", notifications},
-                                     {"put_copy", put_copy},
-                                     {"end_copy", end_copy},
-                                     {"get_copy", get_copy},
+                                     {"put_copy", cpostgres_put_copy},
+                                     {"end_copy", cpostgres_end_copy},
+                                     {"get_copy", cpostgres_get_copy},
                                      {NULL, NULL}};
   lua_settop(L, 2);
-  luaL_newmetatable(L, CLASS);
+  luaL_newmetatable(L, CPOSTGRES_CLASS);
   lua_pushvalue(L, 1);
   lua_pushvalue(L, 2);
   luaL_setfuncs(L, methods, 2);

@@ -1,6 +1,7 @@
 // Declarations for all files of CPostgres: the library's functions, and the connection.
 #pragma once
 
+#include <lauxlib.h>
 #include <postgresql/libpq-fe.h>
 #include <stdatomic.h>
 
@@ -71,3 +72,21 @@ void cpostgres_push(lua_State *L, const value_options *options, Oid type, const 
 // controls a transaction, or a copy to or from the client; nil if there is none. `all_escapes`: each quoted text may
 // have escapes.
 int cpostgres_refused(lua_State *L);
+
+#define CPOSTGRES_CLASS "runloop.postgres.native"
+
+static inline cpostgres **cpostgres_holder(lua_State *L) { return luaL_checkudata(L, 1, CPOSTGRES_CLASS); }
+
+// Returns the connection at 1, which must be open.
+static inline cpostgres *cpostgres_self(lua_State *L) {
+  cpostgres *it = *cpostgres_holder(L);
+  if (!it || !it->is_connected) luaL_error(L, "the connection is closed");
+  return it;
+}
+
+// put_copy(bytes) -> whether libpq has taken them; nil if the connection is lost
+int cpostgres_put_copy(lua_State *L);
+// end_copy(reason) ends the data: the server stores it, or, with a reason, discards it. Returns as put_copy
+int cpostgres_end_copy(lua_State *L);
+// get_copy() -> bytes; false if no more bytes have come yet; nothing at the end
+int cpostgres_get_copy(lua_State *L);

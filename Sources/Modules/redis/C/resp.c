@@ -45,6 +45,21 @@ static size_t write_number(lua_State *L, int index, char text[40]) {
   return 0;
 }
 
+// Adds the word at an index of the stack. Returns 0 if it is neither a string nor a number.
+static int add_word(lua_State *L, luaL_Buffer *to, int index) {
+  char number[40];
+  size_t length;
+  int type = lua_type(L, index);
+  if (type != LUA_TSTRING && type != LUA_TNUMBER) return 0;
+  const char *text = number;
+  if (type == LUA_TNUMBER) length = write_number(L, index, number);
+  else text = lua_tolstring(L, index, &length);
+  add_header(to, '$', length);
+  luaL_addlstring(to, text, length);
+  luaL_addlstring(to, "\r\n", 2);
+  return 1;
+}
+
 // encode(words, first, last) -> bytes; or nil and the index of a word that is neither a string nor a number
 static int encode(lua_State *L) {
   enum { WORDS = 1, FIRST, LAST, SLOT };
@@ -56,22 +71,22 @@ static int encode(lua_State *L) {
   luaL_buffinit(L, &to);
   add_header(&to, '*', last >= first ? (size_t)(last - first + 1) : 0);
   for (lua_Integer i = first; i <= last; i++) {
-    char number[40];
-    size_t length;
-    int type = lua_rawgeti(L, WORDS, i);
+    lua_rawgeti(L, WORDS, i);
     lua_replace(L, SLOT);
-    if (type != LUA_TSTRING && type != LUA_TNUMBER) {
-      lua_pushnil(L);
-      lua_pushinteger(L, i);
-      return 2;
-    }
-    const char *text = number;
-    if (type == LUA_TNUMBER) length = write_number(L, SLOT, number);
-    else text = lua_tolstring(L, SLOT, &length);
-    add_header(&to, '$', length);
-    luaL_addlstring(&to, text, length);
-    luaL_addlstring(&to, "\r\n", 2);
+    if (!add_word(L, &to, SLOT)) return lua_pushnil(L), lua_pushinteger(L, i), 2;
   }
+  luaL_pushresult(&to);
+  return 1;
+}
+
+// encode_all(words...) -> as encode
+static int encode_all(lua_State *L) {
+  int count = lua_gettop(L);
+  luaL_Buffer to;
+  luaL_buffinit(L, &to);
+  add_header(&to, '*', (size_t)count);
+  for (int i = 1; i <= count; i++)
+    if (!add_word(L, &to, i)) return lua_pushnil(L), lua_pushinteger(L, i), 2;
   luaL_pushresult(&to);
   return 1;
 }
@@ -330,6 +345,8 @@ int redis_open(lua_State *L) {
   lua_newtable(L);
   lua_pushcfunction(L, encode);
   lua_setfield(L, -2, "encode");
+  lua_pushcfunction(L, encode_all);
+  lua_setfield(L, -2, "encode_all");
   lua_pushcfunction(L, make_parser);
   lua_setfield(L, -2, "parser");
   return 1;

@@ -8,8 +8,9 @@ local Line = require "runloop.redis.line"
 local type, select, ipairs, error = type, select, ipairs, error
 local upper, format, find, tonumber = string.upper, string.format, string.find, tonumber
 local concat, insert, max = table.concat, table.insert, math.max
-local next, math_type = next, math.type
-local raise, describe, encode = misuse.raise, misuse.describe, Line.encode
+local next, math_type, getmetatable = next, math.type, getmetatable
+local raise, describe = misuse.raise, misuse.describe
+local encode, encode_all = Line.encode, Line.encode_all
 local note, NOTED, ended = shape.note, shape.NOTED, shape.ended
 
 local calls = {}
@@ -27,6 +28,15 @@ local INSTEAD = {
   QUIT = "close", RESET = "connection", MONITOR = false, SYNC = false, PSYNC = false,
   ["CLIENT REPLY"] = false,
 }
+
+-- By its first word: the name of a command that neither blocks nor is refused, whatever follows. At most KEPT of them.
+local plain, plain_count = {}, 0
+local KEPT = 1000
+
+local function note_plain(first, name)
+  if BLOCKS[name] or INSTEAD[name] ~= nil or name == "CLIENT" or find(name, "^XREAD") then return end
+  if plain_count < KEPT then plain[first], plain_count = name, plain_count + 1 end
+end
 
 local function wrong_word(what, index, value)
   raise("%s: argument #%d must be a string or a number, got %s", what, index, describe(value))
@@ -153,17 +163,28 @@ end
 --- seconds)` returns an answer; `send(self, bytes, count)` the answers of several commands, and the problems.
 function calls.give(class, noun, ask, send, is_own)
   local call, batch, script, rows = noun .. ":call", noun .. ":batch", noun .. ":script", noun .. ":rows"
-  function class:call(...)
-    misuse.receiver(self, class, call)
+  -- A command that may block, or that is called for the first time.
+  local function call_slowly(self, ...)
     local words, count = { ... }, select("#", ...)
     local bytes = command(call, words, count)
     local name = refuse(call, words, is_own)
+    note_plain(words[1], name)
     local number, seconds = note(self, "call", name), blocking_time(name, words, count)
     local _ <close> = NOTED
     if not seconds or not number then return ended(number, "call", 0, ask(self, bytes, seconds)) end
     local waits = { waited = 0 }
     local value, message, code, details = ask(self, bytes, seconds, waits)
     return ended(number, "call", waits.waited, value, message, code, details)
+  end
+  function class:call(...)
+    if getmetatable(self) ~= class then misuse.receiver(self, class, call) end
+    local name = plain[(...)]
+    if not name then return call_slowly(self, ...) end
+    local bytes, bad = encode_all(...)
+    if not bytes then wrong_word(call, bad, (select(bad, ...))) end
+    local number = note(self, "call", name)
+    local _ <close> = NOTED
+    return ended(number, "call", 0, ask(self, bytes))
   end
   function class:batch(list)
     misuse.receiver(self, class, batch)

@@ -317,5 +317,6 @@ function Line.open(options)
   return self
 end
 
-Line.encode, Line.parser, Line.meaning, Line.Problem = codec.encode, codec.parser, meaning, Problem
+Line.encode, Line.encode_all, Line.parser, Line.meaning, Line.Problem =
+  codec.encode, codec.encode_all, codec.parser, meaning, Problem
 return Line

@@ -5,11 +5,14 @@ import Testing
 /// The tests that are written in Lua: all files of Tests called …_test.lua.
 @Suite("Lua test files", .timed) struct LuaFileTests {
     /// Paths from the repository's root. RLHOST_LUA_TESTS restricts them: paths with colons between them.
+    ///
+    /// Sorted by the ends of their names: the files of one module often wait, for its programs or for limits of time,
+    /// and would leave the processors idle if they ran at the same time.
     private static let files: [String] = {
         let wanted = ProcessInfo.processInfo.environment["RLHOST_LUA_TESTS"]?.split(separator: ":").map(String.init)
         let all = (try? FileManager.default.subpathsOfDirectory(atPath: Binary.repository + "/Tests")) ?? []
         return all.filter { $0.hasSuffix("_test.lua") }.map { "Tests/" + $0 }.filter { wanted?.contains($0) ?? true }
-            .sorted()
+            .sorted { $0.reversed().lexicographicallyPrecedes($1.reversed()) }
     }()
 
     /// The program that runs them: RLHOST_LUA, or the one that was built with these tests. Only the latter knows the

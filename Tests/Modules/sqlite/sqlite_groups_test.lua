@@ -143,6 +143,39 @@ t.describe("writes that wait together", function()
     end
   end)
 
+  t.it("are stopped each, also if several of them are cancelled at once", { real_time = true }, function()
+    local db = open()
+    t.truthy(db:script "create table n (i integer)")
+    local long = [[insert into n
+      with recursive c(i) as (select 1 union all select i + 1 from c where i < $1) select count(*) from c]]
+    t.equal(db:execute("insert into n values ($1)", 0), 1)
+    t.equal(db:execute(long, 10), 1)
+    for round = 1, 20 do
+      local short = rl.task(function() return db:execute("insert into n values ($1)", 1) end)
+      local endless = rl.task(function() return db:execute(long, 1e12) end)
+      rl.sleep(round * 0.0001)
+      endless:cancel()
+      short:cancel()
+      t.equal(rl.timeout(1.5, db.execute, db, "insert into n values ($1)", 2), true)
+    end
+  end)
+
+  t.it("leave what a statement sees of its connection when they run again", function()
+    local db = open()
+    t.truthy(db:script "create table n (i integer primary key, last)")
+    local list = {
+      { "insert into n (last) values (last_insert_rowid())" },
+      { "insert into n (last) values (-changes())" },
+      { "insert into n (i) values ($1)", 1000 },
+      { "insert or rollback into n (i) values ($1)", 1000 },
+    }
+    one_by_one(db, list)
+    t.equal(db:execute("insert into n (i) values ($1)", 2000), 1)
+    t.equal(at_once(db, list), { { 1 }, { 1 }, { nil, "EEXIST" }, { nil, "EEXIST" } })
+    t.equal(db:value "select last from n where i = 2001", 2000)
+    t.equal(db:value "select last from n where i = 2002", -1)
+  end)
+
   t.it("get their own errors when the database is full", function()
     local db = open(nil, { setup = { "pragma max_page_count = 40" } })
     t.truthy(db:script "create table n (i integer primary key, text)")
@@ -170,5 +203,35 @@ t.describe("writes that wait together", function()
     t.equal(other:rollback(), true)
     for _, result in ipairs(at_once(db, list)) do t.equal(result, { 1 }) end
     t.equal(db:value "select count(*) from n", 21)
+  end)
+
+  t.it("need no lock that they would not need alone", { real_time = true }, function()
+    local path = directory()
+    local other = open(path .. "/other.db")
+    t.truthy(other:script "create table m (i integer)")
+    local db = open(path .. "/x.db", { wait = 0.3, setup = { { "attach $1 as other", path .. "/other.db" } } })
+    t.truthy(db:script "create table n (i integer)")
+    local list = {}
+    for i = 1, 20 do list[i] = { i == 20 and "insert into m values ($1)" or "insert into n values ($1)", i } end
+    for _, result in ipairs(at_once(db, list)) do t.equal(result, { 1 }) end
+    local tx = t.truthy(other:begin())
+    for i, result in ipairs(at_once(db, list)) do t.equal(result, i == 20 and { nil, "EAGAIN" } or { 1 }) end
+    t.equal(tx:rollback(), true)
+    t.equal(db:value "select count(*) from n", 38)
+    t.equal(db:value "select count(*) from m", 1)
+  end)
+
+  t.it("raise a wrong number of parameters also while another process has the lock", { real_time = true }, function()
+    local path = directory() .. "/x.db"
+    local db = open(path, { wait = 0.2 })
+    t.truthy(db:script "create table n (i integer)")
+    t.equal(db:execute("insert into n values ($1)", 0), 1)
+    local tx = t.truthy(open(path):begin())
+    local tasks = {}
+    for i = 1, 5 do
+      tasks[i] = rl.task(function() return pcall(db.execute, db, "insert into n values ($1)") end)
+    end
+    for i = 1, 5 do t.truthy(select(2, tasks[i]:await()):find "1 parameter, got 0") end
+    t.equal(tx:rollback(), true)
   end)
 end)

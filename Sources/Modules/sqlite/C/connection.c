@@ -25,7 +25,6 @@ void csqlite_close_database(csqlite *it) {
   if (!it->db) return;
   sqlite.finalize(it->begin);
   sqlite.finalize(it->end);
-  sqlite.finalize(it->begin_write);
   sqlite.finalize(it->commit);
   sqlite.close_v2(it->db);
   it->db = NULL;
@@ -108,6 +107,14 @@ static void note_parameters(prepared *one) {
   }
 }
 
+// Returns whether a text may call changes() or total_changes(), which also count what is rolled back.
+static int has_changes(const char *text, size_t length) {
+  static const char word[] = "changes";
+  for (size_t i = 0; i + sizeof word - 1 <= length; i++)
+    if (strncasecmp(text + i, word, sizeof word - 1) == 0) return 1;
+  return 0;
+}
+
 // Keeps a statement. Returns NULL, and ends it, if there is no memory.
 static prepared *keep(csqlite *it, sqlite3_stmt *statement, const char *text, size_t length) {
   prepared *one = calloc(1, sizeof *one + length), **place = one ? place_for_statement(it) : NULL;
@@ -120,7 +127,7 @@ static prepared *keep(csqlite *it, sqlite3_stmt *statement, const char *text, si
   one->statement = statement;
   one->is_control = begins_with(text, length, CONTROL) != NULL;
   one->is_query = begins_with(text, length, QUERIES) && sqlite.stmt_readonly(statement);
-  one->is_write = begins_with(text, length, WRITES) && !sqlite.stmt_readonly(statement);
+  one->is_write = begins_with(text, length, WRITES) && !sqlite.stmt_readonly(statement) && !has_changes(text, length);
   memcpy(one->text, text, length);
   note_parameters(one);
   return *place = one;
@@ -566,7 +573,7 @@ void csqlite_reset(csqlite *it) {
 void csqlite_carry_out(csqlite *it, const char *request, size_t length, block *reply) {
   block_reader from = {request, request + length, 0};
   int operation = read_byte(&from), flags = read_byte(&from);
-  if (it->cancelled == it->job) csqlite_put_failure(reply, "ECANCELED", "SQLITE_INTERRUPT", "interrupted");
+  if (csqlite_is_cancelled(it)) csqlite_put_failure(reply, "ECANCELED", "SQLITE_INTERRUPT", "interrupted");
   else if (operation == REQUEST_OPEN) csqlite_open(it, flags, &from, reply);
   else if (!it->db) csqlite_put_failure(reply, "ENOTCONN", "SQLITE_MISUSE", "the connection is closed");
   else if (operation == REQUEST_RUN) run_statement(it, flags, &from, reply);

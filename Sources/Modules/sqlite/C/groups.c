@@ -8,57 +8,74 @@ enum { MOST_WRITES = 64, MOST_MICROSECONDS = 200 };
 int csqlite_may_share(csqlite *it, const csqlite_job *job) {
   const int never = READS_ONLY | CONTROLS | IN_LOTS | TAKES | IN_TRANSACTION;
   if (job->connection || !job->task || job->request[0] != REQUEST_RUN || job->request[1] & never) return 0;
-  return it->db && !it->is_memory && csqlite_is_write(it, job);
+  return it->db && !it->is_memory && !job->is_alone && csqlite_is_write(it, job);
 }
 
-void csqlite_begin_group(csqlite *it, csqlite_job *job) {
-  int code = csqlite_step_once(it, &it->begin_write, "begin immediate");
-  it->has_group = code == SQLITE_DONE;
+void csqlite_begin_group(csqlite *it) {
+  // Not `begin immediate`: a write takes the locks that it needs, and `begin immediate` those of attached files, too.
+  it->has_group = csqlite_step_once(it, &it->begin, "begin") == SQLITE_DONE;
   it->group_until = it->last_handed;
   it->group_since = csqlite_microseconds();
-  // The write itself would wait for the same lock once more.
-  if ((code & 0xff) == SQLITE_BUSY) csqlite_put_error(it, &job->reply, code);
+  it->group_rowid = sqlite.last_insert_rowid(it->db);
 }
 
-// Carries out each write of a group by itself.
-static void repeat_all(csqlite *it) {
-  uint64_t current = it->job;
-  job_list all = it->group;
-  it->group = (job_list){0};
-  it->has_group = 0;
+// Undoes a group, and puts its writes back at the head of the queue, from where each runs by itself. There they end
+// like others that wait: cancelled, too late, or because the database is closed.
+static void give_up(csqlite *it) {
   if (!sqlite.get_autocommit(it->db)) csqlite_step_once(it, &it->end, "rollback");
-  for (csqlite_job *job; (job = csqlite_remove_first(&all));) {
+  sqlite.set_last_insert_rowid(it->db, it->group_rowid);
+  it->has_group = 0;
+  csqlite_pool *pool = it->pool;
+  pthread_mutex_lock(&pool->mutex);
+  for (csqlite_job *job = it->group.first; job; job = job->next) {
     job->reply.length = 0;
     job->reply.failed = 0;
-    it->job = job->number;
-    it->rows = 0;
-    csqlite_carry_out(it, job->request, job->length, &job->reply);
-    job->rows = it->rows;
-    csqlite_append(&it->done, job);
+    job->is_alone = 1;
+    job->state = JOB_WAITS;
   }
-  it->job = current;
+  // A connection that leaves does not look into the queue.
+  job_list *to = it->is_leaving ? &it->own : &pool->queue;
+  csqlite_append_all(&it->group, to);
+  csqlite_append_all(to, &it->group);
+  pool->queued = pool->queue.count;
+  it->current = it->running = NULL;
+  pthread_mutex_unlock(&pool->mutex);
 }
 
-void csqlite_end_group(csqlite *it) {
-  if (!it->has_group) return;
+int csqlite_end_group(csqlite *it, csqlite_job *next) {
+  if (!it->has_group) return 1;
   // No failure of a commit belongs to one write. It must not be interrupted because of the job that comes next.
-  uint64_t current = it->job;
-  it->job = 0;
+  csqlite_job *running = it->running;
+  it->running = NULL;
   int is_good = csqlite_step_once(it, &it->commit, "commit") == SQLITE_DONE;
-  it->job = current;
-  if (!is_good) repeat_all(it);
+  it->running = running;
+  if (!is_good) {
+    if (next) csqlite_append(&it->group, next);
+    give_up(it);
+    return 0;
+  }
   it->has_group = 0;
   csqlite_append_all(&it->done, &it->group);
+  return 1;
+}
+
+// Returns whether a statement has failed because of what it is and what the database has, and not because of a lock, a
+// file or a lack of something, which may be different when it runs by itself.
+static int is_own_failure(int code) {
+  return code == SQLITE_CONSTRAINT || code == SQLITE_ERROR || code == SQLITE_MISMATCH || code == SQLITE_RANGE ||
+         code == SQLITE_TOOBIG;
 }
 
 void csqlite_add_to_group(csqlite *it, csqlite_job *job) {
-  int deferred = 0, ignored;
+  int deferred = 0, ignored, must_end = !it->has_more || it->group.count + 1 >= MOST_WRITES;
   csqlite_append(&it->group, job);
   sqlite.db_status(it->db, SQLITE_DBSTATUS_DEFERRED_FKS, &deferred, &ignored, 0);
+  // The first one has waited for the lock as long as it would have waited by itself.
+  int has_waited = it->failure == SQLITE_BUSY && it->group.count == 1;
+  int is_doubtful = it->failure && !is_own_failure(it->failure) && !has_waited;
   // A statement that was interrupted, a full disk or `on conflict rollback` have ended the transaction. A violated
   // foreign key that is deferred would be the commit's failure, or disappear with the next write.
-  if (deferred || sqlite.get_autocommit(it->db)) repeat_all(it);
-  else if (!it->has_more || it->group.count >= MOST_WRITES ||
-           csqlite_microseconds() - it->group_since >= MOST_MICROSECONDS)
-    csqlite_end_group(it);
+  if (is_doubtful || deferred || sqlite.get_autocommit(it->db)) give_up(it);
+  else if (must_end || has_waited || csqlite_microseconds() - it->group_since >= MOST_MICROSECONDS)
+    csqlite_end_group(it, NULL);
 }

@@ -31,12 +31,15 @@ static int holds_others(const csqlite *it) {
   return it->group.first && csqlite_microseconds() - it->began > LONG_STATEMENT;
 }
 
-static int is_cancelled(csqlite *it) { return it->job && it->cancelled == it->job; }
+int csqlite_is_cancelled(const csqlite *it) {
+  const csqlite_job *job = it->running;
+  return job && (job->is_abandoned || job->number <= it->stopped);
+}
 
 static int on_progress(void *data) {
   csqlite *it = data;
   it->look(it);
-  return is_cancelled(it) || holds_others(it);
+  return csqlite_is_cancelled(it) || holds_others(it);
 }
 
 // Called while another process has the lock.
@@ -44,11 +47,12 @@ static int on_busy(void *data, int count) {
   csqlite *it = data;
   if (count == 0) it->waits_until = csqlite_now() + it->wait;
   it->look(it);
-  if (is_cancelled(it) || csqlite_now() >= it->waits_until) return 0;
+  // While it waits, a write must not keep the replies of others back, nor their locks.
+  if (it->group.first || csqlite_is_cancelled(it) || csqlite_now() >= it->waits_until) return 0;
   struct timespec pause = {.tv_nsec = count < 10 ? 1000000 : 5000000};
   nanosleep(&pause, NULL);
   // The lock may be free by now, and a short statement does not call the progress handler.
-  return !is_cancelled(it);
+  return !csqlite_is_cancelled(it);
 }
 
 // Failures ------------------------------------------------------------------------------------------------------------
@@ -109,6 +113,7 @@ void csqlite_put_index(block *reply, uint64_t index) {
 void csqlite_put_error(csqlite *it, block *reply, int code) {
   int extended = it->db ? sqlite.extended_errcode(it->db) : code;
   if ((extended & 0xff) != (code & 0xff)) extended = code;
+  it->failure = code & 0xff;
   const meaning *found = NULL;
   for (size_t i = 0; !found && i < sizeof meanings / sizeof *meanings; i++)
     if (meanings[i].code == extended || meanings[i].code == (extended & 0xff)) found = &meanings[i];

@@ -180,7 +180,7 @@ static csqlite_job *next_job_locked(csqlite *it) {
   job->state = JOB_RUNS;
   job->on = it;
   job->since = csqlite_now();
-  it->job = job->number;
+  it->running = job;
   return job;
 }
 
@@ -260,21 +260,22 @@ static int may_keep(csqlite *it, int is_query, int64_t began) {
   return now - it->kept_since + now - began < MOST_MICROSECONDS;
 }
 
-// Carries out a job. Returns 1 if it belongs to a group, which hands its reply over.
+// Carries out a job. Returns 1 if it belongs to a group, which hands its reply over, or if it is in the queue again.
 static int carry_out(csqlite *it, csqlite_job *job, int is_query) {
   int may_share = csqlite_may_share(it, job);
   if (it->has_group && (!may_share || job->number > it->group_until)) {
-    csqlite_end_group(it);
+    if (!csqlite_end_group(it, job)) return 1;
     publish(it);
   }
   if (may_share && !it->has_group && it->has_more) {
     publish(it);
-    csqlite_begin_group(it, job);
+    csqlite_begin_group(it);
   }
   it->began = is_query ? 0 : csqlite_microseconds();
   it->rows = 0;
-  if (!job->reply.length) csqlite_carry_out(it, job->request, job->length, &job->reply);
-  it->job = 0;
+  it->failure = 0;
+  csqlite_carry_out(it, job->request, job->length, &job->reply);
+  it->running = NULL;
   job->rows = it->rows;
   if (!it->has_group) return 0;
   csqlite_add_to_group(it, job);
@@ -303,7 +304,6 @@ static int open_connection(csqlite *it) {
   block_reader from = {it->pool->opening.bytes, it->pool->opening.bytes + it->pool->opening.length, 0};
   block reply = {0};
   uint64_t index = 0;  // the number of the statement in `setup`
-  it->job = UINT64_MAX;
   while (from.at < from.end && !from.failed) {
     size_t length;
     const char *request = read_text(&from, &length);
@@ -320,7 +320,6 @@ static int open_connection(csqlite *it) {
     }
     index++;
   }
-  it->job = 0;
   free(reply.bytes);
   return 1;
 }
@@ -340,7 +339,7 @@ void csqlite_work(csqlite *it) {
     if (job) {
       run_job(it, job);
     } else if (it->has_group) {
-      csqlite_end_group(it);
+      csqlite_end_group(it, NULL);
     } else if (it->snapshot) {
       csqlite_end_snapshot(it);
     } else if (it->done.first) {
@@ -381,7 +380,7 @@ static void close_all(csqlite_pool *pool, csqlite_job *job, int also_taken) {
   for (int i = 0; i < pool->size; i++) {
     csqlite *it = pool->connections[i];
     if (!it || (it->is_taken && !also_taken)) continue;
-    if (also_taken && it->current) it->cancelled = it->current->number;
+    if (also_taken && it->current) it->stopped = it->current->number;
     remove_locked(it);
   }
   pool->closing = job;
@@ -406,7 +405,7 @@ void csqlite_pool_interrupt(csqlite_pool *pool) {
   pthread_mutex_lock(&pool->mutex);
   for (int i = 0; i < pool->size; i++) {
     csqlite *it = pool->connections[i];
-    if (it && it->current) it->cancelled = it->current->number;
+    if (it && it->current) it->stopped = it->current->number;
   }
   pthread_mutex_unlock(&pool->mutex);
 }
@@ -467,10 +466,7 @@ int csqlite_pool_abandon(csqlite_pool *pool, csqlite_job *job) {
     if (job->state == JOB_WAITS) is_removed = csqlite_remove_job(own ? &own->own : &pool->queue, job);
     note_queue_locked(pool);
     if (!is_removed) job->is_abandoned = 1;
-    if (job->state == JOB_RUNS) {
-      job->on->cancelled = job->number;
-      pool->cancelled++;
-    }
+    if (job->state == JOB_RUNS) pool->cancelled++;
     pthread_mutex_unlock(&pool->mutex);
   }
   if (is_removed) csqlite_job_free(job);
@@ -522,7 +518,7 @@ void csqlite_pool_drop(csqlite_pool *pool, int64_t connection) {
   pthread_mutex_lock(&pool->mutex);
   csqlite *it = connection_locked(pool, connection), *other = NULL;
   if (it) {
-    if (it->current) it->cancelled = it->current->number;
+    if (it->current) it->stopped = it->current->number;
     remove_locked(it);
     other = help_locked(pool, 1);
   }

@@ -73,7 +73,7 @@ const char *read_text(block_reader *from, size_t *length);
               each(column_name) each(column_type) each(column_int64) each(column_double) each(column_text)            \
                   each(column_blob) each(column_bytes) each(stmt_readonly) each(total_changes) each(changes)          \
                       each(get_autocommit) each(exec) each(busy_handler) each(progress_handler) each(db_config)       \
-                          each(system_errno) each(db_status)
+                          each(system_errno) each(db_status) each(last_insert_rowid) each(set_last_insert_rowid)
 
 // The functions of libsqlite3.
 typedef struct {
@@ -91,7 +91,8 @@ typedef struct {
   size_t length;
   sqlite3_stmt *statement;
   uint64_t used;  // the number of its last use
-  int is_taken, is_control, is_query, is_write;
+  int is_taken, is_control, is_query;
+  int is_write;    // it changes rows, and does not depend on what the connection has counted before
   int parameters;  // how many it has; -1 if one has a name
   int is_direct;   // parameter $1 is the first one, and so on
   char text[];
@@ -117,7 +118,9 @@ struct csqlite_job {
   int64_t added, since;       // when it was made and when it began to run, in ms
   uint64_t record, rows;      // the record of its call, 0 if it has none; how many rows it has returned or changed
   int64_t taken;              // the number of the connection that it has taken; 0 if none
-  int lane, state, is_abandoned, lent;
+  int lane, state, lent;
+  int is_alone;  // it must not share a commit: it has been in a group that was given up
+  _Atomic int is_abandoned;
   block reply;
   size_t length;
   char request[];
@@ -151,8 +154,8 @@ struct csqlite {
   void (*look)(csqlite *);
   int64_t number;
   sem_t signal;
-  job_list own;  // jobs of the transaction or the rows for which the connection is taken
-  csqlite_job *current;
+  job_list own;          // jobs of the transaction or the rows for which the connection is taken
+  csqlite_job *current;  // the last job that was taken from a list
   int is_idle, is_taken, is_leaving;
   // The thread's own.
   job_list done;
@@ -165,10 +168,11 @@ struct csqlite {
   job_list group;
   uint64_t group_until;
   int64_t group_since;  // µs
+  int64_t group_rowid;  // the last row that was inserted before
   int has_group;
 
   sqlite3 *db;
-  sqlite3_stmt *begin, *end, *begin_write, *commit;
+  sqlite3_stmt *begin, *end, *commit;
   prepared *statements[STATEMENTS];
   int statement_count;
   cursor *cursors;  // CURSORS; NULL before the first one
@@ -177,7 +181,9 @@ struct csqlite {
   uint64_t rows;  // which the present job has returned or changed
   int64_t wait;   // milliseconds for the lock of another process
   int64_t waits_until;
-  _Atomic uint64_t job, cancelled;
+  csqlite_job *running;      // NULL between jobs, and during a commit for several of them
+  int failure;               // SQLite's code for the last error of the present job; 0 if it has none
+  _Atomic uint64_t stopped;  // jobs up to this number must not go on
   char *path;
 };
 
@@ -220,11 +226,14 @@ int csqlite_is_write(csqlite *it, const csqlite_job *job);
 
 // Returns whether a job may run in a transaction with others.
 int csqlite_may_share(csqlite *it, const csqlite_job *job);
-// Begins a transaction for this job and further ones. If another process has the lock for too long, writes the failure.
-void csqlite_begin_group(csqlite *it, csqlite_job *job);
-// Adds a job that has run in the group's transaction. If the group ends, its jobs are in `done`.
+// Begins a transaction for the next job and further ones.
+void csqlite_begin_group(csqlite *it);
+// Adds a job that has run in the group's transaction. If the group ends, its jobs are in `done`, or in the queue again.
 void csqlite_add_to_group(csqlite *it, csqlite_job *job);
-void csqlite_end_group(csqlite *it);
+// Ends the group, if there is one. Returns 0 if its jobs are in the queue again, with `next` (or NULL) behind them.
+int csqlite_end_group(csqlite *it, csqlite_job *next);
+// Returns whether nobody waits any more for the job that runs.
+int csqlite_is_cancelled(const csqlite *it);
 int64_t csqlite_microseconds(void);
 
 // Carries out OPEN.

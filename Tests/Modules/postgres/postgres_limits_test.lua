@@ -2,6 +2,7 @@
 
 local t = require "runloop.test"
 local rl = require "runloop"
+local fs = require "runloop.fs"
 local postgres = require "runloop.postgres"
 
 local server = t.resource(function() return t.server "postgres" end)
@@ -234,4 +235,22 @@ t.it("a prepared call is cancelled, and loses its connection, as an unprepared o
   other:cancel()
   t.equal(db:value "select 1", 1)
   t.equal({ db:stats().lost, db:stats().cancelled }, { 1, 1 })
+end)
+
+t.it("a connection on which a script has called listen does not keep notifications", { real_time = true }, function()
+  local db, other = open { size = 1 }, open()
+  t.equal(db:execute "listen noise", 0)
+  local function memory()
+    collectgarbage()
+    return tonumber(fs.read "/proc/self/statm":match "%d+ (%d+)") * 4096
+  end
+  local function notify()
+    other:execute "select pg_notify('noise', repeat('a', 7000) || g) from generate_series(1, 1000) g"
+    t.equal(db:value("select $1::int", 5), 5)
+  end
+  notify()
+  local before = memory()
+  for _ = 1, 3 do notify() end
+  t.truthy(memory() - before < 8e6, memory() - before)
+  t.equal(db:stats().connections, 1)
 end)

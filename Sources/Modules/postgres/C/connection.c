@@ -85,6 +85,12 @@ static int is_readable(cpostgres *it) {
   return poll(&file, 1, 0) > 0;
 }
 
+// Drops notifications, which a statement of the script has asked for: libpq would keep them as long as the connection.
+static void drop_notifications(cpostgres *it) {
+  PGnotify *one;
+  while (!it->keeps_notifications && (one = pq.PQnotifies(it->connection))) pq.PQfreemem(one);
+}
+
 // is_alive() -> whether the connection, which must be idle, is still open
 static int is_alive(lua_State *L) {
   cpostgres *it = cpostgres_self(L);
@@ -92,6 +98,7 @@ static int is_alive(lua_State *L) {
     if (!pq.PQconsumeInput(it->connection)) return lua_pushboolean(L, 0), 1;
     pq.PQisBusy(it->connection);
   }
+  drop_notifications(it);
   return push_liveness(L, it);
 }
 
@@ -469,6 +476,7 @@ static int poll_answer(lua_State *L) {
   }
   if (it->result) pq.PQclear(it->result);
   it->result = NULL;
+  drop_notifications(it);
   int is_whole = state && !strcmp(state, "done") && !it->has_problem;
   if (!state && (is_lost || pq.PQstatus(it->connection) != CONNECTION_OK)) state = "lost";
   if (!state) state = is_readable(it) ? "unread" : "more";
@@ -477,9 +485,11 @@ static int poll_answer(lua_State *L) {
   return 2;
 }
 
-// notifications() -> list: the channel and the text of each notification in turn
+// notifications() -> list: the channel and the text of each notification in turn. From the first call on, they are kept
+// until the next one.
 static int notifications(lua_State *L) {
   cpostgres *it = cpostgres_self(L);
+  it->keeps_notifications = 1;
   lua_newtable(L);
   lua_Integer count = 0;
   for (PGnotify *one; (one = pq.PQnotifies(it->connection)); pq.PQfreemem(one)) {

@@ -50,6 +50,7 @@ struct cpostgres {
   char **names, **values;     // the settings with which it connects
   double seconds;             // for connecting
   char *failure;              // the reason for which it could not connect
+  int keeps_notifications;    // the connection has subscriptions
   int is_ending;              // the server has announced that it closes the connection
   int64_t rows, bytes;        // the part of the answer that was read
   int has_problem;            // the answer has a refusal, or another field that `problem` in connections.lua reads

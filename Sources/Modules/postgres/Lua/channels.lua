@@ -91,6 +91,8 @@ function driver.open(db, deliver)
   local connection, message, code, details = connections.open(db, db._words)
   if not connection then return nil, message, code, details end
   connection.is_own = true
+  -- Without this call, the connection drops those that come with the answer to LISTEN.
+  connection.box:notifications()
   local link = {
     connection = connection, lease = { connection = connection, places = { cancelled = 0 } }, modes = { "common" },
     mutex = rl.mutex(), deliver = deliver,

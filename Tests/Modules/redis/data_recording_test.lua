@@ -157,3 +157,26 @@ rl.sleep(0.05)
   -- That of all tasks, and that of blocking commands.
   t.equal(marks, { 'connection of redis "cache" was lost', 'connection of redis "cache" was lost' })
 end)
+
+t.it("a call that starts as a quick one, and is made in the usual way, has one record", { real_time = true }, function()
+  local server = t.server "postgres"
+  local calls = recorded(([[
+local db <close> = postgres.open(%q, { name = "orders", size = 1 })
+local parts, values = {}, {}
+for i = 1, 20 do parts[i], values[i] = "$" .. i .. "::int", 1 end
+local many = "select " .. table.concat(parts, " + ")
+for i = 1, 4 do
+  db:value("select $1::int", 1)
+  db:value(many, table.unpack(values))
+  db:value("select $1::int", 1)
+  pcall(db.value, db, "select $1::int", {})
+end
+]]):format(server:url()))
+  local texts, failed = {}, 0
+  for _, call in ipairs(calls) do
+    local text = call.name:find " %+ " and "many" or call.name:match '"(.-)"'
+    texts[text] = (texts[text] or 0) + 1
+    if call.failed then failed = failed + 1 end
+  end
+  t.equal({ texts, failed }, { { many = 4, ["select $1::int"] = 12 }, 4 })
+end)

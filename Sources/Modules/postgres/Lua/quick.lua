@@ -79,13 +79,14 @@ function quick.method(class, what, kind, slow)
     local task = running()
     idle[#idle], connection.spare, places.taken[connection] = nil, false, lease
     lease.places, lease.since, lease.site, lease.is_kept = places, start, task, false
-    local number = note(self, kind, text, task)
-    lease.number, lease.is_busy = number or false, true
+    lease.number, lease.is_busy = false, true
     local _ <close> = lease
     self._calls, connection.uses, statement.used = self._calls + 1, connection.uses + 1, connection.uses
     local left = connection.box:execute(statement.name, ...)
     -- A value is refused, or there are more than `execute` takes.
     if not left then return make_slowly(self, lease, slow, text, ...) end
+    local number = note(self, kind, text, task)
+    lease.number = number or false
     local lists, nulls, most = self._lists or is_plain, self._nulls, self._max // 1 | 0
     local answer, state, is_whole = is_plain and (connection.answer or {}) or fresh(), "lost", nil
     connection.answer = false

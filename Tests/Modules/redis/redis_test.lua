@@ -325,6 +325,7 @@ t.describe("refusals", function()
       MONITOR = "connection",
     } do wrong(instead, db.call, db, name) end
     wrong("CLIENT REPLY needs a connection of its own", db.call, db, "client", "reply", "OFF")
+    wrong("REPLCONF needs a connection of its own", db.call, db, "replconf", "ack", 1)
     wrong("db:batch: argument #1", db.batch, db)
     wrong("must have an entry", db.batch, db, {})
     wrong("db:batch: entry 1 must be a list of words, got \"PING\"", db.batch, db, { "PING" })

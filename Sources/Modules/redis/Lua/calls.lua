@@ -26,6 +26,8 @@ local INSTEAD = {
   AUTH = "connection", HELLO = "connection", SUBSCRIBE = "subscribe", PSUBSCRIBE = "subscribe",
   UNSUBSCRIBE = "subscribe", PUNSUBSCRIBE = "subscribe", SSUBSCRIBE = "subscribe", SUNSUBSCRIBE = "subscribe",
   QUIT = "close", RESET = "connection", MONITOR = false, SYNC = false, PSYNC = false,
+  -- The server does not answer it.
+  REPLCONF = false,
   ["CLIENT REPLY"] = false,
 }
 

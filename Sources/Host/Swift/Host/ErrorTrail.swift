@@ -121,6 +121,8 @@ final class RaisedError {
     /// The error of another thread.
     private let foreign: Foreign?
     let cause: Failure.Cause
+    /// Whether the value is an object such as a port or a file. Nothing must keep it from being collected.
+    fileprivate let isObject: Bool
     // `life` shows when the state has ended.
     private unowned(unsafe) let host: LuaHost
     private let life: Life
@@ -139,6 +141,7 @@ final class RaisedError {
         _ runner: ErrorRunner, from foreign: Foreign? = nil, _ cause: Failure.Cause
     ) {
         slot = value.reserve(2) ? value.anchor(-1) : 0
+        isObject = value.type(-1) == .userdata
         self.first = first
         self.stack = stack
         self.runner = runner
@@ -192,6 +195,7 @@ final class ErrorTrails: HostPart {
     private let life = RaisedError.Life()
 
     private func keep(_ trail: ErrorTrail) {
+        guard !trail.error.isObject else { return }
         trails[next] = trail
         carriers[next] = trail.carrier
         next = (next + 1) % Self.most

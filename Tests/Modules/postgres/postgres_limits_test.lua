@@ -254,3 +254,16 @@ t.it("a connection on which a script has called listen does not keep notificatio
   t.truthy(memory() - before < 8e6, memory() - before)
   t.equal(db:stats().connections, 1)
 end)
+
+t.it("a coroutine of the script's own, in which no call may wait, keeps no connection", REAL, function()
+  local db = open { size = 2, wait = 1 }
+  -- The task has ended well, and its transaction goes on.
+  local tx <close> = t.truthy(rl.task(function() return db:begin() end):await())
+  for i = 1, 5 do
+    coroutine.resume(coroutine.create(function() return db:value("select $1::int", i) end))
+    t.equal(db:value("select $1::int", i), i)
+  end
+  t.equal(tx:value "select 3", 3)
+  t.equal(tx:commit(), true)
+  t.eventually(function() return db:stats().in_use == 0 end)
+end)

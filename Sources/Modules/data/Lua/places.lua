@@ -6,6 +6,7 @@ local misuse = require "runloop.misuse"
 
 local setmetatable, ipairs, next = setmetatable, ipairs, next
 local pcall, error, type = pcall, error, type
+local running, status, close = coroutine.running, coroutine.status, coroutine.close
 local remove, format, huge, now = table.remove, string.format, math.huge, rl.now
 
 local Places = {}
@@ -28,11 +29,25 @@ local Lease = {}
 Lease.__index = Lease
 Lease.__close = function(self) if not self.is_kept then self.places.give_back(self) end end
 
+-- An error that ends a coroutine of the script's own leaves its <close> variables as they are: a call in it, which must
+-- not wait there, would keep its connection. Does nothing for coroutines that go on, or have ended well.
+local function end_failed(site)
+  if type(site) == "thread" and status(site) == "dead" then pcall(close, site) end
+end
+
+-- Does so for the coroutines that have connections.
+local function reclaim(self)
+  local sites = {}
+  for _, lease in next, self.taken do sites[#sites + 1] = lease.site end
+  for _, site in ipairs(sites) do end_failed(site) end
+end
+
 -- Completes the future of the task that has waited longest. Returns false if none waits.
 local function serve(self, connection)
   while self.first <= self.last do
     local waiter = self.waiting[self.first]
     self.waiting[self.first], self.first = nil, self.first + 1
+    end_failed(waiter.task)
     if not waiter.gave_up then return waiter.future:complete(connection) end
   end
   return false
@@ -70,6 +85,7 @@ local function open_for(self, waiter)
       connection:close()
       connection, message, code = nil, self.closed, "ENOTCONN"
     end
+    end_failed(waiter.task)
     if not connection then free_place(self) elseif waiter.gave_up then return keep(self, connection) end
     waiter.future:complete(connection, message, code, details)
   end })
@@ -86,7 +102,7 @@ local function await(waiter, timeout, on_late)
   local is_over
   local _ <close> = setmetatable({}, { __close = function()
     if is_over then return end
-    waiter.gave_up = true
+    waiter.gave_up, waiter.task = true, false
     if waiter.future:is_done() then on_late(waiter.future:await()) end
   end })
   local first, second, third, fourth = waiter.future:await(timeout)
@@ -97,7 +113,7 @@ end
 -- Opens one more connection, in the background. If its task is cancelled, other tasks get it; so short-lived tasks do
 -- not open one connection each.
 local function open_one(self)
-  local waiter = { future = rl.future() }
+  local waiter = { future = rl.future(), task = running() }
   rl.task { open_for, self, waiter, name = "opening a connection", keeps_alive = false }
   local connection, message, code, details = await(waiter, nil, function(late)
     if late then keep(self, late) end
@@ -133,14 +149,14 @@ local function wait_for_one(self, wait)
   if self.last - self.first + 1 >= self.most_waiting then
     return nil, format("ENOBUFS: %d calls already wait for a connection", self.most_waiting), "ENOBUFS"
   end
-  local waiter = { future = rl.future() }
+  local waiter = { future = rl.future(), task = running() }
   self.last = self.last + 1
   self.waiting[self.last] = waiter
   local connection, message = await(waiter, wait < huge and wait or nil, function(late)
     if late then pass_on(self, late) elseif late == false then free_place(self) end
   end)
   if connection == nil and message == "timed out" then
-    waiter.gave_up = true
+    waiter.gave_up, waiter.task = true, false
     return none_free(self, wait)
   end
   if connection == nil then return nil, message, "ENOTCONN" end
@@ -152,6 +168,10 @@ end
 function Places:take(wait, site)
   if self.closed then return nil, self.closed, "ENOTCONN" end
   local connection, message, code, details = remove(self.idle), nil, nil, nil
+  if not connection and self.count >= self.size then
+    reclaim(self)
+    connection = remove(self.idle)
+  end
   if not connection and self.count >= self.size then
     connection, message, code = wait_for_one(self, wait)
     if connection == nil then return nil, message, code end
@@ -229,13 +249,14 @@ end
 --- Returns whether no connection is in use.
 function Places:is_idle() return next(self.taken) == nil end
 
---- Closes the idle connections, and each used one when it is given back. Tasks that wait get `reason`. If `close` is
----given, it closes the idle ones.
-function Places:close(reason, close)
+--- Closes the idle connections, and each used one when it is given back. Tasks that wait get `reason`. `close_one`, if
+--- given, closes the idle ones.
+function Places:close(reason, close_one)
   if self.closed then return end
+  reclaim(self)
   self.closed = reason
   for _, connection in ipairs(self.idle) do
-    if close then close(connection) else connection:close() end
+    if close_one then close_one(connection) else connection:close() end
   end
   self.count, self.idle = self.count - #self.idle, {}
   for i = self.first, self.last do self.waiting[i].future:complete(nil, reason) end

@@ -69,3 +69,30 @@ t.describe("a server that closes", function()
     t.equal(closed, -1)
   end)
 end)
+
+t.it("sockets that a thread has not added to its loop are closed with it", { real_time = true }, function()
+  local function sockets()
+    local count = 0
+    for _, entry in ipairs(fs.list "/proc/self/fd") do
+      local target = fs.read_link("/proc/self/fd/" .. entry.name)
+      if target and target:find "^socket:" then count = count + 1 end
+    end
+    return count
+  end
+  local before = sockets()
+  for _ = 1, 3 do
+    local thread = rl.thread(function()
+      local net = require "runloop.net"
+      listener, datagram = net.listener { port = 0 }, net.datagram { port = 0 }
+      removed = net.datagram { port = 0, on_message = print }
+      local loop = require "runloop".current()
+      loop:add(removed)
+      loop:remove(removed)
+      return listener:address()
+    end)
+    local is_good, address = thread:join()
+    t.equal(is_good, true)
+    t.equal(select(3, net.connect(address)), "ECONNREFUSED")
+  end
+  t.eventually(function() return sockets() == before end)
+end)

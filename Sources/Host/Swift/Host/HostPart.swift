@@ -17,6 +17,9 @@ open class HostPart {
     /// last code of the script.
     open func willClose() {}
 
+    /// Called when the state is closed. Its last finalizers may have let go of objects that no turn of the loop closes.
+    open func didClose() {}
+
     /// Ends background activity of its own after a test, so that it is not reported as left behind.
     open func settle() {}
 

@@ -143,6 +143,11 @@ public final class LuaHost: Interpreter {
         if loop.userInfo === self { loop.userInfo = nil }
     }
 
+    public override func close() {
+        super.close()
+        for part in parts { part.didClose() }
+    }
+
     /// Resets the loop and the data of features between two tests.
     package func reset() {
         for node in loop.allTimers { node.invalidate() }

@@ -40,6 +40,11 @@ final class NetPart: HostPart {
         }
     }
 
+    override func didClose() {
+        if Descriptor.areParents { return }
+        network.closeAbandoned()
+    }
+
     override func willExit() {
         if Descriptor.areParents { return }
         network.flush(waits: true)

@@ -89,6 +89,17 @@ public final class Network {
         endTurn()
     }
 
+    /// Closes the items that nothing refers to any more. Called when the loop has had its last turn.
+    public func closeAbandoned() {
+        for item in abandoned {
+            (item as? Stream)?.closeAtOnce()
+            (item as? Listener)?.close()
+            (item as? Datagram)?.close()
+        }
+        abandoned = []
+        closeAllDraining()
+    }
+
     /// Called at the end of the process: sends at once as much of the remaining output as the kernel accepts.
     ///
     /// - Parameter waits: waits until the standard output and error have been written.

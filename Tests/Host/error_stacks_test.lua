@@ -352,3 +352,15 @@ t.it("tasks that fail leave no memory behind", function()
   local before = round(500)
   t.truthy(round(3000) - before < 64)
 end)
+
+t.it("an object with which a future has failed can be collected", function()
+  local objects = setmetatable({}, { __mode = "k" })
+  do
+    local object, future = rl.source { perform = function() end }, rl.future()
+    objects[object] = true
+    future:fail(object)
+  end
+  collectgarbage()
+  collectgarbage()
+  t.equal(next(objects), nil)
+end)

@@ -121,8 +121,6 @@ final class RaisedError {
     /// The error of another thread.
     private let foreign: Foreign?
     let cause: Failure.Cause
-    /// Whether the value is an object such as a port or a file. Nothing must keep it from being collected.
-    fileprivate let isObject: Bool
     // `life` shows when the state has ended.
     private unowned(unsafe) let host: LuaHost
     private let life: Life
@@ -141,7 +139,6 @@ final class RaisedError {
         _ runner: ErrorRunner, from foreign: Foreign? = nil, _ cause: Failure.Cause
     ) {
         slot = value.reserve(2) ? value.anchor(-1) : 0
-        isObject = value.type(-1) == .userdata
         self.first = first
         self.stack = stack
         self.runner = runner
@@ -195,7 +192,6 @@ final class ErrorTrails: HostPart {
     private let life = RaisedError.Life()
 
     private func keep(_ trail: ErrorTrail) {
-        guard !trail.error.isObject else { return }
         trails[next] = trail
         carriers[next] = trail.carrier
         next = (next + 1) % Self.most
@@ -254,6 +250,8 @@ final class ErrorTrails: HostPart {
 
     /// Notes the error on top of a stack, with which a future fails there.
     func failed(_ future: Future.Pointer, _ stack: Stack) {
+        // Nobody may ever wait for the future. Then nothing must keep a port or a file from being collected.
+        if stack.type(-1) == .userdata { return }
         let (fiber, cause) = (host.current, host.cause(of: stack))
         guard let error = raised(on: stack, in: fiber, of: fiber.flatMap(LuaTask.running), cause) else { return }
         keep(ErrorTrail(error, .none, .none, to: Self.carrier(future)))

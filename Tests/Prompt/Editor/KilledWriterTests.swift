@@ -79,11 +79,18 @@ import Testing
             try file.append("after \(round)")
             let entries = try file.load()
             #expect(entries.last == "after \(round)")
+            // If the file is larger, only its end is read.
+            var information = stat()
+            #expect(stat(file.path, &information) == 0)
+            let isWhole = information.st_size <= HistoryFile.longestRead
             for (writer, count) in zip(writers, counts) {
                 let own = entries.filter { $0.hasPrefix(writer.name + "-") }
-                #expect(own.count >= count)
+                #expect(own.count >= count || !isWhole)
+                let first = own.first?.prefix { $0 != "\n" }.split(separator: "-").last.flatMap { Int($0) } ?? 0
+                #expect(first == 0 || !isWhole)
                 let third = length > 0 ? "\n" + String(repeating: "x", count: length) : ""
-                #expect(own == own.indices.map { "\(writer.name)-\($0)\nsecond line \\ of \($0)\(third)" })
+                let numbers = own.indices.map { $0 + first }
+                #expect(own == numbers.map { "\(writer.name)-\($0)\nsecond line \\ of \($0)\(third)" })
                 #expect(entries.allSatisfy { $0.hasPrefix("after ") || $0.hasSuffix(third) && $0.contains("w") })
             }
         }

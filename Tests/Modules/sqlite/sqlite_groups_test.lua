@@ -17,6 +17,15 @@ local function open(path, options)
   return db
 end
 
+-- Opens a database that has inserted a row: only statements that were prepared before share a commit.
+local function prepared(options)
+  local path = directory() .. "/x.db"
+  local db = open(path, options)
+  t.truthy(db:script "create table n (i integer)")
+  t.equal(db:execute("insert into n values ($1)", 0), 1)
+  return db, path
+end
+
 -- Runs a list of statements, each with its parameters, in a task each. Returns their results, with codes for messages.
 local function at_once(db, list)
   local tasks, results = {}, {}
@@ -94,10 +103,7 @@ t.describe("writes that wait together", function()
   end)
 
   t.it("share their commits", function()
-    local path = directory() .. "/x.db"
-    local db = open(path)
-    t.truthy(db:script "create table n (i integer)")
-    t.equal(db:execute("insert into n values ($1)", 0), 1)
+    local db, path = prepared()
     local before = fs.stat(path .. "-wal").size
     local list = {}
     for i = 1, 200 do list[i] = { "insert into n values ($1)", i } end
@@ -191,10 +197,7 @@ t.describe("writes that wait together", function()
   end)
 
   t.it("wait for the lock of another process, and get EAGAIN if it stays", { real_time = true }, function()
-    local path = directory() .. "/x.db"
-    local db = open(path, { wait = 0.3 })
-    t.truthy(db:script "create table n (i integer)")
-    t.equal(db:execute("insert into n values ($1)", 0), 1)
+    local db, path = prepared { wait = 0.3 }
     -- For SQLite, another connection is as another process.
     local other = t.truthy(open(path):begin())
     local list = {}
@@ -222,10 +225,7 @@ t.describe("writes that wait together", function()
   end)
 
   t.it("raise a wrong number of parameters also while another process has the lock", { real_time = true }, function()
-    local path = directory() .. "/x.db"
-    local db = open(path, { wait = 0.2 })
-    t.truthy(db:script "create table n (i integer)")
-    t.equal(db:execute("insert into n values ($1)", 0), 1)
+    local db, path = prepared { wait = 0.2 }
     local tx = t.truthy(open(path):begin())
     local tasks = {}
     for i = 1, 5 do

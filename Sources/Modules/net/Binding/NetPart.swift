@@ -33,11 +33,7 @@ final class NetPart: HostPart {
         if Descriptor.areParents { return }
         // A process that a signal ends does not wait.
         network.flush(waits: host.endingStatus ?? 0 < 128)
-        for item in host.loop.allItems {
-            if let stream = item as? Streams.Stream { stream.closeAtOnce() }
-            (item as? Listener)?.close()
-            (item as? Datagram)?.close()
-        }
+        for item in host.loop.allItems { Network.closeAtOnce(item) }
     }
 
     override func didClose() {

@@ -89,13 +89,16 @@ public final class Network {
         endTurn()
     }
 
+    /// Closes a stream without waiting for its peer, a listener, or a datagram socket; ignores other items.
+    public static func closeAtOnce(_ item: RunLoop.Item) {
+        (item as? Stream)?.closeAtOnce()
+        (item as? Listener)?.close()
+        (item as? Datagram)?.close()
+    }
+
     /// Closes the items that nothing refers to any more. Called when the loop has had its last turn.
     public func closeAbandoned() {
-        for item in abandoned {
-            (item as? Stream)?.closeAtOnce()
-            (item as? Listener)?.close()
-            (item as? Datagram)?.close()
-        }
+        for item in abandoned { Self.closeAtOnce(item) }
         abandoned = []
         closeAllDraining()
     }

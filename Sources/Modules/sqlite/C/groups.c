@@ -3,8 +3,6 @@
 // way than each write by itself, it is rolled back, and each of its writes runs again, by itself.
 #include "private.h"
 
-enum { MOST_WRITES = 64, MOST_MICROSECONDS = 200 };
-
 int csqlite_may_share(csqlite *it, const csqlite_job *job) {
   const int never = READS_ONLY | CONTROLS | IN_LOTS | TAKES | IN_TRANSACTION;
   if (job->connection || !job->task || job->request[0] != REQUEST_RUN || job->request[1] & never) return 0;
@@ -67,7 +65,7 @@ static int is_own_failure(int code) {
 }
 
 void csqlite_add_to_group(csqlite *it, csqlite_job *job) {
-  int deferred = 0, ignored, must_end = !it->has_more || it->group.count + 1 >= MOST_WRITES;
+  int deferred = 0, ignored, must_end = !it->has_more || it->group.count + 1 >= MOST_KEPT;
   csqlite_append(&it->group, job);
   sqlite.db_status(it->db, SQLITE_DBSTATUS_DEFERRED_FKS, &deferred, &ignored, 0);
   // The first one has waited for the lock as long as it would have waited by itself.

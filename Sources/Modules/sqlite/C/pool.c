@@ -247,9 +247,6 @@ static void forget_job(csqlite *it, csqlite_job *job) {
   ring(pool, lanes);
 }
 
-// Answers are kept back while others are likely to follow soon, as waking the loop takes longer than many statements.
-enum { MOST_KEPT = 64, MOST_MICROSECONDS = 200 };
-
 // Returns whether the answers that wait may wait for the next job, too. A query hands them over itself if it takes
 // long: see `look`. A commit cannot, so that the time that the last one took has to do.
 static int may_keep(csqlite *it, int is_query, int64_t began) {

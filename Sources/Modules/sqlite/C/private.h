@@ -126,6 +126,10 @@ struct csqlite_job {
   char request[];
 };
 
+// Replies are kept back while others are likely to follow soon, as waking the loop takes longer than many statements,
+// and a commit longer than most writes.
+enum { MOST_KEPT = 64, MOST_MICROSECONDS = 200 };
+
 typedef struct {
   csqlite_job *first, *last;
   int count;

@@ -120,6 +120,24 @@ t.describe("the sandbox allows", function()
       { environment = { TWO = "2", THREE = "3" } })
   end)
 
+  t.it("variables in a list with empty names", REAL, function()
+    prints("2\tnil", "--allow-env=,TWO,, --allow-env=", [[print(os.getenv "TWO", os.getenv "THREE")]],
+      { environment = { TWO = "2", THREE = "3" } })
+  end)
+
+  t.it("the numbers of the process itself, also where /proc cannot be read", REAL, function()
+    for options, file in pairs { [""] = "nil", ["--allow-read=/proc"] = "true" } do
+      prints(file .. "\ttrue\ttrue\ttrue", options, [[
+        local before = io.open "/proc/self/statm" ~= nil or nil
+        local text = require "runloop.metrics".text()
+        local function number(name) return tonumber(text:match("\nprocess_" .. name .. " (%S+)")) end
+        local files = { require "runloop.net".pair() }
+        local now = tonumber(require "runloop.metrics".text():match "\nprocess_open_fds (%S+)")
+        print(before, number "open_fds" >= 3 and now >= number "open_fds" + 2,
+          math.abs(os.time() - number "start_time_seconds") < 60, number "resident_memory_bytes" > 2e6)]])
+    end
+  end)
+
   t.it("a given program, which inherits the sandbox and the variables", REAL, function()
     local answer = run("--allow-run=cat --allow-read=/etc/hostname", [[
       local process = require "runloop.process"

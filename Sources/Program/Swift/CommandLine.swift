@@ -40,7 +40,7 @@ struct Options {
     /// `--sandbox` and `--sandbox=best-effort`; nil without it
     var sandbox: SandboxMode?
     /// `--allow-…`
-    var allowances: [Sandbox.Allowance] = []
+    var allowances: Sandbox.Description?
     /// The index of the script in the arguments; nil if there is none.
     var script: Int?
     /// Whether the script is standard input: "-", without "--" before it.
@@ -94,23 +94,18 @@ struct Options {
         if index < arguments.count { script = index }
         if trace.warningAfter != nil { trace.warningAfter = slow }
         guard shownText == nil else { return }
-        if sandbox == nil, let one = allowances.first { throw .own("--allow-\(one.kind.name) is for --sandbox") }
+        if sandbox == nil, let kind = allowances?.first { throw .own("--allow-\(kind) is for --sandbox") }
         let isTest = script.map { arguments[$0] == "test" && arguments[$0 - 1] != "--" } ?? false
         if sandbox != nil, watches || isTest { throw .own("--sandbox runs a script; it is not for --watch and 'test'") }
     }
 
     /// `--allow-KIND` and `--allow-KIND=VALUE`. Returns false for another option.
     private mutating func readAllowance(_ argument: String) -> Bool {
-        guard argument.hasPrefix("--allow-") else { return false }
-        let parts = argument.unicodeScalars.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-        let name = String(parts[0].dropFirst("--allow-".utf8.count))
-        guard let kind = Sandbox.Kind.allCases.first(where: { $0.name == name }), kind != .modules || parts.count == 1
-        else { return false }
-        let value = parts.count == 2 ? String(parts[1]) : nil
-        // Names of variables have no commas.
-        let values = kind == .env ? value?.split(separator: ",").map { String($0) } : value.map { [$0] }
-        allowances += values?.map { .init(kind, $0.cBytes) } ?? [.init(kind, nil)]
-        return true
+        // `hasPrefix` would compare characters, whose tables are large.
+        guard argument.utf8.starts(with: "--allow-".utf8) else { return false }
+        let description = allowances ?? Sandbox.Description()
+        allowances = description
+        return argument.withAnyCString { description.allow(option: $0) }
     }
 
     private mutating func readLong(_ argument: String) throws(Failure) {

@@ -97,19 +97,13 @@ final class Session {
     /// This comes before all code that starts a thread or opens a file for the script.
     private func beSandboxed() -> Int32? {
         guard let mode = options.sandbox else { return nil }
-        var allowances = options.allowances
-        var ports = allowances.compactMap { one in
-            one.kind == .listen ? one.text.flatMap { $0.hasPrefix("port:") ? String($0.dropFirst(5)) : nil } : nil
-        }
-        if let name = options.attachName, ports.contains(name) {
-            let port = Attach.portName(process: getpid(), name: name)
-            ports.append(port)
-            allowances.append(.init(.listen, "port:\(port)".cBytes))
+        let allowances = options.allowances ?? Sandbox.Description()
+        if let name = options.attachName, allowances.ports.contains(name) {
+            "port:\(Attach.portName(process: getpid(), name: name))".withCString { allowances.allow(.listen, $0) }
         }
         let script = options.scriptIsInput ? nil : options.script.map { arguments[$0] }
         do throws(Sandbox.Failure) {
-            let missing = try host.enterSandbox(
-                allowances, script: script, ports: ports, goesOn: mode == .bestEffort)
+            let missing = try host.enterSandbox(allowances, script: script, goesOn: mode == .bestEffort)
             if !missing.isEmpty { Program.report("--sandbox=best-effort: \(missing)") }
             return nil
         } catch {

@@ -3,10 +3,12 @@
 #include "epoll.h"
 #include "files.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 
 // See `out_of_the_way` in programs.c.
 int linux_lift(int fd) {
@@ -30,6 +32,34 @@ void linux_open_descriptors(unsigned char *open, int count) {
     poll(all, (nfds_t)n, 0);
     for (int i = 0; i < n; i++) open[first + i] = !(all[i].revents & POLLNVAL);
   }
+}
+
+// Without memory the list is shorter.
+static void add_to(int **list, int *count, int fd) {
+  int is_full = *count < 64 ? *count == 0 : (*count & (*count - 1)) == 0;
+  int *larger = is_full ? realloc(*list, (size_t)(*count ? *count * 2 : 64) * sizeof fd) : *list;
+  if (!larger) return;
+  *list = larger;
+  larger[(*count)++] = fd;
+}
+
+int linux_list_descriptors(int **list) {
+  enum { MOST = 1 << 20 };
+  int count = 0;
+  *list = NULL;
+  DIR *directory = opendir("/proc/self/fd");
+  for (struct dirent *entry; directory && (entry = readdir(directory));)
+    if (entry->d_name[0] != '.' && atoi(entry->d_name) != dirfd(directory)) add_to(list, &count, atoi(entry->d_name));
+  if (directory) return closedir(directory), count;
+  struct rlimit limit = {.rlim_cur = 0};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  int most = limit.rlim_cur < MOST ? (int)limit.rlim_cur : MOST;
+  unsigned char *open = malloc((size_t)most);
+  if (open) linux_open_descriptors(open, most);
+  for (int fd = 0; open && fd < most; fd++)
+    if (open[fd]) add_to(list, &count, fd);
+  free(open);
+  return count;
 }
 
 int linux_open_private_directory(const char *path, int make, uint32_t *owner, uint32_t *mode) {

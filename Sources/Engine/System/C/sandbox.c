@@ -1,5 +1,5 @@
-// Landlock restricts files, TCP ports, and access to other processes; sandbox_filter.c restricts the rest. Landlock's
-// numbers are written down here, because the headers of a build may be older than the kernel.
+// What a sandbox allows, how the process enters it, and what a refusal says. sandbox_landlock.c and sandbox_filter.c
+// have the kernel enforce it.
 #define _GNU_SOURCE
 #include "sandbox_private.h"
 
@@ -20,35 +20,17 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "arguments.h"
 #include "errors.h"
 
-enum { CREATE_RULESET = 444, ADD_RULE = 445, RESTRICT_SELF = 446 };
 enum { MOST_LAYERS = 16 };
-enum { RULE_PATH = 1, RULE_PORT = 2, BIND = 1, CONNECT = 2, ABSTRACT_SOCKETS = 1, SIGNALS = 2 };
-enum {
-  EXECUTE = 1 << 0,
-  WRITE_FILE = 1 << 1,
-  READ_FILE = 1 << 2,
-  READ_DIR = 1 << 3,
-  REMOVE = 3 << 4,  // directories and files
-  MAKE_DEVICES = 1 << 6 | 1 << 11,
-  MAKE = 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 12,  // directories, files, sockets, FIFOs, links
-  REFER = 1 << 13,
-  TRUNCATE = 1 << 14,
-  DEVICES = 1 << 15,
-  OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | DEVICES,
-};
-static const uint64_t rights[LINUX_ALLOWANCES] = {
-    [LINUX_ALLOW_READ] = READ_FILE | READ_DIR | DEVICES,
-    [LINUX_ALLOW_WRITE] = WRITE_FILE | REMOVE | MAKE | REFER | TRUNCATE | DEVICES,
-    [LINUX_ALLOW_RUN] = EXECUTE | READ_FILE,
-};
 static const char *const names[LINUX_ALLOWANCES] = {"read", "write", "connect", "listen", "run", "env", "modules"};
 
 static linux_sandbox *entered;
+static struct timespec entered_at;
 
 linux_sandbox *linux_new_sandbox(void) { return calloc(1, sizeof(linux_sandbox)); }
 
@@ -108,38 +90,39 @@ static void add_interpreter(linux_sandbox *it, const char *path) {
   if (realpath(at, interpreter)) add(it, LINUX_ALLOW_RUN, interpreter)->is_implied = 1;
 }
 
-static int refuse(char text[512], int status, const char *form, ...) __attribute__((format(printf, 3, 4)));
-static int refuse(char text[512], int status, const char *form, ...) {
+// Keeps the first refusal.
+static void refuse(linux_sandbox *it, int status, const char *form, ...) __attribute__((format(printf, 3, 4)));
+static void refuse(linux_sandbox *it, int status, const char *form, ...) {
   va_list arguments;
+  if (it->status) return;
+  it->status = status;
   va_start(arguments, form);
-  vsnprintf(text, 512, form, arguments);
+  vsnprintf(it->reason, sizeof it->reason, form, arguments);
   va_end(arguments);
-  return status;
 }
 
-static int add_path(linux_sandbox *it, enum linux_allowance kind, const char *value, char text[512]) {
+static void add_path(linux_sandbox *it, enum linux_allowance kind, const char *value) {
   char path[PATH_MAX];
   int is_there = kind == LINUX_ALLOW_RUN ? find_program(value, path) : realpath(value, path) != NULL;
   if (!is_there) {
     const char *reason = kind == LINUX_ALLOW_RUN && !strchr(value, '/') ? "no such program" : strerror(errno);
-    return refuse(text, 66, "--allow-%s=%.200s: %c%s", names[kind], value, tolower(*reason), reason + 1);
+    return refuse(it, 66, "--allow-%s=%.200s: %c%s", names[kind], value, tolower(*reason), reason + 1);
   }
   add(it, kind, path);
   if (kind == LINUX_ALLOW_RUN) add_interpreter(it, path);
-  return 0;
 }
 
-static int add_address(linux_sandbox *it, enum linux_allowance kind, const char *value, char text[512]) {
+static void add_address(linux_sandbox *it, enum linux_allowance kind, const char *value) {
   if (strncmp(value, "port:", 5) == 0 && value[5]) {
     add(it, kind, value)->is_message_port = 1;
-    return 0;
+    return;
   }
   const char *colon = strrchr(value, ':'), *number = colon ? colon + 1 : value;
   char *end;
   long port = strtol(number, &end, 10);
   int takes_host = kind == LINUX_ALLOW_CONNECT && colon > value;
   if (!isdigit(*number) || *end || port > 65535 || (colon && !takes_host))
-    return refuse(text, 64,
+    return refuse(it, 64,
                   kind == LINUX_ALLOW_CONNECT
                       ? "--allow-connect=HOST:PORT, =PORT or =port:NAME is expected, not '%.200s'"
                       : "--allow-listen=PORT or =port:NAME is expected, not '%.200s'",
@@ -147,16 +130,45 @@ static int add_address(linux_sandbox *it, enum linux_allowance kind, const char 
   allowance *new = add(it, kind, value);
   new->port = (uint16_t)port;
   new->is_host = colon != NULL;
-  return 0;
 }
 
-int linux_allow(linux_sandbox *it, enum linux_allowance kind, const char *value, char text[512]) {
+void linux_allow(linux_sandbox *it, enum linux_allowance kind, const char *value) {
   it->some[kind] = 1;
-  if (!value || kind == LINUX_ALLOW_MODULES) return it->all[kind] = 1, 0;
-  if (!*value) return refuse(text, 64, "--allow-%s= needs a value; without '=' it allows all", names[kind]);
-  if (kind == LINUX_ALLOW_CONNECT || kind == LINUX_ALLOW_LISTEN) return add_address(it, kind, value, text);
-  if (kind == LINUX_ALLOW_ENV) return add(it, kind, value), 0;
-  return add_path(it, kind, value, text);
+  if (!it->first) it->first = names[kind];
+  if (!value || kind == LINUX_ALLOW_MODULES) it->all[kind] = 1;
+  else if (!*value) refuse(it, 64, "--allow-%s= needs a value; without '=' it allows all", names[kind]);
+  else if (kind == LINUX_ALLOW_CONNECT || kind == LINUX_ALLOW_LISTEN) add_address(it, kind, value);
+  else if (kind == LINUX_ALLOW_ENV) add(it, kind, value);
+  else add_path(it, kind, value);
+}
+
+int linux_allow_option(linux_sandbox *it, const char *option) {
+  const char *name = option + sizeof "--allow-" - 1;
+  if (strncmp(option, "--allow-", sizeof "--allow-" - 1) != 0) return 0;
+  size_t length = strcspn(name, "=");
+  enum linux_allowance kind = 0;
+  while (kind < LINUX_ALLOWANCES && (strncmp(name, names[kind], length) != 0 || names[kind][length])) kind++;
+  if (kind == LINUX_ALLOWANCES || (kind == LINUX_ALLOW_MODULES && name[length])) return 0;
+  const char *value = name[length] ? name + length + 1 : NULL;
+  if (kind != LINUX_ALLOW_ENV || !value) return linux_allow(it, kind, value), 1;
+  // Names of variables have no commas.
+  char *list = strdup(value), *rest = list;
+  if (!list) abort();
+  for (char *one; (one = strsep(&rest, ","));)
+    if (*one) linux_allow(it, kind, one);
+  free(list);
+  return 1;
+}
+
+int linux_allows_some(const linux_sandbox *it, enum linux_allowance kind) { return it->some[kind]; }
+
+const char *linux_first_allowed(const linux_sandbox *it) { return it->first; }
+
+const char *linux_listened_port(const linux_sandbox *it, int index) {
+  for (int i = 0; i < it->count; i++)
+    if (it->items[i].kind == LINUX_ALLOW_LISTEN && it->items[i].is_message_port && index-- == 0)
+      return it->items[i].text + sizeof "port:" - 1;
+  return NULL;
 }
 
 static int is_below(const char *path, const char *top) {
@@ -251,14 +263,19 @@ const char *linux_port_directory(void) {
 
 // Needs of the program itself ----------------------------------------------------------------------------------------
 
+static void imply_each(linux_sandbox *it, enum linux_allowance kind, const char *const *paths, size_t count) {
+  for (size_t i = 0; i < count; i++) imply(it, kind, paths[i]);
+}
+#define IMPLY(it, kind, paths) imply_each(it, kind, paths, sizeof(paths) / sizeof *(paths))
+
+// Each file takes 4 µs of a start in a sandbox, and the first below /proc 16 µs.
 static void imply_all(linux_sandbox *it) {
-  // Libraries that are opened at their first use, the time zone, and the files about this process that modules read.
-  static const char *const always[] = {
-      "/usr/lib",        "/usr/lib64",          "/usr/local/lib",       "/etc/ld.so.cache",
-      "/etc/localtime",  "/usr/share/zoneinfo", "/etc/ssl/openssl.cnf", "/dev/urandom",
-      "/proc/self/stat", "/proc/self/statm",    "/proc/self/fd",        "/dev/null"};
-  // On most machines these are links to directories above.
-  static const char *const libraries[] = {"/lib", "/lib64"};
+  // Libraries that are opened at their first use, and the time zone.
+  static const char *const always[] = {"/usr/lib", "/usr/local/lib", "/etc/ld.so.cache", "/usr/share/zoneinfo",
+                                       "/dev/urandom"};
+  // The settings of TLS, and the numbers of the process itself, which servers report.
+  static const char *const for_network[] = {"/etc/ssl/openssl.cnf", "/proc/self/stat", "/proc/self/statm",
+                                            "/proc/self/fd"};
   static const char *const for_names[] = {"/etc/hosts",
                                           "/etc/resolv.conf",
                                           "/etc/nsswitch.conf",
@@ -274,95 +291,25 @@ static void imply_all(linux_sandbox *it) {
                                           "/etc/pki/ca-trust",
                                           "/etc/ca-certificates"};
   static const char *const loaders[] = {"/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"};
-  for (size_t i = 0; i < sizeof always / sizeof *always; i++) imply(it, LINUX_ALLOW_READ, always[i]);
+  IMPLY(it, LINUX_ALLOW_READ, always);
+  imply(it, LINUX_ALLOW_READ, "/dev/null");
   imply(it, LINUX_ALLOW_WRITE, "/dev/null")->is_file = 1;
-  char target[8];
-  for (int i = 0; i < 2; i++)
-    if (readlink(libraries[i], target, sizeof target) < 0) imply(it, LINUX_ALLOW_READ, libraries[i]);
-  for (size_t i = 0; i < sizeof for_names / sizeof *for_names && it->some[LINUX_ALLOW_CONNECT]; i++)
-    imply(it, LINUX_ALLOW_READ, for_names[i]);
-  for (size_t i = 0; i < sizeof loaders / sizeof *loaders && it->some[LINUX_ALLOW_RUN]; i++)
-    imply(it, LINUX_ALLOW_RUN, loaders[i]);
+  char target[64];
+  ssize_t length = readlink("/etc/localtime", target, sizeof target - 1);
+  target[length < 0 ? 0 : length] = 0;
+  if (strncmp(target, "/usr/share/zoneinfo/", 20) != 0) imply(it, LINUX_ALLOW_READ, "/etc/localtime");
+  // Elsewhere these are links to the directories above, or hold nothing but the loader of libraries.
+  if (readlink("/lib", target, sizeof target) < 0) imply(it, LINUX_ALLOW_READ, "/lib");
+  if (access("/usr/lib64/libc.so.6", F_OK) == 0) imply(it, LINUX_ALLOW_READ, "/usr/lib64");
+  if (readlink("/lib64", target, sizeof target) < 0) imply(it, LINUX_ALLOW_READ, "/lib64");
+  if (it->some[LINUX_ALLOW_CONNECT] || it->some[LINUX_ALLOW_LISTEN]) IMPLY(it, LINUX_ALLOW_READ, for_network);
+  if (it->some[LINUX_ALLOW_CONNECT]) IMPLY(it, LINUX_ALLOW_READ, for_names);
+  if (it->some[LINUX_ALLOW_RUN]) IMPLY(it, LINUX_ALLOW_RUN, loaders);
   if (it->all[LINUX_ALLOW_RUN]) imply(it, LINUX_ALLOW_READ, "/usr"), imply(it, LINUX_ALLOW_READ, "/bin");
   if (it->all[LINUX_ALLOW_LISTEN] && it->port_directory) {
     imply(it, LINUX_ALLOW_WRITE, it->port_directory);
     imply(it, LINUX_ALLOW_READ, it->port_directory);
   }
-}
-
-// Landlock -----------------------------------------------------------------------------------------------------------
-
-static int add_path_rule(int ruleset, const char *path, uint64_t allowed, int follows) {
-  struct {
-    uint64_t allowed;
-    int32_t fd;
-  } __attribute__((packed)) rule = {.fd = open(path, O_PATH | O_CLOEXEC | (follows ? 0 : O_NOFOLLOW))};
-  struct stat status;
-  // An implied path need not be there. A path that was given existed a moment ago.
-  if (rule.fd < 0) return errno == ENOENT || errno == EACCES || errno == ENOTDIR ? 0 : errno;
-  rule.allowed = allowed;
-  if ((allowed & ~(uint64_t)OF_FILES) && fstat(rule.fd, &status) == 0 && !S_ISDIR(status.st_mode))
-    rule.allowed &= OF_FILES;
-  int error = rule.allowed && syscall(ADD_RULE, ruleset, RULE_PATH, &rule, 0) ? errno : 0;
-  close(rule.fd);
-  return error;
-}
-
-// Returns the Landlock rights that an allowed path gives the program.
-static uint64_t rights_of(const linux_sandbox *it, const allowance *item) {
-  // The program opens files of libraries by name, and lists only these two directories.
-  int is_listed =
-      strcmp(item->text, "/proc/self/fd") == 0 || (it->port_directory && strcmp(item->text, it->port_directory) == 0);
-  uint64_t allowed = rights[item->kind];
-  if (item->is_file) allowed &= OF_FILES;
-  return item->is_implied && !is_listed ? allowed & ~(uint64_t)READ_DIR : allowed;
-}
-
-static int is_rule_of(const linux_sandbox *it, int i, const char *path) {
-  return i < it->count && rights[it->items[i].kind] && strcmp(it->items[i].text, path) == 0;
-}
-
-static int add_rules(const linux_sandbox *it, int ruleset, uint64_t files, uint64_t ports) {
-  int error = 0;
-  for (int kind = 0; kind < LINUX_ALLOWANCES && !error; kind++)
-    if (it->all[kind] && (rights[kind] & files)) {
-      // The permission to run all programs does not include the permission to read all files.
-      uint64_t allowed = kind == LINUX_ALLOW_RUN ? EXECUTE : rights[kind];
-      error = add_path_rule(ruleset, "/", allowed & files, 1);
-    }
-  for (int i = 0; i < it->count && !error; i++) {
-    const allowance *item = &it->items[i];
-    uint64_t port_right = item->kind == LINUX_ALLOW_CONNECT ? CONNECT : BIND;
-    int is_port = item->kind == LINUX_ALLOW_CONNECT || item->kind == LINUX_ALLOW_LISTEN;
-    if (is_port && !item->is_host && !item->is_message_port && (ports & port_right)) {
-      struct {
-        uint64_t allowed, port;
-      } rule = {port_right, item->port};
-      error = syscall(ADD_RULE, ruleset, RULE_PORT, &rule, 0) ? errno : 0;
-    } else if (rights[item->kind] & files) {
-      uint64_t allowed = rights_of(it, item);
-      for (; is_rule_of(it, i + 1, item->text); i++) allowed |= rights_of(it, &it->items[i + 1]);
-      error = add_path_rule(ruleset, item->text, allowed & files, item->is_implied);
-    }
-  }
-  return error;
-}
-
-static int restrict_self(const linux_sandbox *it, int abi) {
-  if (abi < 1) return 0;
-  struct {
-    uint64_t files, ports, scopes;
-  } set = {.files = abi < 2 ? REFER - 1 : abi < 3 ? TRUNCATE - 1 : abi < 5 ? DEVICES - 1 : 2 * DEVICES - 1};
-  // Without any --allow-listen, the filter refuses to listen; clients may choose their port.
-  if (abi >= 4 && !it->all[LINUX_ALLOW_CONNECT]) set.ports |= CONNECT;
-  if (abi >= 4 && it->some[LINUX_ALLOW_LISTEN] && !it->all[LINUX_ALLOW_LISTEN]) set.ports |= BIND;
-  if (abi >= 6) set.scopes = SIGNALS | (it->all[LINUX_ALLOW_CONNECT] ? 0 : ABSTRACT_SOCKETS);
-  int ruleset = (int)syscall(CREATE_RULESET, &set, abi < 4 ? 8 : abi < 6 ? 16 : 24, 0);
-  if (ruleset < 0) return errno;
-  int error = add_rules(it, ruleset, set.files, set.ports);
-  if (!error && syscall(RESTRICT_SELF, ruleset, 0)) error = errno;
-  close(ruleset);
-  return error;
 }
 
 // The process --------------------------------------------------------------------------------------------------------
@@ -453,9 +400,9 @@ static void find_missing(const linux_sandbox *it, int abi, int has_filter, char 
 }
 
 int linux_enter_sandbox(linux_sandbox *it, int goes_on, char text[1024]) {
-  *text = 0;
-  int abi = (int)syscall(CREATE_RULESET, NULL, 0, 1), has_filter = has_filters();
-  if (abi < 0) abi = 0;
+  strcpy(text, it->reason);
+  if (it->status) return it->status;
+  int abi = linux_landlock_abi(), has_filter = has_filters();
   find_missing(it, abi, has_filter, text);
   if (*text && !goes_on) return 69;
   int needs_doorman = 0;
@@ -468,7 +415,7 @@ int linux_enter_sandbox(linux_sandbox *it, int goes_on, char text[1024]) {
   if (needs_doorman || it->all[LINUX_ALLOW_CONNECT]) error = linux_start_doorman(it);
   else linux_drop_doorman();
   if (!error) call = "prctl", error = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ? errno : 0;
-  if (!error) call = "landlock", error = restrict_self(it, abi);
+  if (!error) call = "landlock", error = linux_restrict(it, abi);
   if (!error && has_filter) call = "seccomp", error = linux_install_filter(it, abi);
   *text = error ? 0 : *text;
   if (error == E2BIG) note(text, "the kernel allows %d sandboxes inside one another: one too many", MOST_LAYERS);
@@ -477,6 +424,7 @@ int linux_enter_sandbox(linux_sandbox *it, int goes_on, char text[1024]) {
   clear_environment(it);
   it->outer = entered;
   entered = it;
+  if (!it->outer) clock_gettime(CLOCK_BOOTTIME, &entered_at);
   return 0;
 }
 
@@ -487,6 +435,8 @@ int linux_threads(void) {
   // A directory has two links of its own and one for each directory in it.
   return stat("/proc/self/task", &status) ? 0 : (int)status.st_nlink - 2;
 }
+
+double linux_sandboxed_at(void) { return (double)entered_at.tv_sec + (double)entered_at.tv_nsec / 1e9; }
 
 int linux_is_sandboxed(void) { return entered != NULL; }
 

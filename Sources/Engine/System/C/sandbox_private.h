@@ -17,10 +17,17 @@ struct linux_sandbox {
   allowance *items;
   int count, capacity;
   uint8_t all[LINUX_ALLOWANCES], some[LINUX_ALLOWANCES];
+  const char *first;  // the first allowed kind
+  int status;         // other than 0: an allowance was refused, for the following reason
+  char reason[512];
   const char *port_directory, *script;
   linux_sandbox *outer;
 };
 
+/// Returns the version of Landlock's interface; 0 without Landlock.
+int linux_landlock_abi(void);
+/// Restricts files, TCP ports and other processes. Returns 0 or an errno.
+int linux_restrict(const linux_sandbox *sandbox, int abi);
 /// Refuses the system calls that Landlock does not restrict. Returns 0 or an errno.
 int linux_install_filter(const linux_sandbox *sandbox, int abi);
 /// Starts the process that connects to named hosts and message ports, outside of the sandbox. Returns 0 or an errno.

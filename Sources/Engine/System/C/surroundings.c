@@ -3,7 +3,6 @@
 #include "CLinux.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -153,30 +152,20 @@ static int is_listener_of(const descriptor *it, const descriptor *other) {
           is_any(&other->own) && (is_loopback(&it->peer) || memcmp(&it->own.sin6_addr, &it->peer.sin6_addr, 16) == 0));
 }
 
-// All open descriptors, which are listed at most once for each query.
+// All open descriptors that can be described. They are listed at most once for each query.
 static struct {
-  int *fds, count, capacity;
+  int *fds, count;
   int is_there;
 } all;
 
 static void list_all(void) {
   if (all.is_there) return;
   all.is_there = 1;
+  free(all.fds);
+  int count = linux_list_descriptors(&all.fds);
   all.count = 0;
-  DIR *directory = opendir("/proc/self/fd");
-  struct dirent *entry;
-  while (directory && (entry = readdir(directory))) {
-    if (entry->d_name[0] == '.' || atoi(entry->d_name) == dirfd(directory)) continue;
-    if (all.count == all.capacity) {
-      int *larger = realloc(all.fds, sizeof *all.fds * (size_t)(all.capacity ? all.capacity * 2 : 64));
-      if (!larger) break;
-      all.capacity = all.capacity ? all.capacity * 2 : 64;
-      all.fds = larger;
-    }
-    all.fds[all.count] = atoi(entry->d_name);
-    if (describe(all.fds[all.count])) all.count++;
-  }
-  if (directory) closedir(directory);
+  for (int i = 0; i < count; i++)
+    if (describe(all.fds[i])) all.fds[all.count++] = all.fds[i];
 }
 
 // Returns the other end of a descriptor if it is in this process, else NULL. Sets `is_expected` if this process has not

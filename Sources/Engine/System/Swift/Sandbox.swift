@@ -23,20 +23,38 @@ package enum Sandbox {
         fileprivate var number: linux_allowance { linux_allowance(rawValue: rawValue) }
     }
 
-    /// Something that a sandbox allows, such as one path or port; or everything of that kind.
-    package struct Allowance: Sendable {
-        package let kind: Kind
-        let value: [CChar]?
+    /// What a sandbox allows, from its description until the process enters it.
+    ///
+    /// The list is kept in C: generic types of Swift would be made at each start in a sandbox, which is 40,000
+    /// instructions.
+    package final class Description {
+        fileprivate var sandbox: OpaquePointer?
 
-        /// The value as text.
-        package var text: String? {
-            value.map { bytes in String(decoding: bytes.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self) }
-        }
+        package init() { sandbox = linux_new_sandbox() }
 
-        /// - Parameter value: Bytes with a NUL at the end; nil for all of the kind.
-        package init(_ kind: Kind, _ value: [CChar]?) {
-            self.kind = kind
-            self.value = value
+        deinit { linux_free_sandbox(sandbox) }
+
+        /// - Parameter value: Ends with a NUL; nil for all of the kind. An invalid value fails `enter`.
+        package func allow(_ kind: Kind, _ value: UnsafePointer<CChar>?) { linux_allow(sandbox, kind.number, value) }
+
+        /// - Parameter option: Such as "--allow-read=/etc".
+        /// - Returns: False for another option.
+        package func allow(option: UnsafePointer<CChar>) -> Bool { linux_allow_option(sandbox, option) != 0 }
+
+        /// Allows reading a script, if it exists. Call it after `allow`.
+        package func allow(script: UnsafePointer<CChar>) { linux_allow_script(sandbox, script) }
+
+        /// Whether something of a kind is allowed.
+        package func allows(_ kind: Kind) -> Bool { linux_allows_some(sandbox, kind.number) != 0 }
+
+        /// The name of the kind that was allowed first; nil if nothing is allowed.
+        package var first: String? { linux_first_allowed(sandbox).map { String(cString: $0) } }
+
+        /// The names of the message ports that may be listened at.
+        package var ports: [String] {
+            var names: [String] = []
+            while let name = linux_listened_port(sandbox, Int32(names.count)) { names.append(String(cString: name)) }
+            return names
         }
     }
 
@@ -61,36 +79,27 @@ package enum Sandbox {
     /// Enters a sandbox for good.
     ///
     /// - Parameters:
-    ///   - script: A file that may be read, too; nil if there is none.
     ///   - templates: Lists such as package.path: the files that they find may be read.
     ///   - portDirectory: The directory of message ports; nil if no ports are allowed.
     ///   - goesOn: Enters a sandbox that the kernel cannot enforce completely.
     /// - Returns: The restrictions that are not enforced, in lines.
     package static func enter(
-        _ allowances: [Allowance], script: [CChar]?,
-        templates: (UnsafePointer<CChar>?, UnsafePointer<CChar>?), portDirectory: String?, goesOn: Bool
+        _ description: Description, templates: (UnsafePointer<CChar>?, UnsafePointer<CChar>?),
+        portDirectory: String?, goesOn: Bool
     ) throws(Failure) -> String {
-        guard let sandbox = linux_new_sandbox() else { throw Failure(message: "not enough memory", status: 1) }
-        let status = withUnsafeTemporaryAllocation(of: CChar.self, capacity: 1024) { text in
+        guard let sandbox = description.sandbox else { throw Failure(message: "not enough memory", status: 1) }
+        if let list = templates.0 { linux_allow_templates(sandbox, list) }
+        if let list = templates.1 { linux_allow_templates(sandbox, list) }
+        if let portDirectory { linux_set_port_directory(sandbox, strdup(portDirectory)) }
+        let result = withUnsafeTemporaryAllocation(of: CChar.self, capacity: 1024) { text in
             guard let room = text.baseAddress else { return Failure(message: "not enough memory", status: 1) }
-            var failure: Int32 = 0
-            for one in allowances where failure == 0 {
-                failure = linux_allow(sandbox, one.kind.number, one.value, room)
-            }
-            if failure == 0 {
-                if let script { linux_allow_script(sandbox, script) }
-                if let list = templates.0 { linux_allow_templates(sandbox, list) }
-                if let list = templates.1 { linux_allow_templates(sandbox, list) }
-                if let portDirectory { linux_set_port_directory(sandbox, strdup(portDirectory)) }
-                failure = linux_enter_sandbox(sandbox, goesOn ? 1 : 0, room)
-            }
-            return Failure(message: String(cString: room), status: failure)
+            let status = linux_enter_sandbox(sandbox, goesOn ? 1 : 0, room)
+            return Failure(message: String(cString: room), status: status)
         }
-        guard status.status == 0 else {
-            linux_free_sandbox(sandbox)
-            throw status
-        }
-        return status.message
+        guard result.status == 0 else { throw result }
+        // From now on it belongs to the process.
+        description.sandbox = nil
+        return result.message
     }
 
     /// The same as `refusal`, for C.

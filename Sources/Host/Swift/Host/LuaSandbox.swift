@@ -7,25 +7,23 @@ internal import RunLoops
 extension LuaHost {
     /// Enters a sandbox for good.
     ///
-    /// - Parameters:
-    ///   - script: A file that may be read, too.
-    ///   - ports: Names of message ports that this process takes before it enters the sandbox.
+    /// - Parameter script: A file that may be read, too.
     /// - Returns: The restrictions that the kernel does not enforce, as lines of text.
     package func enterSandbox(
-        _ allowances: [Sandbox.Allowance], script: String? = nil, ports: [String] = [], goesOn: Bool = false
+        _ description: Sandbox.Description, script: String? = nil, goesOn: Bool = false
     ) throws(Sandbox.Failure) -> String {
-        let hasModules = allowances.contains { $0.kind == .modules }
         var directory: String?
-        if allowances.contains(where: { $0.kind == .connect || $0.kind == .listen }) {
+        if description.allows(.connect) || description.allows(.listen) {
             do throws(SystemError) {
-                directory = try RunLoop.MessagePort.prepareForSandbox(ports)
+                directory = try RunLoop.MessagePort.prepareForSandbox(description.ports)
             } catch {
                 throw Sandbox.Failure(message: "\(error)", status: 69)
             }
         }
+        script?.withAnyCString { description.allow(script: $0) }
         let missing = try withSearchPaths { (lua, c) throws(Sandbox.Failure) in
             try Sandbox.enter(
-                allowances, script: script?.cBytes, templates: (lua, hasModules ? c : nil), portDirectory: directory,
+                description, templates: (lua, description.allows(.modules) ? c : nil), portDirectory: directory,
                 goesOn: goesOn)
         }
         guard enterSandbox(allowsModules: Sandbox.allowsModules, refusal: Sandbox.refusing) else {
@@ -59,16 +57,18 @@ enum SandboxBinding {
                 : "call it before anything that starts a thread, such as fs.read, net.resolve, a pool or rl.thread"
             throw Misuse("\(threads) threads run, and the kernel would restrict this one only: \(remedy)")
         }
-        var allowances: [Sandbox.Allowance] = [], ports: [String] = []
+        let description = Sandbox.Description()
         for index in stride(from: Int32(1), to: call.count, by: 2) {
             guard let name = call.string(index), let kind = Sandbox.Kind.allCases.first(where: { $0.name == name })
             else { continue }
-            let value = call.string(index + 1)
-            allowances.append(.init(kind, value?.cBytes))
-            if kind == .listen, let value, value.hasPrefix("port:") { ports.append(String(value.dropFirst(5))) }
+            if let value = call.string(index + 1) {
+                value.withAnyCString { description.allow(kind, $0) }
+            } else {
+                description.allow(kind, nil)
+            }
         }
         do throws(Sandbox.Failure) {
-            _ = try call.luaHost.enterSandbox(allowances, ports: ports)
+            _ = try call.luaHost.enterSandbox(description)
             return call.answer(true)
         } catch {
             if error.status == 64 { throw Misuse(error.message) }

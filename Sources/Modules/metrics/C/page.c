@@ -1,6 +1,4 @@
 // The page of a process's metrics, in Prometheus' text format, and the numbers of the process itself.
-#include <dirent.h>
-#include <errno.h>
 #include <lauxlib.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -13,6 +11,7 @@
 #include <unistd.h>
 
 #include "../../encoding/C/codecs.h"
+#include "CLinux.h"
 #include "metrics.h"
 
 const char *const metrics_kinds[] = {"counter", "gauge", "histogram"};
@@ -40,23 +39,13 @@ static double read_number(const char *path, int skip) {
   return at ? strtod(at, NULL) : 0;
 }
 
-// -1 if unknown.
-static double count_descriptors(const struct rlimit *limit) {
-  DIR *directory = opendir("/proc/self/fd");
-  // Each descriptor below the limit is in use.
-  if (!directory) return errno == EMFILE ? (double)limit->rlim_cur : -1;
-  int count = -1;  // its own
-  for (struct dirent *entry; (entry = readdir(directory));) count += entry->d_name[0] != '.';
-  closedir(directory);
-  return count;
-}
-
 double metrics_age(void) {
   // The process's start in ticks since that of the system. It is kept: later there may be no descriptor to read it.
   static _Atomic double start;
   double ticks = atomic_load_explicit(&start, memory_order_relaxed);
   if (ticks == 0) atomic_store_explicit(&start, ticks = read_number("/proc/self/stat", 20), memory_order_relaxed);
-  return seconds_of(CLOCK_BOOTTIME) - ticks / (double)sysconf(_SC_CLK_TCK);
+  // A sandbox that hides the file was entered at the start.
+  return seconds_of(CLOCK_BOOTTIME) - (ticks > 0 ? ticks / (double)sysconf(_SC_CLK_TCK) : linux_sandboxed_at());
 }
 
 double metrics_resident(void) {
@@ -69,24 +58,25 @@ double metrics_resident(void) {
 }
 
 int metrics_connections(void) {
-  DIR *directory = opendir("/proc/self/fd");
-  int count = 0;
+  int *all, open = linux_list_descriptors(&all), count = 0;
   struct sockaddr_storage peer;
-  for (struct dirent *entry; directory && (entry = readdir(directory));) {
+  for (int i = 0; i < open; i++) {
     socklen_t length = sizeof peer;
-    count += entry->d_name[0] != '.' && getpeername(atoi(entry->d_name), (struct sockaddr *)&peer, &length) == 0;
+    count += getpeername(all[i], (struct sockaddr *)&peer, &length) == 0;
   }
-  if (directory) closedir(directory);
+  free(all);
   return count;
 }
 
 int metrics_process(lua_State *L) {
   struct rlimit limit = {0};
   getrlimit(RLIMIT_NOFILE, &limit);
+  int *all, open = linux_list_descriptors(&all);
+  free(all);
   double age = metrics_age();
   lua_pushnumber(L, seconds_of(CLOCK_PROCESS_CPUTIME_ID));
   lua_pushnumber(L, metrics_resident());
-  lua_pushnumber(L, count_descriptors(&limit));
+  lua_pushnumber(L, open);
   lua_pushnumber(L, limit.rlim_cur == RLIM_INFINITY ? INFINITY : (double)limit.rlim_cur);
   lua_pushnumber(L, floor((seconds_of(CLOCK_REALTIME) - age) * 100 + 0.5) / 100);
   return 5;

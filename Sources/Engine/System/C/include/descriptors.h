@@ -40,6 +40,9 @@ int linux_set_nonblocking(int fd);
 
 /// Sets for each of the descriptors 0 to count - 1 whether it is open.
 void linux_open_descriptors(unsigned char *open, int count);
+/// Lists this process's open descriptors. Returns their number; the caller frees the list. O(descriptors); where
+/// /proc/self/fd cannot be read, as in a sandbox, O(the limit of descriptors).
+int linux_list_descriptors(int **list);
 
 /// The identity of a file: its device and number.
 typedef struct {

@@ -23,9 +23,17 @@ typedef struct linux_sandbox linux_sandbox;
 linux_sandbox *linux_new_sandbox(void);
 /// Frees a sandbox that was not entered.
 void linux_free_sandbox(linux_sandbox *sandbox);
-/// Allows one thing, or all of a kind if `value` is NULL. Returns 0; 64 for an invalid value, and 66 for a missing
-/// file, each with the end of a message.
-int linux_allow(linux_sandbox *sandbox, enum linux_allowance kind, const char *value, char text[512]);
+/// Allows one thing, or all of a kind if `value` is NULL. The first invalid value fails the attempt to enter the
+/// sandbox.
+void linux_allow(linux_sandbox *sandbox, enum linux_allowance kind, const char *value);
+/// The same for an option such as "--allow-read=/etc". Returns 0 if it is another option.
+int linux_allow_option(linux_sandbox *sandbox, const char *option);
+/// Returns whether something of a kind is allowed.
+int linux_allows_some(const linux_sandbox *sandbox, enum linux_allowance kind);
+/// Returns the name of the kind that was allowed first; NULL if nothing is allowed.
+const char *linux_first_allowed(const linux_sandbox *sandbox);
+/// Returns the name of the message port with an index that may be listened at; NULL after the last one.
+const char *linux_listened_port(const linux_sandbox *sandbox, int index);
 /// Allows reading a script, if it exists.
 void linux_allow_script(linux_sandbox *sandbox, const char *path);
 /// Lets Lua read the files that a list of templates such as package.path finds: for absolute templates, the directories
@@ -40,13 +48,16 @@ void linux_close_inherited(void);
 
 /// Enters a sandbox for good: this thread, those that it starts from now on, and programs. It must be the only one.
 ///
-/// Returns 0. If the kernel cannot enforce all of it, returns 69 with the reasons in lines, and nothing has changed;
-/// or, with `goes_on`, enforces as much as possible and returns 0 with these lines.
+/// Returns 0; 64 for an invalid value, and 66 for a missing file, each with the end of a message. If the kernel cannot
+/// enforce all of it, returns 69 with the reasons in lines, and nothing has changed; or, with `goes_on`, enforces as
+/// much as possible and returns 0 with these lines.
 int linux_enter_sandbox(linux_sandbox *sandbox, int goes_on, char text[1024]);
 
 /// Returns the number of threads of this process; 0 without /proc.
 int linux_threads(void);
 
+/// Returns when the process has entered its first sandbox, in seconds since the system's start; 0: it has not.
+double linux_sandboxed_at(void);
 /// Returns whether the process has entered a sandbox.
 int linux_is_sandboxed(void);
 /// Returns whether all sandboxes allow C modules.

@@ -75,7 +75,7 @@ struct AttachNameTests {
             let none = try Binary.shell("PATH=/nowhere; export PATH; exec \"$RLHOST\" attach web1:812")
             #expect(none.status == 69, "\(none)")
             #expect(
-                none.errors.hasSuffix("attach: web1 is reached through ssh: No such file or directory\n"), "\(none)")
+                none.errors.hasSuffix("attach: web1: ssh cannot be started: No such file or directory\n"), "\(none)")
         }
     }
 

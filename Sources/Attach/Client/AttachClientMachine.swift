@@ -42,6 +42,6 @@ struct AttachClientMachine {
         let arguments = arguments(words, hasTerminal: isatty(0) == 1 && isatty(1) == 1)
         var pointers: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) } + [nil]
         execvp("ssh", &pointers)
-        throw .init(message: "\(host) is reached through ssh: \(String(cString: strerror(errno)))")
+        throw .init(message: "\(host): ssh cannot be started: \(String(cString: strerror(errno)))")
     }
 }

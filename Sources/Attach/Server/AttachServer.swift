@@ -185,7 +185,7 @@ final class Attachable: HostPart {
 
     override var isInEntry: Bool { server?.isInEntry ?? false }
 
-    // The client has ended a callback, not the process.
+    // A client that interrupts a callback ends only that callback, not the process.
     override func hasCaused(_ failure: Failure) -> Bool { hasInterrupted && failure.cause == .interrupted }
 }
 

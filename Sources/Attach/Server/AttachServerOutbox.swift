@@ -99,7 +99,7 @@ final class AttachServerOutbox: @unchecked Sendable {
         defer { changed.unlock() }
         if isSlow, count <= Self.limit / 2 {
             isSlow = false
-            let text = "\(dropped) bytes of output are lost: they were not taken fast enough"
+            let text = "\(dropped) bytes of output are lost: the client did not take them fast enough"
             dropped = 0
             text.withAnyBytes { add(.notice, $0) }
         }

@@ -49,7 +49,8 @@ end
 local function channel(capacity)
   if capacity == nil then capacity = 0 end
   if type(capacity) ~= "number" or capacity < 0 or capacity ~= math.huge and not integer_of(capacity) then
-    raise("rl.channel: argument #1 must be how many values it holds, 0 or more, got %s", describe(capacity))
+    raise("rl.channel: argument #1 must be the number of values that it can hold, 0 or more, got %s",
+      describe(capacity))
   end
   return setmetatable({
     capacity = capacity, first = 1, last = 0, further = {}, senders = new(), receivers = new(), closed = false,

@@ -62,7 +62,7 @@ static int co_status(lua_State *L) {
 static int refuse_resume(lua_State *L, lua_State *fiber) {
   lua_pushboolean(L, 0);
   if (lua_status(fiber) == LUA_YIELD) {
-    lua_pushliteral(L, "cannot resume the coroutine of a task: it goes on when what it waits for is there");
+    lua_pushliteral(L, "cannot resume the coroutine of a task: it continues by itself when its wait ends");
   } else if (is_idle(fiber)) {
     lua_pushliteral(L, "cannot resume dead coroutine");
   } else {

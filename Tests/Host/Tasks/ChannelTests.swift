@@ -279,8 +279,8 @@ struct ChannelTests {
             """)
         #expect(
             script.journal == [
-                "script:3: rl.channel: argument #1 must be how many values it holds, 0 or more, got -1",
-                "script:4: rl.channel: argument #1 must be how many values it holds, 0 or more, got 1.5",
+                "script:3: rl.channel: argument #1 must be the number of values that it can hold, 0 or more, got -1",
+                "script:4: rl.channel: argument #1 must be the number of values that it can hold, 0 or more, got 1.5",
                 "script:5: channel:send: argument #1 must be a value other than nil, which says that the channel is "
                     + "closed",
                 "script:6: channel:send: a channel is expected as self, got 1; call it with a colon",

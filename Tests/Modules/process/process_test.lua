@@ -85,7 +85,7 @@ t.describe("process.run", function()
     t.equal(far:read_line(), "line")
     local result, problem, code = process.run { "cat", input = far }
     t.equal({ result, code }, { nil, "EINVAL" })
-    t.truthy(problem:find "has read 4 bytes ahead", problem)
+    t.truthy(problem:find "has buffered 4 bytes", problem)
     t.equal(far:read(), "rest")
     near:write "more"
     near:finish()

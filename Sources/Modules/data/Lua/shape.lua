@@ -90,7 +90,7 @@ function shape.note_quickly(self, kind, text, task)
   return begin_record(it)
 end
 
---- Ends what a quick call has noted; `number`: that of a record which has not ended, if there is one.
+--- Ends what a quick call has noted. `number`: the number of its record, if that has not ended yet.
 function shape.forget(task, number)
   calls[task] = nil
   if number then ends(number, 0, 0, nil, true) end
@@ -201,7 +201,7 @@ end
 function shape.request(what, kind, text, ...)
   local request
   if type(text) == "table" then
-    if select("#", ...) > 0 then raise("%s: parameters after the table of the call: put them into it", what) end
+    if select("#", ...) > 0 then raise("%s: nothing may follow a table: put the parameters into it", what) end
     request = from_table(what, kind, text)
   else
     -- With room for what `shape.note_request` notes. A table that ends with `...` is laid out twice.

@@ -176,11 +176,11 @@ static metric *make(lua_State *L) {
 // where another metric was made, and the other's name. The Lua half has checked the arguments.
 static int define(lua_State *L) {
   lua_Integer kind = luaL_checkinteger(L, 1);
-  luaL_argcheck(L, kind >= 0 && kind < (lua_Integer)(sizeof CLASSES / sizeof *CLASSES), 1, "no kind of a metric");
+  luaL_argcheck(L, kind >= 0 && kind < (lua_Integer)(sizeof CLASSES / sizeof *CLASSES), 1, "a kind of metric expected");
   for (int index = 2; index <= 6; index++)
     luaL_checktype(L, index, index == 4 || index == 5 ? LUA_TTABLE : LUA_TSTRING);
   for (lua_Integer i = (lua_Integer)lua_rawlen(L, 4); i > 0; i--, lua_pop(L, 1))
-    luaL_argcheck(L, lua_rawgeti(L, 4, i) == LUA_TSTRING, 4, "no list of names");
+    luaL_argcheck(L, lua_rawgeti(L, 4, i) == LUA_TSTRING, 4, "list of names expected");
   metric **self = lua_newuserdatauv(L, sizeof *self, 0);
   *self = NULL;
   metric *own = make(L), *found = NULL;
@@ -307,7 +307,7 @@ static int change(lua_State *L, metric *m, const char *what, int how, double num
 
 static double number_at(lua_State *L, int index, const char *what) {
   if (lua_type(L, index) == LUA_TNUMBER) return lua_tonumber(L, index);
-  // The script does not count the object.
+  // Errors number the arguments without the object, as a script writes them.
   lua_remove(L, 1);
   codecs_wrong(L, index - 1, what, "a number");
   return 0;  // never
@@ -370,7 +370,7 @@ static int describe(lua_State *L) {
   return 1;
 }
 
-// The __eq of metrics: each definition of a metric has made a value of its own.
+// The __eq of metrics: each call that defines a metric returns another userdata for it.
 static int is_same(lua_State *L) {
   int same = 0;
   for (size_t i = 0; i < sizeof CLASSES / sizeof *CLASSES && !same; i++) {

@@ -44,7 +44,7 @@ end
 
 local function decode(message)
   local value = json.decode(message.data)
-  return type(value) == "table" and value or { error = { code = 0, description = "the answer has no JSON" } }
+  return type(value) == "table" and value or { error = { code = 0, description = "the answer is not JSON" } }
 end
 
 -- Waits for the answer to a request, which is sent again after each second without one. The server may take longer than

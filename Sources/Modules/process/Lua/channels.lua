@@ -34,11 +34,11 @@ function channels.open(options, field, default, spare, ours)
     return fd
   end
   -- The stream has buffered these bytes already, so no program can get them from its descriptor.
-  local ahead = reads and internals.kind(value) == "stream" and value:buffered() or 0
-  if ahead > 0 then
-    local text = "EINVAL: the stream that is to be the input has read %d bytes ahead, which the program would not get: "
-      .. "read them before"
-    return nil, format(text, ahead), "EINVAL"
+  local buffered = reads and internals.kind(value) == "stream" and value:buffered() or 0
+  if buffered > 0 then
+    local text = "EINVAL: the stream for the input has buffered %d bytes, which the program would not get: "
+      .. "read them first"
+    return nil, format(text, buffered), "EINVAL"
   end
   return channels.descriptor_of(value)
 end

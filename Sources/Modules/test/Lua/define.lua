@@ -147,7 +147,7 @@ return function(t, core)
     if name:find "%%[%a%.%d]" then
       local fine, text = pcall(format, name, unpack(shown, 1, arguments.n))
       if fine then return text end
-      misuse(format("t.each: the name does not go with case %s: %s", tostring(number), text))
+      misuse(format("t.each: the name cannot be formatted for case %s: %s", tostring(number), text))
     end
     if name:find "%$[%a_]" and type(case) == "table" then
       return (name:gsub("%$([%a_][%w_]*)", function(field)

@@ -39,7 +39,7 @@ struct TraceProcess {
         let isLost = connection.isLost
         connection.close()
         guard let answer else {
-            let reason = isLost ? "has ended" : "has not written its last moments within \(Int(Self.patience)) s"
+            let reason = isLost ? "has ended" : "has not written the recording within \(Int(Self.patience)) s"
             throw .init(message: "\(process) \(reason)")
         }
         let remark = String(answer.unicodeScalars.dropFirst())

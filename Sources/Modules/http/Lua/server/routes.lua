@@ -31,7 +31,7 @@ local function add(self, method, path, fn, name)
       place.param = place.param or node()
       place = place.param
     elseif segment:sub(1, 1) == "*" then
-      if following <= #rest then raise("%s: '*' is the rest of a path, so it must come last: %q", name, path) end
+      if following <= #rest then raise("%s: '*' stands for the rest of a path: it must come last: %q", name, path) end
       names[#names + 1] = segment == "*" and "rest" or segment:sub(2)
       place.rest = place.rest or node()
       place = place.rest

@@ -94,7 +94,7 @@ function crypto.ed25519_public(seed) end
 ---@return string? code
 function crypto.ed25519_sign(seed, data) end
 
----Returns whether a signature is right. A signature without exactly 64 bytes is wrong.
+---Returns whether a signature is valid. A signature of any length other than 64 bytes is invalid.
 ---@param public string 32 bytes
 ---@param data string
 ---@param signature string

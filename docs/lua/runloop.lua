@@ -144,7 +144,7 @@ function Loop:modes() end
 ---@param name string
 function Loop:add_common_mode(name) end
 
----Returns the order of events that observers see: that of Apple's documentation, or exactly that of CoreFoundation.
+---Returns the order of events that observers see: the order in Apple's documentation, or exactly CoreFoundation's.
 ---@return "documented"|"core_foundation" sequence
 function Loop:sequence() end
 

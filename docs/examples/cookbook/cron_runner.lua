@@ -27,7 +27,7 @@ local function run(line, command, due)
   log.info(command, { due = os.date("%F %R", due), result = outcome, output = result and result.output })
 end
 
--- Returns the time for which a job must run now: that of an interrupted run, or the last one that has passed.
+-- Returns the time for which a job must run now: the time of an interrupted run, or else the last one that has passed.
 local function owed(line, expression)
   local cut = assert(db:query("SELECT due FROM runs WHERE line = ? AND ended IS NULL", line))[1]
   if cut then

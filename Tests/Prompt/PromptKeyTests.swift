@@ -67,7 +67,7 @@ struct PromptKeyTests {
         try session.until("the end of the callback, and what was typed") { session in
             session.text.contains { $0.hasSuffix("interrupted!") } && session.text.last == "> typed|"
         }
-        // A signal from elsewhere is the key.
+        // A SIGINT of another process has the effect of the key.
         session.signal(SIGINT)
         try session.until(ending: "> typed^C", "> |")
         session.signal(SIGINT)

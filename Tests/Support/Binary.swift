@@ -7,7 +7,8 @@ import Foundation
 ///
 /// For a conversation with a running program, see `Binary.Process`.
 package enum Binary {
-    /// The program under test: that of the environment variable RLHOST, or the one that was built with the tests.
+    /// The program under test: the one that the environment variable RLHOST names, or the one that was built with the
+    /// tests.
     package static let path: String = {
         if let path = ProcessInfo.processInfo.environment["RLHOST"], !path.isEmpty { return path }
         // The tests are in the same directory for each kind of build.

@@ -96,7 +96,7 @@ static void frames(const char *bytes, size_t length) {
   free(masked);
 }
 
-// The properties that the Lua halves of the parsers must have, with `data` as their only argument.
+// A Lua chunk that returns a function for each parser: it checks the parser's properties for the bytes `data`.
 static const char LUA[] =
     "local json, url, redis, encoding = ...\n"
     "local function answers(data, step)\n"

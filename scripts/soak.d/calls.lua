@@ -371,7 +371,7 @@ local function status(name)
   end
 end
 
--- The open descriptors, without pipes: that of `ls` is one.
+-- The number of open descriptors, without pipes, since the descriptor for the output of `ls` is one.
 local function descriptors()
   local pipe <close> = assert(io.popen(("ls -l /proc/%d/fd"):format(status "Pid")))
   local count = 0

@@ -13,7 +13,7 @@ local sort, concat = table.sort, table.concat
 
 local hints = {}
 
--- A list with more names than these ends with their number.
+-- The largest number of names in a list; a longer list ends with the number of the other names.
 local MOST = 12
 
 local function enumerate(names, ending)

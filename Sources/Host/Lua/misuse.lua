@@ -146,8 +146,8 @@ function misuse.options(options, known, what, number)
   return options
 end
 
--- Calls a function that takes what a peer has sent. Returns false if the memory's limit does not allow that, which must
--- end a connection only, and not the program; raises its other errors.
+-- Calls a function that stores data of a peer. Returns false if it runs out of memory: the caller then ends the
+-- connection, since a peer must not be able to end the program. Raises all other errors of the function.
 function misuse.fits_memory(fn, ...)
   local is_good, problem = pcall(fn, ...)
   if not is_good and problem ~= "not enough memory" then error(problem, 0) end

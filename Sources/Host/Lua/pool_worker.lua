@@ -10,7 +10,7 @@ local setup, on_close, state
 local is_ready = false
 local turn, over, port
 
--- Lets the thread end after the function that runs.
+-- Lets the thread end as soon as the running function has returned.
 function worker.finish() over:broadcast() end
 
 -- The thread's last work. Nothing interrupts it while the program waits for its threads, and it may wait.

@@ -11,8 +11,8 @@ local make_timer = crossing["rl.at"]
 
 local timing = {}
 
--- Calls a function at a moment of the wall clock. A table is a local time of day, as for os.time, which would change
--- the table: so it gets a copy.
+-- Calls a function at a moment of the wall clock. A table has the fields of a local time, as for os.time, which gets a
+-- copy because it changes its argument.
 function timing.at(time, fn, options)
   if type(time) == "table" then
     local copy = {}

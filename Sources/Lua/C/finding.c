@@ -1,5 +1,5 @@
-// How `require` finds the host's modules: that of scripts finds the public ones, that of the parts finds the private
-// parts as well.
+// How `require` finds the host's modules. The `require` of scripts finds the public modules; that of the host's parts
+// finds the private parts, too.
 #include "private.h"
 
 // The last searcher: (name) -> the line about a public module with a similar name, or nothing.

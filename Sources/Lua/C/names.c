@@ -1,4 +1,4 @@
-// Values that cross between states by name: those of loaded modules, which the other state has as well.
+// Values that cross between states by name: the values of loaded modules, which the other state has as well.
 #include "private.h"
 
 #include <stdio.h>

@@ -233,8 +233,8 @@ static lua_Number number_at(const char *bytes, const value *value) {
   return number;
 }
 
-// Pushes the values of a head, without the length, and the body. If its place is not 0, the format is there; it is also
-// argument 1 of the method.
+// Pushes the values of a head, without the length, and the body. `place` is the format's place in the cache; 0: the
+// format is argument 1 of the method.
 static int push_frame(lua_State *L, const char *bytes, size_t length, int place) {
   char head[CL_LARGEST_HEAD];
   const frame *frame = place ? &formats[place - 1] : NULL;

@@ -93,7 +93,7 @@ void cl_push_names(lua_State *L);
 int cl_is_own_call(lua_State *L, lua_Debug *debug);
 /// Whether the running code is in Lua and the host's own, which is not interrupted. For hooks.
 int cl_is_in_part(lua_State *L);
-/// Sets the hook that a coroutine has by default: that of a running line count, that of all tasks, or none.
+/// Sets the default hook of a coroutine: the hook of a line count, the hook for all tasks, or none.
 void cl_set_usual_hook(lua_State *L);
 /// Sets the hook that counts lines and calls in the coroutines made from now on; NULL ends that.
 void cl_count_with(lua_Hook hook);

@@ -29,7 +29,7 @@ static const char *name_of(const frame *frame) { return source_of(frame) + frame
 static const frame *first(const cl_stack *stack) { return (const frame *)stack->frames; }
 static const frame *next(const frame *one) { return (const frame *)((const uint64_t *)one + one->size); }
 
-// Returns the number of levels. Lua counts them from the innermost one at each call, so this asks for few of them.
+// Returns the number of levels, by bisection: lua_getstack takes time proportional to the level.
 static int depth_of(lua_State *L) {
   lua_Debug debug;
   int low = 0, high = MOST + 1;

@@ -15,7 +15,7 @@ static void push_named(lua_State *L, const char *p, const char *end) {
   lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   if (lua_getfield(L, -1, module) == LUA_TNIL) {
     lua_pop(L, 1);
-    // A private part has a name here, too.
+    // The name may be that of a private part, which only the host's `require` finds.
     if (strncmp(module, "runloop.", 8) == 0) cl_push_require(L);
     else lua_getglobal(L, "require");
     lua_pushstring(L, module);

@@ -22,7 +22,7 @@ public struct Library: @unchecked Sendable {
         /// - Parameters:
         ///   - constructs: the function makes an object of this kind, which is its first argument, before all others.
         ///   - orAfar: the kind to make instead if the function is a method and its object belongs to another thread.
-        ///     Then the argument before `spread` and those from there on are packed, if the former is a function: see
+        ///     If the argument before `spread` is a function, it is then packed with all arguments after it: see
         ///     `Call.takeParcel`.
         ///   - spread: the number of the first argument that the new object keeps, as the script counts arguments.
         ///   - packs: the number of the first argument that is packed before the function is called: see

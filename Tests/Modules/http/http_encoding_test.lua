@@ -1,4 +1,4 @@
--- runloop.http: answers that are compressed, whole or not.
+-- runloop.http: compressed answers, complete and truncated ones.
 
 local t = require "runloop.test"
 local rl = require "runloop"

@@ -337,7 +337,7 @@ t.describe("watching", function()
     t.equal(seen, "after")
   end)
 
-  -- A user has 128 instances of inotify: those of a thread share one.
+  -- The kernel allows a user 128 instances of inotify: all watchers of a thread share one.
   t.it("any number of watchers can watch one directory, each in its own modes", REAL, function()
     local directory <close> = setmetatable({ path = assert(fs.temporary_directory()) },
       { __close = function(self) fs.remove(self.path, { recursive = true }) end })

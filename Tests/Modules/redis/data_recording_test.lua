@@ -154,7 +154,7 @@ rl.sleep(0.05)
     'rows "SCAN" of redis "cache": 2', 'begin of redis "cache": 0', 'commit of redis "cache": 2',
     'call "BLPOP" of redis "cache": 2',
   })
-  -- That of all tasks, and that of blocking commands.
+  -- The connection of all tasks, and the connection of blocking commands.
   t.equal(marks, { 'connection of redis "cache" was lost', 'connection of redis "cache" was lost' })
 end)
 

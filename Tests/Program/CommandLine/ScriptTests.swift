@@ -48,7 +48,7 @@ import Testing
         let result = try Binary.shell(
             "RLHOST='\(Binary.path)' scripts/soak api 0.1 7", directory: Binary.repository)
         #expect(result.status == 0 && result.output.hasPrefix("soak: api, seed 7\nfuzz: "), "\(result)")
-        // A number alone is that of the server's seconds.
+        // A number without a kind is the number of seconds for the kind "server".
         #expect(try run("soak 5 x").errors.contains("SECONDS and SEED are numbers, not 5 x"))
     }
 

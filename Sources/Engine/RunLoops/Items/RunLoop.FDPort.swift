@@ -21,7 +21,7 @@ extension RunLoop {
             public static let read = Events(rawValue: 1)
             /// Data can be written.
             public static let write = Events(rawValue: 2)
-            /// Always delivered, like `.error`, even if not requested.
+            /// The peer has hung up. Always delivered, like `.error`, even if not requested.
             public static let hangUp = Events(rawValue: 4)
             /// The descriptor has an error, or was lost. Always delivered.
             public static let error = Events(rawValue: 8)

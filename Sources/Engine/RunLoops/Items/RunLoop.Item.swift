@@ -29,7 +29,7 @@ extension RunLoop {
         }
         private final let validity = Atomic<Bool>(true)
         /// Whether the item keeps a run going. If false, a running loop serves the item but does not run for it alone.
-        /// Observers never keep a loop running. A custom source in several loops: set it before adding the source.
+        /// Observers never keep a loop running. For a custom source, set it before you add the source to a second loop.
         public final var keepsAlive = true {
             didSet {
                 guard keepsAlive != oldValue else { return }

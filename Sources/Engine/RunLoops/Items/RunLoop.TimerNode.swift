@@ -21,7 +21,7 @@ extension RunLoop {
         public internal(set) var keepsAlive = true
         /// See `RunLoop.Item.mayAnswer`.
         var mayAnswer = false
-        /// Dates that were skipped since the last fire because its callback took long.
+        /// The number of dates that were skipped since the last fire because its callback took long.
         var passedOver: Int32 = 0
         /// Breaks ties between equal dates and orders.
         var age: UInt64 = 0

@@ -28,7 +28,7 @@ final class MessagePortName {
                 error.call, name, errno: EADDRINUSE, reason: "a live process has the name \"\(name)\"")
         }
         var file = linux_file_id()
-        // Unique among all processes, and among the descriptors of this one, that create a file at the same time.
+        // No other file has this name: the process number and the descriptor of the lock are unique while both exist.
         let temporary = ".\(linux_process())-\(lock.number)"
         do throws(SystemError) {
             listener = try Descriptor(linux_listen(directory.number, name, temporary, &file), "listen", name)
@@ -93,7 +93,7 @@ final class MessagePortName {
         let locks = entries.map { String(decoding: $0.name, as: UTF8.self) }.filter {
             $0.hasPrefix(".") && $0.hasSuffix(".lock")
         }
-        // Start at a different place than other processes, which have cleared theirs.
+        // Each process starts at a different place of the list, so that together they clear all of it.
         let start = locks.isEmpty ? 0 : Int(process) % locks.count
         for lock in (locks[start...] + locks[..<start]).prefix(Self.mostCleared) {
             let name = String(lock.dropFirst().dropLast(5))
@@ -250,7 +250,7 @@ final class MessagePortName {
     }
 
     private static func directoryPath() throws(SystemError) -> String {
-        // A sandbox has taken the variable away.
+        // In a sandbox the variable is missing, so the sandbox has kept the directory.
         if let kept = linux_port_directory() { return String(cString: kept) }
         var owner = UInt32.max
         var mode: UInt32 = 0

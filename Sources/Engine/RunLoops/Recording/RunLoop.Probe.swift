@@ -82,7 +82,7 @@ extension RunLoop {
             return Span(recorder: live)
         }
 
-        /// Reports that the callback of a timer begins, which was due at a date.
+        /// Reports that the callback of a timer that was due at `date` begins.
         @inline(__always)
         func begin(_ label: @autoclosure () -> UInt32, due date: Int64, counts: Bool) -> Span {
             guard let live else { return counts ? Span(start: start()) : Span() }

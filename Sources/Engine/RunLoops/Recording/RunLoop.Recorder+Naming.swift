@@ -50,8 +50,8 @@ extension RunLoop.Recorder {
         return true
     }
 
-    /// Notes that the callback waits from now on, in the function of this name: as this task, unless it belongs to a
-    /// task already. O(1).
+    /// Notes that the callback waits from now on, in the function of this name. The record gets the number `task`,
+    /// unless the callback belongs to a task already. O(1).
     package mutating func waits(_ task: Int, in name: StaticString) {
         guard state != .none else { return }
         let known = open.pointee.task

@@ -125,7 +125,7 @@ extension RunLoop.Recorder {
             open = (0..<recorder.pointee.levelCountAtStart).map { recorder.pointee.levelsAtStart[$0] }
         }
 
-        /// A position at the present end. Only on the loop's thread.
+        /// A position after the newest record. Only on the loop's thread.
         package init(now recorder: UnsafeMutablePointer<RunLoop.Recorder>) {
             recorder.pointee.settle()
             next = recorder.pointee.next

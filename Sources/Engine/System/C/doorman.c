@@ -107,7 +107,7 @@ static void answer_questions(int fd, const linux_sandbox *it) {
   }
 }
 
-// Leaves only two descriptors open: of the process that asks, and of the doorman of a sandbox around it.
+// Leaves only two descriptors open: one leads to the process that asks, one to the doorman of a sandbox around it.
 static _Noreturn void be_doorman(int fd, const linux_sandbox *it) {
   for (int number = 1; number < NSIG; number++) signal(number, SIG_DFL);
   signal(SIGPIPE, SIG_IGN);

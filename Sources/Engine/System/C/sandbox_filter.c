@@ -51,7 +51,8 @@ enum {
   CLONE_RANGE = 0x4020940d,
   DEDUPE_RANGE = 0xc0189436
 };
-// All kinds of namespaces, CLONE_NEWTIME apart, which only unshare takes; and children of the process outside.
+// The refused flags of clone: all namespaces except CLONE_NEWTIME, which only unshare accepts; and CLONE_PARENT, which
+// makes a child of the process outside.
 enum {
   NAMESPACES = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID |
                CLONE_NEWNET | CLONE_PARENT

@@ -128,7 +128,7 @@ package enum ItemBinding {
         if kinds.contains(where: { box.is($0) }) {
             return LuaItem(item: box.object(as: RunLoop.Item.self), isHome: true)
         }
-        // An item of a battery, unless it has its own way into modes.
+        // An item that a battery defines. Objects that are `Schedulable` enter modes by their own methods.
         guard box.schedulable == nil, let item = box.object(as: AnyObject.self) as? RunLoop.Item else {
             return nil
         }

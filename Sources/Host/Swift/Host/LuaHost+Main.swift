@@ -146,7 +146,7 @@ extension LuaHost {
     public func why() -> String { InspectBinding.why(self) }
 }
 
-/// For the signal handler.
+/// The loop that the signal handler wakes.
 private enum Signals {
     // Set once, before the handler; the handler only reads it.
     nonisolated(unsafe) static var handle: RunLoop.Handle?

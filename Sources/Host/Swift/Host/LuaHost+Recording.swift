@@ -1,7 +1,7 @@
 internal import Lua
 package import RunLoops
 
-/// The part of a state's recordings that the state keeps itself: its open spans.
+/// The open spans of a state's recordings; the recorder of its loop keeps everything else.
 final class LuaRecording: HostPart {
     /// Outermost first.
     var spans: [(fiber: Int, label: UInt32)] = [] { didSet { host.openSpans = spans.count } }

@@ -76,7 +76,7 @@ package final class BareTasks: HostPart {
         return 3
     }
 
-    /// belongs(label): recordings count the task that calls this with others that this label stands for.
+    /// belongs(label): recordings count the calling task in the group of this label, such as the requests of a route.
     private static func belongs(_ call: Call) -> Int32 {
         let host = call.luaHost
         guard host.loop.isRecording, let fiber = host.current, let label = call.stack.integer(1) else {

@@ -1,7 +1,7 @@
 internal import Lua
 
-/// The `rl.mutex`. It lies in its userdata. The userdata's user value is the first of its `Held`, the others of
-/// which follow by their own user values: so a place that was dropped stays taken, and can still be named.
+/// The `rl.mutex`. It lies in its userdata, whose user value is the first of its `Held`; each of these refers to the
+/// next one by a user value. So a place that the script has dropped stays taken, and messages can still name it.
 struct Mutex {
     private(set) var waiters = WaitQueue()
     /// The number of free places. Nobody waits while there is one.

@@ -63,8 +63,8 @@ enum WaitBinding {
         }
     }
 
-    // The prelude calls these: (tasks and futures, timeout) -> a position: that of the first to end, or in rl.all_of of
-    // the first to fail; 0 if all have ended without an error; nil if the time is over.
+    // The prelude calls these: (tasks and futures, timeout) -> the position of the first one that ends, or in rl.all_of
+    // of the first one that fails; 0 if all have ended without an error; nil if the time is over.
 
     static func timeout(_ call: Call) throws(Misuse) -> Int32 { try wait(for: .anyOf, "rl.timeout", call) }
     static func firstOf(_ call: Call) throws(Misuse) -> Int32 { try wait(for: .anyOf, "rl.first_of", call) }

@@ -180,7 +180,7 @@ package final class Waiter: RunLoop.ItemOwner {
         existing(fiber)?._withUnsafeGuaranteedRef { $0.purpose == .future || !$0.links.isEmpty } ?? false
     }
 
-    /// Whether a waiting fiber waits for what another task does.
+    /// Whether a waiting fiber waits for a future or a mutex, and so for another task.
     static func isForTasks(_ fiber: Fiber) -> Bool {
         existing(fiber)?._withUnsafeGuaranteedRef { [.future, .mutex].contains($0.purpose) } ?? false
     }

@@ -15,7 +15,7 @@ static const char class_name[] = "runloop.crypto.hasher";
 // The object on which a method was called; its first upvalue is the module runloop.misuse.
 static hasher *self_of(lua_State *L, const char *method) {
   hasher *self = luaL_testudata(L, 1, class_name);
-  // The finalizer, if debug functions call it, leaves no digest.
+  // Debug functions may call the finalizer, which removes the digest.
   if (self && self->digest) return self;
   codecs_raise(L, "hasher:%s: call it with a colon, on a hasher", method);
   return NULL;  // never
@@ -45,7 +45,7 @@ static int update(lua_State *L) {
   int count = lua_gettop(L);
   for (int i = 2; i <= count; i++) {
     if (lua_type(L, i) == LUA_TSTRING) continue;
-    // The script does not count the object.
+    // Errors number the arguments without the object, as a script writes them.
     lua_remove(L, 1);
     codecs_wrong(L, i - 1, "hasher:update", "a string");
   }

@@ -50,7 +50,7 @@ typedef struct lua_transfer {
   int has_more;
   int is_paused;  ///< until the answer is read
   int upload_is_paused, upload_ended, upload_failed;
-  int upload_is_refused;  ///< curl accepts no more of the upload, and has to be notified although it waits for a piece
+  int upload_is_refused;  ///< curl refuses the rest of the upload: end its wait for a piece, so that it fails
   int is_changed, is_over, is_too_large;
   CURLcode code;
   long system_error;                          ///< of `code`

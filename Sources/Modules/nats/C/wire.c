@@ -32,8 +32,8 @@ static char *add_number(char *to, uint64_t number) {
   return to;
 }
 
-// Writes a message into the buffer of the stream. `number`: that of a request, if it has no other reply. Returns 0 if
-// the stream takes nothing.
+// Writes a message into the buffer of the stream. If `reply` is empty, `number` is the number of a request, from which
+// the reply subject is made. Returns 0 if the stream accepts nothing.
 static int put_message(wire *it, text subject, text reply, uint64_t number, text head, text data) {
   // "HPUB", four blanks, three numbers and a line end take 70 bytes at most.
   char small[512];

@@ -355,8 +355,8 @@ function Bus:_finish(request, ...)
   request:complete(...)
 end
 
---- Takes an answer to the request with this number; or a message from the new connection that shows that all messages
---- before it have come over the old one, `link`.
+--- Takes an answer to the request with this number. The number may also belong to the message of `await_passage` in
+--- nats.lua: a new connection has sent it to the old one, `link`, and all messages before it have arrived.
 function Bus:_answer(message, number, link)
   local request = self._waiting[number]
   if not request then

@@ -27,8 +27,8 @@ local UNANSWERED = 65536
 
 -- Messages ------------------------------------------------------------------------------------------------------------
 
---- Reads the subject for acknowledgements of a message into its fields. Returns the number of the message at its
---- consumer and how many come after it; nil if it is another subject.
+--- Parses the subject for acknowledgements of a message, and sets the message's fields. Returns the number of the
+--- message at its consumer and how many messages follow it; nil if the subject has another form.
 local function read_place(message, reply)
   local rest = match(reply, "^%$JS%.ACK%.(.+)$")
   if not rest then return nil end

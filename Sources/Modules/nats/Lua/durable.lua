@@ -62,12 +62,12 @@ function durable.open(bus, kind, name, subject, settings)
     max_age = settings.max_age or WEEK })
 end
 
--- By message: the problem and the answer of those that could not be stored elsewhere. When such a message comes again,
--- the number of its deliveries is not the reason.
+-- The problem and the answer of each message that could not be moved to the dead letters. When such a message is
+-- delivered again, its dead letter has this problem, and not the number of deliveries.
 local problems, problem_count = {}, 0
 
---- Stores a message that no holder could handle. Waits. `kind`: "port" or "pool"; `answer`: that of a pool to the
---- caller. Returns true, and the answer as it was at the first try; or nil, the reason and its code.
+--- Stores a message that no holder could handle. Waits. `kind`: "port" or "pool"; `answer`: the answer of a pool to the
+--- caller. Returns true, and the answer that the first try was given; or nil, the reason and its code.
 function durable.bury(bus, kind, name, message, problem, answer)
   local key = format("%s %d %s", message.stream, message.seq, message.time)
   if not problems[key] then

@@ -137,7 +137,7 @@ local function append(stream, message, headers)
   stream.last = seq
   local id = headers["Nats-Msg-Id"]
   local drops = is_dropped(stream, subject)
-  -- Servers know a message that nobody wants under the number 0.
+  -- Like a server, notes the number 0 for the id of a message that no consumer wants.
   if id then stream.ids[id] = { seq = drops and 0 or seq, at = rl.now() } end
   if drops then
     if stream.count == 0 then stream.first = seq + 1 end

@@ -59,8 +59,8 @@ end
 
 -- Sending -------------------------------------------------------------------------------------------------------------
 
---- Records that a message with this subject leaves, and returns the lines of its headers; nil if it has none. The
---- lines come before those of the script. `headers`: those of the script. `is_answer`: the peer has sent such a header.
+--- Records that a message with this subject leaves, and returns header lines for it; nil if it needs none. `headers`:
+--- the headers of the script, which follow these lines. `is_answer`: the peer has sent such a header.
 function flow.lines(bus, subject, headers, is_answer)
   local always = is_answer or bus._exposes_trace
   if not departing(always) then return nil end

@@ -9,7 +9,7 @@ local frame = {}
 local function refusal(code, text, ...) return nil, code .. ": " .. format(text, ...), code end
 
 --- Returns true and the headers as text; or nil, the reason and its code. `head`: the headers of the script, as text;
---- `lines`: those of the recorder, which come before them.
+--- `lines`: the headers of the recorder, which come first.
 function frame.check(bus, head, data, lines)
   local link = bus._link
   local most, size = link and link.max_payload or bus._max_payload, #data

@@ -168,8 +168,8 @@ function Bus:_reconnect_soon()
   self._reconnecting = rl.task { reconnect, self, name = "connecting to NATS again", keeps_alive = false }
 end
 
--- Waits until the old server of a cluster knows the subscriptions at the new one, and has delivered what the new one
--- sent to it before. A message from the new connection to the old one takes the same way, behind all that.
+-- Waits until the old server of a cluster knows the subscriptions at the new server, and has delivered all earlier
+-- messages of the new server. The new connection sends a message to the old one: it arrives after all of these.
 local function await_passage(self, old, link)
   if self._subscription_count == 0 or not link.info.cluster or link.info.cluster ~= old.info.cluster then return end
   if old.is_over or link.is_over then return end

@@ -485,8 +485,8 @@ static int poll_answer(lua_State *L) {
   return 2;
 }
 
-// notifications() -> list: the channel and the text of each notification in turn. From the first call on, they are kept
-// until the next one.
+// notifications() -> list: the channel and the text of each notification in turn. Before the first call, notifications
+// are dropped; after it, libpq keeps them until the next call.
 static int notifications(lua_State *L) {
   cpostgres *it = cpostgres_self(L);
   it->keeps_notifications = 1;

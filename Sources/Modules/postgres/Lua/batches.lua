@@ -1,8 +1,8 @@
 -- runloop.postgres.batches: statements in one round trip, as one transaction.
 --
 -- Two columns of one name, or too many bytes, are errors that only the client finds, when the answers arrive. A batch
--- that may have one waits for all answers before it ends the transaction, which takes a second round trip. The
--- statements whose columns are known to be distinct need that no more.
+-- that may cause such an error waits for all answers before it ends the transaction, which takes a second round trip. A
+-- statement whose columns are known to have different names does not need that.
 
 local shape = require "runloop.data.shape"
 local failures = require "runloop.postgres.failures"
@@ -10,13 +10,13 @@ local texts = require "runloop.postgres.texts"
 
 local ipairs, huge = ipairs, math.maxinteger
 
--- The number of texts that are remembered as harmless.
+-- The largest number of statement texts in `_checked`.
 local MOST_CHECKED = 1000
 
 return function(parts)
   local flush, receive, fresh, problem = parts.flush, parts.receive, parts.fresh, parts.problem
 
-  -- Notes that a text is neither refused in a batch, nor has two columns of one name.
+  -- Notes that a batch may contain a text, and that its columns have different names.
   local function note_checked(db, text)
     if db._checked[text] then return end
     if db._checked_count >= MOST_CHECKED then db._checked, db._checked_count = {}, 0 end

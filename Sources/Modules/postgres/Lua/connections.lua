@@ -42,7 +42,7 @@ end
 
 local function fresh() return { rows = {}, names = {} } end
 
--- Waits until a connection has input. `state`: that of the answer, see `poll` in connection.c.
+-- Waits until a connection has input. `state`: the state of the answer, see `poll` in connection.c.
 local function wait(connection, state)
   local watch = connection.watch
   if watch then watch:wait(state == "unread") else wait_readable(connection.fd) end
@@ -60,8 +60,8 @@ local function flush(connection, left)
   return left == 0
 end
 
--- Waits for the state of an answer: see `poll` in connection.c. `each`: `most` is for each row; true: some rows are
--- enough. `state`: that of the last `poll`, or "more" if the answer cannot be there yet.
+-- Waits for the state of an answer: see `poll` in connection.c. If `each` is set, `most` is for each row; if it is
+-- true, some rows are enough. `state`: the result of the last `poll`, or "more" if the answer cannot be there yet.
 local function receive(connection, answer, lists, nulls, most, keep, each, state)
   local box, is_whole = connection.box, nil
   if not state then state, is_whole = box:poll(answer, lists, nulls, most, keep, each) end
@@ -271,7 +271,7 @@ end
 local prefix = format("rl_%x_", math.random(0, huge) ~ (rl.now() * 1e6 // 1 | 0))
 local names = 0
 
--- Forgets the prepared statement that was not used for longest.
+-- Forgets the least recently used prepared statement.
 local function evict(connection)
   local oldest
   for _, one in next, connection.prepared do if not oldest or one.used < oldest.used then oldest = one end end
@@ -381,7 +381,7 @@ local function check_count(what, request, failure)
   end
 end
 
--- Returns the table for an answer. That of the last value or count is used again.
+-- Returns the table for an answer. The table of an answer with one value or a count is used again for the next one.
 local function answer_for(connection, kind)
   if kind ~= "value" and kind ~= "execute" then return fresh() end
   local answer = connection.answer or {}

@@ -263,7 +263,7 @@ function arm(job, after)
     -- If the clock is put back, the next moment may come sooner.
     when_set = true,
   })
-  -- No descriptor is free for the event that the wall clock was set. Until a port is in a mode, the clock is read every
+  -- rl.at fails if no descriptor is free to watch whether the wall clock is set. The job then reads the clock every
   -- second.
     or rl.timer { delay = LOOK, name = job._name, modes = job._modes, keeps_alive = job._keeps_alive,
       callback = function() due(job) end }

@@ -76,7 +76,7 @@ static prepared *find_statement(csqlite *it, const char *text, size_t length) {
   return NULL;
 }
 
-// Returns the place for a further statement: that of the one which was not used for longest, if there are enough.
+// Returns a place for a further statement. If all are taken, it drops the least recently used statement.
 static prepared **place_for_statement(csqlite *it) {
   if (it->statement_count < STATEMENTS) return &it->statements[it->statement_count++];
   prepared **oldest = NULL;

@@ -17,8 +17,8 @@ void csqlite_begin_group(csqlite *it) {
   it->group_rowid = sqlite.last_insert_rowid(it->db);
 }
 
-// Undoes a group, and puts its writes back at the head of the queue, from where each runs by itself. There they end
-// like others that wait: cancelled, too late, or because the database is closed.
+// Undoes a group, and puts its writes back at the head of the queue, so that each runs by itself. As other jobs in the
+// queue, they may still be cancelled, be too late, or end with the database.
 static void give_up(csqlite *it) {
   if (!sqlite.get_autocommit(it->db)) csqlite_step_once(it, &it->end, "rollback");
   sqlite.set_last_insert_rowid(it->db, it->group_rowid);

@@ -87,8 +87,8 @@ static csqlite *make_locked(csqlite_pool *pool) {
   return it;
 }
 
-// Wakes an idle connection for the queue; one that works on it already may do instead. Returns a connection that is to
-// be started, if there is none.
+// Wakes an idle connection for the queue. With `working_one_does`, a connection that already works is enough. Returns a
+// connection to start if none is idle.
 static csqlite *help_locked(csqlite_pool *pool, int working_one_does) {
   csqlite *idle = NULL;
   int working = 0;
@@ -247,8 +247,8 @@ static void forget_job(csqlite *it, csqlite_job *job) {
   ring(pool, lanes);
 }
 
-// Returns whether the answers that wait may wait for the next job, too. A query hands them over itself if it takes
-// long: see `look`. A commit cannot, so that the time that the last one took has to do.
+// Returns whether the answers that wait may wait for the next job, too. A query that takes long hands them over itself:
+// see `look`. A commit cannot do that, so this estimates its time by that of the last one.
 static int may_keep(csqlite *it, int is_query, int64_t began) {
   if (!it->has_more || it->done.count >= MOST_KEPT) return 0;
   if (is_query) return 1;

@@ -101,7 +101,7 @@ typedef struct {
 typedef struct {
   uint64_t number;
   prepared *statement;
-  int is_shared;  // a loop has it that has not taken the connection
+  int is_shared;  // its loop has not reserved the connection
 } cursor;
 
 // A job ---------------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 extension Recording {
-    /// The open slices of one loop. Formats with nested slices need to know which beginning an end belongs to. A ring
-    /// begins in the middle, with ends of slices whose beginnings are lost.
+    /// The open slices of one loop. Formats with nested slices need to know which beginning an end belongs to. The
+    /// oldest records of a ring may be ends of slices whose beginnings are lost.
     struct Nesting {
         private var open: [Record.Kind] = []
         /// The open lasting items, by number.

@@ -41,7 +41,7 @@ package enum Recording {
         package var title: String
         /// The process.
         package var process: Int32
-        /// The number of records before the first that are lost, because a ring had no room.
+        /// The number of records that were lost before the first one, because a ring had no room.
         package var dropped: Int
         package var origin = Origin()
         /// The processes whose recordings were joined, if there are several.

@@ -152,7 +152,7 @@ final class Prompt {
         switch input {
         case .command(let command): perform(command)
         case .dropped: break
-        // A user who enters an unfinished text nevertheless needs to see the missing part.
+        // Runs an unfinished text as well: the error names the missing part.
         case .unfinished: owner.evaluate(Entry(text: text))
         case .code(let code) where wasInEditorMode || !owner.isFarewell(code): owner.evaluate(Entry(text: code))
         case .code: break

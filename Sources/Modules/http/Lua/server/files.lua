@@ -91,7 +91,7 @@ local function read_generated(fd, size, name)
   return length ~= size and table.concat(pieces) or nil
 end
 
--- Reads a part of a file that has been long enough. Raises an error if it has not these bytes any more.
+-- Reads a part of a file. Raises an error if the file was truncated after its size was read.
 local function read_part(file, first, count)
   local bytes = native.read_file(file.fd, first, count)
   if not bytes or #bytes ~= count then error(("the file %s changed while it was read"):format(file.name), 0) end

@@ -17,7 +17,8 @@ public final class TLSContext: @unchecked Sendable {
         /// Trusted authorities: a file, a directory of hashed files, or certificates as text (PEM); nil: those of the
         /// system, or SSL_CERT_FILE and SSL_CERT_DIR.
         public var authorities: String?
-        /// The certificate as a file or text (PEM); nil as key: the certificate's file has the key, too.
+        /// The certificate and its key, each as a file or as text (PEM). If `key` is nil, the file of the certificate
+        /// must contain the key, too.
         public var certificate: String?
         public var key: String?
         /// Protocols for ALPN, in order of preference.

@@ -70,7 +70,7 @@ local function names_of(rows)
   return names
 end
 
--- Returns the type of a column: that of its values; text if they differ.
+-- Returns the type of a column: the type of its values, or text if their types differ.
 local function column_type(rows, name, index)
   local found
   for _, row in ipairs(rows) do

@@ -93,12 +93,12 @@ typedef struct {
 /// Returns the outcome of a job that is done.
 csqlite_outcome csqlite_job_outcome(const csqlite_job *job);
 
-/// Milliseconds of a clock that only goes on.
+/// Milliseconds of the monotonic clock.
 int64_t csqlite_now(void);
 /// Loads libsqlite3. Returns NULL, or the reason for which that is impossible.
 const char *csqlite_load(void);
-/// Lua gets a job as a light userdata. It is lent until C takes it back, so that an older value, which debug functions
-/// find, is recognized. Jobs are lent by the thread.
+/// Lua gets a job as a light userdata. Each thread keeps a list of the jobs that it has lent to Lua, so that C refuses
+/// stale values, which debug functions may find.
 enum { LENT_REQUEST = 1, LENT_REPLY };
 void csqlite_lend(lua_State *L, csqlite_job *job, int how);
 void csqlite_take_back(csqlite_job *job);

@@ -19,8 +19,8 @@ function groundText(px, py) {
   return `${l.name} sleeps for ${duration(l.wakes[n] - l.sleeps[n])}, ${mode}, until ${wakeText(l, n) || "the end"}${
     waits}`;
 }
-// Returns a text about the wait at this place: that of a span between two of its pieces, or else that of the chosen
-// task.
+// Returns a text about the wait at this place: the wait of a span between two of its pieces, or else the wait of the
+// chosen task.
 function gapText(l, px, py, time) {
   const gap =
     gaps.find(([own, , , left, y, w]) => own === l && px >= left && px < left + w && py >= y && py < y + ROW - 1);

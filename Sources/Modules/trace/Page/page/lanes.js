@@ -15,7 +15,7 @@ const OUTS = ["outTimes", "outFlows", "outSlices", "outObjects"];
 const INS = ["inTimes", "inFlows", "inSlices", "inObjects"];
 
 class Lane {
-  // Assigned by name: an object that gets many properties by computed names is slow.
+  // Each property is assigned by name: an object whose properties have computed names is slow.
   constructor(number) {
     const times = () => new Float64Array(256), words = () => new Uint32Array(256), bytes = () => new Uint8Array(256),
           places = () => new Int32Array(256);

@@ -394,7 +394,7 @@ t.describe("waiting", function()
     local function call(round, index)
       local key = round * 100 + index
       if index % 10 == 0 and db:execute("insert into n values ($1)", key) ~= 1 then wrong = wrong + 1 end
-      -- A task sees what it has written itself.
+      -- A task reads the rows that it has written before.
       local text = index % 10 == 0 and "select i from n where i = $1" or "select $1"
       if db:value(text, key) ~= key then wrong = wrong + 1 end
       answered = answered + 1

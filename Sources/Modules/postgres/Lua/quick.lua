@@ -83,7 +83,7 @@ function quick.method(class, what, kind, slow)
     local _ <close> = lease
     self._calls, connection.uses, statement.used = self._calls + 1, connection.uses + 1, connection.uses
     local left = connection.box:execute(statement.name, ...)
-    -- A value is refused, or there are more than `execute` takes.
+    -- `execute` refuses one of the values, or takes fewer values than these.
     if not left then return make_slowly(self, lease, slow, text, ...) end
     local number = note(self, kind, text, task)
     lease.number = number or false

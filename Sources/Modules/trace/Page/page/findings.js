@@ -29,9 +29,9 @@ function cause(l, i) {
   // A run in another mode does not serve the callback, whether it sleeps or works.
   const run = runAt(l, due + late / 2);
   if (run && run.mode !== l.mode[i] && Math.min(run.end, start) - Math.max(run.start, due) >= late / 2)
-    return { mode: run, text: `the loop ran in mode ${label(run.mode).text} meanwhile, in which it is not` };
+    return { mode: run, text: `the loop ran in mode ${label(run.mode).text} meanwhile, which does not serve it` };
   if (asleepBetween(l, due, start) >= late / 2) {
-    return { text: "the loop slept on: the system woke it late, or it was not in the mode" };
+    return { text: "the loop went on sleeping: the system woke it late, or the mode does not serve it" };
   }
   const depth = l.row[i];
   let best = null;
@@ -185,7 +185,7 @@ function findings() {
       weight: entry.worst * entry.count,
       parts: [
         [label(l.object[i]).text, entry.at],
-        [` was due while ${l.name} ran in mode ${label(entry.mode.mode).text}, in which it is not: ${
+        [` was due while ${l.name} ran in mode ${label(entry.mode.mode).text}, which does not serve it: ${
           entry.count === 1 ? "once" : entry.count + " times"} late, by ${entry.count === 1 ? "" : "up to "}${
           duration(entry.worst)}.`]
       ],

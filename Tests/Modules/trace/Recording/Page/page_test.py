@@ -241,7 +241,7 @@ def findings(page):
         'timer "save" held main for 30 ms; one callback was late by it, by 30.50 ms. made at app.lua:14' in lines
     ), lines
     assert (
-        'timer "poll" was due while main ran in mode modal, in which it is not: once late, '
+        'timer "poll" was due while main ran in mode modal, which does not serve it: once late, '
         'by 10.20 ms. made at app.lua:12'
         in lines
     ), lines

@@ -15,7 +15,7 @@ static int suggest_module(lua_State *L) {
   return 1;
 }
 
-// Adds the last searcher before the first search that it can be needed for. A script that requires nothing else than
+// Adds the last searcher before the first search that may need it. A script that requires nothing else than
 // the host's modules does not pay for it.
 static void prepare_to_suggest(lua_State *L) {
   if (cl_state_of(L)->suggests_modules) return;

@@ -42,7 +42,7 @@ static int add_path_rule(int ruleset, const char *path, uint64_t allowed, int fo
     int32_t fd;
   } __attribute__((packed)) rule = {.fd = open(path, O_PATH | O_CLOEXEC | (follows ? 0 : O_NOFOLLOW))};
   struct stat status;
-  // An implied path need not be there. A path that was given existed a moment ago.
+  // Paths that the sandbox adds by itself may be missing. The caller has already checked the paths of the user.
   if (rule.fd < 0) return errno == ENOENT || errno == EACCES || errno == ENOTDIR ? 0 : errno;
   rule.allowed = allowed;
   if ((allowed & ~(uint64_t)OF_FILES) && fstat(rule.fd, &status) == 0 && !S_ISDIR(status.st_mode))

@@ -142,7 +142,7 @@ struct csqlite_pool {
   int size, count, threads, users, cancelled, is_closed;
   uint64_t last_handed;  // the number of the last job in the queue
   int64_t made;          // connections made so far
-  unsigned rung;         // lanes whose bell has rung
+  unsigned rung;         // the lanes for which the loop was woken, one bit each
   csqlite_job *closing;  // done when all connections are closed
   block opening;
   csqlite_host host;

@@ -245,3 +245,38 @@ t.describe("the length of an answer", function()
     end
   end)
 end)
+
+t.it("a body that never ends holds up neither the loop nor an answer without a body", function()
+  local pieces, written = 0, 0
+  local app = http.routes()
+  for path, status in pairs { ["/function"] = 200, ["/same"] = 304 } do
+    app:get(path, function()
+      return { status = status, body = function()
+        pieces = pieces + 1
+        return "piece"
+      end }
+    end)
+  end
+  app:get("/loop", function(request)
+    local response = request:respond()
+    while response:write(("x"):rep(1000)) do written = written + 1 end
+  end)
+  local server = assert(http.serve("memory", {}, app))
+  for _, line in ipairs { "HEAD /function", "GET /same", "HEAD /loop" } do
+    local near, far = net.memory()
+    server:accept(far)
+    near:write(line, " HTTP/1.1\r\nHost: x\r\n\r\n")
+    t.truthy(near:read_until "\r\n\r\n":find "^HTTP/1.1 %d+ ")
+    -- The connection serves the next request after a body that the server reads.
+    near:write "HEAD /other HTTP/1.1\r\nHost: x\r\n\r\n"
+    local next_answer = near:read_until("\r\n\r\n", { timeout = line ~= "HEAD /loop" and 1 or 0 })
+    t.equal(next_answer and next_answer:sub(1, 12), line ~= "HEAD /loop" and "HTTP/1.1 404" or nil, line)
+    near:close()
+  end
+  t.equal(pieces, 2)
+  rl.sleep(1)
+  local before = written
+  rl.sleep(1)
+  t.equal(written, before)
+  t.equal(server:statistics().active, 0)
+end)

@@ -15,6 +15,7 @@ t.describe("a handler", function()
         ["/text"] = "hello", ["/table"] = { status = 201, headers = { ["X-One"] = 1, ["x-two"] = { "a", "b" } },
           body = "made" },
         ["/json"] = http.json { a = { 1, json.null } }, ["/status"] = 204, ["/away"] = http.redirect "/text",
+        ["/url"] = http.redirect(require "runloop.url".parse "https://example.org/a b"),
         ["/not"] = http.not_found(), ["/bad"] = http.bad_request "no such thing", ["/html"] = http.html "<p>",
       }
       return answers[request.path]
@@ -27,6 +28,7 @@ t.describe("a handler", function()
     t.equal(client:get("/json"):json(), { a = { 1, json.null } })
     t.equal(client:get("/status").status, 204)
     t.equal({ client:get("/away").status, client:get("/away").headers.location }, { 302, "/text" })
+    t.equal(client:get("/url", { follow = 0 }).headers.location, "https://example.org/a%20b")
     t.equal(client:get("/not").status, 404)
     t.equal({ client:get("/bad").status, client:get("/bad").body }, { 400, "no such thing\n" })
     t.equal(client:get("/html").headers["content-type"], "text/html; charset=utf-8")

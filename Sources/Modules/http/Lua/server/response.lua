@@ -87,6 +87,9 @@ function M.open(request, status, headers)
   return response
 end
 
+-- Bytes of a body that a handler may write in one turn of the loop without sending them.
+local MOST_DROPPED <const> = 262144
+
 local function bodiless(status) return status == 204 or status == 304 end
 
 -- Returns the fields for an answer, and the level if its body has to be compressed.
@@ -185,6 +188,17 @@ function Response:flush()
   return not self.pieces or self.pieces:flush(true)
 end
 
+-- Drops a piece of a body that is not sent, as in an answer to HEAD. `write` waits only while bytes are left to send,
+-- so a handler that writes for ever would hold up the loop.
+local function drop(self, size)
+  self.dropped = (self.dropped or 0) + size
+  if self.dropped >= MOST_DROPPED then
+    self.dropped = 0
+    rl.sleep(0)
+  end
+  return true
+end
+
 local function write(self, name, ...)
   for i = 1, select("#", ...) do
     local value = select(i, ...)
@@ -195,7 +209,8 @@ local function write(self, name, ...)
   if self.request.is_gone then return gone() end
   if not self.has_head then send_head(self, TEXT) end
   local bytes = select("#", ...) == 1 and tostring((...)) or table.concat { ... }
-  if bytes == "" or self.takes_nothing then return true end
+  if bytes == "" then return true end
+  if self.takes_nothing then return drop(self, #bytes) end
   local left = self.left
   if left and #bytes > left then
     -- The client gets the body that was announced, and nothing after it.
@@ -407,6 +422,8 @@ local function send_table(request, answer)
         .. "the end", misuse.describe(bytes))
     end
     if not response:write(bytes) then return end
+    -- The rest of the body is not needed, and may be endless.
+    if response.takes_nothing then break end
   end
   return response:finish()
 end
@@ -507,6 +524,7 @@ M.makers = {
     return { status = status or 200, body = text, headers = { ["content-type"] = "text/html; charset=utf-8" } }
   end,
   redirect = function(url, status)
+    if type(url) == "table" then url = require("runloop.http.client.request").text_of(url) end
     misuse.argument(url, "string", "http.redirect", 1)
     if not native.is_value(url) then raise("http.redirect: argument #1 has a control character") end
     if status ~= 201 then check_status(status, "http.redirect", 2, 300, 399) end

@@ -114,3 +114,30 @@ t.it("the log names no place of a route, but the error about a wrong answer does
   server:stop(0)
   rl.on_error(nil)
 end)
+
+t.it("the log counts the bytes of a WebSocket's last frames, and of an answer that refuses one", function()
+  local entries = {}
+  local options = { access_log = function(entry) entries[#entries + 1] = { entry.status, entry.bytes } end }
+  local server = assert(http.serve("memory", options, function(request)
+    local socket = request:websocket()
+    if not socket then return end
+    for text in socket:messages() do socket:send(text) end
+  end))
+  local MASK <const> = "\0\0\0\0"
+  local function ask(version, frames)
+    local near, far = net.memory()
+    server:accept(far)
+    near:write("GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n",
+      "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: ", version, "\r\n\r\n", frames)
+    rl.sleep(1)
+    local _, body = near:read_until "\r\n\r\n", near:read_all()
+    near:close()
+    rl.sleep(1)
+    return #body
+  end
+  t.equal(ask(13, "\x88\x85" .. MASK .. "\x03\xe8bye"), 7)
+  t.equal(ask(13, "\x88\x81" .. MASK .. "x"), 29)
+  t.equal(ask(12, ""), 31)
+  server:stop(0)
+  t.equal(entries, { { 101, 7 }, { 101, 29 }, { 426, 31 } })
+end)

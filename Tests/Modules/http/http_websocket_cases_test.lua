@@ -402,6 +402,12 @@ t.describe("compressed messages", { timeout = 300 }, function()
         ["permessage-deflate; server_max_window_bits=9"] = false,
       ["permessage-deflate; server_max_window_bits=9, permessage-deflate"] = true,
         ["permessage-deflate; nonsense"] = false,
+      ["permessage-deflate; client_max_window_bits=7"] = false,
+        ["permessage-deflate; client_max_window_bits=16, permessage-deflate"] = true,
+      ["permessage-deflate; client_no_context_takeover=1"] = false,
+        ["permessage-deflate; server_nonsense"] = false,
+      ["permessage-deflate; client_max_window_bits; client_max_window_bits=9"] = false,
+        ['permessage-deflate ;client_max_window_bits="9" ; server_max_window_bits = 15'] = true,
       ["x-webkit-deflate-frame"] = false, ["permessage-bzip2, permessage-deflate"] = true,
     }
     for offer, is_right in pairs(OFFERS) do

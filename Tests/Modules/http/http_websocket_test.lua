@@ -101,13 +101,13 @@ t.describe("the handshake", function()
   end)
 
   -- Returns the protocol that a client with these options accepts from a server that answers with these fields.
-  local function chosen(fields, settings)
+  local function chosen(fields, settings, connection)
     local part = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../../Support/part.lua")
     local native = part "runloop.http.native"
     local listener = net.serve("127.0.0.1:0", function(stream)
       local key = stream:read_until "\r\n\r\n":match "[kK]ey: ([^\r]+)"
-      stream:write("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n",
-        "Sec-WebSocket-Accept: ",
+      stream:write("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n",
+        connection or "Connection: Upgrade\r\n", "Sec-WebSocket-Accept: ",
         native.accept_key(key), "\r\n", fields, "\r\n")
       stream:read { timeout = 1 }
     end)
@@ -133,6 +133,15 @@ t.describe("the handshake", function()
     t.equal({ chosen("", chat) }, {})
     -- A protocol may also be offered with the field itself.
     t.equal({ chosen(NOPE, { headers = { ["Sec-WebSocket-Protocol"] = "yes, nope" } }) }, { "nope" })
+  end)
+
+  t.it("accepts no answer that agrees on less than was offered, or does not switch the connection", function()
+    local DEFLATE <const> = "Sec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover"
+    t.equal({ chosen(DEFLATE .. "; server_max_window_bits=9\r\n") }, {})
+    local PROBLEM <const> = "EPROTO: the server has chosen an extension that was not offered"
+    t.equal({ chosen(DEFLATE .. "; client_max_window_bits=9\r\n") }, { nil, PROBLEM, "EPROTO" })
+    t.equal({ chosen("", nil, "Connection: close\r\n") },
+      { nil, "EPROTO: the server does not speak WebSocket here (101 Switching Protocols)", "EPROTO" })
   end)
 
   t.it("agrees on no protocol that client and server spell differently", function()

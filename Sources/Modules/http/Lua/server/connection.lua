@@ -89,6 +89,15 @@ local function sweep(self)
   for _, connection in ipairs(late) do expire(self, connection) end
 end
 
+-- Notes and returns the number of bytes that a request's answer has, for the log.
+local function count_sent(connection, request)
+  local socket = connection.socket
+  if socket then
+    request.sent = math.max(connection.stream:bytes_written(), socket.written or 0) - socket.written_before
+  end
+  return request.sent
+end
+
 -- Called when the client has gone, or the connection has ended.
 local function gone(server, connection)
   local request, ended = connection:leave()
@@ -97,7 +106,7 @@ local function gone(server, connection)
   if ended == "done" then return end
   local socket = connection.socket
   -- Every WebSocket ends like this; its request was already answered.
-  if socket then request.sent = connection.stream:bytes_written() - socket.written_before end
+  count_sent(connection, request)
   if not (socket and socket.close_sent) then server.counts.cancelled = server.counts.cancelled + 1 end
   server.counts.bytes = server.counts.bytes + request.sent
   if request.close_body then request.close_body() end
@@ -168,9 +177,8 @@ local function policy(self)
           self.counts.errors = self.counts.errors + 1
           log.report(request, sent, trace)
         end
-        sent = request.sent
       end
-      return connection:finish(request, request.status or 0, sent)
+      return connection:finish(request, request.status or 0, count_sent(connection, request))
     end,
   }
 end

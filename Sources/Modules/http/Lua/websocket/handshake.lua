@@ -8,18 +8,30 @@ local websocket = require "runloop.http.websocket"
 
 local M = {}
 
+-- The values that a parameter of permessage-deflate may have in an offer (RFC 7692, 7.1). The server's window has 15
+-- bits; the client may use a smaller one.
+local SIZES <const>, NONE <const> = {}, { [""] = true }
+for bits = 8, 15 do SIZES[tostring(bits)] = true end
+SIZES[""] = true
+local PARAMETERS <const> = {
+  server_no_context_takeover = NONE, client_no_context_takeover = NONE, server_max_window_bits = { ["15"] = true },
+  client_max_window_bits = SIZES,
+}
+
 -- Returns the extension to agree on, if a list of offers has a suitable one: without context takeover, with any window
 -- size.
 local function agree(offers)
   for offer in offers:gmatch "[^,]+" do
     local name, parameters = offer:match "^%s*([%w-]+)%s*(.*)$"
     if name == "permessage-deflate" then
-      local is_known = true
-      for parameter, value in parameters:gmatch ";%s*([%w_]+)%s*=?%s*\"?(%w*)" do
-        if parameter == "server_max_window_bits" and value ~= "15" then is_known = false end
-        if not parameter:find "^server_" and not parameter:find "^client_" then is_known = false end
+      local are_valid, seen = true, {}
+      for parameter in parameters:gmatch "[^;]+" do
+        local word, value = parameter:match "^%s*([%w_]+)%s*=?%s*\"?(%w*)\"?%s*$"
+        local is_valid = word and PARAMETERS[word]
+        if parameter:find "%S" and (seen[word] or not is_valid or not is_valid[value]) then are_valid = false end
+        if word then seen[word] = true end
       end
-      if is_known then return "permessage-deflate; server_no_context_takeover; client_no_context_takeover" end
+      if are_valid then return "permessage-deflate; server_no_context_takeover; client_no_context_takeover" end
     end
   end
 end
@@ -59,7 +71,7 @@ function incoming.Request:websocket(settings)
     status, text = 400, "Not a WebSocket key\n"
   end
   if status then
-    self.status = status
+    self.status, self.sent = status, #text
     connection:last(self)
     stream:write(connection:head(self, status, extra, text, "text/plain; charset=utf-8"))
     self.response = setmetatable({}, { __index = { finish = function() return true end } })
@@ -131,12 +143,14 @@ function M.connect(stream, target, host, settings)
     end
   end
   local is_switched = status == 101 and list_has(fields.upgrade, "websocket")
+    and list_has(fields.connection, "upgrade")
   if not is_switched or fields["sec-websocket-accept"] ~= native.accept_key(key) then
     return fail("EPROTO", ("the server does not speak WebSocket here (%d %s)"):format(status, reason))
   end
   local extension = fields["sec-websocket-extensions"]
-  if extension and (not compresses or not extension:find "^%s*permessage%-deflate"
-    or not extension:find "server_no_context_takeover") then
+  -- Messages that the client sends may need a window of 15 bits, so that a smaller one cannot be agreed on.
+  if extension and (not compresses or not extension:find "^%s*permessage%-deflate%s*;"
+    or not extension:find "server_no_context_takeover" or extension:find "client_max_window_bits") then
     return fail("EPROTO", "the server has chosen an extension that was not offered")
   end
   -- Two fields are joined to a list, which was not offered either.

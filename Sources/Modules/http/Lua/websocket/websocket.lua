@@ -113,6 +113,13 @@ local function send_close(self, code, reason)
   self.stream:queue(write_frame(CLOSE, payload, self.is_client, false))
 end
 
+-- Closes the stream, after what is left to send, which the access log counts as sent.
+local function close_stream(self)
+  local stream = self.stream
+  self.written = self.written or stream:bytes_written() + (stream:queue() or 0)
+  stream:close()
+end
+
 -- Receiving -----------------------------------------------------------------------------------------------------------
 
 local function over(self, problem, code)
@@ -135,7 +142,7 @@ local function break_off(self, code, problem)
   self.close_code = self.close_code or code
   send_close(self, code, problem)
   over(self, name .. ": " .. problem, name)
-  self.stream:close()
+  close_stream(self)
   return false
 end
 
@@ -182,7 +189,7 @@ local function take_close(self, payload)
   self.close_code, self.close_reason = code, reason
   send_close(self, code ~= 1005 and code or nil, reason)
   over(self)
-  self.stream:close()
+  close_stream(self)
   return false
 end
 
@@ -322,7 +329,7 @@ function Socket:close(code, reason)
     end
     over(self)
   end
-  self.stream:close()
+  close_stream(self)
   return true
 end
 
@@ -333,7 +340,7 @@ end
 Socket.__close = function(self)
   self:go_away()
   over(self)
-  self.stream:close()
+  close_stream(self)
 end
 
 function Socket:is_open()

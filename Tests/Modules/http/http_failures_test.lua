@@ -113,4 +113,25 @@ t.describe("a request for which there is no connection", function()
     os.remove(path)
     t.equal(select(3, http.get("http://x/", { unix = path })), "ENOENT")
   end)
+
+  t.it("is not reported with the error of a kept connection that it has tried first", REAL, function()
+    local connections = 0
+    local listener = assert(net.serve("127.0.0.1:0", function(stream)
+      connections = connections + 1
+      stream:read_until "\r\n\r\n"
+      if connections % 2 == 0 then
+        stream:write "this is not HTTP\r\n\r\n"
+      else
+        stream:write "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+        stream:peek(1)
+        stream:abort()
+      end
+    end))
+    local guard <close> = setmetatable({}, { __close = function() listener:stop(0) end })
+    local url = "http://" .. listener:address() .. "/"
+    local client <close> = http.client {}
+    t.equal(client:get(url).body, "ok")
+    t.equal({ client:get(url) }, { nil, "EPROTONOSUPPORT: the answer is not HTTP (" .. url .. ")", "EPROTONOSUPPORT" })
+    t.equal(connections, 2)
+  end)
 end)

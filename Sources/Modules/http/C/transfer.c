@@ -171,6 +171,10 @@ static size_t on_upload(char *to, size_t size, size_t count, void *data) {
 static curl_socket_t open_socket(void *data, curlsocktype purpose, struct curl_sockaddr *address) {
   (void)purpose;
   lua_transfer *transfer = data;
+  // A kept connection has failed, and curl tries again. It keeps the text of the first error only.
+  static const char *const lost[] = {"Recv failure", "Send failure", "OpenSSL SSL_"};
+  for (size_t i = 0; i < sizeof lost / sizeof *lost; i++)
+    transfer->error_is_old |= strncmp(transfer->error, lost[i], strlen(lost[i])) == 0;
   int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
   // A machine may lack one of the families.
   if (fd < 0 && errno != EAFNOSUPPORT) transfer->socket_error = errno;
@@ -366,7 +370,7 @@ static int failure(lua_State *L) {
   // Another address may have refused the connection, but this error came before any attempt.
   if (transfer->code == CURLE_COULDNT_CONNECT && transfer->socket_error) number = transfer->socket_error;
   lua_pushinteger(L, transfer->code);
-  const char *text = transfer->problem[0] ? transfer->problem : transfer->error;
+  const char *text = transfer->problem[0] ? transfer->problem : transfer->error_is_old ? "" : transfer->error;
   lua_pushstring(L, text[0] ? text : lua_curl.curl_easy_strerror(transfer->code));
   if (number) lua_pushstring(L, strerrorname_np((int)number)), lua_pushstring(L, strerror((int)number));
   else lua_pushnil(L), lua_pushnil(L);

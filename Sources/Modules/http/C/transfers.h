@@ -56,7 +56,8 @@ typedef struct lua_transfer {
   long system_error;                          ///< of `code`
   int socket_error;                           ///< why a socket could not be made
   char error[CURL_ERROR_SIZE], problem[160];  ///< curl's text, and the text of a problem found here
-  void *tls;                                  ///< OpenSSL's context of the connection, only for comparison
+  int error_is_old;       ///< `error` is about a kept connection, after which curl has made a new one
+  void *tls;              ///< OpenSSL's context of the connection, only for comparison
   void *unended;          ///< OpenSSL's connection, if the answer ends with it and the end has not been announced
   char certificate[256];  ///< the server's certificate that was checked last
 } lua_transfer;

@@ -65,6 +65,8 @@ local function bad_answer(transfer, code, message)
     return value and ('the answer\'s length is "%s"'):format(value) or "the answer's length is not a number"
   end
   if message:find "^Nul byte in header" then return "the answer has a NUL in its head" end
+  -- curl's text is missing if it has tried a kept connection before.
+  if message == "Unsupported protocol" then return "the answer is not HTTP" end
   if code == 43 then return "the first field of the answer begins with a blank" end
   return message
 end

@@ -106,6 +106,8 @@ function uv.run(mode)
     take_turn()
   elseif is_alive() and not stops then
     local future = rl.future()
+    -- A cancelled wait must not count as one that uv.stop ends.
+    local _ <close> = setmetatable({}, { __close = function() waiters[future] = nil end })
     waiters[future] = mode
     future:await()
   end

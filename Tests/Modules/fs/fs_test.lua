@@ -65,6 +65,17 @@ t.describe("files", function()
     t.equal(fs.stat(directory .. "/hard").links, 2)
   end)
 
+  t.it("are copied from the kernel's own file systems, too", { real_time = true }, function()
+    local copy = directory .. "/status"
+    local size = assert(fs.copy("/proc/self/status", copy))
+    local text = fs.read(copy)
+    t.equal(#text, size)
+    t.truthy(text:find "^Name:")
+    t.equal(fs.copy("/dev/null", copy), 0)
+    t.equal(fs.read(copy), "")
+    t.equal(select(2, fs.copy("/proc/self/status", "/dev/full")), "ENOSPC: no space left on device (/dev/full)")
+  end)
+
   t.it("do not hold up the loop", { real_time = true }, function()
     local ticks, data = 0, ("x"):rep(30 << 20)
     local timer <close> = rl.every(0.001, function() ticks = ticks + 1 end)

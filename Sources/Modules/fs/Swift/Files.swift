@@ -245,6 +245,25 @@ enum Files {
         }
     }
 
+    /// Reads and writes to the end of a file, and adds the number of bytes to `total`.
+    private static func pass(
+        _ from: Int32, _ to: Int32, _ path: String, _ other: String, _ total: inout Int
+    ) -> SystemError? {
+        withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 1) { buffer in
+            while true {
+                let n = Glibc.read(from, buffer.baseAddress, buffer.count)
+                if n == 0 { return nil }
+                if n < 0 {
+                    if errno == EINTR { continue }
+                    return SystemError("read", path)
+                }
+                let error = Descriptor.write(UnsafeRawBufferPointer(rebasing: buffer[..<n]), to: to)
+                guard error == 0 else { return SystemError("write", other, errno: error) }
+                total += n
+            }
+        }
+    }
+
     /// Copies a file, inside the kernel if possible. The new file gets the permissions of the old one.
     private static func copy(_ path: String, _ other: String) -> Result<Answer, SystemError> {
         let from = path.withAnyCString { open($0, O_RDONLY | O_CLOEXEC) }
@@ -265,7 +284,15 @@ enum Files {
         while failure == nil {
             let n = sendfile(to, from, nil, 1 << 20)
             if n == 0 { break }
-            if n > 0 { total += n } else if errno != EINTR { failure = SystemError("copy", other) }
+            if n > 0 {
+                total += n
+            } else if errno == EINVAL || errno == ENOSYS || errno == EXDEV {
+                // The kernel cannot copy from files such as those of /proc.
+                failure = pass(from, to, path, other, &total)
+                break
+            } else if errno != EINTR {
+                failure = SystemError("copy", other)
+            }
         }
         if close(to) != 0, failure == nil { failure = SystemError("close", other) }
         return failure.map { .failure($0) } ?? .success(.number(total))

@@ -26,12 +26,10 @@ public enum Place: Equatable, Sendable {
             self = .inherited(number)
             return
         }
+        let noPort = Mistake(
+            text: "\"\(text)\" names no port: it is \"host:port\", \"[address]:port\", \"*:port\" or \"unix:/path\"")
         guard let colon = text.lastIndex(of: ":") else {
-            guard let port = Self.port(text) else {
-                throw Mistake(
-                    text: "\"\(text)\" names no port: it is \"host:port\", \"[address]:port\", \"*:port\" or "
-                        + "\"unix:/path\"")
-            }
+            guard let port = Self.port(text) else { throw noPort }
             self = .host("", port: port)
             return
         }
@@ -42,6 +40,7 @@ public enum Place: Equatable, Sendable {
         if host.hasPrefix("["), host.hasSuffix("]") {
             host = String(host.dropFirst().dropLast())
         } else if host.contains(":") {
+            guard Self.host(host, port: port).isNumeric else { throw noPort }
             throw Mistake(text: "\"\(text)\": an IPv6 address with a port is written \"[\(host)]:\(port)\"")
         }
         self = .host(host, port: port)

@@ -244,6 +244,15 @@ t.describe("events in small pieces", function()
     end
   end)
 
+  t.it("are complete at a CR, even if a LF may follow", function()
+    local decode = events.decoder()
+    t.equal(#decode "data: a\r\r", 1)
+    t.equal(#decode "\ndata: b\r", 0)
+    t.equal(decode "\n\n"[1].data, "b")
+    t.equal(#decode "\ndata: c\n\r", 1)
+    t.equal(#decode "\n", 0)
+  end)
+
   t.it("take time proportional to their length, and have a limit", function()
     local function seconds(count)
       local decode, began = events.decoder(), os.clock()

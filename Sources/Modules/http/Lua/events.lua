@@ -45,11 +45,15 @@ function M.text_of(event, name)
   return M.encode { event = event.event, data = data, id = id, retry = event.retry, comment = event.comment }
 end
 
+local LF <const> = 10
+
 -- Returns a function that takes bytes and returns the events that they complete. An event is complete at its empty
 -- line.
 function M.decoder(max)
   max = max or 1 << 20
   local buffer, is_first = "", true
+  -- The last byte was the CR that ended a line: an LF after it belongs to this end.
+  local has_ended = false
   -- Pieces of a line, which are joined once.
   local pieces, waiting = {}, 0
   local data, size = {}, 0
@@ -80,7 +84,11 @@ function M.decoder(max)
 
   return function(bytes)
     local found = {}
-    if not is_first and buffer:byte(-1) ~= 13 and not bytes:find "[\r\n]" then
+    if has_ended and bytes ~= "" then
+      has_ended = false
+      if bytes:byte() == LF then bytes = bytes:sub(2) end
+    end
+    if not is_first and not bytes:find "[\r\n]" then
       pieces[#pieces + 1] = bytes
       waiting = waiting + #bytes
       if #buffer + waiting > max then error(("EMSGSIZE: line longer than %d bytes"):format(max), 0) end
@@ -92,18 +100,19 @@ function M.decoder(max)
       if buffer:sub(1, 3) == "\u{FEFF}" then buffer = buffer:sub(4) end
       is_first = false
     end
-    local from = 1
-    while true do
-      local place, last = buffer:find("\r?\n", from)
-      local alone = buffer:find("\r", from, true)
-      -- A CR alone ends a line, too. At the end of the buffer an LF may follow it.
-      if alone and (not place or alone < place) then
-        if alone == #buffer then break end
-        place, last = alone, alone
-      end
-      if not place then break end
+    local from, lf, cr = 1, buffer:find("\n", 1, true), buffer:find("\r", 1, true)
+    while lf or cr do
+      local is_cr = cr and (not lf or cr < lf)
+      local place = is_cr and cr or lf
       take(buffer:sub(from, place - 1), found)
-      from = last + 1
+      from = place + 1
+      if is_cr then
+        has_ended = place == #buffer
+        if buffer:byte(from) == LF then from = from + 1 end
+      end
+      -- Costs if removed: 0.9 s instead of 0.4 s for 200,000 events, since each line searches all further ones.
+      if lf and lf < from then lf = buffer:find("\n", from, true) end
+      if cr and cr < from then cr = buffer:find("\r", from, true) end
     end
     buffer = buffer:sub(from)
     if #buffer > max then error(("EMSGSIZE: line longer than %d bytes"):format(max), 0) end

@@ -44,6 +44,29 @@ t.describe("the body of a request", function()
       { nil, "the body of the request failed: it is longer than the 4 bytes of its Content-Length", "ECANCELED" })
   end)
 
+  t.it("that is a text, or missing, has that length, too", REAL, function()
+    local server <close> = assert(http.serve("127.0.0.1:0", function(request)
+      return ("%s %s"):format(request.headers["content-length"], request:body())
+    end))
+    local function answered(method, body, length)
+      local answer, problem, code = http.fetch { "http://" .. server:address(), method = method, body = body,
+        headers = { ["content-length"] = length }, timeout = 5 }
+      return { answer and answer.body, problem, code }
+    end
+    local PROBLEM <const> = "the body of the request failed: "
+    t.equal(answered("POST", "abc", 6), { nil, PROBLEM .. "it ended after 3 of the 6 bytes of its Content-Length",
+      "ECANCELED" })
+    t.equal(answered("GET", nil, 6), { nil, PROBLEM .. "it ended after 0 of the 6 bytes of its Content-Length",
+      "ECANCELED" })
+    t.equal(answered("POST", "abc", 2), { nil, PROBLEM .. "it is longer than the 2 bytes of its Content-Length",
+      "ECANCELED" })
+    t.equal(answered("POST", "abc", "x"), { nil, PROBLEM .. 'its Content-Length is "x"', "ECANCELED" })
+    t.equal({ answered("POST", "abc", 3)[1], answered("PUT", "abc", "3")[1] }, { "3 abc", "3 abc" })
+    -- Without a body, methods that usually have one announce 0 bytes.
+    t.equal({ answered "POST"[1], answered "PUT"[1], answered "DELETE"[1] }, { "0 ", "0 ", "nil " })
+    t.equal(t.http(function() end):post("/", "abc", { headers = { ["content-length"] = 6 } }), nil)
+  end)
+
   t.it("is no longer sent when the answer arrives before its end", REAL, function()
     local server <close> = assert(http.serve("127.0.0.1:0", function() return 413 end))
     local count = 0

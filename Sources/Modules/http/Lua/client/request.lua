@@ -72,9 +72,22 @@ local function default_certificates(settings)
   if directory or not file then settings.ca_directory = directory or "/etc/ssl/certs" end
 end
 
+-- The request fails if a whole body does not have the length that its field announces: the server would wait for the
+-- rest, or take what is left for the next request.
+local function check_length(settings, size)
+  local field = settings.fields["content-length"]
+  local length = field and math.tointeger(tonumber(field))
+  if not field or length == size then return end
+  local text = length and length > size and ("it ended after %d of the %s bytes of its Content-Length"):format(size, field)
+    or length and ("it is longer than the %s bytes of its Content-Length"):format(field)
+    or ("its Content-Length is %q"):format(field)
+  settings.refusal, settings.refusal_code = "the body of the request failed: " .. text, "ECANCELED"
+end
+
 local function set_body(settings, request, name)
   local headers = settings.fields
   local body, content_type = answers.body_of(request, name)
+  if body == nil or type(body) == "string" then check_length(settings, #(body or "")) end
   local method = request.method
   if content_type and headers["content-type"] == nil then headers["content-type"] = content_type end
   -- curl would declare the body to be a form.
@@ -99,6 +112,10 @@ local function set_body(settings, request, name)
   end
   -- curl would wait a second for servers that do not know this field.
   if body ~= nil and headers.expect == nil then headers.expect = false end
+  -- Some servers want a length from these (RFC 9110, 8.6), and curl sends none without a body.
+  if body == nil and (method == "POST" or method == "PUT") and headers["content-length"] == nil then
+    headers["content-length"] = "0"
+  end
   return body
 end
 

@@ -78,9 +78,12 @@ local function check_length(settings, size)
   local field = settings.fields["content-length"]
   local length = field and math.tointeger(tonumber(field))
   if not field or length == size then return end
-  local text = length and length > size and ("it ended after %d of the %s bytes of its Content-Length"):format(size, field)
-    or length and ("it is longer than the %s bytes of its Content-Length"):format(field)
-    or ("its Content-Length is %q"):format(field)
+  local text = ("its Content-Length is %q"):format(field)
+  if length and length > size then
+    text = ("it ended after %d of the %d bytes of its Content-Length"):format(size, length)
+  elseif length then
+    text = ("it is longer than the %d bytes of its Content-Length"):format(length)
+  end
   settings.refusal, settings.refusal_code = "the body of the request failed: " .. text, "ECANCELED"
 end
 

@@ -144,6 +144,12 @@ t.it("the tests of new projects pass, and existing files stay", REAL, function()
     t.equal(fs.read(("%s/%s/%s.lua"):format(path, name, name)), "mine")
   end
   t.truthy(fs.stat(path .. "/my-service/my-service.service"))
+  -- Names that cannot be those of a variable of the template.
+  for _, name in ipairs { "end", "rl", "t" } do
+    t.equal(new("test " .. name), 0)
+    local run = process.run { t.rlhost, "test", directory = path .. "/" .. name }
+    t.equal(run.code, 0, run.output)
+  end
   for _, name in ipairs { "Shop", "1shop", "a/b", "''", "../x" } do t.equal(new("tool " .. name), 64) end
 end)
 

@@ -135,7 +135,12 @@ local function make_project(kind, name, ...)
   on_failure = function() fs.remove(name, { recursive = true }) end
   made, problem = fs.make_directory(name .. "/tests")
   if not made then fail(1, "%s", problem) end
-  local words = { NAME = name, IDENT = name:gsub("-", "_") }
+  local identifier = name:gsub("-", "_")
+  -- A keyword cannot be a variable's name, and the templates have these two variables.
+  if not load("local " .. identifier) or identifier == "rl" or identifier == "t" then
+    identifier = "my_" .. identifier
+  end
+  local words = { NAME = name, IDENT = identifier }
   local files = { [".luarc.json"] = ('{\n  "runtime.version": "Lua 5.4",\n%s\n}\n'):format(line) }
   for path, text in pairs(require "runloop.new.templates"[kind]) do
     files[path:gsub("NAME", words)] = text:gsub("%u+", words)

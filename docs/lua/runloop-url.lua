@@ -45,7 +45,8 @@ function url.join(base, reference) end
 ---@return string text
 function url.query(values, ...) end
 
----Reads a query, as `request.query` and `request.query_lists` do. `+` is a blank.
+---Reads a query, as `request.query` and `request.query_lists` do. `+` is a blank; a percent sign without two digits
+---stays as it is.
 ---@param text string without the question mark
 ---@return table<string, string> values the first value of each name
 ---@return table<string, string[]> lists all values of each name

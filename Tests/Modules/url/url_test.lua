@@ -161,6 +161,7 @@ t.it("url.query makes a query, and url.parse_query reads it", function()
   t.equal({ url.parse_query "a=1&b=x+y%21&a=2&&c&=d" },
     { { a = "1", b = "x y!", c = "", [""] = "d" }, { a = { "1", "2" }, b = { "x y!" }, c = { "" }, [""] = { "d" } } })
   t.equal((url.parse_query "a=%zz"), { a = "%zz" })
+  t.equal((url.parse_query "q=50%+off%21%&%4=%4"), { q = "50% off!%", ["%4"] = "%4" })
   t.equal(url.escape "a b/é", "a%20b%2F%C3%A9")
   t.equal(url.unescape "a%20b+", "a b+")
   t.equal(url.unescape "%2", nil)

@@ -76,7 +76,11 @@ ptrdiff_t http_unescape(char *to, const char *bytes, size_t length, int is_form)
   char *p = to;
   for (size_t i = 0; i < length; i++) {
     if (bytes[i] == '%') {
-      if (length - i < 3 || http_digit(bytes[i + 1]) < 0 || http_digit(bytes[i + 2]) < 0) return -1;
+      if (length - i < 3 || http_digit(bytes[i + 1]) < 0 || http_digit(bytes[i + 2]) < 0) {
+        if (!is_form) return -1;
+        *p++ = '%';
+        continue;
+      }
       *p++ = (char)(http_digit(bytes[i + 1]) << 4 | http_digit(bytes[i + 2]));
       i += 2;
     } else {

@@ -86,7 +86,7 @@ function url.parse_query(text)
   local values, lists = {}, {}
   for part in text:gmatch "[^&]+" do
     local name, value = part:match "^([^=]*)=?(.*)$"
-    name, value = library.unescape(name, true) or name, library.unescape(value, true) or value
+    name, value = library.unescape(name, true), library.unescape(value, true)
     if values[name] == nil then
       values[name], lists[name] = value, { value }
     else

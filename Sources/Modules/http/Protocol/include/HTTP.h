@@ -92,7 +92,8 @@ void http_write_date(char to[30], int64_t seconds);
 /// Reads a date in one of the three forms. Returns seconds since 1970, or -1 if it is invalid.
 int64_t http_read_date(const char *bytes, size_t length);
 
-/// Decodes %XX; with `is_form`, + is a blank. Returns the length, at most `length`; -1 for a bad escape.
+/// Decodes %XX. With `is_form`, + is a blank and a bad escape stays as it is, as browsers read forms; without, the
+/// result is -1 for a bad escape. Returns the length, at most `length`.
 ptrdiff_t http_unescape(char *to, const char *bytes, size_t length, int is_form);
 /// Writes the path without "." and ".." segments and doubled slashes, each segment decoded: it begins with a slash and
 /// cannot leave its root. An encoded slash does not end a segment: it becomes a zero byte, which paths do not have

@@ -68,6 +68,47 @@ t.it("calls without a connection wait for it within their time limit", function(
   t.truthy(rl.now() - began < 4)
 end)
 
+t.it("a call that waits for a connection can be cancelled, and ends when its pool is closed", function()
+  local count = 0
+  local pool, _, its = fake_pair({ f = function() count = count + 1 end })
+  its.fake:stop()
+  rl.sleep(0.1)
+  local cancelled = rl.task(function() pool:run "f" end)
+  local waiting = rl.task(function() pool:run "f" end)
+  rl.sleep(0.05)
+  cancelled:cancel()
+  t.equal(problem_of(cancelled.await, cancelled), "cancelled")
+  pool:close()
+  t.truthy(problem_of(waiting.await, waiting, 1):find "pool:run: pool p: the pool was closed$")
+  its.fake:start()
+  rl.sleep(5)
+  t.equal({ count, its.near:stats().requests }, { 0, 0 })
+end)
+
+t.it("a job that comes before its worker is complete is done", function()
+  local bus = connect(nats.fake { latency = 0.001 })
+  local pool = t.truthy(rl.pool { via = bus, name = "p" })
+  -- The job is sent behind the worker's subscription, before the server has confirmed that.
+  local making = rl.task(rl.worker, { via = bus, name = "p", functions = { f = function() return 1 end } })
+  rl.sleep(0)
+  t.equal(pool:run "f", 1)
+  making:await():invalidate()
+  pool:close()
+end)
+
+t.it("a worker or a port that is made while its bus is drained is refused", function()
+  local fake = nats.fake { latency = 0.1 }
+  local bus = connect(fake)
+  bus:subscribe("a", { keeps_alive = false }, function() rl.sleep(1) end)
+  bus:publish "a"
+  bus:flush()
+  local worker = rl.task(rl.worker, { via = bus, name = "p", functions = { f = print } })
+  local port = rl.task(rl.message_port, { via = bus, name = "p", callback = print })
+  rl.sleep(0.05)
+  t.equal(bus:drain(), true)
+  for _, task in ipairs { worker, port } do t.equal(select(3, task:await()), "ENOTCONN") end
+end)
+
 t.it("malformed messages and answers are ignored", function()
   local pool, worker, its = fake_pair { f = function() return 1 end }
   local bus = its.near

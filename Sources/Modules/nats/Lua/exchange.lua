@@ -501,8 +501,9 @@ function Holder:stop()
   if self.count == 0 then self.asked:invalidate() end
 end
 
---- Makes the holding side of a subject. Returns it; or nil, the reason and its code, if the server refuses it. Waits
---- until the server has confirmed the subscription.
+--- Makes the holding side of a subject. Returns it; or nil, the reason and its code, if the server refuses it or the
+--- bus ends meanwhile. Waits until the server has confirmed the subscription; messages may come before. With
+--- `is_timed`, each message gets the field `_came`, the time of its arrival.
 function exchange.holder(bus, what, options, handle)
   local self = setmetatable({ bus = bus, held = {}, count = 0, bytes = 0, is_over = false }, Holder)
   local one = subscription.new(bus, what, options.subject, { queue = options.queue, concurrency = MOST_MESSAGES,
@@ -511,13 +512,17 @@ function exchange.holder(bus, what, options, handle)
       local _ <close> = setmetatable({ holder = self, message = message, began = now() }, Work)
       return handle(message)
     end)
-  one._push = function(_, message) take(self, message) end
+  local is_timed = options.is_timed
+  one._push = function(_, message)
+    if is_timed then message._came = now() end
+    take(self, message)
+  end
   bus._shares[bus._last_sid + 1] = true
   self.one, self.asked = bus:_register(one), exchange.answer_questions(bus, what, options.who, self.held)
   local is_done
   local _ <close> = setmetatable({}, { __close = function() if not is_done then self:stop() end end })
   if bus._link then bus:flush() end
-  if bus._status == "closed" then return bus:_why_over() end
+  if bus._status == "closed" or bus._status == "draining" then return bus:_why_over() end
   local refused = one._refused or self.asked._refused
   if refused then return nil, refused, "EACCES" end
   is_done = true

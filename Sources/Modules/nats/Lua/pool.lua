@@ -85,6 +85,10 @@ Call.__index = Call
 
 function Call:_awaited() return format("%s of pool %s", self.name, self.pool._name) end
 
+-- Before the job is sent there is nothing to cancel.
+function Call.drop() end
+function Call.was_sent() return false end
+
 Call.__close = function(self)
   self.pool._calls[self] = nil
   if self.is_over then return end
@@ -201,8 +205,11 @@ local function run(self, what, name, ...)
   while true do
     if not self._stream then
       -- The remaining time counts from when the job is sent.
-      while not self._bus._link and self._bus._status ~= "closed" and now() < deadline do rl.sleep(LOOK) end
-      send(one, renew)
+      while not self._bus._link and self._bus._status ~= "closed" and not one.is_over and now() < deadline do
+        rl.sleep(LOOK)
+      end
+      -- The pool may have been closed meanwhile.
+      if not one.is_over then send(one, renew) end
     end
     seen.waits[coroutine.running()] = one
     answer, reason = one.future:await(max(0, deadline - now()))

@@ -309,15 +309,10 @@ return function(options)
   local subject, text, code = jobs.subject(bus, name, "run"), nil, nil
   self._holder, text, code = exchange.holder(bus, WHAT, { subject = subject, queue = "rl", modes = {},
     who = jobs.subject(bus, name, "who"), name = format("worker of pool %s", name), order = options.order,
-    keeps_alive = options.keeps_alive }, function(message) return handle(self, message) end)
+    keeps_alive = options.keeps_alive, is_timed = true }, function(message) return handle(self, message) end)
   if not self._holder then return nil, text, code end
   self._holder.renew = renew
   local one = self._holder.one
-  local push = one._push
-  one._push = function(_, message)
-    message._came = now()
-    return push(one, message)
-  end
   one._concurrency, self._source, seen.items[one._source] = concurrency, one._source, self
   self._cancels = bus:subscribe(jobs.subject(bus, name, "cancel"), { keeps_alive = false, modes = "common",
     name = "cancelled jobs" }, function(message) return cancelled(self, message.data) end)

@@ -178,6 +178,8 @@ function api.is_gone(bus, since)
 end
 
 local SECOND = 1000000000
+--- The longest time in seconds that is passed to servers: a hundred years. They count nanoseconds in 64 bits.
+api.CENTURY = 3155760000
 
 --- Returns seconds in JetStream's form: an integer number of nanoseconds.
 function api.nanoseconds(seconds) return math.tointeger(seconds * SECOND // 1) end

@@ -43,7 +43,7 @@ end
 local function check_settings(settings, what)
   misuse.fields(settings, SETTINGS, what)
   check.range(settings, what, "history", 1, MOST_HISTORY, true)
-  check.range(settings, what, "ttl", 0.1, 3155760000)
+  check.range(settings, what, "ttl", 0.1, api.CENTURY)
   check.range(settings, what, "replicas", 1, 5, true)
   stream.check_word(settings, what, "storage", STORAGES)
 end

@@ -3,7 +3,7 @@
 
 local misuse = require "runloop.misuse"
 
-local type, next, ipairs, integer_of = type, next, ipairs, math.tointeger
+local type, next, rawlen, integer_of = type, next, rawlen, math.tointeger
 local find, gmatch, concat = string.find, string.gmatch, table.concat
 local raise, describe = misuse.raise, misuse.describe
 
@@ -91,7 +91,13 @@ function check.headers(headers, what)
       raise("%s: a header's name must be a word without ':', blanks and line breaks, got %s", what, describe(name))
     end
     if type(value) == "table" then
-      for _, one in ipairs(value) do add(name, one) end
+      local count = 0
+      for _ in next, value do count = count + 1 end
+      -- Fields beside the list would be lost silently.
+      if count ~= rawlen(value) then
+        raise("%s: the header '%s' must be a list without holes or other keys", what, name)
+      end
+      for i = 1, count do add(name, value[i]) end
     else
       add(name, value)
     end

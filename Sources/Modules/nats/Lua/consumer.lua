@@ -66,6 +66,9 @@ end
 function Message:nak(delay)
   receiver(self, Message, "message:nak")
   misuse.optional(delay, "seconds", "message:nak", 1)
+  if delay and delay > api.CENTURY then
+    misuse.wrong("message:nak", "argument #1", format("a number of seconds, at most %d", api.CENTURY), delay)
+  end
   local word = delay and delay > 0 and format('-NAK {"delay":%d}', api.nanoseconds(delay)) or "-NAK"
   return answer(self, "message:nak", word, true)
 end
@@ -93,6 +96,8 @@ local OPTIONS = {
   max_waiting = "positive", batch = "positive", concurrency = "positive", time_limit = "seconds", modes = "any",
   order = "any", keeps_alive = "boolean",
 }
+-- The last second of the year 9999: the server's form of a time has no room for later ones.
+local LATEST = 253402300799
 local SINCE = { since = { "number", required = true } }
 local DELIVER = { all = "all", new = "new", last = "last" }
 
@@ -104,6 +109,7 @@ local function check_options(options, what)
     stream.check_word(options, what, "deliver", DELIVER)
   elseif type(deliver) == "table" then
     misuse.fields(deliver, SINCE, what .. ": field 'deliver'")
+    check.range(deliver, what .. ": field 'deliver'", "since", 0, LATEST)
   elseif deliver == 0 then
     misuse.wrong(what, "field 'deliver'", "the number of a message, 1 or more", deliver)
   end

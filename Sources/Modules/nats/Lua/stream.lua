@@ -16,8 +16,6 @@ local Stream = objects.class("runloop.nats.Stream", { __name = "stream", __stays
 
 local stream = { class = Stream }
 
--- The largest window of duplicates, and the largest age: a hundred years.
-local CENTURY = 3155760000
 -- Seconds. A wait that would be shorter ends at once, since it might not advance a virtual clock.
 local SOON = 1e-6
 -- The largest number of replicas.
@@ -52,8 +50,8 @@ local function check_settings(settings, what)
   stream.check_word(settings, what, "retention", RETENTIONS)
   stream.check_word(settings, what, "storage", STORAGES)
   check.range(settings, what, "replicas", 1, MOST_REPLICAS, true)
-  check.range(settings, what, "max_age", 0.1, CENTURY)
-  check.range(settings, what, "duplicates", 0.1, CENTURY)
+  check.range(settings, what, "max_age", 0.1, api.CENTURY)
+  check.range(settings, what, "duplicates", 0.1, api.CENTURY)
 end
 
 --- Returns the default number of replicas: three in a cluster.

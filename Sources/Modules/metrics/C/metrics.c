@@ -70,7 +70,7 @@ static int clashes(const metric *m, const metric *other) {
   return 0;
 }
 
-// Appends a metric to the page. Under the lock of all.
+// Appends a metric to the page. The caller holds `all.lock`.
 static int show(metric *m) {
   for (size_t i = 0; i < all.count; i++) {
     if (all.metrics[i] != m) continue;

@@ -95,7 +95,7 @@ csqlite_outcome csqlite_job_outcome(const csqlite_job *job);
 
 /// Milliseconds of the monotonic clock.
 int64_t csqlite_now(void);
-/// Loads libsqlite3. Returns NULL, or the reason for which that is impossible.
+/// Loads libsqlite3. Returns NULL, or the reason why it cannot be loaded.
 const char *csqlite_load(void);
 /// Lua gets a job as a light userdata. Each thread keeps a list of the jobs that it has lent to Lua, so that C refuses
 /// stale values, which debug functions may find.

@@ -116,9 +116,16 @@ local function finish(thread)
   pcall(function() thread:loop():perform(worker.finish) end)
 end
 
+-- The closed pools in which functions still run.
+local closing = {}
+--- Whether closed pools still run functions. Nothing else can wait for their ends.
+function internals.are_pools_closing() return next(closing) ~= nil end
+
 -- Ends the threads that keep a state when the pool is closed and its queue is empty.
 local function finish_all(self)
-  if not self.is_closed or self.pending > 0 then return end
+  if not self.is_closed then return end
+  closing[self] = self.pending > 0 or nil
+  if self.pending > 0 then return end
   self.free:close()
   for thread in self.free:values() do
     lose(self, thread)

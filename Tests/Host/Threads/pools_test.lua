@@ -138,6 +138,14 @@ t.describe("a pool with setup", function()
     local unused <close> = rl.pool { setup = setup, on_close = setup }
   end)
 
+  -- The runner lets the pool end; otherwise it would report its thread as left behind.
+  for _, options in ipairs { REAL, { timeout = 30 } } do
+    t.it("completes an abandoned function at the end of a test, if it is closed", options, function()
+      local pool <close> = rl.pool { setup = setup }
+      t.equal({ rl.timeout(0.005, pool.run, pool, function() require "runloop".sleep(0.05) end) }, { nil, "timed out" })
+    end)
+  end
+
   t.it("calls on_close at the end of the program, and when it is dropped", REAL, function()
     local process = require "runloop.process"
     local script = [[

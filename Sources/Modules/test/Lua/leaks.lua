@@ -145,6 +145,15 @@ function leaks.end_programs(pids)
   until not some or system.real_clock() > give_up
 end
 
+--- Lets closed pools end their functions, for a second at most: a test has no other way to wait for them.
+function leaks.await_pools()
+  local is_closing, give_up = internals.are_pools_closing, system.real_clock() + 1
+  while is_closing and is_closing() and system.real_clock() < give_up do
+    system.await_threads(0.002)
+    system.last_pass()
+  end
+end
+
 --- Returns descriptions of everything that a test has left, except descriptors. `pids` are programs that do not belong
 --- to the test.
 function leaks.find(current, pids)

@@ -89,6 +89,7 @@ local function attempt(test, seed)
   system.cancel_background()
   if not failure then
     system.last_pass()
+    leaks.await_pools()
     local errors = phase.take_failures(current, true)
     failure = errors[1]
     for i = 2, #errors do current.more[#current.more + 1] = errors[i] end

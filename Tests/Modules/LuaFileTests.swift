@@ -15,11 +15,9 @@ import Testing
             .sorted { $0.reversed().lexicographicallyPrecedes($1.reversed()) }
     }()
 
-    /// The program that runs them: RLHOST_LUA, or the one that was built with these tests. Only the latter knows the
-    /// names of private functions.
+    /// The program that runs them.
     private static func program(for path: String) -> String {
-        guard !path.contains("private_parts"), !Binary.isUnderThreadSanitizer else { return Binary.path }
-        return ProcessInfo.processInfo.environment["RLHOST_LUA"] ?? Binary.path
+        path.contains("private_parts") ? Binary.built : Binary.path
     }
 
     @Test("the tests of a file pass", arguments: files) func file(_ path: String) throws {

@@ -11,6 +11,11 @@ package enum Binary {
     /// tests.
     package static let path: String = {
         if let path = ProcessInfo.processInfo.environment["RLHOST"], !path.isEmpty { return path }
+        return built
+    }()
+
+    /// The program that was built with the tests. Only a debug build knows the names of private functions.
+    package static let built: String = {
         // The tests are in the same directory for each kind of build.
         if let tests = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe") {
             let path = URL(fileURLWithPath: tests).deletingLastPathComponent().appendingPathComponent("rlhost").path

@@ -89,14 +89,14 @@ local function postgres_programs()
 end
 
 -- Returns the path of a fresh database cluster for this user and version; makes it at the first call. initdb takes
--- seconds, a copy takes a tenth of one.
+-- seconds, a copy takes a tenth of one. Small files of the write-ahead log make it a quarter smaller.
 local function template(folder, version, directory)
   local cache = (getenv "XDG_CACHE_HOME" or (getenv "HOME" or "/tmp") .. "/.cache") .. "/rlhost"
   local path = format("%s/postgres-%s-%d", cache, version, user())
   if system.kind(path .. "/PG_VERSION") == "file" then return path end
   local fresh = directory .. "/template"
   prepare(as_postgres { folder .. "/initdb", "-D", fresh, "-U", "postgres", "--auth=trust", "-E", "UTF8",
-    "--no-locale", "-N" })
+    "--no-locale", "-N", "--wal-segsize=1" })
   if not fs.make_directory(cache, { parents = true }) then return fresh end
   -- Another process may be first; its copy can be used as well.
   local copy = format("%s.%s", path, directory:match "[^/]+$")

@@ -158,6 +158,20 @@ local function cases(start)
     t.equal(t.truthy(c:receive(5)).seq, 3)
   end)
 
+  t.it("a consumer's filter must be part of a subject of the stream, or have one as its part", function()
+    local bus = connect(start())
+    local s = t.truthy(bus:stream("s", { subjects = { "a.*", "b.*.c" } }))
+    for _, filter in ipairs { ">", "*.*", "a.>", "a.*", "a.x", "b.*.c", "b.>", "b.x.c", "b.*.*" } do
+      t.truthy(s:consumer(nil, { filter = filter })):remove()
+    end
+    for _, filter in ipairs { "*", "a", "*.x", "a.x.y", "a.*.*", "a.x.>", "b.*", "b.*.x", "c", "c.>" } do
+      t.equal(select(3, s:consumer(nil, { filter = filter })), "EPROTO", filter)
+    end
+    t.equal(s:info().first, 0)
+    s:purge()
+    t.equal(s:info().first, 1)
+  end)
+
   t.it("the consumers of a work queue may not have overlapping filters", function()
     local bus = connect(start())
     local s, name = make(bus, { retention = "workqueue" })

@@ -171,7 +171,8 @@ local function info_of(stream)
   local count = 0
   for _ in pairs(stream.consumers) do count = count + 1 end
   return { config = stream.config, created = stream.created, state = { messages = stream.count, bytes = stream.bytes,
-    first_seq = stream.last > 0 and stream.first or 0, last_seq = stream.last, consumer_count = count } }
+    first_seq = (stream.last > 0 or stream.is_purged) and stream.first or 0,
+    last_seq = stream.last, consumer_count = count } }
 end
 
 -- The API -------------------------------------------------------------------------------------------------------------
@@ -194,6 +195,25 @@ local function overlap(one, other)
     if another == nil or word ~= another and word ~= "*" and another ~= "*" then return false end
   end
   return next_word() == nil
+end
+
+-- Whether all subjects of the first pattern belong to the second one.
+local function is_within(one, other)
+  local next_word = gmatch(one, "[^.]+")
+  for word in gmatch(other, "[^.]+") do
+    local another = next_word()
+    if another == nil or word == ">" then return another ~= nil end
+    if another == ">" or word ~= another and word ~= "*" then return false end
+  end
+  return next_word() == nil
+end
+
+-- Whether a consumer's filter names a part of a stream's subjects, or covers one of them.
+local function fits(filter, config)
+  for _, subject in ipairs(config.subjects) do
+    if is_within(filter, subject) or is_within(subject, filter) then return true end
+  end
+  return false
 end
 
 -- Returns the refusal of a stream's subjects if another stream has one of them.
@@ -257,6 +277,7 @@ function API.STREAM_PURGE(self, name, _, question)
   local stream = self.streams[name]
   if not stream then return NO_STREAM end
   local count, pattern = 0, question.filter and pattern_of(question.filter)
+  stream.is_purged = stream.is_purged or not pattern
   for seq = stream.first, stream.last do
     local message = stream.messages[seq]
     if message and (not pattern or match(message.subject, pattern)) and remove(stream, seq) then count = count + 1 end
@@ -312,8 +333,11 @@ local function create(self, name, word, question)
   config.name = config.durable_name or word
   local old = stream.consumers[config.name]
   if old then return consumers.describe(old) end
+  local filter = config.filter_subject
+  if filter and not fits(filter, stream.config) then
+    return problem(400, 10093, "consumer filter subject is not a valid subset of the interest subjects")
+  end
   if stream.config.retention == "workqueue" then
-    local filter = config.filter_subject
     for _, other in pairs(stream.consumers) do
       if not filter then
         return problem(400, 10099, "multiple non-filtered consumers not allowed on workqueue stream")
@@ -325,7 +349,7 @@ local function create(self, name, word, question)
       return problem(400, 10101, "consumer must be deliver all on workqueue stream")
     end
   end
-  local made = consumers.new(self, stream, config, config.filter_subject and pattern_of(config.filter_subject))
+  local made = consumers.new(self, stream, config, filter and pattern_of(filter))
   stream.consumers[config.name] = made
   return consumers.describe(made)
 end

@@ -136,6 +136,31 @@ t.it("a waiting call that is cancelled leaves nothing behind", function()
   end
 end)
 
+t.it("a call for the next message of a closed bus starts nothing", function()
+  local bus = connect(nats.fake { jetstream = true })
+  local c = t.truthy(t.truthy(bus:stream("s", {})):consumer("c", {}))
+  bus:close()
+  -- A timer would stay, which the runner reports.
+  t.equal(select(3, c:receive(1)), "ENOTCONN")
+end)
+
+t.it("a watch that begins again ends with its bus", function()
+  local fake, weak = nats.fake { latency = 0.01, jetstream = true }, setmetatable({}, { __mode = "v" })
+  do
+    local bus = t.truthy(nats.connect(fake, { reconnect = { first = 0, most = 0 } }))
+    local w = t.truthy(t.truthy(bus:bucket("b", {})):watch ">")
+    weak[1] = bus
+    fake:drop()
+    for _, status in ipairs { "reconnecting", "connected" } do while bus:status() ~= status do rl.sleep(0.001) end end
+    bus:close()
+    t.equal(select(3, w:receive(1)), "ENOTCONN")
+  end
+  rl.sleep(30)
+  collectgarbage()
+  collectgarbage()
+  t.equal(weak[1], nil)
+end)
+
 t.it("a connection that is made too late, or for a cancelled task, is closed", { real_time = true }, function()
   local streams = {}
   local listener = t.truthy(net.serve(0, { keeps_alive = false }, function(stream)

@@ -58,8 +58,9 @@ local function look(self, is_open)
   end, name = "looking for a consumer of NATS", keeps_alive = false }
 end
 
---- Begins to ask for the messages of a consumer.
+--- Begins to ask for the messages of a consumer. On a closed bus it does nothing: nobody would stop it any more.
 function Pull:start(stream, consumer)
+  if self.bus._status == "closed" then return end
   self.stream, self.consumer, self.is_over = stream, consumer, false
   self.subject = "$JS.API.CONSUMER.MSG.NEXT." .. stream .. "." .. consumer
   self.watcher = self.watcher or rl.timer { interval = HEARTBEAT, modes = "common", keeps_alive = false,

@@ -103,7 +103,7 @@ local function again(self)
   rl.task { function()
     local _ <close> = setmetatable({}, { __close = function() self._is_beginning = false end })
     local backoff, missing = rl.backoff { first = 0.1, most = 2 }, nil
-    while not self._is_over do
+    while not self._is_over and self._bus._status ~= "closed" do
       self._is_stale = false
       local done, text, code = begin(self)
       if done and not self._is_stale then return end

@@ -207,7 +207,7 @@ final class AttachClientPrompt: PromptOwner {
         guard !hasWork else { return }
         isInBackground = false
         if prompt.display == nil, let input, prompt.status == nil { loop.add(input, to: .default) }
-        // Deferred until the other events of this message were handled.
+        // Deferred, so that the other events of this message are handled first.
         loop.perform { [weak self] in
             guard let self, !isBusy else { return }
             if inputHasEnded { return inputEnded() }

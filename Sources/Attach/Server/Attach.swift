@@ -61,8 +61,8 @@ public enum Attach {
         /// Answer: the calls in which the tasks of all threads wait, in lines: the thread's name, a tabulator, and the
         /// text of `ask` with "tasks". A client that sends only this request needs no hello either.
         case tasks = 11
-        /// Content: the path of a file for the last moments; the loop need not turn. Answer: "+" and a remark, or "-"
-        /// and the reason why nothing was written.
+        /// Content: the path of the file for the last moments of the recording; works even while the loop does not
+        /// turn. Answer: "+" and a remark, or "-" and the reason why nothing was written.
         case dump = 12
     }
 

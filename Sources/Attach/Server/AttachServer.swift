@@ -29,7 +29,7 @@ final class AttachServer {
     }
     /// The clients that follow the output of other threads.
     private static let listeners = Lock<[AttachServerOutbox]>([])
-    /// Where output went before a client followed it.
+    /// The destination of the output before a client followed it.
     private var before: Sink.Place?
     private lazy var sink = Sink { [unowned self] in passOn($0) }
 
@@ -47,7 +47,8 @@ final class AttachServer {
         host.watchEntries()
     }
 
-    /// Whether the code that runs belongs to an entry, and not to a callback in a run of the loop inside the entry.
+    /// Whether the running code belongs to an entry itself, and not to a callback in a run of the loop that the entry
+    /// has begun.
     var isInEntry: Bool { sessions.values.contains { $0.isRunning && $0.depth == host.loop.depth } }
 
     var runsEntry: Bool { sessions.values.contains { $0.isRunning } }
@@ -140,7 +141,8 @@ final class AttachServer {
 /// Exists while `rlhost attach` can find this process.
 final class Attachable: HostPart {
     var server: AttachServer?
-    /// Whether the server was closed because the process becomes another user; its name.
+    /// Whether the server was closed because the process becomes another user; and the server's name, for opening it
+    /// again.
     private var isAway = false
     private var nameAway: String?
     /// Whether a client has ended a callback. Such an interruption must not end the process.

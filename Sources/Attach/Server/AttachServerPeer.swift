@@ -14,8 +14,8 @@ final class AttachServerPeer: @unchecked Sendable {
     private let running: Entries
 
     private struct Progress {
-        /// Entries up to this number must not begin, and one that runs is to end. Covers all entries once the client
-        /// has disconnected.
+        /// Entries up to this number are unwanted: they must not begin, and one that runs must end. Covers all entries
+        /// once the client has disconnected.
         var unwanted = 0
         /// The number of the latest entry that has begun.
         var begun = 0

@@ -74,10 +74,10 @@ final class AttachServerPort: @unchecked Sendable {
         }
     }
 
-    /// Removes the name and notifies the clients. Waits for a short time until they have taken their output.
+    /// Removes the name and notifies the clients. Waits for a short time until the clients have taken their output.
     func close() {
         guard getpid() == process else {
-            // A C module has forked. The thread and the name belong to the parent.
+            // A C module has forked. In the child, the thread and the name still belong to the parent.
             _ = Unmanaged.passRetained(self)
             return
         }
@@ -265,7 +265,8 @@ final class AttachServerPort: @unchecked Sendable {
         let client = seat.client
         client.end(entriesUpTo: entry, last: seat.lastEntry)
         if client.isGone, !isEnding { pursue(client) }
-        // Whatever mode the loop is in, it notices this. If it is in no run that handles it, its common modes do.
+        // The loop notices `raiseAttention` in any mode. If no run of the loop handles it, the request below does, in
+        // the common modes.
         target.raiseAttention()
         target.perform(in: [.common]) { loop in (loop.userInfo as? LuaHost)?.attachServer?.attend() }
     }

@@ -119,7 +119,7 @@ final class AttachServerSession {
             outer.append((Sink.redirect(to: sink.place), Interpreter.entryRuns(number)))
             // The port's thread first sets the mark and then looks for a running entry; this thread works in the
             // opposite order. So, whenever the client leaves, one of the two threads notices it. An entry that was
-            // cancelled where it waits has its error already.
+            // cancelled during its wait already has its error.
             if let entry = entries.first, client.isUnwanted(entry.number), !wasInterrupted {
                 host.interruptEntry(number)
             }
@@ -163,8 +163,7 @@ final class AttachServerSession {
         end("interrupted", "interrupted!")
     }
 
-    /// Called when the client is gone. Returns whether the session can be removed: code of it that runs has to end
-    /// first.
+    /// Called when the client is gone. Returns whether the session can be removed: it cannot while its code runs.
     func close() -> Bool {
         interrupt()
         guard !isRunning else { return false }

@@ -105,7 +105,7 @@ extension RunLoop {
         innermostFiring = outer
         if node.pointee.isValid, node.pointee.repeats || node.pointee.isPutOff {
             node.pointee.isPutOff = false
-            // Also if the callback has removed the timer from its modes, since it may be added again.
+            // Also reschedules a timer that the callback has removed from its modes, since it may be added again.
             if let turn { reschedule(node, turn.now, skipped: turn.skipped) }
             node.pointee.queue?._withUnsafeGuaranteedRef { queue in
                 queue.heap.insert(node)

@@ -87,8 +87,9 @@ extension RunLoop {
         }
     }
 
-    /// Whether the next wait will really wait, as far as requests and timers decide. For observers of `.beforeWaiting`,
-    /// which are also called before a wait that a queued request or an overdue timer ends at once. O(number of queues).
+    /// Whether the next wait will really wait, as far as requests and timers decide. For observers of `.beforeWaiting`:
+    /// the loop also calls them before a wait that a queued request or an overdue timer ends at once. O(number of
+    /// queues).
     package var hasNothingToDo: Bool {
         guard let run = runs.last else { return true }
         if !run.mode.timersAreTaken, timersAreDue(run.mode) { return false }
@@ -121,7 +122,7 @@ extension RunLoop {
             place += 1
         }
         makeStates(of: modes)
-        // Needed here, too: if each request is cancelled, `endPerforming` never drops queues.
+        // Empty queues are also dropped here: if each request is cancelled, `endPerforming` never drops any.
         if requestQueues.count > requestQueueLimit { dropEmptyRequestQueues() }
         let queue = Unmanaged.passRetained(RequestQueue(modes: modes, order: order))
         requestQueues.insert(queue, at: firstRequestQueue(from: order))

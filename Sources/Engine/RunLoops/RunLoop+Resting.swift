@@ -3,15 +3,15 @@ internal import CLinux
 // Before a long sleep, in step 7 of a pass, the loop gives memory back to the system.
 
 extension RunLoop {
-    /// Nanoseconds. A sleep longer than this leaves time for work that can wait. The limit is shorter than the interval
-    /// of a clock or an animation, so that such programs return the memory of a burst, too.
+    /// Nanoseconds. A sleep longer than this leaves time for work that can wait. Clocks and animations sleep for longer
+    /// than this between two changes, so such programs return the memory of a burst, too.
     static let longSleep: UInt64 = 5_000_000
 
     /// Nanoseconds. A rest that was put off comes after this time without an event.
     static let restDelay: Int64 = 1_000_000_000
     /// After this number of events, the loop rests before its next long sleep.
     private static let manyEvents: UInt64 = 64
-    /// Nanoseconds, for a loop that a timer wakes: it rests at least this often.
+    /// Nanoseconds. A loop that a timer wakes again and again rests at least this often.
     private static let restInterval: Int64 = 250_000_000
 
     /// Whether the last rest was so recent that the next one can be put off. A rest takes 640 instructions, a tenth of
@@ -25,7 +25,7 @@ extension RunLoop {
     /// for events. Nil if the run has no reason left to sleep.
     @inline(never)
     func rest(_ run: Run) -> Int64? {
-        // In simulated time a sleep takes no time, so there is none for this work.
+        // In simulated time a sleep takes no time, so it leaves none for this work.
         guard poller.isReal else { return .max }
         // If an observer has emptied the mode, the loop sleeps all the same, as in CoreFoundation. So only a mode that
         // becomes empty during the handler ends the sleep.

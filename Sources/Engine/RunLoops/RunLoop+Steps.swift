@@ -84,7 +84,8 @@ extension RunLoop {
             let source = source.takeUnretainedValue()
             return source.signalNumber.map { (source: source, number: $0) }
         }
-        // This pass may leave some to later ones, because the run returns after one source or a nested run comes first.
+        // This pass may leave some signalled sources to later ones, because the run returns after one source or a
+        // nested run comes first.
         mode.hasSignals.store(true, ordering: .releasing)
         signalled.sort { ($0.source.order, $0.number) < ($1.source.order, $1.number) }
         var handled = false
@@ -129,8 +130,8 @@ extension RunLoop {
         // An observer of the end of the wait may have removed the port.
         guard port.isValid, mode.contains(port) else { return false }
         counters.pointee.ports += 1
-        // The port is delivered in this mode: its event must neither be delivered again in another mode nor keep a
-        // place there.
+        // The port is delivered in this mode. Remove its event from the other modes, so that they neither deliver it
+        // again nor keep its place in their queues.
         if port.modes.count > 1, !port.isEdgeTriggered {
             for other in port.modes where other !== mode {
                 look(other)

@@ -21,7 +21,7 @@ extension RunLoop {
         return port.retain()
     }
 
-    /// Takes the next event of the mode. Waits for it if `waits` is true and nothing is ready.
+    /// Takes the next event of the mode. If `waits` is true and nothing is ready, waits for one.
     func nextEvent(_ run: Run, waits: Bool) -> Event {
         let mode = run.mode
         defer { run.wakeIsPending = false }
@@ -200,9 +200,9 @@ extension RunLoop {
         return .timers
     }
 
-    /// Checks whether another descriptor is ready, if that is worth a system call. If more are always ready, this check
-    /// replaces the one after the last port. If not, the loop is about to sleep and checks anyway, so the next 15
-    /// checks are skipped.
+    /// Checks whether another descriptor is ready, if that is worth a system call. If further descriptors are always
+    /// ready, this check replaces the one after the last port. If it finds none, the loop is about to sleep and will
+    /// check anyway, so the next 15 calls skip the check.
     func findsMore(_ mode: ModeState) -> Bool {
         guard mode.ready.count == 0 else { return false }
         guard looksInVain == 0 else {

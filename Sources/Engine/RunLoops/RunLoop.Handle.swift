@@ -209,7 +209,7 @@ extension RunLoop {
             }
         }
 
-        /// - Parameter heedsEarlyStop: Whether a stop that came before the run applies to it. If not, the stop is
+        /// - Parameter heedsEarlyStop: Whether a stop that came before the run applies to it. If false, such a stop is
         ///   forgotten.
         /// - Returns: Whether such a stop applies to the run.
         func beginRun(_ number: UInt64, heedsEarlyStop: Bool) -> Bool {

@@ -45,8 +45,8 @@ public final class RunLoop {
     /// few milliseconds. It returns the nanoseconds until its next call: 0 if it has done a step and may have more,
     /// `.max` if it needs no call before the next long sleep.
     package var restHandler: ((RunLoop) -> Int64)?
-    /// Whether the next long sleep must not put the work off: because some is left, or because the owner of the handler
-    /// has found new work.
+    /// Whether the work must be done before the next long sleep: some of it is left, or the owner of the handler has
+    /// found new work.
     package var restIsWanted = true
     /// The date of the last rest, and the value of `dispatches`.
     var restDate = Int64.min

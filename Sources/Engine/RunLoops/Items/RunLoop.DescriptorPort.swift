@@ -14,7 +14,7 @@ extension RunLoop {
         /// The events that it watches for now.
         var interest: FDPort.Events { [] }
 
-        /// Notes events that the kernel reported. Returns whether they concern this port.
+        /// Notes events that the kernel reported. Returns whether any of the events concern this port.
         func find(_ events: FDPort.Events) -> Bool { false }
 
         /// Reports that the descriptor has changed its file, or cannot be watched.

@@ -31,7 +31,7 @@ extension RunLoop {
         /// Whether it keeps the loop running, unless it is in the background. Initially false.
         public final var isAwaited = false {
             didSet {
-                // This happens twice in each wait of a stream.
+                // Each wait of a stream sets this property twice.
                 if isBackground { noteAwaited() } else if keepsAlive != isAwaited { keepsAlive = isAwaited }
             }
         }
@@ -80,8 +80,8 @@ extension RunLoop {
         ///
         /// - Parameters:
         ///   - new: The descriptor to watch; -1 for none.
-        ///   - isClosing: True if the old descriptor is closed next and nobody else holds its file, neither a duplicate
-        ///     nor a child process. The kernel then forgets it by itself, which saves a system call.
+        ///   - isClosing: True if the caller closes the old descriptor next, and neither a duplicate nor a child
+        ///     process keeps its file open. The kernel then forgets it by itself, which saves a system call.
         public final func watch(_ new: Int32, isClosing: Bool = false) {
             guard new != fd else { return }
             if fd >= 0 { for mode in modes { mode.descriptors?.unwatch(self, isClosing: isClosing) } }

@@ -117,7 +117,7 @@ extension RunLoop {
         /// The events that it watches for now.
         override var interest: Events { isLost ? [] : events.subtracting(resting) }
 
-        /// Notes events that the kernel reported. Returns whether they concern this port.
+        /// Notes events that the kernel reported. Returns whether any of the events concern this port.
         override func find(_ events: Events) -> Bool {
             guard !interest.isEmpty else { return false }
             found = events.intersection(interest.union([.hangUp, .error]))

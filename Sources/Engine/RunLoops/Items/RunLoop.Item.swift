@@ -62,7 +62,7 @@ extension RunLoop {
         /// The modes that it is in, in the order in which it entered them.
         public final var modeNames: [Mode] { enteredModes.map(\.name) }
 
-        /// Whether it is a port. A checked cast takes 30 instructions, and a connection would need 15 of them.
+        /// Whether it is a port. A checked cast takes 30 instructions, and each connection would need 15 casts.
         var isPort: Bool { false }
         final var asPort: PortBase? { isPort ? unsafe unsafeDowncast(self, to: PortBase.self) : nil }
 

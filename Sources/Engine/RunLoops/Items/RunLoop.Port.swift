@@ -26,8 +26,8 @@ extension RunLoop {
 
         private struct State {
             var messages = Fifo<Letter>()
-            /// The messages that wait for room, by number: empty unless the queue is full. `line` has their numbers in
-            /// order of arrival, and those of some messages that were withdrawn.
+            /// The messages that wait for room, by number: empty unless the queue is full. `line` has the numbers of
+            /// these messages in order of arrival, and also those of some messages that were withdrawn.
             var waiting: [UInt64: Waiting] = [:]
             var line = Fifo<UInt64>()
             var lastNumber: UInt64 = 0

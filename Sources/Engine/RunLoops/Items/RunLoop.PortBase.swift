@@ -1,5 +1,5 @@
 extension RunLoop {
-    /// An item whose events queue up, of which each pass handles one: a version 1 source.
+    /// An item that queues its events, and handles one of them in each pass: a version 1 source.
     open class PortBase: Item {
         /// Whether it serves another item, whose modes it shares. It is not listed, and a run that returns after a
         /// source ignores its events.
@@ -28,7 +28,7 @@ extension RunLoop {
         /// about the first port of the queue in the same call, and then sets that port's `foundAt` or removes it from
         /// the queue.
         ///
-        /// - Parameter queue: The queue of the ports that come next.
+        /// - Parameter queue: The queue of the ports that come after this one.
         func isStillReady(inFrontOf queue: borrowing ReadyQueue, _ dispatches: UInt64) -> Bool { isStillReady() }
 
         /// Calls the callback.

@@ -3,8 +3,8 @@ extension RunLoop {
     ///
     /// `RunLoop.Timer` is the timer for Swift programs. A host with objects of its own can keep a node in each of them,
     /// at an address that does not change, which saves one object for each timer; timers of Lua do this. The rules:
-    /// initialize the node in place. While the node is in a mode or fires, its owner keeps the memory alive:
-    /// `TimerOwner.retain` and `release` are the limits of that time. Use a node only on the thread of its loop.
+    /// initialize the node in place. While the node is in a mode or fires, its owner keeps the memory alive: from the
+    /// call of `TimerOwner.retain` to that of `release`. Use a node only on the thread of its loop.
     public struct TimerNode {
         /// The date of the next fire, in nanoseconds of the loop's clock.
         public internal(set) var fireDate: Int64
@@ -37,7 +37,7 @@ extension RunLoop {
         var batchPlaces: Int16 = 0
         /// Whether its owner has put off the fire to a later date.
         var isPutOff = false
-        /// While it fires: the timer in whose callback this happens; nil if none.
+        /// While it fires inside the callback of another timer: that timer; nil otherwise.
         var outerFiring: NodePointer?
         let owner: Unmanaged<TimerOwner>
         /// A value for the owner's use.

@@ -3,7 +3,7 @@ internal import Synchronization
 
 extension RunLoop {
     /// Reports jumps of the wall clock, which happen when it is set, or when the machine was suspended (the loop's own
-    /// clock then stands still). CFRunLoopTimer needs none, since its dates are dates of the wall clock.
+    /// clock then stands still). CFRunLoopTimer needs no such port, since its dates are dates of the wall clock.
     ///
     /// To call back at a time of the wall clock, compute the date of a timer again after each jump. The port is in the
     /// loop's modes as any port is, does not keep the loop alive, and is not listed. In simulated time it reports

@@ -11,7 +11,7 @@ final class MessageConnection {
     private var output: [UInt8] = []
     private var written = 0
     private(set) var hasEnded = false
-    /// Whether the other end accepts no more data. Data that it has sent may be left to read.
+    /// Whether the other end accepts no more data. Data that the other end has sent may be left to read.
     private var isDeaf = false
     /// While the system is short of memory: the timer for the next attempt.
     private var retry: RunLoop.Timer?

@@ -261,7 +261,8 @@ final class MessagePortName {
                 linux_close(fd)
                 return runtime + "/rlhost"
             } else if ![ENOENT, ENOTDIR, EACCES, ELOOP].contains(linux_errno()) {
-                // Other processes may be able to use this directory, and would not find the port in another one.
+                // Do not use /tmp instead: other processes may be able to use this directory, and would not find the
+                // port in another one.
                 throw SystemError("open", runtime)
             }
         }

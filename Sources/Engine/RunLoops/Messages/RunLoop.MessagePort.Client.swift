@@ -70,7 +70,7 @@ extension RunLoop.MessagePort {
             pauseOrResume()
         }
 
-        /// Sends held frames when no message is left whose answer would take them along.
+        /// Sends held frames, unless a message is left whose answer will carry them.
         func sendHeld() {
             guard held > 0, messages.isEmpty else { return }
             held = 0

@@ -1,12 +1,12 @@
 extension RunLoop.MessagePort {
     /// A message that was received. It is answered once, by `answer` or `fail`, at any later time, on the thread of the
-    /// port's loop. If it is deallocated without an answer, it fails.
+    /// port's loop. Deallocating it without an answer counts as `fail`.
     public final class Message {
         /// A number from the sender.
         public let id: Int32
         /// At most `longestMessage` bytes.
         public let data: [UInt8]
-        /// Whether the sender waits for the data of an answer. If not, the sender only learns that the message was
+        /// Whether the sender waits for the data of an answer. If false, the sender only learns that the message was
         /// handled.
         public let wantsReply: Bool
         /// Whether `answer` or `fail` was called.
@@ -28,7 +28,7 @@ extension RunLoop.MessagePort {
         public var process: Int32 { client.connection.process }
         /// The number of the sender's connection among all that the port ever had, from 1; see `departed`.
         public var sender: Int { client.number }
-        /// Whether the sender's connection still exists. If not, an answer goes nowhere.
+        /// Whether the sender's connection still exists. Answers to a sender without a connection are dropped.
         public var isSenderConnected: Bool { !client.connection.hasEnded }
 
         /// Whether the port has ended in this message's callback. The message can be answered until the callback

@@ -11,7 +11,7 @@ extension RunLoop.RemotePort {
         /// The modes in which the port must be for this conversation.
         let modes: [RunLoop.Mode]
         var number: UInt64 = 0
-        /// Whether it was queued in the port, so that its modes are in use.
+        /// Whether it has entered the port's queue, so that the port counts its modes as used.
         var isQueued = false
         var isSent = false
         /// The depth of the run that waits for it, if one does.
@@ -23,7 +23,8 @@ extension RunLoop.RemotePort {
 
         /// The answer, or the reason why there is none; nil until then.
         public private(set) var result: Result<[UInt8], Failure>?
-        /// Called once with the result, on the loop's thread. Not called if there is a result already when it is set.
+        /// Called once with the result, on the loop's thread. Not called if the result already exists when this
+        /// property is set.
         public var completion: ((Result<[UInt8], Failure>) -> Void)?
 
         init(

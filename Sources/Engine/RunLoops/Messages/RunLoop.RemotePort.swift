@@ -292,8 +292,8 @@ extension RunLoop {
                 if conversation.kind == .flush {
                     flushes.removeAll { $0 === conversation }
                 } else {
-                    // A settled message stays in the queue for now: removing each one would take longer the more there
-                    // are.
+                    // A settled message stays in the queue for now: removing messages one by one would take longer, the
+                    // longer the queue is.
                     abandoned += 1
                     if abandoned > 64, abandoned * 2 > waiting.count {
                         waiting.removeAll { $0.result != nil }
@@ -316,7 +316,7 @@ extension RunLoop {
         }
 
         private func unuse(_ modes: [Mode]) {
-            // Only the last use may keep this object alive.
+            // Keeps this object alive until the end: the last use may hold the only reference to it.
             withExtendedLifetime(self) {
                 for mode in modes {
                     guard let count = uses[mode] else { continue }

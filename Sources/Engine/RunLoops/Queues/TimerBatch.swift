@@ -26,7 +26,7 @@ struct TimerBatch: ~Copyable {
         places.count += 1
     }
 
-    /// With a hundred thousand timers, few are in the cache. Also fetches the memory before the node, where the
+    /// With a hundred thousand timers, few are in the cache. Also prefetches the memory before the node, where the
     /// callback finds the host's object.
     func prefetch(_ index: Int) {
         guard index < count, let node = places.base[index] else { return }

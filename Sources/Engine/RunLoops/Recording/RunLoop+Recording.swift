@@ -128,7 +128,7 @@ extension RunLoop {
     /// Records that the calling thread sends something, if its loop records. Returns the number of the flow, which the
     /// receiving callback records as its cause; 0 if nothing is recorded.
     ///
-    /// - Parameter mode: The mode whose items receive it, if they are all in one mode.
+    /// - Parameter mode: The mode of the receiving items, if they are all in one mode.
     @inline(__always)
     static func noteSend(to mode: Unmanaged<ModeState>? = nil) -> UInt32 {
         someAreRecorded ? sendOfThisThread(to: mode) : 0

@@ -71,7 +71,7 @@ extension RunLoop {
 
         /// Reports that a callback begins.
         ///
-        /// - Parameter counts: Whether the statistics have the length of the longest such callback. While the recorder
+        /// - Parameter counts: Whether the statistics compare this callback with the longest one. While the recorder
         ///   is on, it measures all callbacks, with a better clock.
         @inline(__always)
         func begin(
@@ -128,8 +128,8 @@ extension RunLoop {
 
         // MARK: Sleep
 
-        /// Reports that the loop is about to sleep until a date; 0 for no limit. Calls `whenItLasts` before that if the
-        /// loop has lasted long enough to be recorded. Returns an argument for `wake`.
+        /// Reports that the loop is about to sleep until a date; 0 for no limit. Calls `whenItLasts` first if the loop
+        /// has been running for long enough to be recorded. Returns an argument for `wake`.
         @inline(__always)
         func sleep(until date: @autoclosure () -> Int64, _ poller: Poller, whenItLasts: () -> Void) -> Int64 {
             if live == nil {

@@ -142,11 +142,12 @@ extension RunLoop.Recorder {
 
     /// Notes the length of a callback, and reports it if it was slow.
     ///
-    /// - Parameter own: Its length without the excused time.
+    /// - Parameter own: The callback's length, without the time that does not count as holding up the loop; see
+    ///   `excused`.
     private mutating func note(_ own: UInt64, _ record: Record) {
         let delay = own >= delayable ? noteDelay(own, record) : 0
         noteLength(own)
-        // A span belongs to the script; the callback around it is reported instead.
+        // A slow span is not reported, since the script has begun it; the callback around it is reported instead.
         guard own > slow, Self.title(record.object)?.kind != "span" else { return }
         tellSlow(own, record, delay)
         // The callback around it is not reported for the same time again.

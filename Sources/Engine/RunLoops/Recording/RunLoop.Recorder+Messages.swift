@@ -23,7 +23,7 @@ extension RunLoop.Recorder {
 
     /// Records that a message has arrived.
     ///
-    /// - Parameter sentAt: The sender's clock when it left, in nanoseconds.
+    /// - Parameter sentAt: The time of the sender's clock when the message left, in nanoseconds.
     mutating func arrives(_ object: UInt32, _ message: UInt64, sentAt: UInt64) {
         moment = stamp()
         var record = Record(.arrives, moment, object: object, a: message)
@@ -42,7 +42,7 @@ extension RunLoop {
         probe.live.map { $0.pointee.departs(label, message) }
     }
 
-    /// Records that a message of another process has arrived, which left at a time of that process's clock.
+    /// Records the arrival of a message that another process sent at a time of its own clock.
     package func noteArrival(_ label: UInt32, _ message: UInt64, sentAt: UInt64) {
         if isRecording { recorder.pointee.arrives(label, message, sentAt: sentAt) }
     }

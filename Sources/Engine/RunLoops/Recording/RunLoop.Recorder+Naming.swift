@@ -28,7 +28,7 @@ extension RunLoop.Recorder {
     }
 
     /// Notes that a task begins or continues. A callback without a label becomes the task's; otherwise a piece within
-    /// the callback begins. Returns whether such a piece began, which the caller must end.
+    /// the callback begins. Returns whether such a piece began; the caller must then end it.
     package mutating func goesOn(_ object: UInt32, task: Int) -> Bool {
         let task = UInt32(truncatingIfNeeded: task) & Record.tasks
         let isUnnamed = state != .none && (open.pointee.object == 0 || open.pointee.object == requestLabel)
@@ -58,8 +58,8 @@ extension RunLoop.Recorder {
         tellWait(known &- 1 < Record.tasks ? known : UInt32(truncatingIfNeeded: task), name)
     }
 
-    /// Notes the same for an object that was made at a site. The first wait there asks for a text such as "future made
-    /// at app.lua:3".
+    /// Notes the same for an object that was made at a site. The first wait for objects of that site calls `origin` for
+    /// a text such as "future made at app.lua:3".
     package mutating func waits(_ task: Int, in name: StaticString, site: UInt32, _ origin: () -> String?) {
         guard state != .none else { return }
         let known = open.pointee.task

@@ -96,7 +96,8 @@ extension RunLoop.Recorder {
                 passBegin: peek(&recorder.pointee.passBegin),
                 callback: isThere && peek(&recorder.pointee.state).isPending ? peek(open) : nil)
             attempts += 1
-            // A loop that records without a pause gives no such moment.
+            // While a loop records without a pause, no two readings find the same count of records, so give up after
+            // 100 attempts.
             if linux_published(&recorder.pointee.next) == end || attempts == 100 { return present }
         }
     }
@@ -112,7 +113,7 @@ extension RunLoop.Recorder {
         fileprivate var anchor: Anchor
         /// For each run in progress at that point: whether a pass was in progress. Nil before anything was read.
         fileprivate var passes: [Bool]?
-        /// Sends in a callback whose record is not written yet.
+        /// The sends in a callback whose record is not written yet.
         fileprivate var inside: [Record] = []
         fileprivate var latest: UInt64 = 0
         /// The runs and callbacks that were in progress at that point.
@@ -171,7 +172,7 @@ extension RunLoop.Recorder {
         private let scale: Double
         /// For each run in progress: whether a pass is in progress.
         private(set) var passes: [Bool]
-        /// Sends in a callback whose record follows.
+        /// The sends in a callback whose record follows.
         var inside: [Record] = []
         /// The end of the last record. The next one is never earlier, although each reading compares the clocks again.
         var latest: UInt64 = 0

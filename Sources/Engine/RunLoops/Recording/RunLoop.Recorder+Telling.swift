@@ -1,4 +1,4 @@
-// Records of other parts than the loop: sends and their numbers, marks, and events of features.
+// Records that parts other than the loop write: sends and their numbers, marks, and events of features.
 
 extension RunLoop.Recorder {
     // MARK: Events of scripts and features
@@ -89,7 +89,8 @@ extension RunLoop.Recorder {
     /// Moves the send in the callback's record into a separate record, which counts further sends.
     private mutating func queuesSecond(_ flow: UInt32) {
         open.pointee.flags &= ~Flags.sends
-        // Stands for the length until that is known, so that the record has no room for another send.
+        // The 1 stands for the callback's length until that is known, and leaves no room for another send in the
+        // record.
         open.pointee.a = 1
         insert(Record(.out, open.pointee.time, flags: Flags.inside, a: 2, flow: flow &- 1))
         lastRequestRecord = next

@@ -132,7 +132,7 @@ extension RunLoop.Recorder {
         /// A long operation begins or ends, such as a connection, a program, or a request to a server. `flow`: its
         /// number. `a`, at the end: the outcome, such as a status; see `answer` for a call of a database.
         case opens, closes
-        /// The loop has ended. No record follows, and its time no longer counts.
+        /// The loop has ended. No record of the loop follows, and later time does not count for it.
         case ended
         /// The thread waited for a processor, for `a` nanoseconds of the callback that has just ended. `object`: that
         /// callback's.

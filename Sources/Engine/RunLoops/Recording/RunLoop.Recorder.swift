@@ -104,7 +104,7 @@ extension RunLoop {
         /// The stamp at which the sleep began; `max` if the loop is awake, or was asleep when the recorder was turned
         /// on.
         var sleepBegan = UInt64.max
-        /// The time at which to begin by itself, by the loop's coarse clock; 0 until it is set.
+        /// The time of the loop's coarse clock at which the recorder begins by itself; 0 until it is set.
         var beginsAt: Int64 = 0
         /// Whether the loop has been running for a second. The first call only sets that time.
         @inline(never)
@@ -233,7 +233,7 @@ extension RunLoop {
         ///
         /// - Parameters:
         ///   - date: The last reading of the loop's clock.
-        ///   - ticks: A reading of the recorder's clock before that.
+        ///   - ticks: A reading of the recorder's clock that was taken just before `date`.
         @inline(__always)
         mutating func latest(_ date: Int64, _ ticks: UInt64) -> Int64 {
             let passed = moment &- ticks

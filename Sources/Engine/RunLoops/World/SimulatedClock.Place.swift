@@ -39,8 +39,8 @@ extension SimulatedClock {
         var status = Status.starting
         var epoll: CInt = -1
         var deadline = Int64.max
-        /// The descriptors for which the loop waits, if they are known. `watchesDescriptors` is also right if they are
-        /// not.
+        /// The descriptors for which the loop waits, if they are known. `watchesDescriptors` is correct even if the
+        /// list is not known.
         var watched: [CInt] = []
         var watchesDescriptors = false
         /// Whether this loop now and then checks whether the loop that has the turn blocks.
@@ -80,7 +80,7 @@ extension SimulatedClock {
         public static let threads = Reasons(rawValue: 4)
         /// Listening sockets, signals and changes of files.
         public static let listeners = Reasons(rawValue: 8)
-        /// Calls that threads of this process make for its loops.
+        /// Answers of threads of this process that make calls for its loops.
         public static let answers = Reasons(rawValue: 16)
     }
 }

@@ -175,8 +175,8 @@ public final class SimulatedClock: Sendable {
         }
     }
 
-    /// Returns when all loops sleep, or after 200 ms. For a thread without a loop that is about to wake one: the effect
-    /// then always comes after the work of the loops, whenever the thread was done.
+    /// Returns when all loops sleep, or after 200 ms. For a thread without a loop that is about to wake a loop: the
+    /// woken code then always runs after the present work of the loops, however early the thread was done.
     public func awaitRest() {
         let limit = linux_monotonic_now() + 200_000_000
         while linux_monotonic_now() < limit {

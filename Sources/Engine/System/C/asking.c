@@ -1,4 +1,4 @@
-// Connections out of a sandbox: those that Landlock refuses are made by the doorman, a process outside. See doorman.c.
+// Connections out of a sandbox: the doorman, a process outside of it, makes those that Landlock refuses. See doorman.c.
 #define _GNU_SOURCE
 #include "sandbox_private.h"
 

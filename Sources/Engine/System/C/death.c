@@ -31,7 +31,7 @@ static void on_death(int number, siginfo_t *information, void *context) {
   const struct sigaction *before = &guarded[number].before;
   linux_do_last_acts();
   sigaction(number, before, NULL);
-  // A handler that takes the signal's origin gets it.
+  // Calls a handler with SA_SIGINFO directly, so that it gets the signal's origin.
   if (before->sa_flags & SA_SIGINFO) before->sa_sigaction(number, information, context);
   else raise(number);
   // A handler that reports a crash returns, and the fault then repeats. A signal that another process sent does not

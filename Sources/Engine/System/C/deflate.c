@@ -83,7 +83,7 @@ int linux_step_deflate(linux_deflate *stream, const char *bytes, size_t length, 
     if (!stream->compresses && to->length > max) return -1;
     if (status == Z_STREAM_END) return 1;
     if (status != Z_OK && status != Z_BUF_ERROR) return 0;
-    // With room left, zlib has written all that it can.
+    // If there is room left, zlib has written everything that it can.
     if (z->avail_out > 0) return 1;
   }
 }

@@ -127,7 +127,7 @@ static _Noreturn void be_doorman(int fd, const linux_sandbox *it) {
 int linux_start_doorman(const linux_sandbox *it) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return errno;
-  // Not a child of this process: the script waits for its own ones only.
+  // Forks twice, so that the doorman is not a child of this process: a script expects only children of its own.
   pid_t child = fork();
   if (child == 0) {
     if (fork() != 0) _exit(0);

@@ -49,7 +49,7 @@ void linux_leave_place(linux_place *place) {
   place->directory = -1;
 }
 
-// Opens the directory of a path, which starts at the present place, and stores the last component as the name.
+// Opens the directory of a path, relative to the directory of `place`, and stores the last component as the name.
 static int enter(linux_place *place, const char *path) {
   const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
   if (!*path) errno = ENOENT;

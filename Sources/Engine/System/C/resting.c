@@ -31,7 +31,7 @@ typedef struct {
   long call;  // -1: none
 } look;
 
-// Gets the system call in which a thread sleeps, and its arguments. Returns 0 if it sleeps in none.
+// Gets the system call in which a thread sleeps, and its arguments. Returns 0 if the thread sleeps in none.
 static int call_of(int process, int thread, long *call, unsigned long arguments[6]) {
   char path[64], text[256];
   snprintf(path, sizeof path, "/proc/%d/task/%d/syscall", process, thread);
@@ -41,7 +41,7 @@ static int call_of(int process, int thread, long *call, unsigned long arguments[
          *call >= 0;
 }
 
-// Returns what kind of call it is: READS and WAITS end only by the action of another thread or process.
+// Returns the kind of a system call: READS and WAITS end only when another thread or process acts.
 static int kind_of(long call, const unsigned long arguments[6]) {
   switch (call) {
     case SYS_read:
@@ -230,7 +230,8 @@ int linux_process_rests(int process) {
   return rests;
 }
 
-// The resources that children had used when none was left. While that is unchanged, no other child has run.
+// The resources that children had used when the last check found no child. While that is unchanged, no other child has
+// run.
 static struct rusage clean;
 static int was_clean;
 

@@ -298,7 +298,7 @@ static void imply_all(linux_sandbox *it) {
   ssize_t length = readlink("/etc/localtime", target, sizeof target - 1);
   target[length < 0 ? 0 : length] = 0;
   if (strncmp(target, "/usr/share/zoneinfo/", 20) != 0) imply(it, LINUX_ALLOW_READ, "/etc/localtime");
-  // Elsewhere these are links to the directories above, or hold nothing but the loader of libraries.
+  // On other systems these paths are links to the directories above, or hold nothing but the loader of libraries.
   if (readlink("/lib", target, sizeof target) < 0) imply(it, LINUX_ALLOW_READ, "/lib");
   if (access("/usr/lib64/libc.so.6", F_OK) == 0) imply(it, LINUX_ALLOW_READ, "/usr/lib64");
   if (readlink("/lib64", target, sizeof target) < 0) imply(it, LINUX_ALLOW_READ, "/lib64");
@@ -456,7 +456,7 @@ static int follow(char path[PATH_MAX]) {
   return snprintf(whole, sizeof whole, "%.*s%s", before, path, target) < PATH_MAX ? strcpy(path, whole) != NULL : 0;
 }
 
-// Resolves as much of a path as exists, and a link whose target does not exist.
+// Resolves the part of a path that exists, and a link whose target does not exist.
 static void resolve(const char *subject, char path[PATH_MAX]) {
   enum { MOST_LINKS = 40 };
   int links = 0;

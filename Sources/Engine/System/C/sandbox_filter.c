@@ -39,8 +39,9 @@ enum {
   FILE_SETATTR = 469
 };
 enum { TIOCSTI_ = 0x5412, TIOCLINUX_ = 0x541c, TIOCSETD_ = 0x5423, FASTOPEN = 0x20000000 };
-// The calls of file systems through `ioctl`, by their types. Many change a file or a directory, such as attributes,
-// snapshots and keys, by a descriptor which may only be read. The calls below only read, or copy to a writable file.
+// The calls of file systems through `ioctl`, by their types. Many of them change a file or a directory (attributes,
+// snapshots, keys) by a descriptor that is open only for reading. The calls below only read, or copy to a writable
+// file.
 enum { OF_FILE_SYSTEM_F = 'f', OF_FILE_SYSTEM_V = 'v', OF_FILE_SYSTEM_X = 'X', OF_FILE_SYSTEM_B = 0x94 };
 enum {
   GETFLAGS = 0x80086601,
@@ -249,7 +250,7 @@ static void add_processes(filter *f, const linux_sandbox *it, int abi) {
                                 440 /* process_madvise */,
                                 448 /* process_mrelease */};
   for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) never(f, calls[i]);
-  // They are allowed for this process, whose number is also 0.
+  // These calls are allowed for this process, for which 0 also stands.
   static const short others[] = {SYS_prlimit64, SYS_sched_setscheduler, SYS_sched_setparam, SYS_sched_setattr,
                                  SYS_sched_setaffinity};
   enum { OTHERS = sizeof others / sizeof *others };
@@ -271,7 +272,7 @@ static void add_processes(filter *f, const linux_sandbox *it, int abi) {
   refuse(f, EACCES);
   end(f);
   if_any(f, SYS_clone, 0, NAMESPACES);
-  // Its flags are in memory. The C library uses `clone` if there is none.
+  // Its flags are in memory. If clone3 does not exist, the C library uses `clone`.
   is_unknown(f, SYS_clone3);
   // A lease makes other processes wait when they open the file; F_SETOWN sends signals.
   static const unsigned controls[] = {F_SETLEASE, F_SETOWN, F_SETOWN_EX};
@@ -428,7 +429,7 @@ int linux_install_filter(const linux_sandbox *it, int abi) {
   add_machine(&rules, it);
   add_controls(&rules, it);
   // The kernel runs the filter for each call when it is installed, to find those that are always allowed, and stops at
-  // an instruction like this one. It would find none. Costs if removed: 10 µs of a start in a sandbox.
+  // an instruction like this one. In this filter it would find none. Costs if removed: 10 µs of a start in a sandbox.
   put(&f, BPF_MISC | BPF_TAX, 0, 0, 0);
   put(&f, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), 0, 0);
   put(&f, BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0);

@@ -173,7 +173,7 @@ static void list_all(void) {
 static descriptor *other_end(int fd, int *is_expected) {
   descriptor *it = &known[fd];
   *is_expected = 0;
-  // While this end is connected, the other end is open: under the same number, or in a program, which is checked
+  // While this end is connected, the other end is open: under the same number, or in a program, which the caller checks
   // separately.
   if (it->other >= 0 && is_other_end(it, &known[it->other])) return &known[it->other];
   list_all();
@@ -260,9 +260,9 @@ static int around_set(int fd, int depth) {
 // Whether any thread of this process can write to the other end of some descriptor in question.
 static int has_open_ends;
 
-// Returns how far away the events are for a descriptor whose other end is open.
+// Returns who can make a descriptor ready whose other end is open: a result of linux_surroundings.
 static int around(int fd, int depth) {
-  // Check this first: both ends of a connection are checked together.
+  // Check this first: the other end of a connection may have been checked for the same question already.
   if (fd >= 0 && fd < capacity && known[fd].kind == INTERNET && known[fd].asked == question) return LINUX_INSIDE;
   const descriptor *it = describe(fd);
   if (!it) return LINUX_OUTSIDE;

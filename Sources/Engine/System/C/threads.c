@@ -3,7 +3,7 @@
 
 _Thread_local void *linux_thread_pointer;
 static pthread_key_t key;
-// The same function for all threads.
+// All threads set the same function.
 static void (*_Atomic dropper)(void *);
 
 _Thread_local int linux_is_first_thread;

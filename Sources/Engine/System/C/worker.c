@@ -36,8 +36,8 @@ static int is_guard(int process) {
   return length > 0 && memmem(text, (size_t)length, mark, sizeof mark) != NULL;
 }
 
-// Kills all programs that are left; guards of servers get two seconds. Returns when they are gone, or after some
-// seconds.
+// Kills all programs that are left; guards of servers get two seconds. Returns when all are gone, or gives up after
+// some seconds.
 static void end_all(void) {
   int all[256];
   enum { PATIENCE_WITH_GUARDS = 2000 };

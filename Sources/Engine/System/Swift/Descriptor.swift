@@ -72,7 +72,8 @@ package final class Descriptor: Sendable {
 
     package static func isOpen(_ number: Int32) -> Bool { linux_is_open(number) != 0 }
 
-    /// Returns for each of the first `count` numbers whether it is an open descriptor. One system call for each 256.
+    /// Returns for each of the first `count` numbers whether it is an open descriptor. It takes one system call for
+    /// each 256 numbers.
     package static func open(below count: Int32) -> [Bool] {
         var open = [UInt8](repeating: 0, count: Int(max(0, count)))
         linux_open_descriptors(&open, max(0, count))

@@ -118,11 +118,11 @@ package final class Program: Sendable {
         while waitpid(process, &status, 0) < 0, linux_errno() == EINTR {}
     }
 
-    /// Whether a program that has ended, and was waited for, has left others in its group. O(processes of the machine)
-    /// if it seems so.
+    /// Whether a program that has ended, and was waited for, has left other processes in its group. O(processes of the
+    /// machine) if it seems so.
     package static func isLeft(_ process: Int32) -> Bool { linux_group_is_left(process) != 0 }
 
-    /// Forgets a program that has ended, was waited for, and has left no others in its group.
+    /// Forgets a program that has ended, was waited for, and has left no processes in its group.
     package static func disown(_ process: Int32) { linux_disown_program(process) }
 
     /// Sends SIGTERM to the groups of an owner's programs, and SIGKILL to those that still exist a second later. Waits
@@ -133,8 +133,8 @@ package final class Program: Sendable {
     /// only wait for data from this process does not work.
     package static var someWork: Bool { linux_programs_work() != 0 }
 
-    /// Excludes a program, with all that it starts, from those that work: a server of a test, which goes on in real
-    /// time. Returns false if there are too many of them.
+    /// Sets whether a program is a server of a test, which goes on in real time: `someWork` then ignores it and all
+    /// that it starts. Returns false if there are too many servers.
     package static func note(server: Int32, _ isServer: Bool) -> Bool {
         linux_note_server(server, isServer ? 1 : 0) != 0
     }

@@ -73,7 +73,7 @@ package enum Sandbox {
     package static var allowsModules: Bool { linux_allows_modules() != 0 }
 
     /// Closes descriptors that the parent process has left open, except those of systemd. Call it before this process
-    /// opens some.
+    /// opens descriptors of its own.
     package static func closeInherited() { linux_close_inherited() }
 
     /// Enters a sandbox for good.

@@ -17,7 +17,8 @@ void linux_guard_end(int number);
 void linux_raise_default(int number);
 /// Does the actions now. The caller must then end the process. Safe in a signal handler.
 void linux_do_last_acts(void);
-/// Sets a handler for a signal, unless the signal is ignored, or is not one of a crash and has a handler already.
+/// Sets a handler for a signal. Does nothing if the signal is ignored, or if it is not one of a crash and has a handler
+/// already.
 void linux_guard_signal(int number, int is_crash, void (*handler)(int, siginfo_t *, void *));
 /// Sets the handler again, if it was set before: other code has removed it.
 void linux_guard_signal_again(int number);

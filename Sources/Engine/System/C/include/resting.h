@@ -10,8 +10,8 @@ int linux_programs_run(void);
 /// started, sleep until data is written into a pipe that this process or one of them holds. Cheap if this process never
 /// had a program.
 int linux_programs_work(void);
-/// Excludes a program, with all that it starts, from the programs that work: the server of a test, which goes on in
-/// real time. With 0 it counts again. Returns 0 if there are too many servers.
+/// Sets whether a program is the server of a test, which goes on in real time: `linux_programs_work` then ignores it
+/// and all that it starts. With 0 it counts again. Returns 0 if there are too many servers.
 int linux_note_server(int process, int is_server);
 /// Returns whether all threads of a process, and of all programs that it has started, sleep in that way.
 int linux_process_rests(int process);

@@ -43,10 +43,12 @@ void linux_allow_templates(linux_sandbox *sandbox, const char *templates);
 void linux_set_port_directory(linux_sandbox *sandbox, const char *path);
 /// Returns the directory of message ports of the sandbox that the process has entered; NULL if there is none.
 const char *linux_port_directory(void);
-/// Closes the descriptors that the parent process has left open by accident. Call it before this process opens some.
+/// Closes the descriptors that the parent process has left open by accident. Call it before this process opens
+/// descriptors of its own.
 void linux_close_inherited(void);
 
-/// Enters a sandbox for good: this thread, those that it starts from now on, and programs. It must be the only one.
+/// Enters a sandbox for good: this thread, those that it starts from now on, and programs. It must be the only thread
+/// of the process.
 ///
 /// Returns 0; 64 for an invalid value, and 66 for a missing file, each with the end of a message. If the kernel cannot
 /// enforce all of it, returns 69 with the reasons in lines, and nothing has changed; or, with `goes_on`, enforces as

@@ -47,7 +47,7 @@ local function backoff(options)
   return setmetatable(self, Backoff)
 end
 
--- Uncounts a try whose wait was cancelled. `reset` begins a new count, which this does not change.
+-- Uncounts a try whose wait was cancelled. If `reset` has begun a new count meanwhile, this leaves the new one alone.
 local Try = { __close = function(try)
   if not try.is_over then try.count.done = try.count.done - 1 end
 end }

@@ -31,7 +31,7 @@ end
 
 local Channel = objects.class("runloop.Channel", { __name = "channel", __stays = true })
 
--- Stores one value as it is. If there are several values, the others are in `further`, at the same place.
+-- Stores one value as it is. If a sender passes several values, `further` has all but the first, at the same place.
 local function store(self, first, ...)
   local place = self.last + 1
   self.last, self[place] = place, first
@@ -164,7 +164,8 @@ function Member:__close(err)
       group.failed, group.reason = self, err
       cancel(group)
     elseif self.task then
-      -- Observes errors of other members while they are cancelled: the group's error is the first one.
+      -- Observe the errors of other members while they are cancelled, so that they are not reported: the group's error
+      -- is the first one.
       rl.task(pcall, self.task.await, self.task)
     end
   end

@@ -114,7 +114,7 @@ local function forget(entry)
   drop(by_sender, entry.sender, entry)
 end
 
--- Removes one set of entries, or none. Returns the number of entries.
+-- Removes all entries of a set, which may be nil. Returns the number of entries.
 local function withdraw_all(set)
   if not set then return 0 end
   local count = set.count
@@ -225,7 +225,8 @@ function notifications:enqueue(name, info, options)
   remember(entry)
 end
 
--- Removes queued notifications by name and sender, or by the one of these that is given. Returns their number.
+-- Removes queued notifications with this name and this sender; one of the two may be nil, and then does not matter.
+-- Returns their number.
 function notifications:dequeue(name, sender)
   check_self("notifications:dequeue", self)
   if name == nil and sender == nil then

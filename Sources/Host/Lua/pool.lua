@@ -18,8 +18,8 @@ local function serve(name)
   rl.current():add(port, "common")
 end
 
--- The threads of each pool, by the pool's number. They must outlive a pool that is dropped, because its finalizer ends
--- them.
+-- The threads of each pool, by the pool's number. This table outlives a pool that is dropped, whose finalizer ends its
+-- threads.
 local threads_of, pools = {}, 0
 -- Seconds between two checks whether an abandoned thread has ended, while a task waits for a thread.
 local ENDING = 0.02
@@ -88,7 +88,7 @@ local function take(self)
     if not thread and self.count < self.limit then
       local message
       local call = self.setup and { worker.serve, self.setup, self.on_close } or { serve, self.pool_name }
-      -- "pool" instead of keeps_alive: the thread keeps no loop alive.
+      -- "pool" in the place of keeps_alive: the thread does not keep the loop running.
       thread, message = crossing["rl.thread"](self.pool_name, "pool", package.path, package.cpath, nil, nil,
         unpack(call))
       if thread then
@@ -104,7 +104,7 @@ local function take(self)
   end
 end
 
--- The threads that run `on_close`: while the host knows a thread, it reports the error of one that ends last.
+-- The threads that run `on_close`: while the host knows such a thread, it reports an error of the thread's last work.
 local finishing = {}
 
 -- Ends a thread, after `on_close`.
@@ -149,7 +149,7 @@ function Use:__close(err)
   pool.ending[thread] = true
 end
 
--- The same for a thread that keeps a state. A function for which no task waits any more runs to its end, so that its
+-- A use of a thread that keeps a state. A function for which no task waits any more runs to its end, so that its
 -- work on a connection is complete. Only then is the thread free.
 local KeptUse = {}
 

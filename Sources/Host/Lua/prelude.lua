@@ -137,7 +137,7 @@ local refuse_keys = internals.refuse_keys
 local function is_object(value) return type(value) == "userdata" or type(value) == "table" end
 
 -- Whether an object has buffered bytes that it has not handed out, as LuaSocket's objects and Lua's files may have.
--- Then it is ready even if its descriptor is not.
+-- Such an object is ready even if its descriptor is not.
 local function is_dirty(object)
   if io_type(object) then return internals.has_read_ahead(object) end
   local dirty = is_object(object) and method_of(object, "dirty")

@@ -3,7 +3,7 @@ package import RunLoops
 
 /// The common part of sources, ports and observers in Lua.
 package enum ItemBinding {
-    /// The first user value, which all of them have.
+    /// The first user value of all these items.
     package enum Value: Int, UserValue {
         case callback
         package static let labels: [StaticString] = ["callback"]
@@ -74,7 +74,7 @@ package enum ItemBinding {
         return 1
     }
 
-    /// The item is or was in a mode: one of the kind's own flags.
+    /// A flag of the kind: the item is or was in a mode.
     static let wasInLoop: UInt32 = 1
 
     /// Whether the item can still call back, but was never in a mode. Items from other threads have no creation site

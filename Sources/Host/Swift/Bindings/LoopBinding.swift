@@ -122,7 +122,7 @@ enum LoopBinding {
         let host = call.luaHost
         guard host.endingStatus != nil else { return nil }
         if host.isLeavingForGood { throw Misuse(LuaHost.tooLate) }
-        // Otherwise a script that catches the error and tries again would keep the process alive.
+        // Without the interruption, a script that catches the error and tries again would keep the process alive.
         host.interruptToEnd()
         return call.raiseInterruption()
     }

@@ -76,7 +76,7 @@ enum RequestBinding {
             return try ThreadRequestBinding.perform(call, box, parcel, wishes)
         }
         guard wishes.waitsIn == nil else {
-            // On its own thread it runs at once, in any mode.
+            // A request for the calling thread's own loop runs at once, in any mode.
             guard stack.reserve(box.spread + 4) else { throw .noMemory }
             for i in 0..<box.spread { stack.pushUserValue(callback + 1 + i, of: 1) }
             return call.call(arguments: box.spread)
@@ -291,7 +291,7 @@ extension LuaHost {
         stack.pop(2)
     }
 
-    /// The purpose of the timer of a delayed request from another thread. For a request of this thread it is the slot.
+    /// The purpose of the timer of a delayed request from another thread. A request of this thread has its slot there.
     static let sentRequest = -1
 
     /// Returns whether a timer belongs to a delayed request, and the request's creation site if this thread knows it.

@@ -95,7 +95,7 @@ enum RunloopLibrary {
         return call.answer(parts.isEmpty ? "/" : parts)
     }
 
-    /// (function): Sets the function that begins the shutdown. It gets the reason.
+    /// (function): Sets the function that begins the shutdown. That function gets the reason.
     private static func onShutdown(_ call: Call) throws(Misuse) -> Int32 {
         let slot = call.stack.anchor(try call.argument(1, Function.self))
         guard slot != 0 else { throw .noMemory }

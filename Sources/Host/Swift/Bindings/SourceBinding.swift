@@ -64,7 +64,7 @@ enum SourceBinding {
     private static func wakeLoops(_ source: RunLoop.Source, _ call: Call) -> Int32 {
         let loop = call.luaHost.loop
         source.wakeLoops()
-        // Its own loop is awake, since it runs this call; the call asks that its next wait returns at once.
+        // This loop is awake, since it runs this call; ask that its next wait also returns at once.
         if source.isIn(loop) { loop.wakeUp() }
         return call.nothing()
     }

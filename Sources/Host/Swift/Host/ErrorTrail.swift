@@ -114,7 +114,7 @@ struct ErrorRunner {
 final class RaisedError {
     /// The error value.
     let slot: UInt32
-    /// The error that was raised first, if this one was raised when a variable was closed because of it.
+    /// The earlier error, if this one was raised when that one closed a variable.
     private let first: RaisedError?
     private let stack: TakenStack
     private let runner: ErrorRunner
@@ -250,7 +250,7 @@ final class ErrorTrails: HostPart {
 
     /// Notes the error on top of a stack, with which a future fails there.
     func failed(_ future: Future.Pointer, _ stack: Stack) {
-        // Nobody may ever wait for the future. Then nothing must keep a port or a file from being collected.
+        // Nobody may ever wait for the future. A kept error value must not keep a port or a file from being collected.
         if stack.type(-1) == .userdata { return }
         let (fiber, cause) = (host.current, host.cause(of: stack))
         guard let error = raised(on: stack, in: fiber, of: fiber.flatMap(LuaTask.running), cause) else { return }
@@ -263,7 +263,7 @@ final class ErrorTrails: HostPart {
         pass(trail.error, trail, to: fiber, stack)
     }
 
-    /// The number of a future among those of fibers, which are small.
+    /// The key of a future: its address, which differs from the keys of fibers, since those are small numbers.
     private static func carrier(_ future: Future.Pointer) -> Int { Int(bitPattern: future) }
 }
 

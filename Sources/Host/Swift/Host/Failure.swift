@@ -38,7 +38,7 @@ public struct Failure: Error {
     public var message: String
     /// The lines of the traceback, innermost first; nil for an error value that describes itself.
     public var frames: [String]?
-    /// The waits that have passed the error on, in order. The subject and the thread are those of the last one.
+    /// The waits that have passed the error on, in order. Subject and thread of the failure are those of the last wait.
     public var route: [Passage] = []
 
     /// A wait that has passed an error on.

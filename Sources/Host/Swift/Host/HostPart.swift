@@ -7,7 +7,7 @@ public import RunLoops
 /// A part is made when it is first used, by `host.part(Streams.self)`, and lives as long as its host. All calls are
 /// made on the host's thread.
 open class HostPart {
-    // The host owns this object. `unowned` would be out of reach while the host is being deinitialized, when it closes
+    // The host owns this object. A safe `unowned` reference traps while the host is being deinitialized, when it closes
     // its state.
     public unowned(unsafe) let host: LuaHost
 
@@ -17,7 +17,8 @@ open class HostPart {
     /// last code of the script.
     open func willClose() {}
 
-    /// Called when the state is closed. Its last finalizers may have let go of objects that no turn of the loop closes.
+    /// Called when the state is closed. The last finalizers of its objects may have dropped objects that no turn of the
+    /// loop will close.
     open func didClose() {}
 
     /// Ends background activity of its own after a test, so that it is not reported as left behind.
@@ -44,7 +45,8 @@ open class HostPart {
     /// Whether the code that is about to be interrupted is an attached user's; see `Interpreter.isInEntry`.
     open var isInEntry: Bool { false }
 
-    /// Whether this part has caused an unhandled error. Such an error is reported, but handed to no handler.
+    /// Whether this part has caused an unhandled error. Such an error is reported, but the script's error handler does
+    /// not get it.
     open func hasCaused(_ failure: Failure) -> Bool { false }
 
     /// Describes an item in a mode, if this part has put it there. `entry` has the data that any item has.

@@ -12,7 +12,7 @@ extension LuaHost {
         depthLeft = outer
     }
 
-    /// Whether the caller observes the end of a run after which nothing runs this loop again.
+    /// Whether the caller observes the end of the last run of this loop.
     var isLeavingForGood: Bool {
         guard depthLeft > 0, depthLeft == loop.depth else { return false }
         if endingStatus != nil { return true }

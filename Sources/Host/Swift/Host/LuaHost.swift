@@ -53,7 +53,7 @@ public final class LuaHost: Interpreter {
     package var mains: [Fiber] = []
     /// The place at which the last search found a task that awaits a future.
     var awaiterPlace = 0
-    /// Also holds for the states of its threads.
+    /// Threads of this state ignore it, too.
     var ignoresEnvironment = false
     /// The script and its arguments.
     public var words: [String] = []
@@ -85,7 +85,7 @@ public final class LuaHost: Interpreter {
     public override func tellWhy() { write("\(whereText())\n\(why())\n", to: 2) }
 
     public override func grant(_ wishes: Wishes, isRunning: Bool) {
-        // The loop may not have turned since its first second.
+        // Without a turn since its first second, the loop does not yet record by itself.
         if !loop.isRecording, !wishes.isDisjoint(with: [.dump, .record]) { lasts() }
         for part in parts { part.grant(wishes, isRunning: isRunning) }
     }

@@ -4,7 +4,7 @@ internal import RunLoops
 
 /// The limits of a state: memory, processor time, and the time for which a callback may hold the loop.
 package final class LuaLimits: HostPart {
-    /// In the main state: ends the program, which has gone on after the error, or waits.
+    /// For the main state: called when the program still runs or waits after the error, and ends the program.
     package var onProcessorTime: ((String) -> Void)?
     private var processorLimit = ""
 
@@ -61,7 +61,7 @@ private enum CallbackWatch {
         let thread: UInt
         let turn: @Sendable () -> UInt64
         let seconds: Double
-        /// The latest callback, and when it was first seen.
+        /// The number of the latest callback, and the time at which it was first seen.
         var latest: UInt64 = 0
         var since = RunLoop.Instant.now
     }
@@ -96,8 +96,8 @@ private enum CallbackWatch {
         while let pause = look() { Linux.Thread.pause(milliseconds: pause) }
     }
 
-    /// Returns the milliseconds until the next look; nil if there is nothing to watch. Under the lock, so that a state
-    /// that is being closed exists until then.
+    /// Returns the milliseconds until the next look; nil if there is nothing to watch. Holds the lock, so that no state
+    /// is closed during the look.
     private static func look() -> Int32? {
         state.withLock { state in
             let now = RunLoop.Instant.now

@@ -26,7 +26,7 @@ package final class LuaMemory: HostPart {
     private static let worthwhile = 1 << 20
     /// A smaller state is collected only after it has grown.
     private static let large = 2 << 20
-    /// The time of a step, except at the end of a cycle. Events that come meanwhile wait as long.
+    /// The time of a step, except at the end of a cycle. An event that comes meanwhile waits for the end of the step.
     private static let step: Int64 = 2_000_000
 
     private static let second: Int64 = 1_000_000_000

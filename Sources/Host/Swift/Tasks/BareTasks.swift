@@ -36,7 +36,7 @@ package final class BareTasks: HostPart {
 
     /// start(site, label, fn, …): calls the function in a task of its own. Recordings show the activity from now on
     /// under a label from `label`, until the function returns an integer, its result, which means a failure from 499
-    /// on. If the function returns none, it has called `ends` itself.
+    /// on. A function that returns no integer has called `ends` itself.
     ///
     /// Returns the beginning in seconds of the loop's clock. If the task waits, also returns its number for `cancel`,
     /// and the number for `ends`.

@@ -121,7 +121,7 @@ extension LuaHost {
         return wait
     }
 
-    /// Ends a wait of this handle's loop, from the other side.
+    /// Ends a wait of this handle's loop, on another thread.
     package static func end(
         _ number: UInt64, of handle: RunLoop.Handle, in modes: [RunLoop.Mode], with result: WaitResult
     ) {

@@ -1,10 +1,11 @@
 internal import Lua
 
 /// The `rl.mutex`. It lies in its userdata, whose user value is the first of its `Held`; each of these refers to the
-/// next one by a user value. So a place that the script has dropped stays taken, and messages can still name it.
+/// next one by a user value. So a place stays taken if the script drops the object without unlocking, and messages can
+/// still name its holder.
 struct Mutex {
     private(set) var waiters = WaitQueue()
-    /// The number of free places. Nobody waits while there is one.
+    /// The number of free places. While it is not 0, no task waits.
     private(set) var free: Int
     let places: Int
     /// Whether one task may hold it only once.
@@ -47,7 +48,7 @@ struct Held {
     enum State: UInt8 { case waiting, held, released }
 
     var state = State.waiting
-    /// Whether a task has locked it, rather than a callback or a chunk; and where that was made.
+    /// Whether a task has locked it, rather than a callback or a chunk; and the creation site of that code.
     var isTasks = false
     var owner: UInt32 = 0
     /// The number of that fiber.

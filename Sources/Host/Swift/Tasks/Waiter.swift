@@ -288,7 +288,7 @@ package final class Waiter: RunLoop.ItemOwner {
     func hasEnded(failed: Bool) {
         guard wakeUp == nil, purpose != .allOf || failed || haveAllEnded() else { return }
         wakeUp = sleepers.owner._withUnsafeGuaranteedRef { host in
-            // A task that awaits another may go on in the mode in which that ends, too.
+            // If the task awaits another task, it may also go on in the mode in which that task ends.
             host.performForWaiters(fiber.context, beganIn, alsoHere: purpose != .future)
         }
     }

@@ -147,7 +147,7 @@ package final class LuaThread: Sendable {
     /// Asks the thread to end: cancels its waiting tasks, stops its loop, and interrupts its running code.
     package func cancel() {
         state.withLock { $0.isCancelled = true }
-        // While it waits, the request below is enough, since it wakes the loop.
+        // For a thread that waits, the request below is enough, since it wakes the loop.
         let isBusy = !handle.isWaiting
         defer {
             state.withLock { state in
@@ -161,8 +161,8 @@ package final class LuaThread: Sendable {
         handle.stop()
     }
 
-    /// Keeps the code of the thread from being interrupted, and its waits from being cancelled, from now on: for its
-    /// last work. Called on the thread itself.
+    /// From now on, nothing interrupts the thread's code or cancels its waits: it does its last work. Called on the
+    /// thread itself.
     func shield() {
         state.withLock { state in
             state.code = 0
@@ -294,7 +294,7 @@ package final class LuaThread: Sendable {
     }
 
     private func run(_ start: Start, _ host: LuaHost) -> Outcome {
-        // One collection of the objects that stay costs less than one at each growth by a fifth.
+        // The objects that a start makes stay: one collection after it costs less than one at each growth by a fifth.
         host.stopCollector()
         if let message = host.openLibraries(ignoringEnvironment: start.ignoresEnvironment) {
             return .failure(nil, Failure(message))

@@ -170,7 +170,7 @@ extension LuaThread {
             // A new reference may have been made since the last strong one to this was released.
             let key = ObjectIdentifier(thread)
             if threads.references[key]?.reference == nil { threads.references[key] = nil }
-            // A finalizer may be running: nothing may call Lua before the next pass.
+            // A finalizer may be running, so the report, which calls Lua, waits for the next pass.
             thread.reportIfForgotten { [unowned(unsafe) loop = host.loop] failure, value in
                 loop.perform { (loop.userInfo as? LuaHost)?.report(failure, value: value) }
             }
@@ -325,8 +325,8 @@ extension LuaHost {
             pauses += 1
             // Another thread may have started it meanwhile.
             for thread in LuaThread.all where !thread.isCancelled { thread.cancel() }
-            // A thread that does not react is in a system call, or about to enter one. This waits first, since a call
-            // that returns by itself does no harm.
+            // A thread that does not react is in a system call, or about to enter one. Give the call time to return by
+            // itself, which does no harm.
             guard pauses % 20 == 0 else { continue }
             Interpreter.letCallsFail(true)
             for thread in LuaThread.all { thread.wakeFromCall() }

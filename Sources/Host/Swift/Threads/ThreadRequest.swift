@@ -132,7 +132,7 @@ extension LuaHost {
     ) {
         let later = Later()
         let handle = loop.handle
-        // Otherwise an idle loop would wait for a request that nobody wants any more.
+        // Without this, an idle loop would stay alive for the timer of a cancelled request.
         let isWanted = place.request.whenCancelled {
             handle.perform(in: [.common] + modes) { _ in later.timer?.invalidate() }
         }

@@ -41,7 +41,7 @@ static int add_anchors(lua_State *L) {
 uint32_t cl_anchor(lua_State *L, int index) {
   cl_state *state = cl_state_of(L);
   if (!lua_checkstack(L, 3)) return 0;
-  // A hook may have used the new slots already.
+  // A hook may have used the new slots before this code could, so check again.
   while (is_full(state))
     if (!add_anchors(L)) return 0;
   uint32_t slot = state->free_count > 0 ? state->free_slots[--state->free_count] : ++state->slots_used;
@@ -69,7 +69,8 @@ static void drop_anchors(lua_State *L, lua_Integer after, lua_Integer last) {
   }
 }
 
-// Like p_add_anchors, this reads and changes the state between the script's hooks. It raises only at its end.
+// Like p_add_anchors, this reads and changes the state between the script's hooks. An error can be raised only at its
+// end.
 static int p_shrink_anchors(lua_State *L) {
   cl_state *state = cl_state_of(L);
   unsigned char *is_free = calloc(state->slots_used + 1, 1);

@@ -93,7 +93,8 @@ static int co_close(lua_State *L) {
       return luaL_error(L, "cannot close the coroutine of a task; task:cancel() ends it where it waits");
     // The coroutine runs, or has resumed the running one: Lua's function raises its usual error for that.
   }
-  // For a coroutine that is not suspended, Lua's function raises an error, or has nothing to run.
+  // For a coroutine that is not suspended, Lua's function raises an error or runs no code, so there is no resumption to
+  // record.
   if (!coroutine || lua_status(coroutine) != LUA_YIELD) return cl_state_of(L)->close_function(L);
   cl_resumption record;
   enter(&record, L, coroutine);
@@ -123,7 +124,7 @@ static int call_wrapped(lua_State *L) {
   }
   lua_xmove(coroutine, L, 1);
   status = lua_status(coroutine);
-  if (status != LUA_OK && status != LUA_YIELD) {  // it died of the error; this closes its variables
+  if (status != LUA_OK && status != LUA_YIELD) {  // it died of the error; lua_resetthread closes its variables
     lua_xmove(L, coroutine, 1);
     enter(&record, L, coroutine);
     status = lua_resetthread(coroutine);
@@ -256,7 +257,7 @@ void cl_replace_functions(lua_State *L) {
 static int p_new_thread(lua_State *L) {
   lua_State *thread = lua_newthread(L);
   *(uintptr_t *)lua_getextraspace(thread) |= 1;
-  // It must not inherit the hook of the coroutine that runs now.
+  // The new coroutine must not inherit the hook of the one that runs now.
   cl_set_usual_hook(thread);
   return 1;
 }

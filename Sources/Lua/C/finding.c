@@ -15,8 +15,8 @@ static int suggest_module(lua_State *L) {
   return 1;
 }
 
-// Adds the last searcher before the first search that may need it. A script that requires nothing else than
-// the host's modules does not pay for it.
+// Adds the last searcher before the first search that may need it. A script that requires only the host's modules never
+// needs the searcher, and does not pay for it.
 static void prepare_to_suggest(lua_State *L) {
   if (cl_state_of(L)->suggests_modules) return;
   cl_state_of(L)->suggests_modules = 1;

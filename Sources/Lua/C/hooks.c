@@ -68,7 +68,7 @@ static _Thread_local struct {
 } displaced;
 
 void cl_displace_hook(lua_State *L, lua_Hook hook, lua_Hook guard) {
-  // These calls are safe in a signal handler.
+  // The following calls of Lua are safe in a signal handler.
   lua_Hook own = lua_gethook(L);
   if (own && own != hook && own != guard) {
     displaced.hook = own;
@@ -85,8 +85,8 @@ void cl_give_hook_back(lua_State *L) {
 }
 
 // Lua calls no hook while a finalizer runs, nor, after an error of a hook, while the variables of the coroutine are
-// closed. Without this, such code could go on for ever. No function of Lua's interface changes the byte that says so;
-// its place is checked before it is used.
+// closed. Without a way around that, such code could go on for ever. A byte of lua_State says whether hooks are
+// allowed, and no function of Lua's interface changes it; the place of the byte is checked before its use.
 enum { ALLOWS_HOOKS = sizeof(void *) + 3 };
 static pthread_once_t checked = PTHREAD_ONCE_INIT;
 static int knows_place;

@@ -2,7 +2,8 @@
 //
 // The registry has a table from a coroutine's slot to the table of its values, and a weak table from an object whose
 // callback will run later to the values with which it runs. A table of values never changes once it is made: setting a
-// value makes another one. So inheriting is one assignment. Neither table exists before the first value is set.
+// value makes another one. So a new task inherits the values by one assignment. Neither table exists before the first
+// value is set.
 #include "private.h"
 
 static void push_tables(lua_State *L, cl_state *state) { lua_rawgeti(L, LUA_REGISTRYINDEX, state->locals); }

@@ -125,8 +125,8 @@ static void *map_pages(void *near, size_t size, int flags) {
 }
 
 // Returns an aligned span. The kernel gets a hint, an aligned address that is most often free: else it would take four
-// more calls to cut the first one out of a larger mapping. The first is some megabytes below a variable of the thread,
-// since those addresses are random; the others follow it.
+// more calls to cut the first one out of a larger mapping. The first hint is some megabytes below a variable of the
+// thread, since the addresses of such variables are random; the others follow it.
 //
 // The first spans, which every script uses, get their pages at once, and so do those of a state that grows: each page
 // would be a fault of its own otherwise.
@@ -333,8 +333,8 @@ static int may_grow(cl_state *state, size_t bytes) {
   return bytes <= state->bytes_mark || state->pass_mark(state, bytes);
 }
 
-// The allocator runs some thousand times in a start. Each of its cases is a function, so that the usual ones save and
-// restore no registers for the others.
+// The allocator runs some thousand times in a start. Each rare case is a separate function, so that the usual cases
+// save and restore no registers for it.
 #define APART __attribute__((noinline))
 
 APART static void *allocate_new(cl_state *state, size_t size) {

@@ -36,7 +36,7 @@ static int read_timeout(lua_State *L, cl_options *found) {
   return found->timeout >= 0;
 }
 
-// Reads the value on top, whose key is below.
+// Reads the option whose value is on top of the stack and whose key is below it.
 static int read_option(lua_State *L, int third, cl_options *found) {
   if (lua_type(L, -2) != LUA_TSTRING) return 0;
   size_t length;

@@ -1,7 +1,8 @@
 // Answers that consist of several pieces of the host's bytes: the words of a line, and the values of a frame.
 //
-// They are made after Swift has returned, since making a string may raise. It may also run a finalizer, which may read
-// from a stream, into the memory of the bytes, or another format. So all that is needed later is copied first.
+// The pieces become strings after Swift has returned, since making a string may raise. Making a string may also run a
+// finalizer, which may overwrite the bytes by reading from a stream, or use another format. So all data that is needed
+// later is copied first.
 #include <pthread.h>
 #include <stdlib.h>
 

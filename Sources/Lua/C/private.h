@@ -57,7 +57,8 @@ void *cl_map_at(uintptr_t address, size_t size);
 /// A slot is a block of CL_SLOT bytes whose address depends only on the number of slots in use. No slot begins below
 /// CL_SLOTS_BEGIN, which lies between the areas that programs and libraries use on machines with addresses of 47 bits.
 #define CL_SLOTS_BEGIN ((uintptr_t)0x5e0000000000)
-/// The scratch buffer as it was taken away, so that code of the script that runs meanwhile fills another one.
+/// The contents of the scratch buffer, taken out of the state so that code of the script that runs meanwhile fills
+/// another buffer.
 typedef struct cl_taken {
   char *bytes;
   size_t length, capacity;

@@ -15,7 +15,8 @@ int cl_write(cl_state *state, const void *bytes, size_t length) {
   return 1;
 }
 
-// The script's call hook runs when Lua calls even the host's own C function, and its calls of the host fill the buffer.
+// The script's call hook also runs when Lua calls the host's own C function; if the hook calls the host, it fills the
+// scratch buffer.
 cl_taken cl_take_scratch(cl_state *state) {
   cl_taken taken = {state->scratch, state->length, state->capacity};
   state->scratch = NULL;

@@ -180,7 +180,7 @@ int cl_announce_reading(cl_state *state, int (*begin)(void), void (*end)(int)) {
   FILE *direct = stdin;
   FILE *announced = fopencookie(direct, "r", (cookie_io_functions_t){.read = read_behind});
   if (!announced) return 0;
-  // A caller that asks for the descriptor gets the one that is read.
+  // fileno() of this stream returns the descriptor that is really read.
   announced->_fileno = STDIN_FILENO;
   begin_reading = begin;
   end_reading = end;

@@ -90,7 +90,7 @@ lua_State *cl_new_state(cl_state *state, lua_Alloc allocate) {
   task task = {.state = state, .block = slot};
   int has_run = slot && run(&task);
   state->thread = cl_this_thread();
-  if (slot && task.block) cl_free_slot(slot);  // Lua has not taken the block
+  if (slot && task.block) cl_free_slot(slot);  // Lua has not taken the block, so free it
   pthread_mutex_unlock(&making);
   if (!has_run) return lua_newstate(allocate, state);
   if (task.made) lua_setallocf(task.made, allocate, state);

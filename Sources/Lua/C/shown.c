@@ -9,7 +9,7 @@ static int decode(const unsigned char *text, unsigned *character) {
   int length = *text < 0x80 ? 1 : *text < 0xC2 ? 0 : *text < 0xE0 ? 2 : *text < 0xF0 ? 3 : *text < 0xF5 ? 4 : 0;
   unsigned code = length == 1 ? *text : *text & (0x7Fu >> length);
   for (int i = 1; i < length; i++) {
-    // The terminating zero fails this test, too.
+    // The zero at the end of the text fails this test, too.
     if ((text[i] & 0xC0) != 0x80) return 0;
     code = code << 6 | (text[i] & 0x3F);
   }

@@ -24,7 +24,7 @@ static volatile sig_atomic_t noted[32];
 static volatile sig_atomic_t pending;
 // The process is about to end, but Lua code may go on if it catches the interruption.
 static int is_ending;
-// The script has work to do before it ends: the first signal interrupts nothing.
+// The script has work to do before it ends, so the first signal interrupts nothing.
 static volatile sig_atomic_t is_deferring;
 // The script's text is being read.
 static volatile sig_atomic_t is_reading;
@@ -87,12 +87,13 @@ int cl_is_own_call(lua_State *L, lua_Debug *debug) {
   return lua_getinfo(L, "S", debug) && *debug->what == 'C';
 }
 
-// Code of the host that goes on for that long is interrupted all the same: it calls a C function of the script's.
+// The largest number of hook calls by which an interruption is put off: code of the host that goes on for longer calls
+// a C function of the script's.
 enum { MOST_PUT_OFF = 1000000 };
 static _Thread_local int put_off;
 
-// An interruption halfway would leave behind what the host's code has in its variables, such as descriptors. Such code
-// ends soon, waits, or calls the script.
+// If code of the host were interrupted halfway, it would leave behind what its variables hold, such as descriptors.
+// Such code ends soon, waits, or calls the script.
 int cl_is_in_part(lua_State *L) {
   lua_Debug debug;
   for (int level = 0; lua_getstack(L, level, &debug); level++) {
@@ -159,7 +160,7 @@ static int patience;
 // If the process was starved of the processor for that second, it gets this further time to reach an instruction.
 enum { CHANCE_MILLISECONDS = 100 };
 static int had_chance;
-// How often SIGINT or SIGTERM has arrived since running code last returned; which of them came last, and when.
+// The number of SIGINT and SIGTERM since running code last returned; the latest of these signals, and its time.
 static int insistence, insisting;
 static time_t insisted;
 
@@ -273,7 +274,7 @@ static void heed_urgent(int number, const siginfo_t *info) {
   cl_state *state = cancelled_host;
   if (state && cl_answer_where(state, info, cancel_pending)) return;
   if (state && info->si_code == SI_TKILL) {
-    // Between two callbacks nothing is interrupted: the canceller wakes the loop as well.
+    // Between two callbacks no code is interrupted: the canceller also wakes the loop.
     if (state->running && !(only_wakes && was_cancelled)) {
       cl_note_call(cl_innermost(state), !cancel_pending);
       // Lua has called no hook since the last time.

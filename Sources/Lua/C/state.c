@@ -73,7 +73,7 @@ static int p_prepare(lua_State *L) {
   push_oldest(L);
   luaL_ref(L, LUA_REGISTRYINDEX);
   // Lua 5.4.4 makes these texts outside any protection, when memory is short. Making them now ensures that they exist
-  // then.
+  // when memory is short.
   static const char *const texts[] = {"error in error handling", "cannot resume non-suspended coroutine",
                                       "cannot resume dead coroutine", "C stack overflow", "not enough memory"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {

@@ -38,8 +38,8 @@ static void answer(cl_state *state, int is_pending) {
   cl_whereabouts *to = &question.answer;
   lua_State *L = cl_innermost(state);
   lua_Debug debug;
-  // The innermost call is the one that was noted, and Lua has executed no instruction since then. So the call's record
-  // is complete, and the call cannot end meanwhile.
+  // Go on only if the innermost call is the noted one, and Lua has executed no instruction since it was noted. So the
+  // call's record is complete, and the call cannot end meanwhile.
   if (!is_pending || !L || !noted_call || !lua_getstack(L, 0, &debug) || debug.i_ci != noted_call) return;
   if (!lua_getinfo(L, "nS", &debug) || *debug.what != 'C') return;
   if (debug.name) snprintf(to->function, sizeof to->function, "%s", debug.name);
@@ -88,7 +88,7 @@ int cl_where_cancelled(uintptr_t thread, cl_whereabouts *whereabouts) {
   if (pthread_sigqueue((pthread_t)thread, SIGURG, (union sigval){.sival_ptr = &question}) == 0)
     for (int i = 0; i < PATIENCE_MICROSECONDS / STEP_MICROSECONDS && question.state != ANSWERED; i++)
       usleep(STEP_MICROSECONDS);
-  // If the question is still open, it is withdrawn. Otherwise the thread is writing its answer.
+  // If the question is still open, it is withdrawn. If it is not, the thread is writing its answer: wait for that.
   if (!atomic_compare_exchange_strong_explicit(&question.state, &asked, NONE, memory_order_seq_cst,
                                                memory_order_seq_cst))
     while (question.state != ANSWERED) usleep(STEP_MICROSECONDS);

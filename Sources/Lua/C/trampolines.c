@@ -123,8 +123,8 @@ static void pack_arguments(lua_State *L, int first, const cl_entry *entry) {
   cl_state_of(L)->packed = parcel;
 }
 
-// Packs the call for another thread: the function, which stands before the arguments that a constructor keeps, and
-// those arguments; or the array part of the table in its place. Packs nothing if there is no function.
+// Packs the call for another thread: the function, and after it the arguments that a constructor keeps; or, in place of
+// these, the array part of a table. Packs nothing if there is no function.
 static void pack_call(lua_State *L, const cl_entry *entry, int first, int table, int count) {
   int top = lua_gettop(L);
   int is_function = table ? lua_rawgeti(L, table, 1) == LUA_TFUNCTION : lua_isfunction(L, first);
@@ -212,7 +212,7 @@ static void push_entry(lua_State *L, const cl_entry *entry) {
 // Longer names are cut off.
 enum { MOST_OF_NAME = 100 };
 
-// Warns about an object that was made, but never put to use. No other code would report it.
+// Warns about an object that was made, but never put to use. Nothing else would report such a mistake.
 static void warn_of_unused(lua_State *L, const cl_box *box, const char *name) {
   int line = 0;
   const char *source = cl_site(cl_state_of(L), box->site, &line);
@@ -231,13 +231,14 @@ static void warn_of_unused(lua_State *L, const cl_box *box, const char *name) {
 }
 
 // Whether Lua calls a finalizer, and not a script that found it with debug functions: the object may be in use then.
-// During a finalizer the collector stands still: since Lua 5.4.4 lua_gc then answers -1, before that as if stopped.
+// The collector stands still during a finalizer, and lua_gc shows it: it returns -1 since Lua 5.4.4, and 0 before that
+// version.
 static int is_collecting(lua_State *L) {
   enum { STANDS_STILL = LUA_VERSION_RELEASE_NUM >= 50404 ? -1 : 0 };
   return lua_gc(L, LUA_GCISRUNNING) <= STANDS_STILL;
 }
 
-// The __gc of all kinds. It must not run code that calls Lua.
+// The __gc of all kinds. The function must not run code that calls Lua.
 static int collect(lua_State *L) {
   cl_box *box = cl_any_box_at(L, 1);
   if (!box || !is_collecting(L)) return 0;

@@ -53,7 +53,7 @@ static const char *run_parcel_instruction(lua_State *L, char tag, const char *p,
       luaL_checkstack(L, 4, NULL);
       memcpy(&length, p, 8);
       p += 8;
-      // "b": our own dump of a function of this very program, never bytes from outside.
+      // "b": bytecode that this program has dumped itself; bytes from outside never come here.
       if (luaL_loadbufferx(L, p, length, "=function", "b") != LUA_OK) lua_error(L);
       p += length;
       remember(L, objects, number);

@@ -1,5 +1,5 @@
 // The texts of the modules, packed. Only scripts/build packs them; in another build, `modules.c` has the texts
-// themselves. They are needed for the prompt's help, for coverage, and by a Lua that refuses the bytecode.
+// themselves. The prompt's help and the measurement of coverage need them, and so does a Lua that refuses the bytecode.
 //
 // Costs if removed: 0.95 MB of the program.
 #include "LuaModules.h"
@@ -15,7 +15,7 @@ _Alignas(lua_modules_row) static const unsigned char file[] = {
 #embed <rlhost-modules.texts>
 };
 
-// Texts that were requested so far. They stay until the process ends.
+// Texts that were requested so far. A text stays until the process ends.
 static char *_Atomic unpacked[LUA_MODULES_MOST];
 
 // A packed text begins with its size in bytes.
@@ -42,7 +42,7 @@ const char *lua_modules_packed_text(const char *name) {
     if (!new || atomic_compare_exchange_strong_explicit(&unpacked[i], &text, new, memory_order_acq_rel,
                                                         memory_order_acquire))
       return new;
-    // Another thread has unpacked it first.
+    // Another thread has unpacked the text first.
     free(new);
     return text;
   }

@@ -70,7 +70,7 @@ public struct Box: Hashable {
     @inlinable @inline(__always)
     public func object<T: AnyObject>(as: T.Type) -> T {
         guard let object = head.pointee.object else { preconditionFailure("trampolines reject empty objects") }
-        // A box of this kind holds nothing else: its constructor put the object there.
+        // A box of this kind holds nothing but this object, which its constructor has put there.
         return unsafe Unmanaged<T>.fromOpaque(object).takeUnretainedValue()
     }
 

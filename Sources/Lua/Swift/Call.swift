@@ -135,8 +135,8 @@ public struct Call {
         return 1
     }
 
-    /// Returns the values that a program describes. The program may not name an object: nothing would keep it alive
-    /// while the values are made.
+    /// Returns the values that a program describes. The program must not name an object, since nothing would keep the
+    /// object alive while the values are made.
     public func answer(_ program: ValueProgram) -> Int32 {
         cl_reset(state)
         let isWritten = program.bytes.withUnsafeBytes { cl_write(state, $0.baseAddress, $0.count) != 0 }

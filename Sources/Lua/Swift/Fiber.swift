@@ -117,7 +117,7 @@ public struct Fiber: Hashable {
     }
     public var subjectSite: UInt32 { memory.pointee.now.subjectSite }
     public var subjectKind: String? { memory.pointee.now.kind.map { String(cString: $0.pointee.name) } }
-    /// The kind and the creation site of its subject, from which its text can be made later.
+    /// The kind and the creation site of its subject: enough to make the subject's text later.
     public struct Origin: @unchecked Sendable {
         // Sendable: records of kinds are written once, and live for ever.
         let kind: UnsafePointer<cl_kind>?
@@ -135,7 +135,7 @@ public struct Fiber: Hashable {
         get { memory.pointee.now.label }
         nonmutating set { memory.pointee.now.label = newValue }
     }
-    /// Whether it was cancelled while it ran: its next wait raises.
+    /// Whether it was cancelled while it ran: its next wait then raises the error.
     public var isToBeCancelled: Bool {
         get { memory.pointee.now.isToBeCancelled }
         nonmutating set { memory.pointee.now.isToBeCancelled = newValue }
@@ -278,7 +278,8 @@ extension Interpreter {
         let outerThread = state.pointee.running
         let outerSlot = state.pointee.running_slot
         let outerResumption = state.pointee.resumption
-        // Lua adds to the depth of the coroutine that runs the loop, which may be one of the script's own.
+        // Lua adds the new depth to that of the coroutine that runs the loop; that coroutine may be one of the script's
+        // own.
         let from = stack?.thread ?? (outerResumption == nil ? outerThread ?? main : cl_innermost(state))
         if state.pointee.has_hooks != 0 { cl_hook_task(fiber.thread, fiber.state == .waiting ? 1 : 0) }
         running = fiber
@@ -321,8 +322,8 @@ extension Interpreter {
         let thread = fiber.thread
         fiber.state = .ended
         if status == LUA_YIELD {
-            // A C module yielded as if it ran in a coroutine of the script's own: nobody could ever resume it. Its
-            // variables are closed first, since that replaces the error value on the stack.
+            // A C module has yielded, as it may in a coroutine of the script, but nothing could ever resume this fiber.
+            // Its variables are closed first, since that replaces the error value on the stack.
             unwind(fiber)
             setScratch("attempt to yield from outside a coroutine")
             _ = cl_push_scratch(thread)
@@ -353,7 +354,7 @@ extension Interpreter {
     }
 
     /// Unwinds all running fibers, innermost first, as lua does with its main chunk when the state is closed from
-    /// within. None of these fibers may continue.
+    /// within. None of these fibers may continue afterwards.
     final func unwindRunning() {
         let running = fibers.filter { $0.state == .running }.sorted { $0.depth > $1.depth }
         for fiber in running { unwind(fiber) }
@@ -372,9 +373,9 @@ extension Interpreter {
         recycle(fiber)
     }
 
-    /// Gives the fiber another coroutine. A coroutine that died in a hook, as by Control-C, would never call hooks
-    /// again, and one that waited inside xpcall would call that handler again: Lua resets nearly everything for the
-    /// next use, but not that.
+    /// Gives the fiber another coroutine. Lua resets nearly everything in a coroutine for its next use, but a coroutine
+    /// that died in a hook, as by Control-C, would never call hooks again, and one that waited inside xpcall would call
+    /// that handler again.
     private func renew(_ fiber: Fiber) {
         guard cl_new_thread(main) == LUA_OK, let thread = lua_tothread(main, -1) else { return cl_pop(main, 1) }
         lua_rawgeti(main, cl_registry, lua_Integer(state.pointee.anchors))
@@ -384,7 +385,8 @@ extension Interpreter {
         fiber.thread = thread
     }
 
-    /// Closes the pending to-be-closed variables of all waiting fibers, newest first. None of them may continue.
+    /// Closes the pending to-be-closed variables of all waiting fibers, newest first. None of these fibers may continue
+    /// afterwards.
     public final func unwindWaiting() {
         for fiber in fibersThatWait().reversed() where fiber.state == .waiting {
             fiber.cancelWait?(fiber)
@@ -403,7 +405,7 @@ extension Interpreter {
         fibers.filter { $0.state == .waiting }.sorted { $0.number < $1.number }
     }
 
-    /// Whether a fiber satisfies a condition. `place` remembers where the last one was found.
+    /// Whether a fiber satisfies a condition. `place` is the index of the fiber that was found last.
     public final func hasFiber(near place: inout Int, where matches: (Fiber) -> Bool) -> Bool {
         if place < fibers.count, matches(fibers[place]) { return true }
         guard let found = fibers.firstIndex(where: matches) else { return false }

@@ -26,7 +26,7 @@ extension UserValue {
 /// An options table. Each field is read once, by a raw traversal that can neither raise nor run the script's code.
 public struct Fields<F: Field> {
     public let call: Call
-    /// Stack index of the first field. The others follow in the order of `F.names`, with nil for absent ones.
+    /// Stack index of the first field. The other fields follow in the order of `F.names`, with nil for absent ones.
     @usableFromInline let base: Int32
     /// The number of positional values.
     public let positional: Int32
@@ -72,7 +72,8 @@ public struct Fields<F: Field> {
 extension Call {
     /// Reads the options table at an index, and copies its fields to the top of the stack.
     ///
-    /// - Parameter positional: integer keys are values of their own, as in `perform{ fn, 1, 2, wait = true }`.
+    /// - Parameter positional: Whether values with integer keys are allowed and copied, as in `perform{ fn, 1, 2, wait
+    ///   = true }`.
     @inlinable
     public func fields<F: Field>(_ index: Int32, _: F.Type, positional: Bool = false) throws(Misuse) -> Fields<F> {
         let base = stack.top + 1
@@ -85,8 +86,8 @@ extension Call {
         stack.isMissing(index) ? nil : try fields(index, F.self)
     }
 
-    /// If the table at an index has a field, calls a function of a part in the place of this one, with the arguments
-    /// from `first` on. It may wait.
+    /// If the table at an index has a given field, calls a function of a part instead of the function that is running,
+    /// with the arguments from `first` on. It may wait.
     public func pass(from first: Int32, to function: String, of part: String, ifAt index: Int32, is field: String)
         -> Int32?
     {
@@ -157,8 +158,8 @@ extension StaticString {
 }
 
 /// Returns the name most like a misspelt one, or nil if none is similar; the first in the alphabet if several are. A
-/// name of one or two letters would be similar to too many. A short name with two mistakes would be another word:
-/// "fetch" is not "batch". The beginning of one name only stands for that name: "cert" for "certificate".
+/// name of one or two letters would be similar to too many. In a short name, two differences make another word: "fetch"
+/// is not "batch". The beginning of one name only stands for that name: "cert" for "certificate".
 public func nearest(to name: String, _ names: [String]) -> String? {
     guard name.utf8.count > 2 else { return nil }
     let scored = names.sorted().map { (name: $0, distance: distance(Array(name.utf8), Array($0.utf8))) }

@@ -1,7 +1,7 @@
 internal import CLua
 internal import CLuaSupport
 
-/// The pool of fibers. It shrinks when recent work has needed fewer.
+/// The pool of fibers. The pool shrinks when recent work has needed fewer fibers.
 extension Interpreter {
     /// Takes a fiber with only the table of anchors on its stack. Returns nil if there is no memory.
     public final func takeFiber() -> Fiber? {
@@ -55,9 +55,9 @@ extension Interpreter {
     /// The largest number of fibers that one call of `shrinkPool` frees.
     private static let mostFreed = 10_000
 
-    /// Frees idle fibers. It keeps `poolSize` of them, or as many as were in use at once since the last call, or half
-    /// of the number before that, whichever is most. Must be called where no fiber has just ended further down on the
-    /// stack: the code that resumed one may still use it.
+    /// Frees idle fibers. Keeps the largest of three numbers of fibers: `poolSize`; as many as were in use at once
+    /// since the last call; and half of the number before that. Do not call it while a fiber that has just ended is
+    /// further down on the stack: the code that resumed the fiber may still use it.
     ///
     /// - Returns: the number of freed fibers, and whether to call this again soon.
     public final func shrinkPool() -> (freed: Int, isLarge: Bool) {

@@ -17,7 +17,7 @@ extension Interpreter {
     /// Clears the note of a signal. Returns whether there was one.
     public static func takeSignal(_ number: Int32) -> Bool { cl_take_signal(number) != 0 }
 
-    /// Interrupts the running code once, as SIGINT does; if none runs, the code that runs next.
+    /// Interrupts the running code once, as SIGINT does; if no code runs, interrupts the code that runs next.
     public final func interruptOnce() { cl_interrupt_once(state) }
 
     /// Lets a signal that came while no Lua code ran interrupt the code that runs now.
@@ -30,7 +30,7 @@ extension Interpreter {
     ///
     /// - Parameters:
     ///   - lastWords: called in the signal handler, before an unhandled signal ends the process.
-    ///   - end: called in place of C's `exit`, with the exit status. It must not return.
+    ///   - end: called in place of C's `exit`, with the exit status. The function must not return.
     public static func setEnds(
         lastWords: @convention(c) () -> Void, end: @convention(c) (Int32) -> Void
     ) { cl_set_ends(lastWords, end) }
@@ -74,7 +74,7 @@ extension Interpreter {
     /// before.
     public static func entryRuns(_ entry: UInt64) -> UInt64 { cl_entry_runs(entry) }
 
-    /// Interrupts the running entry: its code goes on with the error.
+    /// Interrupts the running entry by an error; if its code catches the error, the code goes on.
     public final func interruptEntry(_ entry: UInt64) { cl_interrupt_entry(state, entry) }
 
     public final var entries: Entries { Entries(state) }
@@ -97,8 +97,8 @@ extension Interpreter {
         return limit(state, seconds) { state, times in Interpreter.of(state)?.reachedProcessorLimit(Int(times)) }
     }
 
-    /// For `reportHeld`: the number of the thread, and a function that any thread may call as long as the state
-    /// exists, and whose result differs for each callback.
+    /// The two arguments of `reportHeld`: the number of the thread; and a function whose result differs for each
+    /// callback, which any thread may call as long as the state exists.
     public final func limitCallbacks(to seconds: Double) -> (thread: UInt, turn: @Sendable () -> UInt64) {
         let thread = cl_limit_callbacks(state, seconds) { Interpreter.of($0)?.isInRun ?? false ? 1 : 0 }
         nonisolated(unsafe) let state = UnsafePointer(state)

@@ -68,8 +68,8 @@ open class Interpreter {
 
     deinit {
         guard isClosed else {
-            // Closing is too late here: finalizers would call a host that is half gone. Leaking the state's memory is
-            // the lesser evil.
+            // It is too late to close the state now: finalizers would call a host that is half gone. Leaking the
+            // state's memory is the lesser evil.
             isClosed = true
             return willClose()
         }
@@ -79,14 +79,14 @@ open class Interpreter {
 
     /// Closes the state: runs finalizers and frees everything. Waiting tasks never go on.
     ///
-    /// The maker of an interpreter has to close it in every case: nothing else ends its state.
+    /// The code that makes an interpreter has to close it in every case: nothing else closes the state.
     open func close() {
         guard !isClosed, !isClosing else { return }
         isClosing = true
         unwindRunning()
         willClose()
         state.pointee.closing = 1
-        // Callbacks of the first `willClose` may have left more to close. From now on nothing can be added.
+        // Callbacks of the first `willClose` may have opened more, so call it again. From now on nothing can be added.
         willClose()
         isClosed = true
         cl_close(state, endsWithProcess ? 1 : 0)
@@ -128,8 +128,8 @@ open class Interpreter {
     /// Returns the object of this state's userdata for a shared part.
     open func arrive(_ shared: AnyObject, kind: Int) -> AnyObject { shared }
 
-    /// Sets the object that identifies this state. Objects of kinds that are made with `orAfar` belong to the state
-    /// whose object they refer to.
+    /// Sets the object that identifies this state. An object of a kind that is made with `orAfar` belongs to the state
+    /// whose home it refers to.
     public final func setHome(_ object: AnyObject) { state.pointee.home = Unmanaged.passUnretained(object).toOpaque() }
 
     // MARK: The whole state
@@ -141,10 +141,9 @@ open class Interpreter {
     public final func startCollector() -> Bool { cl_start_collector(main) == LUA_OK }
 
     /// Makes `require` find `runloop`, which the library's first function makes, and the public modules below it.
-    /// `knows` is called with package.preload and a name, and returns whether scripts can require a module of that
-    /// name; the second function makes the module when it is first required. The third function makes a private part of
-    /// a module, which only parts can require, or returns false if no part has the name. On failure the error is on the
-    /// stack.
+    /// `knows` gets package.preload and a name, and returns whether scripts can require a module of that name; the
+    /// second function makes the module when it is first required. The third function makes a private part of a module,
+    /// which only parts can require, or returns false if no part has the name. On failure the error is on the stack.
     public final func openModules(_ openers: Library, knows: LuaFunction) -> Bool {
         guard let entries = openers.entries.baseAddress, openers.entries.count > CL_OPEN_PART else {
             return false
@@ -160,7 +159,7 @@ open class Interpreter {
     /// The progress of a collection in steps.
     public enum CollectionProgress { case underWay, cycleEnded, interrupted }
 
-    /// Begins a collection in steps. Returns false if it may not: see cl_begin_collection.
+    /// Begins a collection in steps. Returns false if a collection must not begin now: see cl_begin_collection.
     public final func beginCollection() -> Bool { cl_begin_collection(state) != 0 }
 
     /// Collects for about this many nanoseconds, and adds the processor time used to `spent`.
@@ -210,7 +209,7 @@ open class Interpreter {
     public static func cancelRunning(_ thread: UInt) { cl_cancel_running(thread) }
 
     /// Returns the C function that keeps a cancelled thread from ending, as in "string.find, called at app.lua:3", and
-    /// the nanoseconds since the cancellation. Returns nil if there is no such function. Takes up to 50 ms.
+    /// the nanoseconds since the cancellation. Returns nil if no C function keeps it. Takes up to 50 ms.
     public static func whereCancelled(_ thread: UInt) -> (text: String, nanoseconds: Int64)? {
         var whereabouts = cl_whereabouts()
         guard cl_where_cancelled(thread, &whereabouts) != 0 else { return nil }
@@ -224,8 +223,8 @@ open class Interpreter {
         return ((name.isEmpty ? "a function of C" : name) + place, whereabouts.nanoseconds)
     }
 
-    /// Sets whether a cancellation makes system calls of that thread fail, so that code returns from a blocking one;
-    /// then it raises only once.
+    /// Sets whether a cancellation also makes the system calls of the cancelled thread fail, so that a blocking call
+    /// returns; the cancellation then raises its error only once.
     public static func letCallsFail(_ fail: Bool) { cl_let_calls_fail(fail ? 1 : 0) }
 
     // MARK: Anchors

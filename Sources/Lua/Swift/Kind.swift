@@ -2,8 +2,8 @@ public import CLuaSupport
 
 /// A kind of userdata.
 public struct Kind: @unchecked Sendable {
-    /// Returns whether an object was never used. Gets the address of the object's head, and room for its name: this
-    /// many bytes and a 0.
+    /// Returns whether an object was never used. The arguments are the address of the object's head, and a buffer for
+    /// its name with its size in bytes, the final 0 included.
     public typealias IsUnused = @convention(c) (UnsafeMutableRawPointer?, UnsafeMutablePointer<CChar>?, Int) -> Int32
 
     // Sendable: written once, in `init`.
@@ -13,11 +13,11 @@ public struct Kind: @unchecked Sendable {
     /// - Parameters:
     ///   - payload: number of bytes in the userdata after the head.
     ///   - values: names of its user values, by which the Lua-written part finds them.
-    ///   - methods: its `Library(of:)`. It is evaluated when a state defines the kind, so methods may construct such
-    ///     objects.
+    ///   - methods: its `Library(of:)`. It is evaluated when a state defines the kind, so that methods may construct
+    ///     objects of the kind.
     ///   - collect: called when the userdata is collected; it must not call Lua. nil for a kind that holds no object.
     ///   - isUnused: called when an object is collected while Lua's warnings are on. Returns whether the object was
-    ///     never used, which is worth a warning, and writes its name, unless that is its user value "name".
+    ///     never used, so that a warning is useful, and writes its name, unless the user value "name" has it.
     ///   - inherits: whether the callback of an object has the values of `rl.locals` with which the object was made.
     public init(
         _ name: StaticString, payload: Int = 0, values: [StaticString] = [],

@@ -41,7 +41,7 @@ public struct Library: @unchecked Sendable {
             self.function = function
         }
 
-        /// A plain C function of Lua's: Lua calls it without a trampoline, and it may raise.
+        /// A C function that Lua calls directly, without a trampoline, so that it may raise.
         public static func native(_ name: StaticString, _ function: @escaping LuaFunction) -> Entry {
             var entry = Entry(name, function)
             entry.isNative = true

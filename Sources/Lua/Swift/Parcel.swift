@@ -28,7 +28,7 @@ public final class Parcel: @unchecked Sendable {
 }
 
 extension Call {
-    /// Returns the arguments of a function that packs them, or nil if there was nothing to pack. The function calls it
-    /// first.
+    /// Returns the arguments of the running function, if its entry packs them; nil if there was nothing to pack. Call
+    /// this before anything else.
     public func takeParcel() -> Parcel? { cl_take_parcel(thread).map(Parcel.init) }
 }

@@ -22,7 +22,7 @@ public struct FrameFormat {
     public let width: Int
     public let isBigEndian: Bool
     public let isSigned: Bool
-    /// The number to answer with, if the frame is there already.
+    /// The number for `answer` if the frame has already arrived.
     public let place: Int
 
     /// Reads a format. It has to be argument 1 of the method that answers with the frame.
@@ -60,8 +60,8 @@ public struct QuickOptions {
 }
 
 extension Call {
-    /// Reads the options "timeout" and "max" and a third one; nil if the table has anything else, or values of another
-    /// kind: `fields` then says what.
+    /// Reads the options "timeout", "max" and a third one; nil if the table has other fields, or values of another
+    /// kind: `fields` then finds the error.
     public func quickOptions(_ index: Int32, third: QuickOptions.Third) -> QuickOptions? {
         var found = cl_options()
         return cl_read_options(thread, index, third.rawValue, &found) != 0 ? QuickOptions(found: found) : nil
@@ -78,7 +78,7 @@ extension Call {
         return total
     }
 
-    /// Copies those arguments, right after they were measured.
+    /// Copies the measured arguments, right after the measurement.
     public func copyPieces(to place: UnsafeMutableRawPointer) {
         cl_copy_pieces(place.assumingMemoryBound(to: CChar.self))
     }

@@ -45,7 +45,7 @@ public struct Receiver<Object> {
         }
     }
 
-    /// Calls a `body` that takes its arguments and makes its results itself.
+    /// Calls a `body` that reads its own arguments and pushes its own results.
     @inlinable @inline(__always)
     public func run(_ body: (Object, Call) throws(Misuse) -> Int32) -> Int32 {
         guard let object else { return call.raise(Misuse("\(refusal)")) }

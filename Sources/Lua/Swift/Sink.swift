@@ -41,7 +41,7 @@ public struct Redirection {
 }
 
 extension Interpreter {
-    /// Prepares the redirection of Lua's output on this thread. One state at a time.
+    /// Prepares the redirection of Lua's output on this thread. Only one state at a time may do this.
     public final func openRedirection() -> Redirection {
         var redirection = Redirection()
         _ = cl_open_redirection(state, &redirection.slots)

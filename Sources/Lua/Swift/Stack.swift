@@ -83,10 +83,10 @@ public struct Stack: Hashable, @unchecked Sendable {
         cl_push_text(thread, bytes.assumingMemoryBound(to: CChar.self).baseAddress, bytes.count) == LUA_OK
     }
 
-    /// Pushes the userdata of a Swift object that all threads share. If the state has none, makes it, with one more
-    /// reference to the object. May fail.
+    /// Pushes the userdata of a Swift object that all threads share. If this state has none yet, makes one, which
+    /// retains the object. May fail.
     public func push(_ object: AnyObject, _ kind: Kind) -> Bool {
-        // Making the userdata may collect garbage, which may run any code: the object must stay alive until then.
+        // Making the userdata may collect garbage and so run any code: the object must stay alive meanwhile.
         withExtendedLifetime(object) {
             cl_push_object(thread, kind.record, Unmanaged.passUnretained(object).toOpaque()) == LUA_OK
         }
@@ -354,8 +354,8 @@ public struct Stack: Hashable, @unchecked Sendable {
         return box.object(as: T.self)
     }
 
-    /// Keeps the value at an index alive until `Interpreter.release`. Returns a number other than 0, or 0 if there is
-    /// no memory.
+    /// Returns the anchor's slot, a number other than 0; or 0 if there is no memory. Returns a number other than 0, or
+    /// 0 if there is no memory.
     @inlinable @inline(__always)
     public func anchor(_ index: Int32) -> UInt32 { cl_anchor(thread, index) }
 

@@ -1,7 +1,7 @@
 internal import CLuaSupport
 
-/// A copy of a coroutine's stack, which is converted to text on demand. The objects that hold it count
-/// references by `keep` and `drop`, all on one thread: a separate class would double the cost of a copy.
+/// A copy of a coroutine's stack, which is converted to text on demand. A holder counts references by `keep` and
+/// `drop`, always on one thread, because a class around the copy would double its cost.
 public struct TakenStack {
     private let copy: OpaquePointer?
 

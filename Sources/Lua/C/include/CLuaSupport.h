@@ -39,7 +39,8 @@ enum cl_verdict {
 /// The pieces in which bytes are returned.
 enum cl_form {
   CL_WORDS = 1,  ///< the words between blanks and tabs: at least one, which may be empty, and at most 64
-  /// the values in a frame's head except its last, the length; and the body. Argument 1 is the head's format
+  /// the values in a frame's head except the last one, which is the body's length; and the body. Argument 1 is the
+  /// head's format
   CL_FRAME = 2,
   CL_WHICH = 3,  ///< all bytes, and bytes_number
 };
@@ -94,7 +95,7 @@ typedef struct cl_kind {
   int user_values;                 ///< number of user values
   const char *const *value_names;  ///< names of the user values, in order
   cl_function collect;             ///< __gc, or NULL; must not call Lua
-  /// Returns whether the object was never used, which is worth a warning; NULL if the kind has no such check. Writes
+  /// Returns whether the object was never used, so that a warning is useful; NULL if the kind has no such check. Writes
   /// the object's name, unless that is a user value, and a terminating 0.
   int (*is_unused)(void *box, char *name, size_t most);
   int inherits;  ///< whether its callbacks have the values of rl.locals with which the object was made
@@ -340,7 +341,7 @@ void cl_drop_stack(cl_stack *stack);
 void cl_show_stack(lua_State *L, const cl_stack *stack);
 /// Returns the script's innermost line, or NULL.
 const char *cl_place_of_stack(const cl_stack *stack, int *line);
-/// Whether there is such a line.
+/// Whether the stack has a line of the script.
 int cl_has_place(const cl_stack *stack);
 /// Whether the outermost function is the host's own.
 int cl_is_served(const cl_stack *stack);
@@ -477,7 +478,7 @@ void cl_handle_signals(cl_state *state, void (*notify)(void), int (*is_waiting)(
 /// Interrupts the running Lua code because the process ends, and once more if the code catches that.
 void cl_interrupt(cl_state *state);
 void cl_forget_interrupts(void);  ///< discards an interruption that has done its work
-/// Interrupts the running Lua code once, as SIGINT does; if none runs, the code that runs next.
+/// Interrupts the running Lua code once, as SIGINT does; if no Lua code runs, interrupts the code that runs next.
 void cl_interrupt_once(cl_state *state);
 /// Lets a signal that came while no Lua code ran interrupt the code that runs now.
 void cl_hand_interrupt_over(cl_state *state);

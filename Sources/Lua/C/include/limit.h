@@ -18,8 +18,9 @@ void cl_end_sharing(struct cl_state *state);
 /// after each further second. Raises the value of `cancelled`. `reached` is called before, with the number of times.
 /// Returns 0 or an errno.
 int cl_limit_processor(struct cl_state *state, double seconds, void (*reached)(struct cl_state *state, int times));
-/// Does the same for the main state and the time of the whole process. Raises the text: as an error at first, and as an
-/// interruption later. If no Lua code runs, notes CL_WISH_END. Ends the process if none of this has helped.
+/// Does the same for the main state and the time of the whole process. Raises the text of the limit: as an error at
+/// first, and as an interruption later. If no Lua code runs, notes CL_WISH_END. If the program goes on regardless, ends
+/// the process.
 int cl_limit_all_processor(struct cl_state *state, double seconds, void (*reached)(struct cl_state *state, int times));
 /// Returns whether the loop of the main state sleeps. Async-signal-safe.
 int cl_is_main_waiting(void);

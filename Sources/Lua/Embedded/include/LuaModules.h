@@ -3,10 +3,10 @@
 
 #include <stddef.h>
 
-/// The version: of the program, of `rl.version`, and of packages. CHANGELOG.md begins with the same one.
+/// The version: of the program, of `rl.version`, and of packages. CHANGELOG.md begins with the same version.
 #define RLHOST_VERSION "0.1.0"
 
-/// The chunk name of all modules. It distinguishes the host's own functions from a script's.
+/// The chunk name of all modules. The name distinguishes the host's own functions from a script's.
 #define LUA_MODULES_SOURCE "=[rlhost]"
 
 /// Returns the text of the module of this name, or NULL if there is none. The text is empty if there is no memory.

@@ -87,7 +87,7 @@ static int handled(lua_State *L, int status, lua_KContext context) {
   if (code <= 0) return conclude(L, code == 0);
   int flags = keeps_alive(c) ? c->flags : c->flags & ~HTTP_KEEPS_ALIVE;
   size_t length = lua_rawlen(L, -1);
-  // The stream copies the draft before the task can wait. No address of it is in a value of Lua's.
+  // The stream copies the draft before the task can wait. No value of Lua contains the draft's address.
   stream_draft draft = streams_draft();
   size_t size = lua_http_text_answer(L, code, type, flags, draft.bytes, STREAM_DRAFT_SIZE);
   *draft.length = size;

@@ -166,7 +166,7 @@ static void finished(lua_State *L, connection *c) {
   c->task = c->record = 0;
   int is_through = keeps_alive(c) && !c->is_over ? http_discard(&c->reader, DISCARDED) : 0;
   if (is_through < 0) {
-    // The next request follows the bytes that are still on their way.
+    // The rest of the body is still on its way, and the next request follows it.
     c->is_left = 1;
     http_call(L, COMPARE, 0);
     http_set_date(L, c, http_now(L) + server->idle);

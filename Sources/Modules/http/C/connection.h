@@ -14,7 +14,7 @@ typedef struct server {
   int max_fields, is_stopping, is_logged, is_compressing;
 } server;
 
-/// The progress of the answer to a request: after DONE and LATE, its task can no longer change anything.
+/// The progress of the answer to a request: after DONE or LATE, the request's task can no longer change anything.
 typedef enum ending { NOT_ENDED, DONE, LATE, GONE } ending;
 
 typedef struct connection {
@@ -53,7 +53,7 @@ enum {
 
 static inline int push(lua_State *L, int number) { return lua_rawgeti(L, lua_upvalueindex(POLICY), number); }
 
-// Returns the connection of a function that goes on after a wait: it has been checked.
+// Returns the connection of a function that goes on after a wait: the connection was checked before the wait.
 static inline connection *self_of(lua_State *L) { return lua_touserdata(L, 1); }
 
 // Whether the value at the index 2 is the connection's request, which may have ended.
@@ -76,7 +76,7 @@ double http_now(lua_State *L);
 void http_set_date(lua_State *L, connection *c, double date);
 /// Closes the stream. No further request is read.
 void http_end(lua_State *L, connection *c);
-/// Begins requests until something else has to be done: see `next_request` in server.c.
+/// Begins requests until it has to wait, or the connection ends: see `next_request` in server.c.
 int http_go_on(lua_State *L, connection *c);
 /// Called when an answer has been written: connection and request are at the indices 1 and 2. Returns its status.
 int http_finish(lua_State *L, connection *c, lua_Integer status, lua_Integer length);

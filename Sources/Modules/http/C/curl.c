@@ -40,7 +40,7 @@ static void close_multi(lua_multi *multi) {
   }
   lua_curl.curl_multi_cleanup(multi->multi);
   if (multi->share) lua_curl.curl_share_cleanup(multi->share);
-  // These are the descriptors that Lua has not closed yet.
+  // Lua has not closed these descriptors yet.
   for (size_t i = multi->event_taken; i < multi->event_count; i++)
     if (multi->events[i].what < 0) close(multi->events[i].fd);
   free(multi->events);
@@ -76,7 +76,7 @@ static int make_multi(lua_State *L) {
 }
 
 // libcurl refuses a Content-Length that is not a number, without passing the line on. Keeps the bytes that libcurl is
-// about to read, so that the error can name the value. With TLS they are encrypted, and the error names none.
+// about to read, so that the error can name the value. With TLS the bytes are encrypted, so the error names no value.
 static void peek(lua_multi *multi, int fd, int happened) {
   int readable = 1;
   multi->peeked_length = 0;
@@ -105,7 +105,7 @@ static void find_ended(lua_multi *multi) {
     if (message->msg != CURLMSG_DONE) continue;
     for (lua_transfer *transfer = multi->transfers; transfer; transfer = transfer->next) {
       if (transfer->easy != message->easy_handle) continue;
-      // If this module has already ended the transfer because of an error, that error's code stays.
+      // If this module has already ended the transfer by an error, the code of that error stays.
       if (!transfer->is_over) transfer->code = message->data.result;
       if (transfer->code == CURLE_WEIRD_SERVER_REPLY && !transfer->is_over) keep_refused_length(multi, transfer);
       transfer->is_over = 1;

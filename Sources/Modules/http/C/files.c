@@ -1,4 +1,4 @@
-// Opens files below a directory. Neither ".." nor links lead out of it.
+// Opens files below a directory. Neither ".." nor a link can lead out of the directory.
 #define _GNU_SOURCE
 #include <descriptors.h>
 #include <errors.h>

@@ -78,7 +78,7 @@ static int ascii_host(lua_State *L) {
   return 3;
 }
 
-// Debug functions find the finalizers: each looks at its argument.
+// Scripts can find the finalizers by debug functions, so each checks its argument.
 static const char OUTPUT[] = "runloop.http.output";
 
 static int free_output(lua_State *L) {

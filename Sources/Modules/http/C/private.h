@@ -29,7 +29,8 @@ enum {
   ANSWER_IS_SWITCH = 16
 };
 
-/// The index in a request's table of its rarely used values. Lua has the indices in `native.own`.
+/// The index in a request's table of its rarely used values. The index of each rarely used value in a request's table.
+/// `native.own` has the same indices for Lua.
 enum { OWN_CONNECTION = 1, OWN_FLAGS, OWN_HEAD, OWN_ROUTE, OWN_COUNT = OWN_ROUTE };
 
 /// The received bytes that were not consumed yet, and the number of them that belong to the body of a message. Begins

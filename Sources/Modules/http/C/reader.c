@@ -8,7 +8,7 @@
 
 #include "private.h"
 
-/// A buffer of this size stays when it is empty. Further bytes are given back: most connections are idle.
+/// A buffer of at most this size is kept when it is empty. A larger one is freed, since most connections are idle.
 enum { KEPT = 4096 };
 /// A head of at most this size is parsed again for each piece of it that arrives.
 enum { LITTLE = 4096 };
@@ -16,7 +16,7 @@ enum { LITTLE = 4096 };
 void lua_http_feed(lua_State *L, http_reader *reader, const char *bytes, size_t length) {
   if (!length) return;
   size_t unread = http_unread(reader);
-  // Moving the rest costs no more than reading the bytes before it.
+  // At this point, moving the unread bytes costs no more than reading the consumed ones did.
   if (reader->position && reader->position >= unread) {
     memmove(reader->bytes.bytes, http_bytes(reader), unread);
     reader->bytes.length = unread;
@@ -57,7 +57,7 @@ int http_next_head(http_reader *reader, http_head *head, int is_response, size_t
   return http_read_head(head, bytes, count, is_response, max, max_fields);
 }
 
-// Decodes in place, so that one string is made.
+// Decodes the chunks in place, so that only one string is made.
 static void take_chunks(lua_State *L, http_reader *reader, size_t max) {
   char *bytes = http_bytes(reader);
   size_t count = http_unread(reader), taken = 0, length = 0;

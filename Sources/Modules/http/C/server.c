@@ -53,7 +53,8 @@ static int take(lua_State *L) {
 
 static int rest(lua_State *L) { return lua_http_push_rest(L, &http_check_self(L)->reader); }
 
-// connection:claim(request): begins its answer. Returns false if that has begun already, or is not possible any more.
+// connection:claim(request): begins its answer. Returns false if the answer has begun already, or is not possible any
+// more.
 static int claim(lua_State *L) {
   connection *c = http_check_self(L);
   int is_free = is_current(L, c) && !c->is_claimed;

@@ -171,7 +171,7 @@ static size_t on_upload(char *to, size_t size, size_t count, void *data) {
 static curl_socket_t open_socket(void *data, curlsocktype purpose, struct curl_sockaddr *address) {
   (void)purpose;
   lua_transfer *transfer = data;
-  // A kept connection has failed, and curl tries again. It keeps the text of the first error only.
+  // A kept connection has failed, and curl tries again. libcurl keeps only the text of the first error.
   static const char *const lost[] = {"Recv failure", "Send failure", "OpenSSL SSL_"};
   for (size_t i = 0; i < sizeof lost / sizeof *lost; i++)
     transfer->error_is_old |= strncmp(transfer->error, lost[i], strlen(lost[i])) == 0;

@@ -52,7 +52,7 @@ local LF <const> = 10
 function M.decoder(max)
   max = max or 1 << 20
   local buffer, is_first = "", true
-  -- The last byte was the CR that ended a line: an LF after it belongs to this end.
+  -- True if the last byte was a CR that ended a line: an LF that follows belongs to the same line end.
   local has_ended = false
   -- Pieces of a line, which are joined once.
   local pieces, waiting = {}, 0

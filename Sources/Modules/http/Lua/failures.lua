@@ -5,8 +5,8 @@ local native = require "runloop.http.native"
 
 local M = {}
 
--- Codes for errors of curl that have no number of the system. For failed connections the system has a number: code 7
--- without one means that curl considered the connection as started, as with a Unix socket whose backlog is full.
+-- Codes for errors of curl that have no number of the system. A failed connection has a number of the system; if code 7
+-- comes without one, curl considered the connection as started, as with a Unix socket whose backlog is full.
 local CODES = {
   [1] = "EPROTONOSUPPORT", [3] = "EINVAL", [5] = "ENOTFOUND", [6] = "ENOTFOUND", [7] = "EAGAIN", [8] = "EBADMSG",
   [16] = "EPROTO", [18] = "EOF", [35] = "TLS", [42] = "ECANCELED", [43] = "EBADMSG", [52] = "ECONNRESET",
@@ -14,8 +14,8 @@ local CODES = {
   [65] = "ESPIPE", [77] = "TLS_CERTIFICATE", [80] = "TLS_TRUNCATED", [92] = "EPROTO", [97] = "EPROXY",
 }
 
--- libcurl does not report whether a name does not exist, or no name server answers. The resolver is asked again for at
--- most 2 s: it answers at once if it knows.
+-- libcurl does not report whether a name does not exist, or no name server answers. So the resolver is asked again, for
+-- at most 2 s: an answer that it has already comes at once.
 local PATIENCE <const> = 2
 
 local function why_unknown(exchange, message, url)
@@ -65,7 +65,7 @@ local function bad_answer(transfer, code, message)
     return value and ('the answer\'s length is "%s"'):format(value) or "the answer's length is not a number"
   end
   if message:find "^Nul byte in header" then return "the answer has a NUL in its head" end
-  -- curl's text is missing if it has tried a kept connection before.
+  -- curl's text for this is missing if curl has tried a kept connection before.
   if message == "Unsupported protocol" then return "the answer is not HTTP" end
   if code == 43 then return "the first field of the answer begins with a blank" end
   return message
@@ -86,7 +86,7 @@ local function timed_out(exchange, message)
 end
 
 -- Returns the text about an address that the sandbox does not allow, or nil. In a sandbox, a name that is not allowed
--- fails as one that does not exist.
+-- fails like a name that does not exist.
 local function refused(exchange)
   local address = exchange.unix and "unix:" .. exchange.unix
   if not address then
@@ -137,7 +137,7 @@ function M.of(exchange)
   end
   -- In this case curl's text is about an earlier error.
   if code == 7 and name then return nil, ("%s: %s (%s)"):format(name, text:lower(), url), name end
-  -- The file is the one of Debian's libcurl: a file that the caller names has been checked before.
+  -- The bundle is that of Debian's libcurl; a file named by the caller has been checked before.
   if code == 77 and message:find("/etc/ssl/certs/ca-certificates.crt", 1, true) then
     message = "this system has no CA certificates, so no certificate can be checked: apt install ca-certificates"
   end

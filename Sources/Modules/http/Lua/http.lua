@@ -1,4 +1,5 @@
--- runloop.http: the module. First use loads the client or the server: neither needs the other.
+-- runloop.http: the module. The first use of a function loads the client or the server, neither of which needs the
+-- other.
 
 local http = {}
 

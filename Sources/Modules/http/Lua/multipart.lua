@@ -72,7 +72,7 @@ function M.parts(request, settings, next_bytes)
     return headers
   end
 
-  -- The position, for a task that goes on after another was cancelled: after a delimiter, or at the fields of a part.
+  -- The position in the form, which outlives a cancelled task: after a delimiter, or at the fields of a part.
   local current, is_behind, is_at_fields
   local function find_fields()
     if not is_behind then
@@ -94,7 +94,7 @@ function M.parts(request, settings, next_bytes)
       if not is_enough then more() end
     until is_enough
     if buffer:sub(1, 2) ~= "\r\n" then raise "EBADMSG: the form is not well-formed" end
-    -- A part without fields has its empty line here.
+    -- For a part without fields, the empty line comes right here.
     if buffer:sub(3, 4) ~= "\r\n" then buffer = buffer:sub(3) end
     count, is_at_fields = count + 1, true
     if count > max_parts then raise(("EMSGSIZE: more than %d parts"):format(max_parts)) end
@@ -138,7 +138,7 @@ function Part:body(settings)
   local max = misuse.options(settings, { max = "count" }, "part:body", 1).max or self.max
   if self.whole then return self.whole end
   local pieces, count = {}, 0
-  -- A cancelled task takes nothing.
+  -- If the task is cancelled, the pieces go back to the part.
   local guard <close> = setmetatable({}, {
     __close = function()
       if pieces[1] then self.unread = table.concat(pieces) .. (self.unread or "") end

@@ -18,7 +18,7 @@ int http_is_token(const char *bytes, size_t length) {
   return length > 0;
 }
 
-// Whether one of eight bytes may be a control character. This is also true for tabs, which are allowed.
+// Whether one of eight bytes may be a control character. The result is also true for tabs, which are allowed.
 static int may_have_control(uint64_t eight) {
   const uint64_t ones = ~UINT64_C(0) / 255, tops = ones << 7, deleted = eight ^ (ones * 127);
   return (((eight - ones * 32) & ~eight & tops) | ((deleted - ones) & ~deleted & tops)) != 0;
@@ -160,8 +160,8 @@ static int note_field(http_head *head, framing *framing, http_span name, http_sp
   }
 }
 
-// Checks for errors that llhttp 8 tolerates or reads in a harmless way. Errors of the framing are reported after those
-// that llhttp finds: they set `is_framed` to 0. `p`: the end of the first line; `end`: the empty line.
+// Checks for errors that llhttp 8 tolerates or reads in a harmless way. Errors of the framing set `is_framed` to 0: the
+// caller reports errors that llhttp finds before them. `p`: the end of the first line; `end`: the empty line.
 static int check_lines(http_head *head, const char *p, const char *end, int max_fields, framing *framing,
                        int *is_framed) {
   int count = 0;

@@ -108,7 +108,7 @@ local function set_timer(self, seconds)
   add(self, self.timer)
 end
 
--- Carries out curl's requests, and wakes tasks whose exchange has changed.
+-- Does the work that curl requests, and wakes tasks whose exchange has changed.
 function pump(self)
   while self.multi do
     local multi = self.multi
@@ -124,7 +124,7 @@ function pump(self)
       local exchange = self.exchanges[a]
       if exchange then
         exchange.changed:broadcast()
-        -- The bytes are kept for the reader, but the connection is free for another request.
+        -- The bytes stay for the code that reads the answer, but the connection is free for another request.
         if exchange.is_open and select(2, exchange.transfer:state()) then exchange:finish() end
       end
     else
@@ -138,7 +138,8 @@ local function rest(self)
   if self.count > 0 then return end
   for fd in pairs(self.ports) do unwatch(self, fd) end
   set_timer(self, nil)
-  -- A test must not leave connections of the shared client behind. A test closes its own clients itself.
+  -- A test must not leave connections of the shared client behind. Clients that the test has made are closed by the
+  -- test.
   if self == default and native.internals.loaded["runloop.test.core"] then
     self.multi:close()
     self.multi = nil
@@ -150,8 +151,8 @@ end
 local Exchange = { __name = "http exchange" }
 Exchange.__index = Exchange
 
--- Waits until the exchange changes, or its time is over: in tests curl's clock differs from the loop's. An error before
--- the answer ends the exchange.
+-- Waits until the exchange changes or its time is over: curl's own limit does not suffice, since its clock differs from
+-- the loop's in tests. An error before the answer ends the exchange.
 local function wait(exchange)
   local client = exchange.client
   local mode = client.loop:mode()
@@ -195,7 +196,7 @@ end
 
 -- Making requests -----------------------------------------------------------------------------------------------------
 
--- Takes the place of the transfer while the request has not begun.
+-- Stands for the transfer until the request has begun.
 local NOT_YET = {
   state = function() return false, false, 0, 0 end, failure = function() end, finish = function() end,
   leads_to = function() end,

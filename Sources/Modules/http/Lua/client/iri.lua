@@ -1,6 +1,5 @@
 -- runloop.http.iri: converts URLs with other characters than ASCII to the form that HTTP requires, as browsers do (RFC
--- 3987). The first such URL loads it. libcurl would convert only the host, from the locale's character set, which is
--- ASCII by default.
+-- 3987). This part is loaded when the first such URL occurs.
 
 local native = require "runloop.http.native"
 

@@ -25,8 +25,8 @@ local TLS_VERSIONS = { ["1.0"] = 4, ["1.1"] = 5, ["1.2"] = 6, ["1.3"] = 7 }
 -- The names of the errors with which a file is refused; all others are EIO.
 local REASONS <const> = { [2] = "ENOENT", [13] = "EACCES", [20] = "ENOTDIR", [40] = "ELOOP" }
 
--- Returns whether a path is a file, false for a directory. The request fails if it cannot be read: libcurl would report
--- a certificate instead.
+-- Returns whether a path is a file, false for a directory. If the path cannot be read, the request fails here, because
+-- libcurl would report a bad certificate.
 local function is_file(settings, path)
   local file, problem, number = io.open(path)
   -- A directory of certificates may be one that cannot be listed.
@@ -115,7 +115,7 @@ local function set_body(settings, request, name)
   end
   -- curl would wait a second for servers that do not know this field.
   if body ~= nil and headers.expect == nil then headers.expect = false end
-  -- Some servers want a length from these (RFC 9110, 8.6), and curl sends none without a body.
+  -- Some servers require a length for these methods (RFC 9110, 8.6), but curl sends none without a body.
   if body == nil and (method == "POST" or method == "PUT") and headers["content-length"] == nil then
     headers["content-length"] = "0"
   end
@@ -229,7 +229,7 @@ function M.prepare(defaults, request, name, is_open)
   local idle = all.idle_timeout
   settings.has_one_limit = idle and not all.timeout
   if idle == nil and not is_open then idle = 60 end
-  -- A limit of 30 years or more is none.
+  -- A limit of 30 years or more counts as no limit.
   if idle and idle > 0 and idle < 1e9 then
     settings.idle_timeout, settings.idle_bytes = math.max(1, math.floor(idle)), 1
   end

@@ -248,14 +248,15 @@ function Open:events(settings)
 end
 
 function Open:close()
-  -- An answer that was read to its end is not closed: reads still return its end.
+  -- An answer that was read to its end does not count as closed: further reads still return its end.
   if not self.is_over then self.is_closed = true end
   self.is_over, self.rest, self.first = true, "", 1
   self.exchange:finish()
 end
 objects.methods(Open, "answer")
 Open.__close = Open.close
--- A collected answer has no reader any more. When the Lua state is closed, the exchange has ended already.
+-- A collected answer has no reader any more. If the Lua state is being closed, the exchange has already ended, and the
+-- call fails.
 Open.__gc = function(self) pcall(self.exchange.finish, self.exchange) end
 
 return M

@@ -65,7 +65,7 @@ function Admission:enter(exchange, url, unix)
   admit(self, exchange)
 end
 
--- The request has ended, or was cancelled. The next request takes its place.
+-- The request has ended, or was cancelled. The next request takes its connection.
 function Admission:leave(exchange)
   local host = exchange.host
   if exchange.queue then

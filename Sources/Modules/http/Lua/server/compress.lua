@@ -36,7 +36,7 @@ function M.settings(option, what)
   end
   local is_there, problem, code = pieces.is_there()
   if not is_there then return nil, problem, code end
-  -- The functions are those that each answer needs.
+  -- The table has the functions that each answer needs.
   return { level = level, least = option.least or 1024, patterns = patterns, known = {}, events = option.events,
     plan = M.plan, compress = M.text, make_pieces = M.pieces }
 end
@@ -76,7 +76,8 @@ local function weights_of(text)
   return weights
 end
 
--- Returns those of `names` that the client prefers to the plain form, the best first. Equal ones stay in their order.
+-- Returns those of `names` that the client prefers to the plain form, the best first. Names that the client values
+-- equally stay in their order.
 function M.accepted(accept, names)
   if not accept or accept == "" then return {} end
   local list, weights = {}, weights_of(accept)
@@ -112,7 +113,8 @@ local SEEN <const> = {
   ["content-range"] = true, ["cache-control"] = true,
 }
 
--- Returns a copy of an answer's fields, and the spellings of those that matter here. false suppresses a field.
+-- Returns a copy of an answer's fields, and the spellings of those that matter for compression. false suppresses a
+-- field.
 local function copied(headers)
   local copy, names = {}, {}
   for name, value in pairs(headers) do

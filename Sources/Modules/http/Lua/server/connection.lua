@@ -48,7 +48,7 @@ local function is_stalled(connection, request, is_left)
   return has_stood and (request.is_reading or is_left or (connection.stream:queue() or 0) > 0)
 end
 
--- Only a request whose task waits has a task's number.
+-- A request has a task's number only if its task waits.
 local function cancel(connection)
   local _, _, task = connection:numbers()
   if task then native.cancel(task) end
@@ -141,7 +141,7 @@ local function policy(self)
     log = function(...) return log.write(self, ...) end,
     refuse = function(...) return refuse(self, ...) end,
 
-    -- Bytes of the body have arrived, or the connection can take further ones.
+    -- Called when bytes of the body have arrived, or the connection can take further ones.
     wake = function(request)
       if request.arrived then request.arrived:broadcast() end
       if request.room then request.room:broadcast() end
@@ -183,8 +183,8 @@ local function policy(self)
   }
 end
 
--- Returns the task function for a function that serves a connection and calls no code of the script. Its error, such as
--- a lack of memory for what the client sends, ends this connection only: otherwise a client could end the program.
+-- Returns the task function for a function that serves a connection and calls no code of the script. An error in it,
+-- such as a lack of memory for the client's data, ends this connection only: otherwise a client could end the program.
 local function contained(self, serve)
   return function(stream)
     local is_good, problem = xpcall(serve, explain, stream)

@@ -16,7 +16,7 @@ end
 
 local function line_of(entry)
   local client = entry.peer and entry.peer:gsub(":%d+$", "") or "-"
-  -- A head that could not be read lacks some parts.
+  -- Some of these parts are missing if the head could not be read.
   local request = entry.method
   if request and entry.target then request = request .. " " .. entry.target end
   if request and entry.version then request = request .. " HTTP/" .. entry.version end
@@ -77,7 +77,7 @@ function M.open(where, name)
   end
 end
 
--- Records the end of a request whose task goes on.
+-- Ends the record of a request whose task goes on.
 function M.ended(connection, status)
   local _, _, _, record = connection:numbers()
   if record then ends(record, status, status >= 499) end
@@ -93,7 +93,7 @@ end
 -- The traceback of each task's last error, by its coroutine.
 local traces = setmetatable({}, { __mode = "k" })
 
--- For xpcall. The error stays as it is, also for `__close` functions that receive it.
+-- For xpcall. Returns the error unchanged, so that `__close` functions receive it, too.
 function M.explain(problem)
   traces[coroutine.running()] = rl.traceback(problem):gsub("\n\t%[rlhost%]:[^\n]*", "")
   return problem

@@ -72,7 +72,7 @@ function Request:__tostring() return ("http request %s %s"):format(self.method, 
 local Waiting = {}
 function Waiting:__close() self.request.is_reading, self.request.reader = false, nil end
 
--- Bytes that a cancelled task has put back come first.
+-- Returns first the bytes that a cancelled task has put back.
 local function next_bytes(self, max)
   local unread = self.unread
   if unread then

@@ -14,7 +14,7 @@ local ROUTE = native.own.ROUTE
 local TEXT <const> = "text/plain; charset=utf-8"
 M.TEXT = TEXT
 
--- Returns the value of a field in any spelling. false suppresses the field; nil: it is missing.
+-- Returns the value of a field in any spelling; nil if it is missing, and false if the script suppresses it.
 local function field(headers, name)
   if not headers then return nil end
   if headers[name] ~= nil then return headers[name] end
@@ -28,7 +28,7 @@ local function route_of(request)
   return route and (" (route %q %s)"):format(route.path, route.made) or ""
 end
 
--- Raises an error about what a handler has returned; it names the handler's route.
+-- Raises an error about a handler's result; the error names the handler's route.
 local function refuse(request, text, ...) error(text:format(...) .. route_of(request), 0) end
 
 -- Returns the body's length in bytes if the handler announces one, or nil.
@@ -45,7 +45,8 @@ end
 
 local function has_type(headers) return field(headers, "content-type") ~= nil end
 
--- Sends a head with a text after it; only the head if the body is a number, its length, or nil.
+-- Sends a head, and after it the body if that is a text; a number in its place is the length of a body that is not
+-- sent.
 local function send_whole(request, status, headers, body, content_type)
   local connection = request.connection
   local bytes = connection:head(request, status, headers, body, content_type)
@@ -71,7 +72,7 @@ function Request:respond(settings)
   if status < 200 or status > 599 then
     raise("request:respond: field 'status' must be from 200 to 599, got " .. status)
   end
-  -- A client that has gone gets an answer like any other: its calls report that.
+  -- A request whose client has gone gets a response object, too, and the object's calls report that.
   if self.response or not self.connection:claim(self) and not self.is_gone then
     raise("request:respond: the request has been answered already")
   end
@@ -160,7 +161,7 @@ local function send_part(request, status, headers, body, content_type, length, n
   report_length(request, #body, length, name)
 end
 
--- Sends a whole answer. `name` is the method with which the script sends it, if it calls one.
+-- Sends a whole answer. `name` is the method by which the script has sent the answer, if it was one.
 local function send_text(request, status, headers, body, content_type, name)
   local length = length_of(headers, "the handler's answer")
   local is_head, size, level = request.method == "HEAD", #body, nil
@@ -213,7 +214,7 @@ local function write(self, name, ...)
   if self.takes_nothing then return drop(self, #bytes) end
   local left = self.left
   if left and #bytes > left then
-    -- The client gets the body that was announced, and nothing after it.
+    -- Send the announced part of the body, and drop the rest.
     local rest = bytes:sub(1, left)
     self.left, self.is_over = 0, true
     if self.pieces then
@@ -346,7 +347,7 @@ function Events:queue(event)
   return send_piece(response, response.stream.queue, text)
 end
 
--- Waits until the client goes or `close` is called. Either also cancels the task.
+-- Waits until the client goes or `close` is called. In both cases the task is also cancelled.
 function Events:wait_closed()
   receiver(self, Events, "events:wait_closed")
   self.closed = self.closed or objects.condition "events:wait_closed"
@@ -428,7 +429,7 @@ local function send_table(request, answer)
   return response:finish()
 end
 
--- Other parts that complain about an answer do not know the route.
+-- Errors of other parts about an answer, which do not name the route.
 local COMPLAINTS = { "^http: ", "^json%.encode: ", "^the handler's answer: " }
 
 -- Returns an error about an answer, and its traceback, with the handler's route.
@@ -476,11 +477,12 @@ function M.apologize(request, is_end)
   local response, connection = request.response, request.connection
   if request.socket then return request.socket:go_away(not is_end and 1011 or nil) end
   if type(response) == "table" and response.keeper then response.keeper:invalidate() end
-  -- A finished answer stays as it is, even if an error follows it.
+  -- A finished answer stays unchanged, even if an error follows it.
   local is_finished = type(response) == "table" and response.is_over and response.has_head
   if is_finished or request.is_whole then return end
   if request.status then
-    -- Half of the answer was sent: after a proper end, the client would mistake it for the whole.
+    -- A part of the answer was sent. If the connection ended properly now, the client would take the part for the
+    -- whole.
     connection:last(request)
     connection.stream:abort()
     return

@@ -29,7 +29,7 @@ function Server:address()
   return self.listener and self.listener:address() or "memory"
 end
 
--- Serves a stream from elsewhere as a connection: for tests, and for a script's own listeners.
+-- Serves a stream that the server has not accepted itself: for tests, and for a script's own listeners.
 function Server:accept(stream)
   if type(stream) ~= "userdata" or not tostring(stream):find "^stream" then
     raise("server:accept: argument #1 must be a stream, got %s", misuse.describe(stream))
@@ -57,7 +57,7 @@ function Server:close()
   self.is_stopping = true
   self.machine.stop()
   if self.listener then self.listener:close() end
-  -- Connections between two requests have nothing to finish.
+  -- A connection between two requests can be closed at once.
   for connection in pairs(self.connections) do
     local request, unread = connection:state()
     if not request and unread == 0 then connection:close() end
@@ -75,7 +75,7 @@ function Server:stop(seconds)
   while self.count > 0 and now() < date do
     self.stopped:wait(date < math.huge and date - now() or nil)
   end
-  -- A connection between two requests loses nothing, unless its answer is still being sent.
+  -- A connection between two requests can be closed without loss, unless its answer is still being sent.
   local count = 0
   for connection in pairs(self.connections) do
     local stream, request, unread = connection.stream, connection:state()
@@ -95,7 +95,8 @@ function Server:__tostring()
   return ("http server (%s, %s%s)"):format(self:address(), self.is_stopping and "closed, " or "", self.made_at)
 end
 
--- Calls functions of the script other than its handler, such as `sni`: an error is reported, and ends only this call.
+-- Calls functions of the script other than its handler, such as `sni`: an error is reported, and affects only this
+-- call.
 local function attempt_for(self)
   local function tell(is_good, ...)
     if is_good then return true, ... end
@@ -156,7 +157,7 @@ function M.serve(where, settings, handler)
     return nil, problem, code
   end
   self.listener = listener
-  -- No connection is lost: the loop has not run since.
+  -- No connection can have come in between, since the loop has not run.
   if settings.modes then
     self.loop:remove(listener, "common")
     self.loop:add(listener, self.modes)

@@ -146,7 +146,7 @@ local function break_off(self, code, problem)
   return false
 end
 
--- The approximate size of an empty message, so that a limit holds for these, too.
+-- The approximate size of an empty message, by which the limit of bytes also limits empty messages.
 local EACH <const> = 64
 
 local function deliver(self, kind, text)
@@ -353,7 +353,7 @@ end
 local methods = {}
 local Handle = objects.class("runloop.http.WebSocket", { __name = "websocket", __stays = true }, methods)
 
--- Keeps the handle alive while a call waits.
+-- Keeps the handle from being collected while a call waits.
 local function keep(_, ...) return ... end
 
 for _, name in ipairs { "send", "queue", "ping", "receive", "close", "is_open" } do
@@ -373,7 +373,7 @@ function Handle:__index(name)
   return methods[name]
 end
 function Handle:__close() Socket.__close(self.core) end
--- When the Lua state is closed, the socket has ended already.
+-- If the Lua state is being closed, the socket has already ended, and the call fails.
 function Handle:__gc() pcall(Socket.__close, self.core) end
 Handle.__tostring = Socket.__tostring
 

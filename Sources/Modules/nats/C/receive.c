@@ -6,7 +6,7 @@
 #include "queue.h"
 #include "wire.h"
 
-// The longest line. Longer ones end the connection.
+// The longest line. A longer line ends the connection.
 enum { LONGEST = 65536 };
 // The subscription of answers to requests.
 enum { ANSWERS = 1 };
@@ -72,7 +72,7 @@ static int read_frame(const char *line, const char *end, frame *it) {
   return !it->has_head || (read_number(words[count - 2], &it->head) && it->head <= it->size);
 }
 
-// Pushes a text that is often the same as the one before, which is a user value.
+// Pushes a text that is often the same as the one before; a user value keeps the last one.
 static void push_remembered(lua_State *L, remembered *last, int value, text it) {
   if (it.length == last->length && memcmp(it.bytes, last->bytes, it.length) == 0) {
     lua_getiuservalue(L, 1, value);
@@ -131,7 +131,7 @@ static void push_call(lua_State *L, int function) {
 }
 
 // Puts a message into the queue of its subscription, or pushes a call of Lua. Returns the number of arguments of the
-// call; -1 if there is none.
+// call; -1 if no call was pushed.
 static int take_message(lua_State *L, wire *it, const frame *head, const char *data) {
   it->totals->messages_in++;
   if (head->has_head) {

@@ -8,7 +8,7 @@
 #include "queue.h"
 
 // The largest number of unsent bytes with which a message is sent without a wait; and the size from which a message is
-// written directly, past the buffer: both are decided in Lua.
+// written directly, past the buffer. In both cases the code in Lua takes over.
 enum { UNSENT = 1 << 20, LARGE = 16384 };
 
 const char NATS_WIRE[] = "runloop.nats.wire";
@@ -33,7 +33,7 @@ static char *add_number(char *to, uint64_t number) {
 }
 
 // Writes a message into the buffer of the stream. If `reply` is empty, `number` is the number of a request, from which
-// the reply subject is made. Returns 0 if the stream accepts nothing.
+// the reply subject is made. Returns 0 if the stream refuses further bytes.
 static int put_message(wire *it, text subject, text reply, uint64_t number, text head, text data) {
   // "HPUB", four blanks, three numbers and a line end take 70 bytes at most.
   char small[512];
@@ -93,7 +93,7 @@ static int published(lua_State *L, int status, lua_KContext context) {
   return lua_gettop(L);
 }
 
-// publish(bus, subject, data, …): the method of buses. Its upvalue is the method that handles every case.
+// publish(bus, subject, data, …): the method of buses. Its upvalue is the method in Lua, which handles all other cases.
 static int publish(lua_State *L) {
   int top = lua_gettop(L);
   if (top == 3 && lua_type(L, 1) == LUA_TTABLE && lua_type(L, 3) == LUA_TSTRING) {
@@ -136,7 +136,7 @@ static int put(lua_State *L) {
   return 1;
 }
 
-// count(wire, bytes): a message went out as a text.
+// count(wire, bytes): counts a message that was sent as a text.
 static int count(lua_State *L) {
   wire *it = wire_at(L, 1);
   lua_Integer bytes = luaL_checkinteger(L, 2);

@@ -56,7 +56,7 @@ local function await_any(bus, request, next_bytes, headers, deadline)
     local answer, text, code = request.future:await(max(0, min(PATIENCE, deadline - now())))
     if answer or code or deadline - now() <= SOON then return answer, text, code, tries end
     local entry, link = request.entry, bus._link
-    -- A message that still waits for a connection goes out by itself.
+    -- A message that still waits for a connection is sent without this when there is one.
     if link and not (entry and entry.text) then
       local bytes, head = next_bytes(), headers and check.headers(headers, "request")
       local fits
@@ -147,7 +147,7 @@ function api.call(bus, what, subject, body, about, limit)
     local answer = decode(message)
     local problem = answer.error
     if type(problem) ~= "table" then return answer end
-    -- An earlier question, whose answer was lost, has removed it.
+    -- An earlier try, whose answer was lost, has removed it.
     if count > 1 and problem.code == 404 and find(subject, ".DELETE.", 1, true) then return { success = true } end
     if not LATER[problem.err_code] or now() >= deadline - SOON then return api.refuse(problem, about) end
     rl.sleep(min(0.1, max(0, deadline - now())))
@@ -167,18 +167,18 @@ function api.acknowledgement(bus, message, about)
   return api.refuse(problem, about)
 end
 
--- Seconds for which a request is repeated if a cluster answers "not found": after a restart it may not know everything
--- yet.
+-- Seconds for which a request is repeated if a cluster answers "not found": after a restart, a server may not know
+-- everything yet.
 local GRACE = 2
 
---- Whether to accept the answer "not found", which the server has given since this time.
+--- Returns whether to accept the answer "not found". `since`: when a server first gave that answer.
 function api.is_gone(bus, since)
   local link = bus._link
   return link ~= nil and (not link.info.cluster or now() - since >= GRACE)
 end
 
 local SECOND = 1000000000
---- The longest time in seconds that is passed to servers: a hundred years. They count nanoseconds in 64 bits.
+--- The longest time in seconds that is passed to servers: a hundred years. Servers count nanoseconds in 64 bits.
 api.CENTURY = 3155760000
 
 --- Returns seconds in JetStream's form: an integer number of nanoseconds.

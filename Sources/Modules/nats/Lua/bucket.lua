@@ -113,8 +113,8 @@ end
 --- Returns the entry of a key, even if the entry says that the key was removed. Waits.
 function Bucket:_entry(what, key, revision, is_stale)
   local subject = self._prefix .. key
-  -- Old clients make streams without direct access. Servers leave such a request unanswered, as if the stream did not
-  -- exist.
+  -- Old clients make streams without direct access. For such a stream, servers do not answer a direct request, as if
+  -- the stream did not exist.
   local is_any = is_stale and self._is_direct
   if is_any then
     local entry, text, code = ask_any(self, what, subject)

@@ -119,7 +119,7 @@ function Bus:_confirm_soon()
     end }
 end
 
---- Sends a PING. Its PONG confirms everything that was sent before. `future` is completed then.
+--- Sends a PING. The server's PONG confirms everything that was sent before the PING. `future` is completed then.
 function Bus:_ping(link, future)
   link.last_ping = link.last_ping + 1
   local sent, bytes = link:sent()
@@ -187,7 +187,8 @@ local function head_of(options, what)
   return headers and next(headers) ~= nil and check.headers(headers, what)
 end
 
---- Publishes with checked arguments. `question`: the message that this one answers.
+--- Publishes with checked arguments. Publishes a message whose arguments were checked. `question`: the message that
+--- this one answers.
 function Bus:_publish(what, subject, data, options, question)
   return self:_publish_with(subject, options and options.reply, data, head_of(options, what), question)
 end
@@ -289,7 +290,7 @@ local function ask(self, what, subject, data, options)
   return request
 end
 
---- Asks with checked arguments; `options` are those of `bus:request`, or have `await(request)`. Waits.
+--- Sends a request whose arguments were checked; `options` are those of `bus:request`, or have `await(request)`. Waits.
 function Bus:_request(what, subject, data, options)
   local request <close>, message, code = ask(self, what, subject, data, options)
   if not request then return nil, message, code end
@@ -355,8 +356,8 @@ function Bus:_finish(request, ...)
   request:complete(...)
 end
 
---- Takes an answer to the request with this number. The number may also belong to the message of `await_passage` in
---- nats.lua: a new connection has sent it to the old one, `link`, and all messages before it have arrived.
+--- Takes an answer to the request with this number. The number may also be that of the message in `await_passage` of
+--- nats.lua, which a new connection has sent to the old one, `link`: then all earlier messages have arrived.
 function Bus:_answer(message, number, link)
   local request = self._waiting[number]
   if not request then
@@ -379,8 +380,8 @@ end
 
 function Bus:_relieve() if #self._crowded > 0 then self._crowded = subscription.relieve(self._crowded) end end
 
---- Takes a message of the server for the subscription with this number. Further ones go into its queue without this
---- call, if they can.
+--- Takes a message of the server for the subscription with this number. Further messages go straight into the
+--- subscription's queue if they can.
 function Bus:_take(sid, message)
   local one = self._subscriptions[sid]
   if not one then return end
@@ -427,7 +428,8 @@ function Bus:_forget(one)
   if self._link then self._link:settle() end
 end
 
---- Asks the server to send no more messages. With `is_draining`, messages that are on their way still count.
+--- Asks the server to send no more messages. With `is_draining`, messages that are already on their way are still
+--- delivered.
 function Bus:_unsubscribe(one, is_draining)
   if self._subscriptions[one._sid] ~= one then return end
   if self._link then self._link:send("UNSUB " .. one._sid .. "\r\n") end
@@ -436,7 +438,7 @@ end
 
 -- The connection ------------------------------------------------------------------------------------------------------
 
---- Reads the message INFO: it lists the other servers, and announces that this one is about to end.
+--- Reads an INFO of the server, which lists the other servers, and may announce that this server is about to end.
 function Bus:_told(link, info)
   self:_learn_servers(link, info)
   self._max_payload = link.max_payload

@@ -9,7 +9,7 @@ local raise, describe = misuse.raise, misuse.describe
 
 local check = {}
 
--- The largest number of valid subjects in the cache. If it is full, it is emptied.
+-- The largest number of valid subjects in the cache. A full cache is emptied.
 local KEPT = 1000
 local known, count = {}, 0
 
@@ -68,7 +68,7 @@ function check.key(key, what, which, is_filter)
   if wrong then raise("%s: the key %s %s", what, describe(key), wrong) end
 end
 
---- Returns the bytes of a message, or raises an error. nil stands for no bytes.
+--- Returns the data of a message, or raises an error. nil stands for empty data.
 function check.data(data, what, number)
   if type(data) == "string" then return data end
   if data == nil then return "" end
@@ -129,7 +129,7 @@ local texts, text_count, plain = {}, 0, {}
 -- Longer headers are not cached, but parsed each time.
 local LONGEST = 200
 
---- Reads headers as `read_headers` does. Other receivers may have the same table, so it must not be changed.
+--- Reads headers as `read_headers` does. The returned table is shared and must not be changed.
 function check.known_headers(text)
   local known = texts[text]
   if not known then

@@ -27,8 +27,8 @@ local UNANSWERED = 65536
 
 -- Messages ------------------------------------------------------------------------------------------------------------
 
---- Parses the subject for acknowledgements of a message, and sets the message's fields. Returns the number of the
---- message at its consumer and how many messages follow it; nil if the subject has another form.
+--- Parses the subject for acknowledgements of a message, and sets the message's fields. Returns the message's number at
+--- its consumer, and the number of messages that follow; nil if the subject has another form.
 local function read_place(message, reply)
   local rest = match(reply, "^%$JS%.ACK%.(.+)$")
   if not rest then return nil end
@@ -182,7 +182,7 @@ local function find(owner, what, name, options)
     end
     found, text, code, refusal = api.call(bus, what, "CONSUMER.DURABLE.CREATE." .. owner._name .. "." .. name,
       { stream_name = owner._name, config = wanted, action = "create" }, about)
-    -- Another program has made it first.
+    -- If another program has made the consumer first, take that one.
     if not found and code == "EEXIST" then found = api.call(bus, what, info, nil, about) end
     if not found then return nil, text, code, refusal end
   end

@@ -16,7 +16,7 @@ local durable = {}
 
 -- Seconds for which messages and dead letters are kept.
 local WEEK = 604800
--- No limit of deliveries at the server: the holder counts them.
+-- The server does not limit deliveries, since the holder counts them.
 local ENDLESS = 1 << 30
 -- Seconds: the first and the longest time without an answer until a message is sent again; the pause after a refusal
 -- "not now"; the pause until a missing stream is made again.
@@ -67,7 +67,7 @@ end
 local problems, problem_count = {}, 0
 
 --- Stores a message that no holder could handle. Waits. `kind`: "port" or "pool"; `answer`: the answer of a pool to the
---- caller. Returns true, and the answer that the first try was given; or nil, the reason and its code.
+--- caller. Returns true and the answer of the first try; or nil, the reason and its code.
 function durable.bury(bus, kind, name, message, problem, answer)
   local key = format("%s %d %s", message.stream, message.seq, message.time)
   if not problems[key] then

@@ -6,8 +6,8 @@
 --   call = caller:begin(head, data, ended, id)     sends the call at once if there is room; then `call.reply` is set.
 --                                                  Otherwise the call waits in the caller's queue, and `call.sent`,
 --                                                  if set, is called when it is sent.
---                                                  `call.id` and `call.future` belong to the user. If the user sets
---                                                  `call.renew`, the queue sends its result in place of the data
+--                                                  `call.id` and `call.future` are for the user's data. If the user
+--                                                  sets `call.renew`, the queue sends its result in place of the data
 --   ended(call, message, reason, is_last)          once: an answer, whose `data` and `headers` it may read; or nil and
 --                                                  "invalid" (nobody got it), "became invalid" (it may be handled) or
 --                                                  "transport error: …". `is_last`: nobody is there, or the connection
@@ -28,10 +28,10 @@
 --   holder:stop()                                  takes no more. Messages that wait here go to another holder
 --   holder.one                                     the subscription, for `loop:add`
 --   holder.held                                    the messages that have no answer yet, by their subjects for answers
---   holder.renew                                   if set: called with a message that goes to another holder. Returns
---                                                  its data, or nil: no holder gets it
+--   holder.renew                                   if set: called with a message that is passed on to another
+--                                                  holder. Returns its data, or nil: no holder gets it
 --   holder.service                                 if set: the object of runloop.nats.service that counts the calls
--- A holder has 256 messages at most, with 64 MB of data. Others get the failure "busy".
+-- A holder has 256 messages at most, with 64 MB of data. A message beyond that gets the failure "busy".
 
 local system = ...
 local rl = require "runloop"
@@ -100,7 +100,8 @@ function exchange.id_of(message)
   return nil, "Rl-Id is not an integer of 32 bits"
 end
 
---- Returns the headers of a message that may be published again: foreign ones may have odd names.
+--- Returns the headers of a message in a form that may be published again: other programs may use names that this
+--- client refuses.
 function exchange.headers_of(message)
   local headers = {}
   for name, value in pairs(message.headers or {}) do
@@ -131,7 +132,8 @@ end
 
 local Call = {}
 Call.__index = Call
--- Questions without an answer; the number of its span, while everything is recorded into a file.
+-- The number of questions without an answer; and the number of the call's span, while everything is recorded into a
+-- file.
 Call.misses, Call.span = 0, false
 local Caller = {}
 Caller.__index = Caller
@@ -178,8 +180,8 @@ local function care(bus, call, time, round)
   return is_asked
 end
 
--- Asks for all calls that have waited for long. The PONG after the questions shows that the server has received them:
--- questions that did not reach it do not count.
+-- Asks for all calls that have waited for long. The PONG after the questions shows that the server has received them: a
+-- question that never reached the server does not count as unanswered.
 local function look_after(bus)
   local time, due, next_time = now(), {}, huge
   bus._look_at = huge
@@ -210,7 +212,7 @@ local function prepare(bus)
   bus._holder = rl.source { perform = function() end, name = "messages without an answer" }
 end
 
---- Keeps the loop alive until `caller.release` was called as often.
+--- Keeps the loop alive until `caller.release` was called as often as this function.
 function exchange.retain(bus)
   bus._held_calls = bus._held_calls + 1
   if bus._held_calls == 1 then rl.current():add(bus._holder, "common") end
@@ -239,7 +241,7 @@ local function send(caller, call, head, data)
   local lines = flow.lines(bus, subject)
   if lines then
     head = flow.join(lines, head, #data, bus._max_payload)
-    -- Only here: a ninth field makes the call's table grow, which takes 1,100 instructions.
+    -- Set the field only in this case: a ninth field makes the call's table grow, which takes 1,100 instructions.
     call.span = flow.begins(subject)
   end
   caller.count = caller.count + 1
@@ -264,7 +266,7 @@ local function wait_for_room(caller)
   end, name = "room on the connection to NATS", keeps_alive = false }
 end
 
--- Waits, after a lost connection, until there is a holder again: they come back one after the other.
+-- After a lost connection, waits until there is a holder again: the holders come back one after the other.
 local function wait_for_holder(caller)
   local bus, back_at = caller.bus, caller.bus._back_at
   if caller.keep or now() >= back_at + BACK then
@@ -320,7 +322,7 @@ function Caller:_closing() self:finish("became invalid", true) end
 
 function Caller.nobody() end
 
---- Begins a call. Its size must be right.
+--- Begins a call. The caller has checked the size of the data.
 function Caller:begin(head, data, ended, id)
   -- With eight fields from the beginning, its table never grows.
   local call = setmetatable({ caller = self, subject = self.subject, ended = ended, id = id, reply = false,
@@ -337,7 +339,8 @@ function Caller:begin(head, data, ended, id)
   return call
 end
 
---- Drops a call: its function is not called any more. A call that was sent stays open until it ends.
+--- Drops a call: its function is not called any more. A call that was sent stays open until its answer comes or it
+--- fails.
 function Caller:drop(call)
   call.ended = nil
   if call.span then call.span = flow.ends(call.span, 0, true) end
@@ -365,7 +368,8 @@ function Caller:finish(reason, is_bus_closed)
   for _, call in ipairs(calls) do call:finish(nil, reason, true) end
 end
 
---- Takes the usual answer, as the text of its headers and its data. Returns false if the message is something else.
+--- Takes an answer with the usual headers, given as the text of the headers and the data. Returns false if the headers
+--- are not the usual ones.
 function Call:take(text, data)
   local headers = plain_headers(text)
   if not headers then return false end
@@ -392,8 +396,8 @@ Call.__close = function(self)
   self.caller:drop(self)
 end
 
---- The bus has received an answer, or the report that there is no receiver. `is_alone`: only this call has failed;
---- there may be other holders.
+--- The bus has received an answer, or the report that there is no receiver. `is_alone`: only this call has failed, and
+--- other calls may find a holder.
 function Call:complete(message, text, code, is_alone)
   local caller = self.caller
   local fate = caller.resolve and caller:resolve(self, message, code)
@@ -424,8 +428,8 @@ end
 local Holder = {}
 Holder.__index = Holder
 
---- Answers questions of callers: "1" for a message that is in `held`; for an empty one, which process this is. Returns
---- the subscription.
+--- Answers the questions of callers: "1" if the message in question is in `held`; if no message is named, the identity
+--- of this process. Returns the subscription.
 function exchange.answer_questions(bus, what, who, held)
   local asked = subscription.new(bus, what, who, { name = "questions to holders" })
   asked._push = function(_, question)
@@ -502,8 +506,8 @@ function Holder:stop()
 end
 
 --- Makes the holding side of a subject. Returns it; or nil, the reason and its code, if the server refuses it or the
---- bus ends meanwhile. Waits until the server has confirmed the subscription; messages may come before. With
---- `is_timed`, each message gets the field `_came`, the time of its arrival.
+--- bus ends meanwhile. Waits until the server has confirmed the subscription; the first messages may come before the
+--- confirmation. With `is_timed`, each message gets the field `_came`, the time of its arrival.
 function exchange.holder(bus, what, options, handle)
   local self = setmetatable({ bus = bus, held = {}, count = 0, bytes = 0, is_over = false }, Holder)
   local one = subscription.new(bus, what, options.subject, { queue = options.queue, concurrency = MOST_MESSAGES,

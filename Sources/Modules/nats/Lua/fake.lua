@@ -80,7 +80,7 @@ local function cut_all(self)
   for _, client in ipairs { table.unpack(self._clients) } do client.stream:abort() end
 end
 
--- Sends the messages that a client missed while it was cut off.
+-- Sends a client the messages that came while it was cut off.
 local function send_late(client)
   if client.cut > rl.now() + SOON then
     client.alarm = rl.timer { delay = client.cut - rl.now(), modes = "common", keeps_alive = false,

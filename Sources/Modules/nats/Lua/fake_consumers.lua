@@ -60,7 +60,7 @@ local function begin(consumer, stream, config)
   end
 end
 
---- Makes a consumer of a stream. `pattern`: matches the subjects that it wants.
+--- Makes a consumer of a stream. `pattern`: matches the subjects of the messages that the consumer delivers.
 function consumers.new(_, stream, config, pattern)
   local consumer = { stream = stream, config = config, pattern = pattern, listed = {}, open = {}, counts = {},
     asked = {}, number = 0, seen = rl.now(), created = api.date(rl.time()) }

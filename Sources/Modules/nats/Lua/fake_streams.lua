@@ -77,8 +77,8 @@ end
 
 local function wrong_last(last) return problem(400, 10071, "wrong last sequence: " .. last) end
 
--- Returns the refusal of a message by a stream that is full; nil if there is room. A message whose subject has all its
--- messages takes the place of the oldest one.
+-- Returns the refusal of a message by a stream that is full; nil if there is room. If the subject of the message has
+-- its maximum of messages already, the message does not need room: it replaces the oldest one.
 local function is_full(stream, message)
   local config, list = stream.config, stream.by_subject[message.subject]
   local most = config.max_msgs_per_subject or -1
@@ -114,7 +114,7 @@ local function refusal(stream, message, headers)
   return config.discard == "new" and not is_dropped(stream, message.subject) and is_full(stream, message) or nil
 end
 
--- Removes the oldest ones beyond the limits.
+-- Removes the oldest messages beyond the limits.
 local function trim(stream, subject)
   local config = stream.config
   local list, most = stream.by_subject[subject], config.max_msgs_per_subject or -1
@@ -416,8 +416,8 @@ end
 
 -- The store -----------------------------------------------------------------------------------------------------------
 
---- Takes a message that a client has published. Returns whether the message belongs to a stream, or to the API: as on a
---- server, requests to it that mean nothing, or that name a consumer that does not exist, have no answer.
+--- Takes a message that a client has published. Returns whether the message belongs to a stream, or to the API. As on a
+--- server, a request to the API has no answer if it is meaningless, or names a consumer that does not exist.
 function Store:take(message)
   local rest = match(message.subject, "^%$JS%.API%.(.+)$")
   if rest then

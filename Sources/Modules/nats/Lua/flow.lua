@@ -60,7 +60,8 @@ end
 -- Sending -------------------------------------------------------------------------------------------------------------
 
 --- Records that a message with this subject leaves, and returns header lines for it; nil if it needs none. `headers`:
---- the headers of the script, which follow these lines. `is_answer`: the peer has sent such a header.
+--- the headers of the script, which follow these lines. `is_answer`: the message answers one that had such header
+--- lines.
 function flow.lines(bus, subject, headers, is_answer)
   local always = is_answer or bus._exposes_trace
   if not departing(always) then return nil end
@@ -77,7 +78,7 @@ function flow.lines(bus, subject, headers, is_answer)
 end
 
 --- Puts these lines before a script's headers, as text; `head` is nil if there are none. Returns the headers, and the
---- size of the message. If the lines would make the message larger than `most`, they are left out.
+--- size of the message. If the message would then be larger than `most`, the lines are left out.
 function flow.join(lines, head, size, most)
   local both = "NATS/1.0\r\n" .. lines .. (head and sub(head, 11) or "\r\n")
   if #both + size <= most then return both, #both + size end

@@ -1,4 +1,4 @@
--- runloop.nats.frame: checks messages before they are sent, and makes their bytes where the native writer cannot.
+-- runloop.nats.frame: checks messages before they are sent, and formats those that the native writer does not.
 
 local flow = require "runloop.nats.flow"
 
@@ -8,8 +8,8 @@ local frame = {}
 
 local function refusal(code, text, ...) return nil, code .. ": " .. format(text, ...), code end
 
---- Returns true and the headers as text; or nil, the reason and its code. `head`: the headers of the script, as text;
---- `lines`: the headers of the recorder, which come first.
+--- Returns true and the headers as text; or nil, the reason and its code. `head`: the script's headers, as text;
+--- `lines`: header lines of the recorder, which come before them.
 function frame.check(bus, head, data, lines)
   local link = bus._link
   local most, size = link and link.max_payload or bus._max_payload, #data

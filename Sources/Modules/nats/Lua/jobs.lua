@@ -48,7 +48,7 @@ function jobs.encode(message, ...)
   return nil, math.tointeger(number) or 1, place and place ~= "" and format("%s (at %s)", text, place) or text
 end
 
---- Returns the values of a message as a function that returns them; nil if the message has none.
+--- Returns the values in a message, as a function with these values as results; nil if the message has none.
 function jobs.values(message)
   local list, nils = message.values, message.nils or {}
   if type(list) ~= "table" or type(nils) ~= "table" or #list > MOST_VALUES then return nil end

@@ -1,6 +1,6 @@
 -- runloop.nats.lease: leases: one holder of a name at a time. The holder renews its entry in a bucket; no clocks are
--- compared. A holder stops at two thirds of the time after which others may take the lease, each by its own clock, so
--- the clocks may run 20 % apart.
+-- compared. By its own clock, a holder stops at two thirds of the time after which others may take the lease, so the
+-- clocks may run 20 % apart.
 
 local system = ...
 local rl = require "runloop"
@@ -28,7 +28,7 @@ local FIRST = math.mininteger
 -- The clock -----------------------------------------------------------------------------------------------------------
 
 -- Returns the time of the loop's clock, and the seconds for which the machine was suspended: CLOCK_BOOTTIME, and the
--- virtual clock in tests. Simulations have machines whose clocks run at different speeds.
+-- virtual clock in tests. In simulations, the clocks of machines run at different speeds, hence `_pace`.
 local function clock(self) return (rl.now() + system.suspended()) * self._pace end
 
 -- Converts seconds of `clock` to seconds of the loop's clock.
@@ -154,7 +154,8 @@ local function check_options(name, options)
   return options
 end
 
--- Returns seconds until the entry may be taken, and its holder. `seen` has the revision and when it was first seen.
+-- Returns seconds until the entry may be taken, and its holder. `seen` has the revision, and the time at which this
+-- program first saw it.
 local function wait_for(self, entry, seen)
   local holder = holder_of(entry)
   if not holder then return 0 end
@@ -165,8 +166,8 @@ local function wait_for(self, entry, seen)
   return seen.at + ttl - clock(self), holder
 end
 
--- Waits until the lease is ours; with `gives_up` at most until its holder has renewed it. Returns the lease; or nil,
--- the reason, its code and the holder.
+-- Waits until this program has the lease; with `gives_up`, at most until the holder has renewed its lease. Returns the
+-- lease; or nil, the reason, its code and the holder.
 local function take(self, deadline, gives_up)
   local seen, changes = {}, nil
   local _ <close> = setmetatable({}, { __close = function() if changes then changes:invalidate() end end })
@@ -177,7 +178,7 @@ local function take(self, deadline, gives_up)
     if text and (text ~= "timed out" or is_late) then return nil, text, code end
     local left, holder = wait_for(self, entry, seen)
     if text then
-      -- No leader answers now. The time passes meanwhile.
+      -- No leader answers now, so try again. The requests themselves take some time.
       rl.sleep(0)
     elseif left <= SOON then
       local sent, revision = clock(self), nil
@@ -232,7 +233,8 @@ function Lease:invalidate()
 end
 Lease.__close = function(self) return self:invalidate() end
 
--- Returns the results of a task, or raises its error; if it was cancelled since the lease was lost, returns that.
+-- Returns the results of a task, or raises its error. If the task was cancelled because the lease is lost, returns nil
+-- and that reason.
 local function outcome(self, task, done, ...)
   if done then return ... end
   if self._state ~= "held" and task:status() == "cancelled" then

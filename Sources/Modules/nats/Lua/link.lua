@@ -21,7 +21,7 @@ local fits = require "runloop.misuse".fits_memory
 local Link = {}
 Link.__index = Link
 
--- The longest line. Longer lines, and unknown ones, end the connection.
+-- The longest line. A longer line, or an unknown one, ends the connection.
 local LONGEST = 65536
 -- The largest message size: a server may not announce a larger one.
 local MOST = 64 << 20
@@ -61,7 +61,8 @@ function Link.address(text)
   return address
 end
 
--- Whether an address belongs to this machine. A name such as "127.example.org" may lead elsewhere.
+-- Whether an address belongs to this machine. A name such as "127.example.org" does not count, since it may lead
+-- elsewhere.
 local function is_loopback(address)
   local host = address.host
   return address.fake or host == "localhost" or find(host, "^127%.%d+%.%d+%.%d+$") ~= nil or host == "::1"
@@ -95,7 +96,7 @@ local function control(self, line)
   end
 end
 
--- Takes a message with headers. `subject`: for an answer, the number of its request.
+-- Takes a message with headers. `subject`: the subject; for an answer, the number of its request instead.
 local function take_headed(self, sid, subject, reply, text, data)
   local owner, number = self.owner, nil
   if sid == 1 then
@@ -126,7 +127,7 @@ local feed = native.feed(Message,
 
 -- Resting -------------------------------------------------------------------------------------------------------------
 
--- Whether it is a real server's, time is virtual, and nothing is expected.
+-- Whether the connection leads to a real server, time is virtual, and no message is expected.
 local function may_rest(self)
   local owner = self.owner
   return self.may_rest and not self.is_resting and self == owner._link and owner._requests == 0
@@ -184,7 +185,7 @@ function Link:send(bytes)
   return not self.is_over and unsent(self.wire, self.stream:queue(bytes) or 0) or 0
 end
 
---- Sends a message with checked parts. `reply`: a subject, or the number of a request. Returns its bytes if
+--- Sends a message whose parts were checked. `reply`: a subject, or the number of a request. Returns its bytes if
 --- `needs_text`, or if the native writer cannot send it.
 function Link:put(subject, reply, head, data, needs_text)
   if not needs_text and not self.is_resting and put(self.wire, subject, reply, head, data) then return nil end
@@ -284,7 +285,7 @@ local function secure(self, options, deadline, had_tls)
   return true
 end
 
--- Logs in, and waits for the first PONG: the server reports a refused log-in before it.
+-- Logs in, and waits for the first PONG: if the server refuses the log-in, it reports that before the PONG.
 local function log_in(self, options, deadline)
   local info, address = self.info, self.address
   local secret = secrets.in_clear(options, address)

@@ -1,5 +1,5 @@
--- runloop.nats: a client of NATS servers. This part has the options of a connection and chooses servers: at the
--- beginning, after a loss, and when a server is about to leave.
+-- runloop.nats: a client of NATS servers. This part has the options of a connection, and chooses the server: at the
+-- beginning, after a loss, and when the present server is about to leave.
 
 local system, internals = ...
 local rl = require "runloop"
@@ -168,8 +168,9 @@ function Bus:_reconnect_soon()
   self._reconnecting = rl.task { reconnect, self, name = "connecting to NATS again", keeps_alive = false }
 end
 
--- Waits until the old server of a cluster knows the subscriptions at the new server, and has delivered all earlier
--- messages of the new server. The new connection sends a message to the old one: it arrives after all of these.
+-- Waits until the old server of a cluster knows the subscriptions at the new server, and has delivered all messages
+-- that it got from the new server before. To find out, the new connection sends a message to the old one, where it
+-- arrives after all of these.
 local function await_passage(self, old, link)
   if self._subscription_count == 0 or not link.info.cluster or link.info.cluster ~= old.info.cluster then return end
   if old.is_over or link.is_over then return end
@@ -230,7 +231,7 @@ local function refuse(self, subject, reason, code, is_subscription)
       if request.subject == subject then refused[#refused + 1] = request end
     end
   elseif subject == self._inbox .. "*" then
-    -- No request can have an answer on this connection.
+    -- Without this subscription, no request can get an answer on this connection.
     self._deaf = reason
     for _, request in pairs(self._waiting) do refused[#refused + 1] = request end
   end
@@ -433,7 +434,7 @@ local function check_options(what, options)
     misuse.wrong(what, "field 'order'", "an integer", options.order)
   end
   for _, field in ipairs { "name", "user", "password", "token" } do
-    -- They go to the server as JSON.
+    -- These values are sent to the server as JSON.
     if options[field] and not utf8.len(options[field]) then raise("%s: field '%s' is not UTF-8", what, field) end
   end
   if options.credentials and options.nkey then raise("%s: give either 'credentials' or 'nkey'", what) end
@@ -470,7 +471,7 @@ local function is_exposed(options, wanted)
   return false
 end
 
--- The first values of a bus's fields; only those that differ cost memory.
+-- The initial values of a bus's fields: a bus stores only those that differ.
 for name, value in next, {
   _timeout = 10, _ping_every = 10, _max_offline = 8 << 20, _reconnect = true, _on_event = false, _order = 0,
   _prefix = "rl", _requests = 0, _last_request = 0, _last_number = 0, _subscription_count = 0, _last_sid = 1,

@@ -24,7 +24,7 @@ local BACK, LOOK, MOST = 2, 0.1, 1
 
 -- The ends of a call --------------------------------------------------------------------------------------------------
 
--- Raises the error of a worker's function, with its place.
+-- Raises the error of a worker's function again, with the place where it was raised.
 local function raise_error(self, name, answer)
   local host, pid = tostring(answer.host), tostring(answer.pid)
   local trace = type(answer.traceback) == "string" and answer.traceback or nil
@@ -85,7 +85,7 @@ Call.__index = Call
 
 function Call:_awaited() return format("%s of pool %s", self.name, self.pool._name) end
 
--- Before the job is sent there is nothing to cancel.
+-- The default, until the job is sent: there is nothing to cancel.
 function Call.drop() end
 function Call.was_sent() return false end
 
@@ -110,8 +110,8 @@ local function ended(call, message, reason)
   one.future:complete(message.data)
 end
 
--- Sends a job to an available worker. `renew` returns the job's data with the time that is left, since the job may wait
--- in the queue of calls until a worker is available after a reconnect.
+-- Sends a job to an available worker. `renew` returns the job's data with the remaining time, since the job may have
+-- waited in the queue of calls until a worker was available after a reconnect.
 local function send(one, renew)
   local self = one.pool
   local sent = self._caller:begin(exchange.head("request", 0), renew(), ended)
@@ -154,7 +154,7 @@ local function store(one, renew, deadline)
   function one.drop()
     bus:_forget_request(one)
     if stored then return take_back(self, id, stored) end
-    -- The job may be stored already: publishing it again with the same id finds it.
+    -- If the job is stored already, publishing it again with the same id finds it.
     rl.task { function()
       stored = publish(TIMEOUT)
       if stored then take_back(self, id, stored) end
@@ -165,7 +165,7 @@ local function store(one, renew, deadline)
   return nil, problem == "timed out" and problem or "transport error: the job was not stored: " .. problem
 end
 
--- Whether no worker has taken a job, and one may take it later.
+-- Whether no worker has taken a job, but one may take it later.
 local function was_refused(self, reason)
   local back_at = self._bus._back_at
   return reason == "transport error: busy" or reason == "invalid" and back_at and now() <= back_at + BACK
@@ -248,7 +248,7 @@ function Pool:map(list, name, ...)
       while next_one < count do
         next_one = next_one + 1
         local index = next_one
-        -- All tasks can use this table: the call takes its values before it waits.
+        -- All tasks can share this table, because a call copies its values before it waits.
         more[last] = index
         answers[index] = (run(self, "pool:map", name, list[index], table.unpack(more, 1, last)))
       end

@@ -6,7 +6,7 @@ local misuse, objects = require "runloop.misuse", require "runloop.objects"
 
 local bridges = { label = native.label, start = native.start }
 
--- Requires the library of a bridge. An error says what to do.
+-- Requires the library of a bridge. The error for a missing library says how to install it.
 function bridges.library(name)
   local is_there, library = pcall(require, name)
   if is_there then return library end

@@ -9,15 +9,15 @@ internal import RunLoops
 /// when it has something to do at once. Scripts start work in that loop without a report, so the port checks it before
 /// each sleep of the run loop.
 ///
-/// Its dates are real even in a simulated world, where time does not jump while that loop waits for something.
+/// Its dates are real even in a simulated world, where time stands still while the library's loop waits for something.
 final class BridgePort: RunLoop.EdgePort {
     private let source: UnsafeMutablePointer<bridge_source>?
-    private unowned(unsafe) let host: LuaHost  // The host owns the items, so it outlives everything that they call.
+    private unowned(unsafe) let host: LuaHost  // The host owns the items, so it outlives all code that they call.
     private let timer: TimerPort
     /// The date for which `timer` is set, in nanoseconds of the real clock; `.max` if it is not set.
     private var setFor = Int64.max
     private var isInTurn = false
-    /// Whether a turn would have done something at the last check.
+    /// Whether the last check found work for a turn.
     private var wasServed = false
     /// What a library without a `source` has reported last.
     private var reported = (isActive: false, date: BridgePort.idle, waits: "")
@@ -65,14 +65,14 @@ final class BridgePort: RunLoop.EdgePort {
         if !host.loop.isReal { timer.watch(isActive ? timer.descriptor?.number ?? -1 : -1) }
         guard date != Self.idle else {
             set(.max)
-            // The bridge gets another turn: other code may wait for the end.
+            // Give the bridge one more turn: other code may wait for the end of the library's work.
             if wasServed { signal() }
             wasServed = false
             return
         }
         if date == 0 || !wasServed { signal() }
         wasServed = true
-        // A timer that comes too early costs less than setting it each time.
+        // A timer that fires too early costs less than setting it again each time.
         if date > 0, date < setFor { set(date) }
     }
 
@@ -93,11 +93,11 @@ final class BridgePort: RunLoop.EdgePort {
         host.items.call(self) { _, _ in 0 }
         isInTurn = false
         guard isValid else { return }
-        // The kernel reports changes only, and a turn may leave some events unhandled.
+        // The kernel reports only changes, and a turn may leave some events in the queue, so look again.
         if source?.pointee.is_drained != 1, date != Self.idle, bridge_is_readable(fd) != 0 { signal() }
     }
 
-    /// A text about the events for which its loop waits.
+    /// A text about the events for which the library's loop waits.
     var waits: String {
         guard let source else {
             let seconds = Double(reported.date - Self.now) / 1e9
@@ -130,7 +130,7 @@ final class BridgePort: RunLoop.EdgePort {
     override var title: String { name }
     override var word: String { "bridge" }
 
-    /// The date of that loop, as a descriptor.
+    /// A descriptor that becomes readable at the next date of the library's loop.
     private final class TimerPort: RunLoop.EdgePort {
         /// nil once it is invalid.
         private(set) var descriptor: Descriptor?

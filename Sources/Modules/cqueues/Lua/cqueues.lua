@@ -19,7 +19,8 @@ local function refuse(name)
   misuse.raise("%s: a task of runloop's cannot wait for cqueues; use require 'runloop.cqueues':call(fn)", name)
 end
 
--- Replaces the function that `cqueues.poll` calls first: modules such as cqueues.socket keep their own copy of `poll`.
+-- Replaces the function that `cqueues.poll` calls first. `poll` itself cannot be replaced, since modules such as
+-- cqueues.socket keep a copy.
 local function set_running(fn)
   for i = 1, 255 do
     local name = getupvalue(originals.poll, i)
@@ -76,7 +77,7 @@ local function turn()
   local fine, problem
   repeat
     fine, problem = controller:step(0)
-    -- It stops at each error. The task reports this one.
+    -- The controller stops at each error. The task reports this one.
     if not fine then start(0, LABEL, raise_again, SUBJECT, problem) end
   until fine
   is_stepping = false

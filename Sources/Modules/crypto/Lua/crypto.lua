@@ -22,7 +22,7 @@ function crypto.pbkdf2(name, password, salt, rounds, length)
   return native.derive(name, password, salt, rounds, length)
 end
 
--- In a test that does not run in real time, the bytes are those of the test's seed.
+-- In a test, the seed determines the bytes, unless the test runs in real time.
 function crypto.random(n, as)
   local test = internals.loaded["runloop.test.core"]
   local is_real = test and test.current and test.current.real_time

@@ -4,7 +4,7 @@ internal import Linux
 internal import Lua
 internal import LuaRunLoops
 
-/// The functions of `runloop.crypto` that need more than C: those that wait.
+/// The functions of `runloop.crypto` that are not in C because they wait or need the host.
 enum CryptoBinding {
     static let functions = Library(
         "crypto.",
@@ -31,7 +31,7 @@ enum CryptoBinding {
 
     /// Bytes that are wiped when nobody uses them any more.
     private final class Secret: @unchecked Sendable {
-        // Sendable: one thread at a time has it.
+        // Sendable: only one thread at a time uses it.
         var bytes: [UInt8]
 
         init(_ bytes: [UInt8]) { self.bytes = bytes }

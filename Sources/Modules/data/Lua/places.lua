@@ -13,8 +13,8 @@ local Places = {}
 Places.__index = Places
 
 --- Makes the places. `open` makes a connection, or returns nil and the reason; `connection:close()` ends one. If there
---- is `give(lease)`, <close> of a lease calls it unless the lease is kept. `on_late()` is called when a connection is
---- idle whose task did not wait for it.
+--- is `give(lease)`, <close> of a lease calls it unless the lease is kept. `on_late()` is called when a connection
+--- becomes idle because its task has stopped waiting for it.
 function Places.new(options)
   return setmetatable({
     size = options.size, open = options.open, give_back = options.give, most_waiting = options.max_waiting or 10000,
@@ -23,14 +23,15 @@ function Places.new(options)
   }, Places)
 end
 
--- A lease is a task's right to a connection: the connection, the time, and the place in the script that took it, or
--- the coroutine that is still there.
+-- A lease is a task's right to a connection: it has the connection, the time, and the place in the script that took it,
+-- or the coroutine that took it and has not left that place.
 local Lease = {}
 Lease.__index = Lease
 Lease.__close = function(self) if not self.is_kept then self.places.give_back(self) end end
 
--- An error that ends a coroutine of the script's own leaves its <close> variables as they are: a call in it, which must
--- not wait there, would keep its connection. Does nothing for coroutines that go on, or have ended well.
+-- If an error ends a coroutine of the script, Lua does not close its <close> variables. A call in it, which does not
+-- wait in the coroutine itself, would then keep its connection. Does nothing for coroutines that go on, or have ended
+-- without an error.
 local function end_failed(site)
   if type(site) == "thread" and status(site) == "dead" then pcall(close, site) end
 end
@@ -58,7 +59,8 @@ local function pass_on(self, connection)
   if not serve(self, connection) then self.idle[#self.idle + 1] = connection end
 end
 
--- Lets the task that has waited longest open a connection, since a place is free again. The place is reserved for it.
+-- Lets the task that has waited longest open a connection, since a place is free again. The place stays reserved for
+-- that task.
 local function refill(self)
   if self.closed or self.count >= self.size then return end
   self.count = self.count + 1
@@ -76,7 +78,7 @@ local function keep(self, connection)
   if self.on_late then self.on_late() end
 end
 
--- Opens a connection for a task, or for others if that task has given up meanwhile. Its place is reserved already.
+-- Opens a connection for a task, or for others if that task has given up meanwhile. The place is reserved already.
 local function open_for(self, waiter)
   local connection, message, code, details
   local fine
@@ -110,8 +112,8 @@ local function await(waiter, timeout, on_late)
   return first, second, third, fourth
 end
 
--- Opens one more connection, in the background. If its task is cancelled, other tasks get it; so short-lived tasks do
--- not open one connection each.
+-- Opens one more connection, in the background. If the task for which it opens is cancelled, other tasks get the
+-- connection; so tasks that are soon cancelled do not open one connection each.
 local function open_one(self)
   local waiter = { future = rl.future(), task = running() }
   rl.task { open_for, self, waiter, name = "opening a connection", keeps_alive = false }
@@ -163,8 +165,8 @@ local function wait_for_one(self, wait)
   return connection
 end
 
---- Takes a connection for a place of the script, or a coroutine; waits for one if all are in use. Returns a lease; or
---- nil, the reason and its code.
+--- Takes a connection; waits for one if all are in use. `site`: a place in the script, or a coroutine. Returns a lease;
+--- or nil, the reason and its code.
 function Places:take(wait, site)
   if self.closed then return nil, self.closed, "ENOTCONN" end
   local connection, message, code, details = remove(self.idle), nil, nil, nil

@@ -59,7 +59,8 @@ local function begin_record(it)
   return begins(label_of(it))
 end
 
---- A value for <close>, which ends what `shape.note` has begun. A call whose record has not ended then has failed.
+--- A value for <close>, which ends what `shape.note` has begun. If the call's record has not ended by then, the call
+--- has failed.
 shape.NOTED = setmetatable({}, { __close = function()
   local task = running()
   local number = numbers[task] or calls[task].number
@@ -70,7 +71,7 @@ shape.NOTED = setmetatable({}, { __close = function()
 end })
 local NOTED = shape.NOTED
 
--- Does the same for a call that goes on.
+-- Does the same for a call whose record goes on.
 local SHOWN = setmetatable({}, { __close = function() calls[running()] = nil end })
 
 --- Notes, for rl.why() and the recorder, the statement for which the calling task is going to wait; "" if there is only
@@ -99,7 +100,7 @@ end
 --- The notes of calls, by coroutine.
 shape.calls = calls
 
---- Does the same as `shape.note` for a request, which keeps the note, and counts the time from now. `is_recorded`:
+--- Does the same as `shape.note`, but keeps the note in a request, and counts the time from now. `is_recorded`:
 --- whether its connection records it.
 function shape.note_request(self, request, kind, text, is_recorded)
   local owner, number = self._db or self, nil
@@ -155,7 +156,7 @@ function shape.lost(db)
   mark(label(format('connection of %s "%s" was lost', db._is, db._name)))
 end
 
--- Other modules have such a function, too.
+-- Other modules may have set such a function, too; call it for their waits.
 local other_call = internals.call_of
 
 --- Returns the call of a database that a coroutine waits for, without values; nil if there is none. `seconds`: how long
@@ -204,7 +205,8 @@ function shape.request(what, kind, text, ...)
     if select("#", ...) > 0 then raise("%s: nothing may follow a table: put the parameters into it", what) end
     request = from_table(what, kind, text)
   else
-    -- With room for what `shape.note_request` notes. A table that ends with `...` is laid out twice.
+    -- The table has room from the beginning for the fields that `shape.note_request` sets. A table that ends with `...`
+    -- is laid out twice.
     local count, first, second = select("#", ...), ...
     request = {
       kind = kind, count = count, text = text, shown = text, owner = false, since = 0, number = false, waited = 0,
@@ -292,7 +294,7 @@ local function iterate(self, what, request, steps)
   local state, lot, place = nil, nil, 0
   local is_last, limit = false, request.timeout or self._timeout
   local count, has_begun = 0, false
-  -- The limit is for each wait: the loop's body takes its own time.
+  -- The limit is for each wait alone, since the body of the loop also takes time.
   local function wait(fn, argument)
     if not limit then return fn(self, what, argument) end
     request.task = running()

@@ -19,7 +19,7 @@ Hub.__index = Hub
 
 -- Seconds between two pings of a silent server; the number of messages in one call of a source.
 local PAUSE, LOT = 15, 100
--- Seconds: less than this is left only because the clock rounds.
+-- A remaining time of fewer seconds than this is an error of rounding.
 local INSTANT = 1e-6
 
 -- The link ------------------------------------------------------------------------------------------------------------
@@ -60,7 +60,7 @@ local function repair(self)
   self.is_repaired = nil
 end
 
--- Returns the link. If there is none, makes it and subscribes to all channels again.
+-- Returns the link. If there is none, opens one and subscribes to all channels again.
 function Hub:open()
   local _ <close> = self.mutex:lock()
   if self.link and not self.link.problem then return self.link end

@@ -11,7 +11,7 @@ typedef struct codecs_form codecs_form;
 
 /// Returns the form that an argument names; NULL if the argument is absent. Raises an error for other values.
 const codecs_form *codecs_check_form(lua_State *L, int index, const char *function);
-/// Pushes bytes in a form; NULL: as they are.
+/// Pushes bytes in a form; NULL stands for the bytes themselves.
 void codecs_push(lua_State *L, const char *bytes, size_t length, const codecs_form *form);
 
 /// Returns a string argument. Numbers are none.

@@ -64,15 +64,15 @@ function M.is_wanted(self, path, is_directory)
   return not (fine and answer)
 end
 
--- Changes are reported in the order of their events. An entry takes the place of its last move.
+-- Changes are reported in the order of their events. An entry that moves again takes the place of its last move.
 local function count(self, entry)
   self._count = self._count + 1
   entry.at = self._count
 end
 
--- Returns the entry of a path in the current batch. The entry has the item that existed when the batch began, and the
--- `origin` of the item that exists now: the path that it had when the batch began, or nil if it is new. An item that
--- moves at the moment has no path, and arrives as new.
+-- Returns the entry of a path in the current batch. The entry has the item that existed when the batch began. For the
+-- item that exists now, it has the `origin`: the path of that item when the batch began, or nil if the item is new. An
+-- item that moves at the moment has no path, and arrives as new.
 function M.touch(self, path)
   local entry = self._touched[path]
   if not entry then
@@ -86,7 +86,7 @@ function M.touch(self, path)
 end
 local touch = M.touch
 
--- Records that an item has gone from one path to another, by a move of its own or with its directory. Reports nothing.
+-- Records that an item has moved from one path to another, alone or with its directory. Reports nothing.
 local function carry(self, from, to, kind, has_moved)
   local source = touch(self, from)
   local origin, wrote = source.origin, source.wrote
@@ -186,8 +186,8 @@ function M.target(self, events, index)
   end
 end
 
--- Returns the event that leads back if two names have been exchanged in one step, and consumes the other half of that
--- event. The kernel reports the same events for `mv a b; mv b a`; but after those commands there is no b.
+-- If two names have been exchanged in one step, returns the event of the opposite move, and consumes the other half of
+-- that event. The kernel reports the same events for `mv a b; mv b a`; but after those commands there is no b.
 function M.exchanged(self, events, index, path, target)
   local other
   for later = index + 1, #events do

@@ -1,6 +1,6 @@
 -- runloop.fs.difference: turns the entries of a batch into the changes that a watcher reports.
 --
--- The reported changes lead, step by step, from the old state to the new one. So the steps are tried on a copy of the
+-- The reported changes lead, step by step, from the old state to the new one. So each step is tried on a copy of the
 -- old state. A rename is reported where possible, under the name that the item has at that step; all other differences
 -- are reported as created, changed and removed.
 
@@ -49,8 +49,8 @@ end
 
 local function above(touched, entry) return touched[match(entry.path, "^(.*)/[^/]*$") or ""] end
 
--- Returns the entries in the order of their events, but each after the directories that contain it: these may have
--- taken the place of others.
+-- Returns the entries in the order of their events, but each entry after the directories that contain it: such a
+-- directory may have taken the place of another item.
 local function in_order(order, touched, known)
   sort(order, function(a, b) return a.at < b.at end)
   local list, is_taken = {}, {}
@@ -68,7 +68,7 @@ local function in_order(order, touched, known)
   return list
 end
 
--- Returns the entries that are renames, and the state to which these alone would lead.
+-- Returns the entries that are renames, and the state after these renames alone.
 local function find_renames(order, known)
   local there, paths = copy(order)
   local is_rename, goes_on = {}, {}

@@ -2,8 +2,8 @@
 -- them.
 --
 -- A directory that several watchers watch has one number in the kernel. Here each watcher has its own numbers and its
--- own queue. Each call deals all pending events into these queues. It does so before a watcher begins to watch a
--- directory, too, so that the watcher gets no earlier events. A watcher's port watches a gate. The gate is readable
+-- own queue. Each call deals all pending events into these queues. A call also does this before a watcher begins to
+-- watch a directory, so that the watcher gets no earlier events. A watcher's port watches a gate. The gate is readable
 -- while the instance has events or the watcher's queue is not empty.
 
 local native = ...
@@ -125,8 +125,8 @@ end
 
 local function is_in_move(events) return events[#events].mask & MOVES ~= 0 end
 
--- Returns the events to handle. Two exchanged names give four events, and the first half of a move may be among the
--- last: such events are held back until the rest has had time to arrive.
+-- Returns the events to handle. An exchange of two names gives four events, and the last event so far may be the first
+-- half of a move: such events are held back until the others have had time to arrive.
 function instance.next(watcher)
   local events, held = take(watcher), watcher._held
   if held then

@@ -34,7 +34,7 @@ function M.watch_directory(self, path, tells)
     CLOSE_WRITE | MOVED_FROM | MOVED_TO | CREATE | DELETE | DELETE_SELF | MOVE_SELF
       | (self._while_writing and MODIFY or 0), self._file and match(self._file, "[^/]*$"))
   if not number then
-    -- The directory has gone again, and an event will report that; or it may not be listed.
+    -- The directory is gone again, and an event will report that; or this process may not list it.
     if code == "ENOENT" or code == "ENOTDIR" then return true end
     return nil, message, code
   end
@@ -43,7 +43,7 @@ function M.watch_directory(self, path, tells)
   local before = self._directories[number]
   local cookie = before and before ~= path and tonumber(match(before, "^\0(%d+)$"))
   if cookie then
-    -- The directory was on its way here from a watched place, but this place was not watched yet.
+    -- The directory has moved here from a watched place before this place was watched.
     self._leaving[cookie] = nil
     move(self, before, path, true)
     self._unseen[path] = nil

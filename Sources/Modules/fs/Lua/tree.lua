@@ -1,7 +1,7 @@
 -- runloop.fs.tree: the paths that a watcher knows, and the directories that the kernel watches for it.
 --
 -- `_known` maps a path to "directory" or "file". `_inside` maps a directory to the paths in it, with their count at
--- index 1. `_directories` maps watch numbers to paths, and `_numbers` the other way round.
+-- index 1. `_directories` maps watch numbers to paths, and `_numbers` maps paths to watch numbers.
 -- Costs if removed: without `_inside`, each removed directory would search all known paths; a large tree then took a
 -- minute.
 
@@ -36,7 +36,7 @@ function tree.know(self, path, kind)
   known[path] = kind
 end
 
--- Returns all known paths below a directory. Each directory comes before its contents.
+-- Returns all known paths below a directory. A directory comes before its contents.
 function tree.below(self, directory)
   local list, place = {}, 0
   while directory do
@@ -57,8 +57,8 @@ function tree.assign(self, number, path)
   if path then self._numbers[path] = number end
 end
 
--- Moves the watches of moved directories to their new paths, and the marks of those that are still to be listed. `list`
--- has the old paths, which begin with `from`.
+-- Gives the watches of moved directories their new paths, and marks the new paths as still to be listed where the old
+-- ones were. `list` has the old paths, which begin with `from`.
 function tree.carry(self, list, from, to)
   local numbers, unseen = {}, {}
   for _, path in ipairs(list) do

@@ -74,7 +74,7 @@ local function await_root(self)
   if not self._valid then return end
   links.watch(self)
   if not self._file then appear(self, self._root, true) end
-  -- A recursive watch of the root has done this already.
+  -- For a recursive watch of a directory, `appear` has done this already.
   if self._file or not self._recursive then watch_directory(self, self._root, true) end
 end
 
@@ -107,14 +107,14 @@ local arm
 
 local function deliver(self)
   if not self._valid or self._busy then return end
-  -- Items whose move is not complete get this time to arrive.
+  -- The other half of an incomplete move gets this time to arrive.
   self._armed, self._waits = false, next(self._leaving) and not self._waits
   if self._waits then return arm(self, 2 * PAIRING) end
   local batch = take(self)
   self._exchanged = false
   if #batch == 0 then return end
   if self._callback then
-    -- Calls do not overlap: changes that come while the callback runs are reported together afterwards.
+    -- Only one call runs at a time: changes that come meanwhile are reported together afterwards.
     self._busy = true
     local done <close> = setmetatable({}, { __close = function()
       self._busy = false
@@ -141,7 +141,7 @@ local function later(self, seconds, fn)
   return timer
 end
 
--- Changes within the latency are reported together. So the two events of a rename arrive in one report.
+-- Changes within the latency are reported together. So both events of a rename are in one report.
 function arm(self, seconds)
   if self._armed or self._busy or not self._valid then return end
   self._armed = later(self, seconds, deliver)
@@ -166,8 +166,8 @@ local function leave(self, path, event)
   return true
 end
 
--- Handles the departure of an item from a path, the event number `index`. Returns whether the other half of its move
--- may still arrive, and whether only a later check can find out what happened.
+-- Handles the departure of an item from a path, the event number `index`. Returns two booleans: whether the other half
+-- of its move may still arrive, and whether only a later check can find out what happened.
 local function depart(self, events, index, path, is_directory)
   local target = changes.target(self, events, index)
   local from_wanted, known = is_wanted(self, path, is_directory), self._known[path]
@@ -204,7 +204,8 @@ local function arrive(self, events, index, path, is_directory)
   self._moved[path] = true
   local left = self._leaving[cookie]
   self._leaving[cookie] = nil
-  -- The item was exchanged with one that is not watched. The arrival is reported before the departure.
+  -- If there is no such half, the item may have been exchanged with one that is not watched. The arrival is reported
+  -- before the departure.
   local goes = not left and self._known[path] and changes.goes(events, index, native.kind(path, true))
   local waits = goes and leave(self, path, goes)
   if left then move(self, left.path, path, is_directory) else appear(self, path, is_directory) end
@@ -354,7 +355,7 @@ function Watcher:next(timeout)
   local limit = timeout and rl.now() + timeout
   local heard <close> = waiting_modes(self._port)
   if heard and self._armed then
-    -- The changes gathered so far are reported in this mode, too.
+    -- The report of the changes gathered so far must also reach this mode.
     self._armed:invalidate()
     self._timers[self._armed] = nil
     self._armed = false

@@ -93,9 +93,9 @@ enum Files {
         return errno == EISDIR || errno == EPERM ? rmdir(path) : -1
     }
 
-    /// Returns whether memory suffices for the bytes: they exist here, on their way to Lua, and in Lua. An array that
-    /// finds no memory would end the process. Asks the kernel, since the compiler removes a malloc whose memory is
-    /// freed at once.
+    /// Returns whether there is enough memory for the bytes, which exist three times: here, on their way to Lua, and in
+    /// Lua. An array that finds no memory would end the process. Asks the kernel, since the compiler removes a malloc
+    /// whose memory is freed at once.
     private static func hasMemory(for count: Int) -> Bool {
         guard count >= 1 << 20 else { return true }
         guard let probe = mmap(nil, 3 * count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
@@ -114,8 +114,8 @@ enum Files {
         guard fstat(fd, &status) == 0 else { return .failure(SystemError("fstat", path)) }
         if status.st_mode & S_IFMT == S_IFDIR { return .failure(SystemError("read", path, errno: EISDIR)) }
         if status.st_mode & S_IFMT != S_IFREG {
-            // A pipe without writers looks as if it had ended. The read waits until data are there or a writer has
-            // closed it.
+            // To a read without waiting, a pipe without writers looks like one at its end. The read waits until data
+            // are there or a writer has closed it.
             var first = pollfd(fd: fd, events: Int16(POLLIN), revents: 0)
             if status.st_mode & S_IFMT == S_IFIFO { while poll(&first, 1, -1) < 0, errno == EINTR {} }
             _ = fcntl(fd, F_SETFL, 0)

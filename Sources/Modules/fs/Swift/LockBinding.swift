@@ -13,8 +13,8 @@ enum LockBinding {
         .init("lock_pause", saidAs: "fs.lock") { Call.run($0) { call throws(Misuse) in try pause(call) } },
     ]
 
-    /// The locks of a Lua state, by descriptor. The remaining locks end with it: while a state is closed, finalizers
-    /// cannot call the host.
+    /// The locks of a Lua state, by descriptor. The locks that are left end with this object: while a state is closed,
+    /// finalizers cannot call the host.
     private final class Part: HostPart {
         var files: [Int32: String] = [:]
         deinit { for (descriptor, file) in files { LockBinding.end(descriptor, file) } }
@@ -24,7 +24,7 @@ enum LockBinding {
     private static let own = Linux.Lock<[String: Int]>([:])
     private static let pool = WorkPool("locks", limit: 4)
 
-    /// try_lock(path, shared): returns a descriptor and the text that identifies the file; false and this text if
+    /// try_lock(path, shared): returns a descriptor and the file's identity as a text; false and the identity if
     /// another process has the lock; or nil, problem, code.
     private static func attempt(_ call: Call) throws(Misuse) -> Int32 {
         let path = try call.argument(1, Text.self)
@@ -33,7 +33,7 @@ enum LockBinding {
             let flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK
             var descriptor = path.withAnyCString { open($0, flags | O_CREAT, 0o600) }
             if descriptor < 0, errno == EISDIR { descriptor = path.withAnyCString { open($0, flags) } }
-            // The file belongs to another user, and only its owner may open it for making.
+            // If the file belongs to another user, the system may refuse O_CREAT although the file exists.
             if descriptor < 0, errno == EACCES {
                 descriptor = path.withAnyCString { open($0, flags) }
                 if descriptor < 0, errno == ENOENT { errno = EACCES }
@@ -54,7 +54,7 @@ enum LockBinding {
                 guard call.stack.push(file) else { throw .noMemory }
                 return call.values(2)
             }
-            // The file may have been replaced between the two calls: then the lock of its name is another one.
+            // If another file has taken the name between open and flock, the lock of that name is the other file's.
             var named = stat()
             if path.withAnyCString({ stat($0, &named) }) == 0, identity(named) == file {
                 own.withLock { $0[file, default: 0] += 1 }

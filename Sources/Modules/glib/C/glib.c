@@ -65,7 +65,7 @@ static int reserve(context *self, int count) {
   return 1;
 }
 
-// Asks GLib for the events for which it waits. Returns the priority of the sources that are ready already.
+// Asks GLib for the events for which it waits. Returns the priority of the sources that are already ready.
 static int ask(context *self) {
   int priority, count;
   self->is_looking = 1;
@@ -133,8 +133,8 @@ static void keep(context *self, unsigned id) {
   self->ids[self->id_count++] = id;
 }
 
-// Whether a source is attached that has neither a descriptor nor a date: another thread, or a signal, makes it ready.
-// GLib has no list of sources, but numbers them.
+// Whether there is an attached source that has neither a descriptor nor a date, so that another thread or a signal
+// makes it ready. GLib has no list of sources, but numbers them.
 static int has_silent_sources(context *self) {
   void *probe = glib.g_idle_source_new();
   unsigned end = glib.g_source_attach(probe, self->glib);
@@ -154,7 +154,7 @@ static int is_active(bridge_source *source) {
   if (!self->glib) return 0;
   if (self->is_looking) return 1;
   ask(self);
-  // GLib wakes the context of another thread through a descriptor of its own, which always exists.
+  // GLib itself always has one descriptor, by which other threads wake the context.
   return self->timeout >= 0 || self->count > 1 || has_silent_sources(self);
 }
 

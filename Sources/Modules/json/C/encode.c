@@ -171,9 +171,9 @@ static void encode_array(encoder *e, int table, int is_marked) {
   }
   if (!is_marked && largest != count)
     raise_problem(e, "a table has holes: fill them with json.null, mark it with json.array, or with json.object");
-  // One key must not cost an unlimited number of bytes.
+  // The check keeps one large key from producing an unlimited number of bytes.
   if (largest > 1000 && (largest - 1) / 10 >= count) {
-    // This is not on the stack, where raise_problem looks for the place.
+    // This text is not on Lua's stack, where raise_problem looks for the path to the value.
     char problem[128];
     snprintf(problem, sizeof problem, "an array has only %lld of %lld values: mark it with json.object",
              (long long)count, (long long)largest);
@@ -262,7 +262,7 @@ static void encode_object(encoder *e, int table, int is_marked) {
   end_elements(e, '}', is_first);
 }
 
-// Writes a table without a mark. One traversal suffices if its numbers come in order. The stack grows by two for each
+// Writes a table without a mark. One traversal is enough if the numbers come in order. The stack grows by two for each
 // level, key and value; raise_problem reads the path from it.
 static void encode_table(encoder *e, int table) {
   lua_State *L = e->L;

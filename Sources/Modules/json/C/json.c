@@ -5,7 +5,7 @@
 
 static const char BUFFER[] = "runloop.json.buffer";
 
-// Debug functions find it, and may call it with anything.
+// Scripts can find this finalizer by debug functions, and call it with any value.
 static int collect_buffer(lua_State *L) {
   json_buffer *buffer = luaL_checkudata(L, 1, BUFFER);
   free(buffer->bytes);

@@ -205,7 +205,7 @@ double json_read_double(const char *text, const char *end) {
     for (; p < end && written < 10000; p++) written = written * 10 + (*p - '0');
     exponent += is_small ? -written : written;
   }
-  // Both are exact as floats, so that one rounding makes the result exact.
+  // Digits and power of ten are both exact as floats, so one rounding gives the exact result.
   if (count <= 15 && exponent >= -22 && exponent <= 22) {
     double number = exponent < 0 ? (double)digits / tens[-exponent] : (double)digits * tens[exponent];
     return is_negative ? -number : number;

@@ -40,7 +40,7 @@ local texts = require "runloop.text"
 local valid, plain = texts.valid, texts.shown
 
 local json
--- Returns a value that JSON can represent, with all that it contains. Other values become their text.
+-- Returns a value that JSON can represent, with all that it contains. Values that JSON has no form for become texts.
 local function json_value(value)
   json = json or require "runloop.json"
   if type(value) == "string" then return json.encode(valid(value)) end
@@ -57,7 +57,7 @@ local function shown(value)
   return '"' .. plain((gsub(text, '["\\]', "\\%0"))) .. '"'
 end
 
--- Returns the values of rl.locals that the logger adds, except those that a field replaces.
+-- Returns the values of rl.locals that the logger adds: all but those of names that are also fields.
 local function locals_of(self, fields)
   local own, values = self._fields or {}, {}
   for _, name in ipairs(self._sink.locals) do

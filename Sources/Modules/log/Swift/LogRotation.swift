@@ -8,11 +8,12 @@ internal import LuaRunLoops
 /// A writer holds the file's own lock, flock(2), and has checked that the name still leads to the file. So no line is
 /// written to a file that another process is about to rename, and only the holder renames.
 enum LogRotation {
-    /// How long to wait for a lock, in steps of a millisecond. Its holder only writes a line, but may be stopped.
+    /// How long to wait for a lock, in steps of a millisecond. The process that holds a lock only writes a line, but
+    /// may be stopped.
     private static let patience = 200
 
     struct Outcome {
-        /// The descriptor of the file under the name: the given one or a new one.
+        /// The descriptor of the file that has the name now: the given one or a new one.
         var descriptor: Int32
         /// Why the line was not written.
         var failure: SystemError?
@@ -46,7 +47,7 @@ enum LogRotation {
         while true {
             if outcome.descriptor >= 0 {
                 lock(outcome.descriptor)
-                // Otherwise another writer has renamed the file meanwhile: the line must go to the new one.
+                // If not, another writer has renamed the file meanwhile, and the line must go to the new file.
                 if fstat(outcome.descriptor, &information) == 0, leads(path, to: information) {
                     let isFull = information.st_size > 0 && Int(information.st_size) + line.count > limit
                     guard isFull, renames else { break }
@@ -56,7 +57,8 @@ enum LogRotation {
                 }
             }
             guard let fresh = open(path, &outcome) else {
-                // Without a free descriptor: a file that was renamed still takes lines, one without a name loses them.
+                // If no descriptor is free, write to the old file if it still has a name; a line in a file without a
+                // name would be lost.
                 let isKept = outcome.descriptor >= 0 && fstat(outcome.descriptor, &information) == 0
                 guard isKept, information.st_nlink > 0 else { return outcome }
                 outcome.refusal = outcome.failure

@@ -67,7 +67,8 @@ static int is_active(bridge_source *source) {
   return self->uv_loop_alive(self->loop);
 }
 
-// Timers count from the time that libuv has noted last. In its own loop that is the end of the last sleep.
+// Timers count from the time that libuv has noted last. In libuv's own loop that is the time of the end of the last
+// sleep.
 static void wake(bridge_source *source) {
   served *self = (served *)source;
   if (!self->is_running) self->uv_update_time(self->loop);
@@ -197,7 +198,7 @@ static int leave(lua_State *L) {
 
 // turn(source) -> whether it has called any function: calls the due functions
 static int turn(lua_State *L) {
-  // If a round calls nothing, no event is left; that saves a system call. ROUNDS is a limit:
+  // A round that calls nothing shows that no event is left, which saves a system call. ROUNDS is a limit:
   // the run loop's own callbacks wait meanwhile.
   enum { NOWAIT = 2, ROUNDS = 8 };
   served *self = served_at(L, 1);

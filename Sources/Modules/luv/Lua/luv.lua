@@ -11,8 +11,8 @@ local uv = bridges.library "luv"
 
 -- Callbacks ----------------------------------------------------------------------------------------------------------
 local start, LABEL <const> = bridges.start, bridges.label("callback", "luv")
--- By function: the queue of its further calls, which wait until the one that runs has returned. It stays as long as the
--- function. Costs if removed: 1,800 instructions for each call.
+-- By function: the queue of its further calls, which wait until the one that runs has returned. A queue is kept as long
+-- as its function. Costs if removed: 1,800 instructions for each call.
 local queues = setmetatable({}, { __mode = "k" })
 -- Names the tasks in messages.
 local SUBJECT <const> = {}
@@ -24,7 +24,7 @@ local DONE <const> = 1
 local run
 local Queue = {}
 
--- Called also when an error has ended the task: another task then continues with the next call.
+-- If an error has ended the task, another task then continues with the next call.
 function Queue:__close()
   local first = self.first
   if first > self.last then
@@ -106,7 +106,7 @@ function uv.run(mode)
     take_turn()
   elseif is_alive() and not stops then
     local future = rl.future()
-    -- A cancelled wait must not count as one that uv.stop ends.
+    -- A cancelled wait must not count as one of those that uv.stop ends.
     local _ <close> = setmetatable({}, { __close = function() waiters[future] = nil end })
     waiters[future] = mode
     future:await()
@@ -114,7 +114,7 @@ function uv.run(mode)
   return is_alive()
 end
 
--- Ends the waits in uv.run. The bridge goes on.
+-- Ends the waits in uv.run. The bridge continues to serve libuv.
 function uv.stop()
   is_stopped = next(waiters) == nil
   wake_waiters(false, true)

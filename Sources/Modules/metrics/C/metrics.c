@@ -60,7 +60,7 @@ static int is_equal(const metric *m, const metric *other) {
   return 1;
 }
 
-// Whether lines of a histogram have the name of the other metric.
+// Whether a line of a histogram would have the name of another metric.
 static int clashes(const metric *m, const metric *other) {
   static const char *const suffixes[] = {"_bucket", "_sum", "_count"};
   const size_t length = strlen(m->name);
@@ -313,8 +313,8 @@ static double number_at(lua_State *L, int index, const char *what) {
   return 0;  // never
 }
 
-// Returns the optional number of `add`, and where the label values begin: the first of these is a string if the number
-// is left out.
+// Returns the amount for `add`, an optional argument, and sets `first` to the index of the first label value: a string
+// as the first argument means that the amount is left out.
 static double amount(lua_State *L, const metric *m, const char *what, int *first) {
   int given = lua_gettop(L) - 1;
   *first = 3;

@@ -116,7 +116,8 @@ end
 
 -- Gauges with a function ----------------------------------------------------------------------------------------------
 
--- By name: the metric, its function, and whether a warning was printed. The last numbers stay when this state ends.
+-- By name: the metric, its function, and whether a warning was printed. When this state ends, the last numbers of its
+-- gauges stay.
 local asked = setmetatable({}, { __gc = store.leave })
 
 function metrics.gauge(name, help, labels)
@@ -133,7 +134,7 @@ local function complain(name, entry, problem)
   native.warn(format("the function of gauge %s %s; the page omits it", name, problem))
 end
 
--- Asks the functions of this state, all at once. They are functions of the script, and so may wait and fail.
+-- Asks the functions of this state, all at once. The functions belong to the script, so they may wait and fail.
 local function ask_own()
   local waiting
   for name, entry in pairs(asked) do

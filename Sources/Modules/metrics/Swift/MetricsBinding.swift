@@ -25,7 +25,7 @@ enum MetricsBinding {
         var asks: UInt32 = 0
         /// Called when the gauges have answered.
         var whenAsked: [() -> Void] = []
-        /// The time for which the loop had been awake at the first measurement, minus the processor time until then.
+        /// At the first measurement: the time for which the loop had been awake, minus the processor time until then.
         var awakeBefore: Int64?
 
         override func reset() { metrics_reset() }
@@ -63,7 +63,8 @@ enum MetricsBinding {
     /// The last measurements of the loops, by their handles.
     private static let known = Lock<[ObjectIdentifier: Sample]>([:])
 
-    /// The handle of the main thread's state, once it has required the module. The state of a test has its own loop.
+    /// The handle of the main thread's state, once it has required the module. In a test this is the loop of the main
+    /// thread, since the state of a test has another one.
     private static let mainHandle = Lock<RunLoop.Handle?>(nil)
 
     private static var handles: [(String, RunLoop.Handle)] {

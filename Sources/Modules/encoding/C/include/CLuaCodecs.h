@@ -41,7 +41,7 @@ int crypto_derive(const char *name, const char *password, int password_length, c
 
 /// The loop of a library, as a bridge serves it. Its functions are for Swift, on the loop's thread.
 typedef struct bridge_source {
-  /// Returns whether it keeps the run loop running.
+  /// Returns whether the loop has something to wait for, so that it keeps the run loop running.
   int (*is_active)(struct bridge_source *source);
   /// Returns the time of CLOCK_MONOTONIC, in nanoseconds, at which it wants a turn; BRIDGE_NOW; BRIDGE_NEVER if only
   /// its descriptor decides; or BRIDGE_IDLE if a turn would do nothing.
@@ -61,8 +61,8 @@ typedef struct bridge_source {
 
 /// Pushes a userdata of `size` bytes, which begin with a source; the rest is 0. For Lua.
 bridge_source *bridge_push_source(lua_State *L, size_t size, bridge_source head);
-/// Returns the source of the userdata at an index, which the caller keeps as long as the source; NULL for other values.
-/// For Swift and Lua.
+/// Returns the source of the userdata at an index, or NULL for other values. The caller must keep the userdata alive
+/// while it uses the source. For Swift and Lua.
 bridge_source *bridge_source_at(lua_State *L, int index);
 /// Makes a descriptor that becomes readable at a date. Returns -1, and sets errno, if the system refuses it.
 int bridge_timer(void);

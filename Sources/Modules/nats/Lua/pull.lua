@@ -39,7 +39,8 @@ local function soon(self)
     end }
 end
 
--- Asks whether the consumer is still there, as a task. If it is, sends a request for messages, unless one is open.
+-- Checks, in a task, whether the server still has the consumer. If it is, sends a request for messages, unless one is
+-- open.
 local function look(self, is_open)
   if self.is_looking or self.is_over then return end
   self.is_looking = true

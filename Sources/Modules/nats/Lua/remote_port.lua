@@ -17,7 +17,7 @@ local waits, running = seen.waits, coroutine.running
 
 local Remote = objects.class("runloop.nats.RemotePort", { __name = "remote_port", __stays = true })
 
--- Without a first value, reading an absent field would take a thousand instructions.
+-- The fields have a first value in the class: reading an absent field would take a thousand instructions.
 for _, name in ipairs { "_is_concluded", "_is_expected", "_flushes", "_failure", "_reason", "_new_head" } do
   Remote[name] = false
 end
@@ -291,7 +291,7 @@ function Remote:is_valid()
   return not self._is_over
 end
 
--- Asks a holder for its place. Returns its host and its process id; or nil, the reason and its code.
+-- Asks a holder where it runs. Returns the holder's host and its process id; or nil, the reason and its code.
 local function where(self, what)
   local bus = self._bus
   if is_over(self) then return nil, "invalid" end

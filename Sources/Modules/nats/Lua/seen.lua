@@ -20,7 +20,7 @@ function seen.place(bus)
   return link and link.address.text or bus._status
 end
 
--- Modules of databases have such a function, too.
+-- The modules of databases may have set such functions, too; call those for other waits.
 local other_call, other_item = internals.call_of, internals.show_item
 
 --- Returns what a coroutine waits for, as text; nil if it does not wait for a bus.

@@ -72,7 +72,7 @@ local function answer(bus, message)
   end
 end
 
--- Subscribes to the requests about a service, or unsubscribes if nothing else of the bus has this subject.
+-- Subscribes to the requests about a service; or unsubscribes from a subject if no other service of the bus needs it.
 local function listen(self, step)
   local bus = self.bus
   for _, verb in ipairs(VERBS) do

@@ -117,8 +117,8 @@ function stream.make(bus, what, about, config)
   return answer
 end
 
---- Looks for a stream, for `limit` seconds at most. Waits. Returns the server's description of it; or nil, the reason
---- and its code.
+--- Looks for a stream, for `limit` seconds at most. Waits. Returns the server's description of the stream; or nil, the
+--- reason and its code.
 function stream.find(bus, what, about, name, limit)
   local answer, text, code, refusal = api.call(bus, what, "STREAM.INFO." .. name, nil, about, limit)
   if answer then return answer end

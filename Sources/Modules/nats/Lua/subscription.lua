@@ -30,7 +30,7 @@ local FULL, WOKEN, CROWDED = 1, 2, 4
 -- The mark of a sender's recorder, see runloop.nats.flow.
 Message._flow = false
 
--- The first values of a subscription's fields; only those that differ cost memory.
+-- The initial values of a subscription's fields: a subscription stores only those that differ.
 for name, value in next, {
   _running = 0, _concurrency = 1, _max_pending = 65536, _max_bytes = 64 << 20, _keeps_alive = true, _is_woken = false,
   _is_ended = false, _is_over = false, _group = false, _left = false, _arrived = false, _drained = false,
@@ -47,7 +47,7 @@ function Message:respond(data, options)
   if not reply or not self._bus then
     misuse.raise "message:respond: the sender expects no answer: the message has no reply subject"
   end
-  -- A script may have changed this field. A subject from a server satisfies the other rules.
+  -- A script may have changed this field. If it has not, the subject comes from a server and satisfies the other rules.
   if type(reply) ~= "string" or find(reply, "[%c \127*>]") then
     check.subject(reply, "message:respond", "field 'reply'")
   end
@@ -113,7 +113,7 @@ function Subscription:_wake()
   source:wake_loops()
 end
 
--- Leaves the loop. Tasks that wait for messages get nothing more.
+-- Leaves the loop. Tasks that wait for messages get no further ones.
 function Subscription:_finish()
   self._is_over = true
   if self._source then self._source:invalidate() end
@@ -171,8 +171,8 @@ end
 --- Removes the messages that wait, and returns a list of them.
 function Subscription:_clear() return self._queue and clear(self._queue) or {} end
 
---- The server refuses the subscription on this connection. `receive` returns the reason; another connection may allow
---- it.
+--- The server refuses the subscription on this connection. `receive` returns the reason; the next connection may allow
+--- the subscription.
 function Subscription:_refuse(reason)
   self._refused = reason
   local arrived = self._arrived
@@ -315,7 +315,8 @@ local FIELDS = { queue = "_group", concurrency = "_concurrency", max_pending = "
 
 -- Sources -------------------------------------------------------------------------------------------------------------
 
--- The subscriptions by their sources, so that all share three functions; or what several of them share.
+-- By source: its subscription, or the object of several subscriptions that share the source. The table lets all sources
+-- use the same three functions.
 local owners = setmetatable({}, { __mode = "k" })
 
 local function perform(source) owners[source]:_pump() end
@@ -364,7 +365,7 @@ function Shared:_pump()
   for _, one in ipairs(woken) do if one._shared == self then one:_pump() end end
 end
 
---- Returns what loop:inspect shows of the subscription with this number; nothing behind the last one.
+--- Returns what loop:inspect shows of the subscription with this number; nothing after the last one.
 function Shared:_seen(number)
   if number == 1 then
     self.shown = {}

@@ -46,7 +46,7 @@ end
 
 -- Recordings ----------------------------------------------------------------------------------------------------------
 
--- Forgets a recording; one under way ends.
+-- Forgets a recording, and ends it if it is under way.
 local function forget(self, session)
   if self.sessions[session.number] ~= session then return end
   self.sessions[session.number], self.count = nil, self.count - 1

@@ -51,7 +51,8 @@ local function beginning(self)
   self._known = answer.state.last_seq
   -- While the answer was on its way, the previous consumer may have delivered later entries.
   if answer.created ~= of._created or self._known < last then self._last, of._created = 0, answer.created end
-  -- First all entries, or the rest of them; later the changes since.
+  -- Until all existing entries have come, the consumer starts with them again; later it starts after the last received
+  -- entry.
   if self._last == 0 or not self._is_current then return settings end
   return { headers_only = settings.headers_only, deliver_policy = "by_start_sequence", opt_start_seq = self._last + 1 }
 end
@@ -64,7 +65,8 @@ local function become_current(self)
   if self._fn then push(self._one, { data = "", _mark = CURRENT }) end
 end
 
--- Begins, or continues after the last received entry. Waits. Returns true; or nil, the reason and its code.
+-- Begins, or continues after the last received entry. Waits. Returns true if it has begun; or nil, the reason and its
+-- code.
 local function begin(self)
   local settings, text, code, refusal = beginning(self)
   if not settings then return nil, text, code, refusal end

@@ -84,7 +84,7 @@ local function call(self, name, values)
   return failure { failure = "result", error = format("result #%d cannot go to the caller: %s", number, problem) }
 end
 
--- Ends the timer that cancels jobs, when there are none left.
+-- Ends the timer that cancels jobs if no job is left.
 local function settle(self)
   if self._is_over and self._running == 0 then self._cancels:invalidate() end
 end
@@ -113,7 +113,7 @@ local function perform(self, id, data, waited)
     return failure { failure = "late", error = "its time is over" }
   end, name = format("%s of pool %s", job.name, self._name) }
   self._tasks[id], self._running = task, self._running + 1
-  -- The job is removed with the task that has taken it.
+  -- If this task ends or is cancelled, the job's task is removed and cancelled, too.
   local _ <close> = setmetatable({}, { __close = function()
     self._tasks[id], self._running = nil, self._running - 1
     task:cancel()
@@ -175,8 +175,8 @@ local function bring(self, reply, text)
   end, name = format("result for a caller of pool %s", self._name), keeps_alive = false }
 end
 
--- Moves a job that no worker could do to the dead letters. The message stays in its stream as long as there is no other
--- place for it.
+-- Moves a job that no worker could do to the dead letters. The message stays in its own stream until the dead letters
+-- have it.
 local function bury(self, message, reply, text, fields)
   local durable = require "runloop.nats.durable"
   local is_done, answer = durable.bury(self._bus, "pool", self._name, message, line_of(fields.error), text)
@@ -225,7 +225,7 @@ function Worker:_look()
   end, name = format("stored jobs of pool %s", self._name), keeps_alive = false }
 end
 
---- There is a new connection: the other server may have the stream.
+--- Called on a new connection, whose server may have the stream of jobs.
 function Worker:_connected() self:_look() end
 
 -- The end -------------------------------------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ enum ListenerBinding {
         let text = try call.argument(2, Text.self)
         let code = try call.argument(3, Text.self)
         let part = call.luaHost.part(NetPart.self)
-        // The report comes in a request, so that the connection that has failed does not wait for it.
+        // The report is made in a request of its own, so that the failed connection does not wait for it.
         part.network.loop.perform { [unowned part] in part.isTroubled(listener, text, code) }
         return 0
     }

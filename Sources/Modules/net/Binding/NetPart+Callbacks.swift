@@ -85,7 +85,7 @@ extension NetPart {
             listener.serves = false
             leave(listener)
             Waiter.cancel(fiber)
-            // This call is made on the main stack: a waiting coroutine must not run calls.
+            // The userdata is made on the main stack, because a waiting coroutine must not run calls.
             guard fiber.stack.reserve(4),
                 push(stream, host.stack, site: Box(bitPattern: listener.context)?.site ?? 0) != nil
             else { return stream.abort() }
@@ -182,7 +182,7 @@ extension NetPart {
         }
 
         /// Whether an error comes from the connection and not from a mistake in the script: a reset, a silent peer, a
-        /// line without end. Iterators raise such an error, and so does `assert` around a read.
+        /// line without end. Iterators raise an error of the connection, and so does `assert` around a read.
         private func isOfConnection(_ text: String) -> Bool {
             for failure in [stream.inputFailure, stream.refusal] {
                 guard let reason = failure?.description, text.hasSuffix(reason) else { continue }
@@ -234,7 +234,7 @@ extension NetPart {
         guard listener.isStopping, listener.connections == 0, listener.handlers == 0, listener.stopper != 0 else {
             return
         }
-        // Later: the caller is in the middle of closing.
+        // Not at once, since the caller is in the middle of closing.
         host.loop.perform { [host] in
             guard let fiber = Fiber(context: listener.stopper), fiber.stack.reserve(4) else { return }
             listener.stopper = 0

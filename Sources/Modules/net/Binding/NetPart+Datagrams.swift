@@ -4,7 +4,7 @@ internal import RunLoops
 internal import Streams
 
 extension NetPart {
-    /// Calls `on_message` with a message. While the function waits, the socket keeps later messages back.
+    /// Calls `on_message` with a message. While the function waits, the socket delivers no further message.
     func message(_ socket: Datagram, _ bytes: UnsafeRawBufferPointer, _ from: String?) {
         guard !host.isClosed, let box = Box(bitPattern: socket.context), box.slot != 0,
             let (fiber, _) = host.prepareCallback(slot: box.slot)

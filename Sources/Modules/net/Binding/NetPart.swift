@@ -12,7 +12,7 @@ final class NetPart: HostPart {
     var delivering: Fiber?
     private(set) lazy var deliveries = Delivery(self)
     private(set) lazy var memory: LuaMemory = host.part()
-    /// Clients' settings that need no file: later connections are likely to use them again.
+    /// Settings of TLS clients that need no file: kept, because later connections are likely to use them again.
     var contexts: [TLSContext.Settings: TLSContext] = [:]
     /// The function of `runloop.net.patterns`.
     var patternReader: UInt32 = 0
@@ -117,7 +117,7 @@ final class LuaStreamOwner: StreamOwner {
         switch outcome {
         case .bytes(let bytes):
             if let pieces = Pieces(rawValue: Int32(fiber.waitsFor >> 1 & 3)), pieces != .whole {
-                // The place of a frame's format is not known any more.
+                // By now another format may have taken the place of this one, so pass none.
                 stack.pushMark(of: bytes, as: pieces, number: pieces == .which ? part.network.which : 0)
             } else {
                 stack.pushBytesMark(bytes)

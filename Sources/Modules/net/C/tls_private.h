@@ -13,5 +13,5 @@ struct net_tls_context {
 
 /// Returns the reason of this thread's oldest error, and clears all.
 const char *net_tls_reason(void);
-/// OpenSSL calls it with a client's first message.
+/// OpenSSL calls this function with the first message of a client.
 int net_tls_hello(SSL *ssl, int *alert, void *argument);

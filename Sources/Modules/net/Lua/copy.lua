@@ -53,8 +53,8 @@ return function(hidden)
     return count, true
   end
 
-  -- Calls a stage with bytes, or with nil at the end; returns its output, and whether it has more. Without any: "". On
-  -- failure it returns nil, message, code.
+  -- Calls a stage with bytes, or with nil at the end; returns its output, and whether the stage has more output.
+  -- Without any: "". On failure it returns nil, message, code.
   local function made_by(stages, number, bytes)
     local made, message, code = stages[number](bytes)
     if type(made) == "string" then return made, message == true end
@@ -76,7 +76,8 @@ return function(hidden)
         done, message, code = pass(stages, number + 1, to, made)
         if not done then return nil, message, code end
       end
-      -- A stage that expands its input greatly returns its output in parts.
+      -- A stage whose output is much larger than its input returns the output in several parts: call it until none is
+      -- left.
       bytes = ""
     until not more
     return true

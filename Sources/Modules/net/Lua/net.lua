@@ -77,7 +77,7 @@ end
 local FUNCTIONS = { "on_data", "on_end", "on_error", "on_open", "on_connection", "on_trouble" }
 local OF_STREAMS = { "on_data", "on_end", "on_error", "on_open", "on_connection" }
 
--- The places of these functions in the table for Swift: its `Handlers`.
+-- For each of these functions, its index in the table for Swift, which calls the indices `Handlers`.
 local PLACES = {}
 for place, field in next, FUNCTIONS do PLACES[field] = place end
 
@@ -117,7 +117,7 @@ end)
 
 local made
 
--- The TLS part, which the first use loads.
+-- Returns the TLS part, which is loaded at the first call.
 local function tls()
   made = made or require "runloop.net.tls" (hidden)
   return made
@@ -144,7 +144,7 @@ function internals.check_tls(options, what)
   return nil, message, code
 end
 
--- The TLS server of a listener whose connections `accept` returns.
+-- By listener: its TLS server, if `accept` returns the listener's connections.
 local tls_of = setmetatable({}, { __mode = "k" })
 
 -- Listens. Resolves the host first if it is not an address.

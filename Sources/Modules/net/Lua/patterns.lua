@@ -1,4 +1,4 @@
--- runloop.net.patterns: stream:read_until with Lua's patterns. The first use loads it.
+-- runloop.net.patterns: stream:read_until with Lua's patterns. It is loaded when a script first passes a pattern.
 
 local rl = require "runloop"
 local raise = require "runloop.misuse".raise
@@ -23,8 +23,8 @@ local function after_set(pattern, i)
   return i + 1
 end
 
--- Returns the problem of a pattern. Lua finds some mistakes only when the text matches the part of the pattern
--- before them.
+-- Returns the problem of a pattern. Lua itself finds some mistakes only when the text matches the part of the pattern
+-- before the mistake.
 local function mistake(pattern)
   local open, i, count = {}, byte(pattern) == CARET and 2 or 1, 0
   while i <= #pattern do

@@ -1,4 +1,4 @@
--- runloop.net.tls: the parts of TLS that wait. The first stream that needs them loads them.
+-- runloop.net.tls: the TLS functions that wait. It is loaded when a stream first needs them.
 
 local native = ...
 local misuse = require "runloop.misuse"
@@ -52,7 +52,7 @@ return function(hidden)
   -- and whether the error is the server's.
   local function answer_name(stream, options, server)
     local listener = server and server.listener
-    -- An error in `sni` belongs to the server, not to the connection.
+    -- An error in `sni` is the server's fault, not that of the connection.
     if listener then hidden.begin_choice(listener) end
     local guard <close> = setmetatable({}, {
       __close = function(_, problem)

@@ -68,7 +68,7 @@ public final class Datagram: RunLoop.EdgePort {
         (family, socket) = made
         super.init(name: name, order: order, owner: owner ?? network.owner)
         guard socket >= 0 else {
-            // No option allows datagrams to one address only.
+            // The sandbox has no option that allows datagrams to a single address.
             if socket == -EACCES, Sandbox.refusal(.connect, "unix:") != nil {
                 throw StreamFailure("EACCES", "not allowed by the sandbox: --allow-connect (datagrams)")
             }
@@ -238,7 +238,7 @@ public final class Datagram: RunLoop.EdgePort {
                 guard let (bytes, from) = try receive() else { return }
                 onMessage(self, bytes, from)
             } catch {
-                // The error belongs to an earlier message whose sender does not wait for a result.
+                // The error belongs to an earlier message, whose sender no longer waits for a result.
                 continue
             }
         }

@@ -236,7 +236,7 @@ public final class Listener: RunLoop.EdgePort {
         if let pause { network.loop.remove(pause, from: mode) }
     }
 
-    /// Whether the listener accepts connections: not while nobody handles them.
+    /// Whether the listener accepts connections; false while no code handles them.
     public var serves = true {
         didSet {
             updateActivity()

@@ -9,8 +9,8 @@ public final class Network {
     /// The owner of streams that are made without one.
     public let owner: StreamOwner
 
-    /// Memory for received bytes. A stream moves bytes that it does not deliver into its own buffer before any other
-    /// code runs.
+    /// Memory for received bytes. Before any other code runs, a stream moves bytes that it does not deliver from here
+    /// into its own buffer.
     let scratch = UnsafeMutableRawPointer.allocate(byteCount: Network.scratchSize, alignment: 16)
     static let scratchSize = 65536
 
@@ -33,7 +33,7 @@ public final class Network {
     /// The number, from 1, of the delimiter that the latest `Unit.untilOneOf` has found. The remaining bits are for the
     /// owner's use.
     public var which = 0
-    /// For the owner: descriptions of units that it has used last.
+    /// For the owner: the descriptions of units that it has used last.
     public var lastEnding = Stream.Ending(count: 0)
     public var lastEnds = Stream.Ends([])
     /// Resolves names.
@@ -71,7 +71,8 @@ public final class Network {
         if reserve >= 0 { net_close(reserve) }
     }
 
-    /// Sends the bytes that were written in this turn. It calls no callback: each waiter is called in a separate turn.
+    /// Sends the bytes that were written in this turn. It calls no callback: each waiter is called in a turn of its
+    /// own.
     func endTurn() {
         while !dirty.isEmpty {
             let streams = dirty
@@ -122,7 +123,7 @@ public final class Network {
 
     func prepare(_ queue: inout ByteQueue, _ more: Int) { queue.prepare(more, from: &spare) }
 
-    /// Frees the spare block when it was not needed for a second. Returns the nanoseconds until then.
+    /// Frees the spare block when it was not needed for a second. Returns the nanoseconds until it may be freed.
     private func freeSpare() -> Int64 {
         guard !spare.isFreed else { return .max }
         let now = loop.now.nanoseconds
@@ -191,8 +192,8 @@ public final class Network {
         drainTimer = nil
     }
 
-    /// The timer stays when the last stream has left, as most do at once: with many short connections another follows
-    /// soon.
+    /// The timer is kept when the last stream has left: most streams leave at once, and with many short connections
+    /// another one follows soon.
     private func scheduleDraining(_ first: RunLoop.Instant) {
         if let drainTimer, drainTimer.fireDate <= first { return }
         drainTimer?.invalidate()

@@ -24,6 +24,6 @@ typedef struct {
   int64_t (*filled)(void *stream, size_t count);
 } stream_outlet;
 
-/// Returns the calling thread's outlet, which the hidden method `outlet` of streams sets. It goes from C to C, because
-/// Lua must not get addresses.
+/// Returns the calling thread's outlet, which the hidden method `outlet` of streams sets. The method passes it from C
+/// to C, because Lua must not get addresses.
 stream_outlet *streams_outlet(void);

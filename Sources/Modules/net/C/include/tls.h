@@ -37,7 +37,7 @@ void net_tls_context_free(struct net_tls_context *context);
 
 /// Reads from the socket. Returns the number of bytes, 0 at the end, -1 if there is nothing now.
 typedef int64_t (*net_tls_reader)(void *stream, void *bytes, size_t count);
-/// Takes encrypted bytes for sending, all of them.
+/// Takes all of the encrypted bytes, and sends them.
 typedef void (*net_tls_writer)(void *stream, const void *bytes, size_t count);
 
 /// Returns NULL without memory. `name`: for a client, the server's name or address; NULL: do not check it.
@@ -52,16 +52,16 @@ int64_t net_tls_read(struct net_tls *tls, void *bytes, size_t count);
 int64_t net_tls_write(struct net_tls *tls, const void *bytes, size_t count);
 /// Whether the handshake has succeeded.
 int net_tls_is_agreed(const struct net_tls *tls);
-/// Sends the end of TLS.
+/// Sends the alert that ends TLS.
 void net_tls_finish(struct net_tls *tls);
 /// Returns "" if the client has named no server.
 const char *net_tls_name(struct net_tls *tls);
-/// Continues with other settings, or, with NULL, with its present ones.
+/// Continues with other settings; with NULL, with the present ones.
 void net_tls_choose(struct net_tls *tls, struct net_tls_context *context);
 /// Makes the next step of the handshake fail. The alert reports that no server has this name, or that the server cannot
 /// serve.
 void net_tls_refuse(struct net_tls *tls, int is_unknown);
-/// The size of a record's head. OpenSSL reads it first, and stops after it if it is not TLS.
+/// The size of a record's head. OpenSSL reads the head first, and stops after it if the bytes are not TLS.
 enum { NET_TLS_FIRST = 5 };
 /// If a handshake has failed because the client has sent text, returns the number of bytes that were read; else 0.
 size_t net_tls_text(const struct net_tls *tls, const void **bytes);

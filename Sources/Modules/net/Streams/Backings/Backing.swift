@@ -5,7 +5,7 @@ class Backing {
     /// Returns the same as the functions of `SystemCalls`: a count, 0 at the end, or a negative error number.
     func receive(_ place: UnsafeMutableRawPointer, _ room: Int) -> Int { 0 }
     func send(_ bytes: UnsafeRawBufferPointer) -> Int { 0 }
-    /// Why the last call failed, if later ones may succeed. Reported once.
+    /// The reason why the last call failed, if later calls may succeed. Reported once.
     func takeRefusal() -> StreamFailure? { nil }
     /// Called when nothing more will be sent.
     func finish() {}

@@ -23,8 +23,8 @@ extension Network {
         }
     }
 
-    /// Returns two streams that are connected to each other without a kernel. They follow the loop's time, simulated or
-    /// not, and behave the same in each run.
+    /// Returns two streams that are connected to each other without a kernel. The bytes travel in the loop's time,
+    /// simulated or not, so that each run is the same.
     public func memoryPair(_ options: MemoryOptions = .init(), owner: StreamOwner? = nil) -> (Stream, Stream) {
         let there = MemoryPipe(options, self)
         let back = MemoryPipe(options, self)
@@ -98,7 +98,7 @@ final class MemoryPipe {
         reader?.expectArrival()
     }
 
-    /// When the next piece arrives; nil if none is on its way.
+    /// The date at which the next piece arrives; nil if none is on its way.
     var nextArrival: Int64? { first < pieces.count ? pieces[first].date : nil }
 
     func receive(_ place: UnsafeMutableRawPointer, _ room: Int) -> Int {

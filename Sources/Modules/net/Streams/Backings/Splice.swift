@@ -57,7 +57,8 @@ public final class Splice {
     /// Moves at most `limit` bytes (more than 0), without waiting.
     public func step(limit: Int) -> Step {
         guard !isOver else { return .impossible }
-        // Buffered input and unsent output come first.
+        // Bytes that the streams have buffered would be overtaken: unsent output is sent first, and buffered input
+        // makes a copy in the kernel impossible.
         if !from.input.isEmpty || from.tls != nil || to.tls != nil { return .impossible }
         if let failure = to.refusalToWrite { return .failed(failure) }
         if !to.output.isEmpty { to.send() }
@@ -147,8 +148,8 @@ public final class Splice {
                 from.inputEnded = true
                 return .moved(0)
             case Int(EAGAIN):
-                // The output may have had room again since the thread's call, in an event that the loop has already
-                // handled.
+                // Look again: the output may have had room since the thread's call, in an event that the loop has
+                // already handled.
                 if net_is_ready(to.fdToClose, 1) == 0 { return waitForOutput() }
                 to.writable = true
             case Int(EINVAL), Int(ENOSYS): return .impossible

@@ -2,12 +2,12 @@ public import CStreams
 
 /// The system calls of streams. Tests override it with calls that fail, are interrupted, or transfer only a part.
 ///
-/// Each returns the result of the call, or a negative error number. None of them waits.
+/// Each returns the result of the call, or a negative error number. No call waits.
 open class SystemCalls {
     public init() {}
 
     /// True if a read or write that was cut short means that the socket is empty or full. With edge-triggered events,
-    /// the kernel guarantees this. Tests whose calls transfer only a part return false.
+    /// the kernel guarantees this. Tests in which calls transfer only a part return false.
     open var partsAreAll: Bool { true }
 
     open func socket(_ family: Int32, _ type: Int32) -> Int32 { net_socket(family, type) }

@@ -46,7 +46,7 @@ public enum Place: Equatable, Sendable {
         self = .host(host, port: port)
     }
 
-    /// The blank makes it impossible as a host's name.
+    /// No host can have this name, because of the blank.
     static let inheritedPrefix = "descriptor "
 
     private static func port(_ text: String) -> Int? {

@@ -2,8 +2,8 @@ internal import Glibc
 
 /// Bytes in one block of memory: appended at its end, taken from its front. The owner has to `free` it.
 ///
-/// The block begins with its own measures, so that a queue without memory takes eight bytes: most streams have two of
-/// those.
+/// The block begins with its own head (index, count, size), so that a queue without a block takes eight bytes: most
+/// streams have two such queues.
 struct ByteQueue {
     private struct Block {
         /// The index of the first byte, after this head.
@@ -100,7 +100,7 @@ struct ByteQueue {
         free()
     }
 
-    /// Takes a block over if the queue has none, and will need a large one.
+    /// Takes the spare block if the queue has no block yet, and will need a large one.
     mutating func prepare(_ more: Int, from spare: inout ByteQueue) {
         if block == nil, more >= 16384, spare.block != nil { swap(&self, &spare) }
     }

@@ -41,8 +41,8 @@ extension Stream {
         close()
     }
 
-    /// No sent data could be destroyed by a reset, and no unread data would cause one. The end of the output reaches
-    /// the peer if no other process has the descriptor.
+    /// Whether a reset would be harmless: no sent data is at risk, and no unread data would cause a reset. The end of
+    /// the output reaches the peer if no other process has the descriptor.
     private var hasNothingToLose: Bool {
         transport == .socket && bytesWritten == 0 && unsent == 0 && tls == nil && !isShared && !isBorrowed
             && Descriptor.readable(fdToClose) == 0
@@ -122,14 +122,14 @@ extension Stream {
             guard unsent == 0 || outputFailure != nil else { return }
             endOutputIfDue()
             network.stopDraining(self)
-            // After the peer's end nothing can arrive any more, and only a socket can be reset.
+            // Draining makes sense only for a socket, which alone can be reset, and only until the peer's end of input.
             guard transport == .socket, !isBorrowed, !inputEnded, inputFailure == nil, outputFailure == nil, unsent == 0
             else {
                 return endClosing()
             }
             state = .draining
-            // TLS has sent its own end before. The socket's end follows: otherwise two peers that both close would wait
-            // for each other, and a peer that never began TLS would not notice.
+            // TLS has sent its own end already. The socket's end follows: otherwise two peers that both close would
+            // wait for each other, and a peer that never began TLS would not notice.
             if tls != nil { _ = network.system.shutdownOutput(fdToClose) }
             updateActivity()
             drainsUntil = network.loop.now.later(by: settings.drain)

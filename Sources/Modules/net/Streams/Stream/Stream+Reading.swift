@@ -9,9 +9,9 @@ extension Stream {
         case any
         /// Exactly this number of bytes.
         case exactly(Int)
-        /// The same, and the bytes after them, which are not returned.
+        /// Exactly this number of bytes, and after them the bytes of the ending, which are not returned.
         case exactlyAnd(Int, Ending)
-        /// The same bytes, which stay in the buffer.
+        /// Exactly this number of bytes, which stay in the buffer.
         case peek(Int)
         /// All available bytes, as soon as there are more than this number. They stay in the buffer.
         case more(Int)
@@ -39,7 +39,7 @@ extension Stream {
         /// The input has ended, and nothing is left.
         case end
         case failed(StreamFailure)
-        /// This is used only for reads with a time limit.
+        /// Only a read with a time limit can have this outcome.
         case timedOut
     }
 
@@ -176,7 +176,8 @@ extension Stream {
 
     // MARK: Finding a unit
 
-    /// Finds a unit in new bytes while the buffer is empty. The rest, or all of it, goes into the buffer.
+    /// Finds a unit in new bytes while the buffer is empty. The rest of the bytes goes into the buffer; all of them if
+    /// they contain no whole unit.
     private func matchFresh(_ bytes: UnsafeRawBufferPointer, _ unit: Unit, _ limit: Int) -> Outcome? {
         var taken = 0
         var used = 0
@@ -270,7 +271,8 @@ extension Stream {
         return take(length, and: ends.texts[which].count)
     }
 
-    /// Whether a delimiter that is not in the bytes may still begin within the limit: after them, or in their end.
+    /// Whether a delimiter that the bytes do not contain may still begin within the limit: after the bytes, or with
+    /// their last ones.
     private static func mayBegin(_ end: [UInt8], in bytes: UnsafeRawBufferPointer, _ limit: Int) -> Bool {
         if bytes.count <= limit { return true }
         let first = max(0, bytes.count - (end.count - 1))
@@ -321,7 +323,8 @@ extension Stream {
         updateActivity()
     }
 
-    /// Cancels the waiting read. No byte is lost; for a handshake see `giveUpTLS`. Returns whether a read was waiting.
+    /// Cancels the waiting read. No byte is lost, but a TLS handshake cannot be continued: see `giveUpTLS`. Returns
+    /// whether a read was waiting.
     @discardableResult
     public func cancelRead() -> Bool {
         guard isReading else { return false }
@@ -354,7 +357,7 @@ extension Stream {
         if state == .open, delivers, !endWasDelivered, readable || !input.isEmpty || inputEnded { signal() }
     }
 
-    /// The end of the input was seen; bytes before it may be left.
+    /// Whether the stream has seen the end of the input; bytes before the end may be left to read.
     public var inputHasEnded: Bool { inputEnded }
 
     /// Lets the next read and the next write ask the kernel, whatever the last ones have found: for readers that do not
@@ -378,7 +381,7 @@ extension Stream {
     func deliverOnce() {
         guard !endWasDelivered, let outcome = attempt(.any, limit: Network.scratchSize) else { return }
         if case .bytes = outcome {
-            // The rest has its turn after other items, unless the owner has called `hold`.
+            // Further bytes are delivered after other items have had their turns, unless the owner has called `hold`.
             if readable || !input.isEmpty || inputEnded { signal() }
         } else {
             endWasDelivered = true

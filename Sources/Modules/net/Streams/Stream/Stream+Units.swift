@@ -29,7 +29,7 @@ extension Stream {
         }
     }
 
-    /// The ends of `Unit.untilOneOf`: none is empty.
+    /// The delimiters of `Unit.untilOneOf`, none of which is empty.
     public final class Ends: Equatable, Sendable {
         public let texts: [[UInt8]]
         let longest: Int
@@ -49,7 +49,7 @@ extension Stream {
 
         /// - Parameters:
         ///   - size: Bytes of the head; at most 1024.
-        ///   - offset: The place of the length in it, and its bytes.
+        ///   - offset: The place of the length field in the head; `width`: its bytes.
         ///   - adjust: Added to the length that was read.
         public init(size: Int, offset: Int, width: Int, isBigEndian: Bool, isSigned: Bool, adjust: Int32) {
             let flags: UInt32 = (isBigEndian ? 1 : 0) | (isSigned ? 2 : 0)
@@ -123,7 +123,8 @@ extension Stream {
         return text + (bytes.count > 32 ? "\"…" : "\"")
     }
 
-    /// The end that is complete first, the first in the list of several; where it begins, and its number in the list.
+    /// Finds the delimiter that is complete first; if several are, the first one in the list. Returns the place at
+    /// which it begins, and its number.
     static func find(
         _ ends: Ends, in bytes: UnsafeRawBufferPointer, from searched: Int
     ) -> (place: Int, which: Int)? {
@@ -135,7 +136,7 @@ extension Stream {
             let place = text.withUnsafeBytes { net_find(start + from, count - from, $0.baseAddress, $0.count) }
             guard let place else { continue }
             let offset = place - start
-            // From here on, only a text whose last byte comes before this one's can be the first.
+            // From here on, a delimiter can be the first only if its last byte comes before the last byte of this one.
             let isFirst = found.map { offset + text.count < $0.place + ends.texts[$0.which].count } ?? true
             if isFirst { found = (offset, which) }
             count = min(count, offset + text.count)

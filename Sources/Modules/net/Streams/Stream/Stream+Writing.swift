@@ -30,7 +30,7 @@ extension Stream {
         network.prepare(&output, rest.count)
         guard output.append(rest) else {
             let failure = StreamFailure(errno: ENOMEM, subject)
-            // The kernel has taken a part: a later write would continue this one in the middle.
+            // The kernel has taken a part of the bytes: a later write would seem to continue this one.
             if rest.count < bytes.count { failOutput(failure) }
             return failure
         }
@@ -40,7 +40,7 @@ extension Stream {
         return nil
     }
 
-    /// Does the same with several pieces as one write. They are copied once, into the queue.
+    /// Does the same with several pieces as one write. The pieces are copied once, into the queue.
     @discardableResult
     public func enqueue(_ pieces: UnsafeBufferPointer<UnsafeRawBufferPointer>) -> StreamFailure? {
         if pieces.count == 1 { return enqueue(pieces[0]) }
@@ -194,7 +194,7 @@ extension Stream {
         guard let waits, let waiter = waits.next(above: outputFailure == nil ? unsent : .min) else { return false }
         waits.remove(waiter)
         updateActivity()
-        // Reads, and the other waiters, have their turn next.
+        // Reads and the other waiters have their turns next.
         signal()
         teller._withUnsafeGuaranteedRef { $0.writeEnded(self, waiter, outputFailure) }
         return true

@@ -70,7 +70,8 @@ public final class Stream: RunLoop.EdgePort {
     public var closesAtEnd = false
     /// The loop serves the stream, but does not keep running for it unless it is closed and has bytes to send.
     public var staysIdle = false { didSet { noteIdleness() } }
-    /// The same, because its waiters do not keep the loop running: see `isForIdleWaits`.
+    /// The same as `staysIdle`, but set because the stream's waiters do not keep the loop running: see
+    /// `isForIdleWaits`.
     var hasIdleWaits = false
     var readerStaysIdle = false
     /// The latest waiter for the output does not keep the loop running.
@@ -159,7 +160,7 @@ public final class Stream: RunLoop.EdgePort {
         output.free()
     }
 
-    /// The descriptor that it owns. `fd` is the one that the loop watches: none for a file.
+    /// The descriptor that it owns. The descriptor that the stream owns. `fd` is the watched one: none for a file.
     var fdToClose: Int32 = -1
 
     /// Takes over the descriptor of a socket, pipe, terminal or file, and closes it with the stream.
@@ -233,7 +234,7 @@ public final class Stream: RunLoop.EdgePort {
     /// Not closed, aborted or failed. The end of input leaves a stream open.
     public var isOpen: Bool { state == .open || state == .connecting || state == .idle }
     public var isConnecting: Bool { state == .connecting || isGreeting || state == .idle && connector != nil }
-    /// It was never in a mode, and has not begun to connect.
+    /// Whether the stream was never in a mode, and has not begun to connect.
     public var isIdle: Bool { state == .idle }
     /// The descriptor; -1 without one. The caller may pass it on, so that the stream counts as shared from now on.
     public var descriptor: Int32 {
@@ -423,7 +424,7 @@ public final class Stream: RunLoop.EdgePort {
         }
     }
 
-    /// Sends the bytes that were written in this turn.
+    /// Sends the bytes that the stream has queued in this turn.
     func endTurn() {
         isDirty = false
         guard state == .open || state == .flushing else { return }

@@ -39,7 +39,7 @@ final class TLSSession {
         early.free()
     }
 
-    // OpenSSL calls these two while one of the functions below runs, which has set the stream.
+    // OpenSSL calls these two functions while one of the functions below runs, which passes the stream.
     private static let reader: net_tls_reader = { stream, bytes, count in
         guard let stream, let bytes else { return -1 }
         let this = Unmanaged<Stream>.fromOpaque(stream).takeUnretainedValue()
@@ -225,7 +225,7 @@ final class TLSSession {
         sealed.freeIfEmpty()
     }
 
-    /// Sends the end of TLS. Returns whether the alert has reached the socket already.
+    /// Sends the alert that ends TLS. Returns whether the alert has reached the socket already.
     func finish(_ stream: Stream) -> Bool {
         if !isFinished {
             isFinished = true

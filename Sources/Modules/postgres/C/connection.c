@@ -163,8 +163,8 @@ static int describe(lua_State *L, parameter_slot *slot) {
 
 enum { SLOTS = 16 };
 
-// Sends a statement: with a name, the one that was prepared. `text`: NULL if the values are on the stack, from 3 on,
-// instead of in the table at 3. Returns as send_query.
+// Sends a statement; with a name, the prepared statement of that name. `text`: NULL if the values are on the stack,
+// from 3 on, instead of in the table at 3. Returns as send_query.
 static int send_with(lua_State *L, cpostgres *it, const char *text, const char *name, size_t count,
                      parameter_slot *slots, const char **values, int *lengths, int *formats, Oid *types) {
   int has_types = 0;
@@ -341,7 +341,7 @@ static int note_names(lua_State *L, cpostgres *it, int columns) {
   return 1;
 }
 
-// Pushes a row, whose columns have these lengths.
+// Pushes a row. `lengths`: those of the values in its first SHORT_ROW columns.
 static void push_row(lua_State *L, const PGresult *result, int row, int columns, const int *lengths,
                      const value_options *options) {
   int is_list = options->is_list;
@@ -430,7 +430,8 @@ static const char *take(lua_State *L, cpostgres *it, value_options *options) {
       lua_setfield(L, ANSWER, pq.PQresultStatus(it->result) == PGRES_COPY_IN ? "takes" : "gives");
       return "copy";
     default:
-      // The reason of the server comes before libpq's own result, which says that the connection is closed.
+      // A failure that the server has reported is more useful than libpq's own, which says that the connection is
+      // closed.
       if (lua_getfield(L, ANSWER, "failure") == LUA_TNIL) note_failure(L, it);
       lua_pop(L, 1);
       return NULL;
@@ -448,8 +449,8 @@ static const char *end_of_answer(lua_State *L, cpostgres *it) {
 // poll(answer, lists, nulls, most bytes, rows to keep, whether `most` is for each row) -> "done" after an answer;
 // "more" if it has to wait for input; "unread" if there is input already, which the loop's next pass may take;
 // "lost"; "stopped"; "copy"; "synced". Rows go to answer.rows, and their names to answer.names; without these tables,
-// the first value goes to answer.value. Also returns whether that is all: a whole answer without a problem, after which
-// no transaction is open.
+// the first value goes to answer.value. Also returns whether the call is over: the whole answer has come without a
+// problem, and no transaction is open.
 static int poll_answer(lua_State *L) {
   cpostgres *it = cpostgres_self(L);
   lua_settop(L, EACH);
@@ -485,8 +486,8 @@ static int poll_answer(lua_State *L) {
   return 2;
 }
 
-// notifications() -> list: the channel and the text of each notification in turn. Before the first call, notifications
-// are dropped; after it, libpq keeps them until the next call.
+// notifications() -> list: the channel and the text of each notification in turn. Before the first call of this
+// function, notifications are dropped; afterwards libpq keeps them for the next call.
 static int notifications(lua_State *L) {
   cpostgres *it = cpostgres_self(L);
   it->keeps_notifications = 1;

@@ -13,7 +13,7 @@ static const char *const CONTROL[] = {"begin", "start",     "commit",  "end", "r
 typedef struct {
   const char *at, *end;
   int all_escapes;         // each quoted text may have escapes
-  int is_decided;          // no further word of the statement decides anything
+  int is_decided;          // the following words do not change what the statement is
   char word[LONGEST + 1];  // the last word, in lower case; longer ones are cut
 } reader;
 
@@ -85,7 +85,7 @@ static void read_word(reader *r) {
   r->word[length] = 0;
 }
 
-// Returns the next mark, 'w' for a word, or 0 for what has no meaning here.
+// Returns the next punctuation mark; 'w' for a word; 0 for a part that has no meaning here, such as a quoted text.
 static char next_part(reader *r) {
   char c = *r->at, second = r->end - r->at > 1 ? r->at[1] : 0;
   if (begins_word(c)) {
@@ -129,7 +129,7 @@ static const char *refused_word(const statement *it) {
   return is(it, 0, "copy") && it->is_of_client ? "copy" : NULL;
 }
 
-// Whether the words begin the definition of a function, whose body may be a list of statements.
+// Whether the statement defines a function or procedure, whose body may be a list of statements.
 static int is_routine(const statement *it) {
   int kind = is(it, 1, "or") ? 3 : 1;
   return is(it, 0, "create") && (is(it, kind, "function") || is(it, kind, "procedure"));

@@ -23,7 +23,7 @@ return function(parts)
     db._checked[text], db._checked_count = true, db._checked_count + 1
   end
 
-  -- Returns whether a batch must wait for its answers before it ends; or nil and the refusal.
+  -- Returns whether a batch must wait for its answers before its transaction ends; or nil and the refusal.
   local function check(self, what, requests)
     local db, is_careful = self._db or self, false
     for index, one in ipairs(requests) do

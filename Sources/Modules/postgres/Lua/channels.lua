@@ -41,7 +41,7 @@ local function lose(link)
   if link.on_lost then link.on_lost() end
 end
 
--- Takes the notifications that have come.
+-- Takes the notifications that have arrived, and delivers them.
 local function take(link)
   local box = link.connection.box
   local is_alive = box:is_alive()
@@ -50,7 +50,7 @@ local function take(link)
   if not is_alive then lose(link) end
 end
 
--- The port exists only between two statements, since it would take their answers.
+-- The port exists only between two statements: during a statement it would take the answer.
 local function watch(link)
   if link.problem or link.port then return end
   link.port = rl.fd_port {
@@ -91,7 +91,7 @@ function driver.open(db, deliver)
   local connection, message, code, details = connections.open(db, db._words)
   if not connection then return nil, message, code, details end
   connection.is_own = true
-  -- Without this call, the connection drops those that come with the answer to LISTEN.
+  -- Without this call, the connection drops notifications that come together with the answer to LISTEN.
   connection.box:notifications()
   local link = {
     connection = connection, lease = { connection = connection, places = { cancelled = 0 } }, modes = { "common" },

@@ -60,7 +60,7 @@ local function flush(connection, left)
   return left == 0
 end
 
--- Waits for the state of an answer: see `poll` in connection.c. If `each` is set, `most` is for each row; if it is
+-- Waits for the state of an answer: see `poll` in connection.c. If `each` is set, `most` is for each row; if `each` is
 -- true, some rows are enough. `state`: the result of the last `poll`, or "more" if the answer cannot be there yet.
 local function receive(connection, answer, lists, nulls, most, keep, each, state)
   local box, is_whole = connection.box, nil
@@ -123,7 +123,7 @@ local function settle(lease, is_gentle)
     end
     cancel(lease)
     if not forget(connection) then return false end
-    -- Behind a pooler the request may arrive later than the answer: an empty exchange absorbs it.
+    -- If a pooler is in between, the request to cancel may arrive after the answer: an empty query absorbs it.
     connection.box:simple ""
     return forget(connection)
   end)
@@ -172,7 +172,7 @@ end
 local function return_it(lease)
   local connection, places = lease.connection, lease.places
   if lease.is_spare then
-    -- A call has ended, and has looked at the connection already. The lease must not keep the database and the task
+    -- The call that has ended has checked the connection already. The lease must not keep the database and the task
     -- from being collected.
     connection.spare, lease.places, lease.site, lease.is_spare = lease, false, false, false
   elseif connection.is_lost or connection.is_own or not connection.box:is_idle() then
@@ -339,7 +339,7 @@ local function note_stale(self, connection, text, state)
   end
 end
 
--- The number of rows that kinds of calls keep; the others keep all.
+-- The number of rows that some kinds of calls keep; all other kinds keep every row.
 local KEEPS = { row = 1, value = 1, execute = 0 }
 
 local function options_of(self, request)
@@ -356,8 +356,8 @@ local function wrong_parameter(what, request, bad)
   shape.wrong_parameter(what, bad, value)
 end
 
--- Raises or refuses what cannot be sent. `is_known`: the text was sent before, and the parameters are checked when they
--- are sent. `index`: the request's in a batch.
+-- Raises an error, or returns a refusal, for a request that cannot be sent. `is_known`: the text was sent before, and
+-- the parameters are checked when they are sent. `index`: the request's in a batch.
 local function check_request(what, request, is_known, index)
   if request.count > MOST_PARAMETERS then
     local text = format("a statement has at most %d parameters, not %d", MOST_PARAMETERS, request.count)
@@ -399,7 +399,7 @@ local function results_of(connection, kind, answer)
   return value
 end
 
--- Sends a statement once. Returns its answer, which is empty yet, its state for `receive`, and whether it has a name.
+-- Sends a statement once. Returns the empty table for its answer, the state for `receive`, and whether it has a name.
 local function ask(self, lease, what, request, is_plain)
   local connection, answer = lease.connection, nil
   local box, name, state = connection.box, nil, nil

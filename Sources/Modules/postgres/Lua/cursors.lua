@@ -10,7 +10,8 @@ local cursors = 0
 -- Loaded with the library, at the first `open`.
 local connections
 
--- Declares a cursor. Returns its name; nil where the statement cannot have one; nil and a message.
+-- Declares a cursor. Returns the cursor's name; nil alone if the statement cannot have a cursor; nil and a message if
+-- the server refuses it.
 local function declare(self, what, request)
   local word = request.text:match "^[%s(]*(%a+)"
   word = word and word:lower()

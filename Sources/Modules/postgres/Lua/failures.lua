@@ -58,7 +58,7 @@ local TEXTS = {
   { "closed the connection", "ECONNRESET" }, { "out of memory", "ENOMEM" },
 }
 
--- Returns the text with the option that would allow what libpq could not do.
+-- Returns a text of libpq together with the sandbox's option that would allow the connection.
 local function refused_by_sandbox(text)
   local host, port = text:match 'server at "([^"]*)"[^\n]-, port (%d+)'
   local path = text:match 'server on socket "([^"]*)"'

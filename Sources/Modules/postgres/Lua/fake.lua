@@ -149,10 +149,11 @@ function HANDLERS.H() end
 
 -- Clients -------------------------------------------------------------------------------------------------------------
 
--- Ends what `stall` has begun with note_resting.
+-- Undoes note_resting(true) at the end of a stall.
 local Rest = { __close = function() binding.note_resting(false) end }
 
--- Waits until a stall is over. `is_awaited`: a thread of libpq waits for this, and would stop virtual time.
+-- Waits until a stall is over. `is_awaited`: a thread of libpq waits for the client; without note_resting it would stop
+-- virtual time for the stall.
 local function rest(self, is_awaited)
   if self._stalled - rl.now() <= INSTANT then return end
   if is_awaited then binding.note_resting(true) end
@@ -271,7 +272,7 @@ function Fake:_keywords()
     gssencmode = "disable", password = self._password }
 end
 
---- A database is closed. Without a database, no item of the fake is left in a loop.
+--- A database is closed. Called when a database is closed. After the last one, no item of the fake stays in a loop.
 function Fake:_release()
   self._users = self._users - 1
   if self._users > 0 then return end
@@ -341,7 +342,7 @@ function fake.new(fn, options)
   fakes = fakes + 1
   return setmetatable({
     _fn = fn, _latency = options.latency or 0, _bandwidth = options.bandwidth, _password = options.password,
-    -- Programs whose math.random has the same seed must not meet at one place.
+    -- Programs whose math.random has the same seed must not use the same address.
     _made_at = objects.made_at(), _place = format("@rlhost-%x-%x-%d", require "runloop.process".id(),
       math.random(0, (1 << 32) - 1), fakes),
     _clients = {}, _received = {}, _arrivals = {}, _stalled = 0, _number = 0,

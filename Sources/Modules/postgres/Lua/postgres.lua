@@ -37,8 +37,8 @@ end
 
 -- Idle connections ----------------------------------------------------------------------------------------------------
 
--- Seconds after which an idle connection without a watch of its own is watched. Before that time, its next use checks
--- whether it is still open.
+-- Seconds after which the loop watches an idle connection that has no watch of its own. If a call uses the connection
+-- earlier, it checks whether the connection is still open.
 local SOON = 0.02
 -- Seconds until the first look at connections that may be idle for longer.
 local LATER = 600
@@ -51,8 +51,8 @@ local function discard(self, connection)
   connection:close()
 end
 
--- Looks at a connection that has got input for which no task waits: an idle one is removed as soon as the server closes
--- it.
+-- Looks at a connection that has input for which no task waits, so that an idle one is removed as soon as the server
+-- closes it.
 local function look_at(weak, connection)
   local self = weak[1]
   if self and (self._places.taken[connection] or connection.box:is_alive()) then return end
@@ -445,7 +445,7 @@ function Own:begin(options)
   return transaction(self._db, self._lease, 0, self)
 end
 
--- The connection is closed instead of given back, so that the next task gets a new one.
+-- The connection is closed and not given back, so that the next task gets a new one.
 local function close_own(self)
   if self._how then return end
   self._how = "closed"
@@ -469,7 +469,7 @@ local function close(self, timeout)
   local _, reason = closed(self)
   places:close(reason)
   local limit = rl.now() + (timeout or 5)
-  -- A connection that is given back now is closed by its lease.
+  -- A lease that is given back from now on closes its connection.
   while not places:is_idle() and rl.now() < limit do rl.sleep(0.005) end
   for _, lease in pairs(places.taken) do lease.connection.box:shut() end
   if self._fake then self._fake:_release() end
@@ -527,7 +527,7 @@ function postgres.open(where, options)
     _connect_timeout = options.connect_timeout or 10,
     _timeout = options.timeout or false, _prepare = options.prepare ~= false, _nulls = options.nulls or false,
     _lists = options.lists or false,
-    -- Absent fields take longer: objects.class explains those of scripts.
+    -- Fields with a false value are faster than absent ones, for which objects.class has an error for scripts.
     _db = false, _lease = false, _depth = false, _is_closed = false, _timer = false, _notes = {},
     _max = options.max or shape.MAX, _made_at = made_at(), _calls = 0, _lost = 0, _stale = 0, _texts = {},
     _texts_count = 0, _checked = {}, _checked_count = 0,

@@ -6,7 +6,7 @@ local failures = require "runloop.postgres.failures"
 
 local now, running, getmetatable, huge = rl.now, coroutine.running, getmetatable, math.maxinteger
 local note, forget, ended, calls = shape.note_quickly, shape.forget, shape.ended, shape.calls
--- Only tests have a clock of their own.
+-- Only in a test is the clock not the real one.
 local has_clock, is_virtual = rawget(rl, "clock") ~= nil, shape.is_virtual
 
 -- The functions of runloop.postgres.connections, and those here.
@@ -23,7 +23,7 @@ function quick.finish(self, lease, first, second, third, fourth)
       return first, second, third, fourth
     end
     connection.is_lost = true
-    -- Otherwise the server has closed it, and the whole answer was the last that came.
+    -- If it does not stand, the server has closed it, and the whole answer was its last one.
     if connection.box:stands() then
       if first ~= nil then return failures.own("EINVAL", BEGUN, "25001") end
       return first, second, third, fourth
@@ -43,7 +43,8 @@ local function make_slowly(self, lease, slow, text, ...)
   return slow(self, text, ...)
 end
 
--- Returns the results of a quick call whose answer is not whole, has a problem, or has begun a transaction.
+-- Returns the results of a quick call in the rare cases: the answer is not whole, has a problem, or has begun a
+-- transaction.
 local function look_at(self, lease, what, kind, answer, state, slow, text, ...)
   if parts.is_stale(answer.failure, state) then
     parts.note_stale(self, lease.connection, text, answer.failure.code)
@@ -61,7 +62,7 @@ local function look_at(self, lease, what, kind, answer, state, slow, text, ...)
 end
 
 --- Returns a method of `class` that performs a call without options on an idle connection that has prepared its
---- statement. If there is none, it calls `slow`, which has the same parameters.
+--- statement. If there is no such connection, the method calls `slow`, which has the same parameters.
 function quick.method(class, what, kind, slow)
   local keep, is_plain, is_query = parts.keeps[kind] or huge, kind == "value" or kind == "execute", kind == "query"
   local results_of, receive, fresh, flush = parts.results_of, parts.receive, parts.fresh, parts.flush

@@ -16,7 +16,7 @@ final class PostgresWatch: RunLoop.EdgePort {
         }
     }
 
-    // As in HostPart: the host owns the state, which owns this object.
+    // As in HostPart, `unowned(unsafe)` is right: the host owns the state, which owns this object.
     private unowned(unsafe) let host: LuaHost
     /// The task that waits.
     fileprivate var fiber: Fiber?

@@ -197,7 +197,7 @@ static void push_map(maker *m, int64_t count) {
   for (int64_t i = 0; i < count; i++) {
     push_value(m);
     push_value(m);
-    // A key that no table can have is left out.
+    // An element whose key cannot be a key in Lua, nil or NaN, is left out.
     int can_be_key = !lua_isnil(m->L, -2) && (lua_type(m->L, -2) != LUA_TNUMBER || lua_rawequal(m->L, -2, -2));
     if (can_be_key) lua_rawset(m->L, -3);
     else lua_pop(m->L, 2);
@@ -231,7 +231,7 @@ static void push_value(maker *m) {
     case '$':
     case '=':
     case '!': {
-      // A verbatim text begins with its kind: "txt:".
+      // A verbatim text has its kind in front: "txt:".
       size_t skipped = *from == '=' && count >= 4 ? 4 : 0;
       if (*from == '!') push_error(L, line, (size_t)count);
       else lua_pushlstring(L, line + skipped, (size_t)count - skipped);

@@ -108,7 +108,7 @@ local function run(client, words)
   return command[2](client, words)
 end
 
--- Calls a function that may refuse a command. Returns its answer, and whether it has refused.
+-- Calls a function that may refuse a command. Returns the function's answer, and whether it has refused the command.
 local function answer_of(fn, ...)
   local done, answer = pcall(fn, ...)
   if done then return answer, false end
@@ -135,8 +135,8 @@ end
 -- Blocking ------------------------------------------------------------------------------------------------------------
 
 --- Returns the result of `attempt(key)` for the first of some keys that has one. If the keys are empty, the client is
---- blocked until a key has a value, or the time is over. In a transaction the answer is then `none`, or a null instead
---- of a list.
+--- blocked until a key has a value, or the time is over. In a transaction, which never blocks, the answer is then
+--- `none`, or a null instead of a list.
 function Fake:_block(client, keys, seconds, attempt, none)
   local wanted = {}
   for _, key in ipairs(keys) do

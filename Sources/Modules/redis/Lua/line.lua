@@ -20,7 +20,7 @@ Line.__index = Line
 
 -- Errors --------------------------------------------------------------------------------------------------------------
 
--- The common code of an error, by its first word.
+-- The first word of an error of the server, and this library's code for it.
 local CODES = {
   WRONGPASS = "EAUTH", NOAUTH = "EAUTH", NOPERM = "EACCES", BUSYKEY = "EEXIST", BUSYGROUP = "EEXIST",
   LOADING = "EAGAIN", BUSY = "EAGAIN", TRYAGAIN = "EAGAIN", ERR = "EINVAL", WRONGTYPE = "EINVAL",
@@ -166,7 +166,7 @@ function Line:send(bytes, count)
   return futures
 end
 
--- Collects the answers of several commands, in the place of their futures.
+-- Collects the answers of several commands, in place of one future for each.
 local Group = {}
 Group.__index = Group
 
@@ -253,16 +253,16 @@ local function greet(self, options, limit)
   end
   if done then return true end
   if message == "timed out" then message, code = "ETIMEDOUT: the server does not answer", "ETIMEDOUT" end
-  -- Nothing of a call was sent yet.
+  -- At this point no call has sent anything, so the message does not say that a command may have run.
   if code == "ECONNRESET" then message = "ECONNRESET: the connection was lost while it was made" end
   return nil, message, code, details
 end
 
--- Makes the stream of a connection. Functions receive its bytes, so that any mode can serve it.
+-- Makes the stream of a connection. Its bytes go to functions and not to a task, so that any mode can serve it.
 local function connect(self, options)
   local where = options.where
   if where._accept then
-    -- A fake, whose streams are read by tasks.
+    -- The streams of a fake are read by tasks.
     local stream, message, code = where:_accept()
     if not stream then return nil, message, code end
     self.stream, self.serve_fake = stream, message

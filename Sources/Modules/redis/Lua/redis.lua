@@ -111,8 +111,8 @@ local function note_idle(self, line)
   self._sweeper = shape.background(sweep, setmetatable({ self }, { __mode = "v" }), self._idle)
 end
 
--- Returns the connection of a lease at the end of a block. If an answer is still on its way, the connection is
--- closed instead: its task was cancelled, or gave up.
+-- Returns the connection of a lease at the end of a block. If an answer is still on its way, because its task was
+-- cancelled or has given up, closes the connection instead.
 local Hold = { __close = function(hold)
   local lease = hold.lease
   if hold.is_kept then return end
@@ -162,7 +162,7 @@ local function ask_other(self, bytes, seconds, waits)
   return future:await(seconds > 0 and seconds + self._timeout or nil)
 end
 
--- Counts a call that has ended. If a call is not counted although its answer has come, it was cancelled.
+-- Counts a call that has ended. A call that is never counted here, although its answer has come, was cancelled.
 local function ended(self, count, value, message, code, details)
   self._ended = self._ended + count
   return value, message, code, details
@@ -212,7 +212,7 @@ local function finish(self, how)
   local site = misuse.place()
   self._how = site and how .. " at " .. site or how
   local line = self._lease.connection
-  -- No task waits for this answer; the connection answers later commands after it.
+  -- No task waits for the answer to UNWATCH; the connection answers later commands after it.
   if self._watches and line:is_idle() and line:ask(calls.bytes "UNWATCH") then
     note_idle(self._db, line)
     self._lease:give()
@@ -450,7 +450,7 @@ function redis.open(where, options)
   options = misuse.options(options, OPTIONS, "redis.open", 2)
   local settings, shown = where_of(where, options)
   if type(options.tls) == "table" then
-    -- The connection is made in a task, which would raise the error instead of this call.
+    -- Check this now: an error in the task that makes the connection would not reach this call.
     local fine, message, code = internals.check_tls(options.tls, "redis.open")
     if not fine then return nil, message, code end
   end
@@ -464,7 +464,7 @@ function redis.open(where, options)
   local self = setmetatable({
     _options = settings, _name = options.name or shown, _timeout = options.timeout or 5, _wait = options.wait or 30,
     _idle = options.idle or 300, _made_at = made_at(), _calls = 0, _lost = 0, _asked = 0, _ended = 0, _cancelled = 0,
-    -- Absent fields take longer: objects.class explains those of scripts.
+    -- Fields with a false value are faster than absent ones, for which objects.class has an error for scripts.
     _db = false, _is_closed = false, _line = false, _suspect = false, _sweeper = false, _notes = {},
   }, Database)
   self._places = Places.new {

@@ -31,7 +31,7 @@ end
 
 local function is_text(value) return type(value) == "string" and not value:find "\0" end
 
--- Raises unless a stream can be made to this place, which another task does.
+-- Raises an error if no stream can be made to this place: the stream is made in another task.
 local function check(place)
   local path, host, port = place.path, place.host, place.port
   if path ~= nil and not is_text(path) then misuse.wrong("redis.open", "the path of argument #1", "a path", path) end

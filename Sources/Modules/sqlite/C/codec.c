@@ -8,7 +8,7 @@
 
 enum { BYTES_CLASS = 1 };  // the upvalue with the metatable of `sqlite.bytes`
 
-// Begins a job. Nothing may raise until it has ended.
+// Begins a job. No function that may raise can be called before `end_job`.
 static void begin_job(block *to, int operation, int flags) {
   static const csqlite_job empty = {0};
   block_put(to, &empty, sizeof empty);
@@ -105,8 +105,8 @@ static int make_run(lua_State *L) {
   return end_job(L, &to);
 }
 
-// Puts a statement of a batch: a table with its parameters at 1 to `count`; behind it on the stack are its text,
-// `count`, `max` and flags. Returns 0, or the number of a parameter that no column can hold.
+// Writes a statement of a batch: a table with its parameters at 1 to `count`, and after them its text, `count`, `max`
+// and flags. Returns 0, or the number of a parameter that no column can hold.
 static lua_Integer put_statement(lua_State *L, block *to, int table) {
   size_t length, start = to->length;
   const char *text = lua_tolstring(L, table + 1, &length);
@@ -178,7 +178,7 @@ static int make_opening(lua_State *L) {
   block_byte(&to, flags);
   block_number(&to, (uint64_t)wait);
   block_text(&to, path, length);
-  // The statements of a batch have their lengths already.
+  // The encoded statements of a batch already begin with their lengths.
   if (setup) block_put(&to, setup->request + 2, setup->length - 2);
   if (setup) csqlite_job_free(setup);
   if (to.failed) lua_pushnil(L);
@@ -376,7 +376,7 @@ static int read_reply(lua_State *L) {
   } else {
     count = push_mistake(L, kind, &from);
   }
-  // The job itself stays until its task waits again.
+  // The job itself is kept until its task waits again.
   free(job->reply.bytes);
   job->reply = (block){0};
   return count;

@@ -234,7 +234,7 @@ static int bind_all(csqlite *it, prepared *one, int flags, block_reader *from, u
     block_number(reply, (uint64_t)one->parameters);
     return 0;
   }
-  // A cursor outlives its request, which has the texts.
+  // A cursor lives longer than its request, so SQLite copies the texts.
   sqlite3_destructor_type keep = flags & IN_LOTS ? SQLITE_TRANSIENT : SQLITE_STATIC;
   int code = one->is_direct ? SQLITE_OK : bind_by_number(one->statement, from, count, keep);
   for (int i = 1; one->is_direct && i <= (int)count && code == SQLITE_OK; i++)
@@ -318,7 +318,7 @@ static void give_up(csqlite *it, prepared *statement, const run *how, block *rep
   snprintf(text, sizeof text, "the rows have more than %llu bytes: %s", (unsigned long long)how->most_bytes,
            how->flags & IN_LOTS ? "give a larger max" : "use rows()");
   int is_change = !sqlite.stmt_readonly(statement->statement);
-  // Without this, the reset would commit.
+  // Without this transaction, the release of the statement would commit its changes.
   if (is_change && sqlite.get_autocommit(it->db)) sqlite.exec(it->db, "begin", NULL, NULL, NULL);
   release(statement);
   if (is_change) sqlite.exec(it->db, "rollback", NULL, NULL, NULL);
@@ -464,7 +464,7 @@ static int begin(csqlite *it, int *is_inside, block *reply) {
 }
 
 static int finish(csqlite *it, int is_inside, int is_good, block *reply) {
-  // A failure may have rolled the transaction back already.
+  // The failure may already have rolled back the transaction.
   if (!is_good && !is_inside && sqlite.get_autocommit(it->db)) return 0;
   const char *good = is_inside ? "release rl_batch" : "commit";
   const char *bad = is_inside ? "rollback to rl_batch; release rl_batch" : "rollback";
@@ -555,7 +555,7 @@ void csqlite_begin_snapshot(csqlite *it) {
 
 void csqlite_end_snapshot(csqlite *it) {
   it->snapshot = 0;
-  // A failure may have ended the transaction already.
+  // A failure may already have ended the transaction.
   if (!sqlite.get_autocommit(it->db)) csqlite_step_once(it, &it->end, "rollback");
 }
 

@@ -1,6 +1,7 @@
 // Writes that share a commit. Writes of several tasks that wait at the same time run in one transaction, and their
-// replies are handed over after its commit. A write must not notice the others: if a transaction could end in another
-// way than each write by itself, it is rolled back, and each of its writes runs again, by itself.
+// replies are handed over after its commit. A task must not notice that its write shares a transaction: if the
+// transaction could end in another way than its writes would alone, it is rolled back, and each of the writes runs
+// again alone.
 #include "private.h"
 
 int csqlite_may_share(csqlite *it, const csqlite_job *job) {
@@ -42,7 +43,8 @@ static void give_up(csqlite *it) {
 
 int csqlite_end_group(csqlite *it, csqlite_job *next) {
   if (!it->has_group) return 1;
-  // No failure of a commit belongs to one write. It must not be interrupted because of the job that comes next.
+  // No job is `running` during the commit, whose failure belongs to no single write: an interruption of the next job
+  // must not hit it. It must not be interrupted because of the job that comes next.
   csqlite_job *running = it->running;
   it->running = NULL;
   int is_good = csqlite_step_once(it, &it->commit, "commit") == SQLITE_DONE;
@@ -57,8 +59,8 @@ int csqlite_end_group(csqlite *it, csqlite_job *next) {
   return 1;
 }
 
-// Returns whether a statement has failed because of what it is and what the database has, and not because of a lock, a
-// file or a lack of something, which may be different when it runs by itself.
+// Returns whether a statement has failed because of itself or the contents of the database. A failure because of a
+// lock, a file or a shortage may disappear when the statement runs alone.
 static int is_own_failure(int code) {
   return code == SQLITE_CONSTRAINT || code == SQLITE_ERROR || code == SQLITE_MISMATCH || code == SQLITE_RANGE ||
          code == SQLITE_TOOBIG;
@@ -68,7 +70,7 @@ void csqlite_add_to_group(csqlite *it, csqlite_job *job) {
   int deferred = 0, ignored, must_end = !it->has_more || it->group.count + 1 >= MOST_KEPT;
   csqlite_append(&it->group, job);
   sqlite.db_status(it->db, SQLITE_DBSTATUS_DEFERRED_FKS, &deferred, &ignored, 0);
-  // The first one has waited for the lock as long as it would have waited by itself.
+  // The first write of a group has waited for the lock as long as it would have alone.
   int has_waited = it->failure == SQLITE_BUSY && it->group.count == 1;
   int is_doubtful = it->failure && !is_own_failure(it->failure) && !has_waited;
   // A statement that was interrupted, a full disk or `on conflict rollback` have ended the transaction. A violated

@@ -47,7 +47,7 @@ static int on_busy(void *data, int count) {
   csqlite *it = data;
   if (count == 0) it->waits_until = csqlite_now() + it->wait;
   it->look(it);
-  // While it waits, a write must not keep the replies of others back, nor their locks.
+  // A write that waits for the lock must not hold up the replies of other writes, nor the locks that they have.
   if (it->group.first || csqlite_is_cancelled(it) || csqlite_now() >= it->waits_until) return 0;
   struct timespec pause = {.tv_nsec = count < 10 ? 1000000 : 5000000};
   nanosleep(&pause, NULL);
@@ -150,8 +150,9 @@ static int configure(csqlite *it, int flags) {
   return code;
 }
 
-// Returns the system's error that keeps SQLite from opening `path`, which becomes its directory if that is the reason.
-// SQLite names the error of its last attempt only, such as a missing log beside a file whose directory is read-only.
+// Returns the system's error because of which SQLite cannot open `path`; if the directory is the reason, `path` becomes
+// the directory. SQLite's own error belongs to its last attempt only, such as to open the log beside a file whose
+// directory is read-only.
 static int error_of_path(char *path, int found, int mode) {
   struct stat status;
   int exists = stat(path, &status) == 0;
@@ -168,7 +169,7 @@ static int error_of_path(char *path, int found, int mode) {
   return number;
 }
 
-// Not inlined: its texts would enlarge the stack below which SQLite opens the database.
+// Not inlined, since its buffers would enlarge the stack frame in which SQLite opens the database.
 __attribute__((noinline)) static void put_open_failure(csqlite *it, int code, int mode, block *reply) {
   char text[PATH_SIZE + 100], path[PATH_SIZE];
   if ((code & 0xff) != SQLITE_CANTOPEN && (code & 0xff) != SQLITE_READONLY) {
@@ -188,7 +189,7 @@ static int open_path(csqlite *it, const char *path, int mode, int flags) {
 }
 
 // Opens a file that cannot change, without locks and without a log: its file system is read-only, and it has no log.
-// Returns the code of the first attempt if this is another file.
+// For any other file, returns the code of the first attempt.
 __attribute__((noinline)) static int open_constant(csqlite *it, int code, int mode, int flags) {
   char text[PATH_SIZE * 3 + 20], *at = text + sprintf(text, "%s-wal", it->path);
   if (access(it->path, R_OK) != 0 || access(it->path, W_OK) == 0 || errno != EROFS || access(text, F_OK) == 0)

@@ -87,8 +87,8 @@ static csqlite *make_locked(csqlite_pool *pool) {
   return it;
 }
 
-// Wakes an idle connection for the queue. With `working_one_does`, a connection that already works is enough. Returns a
-// connection to start if none is idle.
+// Wakes an idle connection for the queue. With `working_one_does`, wakes none if some connection already works. Returns
+// a connection to start if none is idle.
 static csqlite *help_locked(csqlite_pool *pool, int working_one_does) {
   csqlite *idle = NULL;
   int working = 0;
@@ -104,8 +104,8 @@ static csqlite *help_locked(csqlite_pool *pool, int working_one_does) {
   return NULL;
 }
 
-// Completes the job that closes the pool, when only connections that are taken are left. `ended`: the number of threads
-// that have ended.
+// Completes the job that closes the pool, once all connections are closed except those that are taken. `ended`: the
+// number of threads that have ended.
 static void note_closed(csqlite_pool *pool, int ended) {
   unsigned lanes = 0;
   pthread_mutex_lock(&pool->mutex);
@@ -140,7 +140,7 @@ static void free_connection(csqlite *it) {
   free(it);
 }
 
-// A pool without connections cannot serve its jobs: each gets this reply.
+// If the pool has no connections, answers each job in its queue with this reply.
 static void refuse_all(csqlite_pool *pool, const block *reply) {
   pthread_mutex_lock(&pool->mutex);
   unsigned lanes = pool->count ? 0 : answer_queue_locked(pool, reply);
@@ -174,7 +174,7 @@ static csqlite_job *next_job_locked(csqlite *it) {
   }
   it->has_more = (it->is_taken ? it->own.first : pool->queue.first) != NULL;
   it->last_handed = pool->last_handed;
-  // The last job counts until its answer is handed over.
+  // The last job stays the current one until its answer is handed over.
   if (job || !(it->done.first || it->group.first)) it->current = job;
   if (!job) return NULL;
   job->state = JOB_RUNS;
@@ -217,8 +217,8 @@ static int64_t has_cursor(const csqlite_job *job) {
   return number;
 }
 
-// The connection goes with the reply of a job that takes it. Loops over the rows of a database in memory share its only
-// connection.
+// If the job takes the connection, notes that with the reply. Loops over the rows of a database in memory share its
+// only connection.
 static void note_taken(csqlite *it, csqlite_job *job) {
   int flags = job->request[1];
   if (it->is_memory && !(flags & TAKES)) return;
@@ -247,8 +247,8 @@ static void forget_job(csqlite *it, csqlite_job *job) {
   ring(pool, lanes);
 }
 
-// Returns whether the answers that wait may wait for the next job, too. A query that takes long hands them over itself:
-// see `look`. A commit cannot do that, so this estimates its time by that of the last one.
+// Returns whether the answers that wait may wait for the next job, too. A query that takes long hands these answers
+// over itself: see `look`. A commit cannot do that, so its time is estimated by that of the last commit.
 static int may_keep(csqlite *it, int is_query, int64_t began) {
   if (!it->has_more || it->done.count >= MOST_KEPT) return 0;
   if (is_query) return 1;
@@ -257,7 +257,7 @@ static int may_keep(csqlite *it, int is_query, int64_t began) {
   return now - it->kept_since + now - began < MOST_MICROSECONDS;
 }
 
-// Carries out a job. Returns 1 if it belongs to a group, which hands its reply over, or if it is in the queue again.
+// Carries out a job. Returns 1 if the job is in a group, which will hand its reply over, or is in the queue again.
 static int carry_out(csqlite *it, csqlite_job *job, int is_query) {
   int may_share = csqlite_may_share(it, job);
   if (it->has_group && (!may_share || job->number > it->group_until)) {
@@ -586,7 +586,7 @@ const char *csqlite_pool_text(csqlite_pool *pool, lua_State *coroutine, intptr_t
     job = csqlite_is_of(it->current, coroutine) ? it->current : csqlite_find_job(&it->own, coroutine);
   }
   pthread_mutex_unlock(&pool->mutex);
-  // Only this thread frees jobs for which a task waits.
+  // Jobs for which a task waits are freed by this thread only, so this one still exists.
   if (job) *task = job->task;
   return job ? csqlite_text_of(job, length) : NULL;
 }

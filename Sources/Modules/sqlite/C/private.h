@@ -21,8 +21,8 @@ enum {
   IN_LOTS = 8,          // leave a cursor open if there are more rows, and take the connection for it
   COUNTS = 16,          // only the number of changed rows matters
   TAKES = 32,           // take the connection if the statement succeeds
-  IN_TRANSACTION = 64,  // a transaction must be open: some failures have ended it
-  NULLS = 128,          // in a batch: NULL is a value of its own; only the reader of the reply cares
+  IN_TRANSACTION = 64,  // fail if no transaction is open any more: some failures end one
+  NULLS = 128,          // in a batch, for the reader of the reply: it wants a value of its own for NULL
 };
 
 enum { OPEN_READ_ONLY = 1, OPEN_CREATE = 2, OPEN_MEMORY = 4, OPEN_FULL = 8, OPEN_READER = 16 };
@@ -92,8 +92,8 @@ typedef struct {
   sqlite3_stmt *statement;
   uint64_t used;  // the number of its last use
   int is_taken, is_control, is_query;
-  int is_write;    // it changes rows, and does not depend on what the connection has counted before
-  int parameters;  // how many it has; -1 if one has a name
+  int is_write;    // it changes rows, and does not use the counts of changed rows of earlier statements
+  int parameters;  // the number of its parameters; -1 if one has a name
   int is_direct;   // parameter $1 is the first one, and so on
   char text[];
 } prepared;
@@ -119,7 +119,7 @@ struct csqlite_job {
   uint64_t record, rows;      // the record of its call, 0 if it has none; how many rows it has returned or changed
   int64_t taken;              // the number of the connection that it has taken; 0 if none
   int lane, state, lent;
-  int is_alone;  // it must not share a commit: it has been in a group that was given up
+  int is_alone;  // it must not share a commit again: its group was given up
   _Atomic int is_abandoned;
   block reply;
   size_t length;
@@ -154,12 +154,12 @@ struct csqlite_pool {
 
 struct csqlite {
   csqlite_pool *pool;
-  // Called while a statement runs: hands over what is done, and lets another connection help.
+  // Called while a statement runs: hands over the replies of done jobs, and lets another connection take waiting ones.
   void (*look)(csqlite *);
   int64_t number;
   sem_t signal;
   job_list own;          // jobs of the transaction or the rows for which the connection is taken
-  csqlite_job *current;  // the last job that was taken from a list
+  csqlite_job *current;  // the job that was taken from a list last
   int is_idle, is_taken, is_leaving;
   // The thread's own.
   job_list done;
@@ -210,7 +210,7 @@ const char *csqlite_text_of(const csqlite_job *job, size_t *length);
 
 // Carries out a request, and writes the reply.
 void csqlite_carry_out(csqlite *it, const char *request, size_t length, block *reply);
-// Makes a connection as it was when it was taken: no further cursor, no transaction.
+// Puts a connection into the state in which it was taken: without cursors and transactions.
 void csqlite_reset(csqlite *it);
 void csqlite_close_database(csqlite *it);
 // Lets the queries that follow see one state of the database, until csqlite_end_snapshot.

@@ -75,7 +75,7 @@ local function mistake(db, pool, what, word, about, index, count, wait)
   return false
 end
 
--- Runs a job, and returns what its reply has. `count`: the number of its parameters; for a batch, its requests.
+-- Runs a job, and returns the contents of its reply. `count`: the number of its parameters; for a batch, its requests.
 -- `label`: the call's in recordings; nil for none.
 local function run(db, pool, connection, what, job, mode, lists, nulls, count, wait, label)
   local done, message, code = pool:run(names[what], job, connection, wait, label)
@@ -90,12 +90,12 @@ local function run(db, pool, connection, what, job, mode, lists, nulls, count, w
   return first, second, third
 end
 
---- Options of statements that belong to another call, such as that of `begin`: they have no records.
+--- The options of statements that run inside another call, such as that of `begin`: they have no records of their own.
 connections.INSIDE = {}
 local INSIDE = connections.INSIDE
 
---- Runs a statement, and returns what its call returns; false if it writes and may not. `options` has lists, nulls and
---- max. `connection`: 0 for one that is free.
+--- Runs a statement, and returns the results of its call; false if the statement writes but is not allowed to.
+--- `options` has lists, nulls and max. `connection`: 0 for one that is free.
 function connections.ask(db, pool, connection, what, kind, flags, options, wait, text, ...)
   local lists, nulls = options.lists, options.nulls
   if lists == nil then lists = db._lists end
@@ -180,7 +180,7 @@ function connections.note_taken(pool, connection)
   leases[pool][connection] = { since = require "runloop".now(), site = misuse.place() }
 end
 
---- Gives a connection back: its transaction is rolled back.
+--- Gives a connection back; the pool rolls back its transaction.
 function connections.give(pool, connection)
   leases[pool][connection] = nil
   pool:give(connection)
@@ -192,7 +192,7 @@ function connections.drop(pool, connection)
   pool:drop(connection)
 end
 
---- Makes a pool of connections. Each of them runs the statements of `setup` first.
+--- Makes a pool of connections. Each connection first runs the statements of `setup`.
 function connections.pool(db, size, flags, max_waiting)
   local milliseconds = math.min(db._wait, 1e9) * 1000 // 1 | 0
   local setup = db._setup and batch_of(db, "sqlite.open", db._setup, connections.CONTROLS | COUNTS)
@@ -210,7 +210,7 @@ function connections.open(db, pool)
   return true
 end
 
---- Lets go of a pool whose first connection could not be opened.
+--- Forgets a pool whose first connection could not be opened.
 function connections.forget(pool) open[pool] = nil end
 
 --- Closes a pool, and waits until its files are closed, except for connections that are taken.

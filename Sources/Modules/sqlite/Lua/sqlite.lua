@@ -124,7 +124,7 @@ shape.session(Database, "db", {
 
 local BEGIN = { read_only = "boolean", timeout = "seconds" }
 
--- Returns how a session has ended, or one around it; nil if they are open. Waits while one of them ends.
+-- Returns how a session, or one around it, has ended; nil if all are open. If one is ending, waits for that.
 local function over(self)
   while self do
     if self._ending then self._ending:await() end
@@ -166,7 +166,7 @@ local function finish(self, how)
   if owners[self._task] == self then owners[self._task] = nil end
 end
 
--- Gives the connection of a transaction back, which is rolled back if it is open.
+-- Gives back the connection of a transaction; an open transaction is rolled back.
 local function leave(self)
   local pool, connection = self._pool, self._connection
   if self._is_query_only then
@@ -181,7 +181,7 @@ local function abandon(self)
   if self._how then return end
   local outer = self._outer
   while outer do
-    -- Its statements could hit the next transaction.
+    -- If an outer transaction is over, send no statement: it could hit the next transaction on the connection.
     if outer._how or outer._ending then return finish(self, "rolled back") end
     outer = outer._outer
   end
@@ -284,7 +284,7 @@ end
 local function end_with(self, what, text, how)
   local ended = over(self)
   if ended then return shape.over(ended) end
-  -- A statement of another task would come after the end.
+  -- While this ends, statements of other tasks wait: they would run after the end.
   local ending = rl.future()
   self._ending = ending
   local _ <close> = setmetatable({}, { __close = function()
@@ -292,7 +292,7 @@ local function end_with(self, what, text, how)
     ending:complete(true)
   end })
   local done, message, code, details = shape.within(self._timeout, end_on, self, what, text)
-  -- A failure has rolled it back already.
+  -- If so, a failure has already rolled back the transaction.
   local is_over = not done and code == "ENOTCONN"
   if not done and not is_over then return shape.trim(nil, message, code, details) end
   finish(self, is_over and "rolled back" or how)
@@ -351,8 +351,8 @@ function Own:begin(options)
   return savepoint(misuse.receiver(self, Own, "connection:begin"), "connection:begin", options, 1)
 end
 
--- The connection is closed instead of given back, so that the next task gets a new one; but a database in memory would
--- go with it.
+-- The connection is closed and not given back, so that the next task gets a new one; a database in memory, which would
+-- vanish with its connection, is the exception.
 local function close_own(self)
   if self._how then return end
   self._how = "closed"

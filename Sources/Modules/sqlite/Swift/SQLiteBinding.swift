@@ -36,8 +36,8 @@ enum SQLiteBinding {
     private static let methods: Library = Library(
         of: kind,
         [
-            // run(name, job, connection, seconds, label): the task waits until the job is done. Returns the job, whose
-            // reply has to be read before the task waits again. `label`: the call's in recordings; 0 for none.
+            // run(name, job, connection, seconds, label): the task waits until the job is done. Returns the job; the
+            // script has to read its reply before the task waits again. `label`: the call's in recordings; 0 for none.
             .init("run") {
                 receiver($0, SQLitePool.self).run { (pool, call) throws(Misuse) in
                     let job = try job(call, 3)

@@ -92,9 +92,9 @@ final class SQLitePool {
         unowned(unsafe) var pool: SQLitePool?
     }
 
-    /// Lanes have a bit each. Calls in further modes end in the common ones.
+    /// Lanes have a bit each. A call in a mode that has no lane ends in the common modes.
     private static let mostLanes = 30
-    /// Seconds for which the end of a cancelled statement is waited for before its connection is given up.
+    /// Seconds to wait for the end of a cancelled statement before its connection is given up.
     private static let patience = 2
     /// Answers that are handed out in one callback.
     private static let mostAtOnce = 64
@@ -116,7 +116,7 @@ final class SQLitePool {
     private var isNoted = false
     /// The queued requests. The loop does not retain their owner, so that a pool cancels them when it ends.
     private var handsOver, expires, delivers: RunLoop.RequestToken?
-    /// Done jobs whose tasks wait in a mode that does not run.
+    /// Jobs that are done, but whose tasks wait in a mode that does not run.
     private var held: [OpaquePointer] = []
 
     init?(_ host: LuaHost, size: Int32, opening: UnsafeRawBufferPointer, mostWaiting: Int) {
@@ -179,7 +179,7 @@ final class SQLitePool {
         }
     }
 
-    /// Makes the task wait until the connections are closed that nobody has taken.
+    /// Makes the task wait until all connections are closed that no task has taken.
     func close(_ call: Call, _ job: OpaquePointer) -> Int32 {
         handOver()
         return begin(call, "db:close", job) { fiber, lane in
@@ -314,7 +314,7 @@ final class SQLitePool {
             list.append(job)
             next = csqlite_job_next(job)
         }
-        // A callback is to end soon: the rest comes in the next pass.
+        // A callback should be short: the rest is delivered in the next pass.
         held = Array(list.dropFirst(Self.mostAtOnce))
         if !held.isEmpty {
             if let delivers { host.loop.cancel(delivers) }
@@ -322,8 +322,8 @@ final class SQLitePool {
         }
         for job in list.prefix(Self.mostAtOnce) { deliver(job) }
         note()
-        // The tasks that were resumed above may have made jobs. The request to hand these over would run in the next
-        // pass only, so it is done now.
+        // The tasks that were resumed above may have made jobs. The request that hands jobs over would run only in the
+        // next pass, so hand them over now.
         guard let handsOver else { return }
         host.loop.cancel(handsOver)
         handOver()
@@ -331,7 +331,7 @@ final class SQLitePool {
 
     private func deliver(_ job: OpaquePointer) {
         guard let fiber = Fiber(context: csqlite_job_task(job)), fiber.stack.reserve(4) else {
-            // No task waits for the job: return the connection that it has taken.
+            // No task waits for the job any more: give back the connection that it has taken.
             let taken = csqlite_job_taken(job)
             if taken != 0 { give(Int(taken)) }
             return csqlite_job_free(job)

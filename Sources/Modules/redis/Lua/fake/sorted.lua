@@ -162,7 +162,7 @@ local function score_bound(word, sign)
   end
 end
 
--- The same for names: "[a", "(a", "-" and "+".
+-- Does the same for names, whose bounds are "[a", "(a", "-" and "+".
 local function name_bound(word, sign)
   if word == "-" then return function() return sign == 1 end end
   if word == "+" then return function() return sign == -1 end end

@@ -56,8 +56,8 @@ function Ordered:list()
   return list
 end
 
---- Returns up to `count` keys that came after the one with a number, and the last one's number; 0 at the end. A key
---- that exists during a whole scan is found once.
+--- Returns up to `count` keys that were added after the key with this number, and the number of the last of them; 0 at
+--- the end. A key that exists during a whole scan is found once.
 function Ordered:scan(number, count)
   local low, high = 1, self.last + 1
   while low < high do

@@ -80,7 +80,7 @@ int csqlite_job_lane(csqlite_job *job);
 int64_t csqlite_job_taken(csqlite_job *job);
 uint64_t csqlite_job_number(csqlite_job *job);
 void csqlite_job_free(csqlite_job *job);
-/// The record of the job's call in recordings; 0 if it has none.
+/// The number of the job's record in recordings; 0 if it has none.
 uint64_t csqlite_job_record(const csqlite_job *job);
 void csqlite_job_set_record(csqlite_job *job, uint64_t record);
 

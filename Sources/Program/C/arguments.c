@@ -5,8 +5,8 @@
 
 // Swift's library has a constructor that looks for the program's arguments in /proc before `main`. Nothing here uses
 // the result: `Arguments` has the arguments from the C library. With these two functions defined here, the linker
-// leaves that part of Swift's library out. They are weak: if it is linked nevertheless, as in a build with shared
-// libraries, either definition works.
+// leaves that part of Swift's library out. The definitions are weak: if that part is linked nevertheless, as in a build
+// with shared libraries, both definitions work.
 //
 // Costs if removed: 11 % more instructions (110,000) and 7 system calls for an empty script.
 

@@ -1,14 +1,14 @@
 // Swift's library brings a crash reporter: a constructor that reads the environment, and handlers that start another
 // program. Its object is linked because the runtime refers to these five symbols. With these symbols defined here, the
-// linker leaves the object out, and start.c explains a trap instead. They are weak, since a build with shared libraries
-// has the real ones.
+// linker leaves the object out, and start.c explains a trap instead. The definitions are weak, since a build with
+// shared libraries has the real symbols.
 //
 // Costs if removed: about 0.1 ms of each start.
 #include <stdbool.h>
 #include <stddef.h>
 
-/// Swift's `BacktraceSettings`, all zero: the runtime prints no backtraces. It has 88 bytes in Swift 6.3; the array has
-/// room for a larger one.
+/// Swift's `BacktraceSettings`, all zero: the runtime prints no backtraces. The settings have 88 bytes in Swift 6.3;
+/// the array has room for larger ones.
 __attribute__((weak)) struct { long words[64]; } _swift_backtraceSettings;
 
 __attribute__((weak)) bool _swift_backtrace_isThunkFunction(const char *name);

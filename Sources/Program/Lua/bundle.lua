@@ -76,7 +76,7 @@ local function look_at(tokens, index, place)
   elseif following == "," and before == "(" and text_at(tokens, index - 2) == "pcall" then
     if literal(index + 2) and text_at(tokens, index + 3) == ")" then return take(literal(index + 2), place, true) end
   elseif following == "=" or before == "=" and text_at(tokens, index - 2) == "require" then
-    -- A name that is given a value, as in `local require = require`.
+    -- The name only gets a value, as in `local require = require`.
     return
   end
   computed[#computed + 1] = place

@@ -131,7 +131,7 @@ local function make_project(kind, name, ...)
   local line = find_library()
   local made, problem = fs.make_directory(name)
   if not made then fail(1, "%s", problem) end
-  -- A part of a project would be in the way of the next attempt.
+  -- If this fails, remove the new directory: a part of a project would be in the way of the next attempt.
   on_failure = function() fs.remove(name, { recursive = true }) end
   made, problem = fs.make_directory(name .. "/tests")
   if not made then fail(1, "%s", problem) end

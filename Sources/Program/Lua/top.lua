@@ -176,7 +176,7 @@ function top.lines(state, rows, columns)
   if kinds ~= "" and (not rows or rows >= 12) then add("by kind: " .. kinds) end
   local list = state.shows_tasks and {} or places(loops)
   local room = rows and rows - #lines - 2 or math.huge
-  -- Each list gets half of the rows; rows that one does not need go to the other.
+  -- Each list gets half of the rows; rows that one list does not need go to the other.
   local below = state.shows_tasks and #state.tasks or #list
   local above = rows and max(min(#loops, room - min(below, room // 2)), 1) or #loops
   local longest = 8
@@ -320,7 +320,7 @@ local function take_screen()
   end
 end
 
--- For `rlhost top --via`, which has other rows.
+-- For `rlhost top --via`, which shows other rows with the same functions.
 top.draw, top.take_screen, top.steps, top.failed, top.fit, top.duration, top.rate =
   draw, take_screen, STEPS, failed, fit, duration, rate
 

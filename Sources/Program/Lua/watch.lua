@@ -16,8 +16,8 @@ local function fail(problem)
   os.exit(1)
 end
 
--- The files that the script has read: absolute paths. The program writes them into a file, one a line, before it reads
--- them: when each was modified, in seconds and nanoseconds, its size, and its path.
+-- The files that the script has read: absolute paths. Before the program reads a file, it writes a line about the file
+-- into this one: when the file was modified, in seconds and nanoseconds, its size, and its path.
 local files, directories, place, taken = {}, {}, nil, 0
 -- The paths that were looked up for the running program: links may lead elsewhere in the next one.
 local known = {}
@@ -70,7 +70,7 @@ local function await(directory, name)
     if watched(path:match "^(.*)/" .. "/") then
       awaited[path] = awaited[path] or {}
       awaited[path][name] = true
-      -- It may have appeared before its parent was watched.
+      -- The path may have appeared before its parent was watched.
       if fs.stat(path) then appeared(path) end
       return
     end
@@ -115,7 +115,7 @@ local function take_files()
   taken = #whole
 end
 
--- The running program; nil while it has ended.
+-- The running program; nil between its end and its next start.
 local program, is_over
 local words, script
 

@@ -10,7 +10,8 @@ package.searchers[2] = function(name)
   if type(loader) == "function" then
     native.note(path)
   elseif type(name) == "string" then
-    -- The module may be created later at a place where it is searched: below the script, not in the system.
+    -- No file was found, but the module may be created later at a place that is searched: below the script, not in the
+    -- system.
     local place = gsub(gsub(name, "%.", "/"), "%%", "%%%%")
     for template in gmatch(type(package.path) == "string" and package.path or "", "[^;]+") do
       if sub(template, 1, 1) ~= "/" then native.note((gsub(template, "%?", place))) end

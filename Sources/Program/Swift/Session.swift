@@ -14,7 +14,7 @@ final class Session {
     private let options: Options
     private let arguments: [String]
     private var main: MainTask?
-    /// Whether only the end of the session is left to run.
+    /// Whether the session only has to end.
     private var hasEnded = false
 
     /// Exit statuses that `lua` does not have.
@@ -94,7 +94,7 @@ final class Session {
         return options.isInteractive ? runPrompt() : nil
     }
 
-    /// This comes before all code that starts a thread or opens a file for the script.
+    /// Call it before all code that starts a thread or opens a file for the script.
     private func beSandboxed() -> Int32? {
         guard let mode = options.sandbox else { return nil }
         let allowances = options.allowances ?? Sandbox.Description()
@@ -196,8 +196,8 @@ final class Session {
         case .execute(let text):
             return provideGlobal(for: text) ?? complete(.text(text, name: Self.chunkName))
         case .print(let text):
-            // The text is compiled alone first, because unbalanced parentheses must not pass as an expression. The line
-            // break ends a comment; without it the message would name the wrong line.
+            // Compile the text alone first, because unbalanced parentheses could turn into an expression after
+            // `return`. The line break ends a comment; without it the message would name the wrong line.
             if let message = host.load(.text("return \(text)\n", name: Self.chunkName)) {
                 return fail(host.load(.text("return \(text)", name: Self.chunkName)) ?? message)
             }
@@ -266,7 +266,7 @@ final class Session {
     private func runMainLoop() -> Int32? {
         host.isInLastRun = true
         var result = host.loop.runUnlessStopped()
-        // Exit observers may have added items. The loop serves them, too.
+        // Exit observers may have added items. The loop serves these items, too.
         while result == .finished, ending == nil, !host.loop.isEmpty(in: .default) {
             result = host.loop.runUnlessStopped()
         }
@@ -346,10 +346,11 @@ final class Session {
         host.endingStatus = 128 + signal
     }
 
-    /// Handles an error that nobody else has handled: it ends the process. If the process already ends because of a
-    /// signal, an error ends each run, so that observers see its exit. That error is not reported.
+    /// Handles an error that nobody else has handled: it ends the process. If a signal already ends the process, an
+    /// error only ends the run in which it occurs, so that observers see the exit of each run. Such an error is not
+    /// reported.
     private func uncaught(_ failure: Failure) {
-        // One of the last steps has failed; the end continues with the next step.
+        // This error belongs to one of the last steps; the next step follows.
         if host.isShuttingDown || hasEnded {
             guard failure.cause == .raised else { return }
             Program.report(failure.text)

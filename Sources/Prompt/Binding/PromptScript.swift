@@ -240,7 +240,7 @@ extension LuaHost {
     /// A Control-C that has just arrived is meant for the code that begins now.
     public func handInterruptOver() { handSignalOver() }
 
-    /// Called when the Lua code that was to be interrupted has ended. Signals that no code has seen remain to
-    /// be taken.
+    /// Called when the Lua code that was to be interrupted has ended. Signals that the code has not seen are kept, for
+    /// `takeSignal`.
     public func forgetInterrupt() { Self.forgetInterruptions() }
 }

@@ -23,7 +23,8 @@ extension LineEditor {
         let candidates = completion.candidates.map { TextBuffer.normalised($0.unicodeScalars) }
         let common = candidates.dropFirst().reduce(candidates[0]) { Self.commonPrefix($0, $1) }
         let isSingle = candidates.allSatisfy { $0 == candidates[0] }
-        // If the candidates differ in letters that are typed already, a shorter common text would remove them.
+        // If the candidates differ in letters that are typed already, their common text is shorter, and would remove
+        // these letters.
         if common != typed, isSingle || common.count >= typed.count {
             buffer.replace(start..<buffer.cursor, with: common)
             if isSingle { return }

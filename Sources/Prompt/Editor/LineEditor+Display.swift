@@ -2,8 +2,8 @@ extension LineEditor {
     /// Removes prompt and text from the screen: the cursor is left where the prompt began, with nothing below. Keys
     /// still work.
     ///
-    /// For hosts that lend the terminal to another program. The output of that program has to end with a newline; use
-    /// `interleave(_:)` for output that may not. Does nothing if the prompt is hidden.
+    /// Hosts that lend the terminal to another program call this. The output of that program has to end with a newline;
+    /// use `interleave(_:)` for output that may not. Does nothing if the prompt is hidden.
     public func hide() {
         guard phase == .editing else { return }
         refresh()
@@ -50,7 +50,7 @@ extension LineEditor {
         refresh()
     }
 
-    /// Does the same with another text, which was edited elsewhere. The cursor is at its end.
+    /// Does the same as `show()` with another text, which was edited elsewhere. The cursor is at its end.
     public func show(with text: String) {
         guard phase == .hidden else { return }
         buffer.replace(0..<buffer.count, with: TextBuffer.normalised(text.unicodeScalars))
@@ -94,13 +94,13 @@ extension LineEditor {
         refresh()
     }
 
-    /// Wraps output for the terminal so that it does not mangle what is being typed: returns all bytes to write,
-    /// including pending output of the editor.
+    /// Wraps output for the terminal, so that it does not damage the line that is being typed: returns all bytes to
+    /// write, including pending output of the editor.
     ///
     /// Output that does not end with a newline is remembered: the prompt goes to a fresh row, and the next output
     /// continues where the last one stopped, in the same colours. A character or an escape sequence that is cut off at
-    /// the end of `bytes` is held back until the rest arrives. For programs that move the cursor themselves, the editor
-    /// only avoids overwriting their output. Pass output through here while the editor is idle, too. O(n).
+    /// the end of `bytes` is held back until the rest arrives. If a program moves the cursor itself, the editor only
+    /// avoids overwriting its output. Pass output through here while the editor is idle, too. O(n).
     public func interleave(_ bytes: some Collection<UInt8>) -> [UInt8] {
         var visible: [UInt8] = []
         tracker.track(bytes, into: &visible)

@@ -34,7 +34,7 @@ extension LineEditor {
         showHistory(position)
     }
 
-    /// Returns whether the same text is in the history again, at a newer position, which going up has passed already.
+    /// Returns whether a newer position of the history has the same text, so that going up has shown it already.
     private func isShownBefore(_ position: Int) -> Bool {
         let text = history[position]
         return (position + 1..<history.count).contains { (edited[$0]?.string ?? history[$0]) == text }

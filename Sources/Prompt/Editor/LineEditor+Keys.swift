@@ -2,7 +2,7 @@ extension LineEditor {
     /// Handles one key. Typed text takes a faster way; see `feed(_:)`.
     func handle(_ key: Key) {
         if search != nil, searchHandles(key) { return }
-        // The list stays while Tab chooses from it.
+        // The list of candidates stays as long as Tab chooses from it.
         if ![.scalar("\t"), .named(.backTab, []), .named(.backTab, .shift)].contains(key) { listing = nil }
         let previous = lastCommand
         lastCommand = .other
@@ -163,8 +163,8 @@ extension LineEditor {
         painter.forget()
     }
 
-    /// Inserts a paste as it is. Its control characters become text, visible as `^X`: they neither act as keys nor
-    /// reach the terminal.
+    /// Inserts a paste as it is. Control characters in it become visible text such as `^X`, so that they neither act as
+    /// keys nor reach the terminal.
     private func paste(_ bytes: [UInt8]) {
         buffer.replace(
             buffer.cursor..<buffer.cursor,

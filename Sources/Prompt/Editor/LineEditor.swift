@@ -40,7 +40,8 @@ public final class LineEditor {
     /// Called when Enter begins a line or its first word changes. Returns the blanks for the start of the text's last
     /// line; nil leaves them. Without it lines are not indented.
     public var indent: ((_ text: String) -> String?)?
-    /// Called for the two matching brackets, one of them beside the cursor, in UTF-8 bytes. They are drawn alike.
+    /// Called for the two matching brackets, one of them beside the cursor, in UTF-8 bytes. The editor draws both
+    /// brackets in the same style.
     public var brackets: ((_ text: String, _ cursor: Int) -> (Int, Int)?)?
     /// Called for the text that Alt-. inserts from an earlier entry. Without it, Alt-. inserts the text after the
     /// entry's last blank.
@@ -75,8 +76,8 @@ public final class LineEditor {
     var search: Search?
     var listing: Listing?
 
-    // The entry of the history that is shown; `history.count` for the typed one. Changes to other entries are kept
-    // until an entry is accepted.
+    // The entry of the history that is shown; `history.count` for the typed one. Changes that the user makes to other
+    // entries are kept until an entry is accepted.
     var historyPosition = 0
     var edited: [Int: TextBuffer] = [:]
 
@@ -162,8 +163,8 @@ extension LineEditor {
 
     /// Handles bytes from the terminal, and returns the resulting events.
     ///
-    /// After `.line` and `.endOfFile` the other bytes wait for the next `begin()`. Draws at most once, however many
-    /// bytes there are: 1 MB of pasted text takes some 50 ms.
+    /// After `.line` and `.endOfFile`, the following bytes wait for the next `begin()`. Draws at most once, however
+    /// many bytes there are: 1 MB of pasted text takes some 50 ms.
     public func feed(_ bytes: some Collection<UInt8>) -> [Event] {
         precondition(!isFeeding, "LineEditor.feed(_:) was called from one of the editor's own callbacks")
         isFeeding = true

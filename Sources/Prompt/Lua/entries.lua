@@ -198,7 +198,7 @@ local get_sources = later(function()
   return part "prompt.sources"(texts, inspector.harmless, text_of, internals.loaded)
 end)
 
--- Returns the source of the function that a name stands for.
+-- Returns the source of a function, given by name and value.
 local function source(name, value)
   if type(value) ~= "function" then
     return value == nil and name .. " is nil" or name .. " is a " .. type(value) .. ": only functions have a source"
@@ -268,7 +268,7 @@ local get_help = later(function() return part "prompt.help"(get_reference(), std
 function repl.help(what, width)
   local help = get_help()
   if type(what) == "string" then
-    -- A comment in the user's own code, unless the reference knows the name.
+    -- If the reference does not know the name, the answer may be a comment in the user's own code.
     local text, message = help.text(what, width)
     if text then return text end
     local known = find(what, "^%s*[%a_][%w_.:]*%s*$") and get_expressions().resolve(tokens.scan(what), 1)

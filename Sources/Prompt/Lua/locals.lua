@@ -31,14 +31,14 @@ local STAY = "local _rlhost_entry <close> = nil "
 
 local function load_staying(head, body, chunk)
   local fn = load(head .. STAY .. body, chunk, "t")
-  -- Compiles without the prefix if the function has no room for one more variable.
+  -- If the function has no room for one more variable, compiles it without the prefix.
   if fn then return fn end
   return load(head .. body, chunk, "t")
 end
 
 local published = {}  -- The variables by name.
 
--- Gives a value to a name of the prompt: a global; or, for a guest, a local unless there is such a global.
+-- Gives a value to a name of the prompt: sets a global; for a guest, sets a local, unless there is such a global.
 function locals.publish(name, value)
   if not guest then return rawset(globals, name, value) end
   local variable = variables[name]

@@ -205,7 +205,7 @@ function reference.each_member(class, visit)
   for _, field in ipairs(reference.fields_of(class)) do visit(field.name, nil, field.type) end
 end
 
--- Returns the class that a name stands for: the whole name, or its end. `stream` and `Stream` stand for
+-- Returns the class for a name, which is the whole name of the class or its end. `stream` and `Stream` stand for
 -- `runloop.net.Stream`.
 function reference.class_named(name)
   local key, found = plain(name), nil

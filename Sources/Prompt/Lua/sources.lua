@@ -83,7 +83,8 @@ end
 
 -- Loading again -------------------------------------------------------------------------------------------------------
 
--- Maps old functions to the new ones that replace them, and each variable of the new functions to an old variable.
+-- A change of functions: maps each old function to the new one that replaces it, and each variable of the new functions
+-- to an old variable.
 local Change = {}
 Change.__index = Change
 

@@ -82,8 +82,8 @@ local function run(what, options, words)
     readers[#readers + 1] = stream and internals.child_task(function()
       local fine, err = pcall(collect, stream, max, result, field)
       if fine or rl.is_cancelled(err) then return end
-      -- Memory is exhausted. If its output were not read, the program would wait forever, and so would the task that
-      -- waits for the program.
+      -- Memory is exhausted. A program whose output nobody reads would wait forever, and so would the task that waits
+      -- for the program: so stop it.
       problem, result[field] = problem or err, nil
       stream:abort()
       self:stop(options.grace)

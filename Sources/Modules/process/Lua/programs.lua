@@ -105,7 +105,8 @@ function programs.words_of(words)
   return #text > 60 and text:sub(1, 57) .. "…" or text
 end
 
--- Returns the name of a program, and of its streams, in recordings. Its arguments may be secrets.
+-- Returns the name of a program, and of its streams, in recordings. The name does not contain the program's arguments,
+-- which may be secrets, unless they are to be recorded.
 local function recorded_name(options, words)
   return options.recorded or options.name or native.records_arguments() and programs.words_of(words) or words[1]
 end
@@ -246,7 +247,7 @@ local function open_stream(self, fd, what, fn, modes)
       told.is_busy, told.count = true, told.count + #bytes
       fn(self, bytes)
     end
-    -- No code would ever handle the end of the stream.
+    -- Without this function, no code would close the stream at its end.
     function options.on_end(stream, message, code)
       local _ <close> = told
       told.is_busy = true
@@ -336,8 +337,8 @@ function programs.start(what, options, words, defaults)
   if terminal then
     local master, name, other = native.terminal(terminal.rows or 24, terminal.columns or 80)
     if not master then return give_up(name, other) end
-    -- We keep the other side open, too. The terminal then survives a program that closes it, and the program may open
-    -- it again.
+    -- This process keeps the other side open, too. The terminal then survives a program that closes it, and the program
+    -- may open it again.
     ours.input, ours.slave, path, slave = master, other, name, other
     fds = { -1, -1, -1 }
   else
@@ -367,7 +368,7 @@ function programs.start(what, options, words, defaults)
     return give_up(pidfd, code)
   end
   for _, fd in ipairs(spare) do native.close(fd) end
-  -- The program owns the streams that it was given: they are closed without shutting down their connections.
+  -- The program owns the streams that it was given: closing them here does not shut down their connections.
   for _, field in ipairs(STANDARD) do
     if internals.kind(options[field]) == "stream" then internals.share(options[field]) end
   end
@@ -393,7 +394,7 @@ function programs.start(what, options, words, defaults)
   -- Errors about the port name the program.
   internals.set_value(self._port, internals.value_number("fd_port", "object"), self)
   rl.current():add(self._port, modes)
-  -- Control-Z stops the program. We stop, too, so that the user sees the shell.
+  -- Control-Z stops the program. This process then stops, too, so that the user gets back to the shell.
   if lent then self._stops = signals.on_signal("CHLD", function() native.suspend(pid) end) end
   return self
 end

@@ -118,7 +118,7 @@ enum ProcessBinding {
 
     private static func process(_ call: Call) throws(Misuse) -> Int32 {
         let number = try call.number32()
-        // kill(2) takes 0 for our own group, and -1 for every process.
+        // kill(2) takes 0 as the group of this process, and -1 as every process.
         guard number != 0, number != -1, number != 1 else { throw Misuse("a process is expected, got \(number)") }
         return number
     }
@@ -137,7 +137,7 @@ enum ProcessBinding {
     private static func outcome(_ call: Call) throws(Misuse) -> Int32 {
         let number = try process(call)
         guard let outcome = Program.outcome(of: number) else { return call.nothing() }
-        // Processes that the program has started may remain in its group. They end together with this process.
+        // Processes that the program has started may remain in its group. These are ended when this process ends.
         if !Program.isLeft(number) { Program.disown(number) }
         let part = call.luaHost.part(Part.self)
         switch outcome {
@@ -209,7 +209,7 @@ enum ProcessBinding {
         }
     }
 
-    /// suspend(number): stops us if that program has stopped. When this process continues, the program does too.
+    /// suspend(number): stops us if that program has stopped. When this process is continued, so is the program.
     private static func suspend(_ call: Call) throws(Misuse) {
         let number = try process(call)
         guard Program.hasStopped(number) else { return }

@@ -12,7 +12,7 @@ final class SignalPort: RunLoop.EdgePort {
     private var modeCount = 0
     /// The signals received since the last call.
     private var count = 0
-    /// The port's function waits. Signals that arrive meanwhile are reported when it has returned.
+    /// The port's function waits. Signals that arrive during the wait are reported when the function has returned.
     private var isHeld = false
     private unowned(unsafe) let host: LuaHost  // The host owns the items, and so outlives everything that they call.
 

@@ -88,7 +88,7 @@ end
 
 function methods.receive(self, size)
   check(self, "receive", "udp{any}")
-  -- The same as lua-socket returns for closed sockets.
+  -- LuaSocket returns the same for closed sockets.
   if not self.fd and self.is_closed then return "" end
   local data, problem = attempt(self, "r", system.receive, size_of(size, "receive"))
   if data then return data end

@@ -81,15 +81,15 @@ local function joined(self)
   return rest[1]
 end
 
--- Takes the first `count` of these bytes, and drops further ones up to `after`.
+-- Takes the first `count` bytes out of `self.rest`, and drops further ones up to the place `after`.
 local function take_first(self, count, after)
   local text = joined(self)
   self.rest = after < #text and { sub(text, after + 1) } or nil
   return sub(text, 1, count)
 end
 
--- Both functions consume as many bytes of the stream as they can use. They return the complete result, or nil, a
--- problem and a code. `self.rest` has no whole line, and fewer bytes than requested.
+-- Both of these functions consume as many bytes of the stream as they can use. They return the complete result, or nil,
+-- a problem and a code. `self.rest` has no whole line, and fewer bytes than requested.
 local function next_line(self, stream)
   local line, problem, code = read_until(stream, "\n")
   if not line then return nil, problem, code end
@@ -121,7 +121,7 @@ local function next_of_all(self, stream)
   end
 end
 
--- Waits for bytes, and takes none.
+-- Waits for bytes, but takes none.
 local function nothing(_, stream) return peek(stream, 1) end
 
 local function take_rest(self, stream)
@@ -140,7 +140,7 @@ local function await(self, stream, wait_options)
   return nil, problem, code
 end
 
--- Calls `take` until it has everything; or returns the problem in the form of lua-socket.
+-- Calls `take` until it returns the complete result; or returns a problem in the form of LuaSocket.
 local function gather(self, stream, take, count)
   local has_limit, looked_at, options = self.block or self.total, nil, {}
   while true do
@@ -306,7 +306,7 @@ function methods.connect(self, host, port)
     if done then
       done, problem = connect_to(self, address, port)
       if done or problem == "timeout" then break end
-      -- A descriptor whose connection has failed cannot try another address.
+      -- After a failed connection, a socket cannot try another address, so make a new one.
       if list[2] and not self.family then common.close(self) end
     end
   end

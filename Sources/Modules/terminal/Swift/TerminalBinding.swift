@@ -97,13 +97,13 @@ enum TerminalBinding {
         let most = max(1, min(4096, try call.argument(2, Integer.self)))
         return withUnsafeTemporaryAllocation(byteCount: most, alignment: 1) { buffer in
             let count = Glibc.read(fd, buffer.baseAddress, buffer.count)
-            // A terminal whose other end is closed gives EIO.
+            // Reading a terminal whose other end is closed fails with EIO, which counts as the end.
             if count < 0, errno != EIO { return call.answerNil() }
             return call.answer(String(anyBytes: UnsafeRawBufferPointer(rebasing: buffer[..<max(0, count)])))
         }
     }
 
-    /// Returns the columns that a text takes. Escape sequences that set colours take none.
+    /// Returns the columns that a text takes. Escape sequences that set colours take no columns.
     private static func width(_ call: Call) throws(Misuse) -> Int32 {
         let bytes = try call.argument(1, Bytes.self)
         var text: [UInt8] = []

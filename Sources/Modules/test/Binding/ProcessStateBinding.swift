@@ -35,7 +35,8 @@ enum ProcessStateBinding {
         .init("cores") { Call($0).answer(max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)))) },
     ]
 
-    /// The texts of assertions that have failed in threads. Other threads receive nothing but the text.
+    /// The texts of assertions that have failed in threads. They are kept because an assertion reaches other threads
+    /// only as its text.
     private static let assertions = Lock<Set<String>>([])
 
     /// Called at a reset, when no code needs them any more.
@@ -67,8 +68,8 @@ enum ProcessStateBinding {
         }
     }
 
-    /// open_report(path): returns a descriptor, which `close` closes, or nil and an error. The path names the new file
-    /// at once, so that an old report is not mistaken for the report of a run that was killed.
+    /// open_report(path): returns a descriptor, which `close` closes, or nil and an error. The path leads to the new
+    /// file from now on, so that an old report is not mistaken for that of a run that was killed.
     private static func openReport(_ call: Call) -> Int32 {
         guard let path = call.string(1) else { return call.answerNil() }
         return call.attempt { () throws(SystemError) -> Int in

@@ -47,8 +47,8 @@ final class CoverageNote: HostPart {
             text += Array("},".utf8)
         }
         text += Array("}".utf8)
-        // The file appears only when it is complete, because the test may read it at any moment. If it cannot be
-        // written, the report lacks its counts.
+        // The file appears only when it is complete, because the test may read it at any moment. If the file cannot be
+        // written, the report lacks the counts of this program.
         let name = "\(directory)/\(getpid())-\(UInt32.random(in: .min ... .max)).lua"
         do throws(SystemError) { try OutputFile.write(text, to: name, followsLinks: false) } catch {}
     }

@@ -66,8 +66,8 @@ extension SimulatedClock {
 }
 
 extension SimulatedClock.Place {
-    /// Returns a poller that waits at this place. Its timers fire exactly at their dates, to the nanosecond, as tests
-    /// expect.
+    /// Returns a poller that waits at this place. The poller's timers fire exactly at their dates, to the nanosecond,
+    /// as tests expect.
     var exactPoller: SimulatedPoller {
         let poller = SimulatedPoller(at: self)
         poller.fireDatesAreExact = true

@@ -18,7 +18,7 @@ public final class TestWorld {
     var isStopped = false
     /// The task that waits for `unpark`.
     var parked: Fiber?
-    /// The waits that end when everything has come to rest.
+    /// The waits of `settle`, which end when all loops of the test are at rest.
     var settlers: [(number: UInt64, modes: [RunLoop.Mode])] = []
     /// The objects that groups of tests own, by the group's number. `keptFrom`: the objects that existed when a group
     /// began to make more.

@@ -114,7 +114,7 @@ enum VirtualTimeBinding {
         return ValueProgram(list: texts)
     }
 
-    /// park(): makes the running task wait for unpark(). This wait does not keep the loop running.
+    /// park(): makes the running task wait for unpark(). The wait does not keep the loop running.
     private static func park(_ call: Call) -> Int32 {
         let host = call.luaHost
         if let reason = host.reason(notToWaitIn: call.stack) { return call.raise("t.expect: \(reason)") }

@@ -5,7 +5,7 @@ local unpack, byte, setmetatable, loadfile = string.unpack, string.byte, setmeta
 local pcall, string, pairs = pcall, string, pairs
 
 -- Reads a function as string.dump of Lua 5.4 writes it, with the line of each instruction. The first instruction of a
--- function with variable arguments only prepares these; it is not counted as a line of the script.
+-- function with variable arguments only prepares the arguments, and does not count as a line of the script.
 
 local Reader = {}
 Reader.__index = Reader
@@ -46,8 +46,8 @@ local function successors(code, at)
   if operation == FORLOOP or operation == TFORLOOP then return at + 1, at + 1 - wide end
 end
 
--- Returns the line that is reached by going on at a place, coming from line `from`. Returns nil if it is the same line:
--- a line hook cannot see such a branch.
+-- Returns the line that is reached by going on at a place, coming from line `from`. Returns nil if that is the line
+-- `from` itself: a line hook cannot see such a branch.
 local function line_reached(code, lines, at, from)
   for _ = 1, 100 do
     if not code[at] then return nil end

@@ -38,7 +38,7 @@ local function say_to_all(self, file, method, ...)
   for _, reporter in ipairs(self.reporters) do reporter[method](reporter, file, ...) end
 end
 
--- The files are reported in order: the events of a later file wait until its turn.
+-- Files are reported in their order: the events of a later file are queued until it is the file's turn.
 function Run:tell(file, method, ...)
   if self.files[self.turn] ~= file then
     file.queue[#file.queue + 1] = table.pack(method, ...)
@@ -178,7 +178,7 @@ function Run:finish_if_done()
   self.late_timer:invalidate()
   if self.give_up then self.give_up:invalidate() end
   local totals, options = self.totals, self.options
-  -- Reports the events of later files, which were queued until the run ended.
+  -- Report the events of later files, which were queued until now.
   for turn = self.turn, #self.files do
     local file = self.files[turn]
     self.turn = turn
@@ -258,7 +258,7 @@ function Run:interrupt(number)
   self:finish_if_done()
 end
 
---- Ends a run whose outcome is no longer wanted.
+--- Ends a run whose results nobody wants any more.
 function Run:abandon()
   if self.stopping then return end
   self.stopping, self.totals.abandoned = true, true

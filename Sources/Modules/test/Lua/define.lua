@@ -128,7 +128,7 @@ return function(t, core)
     if node.skip == nil or node.skip == "not written yet" and body then node.skip = true end
   end
 
-  --- Defines a test that runs alone: if a file has such tests, only these run.
+  --- Defines a test that excludes the others: if a file has such tests, only these run.
   function t.only(name, options, body)
     local node = new_node("t.only", "test", name, options, body)
     node.only = true
@@ -205,7 +205,7 @@ return function(t, core)
   --- Calls a function once, after the last test of the group that runs.
   t.after_all = hook("t.after_all", "after_all")
 
-  --- Calls a function when the test is over, whatever its outcome. The function that was added last runs first.
+  --- Calls a function when the test is over, whatever its outcome. The newest runs first.
   function t.finally(body)
     check_argument(body, "function", "t.finally", 1, "a function")
     if not core.current then misuse("t.finally: call it in a test; a group uses t.after_all") end

@@ -82,8 +82,8 @@ function doubles.add(t, core)
     return metatable
   end
 
-  -- The `__index` that `with_spies` has put into the metatable of functions. If tested code sets another metatable, or
-  -- another `__index`, the next spy puts it back.
+  -- The `__index` that `with_spies` has put into the metatable of functions. If tested code replaces the metatable or
+  -- its `__index`, the next spy puts ours back.
   local ours
 
   local function new(does)

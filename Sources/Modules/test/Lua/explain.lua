@@ -17,7 +17,7 @@ function explain.use(library) core = library end
 
 local sources = {}
 
---- Returns the source of a function as a path to click on. The short form of Lua would cut it.
+--- Returns the source of a function as a path to click on. Lua's short form of a long path is cut off.
 local function source_of(info)
   local path = info.source:match "^@(.*)$"
   if not path then return info.short_src end
@@ -98,7 +98,7 @@ function explain.trim(lines)
   for i = 1, #lines do
     local line = lines[i]
     if line:find("[rlhost]", 1, true) then
-      -- The runner called this function, so it is a test or a hook, whatever name the traceback gives it.
+      -- Only the runner calls this function, so it is a test or a hook, whatever name the traceback gives it.
       if last then frames[#frames] = last:gsub(": in field 'body'$", ": in the test") end
       last = nil
     elseif not line:find "^%[C%]: " then
@@ -182,8 +182,8 @@ local function text_of(value)
   return format("(error object is a %s value)", type(value))
 end
 
--- An assertion that failed in another thread arrives as a text. If `assert` has raised it again, the text begins with a
--- second position. Returns the original text, or nil if the text is not such an assertion.
+-- An assertion that failed in another thread arrives as a text. If `assert` has raised the text again, a second
+-- position is in front of it. Returns the original text, or nil if the text is not such an assertion.
 local function from_thread(text)
   if system.is_assertion(text) then return text end
   text = text:match "^[^\n:]+:%d+: (.*)$"
@@ -233,7 +233,7 @@ function explain.uncaught(err)
   if failure.skip then return failure end
   if failure.kind == "error" then
     failure.kind = "callback"
-    -- The message is more informative than the error value, also if it joins two errors, so it is reported.
+    -- Report the message, which says more than the error value, also if it joins two errors.
     if err.message and err.value ~= err.message then
       local text = whole(err.message)
       failure.where = text:match "^([^\n:]+:%d+): " or failure.where

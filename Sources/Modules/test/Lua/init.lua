@@ -1,5 +1,5 @@
--- The test library: the result of `require "runloop.test"` in a test file. Its errors have the position of the test,
--- because the search for a position skips the frames of the library.
+-- The test library: the result of `require "runloop.test"` in a test file. Errors of its functions have the position of
+-- the test, because the search for a position skips the frames of the library.
 
 local system, internals = ...
 local explain = require "runloop.test.explain"
@@ -11,7 +11,7 @@ local getinfo = debug.getinfo
 
 local t = {}
 local core = {
-  --- The group to which describe and it add; nil once the file is loaded.
+  --- The group that `describe` and `it` extend; nil after the file is loaded.
   group = nil,
   --- The state of the test that runs.
   current = nil,

@@ -60,7 +60,7 @@ end
 
 leaks.databases = databases
 
---- Keeps the databases that are open and not in a list: they belong to a group, or to nobody.
+--- Exempts the open databases that are not in a list: they belong to a group, or to no test.
 function leaks.keep_databases(group, but)
   local others = {}
   for _, db in pairs(but or {}) do others[db] = true end
@@ -72,7 +72,7 @@ function leaks.release_databases(group)
   for db, owner in pairs(kept) do if owner == group then kept[db] = nil end end
 end
 
--- Returns whether a descriptor belongs to the runner, or is one that loops and threads make and keep.
+-- Returns whether a descriptor belongs to the runner, or is one that loops and threads open and keep.
 local function is_ours(target) return target == nil or target:find "^anon_inode:%[event" end
 
 -- The number of loaded modules. A module may open descriptors when it is loaded, and keep them.
@@ -165,7 +165,7 @@ function leaks.find(current, pids)
   end
   local scheduled = system.scheduled()
   if #scheduled > 0 then
-    -- An unreachable object, such as a stream at its end, leaves the loop when it is collected.
+    -- An object that is no longer referenced, such as a stream at its end, leaves the loop when it is collected.
     collectgarbage()
     collectgarbage()
     scheduled = system.scheduled()

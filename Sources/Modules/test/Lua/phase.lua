@@ -62,7 +62,7 @@ end
 
 local function fired() return rl.current():stats().callbacks.timer end
 
--- `timers`: how many timers have fired meanwhile.
+-- `timers`: the number of timers that have fired in the phase.
 local function too_late(current, name, seconds, failure, timers)
   local ran = failure and failure.message == explain.TOO_LONG
   local late = { kind = "timeout", message = format("the %s took longer than %g s", name, seconds),
@@ -77,7 +77,7 @@ local function too_late(current, name, seconds, failure, timers)
   if not current.real_time then
     local again = system.due()
     -- Timers also read the clock when they are made, so a timer that is due again and again is the better explanation.
-    -- It is not due while its function runs. The loop reads the clock five times for each.
+    -- A timer is not due while its function runs. The loop reads the clock five times for each.
     if ran and reads > 1000 + 8 * timers and #again == 0 then
       details[#details + 1] =
         "the clock was read again and again: it stands still while Lua runs; use rl.sleep, or real_time"

@@ -2,7 +2,7 @@
 --
 -- A value is made from a sequence of whole numbers, its choices, each from 0 up to a limit. Smaller choices make
 -- simpler values. Shrinking a value means to shorten its sequence and to lower its numbers as long as the function
--- still fails. This works equally for all generators, including those that tests compose.
+-- still fails. This works for all generators, including those that tests compose.
 
 local property = {}
 local type, pcall, pairs = type, pcall, pairs
@@ -23,7 +23,7 @@ function property.add(t, core)
 
   local OVERRUN = {}
 
-  -- Returns a source of choices: the given ones, or random ones. It records all choices.
+  -- Returns a source of choices: the given ones, or random ones. The source records all choices.
   local function new_source(given)
     local source = { noted = {}, given = given, at = 0 }
     -- Returns a choice from 0 to `limit`.
@@ -211,7 +211,8 @@ function property.add(t, core)
 
   -- Trying ------------------------------------------------------------------------------------------------------------
 
-  -- Returns lines about the values that are being tried. The runner also asks for them if a callback fails meanwhile.
+  -- Returns lines about the values that are being tried. The runner also calls this function if a callback fails
+  -- meanwhile.
   local function described(shown, best)
     local lines = {}
     for k = 1, #best do lines[k] = format("argument %d: %s", k, best[k]) end
@@ -338,8 +339,8 @@ function property.add(t, core)
   local OPTIONS = { runs = "a whole number", shrinks = "a whole number" }
   local function is_count(value) return math_type(value) == "integer" and value >= 0 end
 
-  --- Calls a function with random values of generators, `runs` times (100). If it raises an error or returns false, the
-  --- report has simpler values for which it fails, too. `--seed` determines the values.
+  --- Calls a function with random values of generators, `runs` times (100). If the function raises an error or returns
+  --- false, the report has simpler values for which it still fails. `--seed` determines the values.
   function t.forall(generators, body, options)
     if getmetatable(generators) == Generator then generators = { generators } end
     if type(generators) ~= "table" or #generators == 0 then

@@ -208,7 +208,8 @@ function run.use(library, settings)
   fixtures.use(library, settings)
 end
 
---- Records the open descriptors and the state of the collector before the first test; tests may find them so.
+--- Records the open descriptors and the state of the collector before the first test: a test does not leak these
+--- descriptors.
 function run.note_descriptors()
   fixtures.descriptors(system.open_fds())
   state.note()

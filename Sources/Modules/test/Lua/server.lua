@@ -19,7 +19,7 @@ Server.__index = Server
 local core
 local OPTIONS = { arguments = "table", environment = "table", name = "string", within = "number", ready = "string",
   required = "boolean", files = "table", server = "table", pool_mode = "string" }
--- The package of a program, where it has another name.
+-- The package of a program whose package has another name.
 local PACKAGES = { postgres = "postgresql", initdb = "postgresql" }
 -- Programs of servers are often outside of the PATH of ordinary users.
 local FOLDERS = "/usr/sbin:/usr/local/sbin:/sbin"
@@ -42,7 +42,7 @@ end
 
 local function user() return math.tointeger(read "/proc/self/status":match "\nUid:%s+(%d+)") end
 
--- Returns the processes that still run; one that has ended and was not waited for does not.
+-- Returns the processes that still run; a zombie does not.
 local function alive(pids)
   local list = {}
   for _, pid in ipairs(pids) do
@@ -98,7 +98,7 @@ local function template(folder, version, directory)
   prepare(as_postgres { folder .. "/initdb", "-D", fresh, "-U", "postgres", "--auth=trust", "-E", "UTF8",
     "--no-locale", "-N", "--wal-segsize=1" })
   if not fs.make_directory(cache, { parents = true }) then return fresh end
-  -- Another process may be first; its copy can be used as well.
+  -- If another process has made the cluster first, use that one.
   local copy = format("%s.%s", path, directory:match "[^/]+$")
   if process.run { "cp", "-a", fresh, copy } and not fs.rename(copy, path) then
     fs.remove(copy, { recursive = true })
@@ -186,7 +186,7 @@ local function check_bouncer(what, options)
   end
 end
 
--- Returns the processes that a process has started, and those that these have.
+-- Returns the processes that a process has started, and those that they have started.
 local function family(pid, found)
   found = found or {}
   for child in read(format("/proc/%d/task/%d/children", pid, pid)):gmatch "%d+" do
@@ -357,8 +357,9 @@ function Server:__tostring()
   return format("server (%s, %s, port %d, made at %s)", self.title, state, self.number, self.where)
 end
 
--- The server ends, and its directory goes, even if this process is killed: the guard reads until the end of its input,
--- which is the end of this process. The last word of its command identifies it; the word before is the signal.
+-- The server ends, and its directory is removed, even if this process is killed: the guard reads until the end of its
+-- input, which comes when this process ends. The last argument of the guard's command, the directory, identifies the
+-- guard; the one before it is the signal.
 local GUARD = [[trap '' HUP INT TERM
 read -r _
 pid=$(cat "$0/pid" 2>/dev/null) && {

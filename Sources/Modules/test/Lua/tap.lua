@@ -63,7 +63,7 @@ function Tap:test(file, number, outcome)
   elseif outcome.s == "skipped" then
     self:line(true, title, " # SKIP" .. (outcome.skip and outcome.skip ~= "" and " " .. clean(outcome.skip) or ""))
   elseif outcome.expected then
-    -- The test fails as expected: readers of TAP do not count a TODO as a failure.
+    -- The test fails as expected: report a TODO, which readers of TAP do not count as a failure.
     self:line(false, title, " # TODO" .. (outcome.expected ~= "" and " " .. clean(outcome.expected) or ""))
   else
     self:line(outcome.s == "passed", title)

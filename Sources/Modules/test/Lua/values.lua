@@ -46,7 +46,7 @@ local function has_eq(value)
 end
 
 local function table_equal(a, b, seen)
-  if seen[a] == b then return true end  -- already being compared at an outer level: only the other fields can differ
+  if seen[a] == b then return true end  -- an outer level already compares these two: only the other fields can differ
   seen[a] = b
   for key, value in next, a do
     local other = rawget(b, key)

@@ -116,7 +116,7 @@ local function replace_exit()
       core.exit = { kind = "exit", message = format("os.exit(%s) was called", shown), where = where }
       system.stop()
     end
-    -- The test ends even if it catches this error.
+    -- If the test catches this error, it ends nevertheless.
     error((where and where .. ": " or "") .. format("os.exit(%s) was called", shown), 0)
   end
 end
@@ -187,7 +187,7 @@ local function tell_lines(path, is_end)
   if next(found) then emit({ k = "lines", files = found }, true) end
 end
 
--- A hook of the tested code replaces the one that counts lines.
+-- Warns about a hook of the tested code, which replaces the hook that counts lines.
 local function watch_hooks()
   local sethook, told = debug.sethook, false
   function debug.sethook(...)

@@ -38,7 +38,8 @@ function workers.note_delays(worker, phase)
   -- The tests do not run in the process that the runner has started, but in a child of it: see `linux_become_worker`.
   local found, sum = delays(worker.tests_in), 0
   for thread, delay in pairs(phase.delays and found or {}) do sum = sum + delay - (phase.delays[thread] or delay) end
-  -- A runner that gets no processor either looks late for the first time. Nothing is known about the time before.
+  -- A runner that gets no processor, like its worker, looks late for the first time. The time before the first look is
+  -- unknown, so count it as a delay.
   phase.delayed = phase.delayed + (phase.delays and math.min(sum, now - phase.looked) or now - phase.began - 1)
   phase.delays, phase.looked = found, now
 end
@@ -170,7 +171,7 @@ local function blame(self, worker, file, how, number)
     return test < #file.tests and not self.options["fail-fast"] and test + 1 or nil
   end
   if file.planned and (file.done or 0) >= #file.tests then
-    -- All tests had ended, so the failure belongs to none of them.
+    -- All tests had ended, so the failure belongs to no test.
     failure.message = failure.message .. (worker.was_late and ", after its last test" or " after its last test")
   elseif file.planned then
     -- The worker ended between two tests. The remaining tests get another process, unless that ends there as well.

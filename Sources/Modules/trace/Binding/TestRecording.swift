@@ -34,7 +34,7 @@ public enum TestRecording {
         host.record()
     }
 
-    /// Later events do not belong to the test.
+    /// Ends the recording: later events do not belong to the test.
     public static func end(_ host: LuaHost) {
         host.loop.stopRecording()
         WorkerProcess.setLastWords(nil)

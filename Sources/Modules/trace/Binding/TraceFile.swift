@@ -11,7 +11,7 @@ final class TraceFile: Sendable {
     private let state: Lock<State>
 
     private struct State {
-        /// nil when the file is complete: the recorders keep this object until their next check.
+        /// nil when the file is complete; this object then still exists until the recorders have noticed that.
         var writer: Recording.Writer?
         /// The position up to which each recorder was read. Retains the recorders: a loop may end before the file does.
         var positions: [ObjectIdentifier: (recorder: RunLoop.Recorder.Memory, at: RunLoop.Recorder.Position)] = [:]
@@ -115,7 +115,7 @@ final class TraceFile: Sendable {
         }
     }
 
-    /// Completes the file with all records up to now. Does nothing the second time.
+    /// Completes the file with all records up to now. Does nothing if the file is complete already.
     ///
     /// - Throws: The error that has kept the file from being complete.
     func finish() throws(SystemError) {

@@ -1,4 +1,4 @@
-// Read-only data that nothing points to: a program that makes no recording never touches it.
+// Read-only data without addresses in it: the memory of a program that makes no recording is never touched.
 #include "CTracing.h"
 
 // One page, made by joining several files.

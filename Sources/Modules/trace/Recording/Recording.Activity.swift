@@ -51,7 +51,8 @@ extension Recording {
 
         /// - Parameters:
         ///   - records: Whole records of one loop, in order. Earlier records show which callbacks were in progress.
-        ///   - dropped: Whether records before the first are lost, so that nothing is known before it.
+        ///   - dropped: Whether earlier records are lost, so that nothing is known about the time before the first
+        ///     record.
         ///   - start, end: The window.
         package init(
             _ records: UnsafeRawBufferPointer, dropped: Bool, from start: UInt64, to end: UInt64,

@@ -1,9 +1,9 @@
 extension Recording {
     /// Finds how the clocks of several processes differ, from the messages between them.
     ///
-    /// A message arrives after it has left. So each pair of processes with messages in both directions bounds the
-    /// difference of their clocks from both sides, as close as their smallest round trip; and all pairs together bound
-    /// it as shortest paths do. The middle between the bounds keeps every arrow forwards. If the clocks drifted
+    /// A message arrives after it has left. So the messages in both directions between two processes bound the
+    /// difference of their clocks from both sides, as close as the smallest round trip; and the bounds of all pairs are
+    /// combined as shortest paths are. The middle between the bounds keeps every arrow forwards. If the clocks drifted
     /// meanwhile, no constant difference satisfies all bounds, which are then loosened as little as possible.
     struct Clocks {
         struct Alignment {

@@ -5,7 +5,7 @@ extension Recording {
     /// Passes events of files on to a writer. Loops and names get new numbers, so that several files make one
     /// recording. Arrows lead from one file to another, since the numbers of sends are the same in all.
     ///
-    /// Several files are read twice: first for the differences of their clocks.
+    /// Several files are read twice, because the first reading determines how their clocks differ.
     final class Retelling {
         private let make: (About) throws(SystemError) -> Writer
         private var writer: Writer?
@@ -26,7 +26,8 @@ extension Recording {
         /// The latest time in the current file.
         private var latest: UInt64 = 0
 
-        /// A process. Its place in `processes` is its number here, because different machines have equal numbers.
+        /// A process. Its number in the joined recording is its place in `processes`, because processes of different
+        /// machines may have equal numbers.
         private struct Process {
             var process: Int64
             var origin: Origin
@@ -151,7 +152,7 @@ extension Recording {
             return made
         }
 
-        /// Makes numbers unique that each process counts for itself. Numbers that processes share are kept.
+        /// Makes numbers unique that each process counts for itself. Numbers that several processes share are kept.
         private func flow(of event: Event, _ process: Int64) -> UInt32 {
             let flow =
                 event.flow >> 32 == UInt64(clamping: event.track.process)

@@ -24,7 +24,7 @@ extension Recording {
         private let encoder: any Encoder
         private var about: About
         private var written = 0
-        /// The number of records received, and of those in the file.
+        /// The number of received records, and the number of those that are in the file.
         private var told = 0
         private var kept = 0
         private var known: Set<UInt32> = []

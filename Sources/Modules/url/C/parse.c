@@ -4,7 +4,7 @@
 
 #include "url.h"
 
-// The start of a part, and whether it is complete.
+// Begins a part at the end of the text; `end` completes the part.
 static url_part begin(url *to) { return (url_part){to->text.length, 0}; }
 static void end(url *to, url_part *part) { part->length = to->text.length - part->at; }
 
@@ -26,7 +26,7 @@ static int begins_with_drive(const char *p, const char *last) {
   return last - p >= 2 && is_drive(p) && (last - p == 2 || (p[2] && strchr("/\\?#", p[2])));
 }
 
-// Removes the last segment of the path. The drive letter of a file URL is kept.
+// Removes the last segment of the path. The drive letter of a file URL stays.
 static void shorten(url *to) {
   const char *path = to->text.bytes + to->path.at;
   size_t length = to->text.length - to->path.at;
@@ -72,7 +72,7 @@ static const char *write_path(url *to, const char *p, const char *last) {
 
 static const char *write_first_path(url *to, const char *p, const char *last) {
   to->path = begin(to);
-  // Other schemes may have an empty path.
+  // URLs of other schemes may have an empty path.
   if (!to->is_special && (p == last || *p == '?' || *p == '#')) return p;
   if (is_slash(to, p, last)) p++;
   return write_path(to, p, last);

@@ -17,7 +17,7 @@ typedef struct url {
   int is_special, is_file, is_opaque, has_host, has_query, has_fragment;
   const char *code;  // the problem's
   char problem[600];
-  lua_State *L;  // for errors without memory
+  lua_State *L;  // only for raising an error if memory runs out
 } url;
 
 /// The sets of characters that are percent-encoded, as bits of url_classes.

@@ -133,7 +133,7 @@ static int inflate_some(lua_State *L, stage *self, const char *bytes, size_t len
       libz.inflateReset(z);
       self->has_ended = 0;
     }
-    // Members of a gzip file are followed by such members only.
+    // After a member of a gzip file, only further members may follow.
     if (!self->has_begun && self->format == ANY && *z->next_in != 0x1f) self->format = ZLIB;
     self->has_begun = 1;
     size_t most = self->most - self->made + 1, wanted = z->avail_in * 4 + 1024;
@@ -256,8 +256,9 @@ static int make_stage(lua_State *L) {
 
 // HTTP answers --------------------------------------------------------------------------------------------------------
 
-// The state that an answer keeps between its pieces. All answers of a state share one compressor for each level, which
-// starts each piece with the end of the text before it: thousands of slow answers would need 256 kB each otherwise.
+// The state that an answer keeps between its pieces. All answers of a Lua state share one compressor for each level,
+// which starts each piece with the end of the text before it: with a compressor each, thousands of slow answers would
+// need 256 kB each.
 typedef struct pieces {
   uLong sum, total;
   int has_begun;

@@ -61,7 +61,7 @@ enum WatchedProgram {
         }
     ])
 
-    /// Prepares a state and those of its threads. Returns an error message, or nil.
+    /// Prepares a state, and the states of its threads. Returns an error message, or nil.
     static func begin(_ host: LuaHost) -> String? {
         guard let path = getenv(variable).map({ String(cString: $0) }) else { return nil }
         // Programs that the script starts have no owner here.

@@ -85,7 +85,7 @@ final class Display: @unchecked Sendable {
             queue.unlock()
             if !printed.isEmpty { bytes += editor.interleave(printed) }
             guard !bytes.isEmpty else { return }
-            // The terminal would add another carriage return, which recordings of it would show.
+            // The terminal would add a second carriage return, which recordings of the terminal would show.
             if bytes.contains(13), Terminal.addsReturns { bytes = Self.withoutReturns(bytes) }
             bytes.withUnsafeBytes { _ = Descriptor.write($0, to: terminal) }
         }
@@ -102,8 +102,8 @@ final class Display: @unchecked Sendable {
         return result
     }
 
-    /// Draws unless other code uses the editor. The code that uses the editor draws when it is done, so nothing is left
-    /// out.
+    /// Draws unless other code uses the editor. Draws, unless other code uses the editor: that code will draw when it
+    /// is done.
     private func drawIfFree() {
         while true {
             queue.lock()
@@ -117,7 +117,7 @@ final class Display: @unchecked Sendable {
 
     // MARK: The relay's thread
 
-    /// Marks the position of the relay in the output. No program prints this sequence.
+    /// Marks the position of the relay in the output. No program prints this sequence by itself.
     private static let mark = Array("\u{1B}_rlhost\u{1B}\\".utf8)
 
     private func relayOutput() {

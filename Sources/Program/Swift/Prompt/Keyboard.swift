@@ -5,8 +5,8 @@ import RunLoops
 /// The keys of the terminal, in the order in which they were pressed, as a source of the loop.
 ///
 /// A thread reads them while the prompt has the terminal. Control-C is a key like any other: it arrives in order and
-/// cannot be lost, while a signal would overtake the keys before it. If the loop does not take it soon, a callback
-/// keeps the loop busy. The thread then sends the signal that interrupts the callback.
+/// cannot be lost, while a signal would overtake the keys before it. If the loop does not take a Control-C soon, a
+/// callback keeps the loop busy. The thread then sends the signal that interrupts the callback.
 final class Keyboard: @unchecked Sendable {
     // Sendable: `state` guards everything that changes; the thread only signals `source`.
     private let state = Condition()
@@ -37,14 +37,15 @@ final class Keyboard: @unchecked Sendable {
 
     /// Gives the terminal to another program, with its original settings, and stops reading keys.
     ///
-    /// - Returns: Whether Control-C was pressed and not taken. It is meant for the program that gets the terminal.
+    /// - Returns: Whether Control-C was pressed and not taken by the loop. Such a Control-C is meant for the program
+    ///   that gets the terminal.
     func pause() -> Bool {
         state.lock()
         defer { state.unlock() }
         isPaused = true
         Terminal.setRaw(false)
-        // The terminal treats keys pressed before the change as text, so a Control-C among them would not become a
-        // signal.
+        // Read the keys that were pressed before the change: the terminal treats them as text, so that a Control-C
+        // among them would not become a signal.
         while Descriptor.poll(keys, POLLIN) == POLLIN, readSome() > 0 {}
         return dropInterrupt()
     }
@@ -73,7 +74,7 @@ final class Keyboard: @unchecked Sendable {
     // MARK: Both threads, which hold `state`
 
     private func readSome() -> Int {
-        if keys == 0, Descriptor.readable(0) == 0 { return 0 }  // Another reader may have read it first.
+        if keys == 0, Descriptor.readable(0) == 0 { return 0 }  // Another reader may have read the key first.
         return withUnsafeTemporaryAllocation(byteCount: 1 << 12, alignment: 1) { buffer in
             let count = read(keys, buffer.baseAddress, buffer.count)
             if count > 0 { pressed += buffer[..<count] }

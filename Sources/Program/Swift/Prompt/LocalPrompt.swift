@@ -91,7 +91,7 @@ final class LocalPrompt: PromptOwner {
         _ = host.start { $0.onFailure = { [unowned self] in prompt.report($0.traceback) } }
     }
 
-    /// Shows an error. Its value is on top of a coroutine's stack if there is one.
+    /// Shows an error. The error value is on top of a coroutine's stack if there is one.
     private func report(_ value: Stack?, _ failure: Failure) {
         prompt.report(script.failed(value, failure, width: prompt.width, color: prompt.colorsErrors))
     }

@@ -5,7 +5,8 @@ import Lua
 import RunLoops
 
 /// The part of a prompt that does not depend on the place where its Lua code runs: the line editor or plain lines,
-/// entries of several lines, dot commands, and the keys that leave and suspend. Its owner runs the entries.
+/// entries of several lines, dot commands, and the keys that leave and suspend. The owner of the prompt runs the
+/// entries.
 final class Prompt {
     private let loop: RunLoop
     private unowned let owner: any PromptOwner
@@ -23,7 +24,8 @@ final class Prompt {
     private var events: [LineEditor.Event] = []
     private var isHandling = false
     private var isInEditorMode = false
-    /// The last text and its meaning. The editor asks whether a text is complete just before it hands it over.
+    /// The last text, and the kind of input that it is. The editor asks whether a text is complete just before it hands
+    /// it over.
     private var latest: (text: String, input: Input)?
     /// The time at which Control-C was last pressed on an empty line.
     private var lastInterrupt: RunLoop.Instant?
@@ -196,7 +198,7 @@ final class Prompt {
     }
 
     /// Shows the prompt if it is time for it and it is not shown already. May be called at any time, any number of
-    /// times. No other function shows the prompt, so it cannot appear twice, whatever the user has typed ahead.
+    /// times. No other function shows the prompt, so it cannot appear twice if keys were typed ahead.
     func proceed() {
         guard status == nil, !owner.isBusy, !isShown else { return }
         let texts = owner.texts()
@@ -239,8 +241,8 @@ final class Prompt {
 
     private func handle(_ new: [LineEditor.Event]) {
         events += new
-        // Handling an event may show the next prompt, which returns events for keys typed ahead. They are handled in
-        // order.
+        // Handling an event may show the next prompt, which returns events for keys typed ahead. These are handled in
+        // order, by the outer call of this function.
         guard !isHandling else { return }
         isHandling = true
         defer { isHandling = false }

@@ -16,9 +16,9 @@ protocol PromptOwner: AnyObject {
     func statement(_ text: String) -> String
     /// Returns the possible completions of the end of a text.
     func candidates(_ before: String) -> LineEditor.Completion
-    /// Returns the text that may follow; nil if nothing is known.
+    /// Returns the text that may follow, for display; nil if nothing is known.
     func hint(_ before: String) -> String?
-    /// Runs an entry. If it does not end at once, the prompt is busy until it ends.
+    /// Runs an entry. If the entry does not end at once, the prompt is busy until it ends.
     func evaluate(_ entry: Prompt.Entry)
     /// Returns whether the text is a request to leave that is not Lua, such as `exit`. Tells the user how to leave.
     func isFarewell(_ text: String) -> Bool

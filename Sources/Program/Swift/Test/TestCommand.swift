@@ -16,10 +16,10 @@ enum TestCommand {
     ///   - options: The options before `test`: `-E`, `-W`, `-e` and `-l` apply to the state of each test file.
     ///   - arguments: All arguments of the program.
     static func run(_ options: Options, _ arguments: [String]) -> Int32 {
-        // A runner and its tests have their own virtual time.
+        // Runner and tests have a virtual time of their own, and not that of a test that has started this runner.
         unsetenv(SharedTime.variable)
         unsetenv(SharedCoverage.variable)
-        // The runner has used this seed; the tests use the one of --seed.
+        // The seed belongs to this runner; the tests use the seed of --seed.
         unsetenv(ProgramSeed.variable)
         let word = options.script ?? 0
         let own = Array(arguments[(word + 1)...])

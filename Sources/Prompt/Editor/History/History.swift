@@ -2,8 +2,8 @@ public import Linux
 
 /// A list of entries, the oldest first, in memory and optionally in a file.
 ///
-/// All sessions share the file. The list belongs to this session: the next session sees entries that other sessions add
-/// now.
+/// All sessions share the file. The list belongs to this session: entries that other sessions add now appear in the
+/// next session.
 public struct History {
     /// How many entries are kept, in memory and in the file.
     public let limit: Int

@@ -2,7 +2,7 @@
 ///
 /// A line holds one entry in UTF-8. `\n` stands for a line break, `\\` for a backslash, `\xHH` for any other control
 /// character; a backslash before anything else stands for itself. So most entries look in the file as they were typed.
-/// Every line can be read, even one that was written by hand or cut short.
+/// Every line is valid, even one that was written by hand or cut short.
 enum HistoryCoding {
     /// The line for an entry, its `\n` included. O(n).
     static func encode(_ entry: String) -> [UInt8] {

@@ -7,8 +7,8 @@ public import Linux
 /// session appends to a file that another one is replacing. Shortening writes a new file and renames it over the old
 /// one. After locking, a session checks that the path still names the locked file, and starts again if not. A process
 /// may be killed at any moment; earlier entries stay whole. If a process is killed during a `write`, the kernel may
-/// stop between two pages. The next append removes the rest of such a line. A last line that ends elsewhere was written
-/// by hand; the next append adds its line break.
+/// stop between two pages. The next append removes the incomplete line. If the last line ends elsewhere without a
+/// line break, it was written by hand; the next append adds the line break.
 ///
 /// `flock` is not reliable on some network file systems; there two sessions that shorten at once may lose entries.
 public struct HistoryFile: Sendable {
@@ -21,8 +21,8 @@ public struct HistoryFile: Sendable {
     /// The number of bytes that are read from the end of a file of any size.
     static let longestRead = 64 << 20
 
-    /// Milliseconds to wait for the lock before appending fails. It is held for less than one millisecond, unless its
-    /// holder was stopped.
+    /// Milliseconds to wait for the lock before appending fails. A holder needs the lock for less than one millisecond,
+    /// unless it was stopped.
     static let patience = 100
 
     private let followsLinks: Bool
@@ -50,7 +50,8 @@ public struct HistoryFile: Sendable {
         let written = bytes.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
         guard written != bytes.count else { return }
         let error = written < 0 ? errno : ENOSPC
-        // A full disk stores only part of a line, which would be read as an entry that nobody typed.
+        // A full disk may have stored only a part of a line, which would be read as an entry that nobody typed: remove
+        // it.
         if written > 0 { _ = ftruncate(descriptor, off_t(end)) }
         throw SystemError("write", path, errno: error)
     }

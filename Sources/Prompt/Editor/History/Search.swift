@@ -49,7 +49,7 @@ struct Search {
         return find(from: match.position + (forward ? 1 : -1), in: history)
     }
 
-    /// Begins with the query of an earlier search.
+    /// Begins with the query of an earlier search, unless there is a new query already.
     mutating func resume(_ query: String, in history: History) -> Bool {
         guard self.query.isEmpty, !query.isEmpty else { return false }
         return append(query, in: history)
@@ -60,7 +60,7 @@ struct Search {
     private mutating func find(from position: Int, in history: History) -> Bool {
         let step = goesForward ? 1 : -1
         var position = position
-        // Showing the same text again would look as if nothing had happened.
+        // Skip entries with the text that is shown now: the user would think that nothing has happened.
         let current = match.map { history[$0.position] }
         let isStaying = match?.position == position
         while position >= 0, position < history.count {

@@ -10,7 +10,8 @@ struct Cell: Equatable {
     /// Whether this is one ASCII character, whose width is the same on every terminal.
     var isPlain: Bool { text.utf8.count == 1 }
 
-    /// Returns the cells of one line of text, from the host or our own. Control characters are made visible.
+    /// Returns the cells of one line of text, either the host's or one of the editor itself. Control characters are
+    /// made visible.
     static func cells(_ text: String, style: LineEditor.Style = .plain) -> [Cell] {
         let buffer = TextBuffer(Array(text.unicodeScalars))
         var walker = GlyphWalker(buffer, range: 0..<buffer.count)

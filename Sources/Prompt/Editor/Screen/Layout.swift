@@ -40,8 +40,8 @@ struct Layout {
         lineStarts = starts
     }
 
-    /// Returns `height` rows to show, with the cursor in them. `top` is the first row of the last drawing; it moves no
-    /// further than needed.
+    /// Returns `height` rows to show, with the cursor in them. `top` is the first row of the last drawing; it changes
+    /// no more than the cursor requires.
     mutating func frame(height: Int, top: inout Position) -> Frame {
         let line = line(of: buffer.cursor)
         let cursor = Position(line: line, row: row(of: buffer.cursor, inLine: line))
@@ -153,7 +153,7 @@ extension Layout {
         }
         let isFull = column >= columns
         finish(at: end)
-        // The cursor cannot stay after the last column: it goes to a row of its own.
+        // The cursor cannot stand after the last column, so it gets a row of its own.
         if isFull, buffer.cursor == end, !isFinal { finish(at: end) }
         return rows
     }

@@ -21,7 +21,7 @@ struct OutputTracker {
     private enum State { case ground, escape, controlSequence, string, stringEscape }
 
     private var place = Place()
-    // The place of the output on the screen, as opposed to the one of the tracked bytes.
+    // The place that the output on the screen has reached; the tracked bytes may be further.
     private var written = Place()
     private var state = State.ground
     private var utf8 = UTF8Decoder()
@@ -40,7 +40,7 @@ struct OutputTracker {
     /// Whether `resume` can find the place again.
     var canResume: Bool { !written.isUnknown }
 
-    /// Returns whether the unfinished line keeps its place on a screen of another width.
+    /// Returns whether the unfinished line keeps its place if the screen gets another width.
     func fits(columns: Int) -> Bool { !written.hasWrapped && written.column < min(columns, self.columns) }
 
     /// Makes the place of the tracked bytes the one on the screen.
@@ -113,7 +113,7 @@ struct OutputTracker {
         }
         let (first, second) = utf8.push(byte)
         if first != nil, second != nil || utf8.isInside || byte == 0x1B {
-            // The byte is not part of the sequence before it, which is passed on unchanged.
+            // The byte does not continue the sequence before it, which is passed on unchanged.
             output.append(contentsOf: held)
             held = []
             print("\u{FFFD}")

@@ -17,7 +17,7 @@ struct Painter {
     mutating func paint(_ frame: Frame, columns: Int, into output: inout [UInt8]) {
         let old = shown?.rows ?? []
         if shown == nil {
-            // A program that moved the cursor may have left something below.
+            // Erase everything below: a program that moved the cursor may have left text there.
             output.append(sequence: "\u{1B}[J")
             row = 0
             column = 0
@@ -72,8 +72,8 @@ extension Painter {
     private mutating func rewrite(
         _ index: Int, _ old: [Cell], _ new: [Cell], reached: inout Int, columns: Int, into output: inout [UInt8]
     ) {
-        // After a character whose width terminals disagree about, columns are uncertain. Such rows are written from
-        // their start.
+        // After a character whose width terminals disagree about, columns are uncertain. A row with such a character is
+        // written from its start.
         let isPlain = old.allSatisfy(\.isPlain) && new.allSatisfy(\.isPlain)
         var common = 0
         if isPlain {

@@ -47,7 +47,7 @@ struct GlyphWalker {
 
     private static func kind(of cluster: some Collection<Unicode.Scalar>) -> Glyph.Kind {
         guard let first = cluster.first else { return .hidden }
-        // A skin tone alone would colour the character before it, and a selector is not visible.
+        // Drawn alone, a skin tone would colour the character before it, and a selector is invisible.
         if first.properties.isEmojiModifier || first.properties.isVariationSelector { return .hidden }
         if needsBase(first) { return .mark(width: CharacterWidth.of(["\u{25CC}"] + cluster)) }
         if CharacterWidth.of(first) == 0 { return .hidden }

@@ -7,7 +7,8 @@ struct TextBuffer {
     /// An offset, always on the boundary of a grapheme cluster.
     private(set) var cursor = 0
 
-    /// Increases with each change of the text. Values derived from the text are valid until then.
+    /// Increases with each change of the text. A value that was derived from the text is valid as long as this number
+    /// stays.
     private(set) var revision = 0
 
     private var undos: [Change] = []
@@ -91,7 +92,7 @@ struct TextBuffer {
         let end = cursor + text.count
         substitute(cursor..<cursor, text)
         cursor = boundary(atOrAfter: end)
-        // The cursor has skipped the rest of a cluster, and is no longer at the end of the inserted run.
+        // If the cursor has skipped the rest of a cluster, it is no longer at the end of the inserted run.
         joinsNextTyping = cursor == end
     }
 

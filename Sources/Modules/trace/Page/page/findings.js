@@ -38,7 +38,7 @@ function cause(l, i) {
   for (let row = depth; row >= 0 && best === null; row--) {
     const own = l.byRow[row], { index, start: starts } = own;
     let low = upper(starts, due - .5), high = upper(starts, start);
-    while (high > low && l.end[index[high - 1]] > start) high--;  // excludes the slice itself and those around it
+    while (high > low && l.end[index[high - 1]] > start) high--;  // excludes the slice itself and the slices around it
     const inside = longestOf(l, own, low, high), before = low > 0 ? index[low - 1] : -1;
     let most = 0;
     if (inside >= 0) most = l.end[inside] - l.start[inside];
@@ -54,7 +54,7 @@ function cause(l, i) {
 }
 
 // Returns the longest slice between two places of a row; -1: none. Caches the longest of each 16 slices, and of each 16
-// of these, because this is called for each late callback.
+// groups of 16, because it is called for each late callback.
 function longestOf(l, own, low, high) {
   const { index } = own, time = i => l.end[i] - l.start[i];
   if (!own.longest) {
@@ -91,7 +91,7 @@ function heldFor(l, i) {
 const delayOf = (l, i) => l.delays.get(i) || 0;
 const delayText = (l, i) => delayOf(l, i) ? `, but was not scheduled for ${duration(delayOf(l, i))} of it` : "";
 
-// Returns the time that `heldFor` returns, less that of the callbacks inside it that are findings themselves. A span
+// Returns the result of `heldFor` without the time of inner callbacks that are findings themselves. A span
 // belongs to the script: its callback is the finding.
 function ownTime(l, i) {
   const inner = l.byRow[l.row[i] + 1];

@@ -13,7 +13,7 @@ class Ends {
     this.slices = new Int32Array(size); this.objects = new Uint32Array(size);
   }
 
-  // The place of a number, or the empty one where it belongs.
+  // Returns the index of a number, or the index of the empty place where the number belongs.
   find(flow) {
     let at = (Math.imul(flow, 0x9e3779b1) >>> 8) & this.mask;
     while (this.flows[at] !== 0 && this.flows[at] !== flow) at = (at + 1) & this.mask;
@@ -36,7 +36,7 @@ class Ends {
   }
 }
 
-// Messages between processes: where each has left, and where it has arrived, which may be several places.
+// Messages between processes: the place where each was sent, and the places where it arrived, which may be several.
 let departures = null, arrivals = null;
 function followMessages() {
   if (departures) return;

@@ -227,7 +227,7 @@ class Lane {
   }
 }
 
-// The numbers of messages between processes follow those of flows within one. They have 64 bits; the upper half
+// Messages between processes get numbers after those of the flows within one process. They have 64 bits; the upper half
 // identifies the sender.
 const MESSAGES = 4294967296, senders = new Map();
 function message(low, high) {

@@ -44,7 +44,7 @@ function lane(number) {
 // Decodes a chunk. Also runs in workers, so it uses nothing of the page.
 async function unpack(text) {
   const code = text.slice(2);
-  // The second way is for older browsers.
+  // Older browsers need the second way.
   const bytes = Uint8Array.fromBase64 ? Uint8Array.fromBase64(code) : Uint8Array.from(atob(code), c => c.charCodeAt(0));
   if (text[0] !== "z") return bytes;
   const unzip = new DecompressionStream("gzip"), writer = unzip.writable.getWriter();
@@ -163,7 +163,7 @@ function learn(told) {
   for (const [number, name, process] of told.threads || []) {
     const l = lane(number), owner = (about.processes || [])[process];
     l.name = name;
-    // In a page of several processes, their names come first.
+    // In a page of several processes, the name of the process comes first.
     if (owner) [l.owner, l.own] = cut(name, name.indexOf(": ", owner.name.length), 2);
   }
 }

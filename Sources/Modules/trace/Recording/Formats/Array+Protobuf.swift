@@ -29,7 +29,7 @@ extension [UInt8] {
     mutating func append(_ field: UInt64, _ body: (inout [UInt8]) -> Void) {
         append(varint: field << 3 | 2)
         let start = count
-        // The length comes first, and nearly always takes one byte.
+        // The length is in front of the bytes, and nearly always takes one byte.
         append(0)
         body(&self)
         let length = count - start - 1

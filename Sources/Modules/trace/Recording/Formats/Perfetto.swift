@@ -108,7 +108,7 @@ enum Perfetto {
         }
     }
 
-    /// Texts of annotations that are not names of objects. Their numbers are below those of the objects.
+    /// Texts of annotations that are not names of objects. The numbers of these texts are below those of the objects.
     static let words = RecordWords.wakes + RecordWords.results
 
     /// The track of a process, and of one of its loops.
@@ -121,8 +121,8 @@ enum Perfetto {
         1 << 62 | UInt64(max(0, process)) << 32 | UInt64(number)
     }
 
-    /// Flow numbers must be unique in the whole trace. Each process counts the flows between its own loops; see
-    /// `MessageFrame.flow` for the others.
+    /// Flow numbers must be unique in the whole trace. Each process counts the flows between its own loops;
+    /// `MessageFrame.flow` makes the numbers of flows between processes.
     static func flow(_ process: Int32, _ flow: UInt32) -> UInt64 {
         flow >> 31 == 1 ? UInt64(flow) : UInt64(max(0, process)) << 32 | UInt64(flow)
     }

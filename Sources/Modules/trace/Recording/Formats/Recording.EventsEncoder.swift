@@ -261,7 +261,8 @@ extension Recording {
         }
 
         private func arguments(_ body: (inout Arguments) -> Void) {
-            // Swapped, so that the text always has one owner: with two, each addition would copy all of it.
+            // The two are swapped so that the text always has one owner: with two owners, each addition would copy all
+            // of it.
             var arguments = Arguments()
             swap(&bytes, &arguments.bytes)
             body(&arguments)
@@ -297,7 +298,7 @@ extension Recording {
                 bytes.append(quoted: value)
             }
 
-            /// Adds the name of another object than the event's own.
+            /// Adds the name of an object that is not the event's own.
             mutating func add(_ key: String, _ name: Name) {
                 add(key, name.text)
                 add("kind", name.kind.rawValue)

@@ -162,7 +162,7 @@ extension Recording {
                 opens(record)
             case .closes:
                 if !nestings[record.thread, default: Nesting()].closes(record.flow) {
-                    // It had begun before the recording.
+                    // The operation had begun before the recording.
                     var beginning = record
                     beginning.time = firstTime
                     opens(beginning)
@@ -261,8 +261,8 @@ extension Recording {
             event.append(Perfetto.Event.place, UInt64(record.object) + Perfetto.firstName)
         }
 
-        /// Returns the number of the object's name. If the name is unknown, returns that of a fixed name, because a
-        /// number without a text would show no name at all.
+        /// Returns the number of the object's name. If the name is unknown, returns the number of a fixed name: readers
+        /// show no name for a number without a text.
         private func number(_ object: UInt32) -> UInt64 {
             names[object] == nil ? Perfetto.FixedName.unnamed.rawValue : UInt64(object) + Perfetto.firstName
         }
@@ -315,7 +315,7 @@ extension [UInt8] {
         }
     }
 
-    /// Annotates a number as its word; nothing for 0.
+    /// Annotates with the word that a number stands for; does nothing for 0.
     fileprivate mutating func annotate(_ annotation: Perfetto.Annotation, _ number: UInt64, in words: [String]) {
         if let word = RecordWords.word(number, of: words), let place = Perfetto.words.firstIndex(of: word) {
             annotate(annotation, text: UInt64(place + 1))

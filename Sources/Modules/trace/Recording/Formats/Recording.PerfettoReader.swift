@@ -14,7 +14,7 @@ extension Recording {
         private var format: Int64?
         /// Where the process of the current packets runs, until its number is known.
         private var origin = Origin()
-        /// The number of ends to skip, by track: their slices were reported as a whole.
+        /// By track: the number of ends to skip, because their slices were reported as a whole.
         private var told: [Event.Track: Int] = [:]
 
         /// The interned texts of a sequence.
@@ -188,7 +188,7 @@ extension Recording {
                     return
                 }
                 event.phase = .end
-                // The kind and place of a loop's waker are in the fields that have those of a slice.
+                // The kind and place of a loop's waker are in the same fields as those of a slice.
                 event.waker?.kind = Name.Kind(rawValue: event.category) ?? .other
                 event.waker?.place = event.place
             case (Perfetto.EventType.instant.rawValue, "send"):

@@ -32,7 +32,8 @@ struct AttachNameTests {
         #expect(
             unknown.status == 69 && unknown.errors.contains("'nobody' (there are: ") && unknown.errors.contains("web"),
             "\(unknown)")
-        // A killed process leaves its socket, which is not listed. Any `attach` removes it, even that of another test.
+        // A killed process leaves its socket, which is not listed. Any `attach` removes the socket, even one that
+        // another test runs.
         #expect(web.files.contains("rlhost-attach.\(web.pid).web"))
         web.process.signal(SIGKILL)
         _ = web.process.finish()
@@ -67,7 +68,7 @@ struct AttachNameTests {
             #expect(run.status == 7, "\(run)")
             let plain = try attach("web1:812")
             #expect(plain.output == "[web1]\n[rlhost attach 812]\n", "\(plain)")
-            // ssh would take these for an option, or the shell for a command.
+            // ssh would take the first one for an option, and the remote shell the others for commands.
             for text in ["-oProxyCommand=x:1", "'a;b:1'", "'a:1;b'", ":1", "a:"] {
                 let refused = try attach(text)
                 #expect(refused.output == "" && [64, 69].contains(refused.status), "\(text): \(refused)")

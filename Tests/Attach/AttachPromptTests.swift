@@ -21,7 +21,7 @@ struct AttachPromptTests {
         try session.until("3") { $0.picture.suffix(2) == ["3", "\(target.pid)> |"] }
         // A global of the process.
         try session.type("count\t")
-        // A process that does not answer in time offers nothing: the key is pressed again.
+        // A process that does not answer in time offers no completions, so the key is pressed again.
         try session.until("the whole name", pressing: "\t") { $0.picture.last == "\(target.pid)> counter|" }
         try session.type(" > 0\r")
         try session.until("true") { $0.picture.suffix(2) == ["true", "\(target.pid)> |"] }

@@ -151,7 +151,7 @@ struct AttachStressTests {
                 #expect(isTold || isInterrupted, "\(run.status) \(run.errors) \(run.timedOut)")
             }
         }
-        // Listing the processes removes the files of dead ones.
+        // `attach` without a name lists the processes, and removes the files of dead ones.
         _ = try Binary.run(["attach"], environment: ["XDG_RUNTIME_DIR": folder.url.path])
         let left = try FileManager.default.contentsOfDirectory(atPath: "\(folder.url.path)/rlhost")
         #expect(left.isEmpty, "\(left)")

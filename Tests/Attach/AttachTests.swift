@@ -150,7 +150,7 @@ struct AttachTests {
         let first = try target.start("-e", "print 'here' busy(5)")
         #expect(first.waitForOutput("here"))
         let second = try target.start("-e", "'turn'")
-        // The entry of a client that gives up before its turn is not run.
+        // The third client gives up before its turn, so its entry must not run.
         let third = try target.start("-e", "wrong = true")
         #expect(second.waitForErrors("is busy; the code waits for its turn"))
         #expect(third.waitForErrors("is busy"))
@@ -193,7 +193,8 @@ struct AttachTests {
         #expect(run.output == String(repeating: "x", count: 20_000_000) + "\n" + (1...50000).map { "\($0)\n" }.joined())
         let large = try target.attach(input: "print(#[=[\(String(repeating: "y", count: 17_000_000))]=])\n'next'\n")
         #expect(large.status == 1 && large.output == "\"next\"\n" && large.errors.contains("16777216 can be sent"))
-        // A stopped process runs no entry. The output of -e is kept nevertheless.
+        // A stopped process runs no entry. A stopped process runs no entry, but keeps the output of one that was run
+        // with -e.
         let slow = try target.start(
             "-e", "print 'here' rl.sleep(0.2) for i = 1, 40 do io.write(('z'):rep(1000000)) end done = true")
         #expect(slow.waitForOutput("here"))

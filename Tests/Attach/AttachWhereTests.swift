@@ -54,7 +54,7 @@ struct AttachWhereTests {
             #expect(process.waitForOutput("ready"))
             let refused = try Binary.run(["attach", "\(process.pid)", "-e", "1"], environment: places)
             #expect(refused.status == 69 && refused.errors.contains("--no-attach, RLHOST_ATTACH=off"), "\(refused)")
-            // The signal by itself does nothing.
+            // The signal alone, without a request in the process, does nothing.
             process.signal(SIGURG)
             process.settle()
             #expect(try Binary.run(["attach", "\(process.pid)", "-e", "1"], environment: places).status == 69)

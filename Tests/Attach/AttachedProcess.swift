@@ -23,7 +23,7 @@ final class AttachedProcess {
         _ options: [String] = ["--attach"], _ script: String = AttachedProcess.script, folder: PromptFolder? = nil
     ) throws {
         self.folder = try folder ?? Self.makeFolder()
-        // A file: with -e there would be a global `rl`.
+        // The script is a file, because with -e there would be a global `rl`.
         let path = "\(self.folder.url.path)/target.lua"
         try Data(script.utf8).write(to: URL(filePath: path))
         process = try Binary.Process(
@@ -76,7 +76,8 @@ final class AttachedProcess {
         (try? FileManager.default.contentsOfDirectory(atPath: "\(folder.url.path)/rlhost").sorted()) ?? []
     }
 
-    /// The same, once it has not changed for a while: a client that has received its answer may not have exited yet.
+    /// The same count after it has not changed for a while: a client that has received its answer may not have exited
+    /// yet.
     var settledDescriptors: Int {
         var (last, times) = (-1, 0)
         for _ in 0..<200 where times < 20 {

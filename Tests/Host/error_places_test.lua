@@ -10,7 +10,7 @@ local t = require "runloop.test"
 local REAL = { real_time = true }
 local FILE = "error_places_test.lua"
 
--- Returns the place of the first error that comes while `body` runs, without the lines.
+-- Returns the place of the first error that occurs while `body` runs, without the line numbers.
 local function place_of(body)
   local told
   local arrived = rl.condition()
@@ -26,7 +26,7 @@ end
 
 local function broken() error "broken" end
 
--- Each is a tail call, where a Lua function would have lost its caller.
+-- Each function ends with a tail call; a maker that was written in Lua would not know its caller then.
 local MAKERS = {
   function(fd) return rl.on_readable(fd, print) end,
   function(fd) return rl.on_writable(fd, print) end,

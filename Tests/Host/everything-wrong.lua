@@ -10,7 +10,7 @@ local VALUES = table.pack(nil, true, 5, -1, 0 / 0, 1e300, "x\0y", "", {}, { 1, 2
   io.stdin, coroutine.create(print), { modes = 5 },
   { timeout = "x" }, nil)
 local ROUNDS = 12
--- The way in which a message shows a value: "got 5", "got a table"; not the bare name of its type.
+-- Messages must show values: "got 5", "got a table", and not the bare name of a type.
 local TYPES, SHOWN = {}, { nothing = true, ["true"] = true, ["false"] = true, nan = true, inf = true }
 for _, value in ipairs { 1, "x", {}, print, io.stdin, true } do TYPES[type(value)] = true end
 

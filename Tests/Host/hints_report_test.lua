@@ -36,7 +36,7 @@ t.describe("the hint is the second line of the report", { real_time = true }, fu
     local others = {
       "local found = json.decode parse 'x'",                   -- nothing was read
       "local parse = json.parse local t = {} t.parse 'x'",     -- a field of an unrelated object
-      "local x = json.frobnicate frobnicate()",                -- no name of a similar meaning exists
+      "local x = json.frobnicate frobnicate()",                -- json has no name with a meaning like that
       "local parse = json.parse error('parse')",
       "local parse = json.parse print(pcall(function() parse() end))", -- an error value is not changed
     }

@@ -9,7 +9,7 @@ local REAL <const> = { real_time = true, timeout = 60 }
 local RLHOST <const> = fs.real_path "/proc/self/exe"
 local EACCES <const>, EPERM <const>, ENOSYS <const>, EOPNOTSUPP <const> = 13, 1, 38, 95
 
--- The directories in which a debug build has its libraries.
+-- The directories with the libraries of a debug build.
 local LIBRARIES <const> = (fs.read "/proc/self/maps" or ""):match "(/%S+)/libswiftCore%.so" or "/usr/lib"
 
 -- The script may read and write in/; out/ has the secret.
@@ -42,7 +42,8 @@ local function stays_inside(code, options, more, expected)
   t.equal(#fs.list(path .. "/out"), 1)
 end
 
--- The name; the code; further options and settings of the program; its output, if that is not the name of an option.
+-- Each row: a name; the code; further options and settings of the program; the output, if it differs from the name of
+-- an option.
 local ESCAPES <const> = {
   { "by ..", [[print(io.open(path .. "/in/../out/secret"))]] },
   { "by its working directory", [[require "runloop.process".set_directory(path .. "/out") print(io.open "secret")]] },
@@ -234,7 +235,7 @@ t.describe("a script cannot leave the sandbox", function()
   t.each(ESCAPES, "%s", REAL, function(_, code, options, more, expected)
     local path_in_code = code
     if expected == "^true\tnil\tEACCES" then
-      -- The first value is that of join.
+      -- The code runs in a thread, and `join` returns one value before its results.
       path_in_code = code:gsub("print%((.*)%)$", "print(select(2, %1))")
       expected = "^nil\tEACCES"
     end

@@ -49,7 +49,7 @@ import Testing
         world.run()
         #expect(world.journal() == "B5 A2 P A2 A1 =3")
         #expect(a.notes == 1 && b.notes == 1)
-        // Data that it has left unread is not reported again; new data is.
+        // Data that B has left unread is not reported again, but new data is.
         b.mostAtOnce = 4096
         pipes[2].fire()
         world.run()

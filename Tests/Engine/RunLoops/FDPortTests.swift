@@ -107,7 +107,7 @@ import Testing
         let pipes = [Pipe(), Pipe()]
         try world.port("P0", pipes[0]) { _ in
             pipes[1].fire()
-            world.timer("T", at: 0)  // due at once: the loop checks which ports come before it
+            world.timer("T", at: 0)  // due at once, so that the loop checks which ports come before the timer
             pipes[1].drain()
         }
         try world.port("P1", pipes[1])

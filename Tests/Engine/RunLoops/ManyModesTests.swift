@@ -158,7 +158,7 @@ import Testing
         #expect(!source.isValid && source.modeNames.isEmpty)
     }
 
-    /// As CFRunLoopPerformBlock with CFRunLoopWakeUp, whatever the mode of the block.
+    /// Like CFRunLoopPerformBlock and CFRunLoopWakeUp, which wake the loop for a block of any mode.
     @Test("a request for another mode wakes the loop", arguments: [RunLoop.Mode.default, "a"])
     func aRequestForAnotherModeWakesTheLoop(mode: RunLoop.Mode) {
         let world = World(.coreFoundation)
@@ -170,7 +170,7 @@ import Testing
         }
         world.run(ms: 5)
         #expect(world.journal() == "E BT BS b BW AW BT BS BW AW X =3")
-        // The same in an observer of before waiting.
+        // The same request, made by an observer of `beforeWaiting`.
         let other = World(.coreFoundation)
         other.keepAlive()
         var isFirst = true

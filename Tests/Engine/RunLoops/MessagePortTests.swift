@@ -275,7 +275,7 @@ struct MessagePortTests {
         let flush = remote.flush()
         while flush.result == nil { loop.run(in: .default, returnAfterSource: true) }
         #expect(flush.result == .failure(.becameInvalid))
-        // The last acknowledgements may be lost, but a message that was not handled has none.
+        // The last acknowledgements may have been lost, but no unhandled message was acknowledged.
         #expect(remote.unacknowledged >= 7)
         #expect(warnings.count == 1 && warnings[0].contains("became invalid; \(remote.unacknowledged) messages"))
     }

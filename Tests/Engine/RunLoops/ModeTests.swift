@@ -164,7 +164,7 @@ import Testing
         world.loop.remove(timer, from: .common)
         #expect(source.modeNames == ["other"])
         #expect(timer.node.modeNames == ["other"])
-        // The item was not added to the common modes, so nothing happens.
+        // The items were not added to the common modes, so the calls have no effect.
         world.loop.remove(source, from: .common)
         world.loop.remove(timer, from: .common)
         #expect(source.modeNames == ["other"] && timer.node.modeNames == ["other"])

@@ -4,7 +4,7 @@ import Testing
 @testable import RunLoops
 
 @Suite(.timed) struct NestedRunTests {
-    /// One of each kind of callback, ready at once.
+    /// The kinds of callbacks; the tests have one of each kind ready at once.
     private static let callers = ["source", "timer", "port", "request", "observer"]
 
     private func calledBack(_ world: World, _ caller: String, _ pipe: Pipe, _ body: @escaping () -> Void) throws {

@@ -86,7 +86,7 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW T BT BS BW AW X =3")
     }
 
-    // MARK: Which result wins
+    // MARK: The result if a run has several reasons to end
 
     @Test("a run that has handled a source returns that, although it was stopped") func handledSourceBeatsStopped() {
         let world = World()
@@ -127,7 +127,7 @@ import Testing
         #expect(world.run() == .finished)
     }
 
-    // MARK: One kind of event after another
+    // MARK: Runs with a single kind of event
 
     @Test("a signalled source is performed before the loop sleeps") func aSignalledSource() {
         let world = World()

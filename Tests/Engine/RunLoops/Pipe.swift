@@ -5,8 +5,8 @@ final class Pipe {
     private(set) var reader: Int32
     private(set) var writer: Int32
 
-    /// - Parameter number: The smallest number for the reading end. A test that uses a number after closing it must
-    ///   take a high one, since another test that runs at the same time may get a low one.
+    /// - Parameter number: The smallest number for the reading end. If a test uses a number after closing it, the
+    ///   number must be high, since another test that runs at the same time may get a low one.
     init(socket: Bool = false, readerFrom number: Int32? = nil) {
         var fds: [Int32] = [-1, -1]
         let status =

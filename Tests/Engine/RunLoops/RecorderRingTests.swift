@@ -8,8 +8,8 @@ import Testing
     private typealias Record = RunLoop.Recorder.Record
     private typealias Kind = RunLoop.Recorder.Kind
 
-    /// Returns faults: an event that does not end within the event around it, or a send that arrives before it was sent
-    /// or not at all.
+    /// Returns the faults in a recording: an event that does not end within the event around it; a send that arrives
+    /// before it was sent, or never.
     private static func check(_ records: [Record]) -> [String] {
         var faults: [String] = []
         var depth = 0
@@ -63,7 +63,7 @@ import Testing
             if left % 3 == 0 { world.loop.perform { calls += 1 } }
             if left % 5 == 0 { world.loop.recorder.pointee.mark(0) }
             if left % 7 == 0 {
-                // A callback within this one, which has its own send.
+                // A callback inside this one, with a send of its own.
                 world.loop.recorder.pointee.beginNow(0)
                 world.loop.perform { calls += 1 }
                 world.loop.recorder.pointee.end()
@@ -91,7 +91,7 @@ import Testing
         for _ in 0..<4 {
             world.loop.perform {
                 let flows = [recorder.pointee.sendsHere(), recorder.pointee.sendsHere()]
-                // The callback's record has room for one.
+                // The callback's record has room for one send only.
                 #expect(flows[0] != nil && flows[1] == nil)
             }
         }

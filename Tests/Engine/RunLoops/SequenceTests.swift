@@ -3,7 +3,7 @@ import Testing
 
 @testable import RunLoops
 
-/// Both sequences, step by step.
+/// The documented sequences of steps: CoreFoundation's, and that of Apple's documentation.
 @Suite(.timed) struct SequenceTests {
     /// The steps of the documented list:
     ///  1. observers: the run loop has been entered

@@ -2,8 +2,8 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Counts the allocator's calls for one event. An event may allocate nothing on its way through engine, binding and
-/// Lua; a call that makes an object allocates that object.
+/// Counts the allocator's calls for one event. On its way through engine, binding and Lua, an event must not allocate;
+/// a call that makes an object allocates that object only.
 ///
 /// It counts in the release build, since without optimization the compiler keeps values in memory that it otherwise
 /// keeps in registers.

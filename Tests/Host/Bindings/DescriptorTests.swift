@@ -185,7 +185,7 @@ import Testing
                 "-f", "-o", "/dev/null", "-e", "inject=epoll_pwait2,epoll_wait,poll:error=EINTR:when=1+2", Binary.path,
                 "-e", script,
             ], program: strace, name: "strace")
-        // Where tracing is not allowed, there is nothing to check.
+        // On systems that do not allow tracing, there is nothing to check.
         guard result.status == 0 || !result.errors.contains("ptrace") else { return }
         #expect(result.output == "hello performed\n", "\(result.errors)")
     }

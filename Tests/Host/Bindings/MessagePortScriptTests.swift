@@ -193,7 +193,7 @@ struct MessagePortScriptTests {
                     show(own:set_name "server")
                     print(own:name())
                     """ + Self.quit
-            // With no, one, two … descriptors left: each step that needs one reports that.
+            // Runs with 0, 1, 2 … free descriptors: each step that needs one reports its lack.
             let few = try Binary.shell(
                 """
                 ulimit -n 30; exec $RLHOST -e '

@@ -5,8 +5,8 @@ import Testing
 @testable import LuaRunLoops
 @testable import RunLoops
 
-/// Calls every function and method with arguments that make no sense. Each returns a sensible result or raises an error
-/// that names the function; none crashes, and no object stays alive.
+/// Calls every function and method with arguments that make no sense. Each call returns a sensible result or raises an
+/// error that names the function; no call crashes, and no object stays alive.
 @Suite(.timed) struct WrongArgumentsTests {
     /// Calls everything many times with random values. Returns the errors that do not name a function.
     private static let attack = """
@@ -130,7 +130,7 @@ import Testing
         #expect(LiveObjects.count == before)
     }
 
-    /// As in Lua's own messages, the value before the colon does not count.
+    /// As in Lua's own messages, the object before the colon is not counted.
     @Test("arguments of methods are counted without their object") func argumentsOfMethodsAreCountedWithoutTheirObject()
         throws
     {

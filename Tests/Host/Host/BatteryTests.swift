@@ -7,8 +7,8 @@ import Testing
 @testable import LuaTesting
 @testable import RunLoops
 
-/// A module besides `runloop`: it is found by its name, and made when it is first required, in each state; and it keeps
-/// data for the state.
+/// A module besides `runloop`: `require` finds it by its name, and makes it in each state that requires it; the module
+/// has data for each state.
 @Suite(.timed) struct BatteryTests {
     private final class Clapper: Schedulable {
         var count = 0

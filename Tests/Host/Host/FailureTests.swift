@@ -80,8 +80,8 @@ import Testing
         #expect(run.output == "C stack overflow\nothers alive\n" && run.status == 0, "\(run)")
     }
 
-    /// Tries all limits from the least memory with which a process starts to an amount that suffices, so that each
-    /// allocation is once the first that fails.
+    /// Tries each limit from the least memory with which a process starts to an amount that suffices, so that each
+    /// allocation is the first failing one in some run.
     @Test(
         "a process without memory at its start reports that",
         .disabled(if: Binary.isUnderThreadSanitizer || Binary.isUnderAddressSanitizer))

@@ -1,8 +1,8 @@
 import TestSupport
 import Testing
 
-/// Mistakes that nothing else would report: objects that are never added to a loop, and observers of the last exit that
-/// expect the loop to continue.
+/// Warnings about mistakes that have no other effect: objects that are never added to a loop, and observers of the last
+/// exit that expect the loop to continue.
 @Suite("Objects that were never in a loop", .timed) struct ForgottenTests {
     private static let objects = [
         "rl.timer { delay = 1, callback = print }": "timer",

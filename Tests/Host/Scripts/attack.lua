@@ -19,7 +19,7 @@ local function note(...) if traced then io.stderr:write(table.concat({ ... }, " 
 -- The functions to call: all functions of the library, and all methods and metamethods of its objects.
 local functions, names = {}, {}
 local function learn(name, f)
-  -- Without a handler, the first error would end the process.
+  -- `rl.on_error` is left out, since the first error would end the process if its handler were replaced.
   if type(f) == "function" and not names[f] and name ~= "rl.on_error" then
     functions[#functions + 1] = f
     names[f] = name
@@ -208,7 +208,7 @@ local function arm()
   end })
 end
 
--- Functions that end the whole run, as they should; and waits without an end, which only cancellable tasks may use.
+-- Functions that are called only in tasks that can be cancelled, because they may wait without an end.
 local calm = { ["rl.run"] = true, ["loop:run"] = true, ["loop:run_until"] = true, ["loop:run_mode"] = true }
 
 local count = 0
@@ -233,7 +233,7 @@ function act()
   for i = 1, total do arguments[i] = value() end
   if name:find "[:.]__" or name:find ":" and random(5) > 1 then
     arguments[1] = pool[random(math.max(1, #pool))]
-    -- Sometimes the method's own kind of object.
+    -- In some calls, the method gets an object of its own kind.
     local kind = name:match "^[%w_]+"
     for _ = 1, 10 do
       local meta = debug.getmetatable(arguments[1])
@@ -248,7 +248,7 @@ function act()
     local ok, result = pcall(f, unpack(arguments, 1, total))
     if ok and type(result) == "userdata" then keep(result) end
   else
-    -- In a task of its own: a wait without an end does not block the others.
+    -- The call runs in a task of its own, so that an endless wait does not block the others.
     pcall(rl.task, pcall, f, unpack(arguments, 1, total))
   end
 end

@@ -1,13 +1,13 @@
--- Calls everything in runloop.net, runloop.http and runloop.json with random values. Prints each outcome that is
--- neither a result, nor nil with a message and a code, nor an error that begins with the function's name.
--- Usage: module-misuse.lua SEED ROUNDS DIRECTORY-OF-ANNOTATIONS
+-- Calls everything in runloop.net, runloop.http and runloop.json with random values. Prints each outcome that breaks
+-- the rules: one that is neither results, nor nil with a message and a code, nor an error that begins with the
+-- function's name. Usage: module-misuse.lua SEED ROUNDS DIRECTORY-OF-ANNOTATIONS
 
 local rl, net, http, json = require "runloop", require "runloop.net", require "runloop.http", require "runloop.json"
 local part = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../../Support/part.lua")
 local seed, rounds, annotations = tonumber(arg[1]), tonumber(arg[2]), arg[3]
 math.randomseed(seed)
 rl.on_error(function(message)
-  -- A response that announces a length and sends nothing.
+  -- Errors about a response that announces a length but sends nothing are expected.
   message = tostring(message)
   if not message:find "shorter than its Content%-Length" and not message:find "its Content%-Length says" then
     print("uncaught", message)
@@ -83,7 +83,7 @@ local function attack(name, fn, ...)
   task:cancel()
 end
 
--- Objects whose peers do nothing.
+-- Objects whose peers send something, and then do nothing more.
 local kept = {}
 local function fed(a, b)
   b:write "hello\nworld"

@@ -76,7 +76,7 @@ try("in several modes, one after the other", function()
   log[#log + 1] = tostring(loop:run_mode("m1", math.huge))
   loop:run_mode("m2", math.huge)
   loop:remove(port, "m2")
-  -- In no mode, the port keeps its messages.
+  -- While it is in no mode, the port keeps its messages.
   loop:add(port, "m3")
   loop:run_mode("m3", math.huge)
   port:invalidate()

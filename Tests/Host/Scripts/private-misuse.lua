@@ -1,6 +1,6 @@
--- Calls every function that debug functions find from the public modules, with wrong arguments. Each has to return or
--- raise: none may end the process.
--- Usage: private-misuse.lua SEED, in an empty directory. CRAWL_LOG: a file for the name of each called function.
+-- Calls every function that debug functions find from the public modules, with wrong arguments. Each call has to return
+-- or raise an error, and must not end the process. Usage: private-misuse.lua SEED, in an empty directory. CRAWL_LOG: a
+-- file for the name of each called function.
 
 local rl = require "runloop"
 local net, http = require "runloop.net", require "runloop.http"
@@ -19,7 +19,7 @@ for _, fn in ipairs { os.exit, os.execute, io.read, io.lines, os.remove, os.rena
   io.output, io.input, io.open, io.tmpfile, io.write, debug.debug, debug.sethook, debug.setmetatable, debug.setupvalue,
   debug.upvaluejoin, debug.setlocal, debug.setuservalue, debug.setcstacklimit, dofile, loadfile, package.loadlib, print,
   warn, collectgarbage } do LEFT_OUT[fn] = true end
--- Methods of files end or change what this script itself uses.
+-- Methods of files would close or change files that this script itself uses.
 for _, fn in pairs(getmetatable(io.stdout).__index) do LEFT_OUT[fn] = true end
 
 local seen, functions, names, objects = {}, {}, {}, {}
@@ -55,7 +55,7 @@ function visit(value, name)
   for i = 1, 12 do visit((debug.getuservalue(value, i)), "user value") end
 end
 
--- First calls load the parts.
+-- The parts of these modules are loaded at the first calls.
 pcall(http.get, "http://127.0.0.1:1/")
 pcall(net.connect, "127.0.0.1:1", { timeout = 0.01 })
 local near, far = net.memory()
@@ -85,7 +85,8 @@ for i = #functions, 1, -1 do
   if LEFT_OUT[functions[i]] then table.remove(functions, i) end
 end
 assert(#functions > 1500, #functions)
--- Some calls end the program early, such as the end of a shutdown: in each order, others come before it.
+-- Some functions end the program early, such as the one that ends a shutdown: with a random order, each run calls other
+-- functions before that.
 for i = #functions, 2, -1 do
   local other = math.random(i)
   functions[i], functions[other] = functions[other], functions[i]

@@ -103,7 +103,7 @@ try("two wait for each other", function()
     inbox:invalidate()
     ports[1]:send { data = b }
     ports[2]:send { data = a }
-    -- One of the two joins is refused; the other gets the result.
+    -- Each thread waits for the other: one of the two joins is refused, and the other gets the result.
     for _, thread in ipairs { a, b } do
       local ended, what, why = thread:join(20)
       local text = tostring(ended and why or what)

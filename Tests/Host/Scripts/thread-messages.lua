@@ -22,7 +22,7 @@ rl.run()
 for _, sender in ipairs(senders) do assert(sender:join()) end
 print(("%d received, %d out of order"):format(received, wrong))
 
--- Each thread passes on the messages that it receives. The ports of the last ones fill up first.
+-- Each thread passes on the messages that it receives. The ports of the last threads fill up first.
 local function pass_on(out)
   local own
   own = rl.port { capacity = 16, callback = function(_, message)

@@ -52,7 +52,7 @@ try("in a circle", function()
   return around(9, A, B, here)
 end)
 try("each waits for the other", function()
-  -- Each is busy with its own request when the other's comes.
+  -- Each thread is busy with its own request when the request of the other one arrives.
   local function ask(other, port)
     return other:perform { function() rl.sleep(0.01) return "answer" end, wait = true }
   end
@@ -61,13 +61,13 @@ try("each waits for the other", function()
   return first:await(), second:await()
 end)
 
--- Keeps a thread busy until its gate has received a message.
+-- Keeps a thread busy until the port `gate` has received a message.
 local function hold(begun, gate)
   begun:send {}
   repeat until gate:count() > 0
 end
 
--- Events that arrive together with a request that is about to run belong to the same pass, so this waits until the
+-- Events that come together with a request that is about to run are handled in the same pass, so this waits until the
 -- request runs.
 local function hold_busy(thread, gate)
   local begun = rl.port {}

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// Tasks in the program itself: with real descriptors, its exit statuses and its stack.
+/// Tasks in a whole program: with real descriptors, exit statuses and the program's stack.
 @Suite("Tasks in the program", .timed)
 struct TaskProgramTests {
     @Test(
@@ -55,7 +55,8 @@ struct TaskProgramTests {
             """,
         ])
     func crowds(_ body: String) throws {
-        // Ten times as many take ten times as long; they would take a hundred times as long if each visited all others.
+        // Ten times as many tasks take ten times as long; if each visited all others, they would take a hundred times
+        // as long.
         let result = try Binary.run([
             "-l", "rl=runloop", "-e",
             """

@@ -367,7 +367,7 @@ t.describe("task:await with a time limit", function()
     local before = rl.on_error(function(err) told = err end)
     local task = rl.task(function() rl.sleep(0.1) error "late" end)
     t.equal({ task:await(0.05) }, { nil, "timed out" })
-    task = nil                            -- no task can await it any more
+    task = nil                            -- from here on, no task can await it
     rl.sleep(1)
     collectgarbage() collectgarbage()
     rl.sleep(1)

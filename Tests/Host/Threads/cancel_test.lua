@@ -1,4 +1,4 @@
--- thread:cancel ends code of each kind. Lua calls no hook in these places, so the first call may not end them.
+-- thread:cancel ends code of each kind. Lua calls no hook in these kinds of code, so the first call may have no effect.
 
 local rl = require "runloop"
 local t = require "runloop.test"
@@ -22,7 +22,8 @@ t.each({
   rl.sleep(0.1)
   for _ = 1, 50 do
     thread:cancel()
-    -- It returns nil after this time. Lua drops the error of a finalizer, and xpcall catches the one of a handler.
+    -- After this time, `join` returns nil. Lua drops an error in a finalizer, and xpcall catches an error in its
+    -- handler.
     if thread:join(0.3) ~= nil then break end
   end
   t.falsy(thread:is_alive())

@@ -1,5 +1,5 @@
--- The answers of runloop.crypto, .zlib and .url on a machine without their libraries, which only root can simulate for
--- one process; and that they load none before the first call that needs it.
+-- runloop.crypto, .zlib and .url on a machine without their libraries, which only root can simulate for one process;
+-- also tests that no library is loaded before the first call that needs it.
 
 local t = require "runloop.test"
 local process = require "runloop.process"

@@ -38,8 +38,8 @@ import Testing
         #expect(result.output == "ENOSPC\nold\na\nold\n" && result.status == 0, "\(result)")
     }
 
-    // Each reading of the directory takes five calls: the directory itself, its parent, two entries, and the end; `a`
-    // takes four, and `b` three.
+    // Reading the directory takes five system calls: for the directory itself, its parent, two entries, and the end;
+    // reading `a` takes four, and `b` three.
     @Test(
         "an error in the middle of a directory is returned instead of a shorter list",
         arguments: [

@@ -1,4 +1,4 @@
--- fs.lock: tasks, threads and processes exclude each other; holders; ends of processes; files that are replaced.
+-- fs.lock: exclusion between tasks, threads and processes; holders; processes that end; files that are replaced.
 
 local t = require "runloop.test"
 local rl = require "runloop"

@@ -93,7 +93,7 @@ t.describe("fs.watch and moves", function()
       local known = real()
       watch { recursive = true }
       os.execute("cd " .. directory .. " && { " .. commands:gsub("exchange", EXCHANGE) .. "; }")
-      -- This change shows that all earlier changes have been reported.
+      -- Once a later change is reported, all earlier changes have been reported, too.
       local deadline = rl.now() + 10
       repeat
         for _, change in ipairs(watcher:next(0.3) or {}) do follow(known, change) end

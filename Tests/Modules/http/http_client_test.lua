@@ -269,7 +269,7 @@ t.describe("errors are returned as values", function()
     t.eventually(function() return server:statistics().active == 0 end)
   end)
 
-  -- Needs a name server, which only root can configure for one process.
+  -- The script needs a name server, which only root can configure for one process.
   local hosts = [[
     local rl, net, http = require "runloop", require "runloop.net", require "runloop.http"
     local silent = assert(net.datagram { host = "127.77.0.1", port = 53 })
@@ -446,7 +446,7 @@ t.describe("proxies", function()
     client:close()
     listener:stop(0)
     secure:stop(0)
-    -- A client that speaks HTTP without TLS receives the URL to use; `net.serve` sends nothing.
+    -- For a client that speaks HTTP without TLS, `http.serve` answers with the URL to use; `net.serve` sends nothing.
     local port = { tls = { certificate = path .. "/cert.pem", key = path .. "/key.pem" } }
     local only_tls <close> = assert(http.serve("127.0.0.1:0", port, function() return "over TLS" end))
     local silent_port <close> = assert(net.serve("127.0.0.1:0", port, function(stream) stream:write "over TLS" end))
@@ -486,7 +486,7 @@ t.describe("proxies", function()
         key = path .. "/key.pem" } }, function() return "" end))
     local silent, start = assert(net.connect(hasty:address())), rl.now()
     silent:read()
-    -- It also does not wait for the end that the client itself sends after two seconds.
+    -- The server also does not wait until the client ends the connection, which it does after two seconds.
     t.truthy(rl.now() - start < 1.9)
     silent:abort()
   end)

@@ -24,7 +24,7 @@ local TEXT = {}
 for i = 1, 5000 do TEXT[i] = ("%d %d\n"):format(i, i * i % 977) end
 TEXT = table.concat(TEXT)
 
--- The fields that the server has received; it answers with this body.
+-- `asked`: the fields that the server has received. The server answers with the given body.
 local asked
 local function served(fields, body, request)
   local listener <close> = net.serve("127.0.0.1:0", function(stream)

@@ -140,7 +140,7 @@ t.describe("a method that is never passed to a handler", function()
     t.equal({ (select(2, asked(app, "TRACE /get"))) }, { "GET, HEAD, POST" })
     t.equal(asked(handler, "TRACE /", "Connection: close\r\nContent-Length: 0\r\n"), 405)
     t.equal(reached, 0)
-    -- Other servers take the bytes after a CONNECT for a tunnel: they must not be read as a request.
+    -- Other servers treat the bytes after a CONNECT as those of a tunnel, so this one must not read them as a request.
     local _, _, answer = asked(handler, "CONNECT x:443", "\r\nGET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n")
     t.equal({ reached, select(2, answer:gsub("HTTP/1.1 ", "")) }, { 0, 1 })
     -- The connection continues after a TRACE.

@@ -86,7 +86,7 @@ t.it("certificates are checked for the ASCII form of the host's name", function(
   assert(fs.remove(directory, { recursive = true }))
 end)
 
--- Needs other hosts, and a machine without the library, which only root can simulate for one process.
+-- The test needs other hosts, and a machine without the library; only root can simulate both for one process.
 local function as_if(what, with)
   return process.run { "unshare", "-m", "sh", "-c", 'mount --bind "$1" "$2" && shift 2 && exec "$@"', "sh", with, what,
     t.rlhost, "-e", [[

@@ -29,7 +29,7 @@ local function announced(length, extra)
   return answer
 end
 
--- Bodies of 10 bytes, each made in another way.
+-- Bodies of 10 bytes, each of another kind.
 local BODIES = {
   text = function(length) return function() return announced(length, { body = "0123456789" }) end end,
   json = function(length) return function() return announced(length, { json = 1234567890 }) end end,
@@ -228,7 +228,7 @@ t.describe("the length of an answer", function()
       stream:read()
       stream:abort()
     end)
-    -- The tunnel was open: the error is that of the handshake within it.
+    -- The tunnel was open, so the error is about the handshake in it.
     t.falsy(select(2, http.get("https://127.0.0.1:1/",
       { proxy = "http://" .. proxy:address(), timeout = 5 })):find "length")
   end)

@@ -64,7 +64,7 @@ t.describe("clients that stop reading or sending", function()
       ticks:invalidate()
       t.equal(refusal[2], "ENOBUFS")
       t.truthy(refusal[1]:find "^ENOBUFS: ", refusal[1])
-      -- The handler ends, and the other task goes on and receives everything.
+      -- The handler ends, but the other task goes on and receives all pieces.
       support.soon(function() t.equal(ended, 1) end)
       support.soon(function() t.truthy(heard >= told * #piece) end)
       t.equal(table.pack(next(all):queue "good-bye").n, 1)
@@ -327,7 +327,7 @@ t.describe("a long head", function()
     t.equal(send(long, 100), "HTTP/1.1 431 Request Header Fields Too Large")
     t.equal(send(long:sub(1, 15000) .. "\r\n\r\n", 100), "HTTP/1.1 200 OK")
     t.equal(send(long:sub(1, 15000) .. "\nX: y\r\n\r\n", 100), "HTTP/1.1 400 Bad Request")
-    -- Both in one piece: the second request is in the buffer when the first is answered.
+    -- The two requests come in one piece, so the second one is in the buffer when the first is answered.
     t.equal(send("GET / HTTP/1.1\r\nHost: x\r\n\r\n" .. long:sub(1, 15000) .. "\r\n\r\n", 7000), "HTTP/1.1 200 OK")
   end)
 end)

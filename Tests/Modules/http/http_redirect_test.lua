@@ -140,7 +140,7 @@ t.describe("a redirect", function()
     local stranger = { nil, nil, other:address(), "o" }
     t.equal(told(elsewhere, { headers = headers }), stranger)
     t.equal(told(elsewhere:match "^http:(.*)", { headers = headers }), stranger)
-    -- Also after a redirect back to the first server: fields that were removed stay removed.
+    -- The same after a redirect back to the first server: fields that were removed stay removed.
     local back = ("http://%s/to/302?where=%s"):format(other:address(), http.escape(base .. "/here"))
     t.equal(told(back, { headers = headers }), { nil, nil, server:address(), "o" })
     t.equal(told("/here", { user = "u", password = "p" })[1], "Basic dTpw")

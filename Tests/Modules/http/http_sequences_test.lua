@@ -1,5 +1,5 @@
--- runloop.http: random requests in random pieces. Each request gets the same answer as it would alone, and the order is
--- kept. SEED repeats a run.
+-- runloop.http: random requests in random pieces. Each request must get the answer that it would get alone, and the
+-- answers must keep their order. SEED repeats a run.
 
 local t = require "runloop.test"
 local rl = require "runloop"
@@ -28,7 +28,7 @@ app:get("/items/:id", function(request) return request.params.id .. (request.que
 app:post("/echo", function(request) return request:body() end)
 app:post("/ignore", function() return "ignored" end)
 app:post("/late", function(request) rl.sleep(0.01) return request:body() end)
--- Runs a loop within the handler: other requests are answered meanwhile.
+-- Runs the loop inside the handler, so that other requests are answered meanwhile.
 app:get("/nested", function()
   local other = rl.task(rl.sleep, 0.005)
   rl.current():run_until(rl.now() + 0.001)

@@ -7,7 +7,7 @@ local http = require "runloop.http"
 
 local REAL = { real_time = true, timeout = 30 }
 
--- Returns the result of a request whose body consists of these values, until nil.
+-- Returns the result of a request whose body consists of these values, up to the first nil.
 local function sent(values, length)
   local server <close> = assert(http.serve("127.0.0.1:0", function(request)
     return request:body() or http.bad_request()

@@ -33,7 +33,8 @@ end
 
 local CODES = { more = 0, text = 1, binary = 2, close = 8, ping = 9, pong = 10 }
 
--- { "text", payload, more = true if its message goes on, rsv = 1 to 7, chop = bytes in each piece that is sent }
+-- A case's frame: { "text", payload, more = true if its message goes on, rsv = 1 to 7, chop = bytes in each piece that
+-- is sent }
 local function frame_of(case, is_from_client)
   local code, payload = CODES[case[1]] or case[1], case[2] or ""
   local size, mask = #payload, is_from_client and 128 or 0
@@ -46,7 +47,7 @@ local function frame_of(case, is_from_client)
   return first .. length .. key .. masked(payload, key)
 end
 
--- The two ends, which send back what they receive. Each returns a stream for frames made by hand.
+-- A server and a client, which send back the messages that they receive. Each returns a stream for frames made by hand.
 local ENDS = {}
 
 function ENDS.server(extension)
@@ -80,7 +81,7 @@ function ENDS.client(extension)
   return near, extension ~= nil
 end
 
--- Reads the next frame: first byte, payload; nil at the end.
+-- Reads the next frame; returns its first byte and its payload, or nil at the end.
 local function read_frame(near, is_from_client)
   local head = near:read_exactly(2)
   if not head then return nil end
@@ -94,7 +95,7 @@ local function read_frame(near, is_from_client)
   return first, mask and masked(payload, mask) or payload
 end
 
--- Returns the frames that come back: { "text", payload }, …, and at last { "close", code } or { "end" }.
+-- Returns the frames that are sent back: { "text", payload }, …, and at last { "close", code } or { "end" }.
 local function exchange(which, case)
   local near = ENDS[which]()
   local is_from_client = which == "server"
@@ -124,7 +125,7 @@ local function exchange(which, case)
       break
     end
     seen[#seen + 1] = { name, payload }
-    -- All is received: nothing else may follow before the close frame.
+    -- All expected frames have come; only the close frame may follow.
     if #seen == #case.back and not case.closes then near:write(frame_of({ "close", "\3\232" }, is_from_client)) end
   end
   writer:cancel()
@@ -253,7 +254,7 @@ end
 case("6.3.1", { { "text", GREEK .. "\xed\xa0\x80edited" }, closes = 1007 })
 case("6.3.2", { { "text", GREEK, more = true }, { "more", "\xed\xa0\x80", more = true }, { "more", "edited" },
   closes = 1007 })
--- Invalid text is noticed before its message is complete: after the frame, or within it.
+-- The end must notice invalid text before the message is complete: after the frame, or within it.
 case("6.4.1", { { "text", GREEK, more = true, wait = 1 }, { "more", "\xf4\x90\x80\x80", more = true }, closes = 1007 })
 case("6.4.2", { { "text", GREEK .. "\xf4", more = true, wait = 1 }, { "more", "\x90", more = true }, closes = 1007 })
 local GOOD = {

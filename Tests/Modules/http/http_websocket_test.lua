@@ -1,4 +1,4 @@
--- runloop.http: WebSockets. The cases are those of the Autobahn test suite, restated.
+-- runloop.http: WebSockets. The cases are those of the Autobahn test suite, written again for these tests.
 
 local t = require "runloop.test"
 local rl = require "runloop"
@@ -47,7 +47,7 @@ local function read_frame(near)
   return first, size > 0 and near:read_exactly(size) or ""
 end
 
--- Returns the close code that the server answers these frames with. Skips all frames before that.
+-- Returns the close code that the server answers these frames with. It skips the frames that come before that.
 local function close_code(bytes, options)
   local near <close> = raw(options)
   near:write(bytes)

@@ -5,7 +5,7 @@ local t = require "runloop.test"
 local process, fs = require "runloop.process", require "runloop.fs"
 local rlhost = fs.real_path "/proc/self/exe"
 
--- The output of a script, its errors and its status.
+-- Runs a script; returns its output, its errors and its status.
 local function run(script)
   local result = process.run { rlhost, "-", input = script }
   if result.errors:find "luv is not installed" then return t.skip "lua-luv is not installed" end

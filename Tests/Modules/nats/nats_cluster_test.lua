@@ -29,7 +29,7 @@ local function cluster()
   return servers, table.concat(addresses, ",")
 end
 
--- Calls a function until it returns something. A cluster needs seconds for its first leader.
+-- Calls a function until it returns a result. A cluster needs some seconds to choose its first leader.
 local function persist(fn)
   local result, text
   for _ = 1, 20 do

@@ -7,7 +7,7 @@ local nats = require "runloop.nats"
 
 local ROUNDS = tonumber(os.getenv "RLHOST_ROUNDS") or 10
 local KNOWN = { ECONNRESET = true, ENOENT = true, ["timed out"] = true }
--- The number of calls for each way of ending.
+-- The number of calls that ended in each of these ways.
 local outcomes = { answered = 0, refused = 0 }
 
 -- Calls a function, which ends once: with a value, or with a reason that is known.
@@ -42,7 +42,7 @@ local function spread(count, call)
   for i = 1, count do tasks[i]:await() end
 end
 
--- Checks that nothing waits at the end.
+-- Checks that no task and no request waits at the end.
 local function settle(fake, ...)
   fake._drop_after = nil
   -- A worker's function that still runs answers later.

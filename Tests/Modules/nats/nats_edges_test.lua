@@ -235,7 +235,7 @@ t.it("only 127.x.x.x and names of this machine count as loopback", { real_time =
     got:complete(stream:read(1))
   end))
   t.finally(function() listener:close() end)
-  -- This address leads here as well, but a name such as 127.1.example.org may lead anywhere.
+  -- 127.1 is also an address of this machine, but a name such as 127.1.example.org may lead anywhere.
   local where = "127.1:" .. listener:port()
   t.equal(select(3, nats.connect(where, { password = "x", timeout = 5 })), "EACCES")
   t.equal(got:await(5), nil)
@@ -271,7 +271,7 @@ t.it("a bus does not connect without TLS to a server that had TLS before", { rea
   end))
   t.finally(function() listener:close() end)
   local bus = connect(listener:port(), { reconnect = { first = 0.01, most = 0.05 } })
-  -- The bus behaves as if the first connection had been encrypted.
+  -- From here on, the bus behaves as if the first connection had been encrypted.
   bus._had_tls = true
   bus._link:lose("cut", "ECONNRESET")
   t.eventually(function() return #got > 2 end)

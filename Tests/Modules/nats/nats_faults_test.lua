@@ -69,7 +69,7 @@ t.it("a bus reports messages that may be lost, or sends them again with republis
     for i = 1, 10 do bus:publish("a", "message " .. i) end
     rl.sleep(1)
     t.equal({ bus:unconfirmed() }, { 10, 91 })
-    -- The other descriptor, which listens, stays open.
+    -- The client's descriptor is closed, while the listening one stays open.
     fake._clients[1].stream:abort()
     rl.sleep(0.01)
     t.equal({ events.disconnected.messages, events.disconnected.bytes }, { 10, 91 })
@@ -246,7 +246,7 @@ t.it("a bus sends no secret in clear to other machines", { real_time = true }, f
     stream:write "PONG\r\n"
     stream:read_line()
   end)
-  -- The unspecified address belongs to this machine, but counts as an address of another one.
+  -- 0.0.0.0 leads to this machine, but counts as the address of another one.
   local where = "0.0.0.0:" .. port
   for option, what in pairs { password = "password", token = "token" } do
     local none, text, code = nats.connect(where, { [option] = "hidden" })

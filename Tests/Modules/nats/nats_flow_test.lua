@@ -36,7 +36,8 @@ local function messages(list)
   return left, came
 end
 
--- A process that answers requests to "work", for which it first sends a request to "deep". It answers those as well.
+-- A process that answers requests to "work", for which it first sends a request to "deep". It answers those of "deep"
+-- as well.
 local SERVER = [[
 local rl, nats = require "runloop", require "runloop.nats"
 local bus = assert(nats.connect(%d, { name = %q, expose = { "trace" } }))
@@ -106,7 +107,7 @@ t.it("trace headers follow W3C's format, with one trace for all requests of a ca
   local bus = connect(real:port(), { expose = { "trace" } })
   assert(rl.trace.start(place .. "/wire.json"))
   t.finally(rl.trace.stop)
-  -- A client that knows nothing of the headers: it reads the protocol.
+  -- A client that knows nothing of the headers: it sends and reads the bytes of the protocol itself.
   local net = require "runloop.net"
   local stream = assert(net.connect { host = "127.0.0.1", port = real:port() })
   stream:write 'CONNECT {"verbose":false,"headers":true}\r\nSUB outer 1\r\nSUB inner 2\r\nPING\r\n'
@@ -128,7 +129,7 @@ t.it("trace headers follow W3C's format, with one trace for all requests of a ca
   t.equal({ #t.truthy(trace, block), #span, span }, { 32, 16, mark })
   stream:write("PUB " .. reply .. " 2\r\nok\r\n")
   t.equal(asked:await().data, "ok")
-  -- The requests of "middle" belong to the trace that it has received.
+  -- Requests that the handler of "middle" sends belong to the trace of the message that it has received.
   local given = "NATS/1.0\r\ntraceparent: 00-" .. ("ab"):rep(16) .. "-" .. ("cd"):rep(8) .. "-01\r\nRl-Flow: "
     .. ("cd"):rep(8) .. " 00000000000000ff\r\n\r\n"
   stream:write(("SUB answers 3\r\nHPUB middle answers %d %d\r\n%s\r\n"):format(#given, #given, given))

@@ -1,4 +1,4 @@
--- runloop.nats with other clients at the other end: nats.py and nats.go. Both read the same commands.
+-- runloop.nats with other clients at the other end: nats.py and nats.go. Both clients understand the same commands.
 
 local rl = require "runloop"
 local t = require "runloop.test"
@@ -63,7 +63,8 @@ for name, command_of in pairs { ["nats.py"] = python, ["nats.go"] = go } do
     end)
     bus:flush(5)
     t.equal({ ask("ask", "ours", "hello"), seen }, { "HELLO x", 1 })
-    -- A stream that we make: the other client stores messages, repeats one, and takes messages from our consumer.
+    -- This process makes the stream; the other client stores messages, repeats one, and takes messages from the
+    -- consumer.
     local stream = t.truthy(bus:stream("work", { subjects = { "work.>" }, retention = "workqueue" }))
     local consumer = t.truthy(stream:consumer("shared", { ack_wait = 30 }))
     t.equal(ask("store", "work.a", "one", "id1"), "work 1 False")

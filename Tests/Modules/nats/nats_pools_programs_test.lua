@@ -12,7 +12,7 @@ t.describe("real programs", { real_time = true, timeout = 60 }, function()
   local folder = t.resource(function() return t.truthy(fs.temporary_directory()) end,
     function(path) fs.remove(path, { recursive = true }) end)
 
-  -- A worker in a separate process. Its jobs take `longest` seconds at most.
+  -- A worker in a separate process. A job of this worker takes at most `longest` seconds.
   local function start(name, where, longest)
     local path = folder() .. "/worker.lua"
     t.truthy(fs.write(path, [[

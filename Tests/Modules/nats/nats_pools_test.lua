@@ -114,7 +114,8 @@ local function cases(start, is_fake)
       t.truthy(most > 1 and most <= 8, tostring(most))
       t.equal(pool:map({ 1, 2 }, "double", 100), { 102, 104 })
       t.equal(pool:map({}, "double"), {})
-      -- The position comes last: with no further argument, as the functions of local pools get it.
+      -- The position is the last argument, so a map without further arguments passes (value, position), as local pools
+      -- do.
       t.equal(pool:map({ "a", "b" }, "show"), { "a 1", "b 2" })
       t.equal(pool:map({ "a", "b" }, "show", 50), { "a 50 1", "b 50 2" })
       local began = rl.now()
@@ -159,7 +160,7 @@ local function cases(start, is_fake)
         local _ <close> = setmetatable({}, { __close = function() ended = ended + 1 end })
         rl.sleep(60)
       end }, nil, { durable = durable, timeout = 0.5 })
-      -- The second job waits for the first, and its time is over before it could begin.
+      -- The second job waits for the first one, and reaches its time limit before it could begin.
       local second = rl.task(function()
         rl.sleep(0.1)
         return problem_of(pool.run, pool, "wait")

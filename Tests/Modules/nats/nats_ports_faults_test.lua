@@ -96,7 +96,7 @@ t.it("questions that were not delivered do not count: a cut ends calls after two
   hold(connect(server, { name = "holder", ping = 3600 }), "p", function() rl.sleep(3) return "late" end)
   local bus = connect(server, { name = "sender" })
   local remote = reach(bus, "p")
-  -- The connection stalls for less than two ping intervals, so the answer comes late.
+  -- The connection stalls for less than two ping intervals, so it is kept, and the answer comes late.
   local request = rl.task(function() return remote:request(1, "x") end)
   rl.sleep(0.5)
   server:stall(15)
@@ -131,7 +131,7 @@ t.it("an idle port survives lost connections; calls under way become invalid", f
   local limited = rl.task(function() return remote:request(1, "", { send_timeout = 0.5 }) end)
   t.equal({ limited:await() }, { nil, "send timed out" })
   server:start()
-  -- The same holds if the holder reconnects later than the sender.
+  -- The request also waits if the holder reconnects later than the sender.
   t.equal(waits:await(20), "yes")
   local request = rl.task(function() return remote:request(2, "") end)
   t.equal(remote:send(2, ""), true)
@@ -354,7 +354,7 @@ end)
 
 -- Real servers and processes ------------------------------------------------------------------------------------------
 
--- Starts a program with a port that answers in capitals; id 2: after a while.
+-- Starts a program whose port answers in capitals; it answers id 2 after a while.
 local function start_holder(url, options)
   local program = t.spawn { t.rlhost, "-e", ([[
     local rl = require "runloop"
@@ -428,7 +428,7 @@ t.it("a holder may be stopped for a short time, and counts as lost after a long 
   holder:signal "STOP"
   request = rl.task(function() return remote:request(1, "c") end)
   t.equal({ request:await(30) }, { nil, "became invalid" })
-  -- The request may have been handled; in this case it was.
+  -- "became invalid" means that the request may have been handled; here it was.
   holder:signal "CONT"
   holder:wait_for "got 1\tc"
   t.equal(remote:request(1, "d"), "D")

@@ -102,7 +102,7 @@ t.it("connect logs in with a credentials file", { real_time = true }, function()
   local bus <close> = t.truthy(nats.connect(server:address(), { credentials = path }))
   t.equal(select(3, bus:request "nobody"), "ENOENT")
   t.equal(select(3, nats.connect(server:address())), "EAUTH")
-  -- The file is read again at each connection, and a seed that belongs to another user is refused.
+  -- The file is read again for each connection; it now has the seed of another user, which the server refuses.
   write(make_key(20))
   t.equal(select(3, nats.connect(server:address(), { credentials = path })), "EAUTH")
 end)

@@ -154,7 +154,7 @@ t.it("a consumer that the server has lost without a notice is reported", functio
   t.equal(t.truthy(goes_on:await(20)).data, "2")
   t.equal(waits:await(20), "ENOENT")
   t.equal(events, { "s.w" })
-  -- A restart: the next connection shows it at once.
+  -- The server has restarted: the next connection shows at once that the consumer is gone.
   t.equal(t.truthy(s:consumer("w", {})):invalidate(), nil)
   local again = t.truthy(s:consumer("w", {}))
   local late = rl.task(function()
@@ -419,10 +419,10 @@ local CALLS = {
   ["watch:receive"] = function(all) return all.watch:receive(1) end,
   ["watch:entries"] = function(all) return all.watch:entries()() end,
 }
--- These calls wait without a limit.
+-- These two calls wait without a limit.
 local ENDLESS = { ["consumer:messages"] = true, ["watch:entries"] = true }
 
--- Returns a fake and everything that the calls need; its server handles nothing for the next 300 seconds.
+-- Returns a table with everything that the calls need; the fake in it handles nothing for the next 300 seconds.
 local function prepare()
   local server = fake()
   local bus, other = connect(server, { ping = 3600 }), connect(server, { ping = 3600 })
@@ -450,7 +450,7 @@ t.it("each waiting call that is cancelled leaves nothing behind", function()
     task:cancel()
     local after = all.bus:stats()
     t.equal({ name, after.requests }, { name, before.requests })
-    -- A consumer that was to be removed has already ended for the client.
+    -- A cancelled removal has nevertheless ended the consumer in the client.
     t.truthy(after.subscriptions <= before.subscriptions, name)
     all.bus:close()
   end

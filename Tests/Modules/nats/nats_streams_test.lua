@@ -242,7 +242,7 @@ local function cases(start)
     t.equal(three:term "useless", true)
     t.equal(four:working(), true)
     t.equal(four:working(), true)
-    -- The fourth message is not acknowledged, so it comes three times.
+    -- The fourth message is never acknowledged, so it is delivered three times.
     again = t.truthy(c:receive(5))
     t.equal({ again.data, again.delivered }, { "4", 2 })
     again = t.truthy(c:receive(5))

@@ -1,4 +1,4 @@
--- Simulated: more jobs than workers can do. No job begins after the time for which its caller waits.
+-- Simulated: more jobs than workers can do. No job may begin after its caller has stopped waiting.
 
 local rl = require "runloop"
 local t = require "runloop.test"
@@ -15,8 +15,8 @@ t.it("no job begins after the time limit of its call", { timeout = 120 }, functi
     return bus
   end
   local begun, latest, done, late = 0, -math.huge, 0, 0
-  -- All processes share one clock here, so a job can compare the time with its caller's deadline. Its message is under
-  -- way for two latencies.
+  -- All processes share one clock here, so a job can compare the time with its caller's deadline. The message of a job
+  -- travels for two latencies.
   local function work(ends, seconds)
     begun, latest = begun + 1, math.max(latest, rl.now() - ends)
     rl.sleep(seconds)

@@ -70,7 +70,7 @@ local function all_classes()
     known[class.name] = known[class.name] or {}
     table.insert(known[class.name], class.methods)
   end
-  -- Classes whose objects are Swift's have their metatables in the registry.
+  -- If the objects of a class are made in Swift, the registry has its metatable.
   local kinds = { stream = "runloop.net.Stream", listener = "runloop.net.Listener", datagram = "runloop.net.Datagram",
     signal = "runloop.process.Signal" }
   for _, metatable in pairs(debug.getregistry()) do
@@ -98,7 +98,7 @@ end)
 
 t.it("a method that is called with a dot, or of another object, raises an error at the script's line", function()
   local rl = require "runloop"
-  -- These are registered when they are first used.
+  -- Kinds of objects are registered when they are first used.
   rl.pool()
   rl.channel()
   rl.group()
@@ -128,7 +128,7 @@ t.it("a method that is called with a dot, or of another object, raises an error 
   t.truthy(tried > 300, tried)
 end)
 
--- Methods through which the parts of runloop.http reach each other.
+-- Methods that only other parts of runloop.http call.
 local INTERNAL = { ["runloop.http.Client:websocket"] = true, ["runloop.http.Incoming:discard"] = true,
   ["runloop.http.WebSocket:ended"] = true, ["runloop.http.WebSocket:go_away"] = true,
   ["runloop.http.WebSocket:read_on"] = true }

@@ -137,7 +137,7 @@ end)
 local place = assert(fs.temporary_directory())
 t.after_all(function() fs.remove(place, { recursive = true }) end)
 
--- A home directory, files to complete, and the program under its own name.
+-- Makes a home directory with files to complete, and with the program under its own name.
 local function home()
   if not fs.stat(place .. "/bin") then
     for _, name in ipairs { "bin", "files/folder" } do fs.make_directory(place .. "/" .. name, { parents = true }) end

@@ -57,7 +57,7 @@ t.it("modal.lua asks in its own mode, in which the clock stops and the heart bea
   program:write "y"
   t.eventually(function() return not program:screen():find("bread", true) end, { within = 20 })
   t.truthy(program:screen():find("cheese", true))
-  -- Typed ahead: the dialogue gets the keys after the one that opens it.
+  -- Both keys are typed at once: the first opens the dialogue, and the dialogue gets the second.
   program:write "dy"
   t.eventually(function() return not program:screen():find("cheese", true) end, { within = 20 })
   program:write "dn"

@@ -1,4 +1,4 @@
--- luarocks installs for rlhost, as docs/modules.md says, and the modules of its table load. No network is needed.
+-- luarocks installs for rlhost, as docs/modules.md says, and the modules of its table load. The test needs no network.
 
 local t = require "runloop.test"
 local fs = require "runloop.fs"

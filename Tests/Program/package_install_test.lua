@@ -48,7 +48,7 @@ local function essential_packages()
   return names
 end
 
--- A root directory with these packages and no others; `chroot` in it runs programs.
+-- Makes a root directory with these packages and no others; `chroot` runs programs in it.
 local function bare_root(path)
   local names = table.concat(essential_packages(), " ")
   good([[

@@ -29,7 +29,7 @@ for name, value in pairs(rl) do
   end
 end
 
--- Registered when it is first used.
+-- These kinds of objects are registered when they are first used.
 rl.condition()
 rl.future()
 rl.mutex()
@@ -82,7 +82,7 @@ for line in io.lines(root .. "/docs/lua/runloop.lua") do
   elseif line:find "^%-%-%-@return" or line:find "^%-%-%-[^@]" then
     documented = true
   elseif owner then
-    -- Some classes are tables of functions.
+    -- The objects of some classes are tables of functions, which are called with a dot.
     annotated[owner == "rl" and separator == "." and owner .. "." .. name or kind_of(owner) .. ":" .. name] = number
     local given = table.concat(parameters, ", "):gsub("%?", "")
     if given ~= arguments then

@@ -143,7 +143,7 @@ local function answer_all(world, stream)
   end
 end
 
--- A client whose connections lead to a false server. The false server refuses some connections after the first.
+-- Makes a client whose connections lead to a false server. The false server refuses some connections after the first.
 local function world_of(name)
   local world = { seen = {}, ends = {} }
   local client = assert(resp.open(nil, { timeout = 2, connect = function()

@@ -1,4 +1,5 @@
--- The formats that one rlhost writes and another reads have numbers: docs/versions.md. Samples of each are kept.
+-- The formats that one rlhost writes and another reads have numbers: docs/versions.md. This directory keeps a sample of
+-- each format.
 
 local t = require "runloop.test"
 local rl = require "runloop"
@@ -119,7 +120,7 @@ t.it("docs/versions.md has the numbers of the program", function()
 end)
 
 t.it("a deprecated call warns once for each place that calls it", function()
-  -- A part, which scripts cannot require; its chunk has the name of the host's own.
+  -- The chunk has the name of the host's own code, so that it counts as a private part, which scripts cannot require.
   local part = assert(load(read(ROOT .. "/Sources/Host/Lua/misuse.lua"), "=[rlhost]"))
   local misuse, said = part {}, {}
   t.stub(_G, "warn", function(text) said[#said + 1] = text:gsub("^%S-:%d+", "x.lua:1") end)

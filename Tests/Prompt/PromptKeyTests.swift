@@ -100,7 +100,7 @@ struct PromptKeyTests {
         try session.until("the line") { $0.text.last == "> 1 + |1" }
         try session.type("4\r")
         try session.until(ending: "> 1 + 41", "42", "> |")
-        // Also while an entry waits, and when another process stops it.
+        // Control-Z also works while an entry waits, and SIGTSTP from another process does the same.
         try session.type("print 'waits' rl.sleep(0.3) return 'slept'\r")
         try session.until("the entry") { $0.text.contains("waits") }
         try session.type("\u{1A}")

@@ -209,7 +209,7 @@ struct PromptScreenTests {
         try session.until(ending: "reads", "echoed", "\"echoed\"", "> |")
         try session.type("os.execute 'stty -a | grep -o -- \"-*icanon\"'\r")
         try session.until("the settings") { $0.text.contains("icanon") && $0.isAtPrompt }
-        // Pagers read their keys where standard error is.
+        // Pagers read their keys from the terminal behind standard error.
         session.forget()
         try session.type("os.execute 'exec 3<$(readlink /proc/self/fd/2); echo asks; read x <&3; echo got $x'\r")
         try session.until("the question") { $0.text.contains("asks") }

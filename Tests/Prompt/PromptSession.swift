@@ -155,8 +155,8 @@ final class PromptSession {
         }
     }
 
-    /// All output so far, in the lines of an endless screen, with a bar where the cursor is. So it does not depend on
-    /// the size of the terminal.
+    /// All output so far, in the lines of an endless screen, with a bar where the cursor is. So the text does not
+    /// depend on the size of the terminal.
     var text: [String] {
         var result: [String] = []
         var isContinued = false
@@ -214,7 +214,7 @@ final class PromptSession {
     /// Waits until the program computes or sleeps.
     func settle() { ProcessActivity.settle(process) }
 
-    /// Waits for a prompt with nothing after it.
+    /// Waits until the screen ends with a prompt and nothing after it.
     func untilPrompt() throws { try until("the prompt") { $0.isAtPrompt } }
 
     /// Types an entry and waits for the prompt; a line since the entry has to contain `part`.

@@ -142,7 +142,7 @@ struct PromptTests {
         try session.untilPrompt()
         try session.type("rl.after(0.01, function() print 'fired' end) rl.sleep(0.05) return 'slept'\r")
         try session.until("what it returns") { $0.text.suffix(3) == ["fired", "\"slept\"", "> |"] }
-        // Keys typed meanwhile go to the next prompt.
+        // Keys that are typed while an entry waits go to the next prompt.
         try session.type("print 'waits' rl.sleep(0.05)\r1 + 1\r")
         try session.until(ending: "waits", "> 1 + 1", "2", "> |")
     }

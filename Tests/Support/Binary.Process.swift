@@ -36,7 +36,7 @@ extension Binary {
                 let bytes = UnsafeRawBufferPointer(start: value, count: strlen(value))
                 inherited.append(Array("\(variable)=".utf8) + bytes)
             }
-            // A child of another test, started before the pipes are marked, would keep them open.
+            // A child that another test starts before the pipes are marked would inherit them and keep them open.
             Self.starting.lock()
             defer { Self.starting.unlock() }
             let pipes = try (0..<3).map { _ in try Self.pipe() }
@@ -103,13 +103,13 @@ extension Binary {
         package func signal(_ number: Int32) { kill(pid, number) }
 
         /// Waits until its standard output contains a text. Returns false if the program ends, or the time is over,
-        /// before that.
+        /// before the text has come.
         package func waitForOutput(_ text: String, timeout: Double = 30) -> Bool {
             pump(until: Self.now + timeout) { result.output.contains(text) }
             return result.output.contains(text)
         }
 
-        /// The same for standard error.
+        /// Waits until its standard error contains a text.
         package func waitForErrors(_ text: String, timeout: Double = 30) -> Bool {
             pump(until: Self.now + timeout) { result.errors.contains(text) }
             return result.errors.contains(text)
@@ -127,7 +127,7 @@ extension Binary {
                     TestMeter.waitpid(pid, &status, 0)
                     break
                 }
-                // It has closed its outputs, and only has to exit.
+                // The program has closed its outputs, and only has to exit.
                 usleep(200)
             }
             isReaped = true
@@ -187,7 +187,7 @@ extension Binary {
             }
         }
 
-        /// Otherwise a program that ends before it has read its input would end the tests.
+        /// Without this, a program that ends before it has read its input would end the tests.
         private static let ignoresBrokenPipes: Void = { _ = Foundation.signal(SIGPIPE, SIG_IGN) }()
 
         private static let starting = NSLock()

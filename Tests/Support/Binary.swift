@@ -42,8 +42,8 @@ package enum Binary {
     /// AddressSanitizer keeps freed memory for a while.
     package static let isUnderAddressSanitizer = dlsym(nil, "__asan_init") != nil
 
-    /// The same Lua text, whose busy loops call the C library under ThreadSanitizer, which holds signals back until
-    /// then.
+    /// Returns Lua code whose busy loops can be interrupted under ThreadSanitizer, which holds signals back until the
+    /// code calls the C library.
     package static func interruptible(_ text: String) -> String {
         isUnderThreadSanitizer ? text.replacing("while true do end", with: "while true do local _ = {} end") : text
     }
@@ -52,7 +52,8 @@ package enum Binary {
     package struct Result: CustomStringConvertible {
         package var outputBytes: [UInt8] = []
         package var errorBytes: [UInt8] = []
-        /// The exit status, as a shell has it: 128 and the number when a signal ended it; -1 when it took too long.
+        /// The exit status as a shell reports it: 128 plus the number if a signal ended the program; -1 if the program
+        /// took too long.
         package var status: Int32 = -1
         /// The signal that ended it, or nil.
         package var signal: Int32?

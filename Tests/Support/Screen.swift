@@ -40,7 +40,7 @@ package struct Screen {
     /// Whether joined emoji and flags are drawn scalar by scalar, as on terminals without support for clusters.
     package var isNaive = false
 
-    // The place of the last character, if nothing has happened since.
+    // The place of the last character; nil if something else has happened since.
     private var last: (row: Int, column: Int)?
     private var utf8 = UTF8Decoder()
     private var sequence: [UInt8]?

@@ -11,7 +11,7 @@ package enum TestRunnerFixture {
     }
 
     /// - Parameters:
-    ///   - files: contents by path; `t` and `rl` are defined in those called …_test.lua.
+    ///   - files: The contents by path; files with names like …_test.lua get definitions of `t` and `rl`.
     ///   - arguments: the words after `test`.
     ///   - before: the words before it.
     package static func run(

@@ -17,7 +17,7 @@ package struct TimedTrait: SuiteTrait, TestTrait, TestScoping {
             let (thread, processor) = (pthread_self(), threadTime())
             defer {
                 // A body that waits without blocking may end on another thread, whose processor time includes other
-                // work.
+                // tests.
                 if pthread_equal(thread, pthread_self()) != 0 { meter.add(threadTime() - processor) }
                 TestTimes.shared?.add(
                     test, testCase, seconds: Double(DispatchTime.now().uptimeNanoseconds - start) / 1e9,

@@ -1,5 +1,5 @@
--- Returns the host's own `require`, which finds the private parts of modules. Only debug functions reach it: it is
--- among the globals of the host's Lua code.
+-- Returns the host's own `require`, which finds the private parts of modules. Only debug functions can reach it, among
+-- the globals of the host's Lua code.
 
 local http = require "runloop.http"
 

@@ -93,7 +93,7 @@ struct SmallTree {
             timeout: 600)
     }
 
-    /// Returns the findings, but none in the copy of scripts/tidy.
+    /// Returns the findings, except those in the copy of scripts/tidy.
     func findings() throws -> [String] {
         let run = try tidy([])
         return (run.output + run.errors).split(separator: "\n").map(String.init)

@@ -11,7 +11,7 @@ local loop = cqueues.new()
 
 local function run() assert(loop:loop()) end
 
--- Runs until a task calls `finish`: cqueues has no stop.
+-- Runs until a task calls `finish`: cqueues has no function that stops its loop.
 local function run_until_finished(body)
   local finished = false
   body(function() finished = true end)
@@ -28,7 +28,7 @@ function workloads.timers(size, window)
   common.report(size)
 end
 
--- A condition that the sleep also waits for cancels it.
+-- The tasks are cancelled by a condition for which their sleeps also wait.
 function workloads.cancel(size, count)
   for _ = 1, size do loop:wrap(cqueues.sleep, 60) end
   local cancelled, waiting, done = condition.new(), 0, 0

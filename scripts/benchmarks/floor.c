@@ -429,7 +429,7 @@ static void echo(loop *l) {
 
 extern char **environ;
 
-// Starts a program whose output comes through the pipe.
+// Starts a program with a pipe for its output.
 static pid_t start_program(char **words, int *output) {
   int ends[2];
   pid_t pid;

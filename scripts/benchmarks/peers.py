@@ -158,7 +158,7 @@ def inherited(peer, workload, size):
 
 
 def type_keys(peer, command, count):
-    """Types `count` keys into the peer's terminal, each after the peer has reported the one before."""
+    """Types `count` keys into the peer's terminal, each one after the peer has reported the previous key."""
     master, slave = os.openpty()
 
     def take_terminal():
@@ -265,7 +265,7 @@ def run(peer, workload, size, count, wrapper=()):
 
 
 def without_debug_information(peer):
-    """Copies the program without debug information: older versions of valgrind cannot read that of newer compilers."""
+    """Copies the program without debug information, which older versions of valgrind cannot read if it is newer."""
     stripped = BUILD / f"{Path(peer.command[0]).name}.stripped"
     subprocess.run([tool("strip"), "--strip-debug", "-o", str(stripped), peer.command[0]], check=True)
     return Peer([str(stripped), *peer.command[1:]], peer.empty, peer.starts, **peer.variables)

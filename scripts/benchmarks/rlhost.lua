@@ -102,7 +102,7 @@ local function source(perform)
   return s
 end
 
--- Runs in the other thread. Question and answer are both a signal and a wake-up: nothing is copied.
+-- Runs in the other thread. The question and the answer are each a signal and a wake-up; nothing is copied.
 local function worker(number, parent, ready, answer)
   local rl = require "runloop"
   local question = rl.source { perform = function()

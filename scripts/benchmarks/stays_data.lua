@@ -226,7 +226,7 @@ return function(kind, each)
   kind("histogram", 50000, each(function(i)
     require "runloop.metrics".histogram("stays_seconds", "A histogram."):observe(i)
   end), "metrics.Histogram")
-  -- One server for all rows; without PostgreSQL there are none.
+  -- All rows share one server; without PostgreSQL there are no rows.
   local postgres
   local function database()
     postgres = postgres or require "runloop.test".server "postgres"

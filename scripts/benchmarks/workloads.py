@@ -112,7 +112,7 @@ CURVES = [
 
 @dataclass(frozen=True)
 class Path:
-    """A hot path for instruction counts: one run, or two runs that differ only in how often they take the path."""
+    """A hot path for instruction counts: of one run, or of two runs that take the path a different number of times."""
 
     label: str
     workload: str

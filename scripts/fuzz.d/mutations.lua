@@ -1,5 +1,5 @@
 -- Feeds changed bytes to the parsers in Swift and Lua, as their peers do: rlhost mutations.lua SECONDS SEED [TARGET…].
--- Prints defects: errors inside a module, and servers that no longer serve. The rest ends the process.
+-- Prints defects: errors inside a module, and servers that no longer serve. Other defects end the process.
 
 local rl, net, http = require "runloop", require "runloop.net", require "runloop.http"
 local schedule, nats, redis, fs = require "runloop.schedule", require "runloop.nats", require "runloop.redis",

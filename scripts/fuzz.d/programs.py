@@ -72,7 +72,7 @@ def quoted(words):
 
 def rules(world):
     """→ (pattern, values): parameters and fields whose "owner.name" matches get these values instead of values of their
-    types. These stay within the scratch directory, the loopback and the programs above."""
+    types. The values stay within the scratch directory, the loopback and the programs above.""""""
     def connected():
         return [world.address(), world.address(), *quoted("unix:s1|unix:s2|127.0.0.1:1|memory")]
 
@@ -129,8 +129,8 @@ def rules(world):
 
 
 class Node:
-    """An action, with those in its callbacks: `pieces` are texts and lists of nodes. If a program leaves out the node's
-    number, it lacks the node; if it leaves out the negative number, only the nodes inside it remain."""
+    """An action, with those in its callbacks: `pieces` are texts and lists of nodes. A program that leaves out the node's
+    number lacks the whole node; one that leaves out the negative number keeps only the nodes inside it."""
 
     def __init__(self, number, pieces):
         self.number, self.pieces = number, pieces
@@ -162,14 +162,14 @@ class World:
 
     # Calls that only tests can make, or that would need other programs.
     LEFT_OUT = {"runloop.test"}
-    # It takes resources for good that the rest of the program needs.
+    # A sandbox takes away for good what the rest of the program needs.
     NEVER = {"sandbox"}
     SINGLE = {"runloop.Notifications": "M.runloop.notifications", "runloop.Trace": "M.runloop.trace",
               "runloop.socket.dns": "M.socket.dns", "runloop.luv.Bridge": "M.luv",
               "runloop.cqueues.Bridge": "M.cqueues", "runloop.glib.Bridge": "M.glib"}
     DEEDS = ("sleep sleep gc nested fail close drop finalizer thread hook co speaker closing add task unhandled sort "
              "other").split()
-    # These end the program, or wait for its end.
+    # These calls end the program, or wait for its end, so they are made seldom.
     RARE = {"stop", "shutdown", "on_shutdown", "set_default", "attach", "install", "__unload", "parse"}
 
     def __init__(self, reference, seed, actions):
@@ -214,7 +214,7 @@ class World:
         return self.count
 
     def block(self, size, prepare=None):
-        """→ the actions of a callback; objects that they make are known only in them."""
+        """→ the actions of a callback; only these actions use the objects that they make."""
         before, self.depth = {name: list(found) for name, found in self.known.items()}, self.depth + 1
         nodes = []
         if prepare:
@@ -287,7 +287,7 @@ class World:
         nodes.append(Node(number, pieces))
 
     def call(self, call, nodes, deep):
-        """Adds a call, after those that make the objects it needs."""
+        """Adds a call, after the calls that make the objects which it needs."""
         target = f"M.{call.module.removeprefix('runloop.')}.{call.name}("
         if call.owner:
             single = self.SINGLE.get(call.owner)

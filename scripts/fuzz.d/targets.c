@@ -1,5 +1,6 @@
 // Fuzz targets for the parsers in C: $FUZZ_TARGET selects the one that gets the bytes. Besides memory errors, each
-// target looks for differences between a text in pieces and as a whole, or after writing and reading.
+// target looks for differences: between a text that comes in pieces and the whole text, or between a value and the one
+// that is read after writing it.
 #include <CJSON.h>
 #include <CLuaCodecs.h>
 #include <HTTP.h>

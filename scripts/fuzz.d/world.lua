@@ -1,5 +1,5 @@
 -- The functions that the random programs of scripts/fuzz call. `v[id]` has the results of action `id`, or the last
--- arguments of callback `id`; `kept` has every object that is still alive, so that the end can close them.
+-- arguments of callback `id`; `kept` has every object that is still alive, so that they can be closed at the end.
 
 rl, v = require "runloop", {}
 local threads, kept, calls, depth = {}, setmetatable({}, { __mode = "v" }), 0, 0
@@ -22,7 +22,8 @@ local function descriptors()
 end
 local before = #descriptors()
 
--- The modules, made when they are first used: M.net, M.runloop. Modules for other loops keep some pipes open.
+-- The modules, made when they are first used: M.net, M.runloop. The modules, each made when its name is first used:
+-- M.net, M.runloop.
 M = setmetatable({ runloop = rl }, { __index = function(modules, name)
   local count = #descriptors()
   modules[name] = require("runloop." .. name)
@@ -61,7 +62,7 @@ end
 -- Result or argument `i` of an action or callback.
 function g(id, i) return v[id] and v[id][i or 1] end
 
--- A field of an object, such as a program's output.
+-- Returns a field of an object, such as a program's output.
 function f(object, name) return object and object[name] end
 
 function m(object, name, ...) return object[name](object, ...) end
@@ -84,7 +85,7 @@ function w(id, seconds, act)
 end
 function co(id, act) if rl.now() < over then pcall(coroutine.wrap(function() done(id, pcall(act)) end)) end end
 
--- Begins a callback: keeps its arguments. → whether it may do anything
+-- Begins a callback: keeps its arguments. → whether the callback may do anything
 function enter(id, ...)
   v[id], calls = keep(...), calls + 1
   return calls < 2000 and depth < 40 and rl.now() < over
@@ -116,7 +117,8 @@ function file(kind)
   return io.tmpfile()
 end
 
--- A listener that answers everything with the same bytes: a database whose answers are nonsense or partly valid.
+-- Returns a listener that answers everything with the same bytes, as a database whose answers are nonsense or partly
+-- valid.
 function speaker(text)
   return M.net.serve("127.0.0.1:0", { keeps_alive = false }, function(stream)
     while stream:read() do if not stream:write(text) then return end end
@@ -165,7 +167,7 @@ local function check()
     close_bridges()
     rl.sleep(0.002)
   end
-  -- Otherwise requests for modes that are not run would stay.
+  -- Run each mode once: requests for a mode that never runs would stay in the loop.
   for _, name in ipairs(names) do if name ~= "common" then rl.run { mode = name, timeout = 0.001 } end end
   local why, open
   local limit = rl.now() + tonumber(os.getenv "FUZZ_PATIENCE")
@@ -177,7 +179,7 @@ local function check()
     collectgarbage()
     collectgarbage()
     rl.sleep(0.005)
-    -- For a while the host waits for the peers of closed streams.
+    -- Closed streams stay for a while, since the host waits for their peers: leave them out.
     why, open = rl.why():gsub("\nserved, [^\n]*:", ""), descriptors()
     -- A callback may wait for an event that never comes.
     why = why:gsub("\nwaiting for other tasks:.*$", "")
@@ -189,7 +191,7 @@ local function check()
   if #open > before then
     local links = {}
     for _, n in ipairs(open) do
-      -- An epoll that watches nothing looks like a pipe in fdinfo.
+      -- In fdinfo, an epoll that watches nothing looks like a pipe.
       local link = M.fs.read_link("/proc/self/fd/" .. n)
       if link and not link:find "^anon_inode" and not link:find "/proc/" then links[#links + 1] = n .. "=" .. link end
     end
@@ -212,7 +214,7 @@ end
 
 rl.on_error(function() end)
 if not rl.this_thread() then
-  -- This works in any mode of the loop when a program takes too long.
+  -- The timer ends a program that takes too long, in whatever mode its loop runs.
   watch = rl.timer { delay = tonumber(os.getenv "FUZZ_SECONDS") + 0.5, keeps_alive = false,
     callback = function() os.exit(0) end }
   for _, name in ipairs(names) do rl.current():add(watch, name) end

@@ -73,7 +73,7 @@ for i = 1, 3000 do
   try("redis", redis.encode, { bytes, i, number }, 1, 3)
 end
 
--- These need libcrypto and libz of the processor.
+-- These functions need libcrypto and libz for the processor.
 for i = 1, zlib.is_there() and 200 or 0 do
   local bytes = text(random(3000), "abcabcabc\200\0")
   try("zlib", zlib.compress, bytes, zlib.formats.gzip, i % 10)

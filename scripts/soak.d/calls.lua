@@ -11,10 +11,10 @@ local LIMIT <const> = 64
 
 local rows = {}
 
--- `share`: calls that take longer are made less often.
+-- `share`: the part of COUNT that is made, smaller for calls that take longer.
 local function call(name, share, fn) rows[#rows + 1] = { name = name, share = share, fn = fn } end
 
--- The function waits; its task is cancelled meanwhile.
+-- The call is made in a task that is cancelled while it waits.
 local function cancel(name, share, fn)
   rows[#rows + 1] = { name = name .. ", cancelled", share = share, fn = fn, is_cancelled = true }
 end

@@ -1,6 +1,6 @@
 -- The mixed server of scripts/soak: serves itself over HTTP, TLS, WebSockets and raw streams, and meanwhile uses the
--- other modules. RATE operations per second; each second it prints how many it has done. Every ten seconds it rests for
--- three, so that nothing is in progress when it prints "rested" and the bytes that are in use.
+-- other modules. RATE is the number of operations per second; each second the server prints how many it has done. Every
+-- ten seconds it rests for three, so that nothing is in progress when it prints "rested" and the bytes that are in use.
 
 local rl, net, http, fs = require "runloop", require "runloop.net", require "runloop.http", require "runloop.fs"
 local process, json, schedule = require "runloop.process", require "runloop.json", require "runloop.schedule"
@@ -140,7 +140,7 @@ rl.every(1, function() report "works" end)
 rl.every(CYCLE, function()
   rests = true
   rl.sleep(REST / 2)
-  -- How many connections are kept for the next requests depends on the load.
+  -- The number of kept connections depends on the load, so close them all.
   client:close()
   trusting:close()
   open_clients()

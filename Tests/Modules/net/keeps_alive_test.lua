@@ -9,7 +9,7 @@ local support = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "
 local REAL = { real_time = true }
 local HEAD = 'local rl, net = require "runloop", require "runloop.net"\n'
 
--- Runs a script as a program. Returns its output, status and the seconds that it took.
+-- Runs a script as a program. Returns the program's output and status, and the seconds that it took.
 local function run(script)
   local start = rl.now()
   local result = assert(process.run { t.rlhost, "-e", HEAD .. script, timeout = 20 })

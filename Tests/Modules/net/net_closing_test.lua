@@ -58,7 +58,7 @@ t.describe("a server that closes", function()
   t.it("ends at once if nothing was sent and nothing is unread", REAL, function()
     local function descriptors() return #assert(fs.list "/proc/self/fd") end
     local closed
-    descriptors()  -- its thread has descriptors too
+    descriptors()  -- the first listing starts a thread, which opens descriptors, too
     local client = connected(function(stream)
       local before = descriptors()
       stream:close()

@@ -276,7 +276,7 @@ t.describe("many tasks that wait for the output of one stream", function()
         b:abort()
         return seconds
       end
-      -- Eight times as many would take 64 times as long if the cost of each grew with their number.
+      -- If the cost of each grew with their number, eight times as many would take 64 times as long.
       support.scales(cost, 4000, 32000, 24)
     end)
   end

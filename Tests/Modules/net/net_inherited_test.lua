@@ -1,4 +1,4 @@
--- Sockets that a service manager passes to a program: net.inherited. This test plays the manager.
+-- Sockets that a service manager passes to a program: net.inherited. This test plays the part of the service manager.
 
 local t = require "runloop.test"
 local rl = require "runloop"

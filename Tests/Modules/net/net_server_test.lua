@@ -61,7 +61,7 @@ t.describe("listeners", function()
           group:task(function() for _ in stream:lines() do end end)
           group:wait()
         end,
-      -- A reader in another task, and one that this task has started and that nobody awaits.
+      -- One reader in another task, and one in a task that this handler has started but does not await.
         beside = function(stream)
           rl.task(function() rl.task(function() for _ in stream:lines() do end end) end)
           rl.sleep(0.5)

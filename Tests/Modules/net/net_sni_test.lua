@@ -28,7 +28,7 @@ local function choose(name)
     and { certificate = file "good.pem", key = file "good.key" } or nil
 end
 
--- Returns the client's error for this name, and the script's: text and place.
+-- Returns the client's error for this name, and the text and place of the script's error.
 local function asked(where, name)
   local told = {}
   local before = rl.on_error(function(problem, info)

@@ -122,7 +122,7 @@ t.describe("a client", function()
       t.falsy((b:read_all() or ""):find("PLAIN", 1, true), way)
       b:close()
     end
-    -- The same with a certificate that is refused, and with a server whose `sni` fails.
+    -- The same with a client that refuses the certificate, and with a server whose `sni` fails.
     local a, b = net.memory()
     local server = rl.task(function()
       return { pcall(b.start_tls, b, { server = true, sni = function() error("no name", 0) end }) }

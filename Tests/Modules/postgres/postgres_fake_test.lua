@@ -158,7 +158,7 @@ t.it("a database makes no connection for each task that gives up", { real_time =
   end
   t.equal(db:value("select $1::int + 1", 1), 2)
   t.eventually(function() return db:stats().idle == 2 end)
-  -- A task that had got its connection has its statement cancelled, which takes a connection as well.
+  -- Cancelling the statement of a task that already has a connection takes one more connection.
   t.truthy(count <= 3 + db:stats().cancelled, count)
   db:close()
   t.eventually(function() return live == 0 end)

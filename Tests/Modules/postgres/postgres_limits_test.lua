@@ -257,7 +257,7 @@ end)
 
 t.it("a coroutine of the script's own, in which no call may wait, keeps no connection", REAL, function()
   local db = open { size = 2, wait = 1 }
-  -- The task has ended well, and its transaction goes on.
+  -- The task has returned without an error, so its transaction goes on.
   local tx <close> = t.truthy(rl.task(function() return db:begin() end):await())
   for i = 1, 5 do
     coroutine.resume(coroutine.create(function() return db:value("select $1::int", i) end))

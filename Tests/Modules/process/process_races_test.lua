@@ -352,8 +352,8 @@ t.describe("watching", function()
     t.equal({ #told, told[1], told[300] }, { 300, "created first", "created first" })
     for i = 3, 300 do watchers[i]:invalidate() end
     told = {}
-    -- A later watcher gets no earlier changes. A watcher without a mode gets the changes when it is added to one, and
-    -- an invalidated watcher gets none.
+    -- A later watcher gets no earlier changes. A watcher without a mode gets the changes later, when it is added to
+    -- one; an invalidated watcher gets none.
     local idle <close> = assert(fs.watcher { path = directory.path, latency = 0.01, callback = tell "idle: " })
     io.open(directory.path .. "/before", "w"):close()
     local late <close> = assert(fs.watch(directory.path, { latency = 0.01 }, tell "late: "))

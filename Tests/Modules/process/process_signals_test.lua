@@ -83,7 +83,7 @@ t.describe("signals", function()
         return (socket:receive(5))
       end), { "hello", n = 1 })
     end
-    -- The terminal and the signals are restored, so nothing has changed for other programs.
+    -- The watcher has left the mode again, so nothing has changed for other code.
     t.equal({ loop:contains(watcher, "dialogue"), loop:contains(watcher, "default") }, { false, true })
     fs.write(directory .. "/new", "y")
     t.equal(watcher:next(5)[1].path, directory .. "/new")
@@ -113,7 +113,7 @@ t.describe("the service manager", function()
     t.equal(result.output, "true\ttrue\n", result.errors)
     local uptime = tonumber(io.open("/proc/uptime"):read "n")
     local micros = tonumber(socket:receive(5):match "^RELOADING=1\nMONOTONIC_USEC=(%d+)$")
-    -- Both clocks show how long the machine has been up, one of them without the time that it slept.
+    -- Both clocks count from the start of the machine, but one of them stands still while the machine sleeps.
     t.truthy(micros and micros > 0 and micros < (uptime + 5) * 1e6, micros)
     t.equal(socket:receive(5), "READY=1")
     os.remove(path)

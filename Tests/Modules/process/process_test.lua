@@ -120,7 +120,7 @@ t.describe("process.run", function()
     local client <close> = assert(net.connect(server:address()))
     t.equal(client:read_all { timeout = 5 }, "hello\nout\n")
     handed:wait()
-    -- A program that was never started has got nothing.
+    -- After a failed start, the stream still belongs to the script.
     local near, far = net.pair()
     t.equal(select(3, process.start { "/nowhere/at/all", output = near }), "ENOENT")
     near:close()

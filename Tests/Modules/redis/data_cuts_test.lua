@@ -8,7 +8,7 @@ local postgres = require "runloop.postgres"
 
 local ROUNDS = tonumber(os.getenv "RLHOST_ROUNDS") or 8
 local KNOWN = { ECONNRESET = true, ECONNREFUSED = true, EAGAIN = true, ["timed out"] = true }
--- The number of calls for each way of ending.
+-- The number of calls that ended in each of these ways.
 local outcomes = { answered = 0, refused = 0 }
 
 -- Cuts, stalls or stops a fake.

@@ -378,8 +378,8 @@ t.describe("cancelled calls", function()
       task:cancel()
       t.truthy(db:stats().connections <= 5)
     end
-    -- Connections that were being opened for cancelled calls become idle. The server may not have read the commands yet
-    -- of connections that are closed: they would pop the value.
+    -- Connections that were being opened for cancelled calls become idle. The server may still have to read commands on
+    -- connections that are closed: these commands would pop the value.
     t.eventually(function() return db:stats().in_use == 0 end)
     t.eventually(function()
       local _, count = db:call("CLIENT", "LIST"):gsub("\n", "")
@@ -511,7 +511,7 @@ t.it("one lost connection makes the database check the shared one before its nex
   t.equal({ task:await(), db:call("CLIENT", "ID") }, { "ECONNRESET", id })
   task = blocked()
   server:kill()
-  -- The connection for all tasks was lost at the same moment: nothing is sent on it.
+  -- The connection of all tasks is lost at the same moment, so PING is not sent.
   t.equal({ task:await(), (select(3, db:call "PING")) }, { "ECONNRESET", "ECONNREFUSED" })
 end)
 
@@ -536,7 +536,7 @@ t.it("keys and groups may be called BLOCK and STREAMS", function()
   t.equal(db:call("XGROUP", "CREATE", "block", "block", "$", "MKSTREAM"), "OK")
   t.equal(pack(db:call("XREADGROUP", "GROUP", "block", "block", "STREAMS", "block", ">")), { nil, n = 1 })
   t.equal(pack(db:call("XREAD", "COUNT", 1, "STREAMS", "block", "0")), { nil, n = 1 })
-  -- Neither needed another connection.
+  -- Neither of the two calls needed another connection.
   t.equal(db:stats().connections, 1)
 end)
 

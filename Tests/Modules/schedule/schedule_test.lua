@@ -93,7 +93,7 @@ t.describe("rl.at", function()
     local begun = rl.now()
     rl.sleep(5)
     rl.clock:set_time(start - 3600)
-    -- Only the job's own mode runs: its timer is found to be early when it is about to fire.
+    -- Only the job's own mode runs, so the timer of the job notices only when it fires that it is early.
     rl.run { mode = "own", timeout = 3605 }
     t.equal(got, {})
     rl.run { mode = "own", timeout = 10 }

@@ -41,7 +41,7 @@ end
 
 local function call(object_, name, ...)
   local arguments = table.pack(...)
-  -- Errors count the arguments of a method as a call with a colon has them.
+  -- In errors, the arguments of a method are counted as in a call with a colon.
   local text = "local self, arguments = ... return self:%s(table.unpack(arguments, 1, arguments.n))"
   local by_colon = load(text:format(name), "=calls")
   return write(name, pcall(by_colon, object_, arguments))
@@ -88,7 +88,7 @@ for _, size in ipairs { 0, 1, 3, 5, 6, 7, 100 } do
   b:close()
 end
 
--- Time limits: partial data is taken.
+-- With a time limit, a call returns the part that has arrived.
 for _, mode in ipairs { "b", "t" } do
   for _, pattern in ipairs { "*l", "*a", 10, 4, 0 } do
     local a, b = pair()
@@ -338,7 +338,7 @@ do
   a:close()
 end
 
--- The rest of the module.
+-- The other functions of the module.
 do
   plain_call("try", socket.try, 1, 2)
   plain_call("protect", socket.protect(function() socket.try(nil, "problem") end))

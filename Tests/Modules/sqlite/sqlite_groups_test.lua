@@ -108,7 +108,7 @@ t.describe("writes that wait together", function()
     local list = {}
     for i = 1, 200 do list[i] = { "insert into n values ($1)", i } end
     for _, result in ipairs(at_once(db, list)) do t.equal(result, { 1 }) end
-    -- A commit of its own writes a page of 4,096 bytes at least.
+    -- Each commit writes at least one page of 4,096 bytes.
     local pages = (fs.stat(path .. "-wal").size - before) / 4096
     t.truthy(pages < 100, pages)
     t.equal(db:value "select count(*) from n", 201)
@@ -198,7 +198,7 @@ t.describe("writes that wait together", function()
 
   t.it("wait for the lock of another process, and get EAGAIN if it stays", { real_time = true }, function()
     local db, path = prepared { wait = 0.3 }
-    -- For SQLite, another connection is as another process.
+    -- SQLite treats another connection like one of another process.
     local other = t.truthy(open(path):begin())
     local list = {}
     for i = 1, 20 do list[i] = { "insert into n values ($1)", i } end

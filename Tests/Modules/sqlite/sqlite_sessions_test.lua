@@ -34,7 +34,7 @@ t.describe("a transaction", function()
     rl.sleep(0.02)
     slow:cancel()
     t.equal(quick:await(), 42)
-    -- Rows that are left early close their cursor beside other statements.
+    -- Leaving a loop early closes its cursor while other statements of the transaction run.
     tx:execute(("insert into n values (1)%s"):format((", (1)"):rep(999)))
     for _ in tx:rows "select i from n" do break end
     slow = rl.task(function() return tx:value(SLOW) end)

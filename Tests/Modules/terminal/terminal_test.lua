@@ -73,8 +73,8 @@ t.describe("a terminal", function()
   t.it("is restored whatever signal ends the script", { real_time = true, timeout = 60 }, function()
     local own = require "runloop.fs".real_path "/proc/self/exe"
     for _, name in ipairs { "HUP", "QUIT", "ABRT", "SEGV", "BUS", "USR1", "PIPE", "ALRM", "XCPU", "16", "34", "64" } do
-      -- A handler that was set and removed changes nothing. The host handles QUIT and PIPE itself: it reports what it
-      -- does, and continues.
+      -- A handler that was set and then removed has no effect. The host handles QUIT and PIPE itself: it reports what
+      -- it does, and continues.
       local ends = name ~= "QUIT" and name ~= "PIPE"
       local program = assert(process.start { "/bin/sh", "-c",
         [["$0" -e "$1"; echo "status $?;"; stty -a; echo over]], own, ([[
@@ -83,7 +83,7 @@ t.describe("a terminal", function()
         t:raw { mouse = true } t:alternate_screen() t:hide_cursor() t:write "begun;"
         os.execute("kill -%s " .. process.id())
         rl.sleep(%s)]]):format(name, name, name, ends and 20 or 0.3), terminal = {},
-        -- Swift's crash report would ask on the terminal what to do.
+        -- Swift's crash reporter would ask the user on the terminal.
         environment = { SWIFT_BACKTRACE = "enable=no" } })
       local text = assert(program.output:read_until("over", { timeout = 20 }), name)
       program:wait(10)
@@ -264,7 +264,7 @@ t.describe("a log", function()
     end
     local before = count()
     for _ = 1, 50 do log.open { to = name }:with { a = 1 } end
-    -- Another descriptor may be closed meanwhile.
+    -- Meanwhile another descriptor may have been closed, so there may be fewer.
     t.truthy(count() <= before, before)
     os.remove(name)
     local result = process.run { require "runloop.fs".real_path "/proc/self/exe", "-e",

@@ -125,7 +125,7 @@ import Testing
             _ = try Binary.run(["test"], environment: environment, directory: directory)
             let again = try Binary.run(["test", "--last-failed"], environment: environment, directory: directory)
             #expect(again.output.contains("0 passed, 1 failed") && again.status == 1, "\(again.output)")
-            // The test has another name now, which is reported once.
+            // The failed test is renamed, which is reported once.
             try text.replacing("bad", with: "worse").write(
                 toFile: directory + "/a_test.lua", atomically: true, encoding: .utf8)
             for told in ["the tests that failed last time no longer exist", "nothing failed last time"] {

@@ -235,7 +235,7 @@ import Testing
             for _ = 1, 4 do t.it("more", { timeout = 100 }, jump) end
             t.it("last", { timeout = 100 }, function() last = took() assert(last < first * 4 + 0.2, last / first) end)
             """
-        // The processor time of the process, which tests cannot read in another way.
+        // The processor time of the process, read from /proc: tests have no other way to read it.
         let clock = """
             function REAL()
               local fields = io.open '/proc/self/stat':read 'a':match '%) (.*)'

@@ -125,7 +125,7 @@ t.describe("spies and stubs", function()
     local spy = t.spy(function(x) return x * 2 end)
     t.equal({ spy(4), spy:count(), math.abs:twice(-3) }, { 8, 1, 3 })
     t.equal({ spy:twice(3), spy.nothing }, { 12 })
-    -- A library that does not know about spies may replace the metamethod in this way.
+    -- A library that does not know about spies may replace `__index` like this.
     debug.getmetatable(print).__index = { thrice = function(f, x) return f(f(f(x))) end }
     t.equal({ t.spy():count(), spy:count(), spy:thrice(1) }, { 0, 3, 8 })
     debug.setmetatable(print, before)

@@ -37,7 +37,7 @@ t.it("a test may compute while other programs have the processor", OPTIONS, func
     end)
   ]])
   t.truthy(result.output:find "1 passed", result.output)
-  -- If it took less, the other programs have not used the processor.
+  -- If the test took less time, the other programs have not used the processor, and the result shows nothing.
   t.truthy(tonumber(result.output:match "took%s+([%d.]+)") > 0.6, result.output)
 end)
 

@@ -52,7 +52,7 @@ import Testing
             let sent = recording.events.filter { $0.phase == "s" && $0.thread == 1 }.compactMap(\.id)
             let arrived = recording.events.filter { ["f", "t"].contains($0.phase) && $0.thread == 0 }.compactMap(\.id)
             #expect(sent.count >= 2 && Set(sent).isSubset(of: arrived), "\(sent) arrive as \(arrived)")
-            // The place of the request, although another thread has made it.
+            // A request has the place where it was made, although that was in another thread.
             let requests = recording.callbacks("request", "request").filter { $0.thread == 0 }
             for line in [8, 9] { #expect(requests.contains { $0.place == "app.lua:\(line)" }, "\(requests)") }
             #expect(recording.events.contains { $0.phase == "M" && $0.arguments["name"] as? String == "thread 1" })
@@ -258,7 +258,8 @@ import Testing
                 end
                 """
             try script.write(toFile: directory + "/app.lua", atomically: true, encoding: .utf8)
-            // The first program sleeps for good, and the second never sleeps. Neither writes another record by itself.
+            // The first program sleeps for good, and the second never sleeps. After their first records, neither
+            // program writes further ones by itself.
             for (arguments, mark) in [("", "at last"), ("busy", "begun")] {
                 let run = try Binary.shell(
                     """

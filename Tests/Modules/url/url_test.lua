@@ -5,7 +5,7 @@ local url = require "runloop.url"
 local support = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../../Support/support.lua")
 local problem_of = support.problem_of
 
--- The text, and its normal form; nil for other texts. Node 20 agrees with all.
+-- Texts and their normal forms; nil for texts that have none. Node 20 agrees with all.
 local NORMAL = {
   { "http://example.com", "http://example.com/" }, { "HTTPS://User@EXAMPLE.com:443/A", "https://User@example.com/A" },
   { "  http://x/ a ", "http://x/%20a" }, { "ht\ntp://x/\ty", "http://x/y" }, { "http:\\\\x\\y", "http://x/y" },

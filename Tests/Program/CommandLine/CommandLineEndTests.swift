@@ -241,7 +241,7 @@ struct CommandLineEndTests {
         "a crash of the process is reported; a signal from another process is not",
         arguments: [
             ("package.loadlib('libc.so.6', 'abort')()", SIGABRT, true),
-            // Lua takes what `rand` returns, 1,804,289,383, as the number of results on the stack.
+            // Lua takes the result of `rand`, 1,804,289,383, as the number of results on the stack.
             ("local x = package.loadlib('libc.so.6', 'rand')()", SIGSEGV, true),
             ("os.execute('kill -ABRT ' .. require 'runloop.process'.id()) rl.sleep(10)", SIGABRT, false),
             ("os.execute('kill -SEGV ' .. require 'runloop.process'.id()) rl.sleep(10)", SIGSEGV, false),

@@ -5,7 +5,7 @@ import Testing
 /// How the process ends while its threads continue.
 @Suite("Command line: ends at random moments", .timed)
 struct EndingTests {
-    /// Other programs each time. The script never ends by itself.
+    /// Each run makes other random programs. The script never ends by itself.
     @Test("random programs end in the intended way, at random moments, and by no other signal")
     func programs() throws {
         let run = try Binary.shell(

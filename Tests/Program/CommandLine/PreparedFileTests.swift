@@ -64,7 +64,7 @@ struct PreparedFileTests {
             let victim = try Data(contentsOf: URL(fileURLWithPath: directory + "/victim"))
             let other = try Data(contentsOf: URL(fileURLWithPath: directory + "/other"))
             #expect(victim != Data("old\n".utf8), "\(name): \(run)")
-            // A log is appended to; everything else is a new file.
+            // A log is appended to the file that the link names; every other command makes a new file.
             #expect(name == "out.log" ? other == victim : other == Data("old\n".utf8), "\(name): \(run)")
             let rest = try FileManager.default.contentsOfDirectory(atPath: directory)
             #expect(!rest.contains { $0.hasSuffix(".new") }, "\(rest)")
@@ -92,7 +92,7 @@ struct PreparedFileTests {
             let command = command.replacingOccurrences(
                 of: "$RLHOST", with: "setpriv --reuid=65534 --regid=65534 --clear-groups $RLHOST")
             let run = try run(command, in: directory)
-            // That user may have no right to read the directory of the tests.
+            // The user 65534 may have no right to read the directory of the tests.
             guard !run.errors.contains("Permission denied"), run.status != 127 else { return }
             #expect((run.errors + run.output).contains("EACCES"), "\(name): \(run)")
             #expect(try FileManager.default.contentsOfDirectory(atPath: directory) == ["a_test.lua"], "\(name)")

@@ -89,7 +89,7 @@ import Testing
         }
     }
 
-    /// It builds the whole program in a copy of the repository.
+    /// This test builds the whole program in a copy of the repository.
     @Test("the module of CONTRIBUTING.md can be added as described", .enabled(if: Soak.isLong, "it takes minutes"))
     func module() throws {
         let text = try String(contentsOfFile: Binary.repository + "/CONTRIBUTING.md", encoding: .utf8)

@@ -2,8 +2,8 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Each way out × each way to write × each fault of a standard stream: a loss of output never leads to status 0, and is
-/// always reported.
+/// Each way to end a program × each way to write × each fault of a standard stream: a loss of output never leads to
+/// status 0, and is always reported.
 @Suite("Command line: exit statuses", .timed)
 struct StatusTests {
     /// The ways in which programs end, with the status if everything could be written.
@@ -27,7 +27,7 @@ struct StatusTests {
         ("> /dev/full", "ENOSPC: no space left on device"), (">&-", "EBADF: bad file descriptor"),
     ]
 
-    /// One shell for all rows of a fault: status and standard error of each.
+    /// Runs all rows of a fault in one shell; returns the status and the standard error of each.
     private func rows(_ codes: [String], redirection: String, stream: Int) throws -> [(status: Int32, errors: String)] {
         try Binary.withDirectory { directory in
             for (number, code) in codes.enumerated() {
@@ -198,7 +198,7 @@ struct StatusTests {
 
     @Test("signals that the parent blocks take effect", arguments: [SIGTERM, SIGINT, SIGHUP])
     func blocked(_ signal: Int32) throws {
-        // Later: os.execute itself ignores SIGINT while it waits.
+        // The signal comes only after os.execute has returned, since os.execute ignores SIGINT while it waits.
         let code = "os.execute('(sleep 0.2; kill -\(signal) ' .. require 'runloop.process'.id() .. ') &') "
         let result = try run(code + "require 'runloop'.sleep(20)", blocking: "1, 2, 3, 15")
         #expect(result.status == 128 + signal && result.seconds < 10, "\(result)")
@@ -214,7 +214,8 @@ struct StatusTests {
     func setuid() throws {
         guard getuid() == 0 else { return print("skipped: a setuid program: only root can make one") }
         try Binary.withDirectory { directory in
-            // The loader makes it safe: it never searches the program's own directory for libraries.
+            // The loader treats a setuid program as secure: it never searches the program's own directory for
+            // libraries.
             let run = try Binary.shell(
                 """
                 cp "$RLHOST" rlhost && chown 65534 rlhost && chmod 4755 rlhost && chmod 755 .

@@ -55,7 +55,7 @@ struct DocumentExample: Sendable, CustomTestStringConvertible {
         var lines = text.components(separatedBy: "\n")
         if document.hasSuffix(".lua") { lines = lines.map { $0.hasPrefix("---") ? String($0.dropFirst(3)) : "" } }
         var examples: [DocumentExample] = []
-        // Whether a text block at this place would be the output of the example before it.
+        // Whether a text block at the present line would be the expected output of the example before it.
         var place = -1
         var index = 0
         while index < lines.count {

@@ -11,7 +11,7 @@ import Testing
         var testDescription: String { "\(start) \(keys.debugDescription)" }
     }
 
-    /// A terminal whose entry is `one two|three`-like text.
+    /// A terminal whose entry is a text such as `one two|three`, in which the bar is the cursor.
     private func terminal(_ start: String) -> Terminal {
         let parts = start.split(separator: "|", omittingEmptySubsequences: false)
         let terminal = Terminal()

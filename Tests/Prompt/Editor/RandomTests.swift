@@ -4,7 +4,8 @@ import Testing
 
 @testable import LineEditor
 
-/// Random bytes, keys, output and sizes. After each feed the screen is compared with the simplest way to draw it.
+/// Random bytes, keys, output and sizes. After each feed, the screen must equal the result of the simplest way to draw
+/// the entry.
 @Suite(.timed) struct RandomTests {
     static let pieces: [String] = [
         "a", "b", "foo", "x = 1", " ", "  ", "end", "\u{1F}", "\t", "\t\t", "é", "日", "日本語日本語", "😀",
@@ -22,8 +23,8 @@ import Testing
         "\u{11}\u{1B}", "\u{9B}1;2", "\u{202E}",
     ]
 
-    /// Pieces that do not join with the text after the cursor. Otherwise the cursor has to leave a character that has
-    /// joined with the typed text, and the result depends on how the input was divided.
+    /// Pieces that do not join with the text after the cursor. With other pieces, the cursor has to leave a character
+    /// that has joined with the typed text, so the result depends on how the input was divided.
     static let separatePieces = pieces.filter { piece in
         piece.unicodeScalars.allSatisfy { TextBuffer.isSimple($0) && $0 != "\u{1F}" && $0 != "\u{03}" }
     }
@@ -48,7 +49,8 @@ import Testing
         let terminal = Terminal(columns, rows, history: ["foo", "two\nlines", "日本\n\tend", "x = 1"], begins: false)
         let editor = terminal.editor
         editor.prompt = ["> ", "", "日> ", "a prompt\nof lines> "].randomElement(using: &random) ?? ""
-        // Without cursor movement there is nothing to compare, but neither a trap nor an escape sequence may come out.
+        // On a dumb terminal there is no screen to compare; the editor only must neither trap nor write an escape
+        // sequence.
         editor.isDumb = Int.random(in: 0..<10, using: &random) == 0
         editor.usesColor = .random(using: &random)
         editor.highlight = LuaHighlighter().highlight

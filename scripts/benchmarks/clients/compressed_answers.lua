@@ -100,7 +100,7 @@ local function busy(program)
   return total
 end
 
--- As many clients as a busy server has at a time.
+-- The number of clients that a busy server has at a time.
 local CLIENTS <const> = 16
 
 local function ask_all(streams, size, count)

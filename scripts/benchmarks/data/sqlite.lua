@@ -37,7 +37,7 @@ measure("an insert of 1000 by 100 tasks, time", rl.now, 1000, function()
 end)
 print("ms of the longest callback", rl.current():stats().longest_callback * 1000)
 
--- The way without runloop.sqlite: a thread that may block.
+-- The same without runloop.sqlite: LuaSQL on a thread that may block.
 if pcall(require, "luasql.sqlite3") then
   local thread = rl.thread(function(file)
     local loop_of, driver = require "runloop", require "luasql.sqlite3"

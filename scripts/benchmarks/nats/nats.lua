@@ -1,5 +1,5 @@
--- Measures the cost of runloop.nats: URL WORKLOAD COUNT. Prints "cpu" and "wall" in microseconds per operation, or a
--- number of its own.
+-- Measures the cost of runloop.nats: URL WORKLOAD COUNT. Prints "cpu" and "wall" in microseconds per operation, or
+-- another number under its name.
 
 local before = os.clock()
 local nats = require "runloop.nats"
@@ -60,7 +60,7 @@ function WORK.publish()
   finish()
 end
 
--- With `queue`, each message takes some time, and two processes share them.
+-- With `queue`, two processes share the messages, each of which takes some time.
 local function receive(queue, work)
   local bus <close> = connect()
   local over, received = rl.future(), 0

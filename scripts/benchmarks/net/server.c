@@ -7,7 +7,7 @@ static char *rest[MOST];
 static long counts[MOST];
 static int lengths[MOST];
 
-// Sends each line back by itself, as a program that looks at each line would.
+// Sends each line back in a separate call, as a program that handles each line would.
 static void lines(int fd, char *at, long left) {
   char *end;
   char out[65536];

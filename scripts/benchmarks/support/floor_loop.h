@@ -164,7 +164,7 @@ static int wait_for_events(int poller, struct epoll_event events[64], const stru
 }
 
 static void run(loop *l) {
-  // Without this the kernel may deliberately be 50 microseconds late.
+  // Without this setting, the kernel may deliberately be 50 microseconds late.
   prctl(PR_SET_TIMERSLACK, 1);
   l->stopped = false;
   while (!l->stopped) {

@@ -47,7 +47,7 @@ int main(int argc, char **argv) {
       uint32_t c = events[i].data.u32;
       ssize_t got = read(fds[c], message, (size_t)(message_size - received[c]));
       if (got < 0) die("load: read");
-      // A server that has sent its last answer may close while other answers are still to be read.
+      // A server that has sent its last answer may close while this program still has answers to read.
       if (got == 0) {
         epoll_ctl(poller, EPOLL_CTL_DEL, fds[c], NULL);
         continue;

@@ -13,7 +13,7 @@ local function connect(fake, options)
   return bus
 end
 
--- Starts a worker. Returns a function that ends it as SIGKILL would: it sends no further message.
+-- Starts a worker. Returns a function that ends the worker as SIGKILL would: without a further message.
 local function start(fake, handle)
   local bus = connect(fake, { reconnect = false, retry = true, timeout = 60 })
   local client = fake._clients[#fake._clients]

@@ -145,7 +145,7 @@ struct ReadingTests {
         var done: [Int] = []
         for i in 0..<5 { a.write([UInt8](repeating: UInt8(i), count: 200_000)) { _ in done.append(i) } }
         world.run()
-        // The buffer of the pipe takes the first, and a part of the second.
+        // The buffer of the pipe takes the first piece, and a part of the second.
         #expect(done == [0])
         var count = 0
         b.deliver { _, outcome in

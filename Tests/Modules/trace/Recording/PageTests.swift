@@ -120,7 +120,7 @@ struct PageTests {
         let records: [Recording.Record] = [
             .init(time: 30, kind: .whole, object: 1, a: 5), .init(time: 20, kind: .whole, object: 1, a: 20),
             .init(time: 50, kind: .whole, object: 1, a: 5), .init(time: 10, kind: .whole, object: 1, a: 90),
-            // A span in which its task waits, and another that does not.
+            // A span whose task waits in it, and a span without a wait.
             .init(time: 10, kind: .begin, thread: 1, object: 2, task: 9),
             .init(time: 12, kind: .end, flags: 1, thread: 1, object: 2, flow: 3),
             .init(time: 80, kind: .whole, thread: 1, object: 2, a: 4, task: 9),

@@ -18,7 +18,8 @@ struct Sample {
     ]
 
     /// Two loops: a timer that is 3 ms late and misses two intervals sends a request to the other, with a run inside
-    /// it. A connection lasts longer than all these events; a request of the other loop has the same number.
+    /// it. A connection lasts longer than all these events; a request of the other loop has the same number as the
+    /// connection.
     static let records: [Recording.Record] = {
         let ms: UInt64 = 1_000_000
         var t: UInt64 = 5_000_000_000_123
@@ -127,8 +128,8 @@ struct Sample {
         try Recording.Conversion.convert(files, to: path)
     }
 
-    /// A tenth of a second: `worker` ends after 10 ms, `late` waits for a callback of 30 ms that had no processor for
-    /// 29 of them, three requests belong to one route, and four of a client have paths with numbers.
+    /// Events of a tenth of a second: `worker` ends after 10 ms; `late` waits for a callback of 30 ms that had no
+    /// processor for 29 ms; three requests belong to one route; and four requests of a client have paths with numbers.
     static func ends(_ path: String) throws {
         let writer = try Recording.Writer(path: path, about: about)
         try writer.thread(0, "main")

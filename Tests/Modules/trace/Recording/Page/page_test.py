@@ -295,7 +295,7 @@ def table(page):
 
 @test("arrows are drawn for the chosen box, and for all by a key")
 def arrows(page):
-    # Between the sender at 51 ms and the receiver at 57 ms there is nothing else.
+    # The arrow begins at 51 ms and ends at 57 ms, and nothing else is drawn between them.
     count = lambda: page.evaluate(
         """(() => { const c = canvas.getContext('2d'), y = (lanes()[0].y + lanes()[0].height) | 0, w = canvas.width;
       const data = c.getImageData(112, y + 3, w - 112, 1).data; let n = 0;
@@ -481,7 +481,7 @@ def cut(page):
 
 
 def ticks(page):
-    """Each tick of both loops has its place and length: the first, the last, and all."""
+    """Checks place and length of each tick of both loops: the first, the last, and all."""
     equal(page.evaluate("[threads.size, about.title]"), [2, "long"])
     wrong = page.evaluate(
         """lanes().map(l => [l.start.length, l.sleeps.length, [...l.start].filter((time, i) =>
@@ -521,7 +521,7 @@ def broken(page):
 def machines(page):
     equal(page.evaluate("lanes().map(l => l.owner + '|' + l.own)"), ["p1.lua 7@m1|main", "p2.lua 7@m2|main",
                                                                    "p3.lua 7@m3|main"])
-    # The round trip takes 6 ms, of which 2 are work: the clocks are known to 2 ms.
+    # The round trip takes 6 ms, of which 2 ms are work, so the clocks are known to 2 ms.
     summary = page.evaluate("document.getElementById('summary').textContent")
     assert "clocks by the time of day, which may be wrong: p3.lua 7; others ± 2 ms" in summary, summary
     title = page.evaluate("document.getElementById('summary').title")

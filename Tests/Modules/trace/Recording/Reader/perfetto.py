@@ -144,7 +144,7 @@ def arrow(process, number):
 
 
 def expected(path):
-    """The same events from the JSON form."""
+    """The events that the Perfetto file should have, read from the same recording in JSON form."""
     titles, names = {}, {}
 
     def nanoseconds(text):

@@ -41,7 +41,7 @@ local function ask(question, answer)
   return result
 end
 
--- These come while the dialogue is open.
+-- These messages come while the dialogue is open.
 local mail = rl.timer { delay = 0.12, callback = function() messages:post "first" messages:post "second" end }
 loop:add(mail, { rl.modes.default, rl.modes.modal })
 

@@ -56,7 +56,7 @@ local rogue <close> = plugin "rogue"
 local words = arg[1] or "to be or not to be"
 
 for _, request in ipairs { words, "read", "connect", "nonsense", "memory", "forever" } do
-  -- Calls all three at the same time: none waits for the others.
+  -- Calls all three plugins at the same time, so that none waits for the others.
   local tasks = {}
   for i, one in ipairs { shout, count, rogue } do
     tasks[i] = rl.task(function()

@@ -39,7 +39,8 @@ local function worker()
     quit = function(source) source:invalidate() end,
   }
 
-  -- 3-3 and 3-7: the source. The buffer, its lock, and their object are built in: `post` and `commands`.
+  -- 3-3 and 3-7: the source. The chapter's buffer, lock and context object are built in: `post` fills the buffer, and
+  -- `commands` empties it.
   local source = rl.source {
     name = "calculator",
 
@@ -74,7 +75,8 @@ end
 function delegate.on_register(context)
   context.source:post("add", 2, 3)
   context.source:post("join", "three", "small", "words")
-  -- The long way, for a source without the buffer; here the buffer has no new command.
+  -- The chapter's own way, for a source without the buffer: signal the source, then wake its loop; here the buffer has
+  -- no new command.
   context.source:signal()
   context.loop:wake_up()
   context.source:post "quit"

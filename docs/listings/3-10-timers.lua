@@ -2,8 +2,8 @@
 --
 --   rlhost 3-10-timers.lua
 --
--- All times are a tenth of the chapter's. The script also tries the chapter's general statements: late timers keep
--- their grid, fire once for everything that they have missed, and fire only in their modes.
+-- All times are a tenth of the chapter's. The script also tries the chapter's general statements: a late timer keeps
+-- its grid, fires once for all the dates that it has missed, and fires only in its modes.
 
 local rl = require "runloop"
 local loop = rl.current()

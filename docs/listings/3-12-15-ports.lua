@@ -35,9 +35,9 @@ local function worker(distant_port)
   local sent, reason = distant_port:send { id = CHECK_IN, data = "ready", reply_port = own, before = rl.now() }
   assert(sent, reason)
 
-  -- 3-14: until the main thread ends it. Infinity is a date that never comes.
+  -- 3-14: the worker runs its loop until the main thread ends it. Infinity is a date that never comes.
   repeat rl.current():run_mode(rl.modes.default, math.huge) until should_exit
-  own:invalidate()                            -- otherwise it would keep the thread's loop running
+  own:invalidate()                            -- a valid port would keep the thread's loop running
   return "the worker ends"
 end
 

@@ -17,14 +17,14 @@ local port = assert(rl.message_port {
   name = NAME,
   callback = function(port, id, data)
     print(("message %d: %s"):format(id, data))
-    -- Later, not here: the message counts as handled when this function has returned.
+    -- Invalidate the port in the next pass, because the message counts as handled only when this function has returned.
     if data == "that is all" then rl.perform(port.invalidate, port) end
     return #data .. " bytes"
   end,
 })
 loop:add(port, rl.modes.default)
 
--- The name is taken now, as long as the port is valid.
+-- The name stays taken as long as the port is valid.
 local second, reason = rl.message_port { name = NAME, callback = print }
 print("a second one: " .. tostring(second), (reason:gsub(":.*", "")))
 

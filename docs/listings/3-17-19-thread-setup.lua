@@ -19,7 +19,7 @@ local function worker(main_name, number)
   -- Finds the main thread by its port's name.
   local main = assert(rl.remote_port(main_name))
 
-  -- A port of its own, with a name that no other thread has. Without it, the worker ends.
+  -- A port of its own, with a name that no other thread has. If it cannot get the port, the worker ends.
   local own_name = "com.example.Thread-" .. number
   local own = assert(rl.message_port {
     name = own_name,
@@ -27,8 +27,8 @@ local function worker(main_name, number)
       if id == WORK then
         main:send(RESULT, own_name .. " says " .. data:upper(), { timeout = 1 })
       elseif id == QUIT then
-        -- The loop is empty then, and finishes; later, because the message counts as handled when this function has
-        -- returned.
+        -- Without the port the loop is empty, and finishes. This happens in the next pass, because the message counts
+        -- as handled only when this function has returned.
         rl.perform(port.invalidate, port)
       end
     end,

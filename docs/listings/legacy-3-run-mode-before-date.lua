@@ -33,7 +33,7 @@ loop:add(rl.timer { delay = 0.01, callback = function() print "the timer fires" 
 repeat until answer or not loop:run_mode(MODE, math.huge)
 print("the answer: " .. answer)
 
--- 3. Until a date at the latest, even if nothing happens.
+-- 3. Waits until a date at the latest, even if nothing happens.
 local date = rl.now() + 0.03
 print("ran until the date: " .. tostring(loop:run_mode(MODE, date) and rl.now() >= date))
 

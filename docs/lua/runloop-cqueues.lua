@@ -12,7 +12,7 @@ local bridge = {}
 ---@param ... any its arguments
 function bridge:wrap(fn, ...) end
 
----Waits in a task for a function that runs in a coroutine of cqueues: its results, or its error. If the task is
+---Waits in a task for a function that runs in a coroutine of cqueues: its results, or its error. If the waiting task is
 ---cancelled, the coroutine goes on.
 ---@param fn function
 ---@param ... any its arguments

@@ -1,14 +1,15 @@
 ---@meta runloop.metrics
 
 -- Every call of the module `runloop.metrics`: the numbers of a process in Prometheus' text format 0.0.4. A metric
--- exists once in a process: each thread that names it adds to the same number. Every thread may use the module; the
--- objects stay on their own. Each test of `rlhost test` begins without metrics.
+-- exists once in a process: each thread that names it adds to the same number. Every thread may use the module, but the
+-- objects for it belong to the thread that made them. Each test of `rlhost test` begins without metrics.
 
 ---@class runloop.metrics
 local metrics = {}
 
----Returns the counter with this name. The first call makes it; the same name with another help text, other labels or as
----another kind raises an error that names the place of the first. Calls with the same arguments return equal values.
+---Returns the counter with this name. The first call makes it; a call with the same name but another help text, other
+---labels or another kind raises an error that names the place of the first call. Calls with the same arguments return
+---equal values.
 ---
 ---```lua
 ---local metrics = require "runloop.metrics"
@@ -33,8 +34,8 @@ function metrics.gauge(name, help, labels) end
 ---@class runloop.metrics.HistogramOptions
 ---@field buckets? number[] upper limits that ascend; eleven from 0.005 to 10 if absent
 
----Returns the histogram with this name, as `metrics.counter` does. No other metric may have its name with `_bucket`,
----`_sum` or `_count` behind it: its lines have these names.
+---Returns the histogram with this name, as `metrics.counter` does. No other metric may have the histogram's name with
+---`_bucket`, `_sum` or `_count` appended, because its lines have these names.
 ---@param name string
 ---@param help string
 ---@param labels? string[]

@@ -162,8 +162,8 @@ function Bus:gather(subject, data, options) end
 ---@field keeps_alive? boolean false: this does not keep the loop running (true with a function)
 
 ---Subscribes to a subject, in which `*` stands for a word and a last `>` for all further words. With a function, the
----subscription keeps the loop running; without one, call `receive`. An error in the function goes to `rl.on_error`,
----and the next message comes all the same.
+---subscription keeps the loop running; without one, call `receive`. An error in the function goes to `rl.on_error`, and
+---the function still gets the next message.
 ---@param subject string
 ---@param options runloop.nats.SubscribeOptions?
 ---@param fn? fun(message: runloop.nats.Message, subscription: runloop.nats.Subscription)
@@ -282,8 +282,8 @@ function Bus:bucket(name, settings) end
 ---@field on_lost? fun(lease: runloop.nats.Lease) called when the lease is lost, not when it is released
 ---@field bucket? string the bucket that stores it ("rl_leases"), made if it does not exist
 
----Takes a lease, which only one program at a time can hold. Waits until it is free. When the time limit has passed:
----nil, "timed out", "EBUSY" and the holder.
+---Takes a lease, which only one program at a time can hold. Waits until the lease is free. When the time limit has
+---passed: nil, "timed out", "EBUSY" and the holder.
 ---@param name string a key of a bucket
 ---@param options? runloop.nats.LeaseOptions
 ---@return runloop.nats.Lease? lease
@@ -335,7 +335,8 @@ function Stream:publish(subject, data, options) end
 ---@return runloop.nats.Refusal? refusal
 function Stream:info() end
 
----Changes some settings. Waits. `duplicates` becomes as short as a shorter `max_age`, unless it is given.
+---Changes some settings. Waits. If `max_age` becomes shorter than `duplicates`, and `duplicates` is not given, it
+---becomes as short as `max_age`.
 ---@param settings runloop.nats.StreamSettings
 ---@return true?
 ---@return string? problem
@@ -610,8 +611,8 @@ function Lease:name() end
 ---@class runloop.nats.Worker
 local Worker = {}
 
----Takes no more jobs. Jobs that wait here go to other workers; those that run go on. `<close>` does the same, and so
----does the end of the program, which waits for the running ones: see `rl.on_shutdown`.
+---Takes no more jobs. Jobs that wait here go to other workers; running jobs go on. `<close>` does the same, and so does
+---the end of the program, which waits for the running jobs: see `rl.on_shutdown`.
 function Worker:invalidate() end
 
 ---@return boolean

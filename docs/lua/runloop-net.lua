@@ -1,7 +1,7 @@
 ---@meta runloop.net
 
 -- Every call of the module `runloop.net`, for readers and for Lua editors. docs/net.md shows how they work together.
--- Each thread has its own streams.
+-- Streams belong to the thread that made them.
 --
 -- If the network refuses something, a call returns nil, "ECONNREFUSED: connection refused (127.0.0.1:9)",
 -- "ECONNREFUSED". When the time limit has passed: nil, "timed out". At the end of input: nil alone. Seconds may have
@@ -14,7 +14,7 @@ local net = {}
 ---`"unix:/path"`, `"unix:@name"` (abstract), or a table. Port 0 stands for any free port.
 ---@alias runloop.net.Where integer|string|runloop.net.Place
 
----A place. `fd` is a socket that another process has handed down: see `net.inherited`. That socket stays open when the
+---A place. `fd` is a socket that another process has handed down: see `net.inherited`. The socket stays open when the
 ---server that uses it is closed.
 ---@class runloop.net.Place
 ---@field host? string a name or an address; `"*"`: all interfaces
@@ -75,8 +75,8 @@ local net = {}
 ---@overload fun(where: any, handler: runloop.net.Handler): runloop.net.Listener?, string?, string?
 function net.serve(where, options, handler) end
 
----Makes a listener that accepts nothing before `loop:add(listener, modes)`. Its connections are in its modes. If you
----give none of these functions, call `listener:accept()`.
+---Makes a listener that accepts nothing before `loop:add(listener, modes)`. The connections that it accepts are in the
+---same modes. If you give none of these functions, call `listener:accept()`.
 ---@param options runloop.net.ListenerOptions
 ---@return runloop.net.Listener?
 ---@return string? problem
@@ -112,8 +112,8 @@ function net.connect(where, options) end
 ---@field on_end? fun(stream: runloop.net.Stream)
 ---@field on_error? fun(stream: runloop.net.Stream, message: string, code?: string)
 
----Makes a stream that begins to connect when you add it to a mode: `loop:add(stream, modes)`. The functions, if given,
----get its input; otherwise you read it as any other stream. Data that arrives while the loop runs in another mode
+---Makes a stream that begins to connect when you add it to a mode: `loop:add(stream, modes)`. If functions are given,
+---they get its input; otherwise read it like any other stream. Data that arrives while the loop runs in another mode
 ---stays in the kernel.
 ---@param options runloop.net.StreamOptions
 ---@return runloop.net.Stream
@@ -204,7 +204,7 @@ function net.inherited() end
 ---`loop:add(socket, modes)`.
 ---
 ---The socket has one address. A port alone, or `localhost`, means 127.0.0.1, unless `peer` belongs to the other family.
----With `"*"` or `"::"` it speaks both families; otherwise sending to the other family is "EAFNOSUPPORT".
+---With `"*"` or `"::"` it sends to IPv4 and IPv6; otherwise sending to the other family gives "EAFNOSUPPORT".
 ---@param options runloop.net.DatagramOptions
 ---@return runloop.net.Datagram?
 ---@return string? problem
@@ -224,9 +224,9 @@ function net.datagram(options) end
 ---@return string? code
 function net.resolve(name, options) end
 
----Gets at most 16 kB and returns bytes; `""`: none yet. At the end it gets nil, and returns the rest. It may wait.
----A stage may also be a callable object. To end the copy, it returns nil, a message and a code. If the second
----result is true, there is more, and the stage is called with `""` for it.
+---Gets at most 16 kB and returns bytes; `""`: none yet. At the end of input it is called with nil, and returns its
+---remaining output. It may wait. A stage may also be a callable object. To end the copy, it returns nil, a message and
+---a code. If the second result is true, there is more, and the stage is called with `""` for it.
 ---@alias runloop.net.Stage fun(bytes?: string): string?, (string|boolean)?, string?
 
 ---@class runloop.net.CopyOptions
@@ -319,11 +319,11 @@ function Stream:read_frame(format, options) end
 ---@class runloop.net.UntilOptions: runloop.net.ReadOptions
 ---@field pattern? boolean the texts are Lua patterns; `max` is 65536 then
 
----Reads the bytes before a text, and takes the text as well. With a list of 1 to 64 texts, the text that is complete
----first ends the read, and its number in the list follows; if several are complete at the same byte, the first in the
----list counts. With `pattern`, the number of the pattern and the captures of the match follow, or the whole match if
----it has no captures. Patterns are tried on everything unread when something has come, up to `max` bytes; an empty
----match counts as none. Waits.
+---Reads the bytes before a text, and takes the text as well. With a list of 1 to 64 texts, the read ends with the text
+---that is complete first, whose number in the list is the second result; if several are complete at the same byte, the
+---first in the list counts. With `pattern`, the number of the pattern and the captures of the match follow, or the
+---whole match if it has no captures. Patterns are tried on all unread bytes, up to `max`, each time that bytes have
+---arrived; an empty match counts as none. Waits.
 ---@param text string|string[]
 ---@param options? runloop.net.UntilOptions
 ---@return string? bytes

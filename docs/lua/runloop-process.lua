@@ -79,7 +79,7 @@ function process.start(options) end
 
 ---Calls a function whenever a signal has come, in the common modes of the current loop, between two callbacks and never
 ---inside one. While the handler is in a mode, the signal has no other effect: a handler of "INT" or "TERM" replaces the
----host's. A second such signal within a second, if the program had no time to handle the first, still ends it. A
+---host's. If the program had no time to handle the first signal, a second one within a second still ends it. A
 ---handler does not keep the loop running.
 ---@param name string "HUP", "USR1", "TERM", …
 ---@param fn fun(handler: runloop.process.Signal, count: integer) `count`: signals since the last call
@@ -95,8 +95,8 @@ function process.on_signal(name, fn) end
 ---@return string? code
 function process.signal(options) end
 
----Waits for a signal. Returns true, or nil and "timed out" after some seconds. This does not keep the loop running: a
----script in which nothing else is left ends, even while its main chunk waits here.
+---Waits for a signal. Returns true, or nil and "timed out" after some seconds. The wait does not keep the loop running:
+---a script in which nothing else is left ends, even if its main chunk waits for the signal.
 ---@param name string
 ---@param timeout? number
 ---@return true? came

@@ -222,7 +222,7 @@ function t.stub(table, key, fn) end
 ---@return integer
 function Spy:count() end
 
----Fails unless its calls were exactly these.
+---Fails unless the spy was called exactly with these arguments, in this order.
 ---@param expected any[][] the arguments of each call
 ---@param note? any
 function Spy:equal(expected, note) end
@@ -452,7 +452,7 @@ local Clock = {}
 ---Lets some seconds pass, and returns when everything that was due by then has happened, with all its consequences in
 ---any thread: see `settle`. The clock jumps even while it is held, or while something real is outstanding. With
 ---`quiet`, it jumps only when nothing has come from outside for this number of seconds, which are real seconds while
----something may come. So an answer that a server gives within this time comes before a time-out. Waits.
+---something may come. So if a server answers within this time, its answer comes before a time-out. Waits.
 ---@param seconds number
 ---@param options? { quiet: number? }
 function Clock:advance(seconds, options) end

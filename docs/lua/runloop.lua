@@ -353,8 +353,8 @@ function Calls:invalidate() end
 function Calls:is_valid() end
 
 ---Merges many calls into one: the function is called when no call has come for some seconds, with the arguments of the
----last call. It is not called again before it has returned; calls that come meanwhile are merged into one afterwards. A
----pending call keeps the loop alive.
+---last call. The function is not called again before it has returned; calls that come meanwhile are merged into one
+---call afterwards. A pending call keeps the loop alive.
 ---
 ---```lua
 ---local save = rl.debounce(0.2, function(text) print("saved", text) end)
@@ -547,7 +547,7 @@ function rl.on_writable(fd, fn) end
 ---@return integer
 function FDPort:fd() end
 
----Returns the events for which it waits.
+---Returns the events for which the port waits.
 ---@return string events
 function FDPort:events() end
 
@@ -687,8 +687,8 @@ local Task = {}
 ---@field keeps_alive? boolean false: its waits do not keep the loop running; true if absent
 
 ---Values of the running task: the task itself sees values that it sets, and so do tasks, timers and perform requests
----that it makes from then on. Callbacks of others, such as streams, begin with no values. Names are strings; nil takes
----a value away; `pairs` works.
+---that it makes from then on. Callbacks of other objects, such as streams, begin without values. Names are strings; nil
+---takes a value away; `pairs` works.
 ---
 ---```lua
 ---rl.locals.request_id = 7
@@ -1143,8 +1143,8 @@ local Mutex = {}
 ---@return runloop.Mutex
 function rl.mutex(places) end
 
----Waits for a place, in the order in which tasks come. Without a number of places, raises an error if the task holds it
----already, and says where it was locked.
+---Waits for a place, in the order in which tasks come. A mutex without a number of places raises an error if the task
+---already holds it; the error says where it was locked.
 ---@param timeout? number seconds; absent: no limit
 ---@return runloop.Held? held
 ---@return string? message "timed out"
@@ -1504,7 +1504,7 @@ function RemotePort:request(id, data, options) end
 ---@return runloop.RemoteFailure? reason
 function RemotePort:send(id, data, options) end
 
----Waits until the other side has handled all messages.
+---Waits until the other side has handled all messages that were sent before.
 ---@param timeout? number seconds; absent: no limit
 ---@return boolean? done
 ---@return runloop.RemoteFailure? reason

@@ -17,7 +17,7 @@ local function supervise(entry)
   local backoff, rest = rl.backoff { first = 1, most = 30, jitter = 0 }, ""
   local function hear(_, bytes)
     rest = (rest .. (bytes or "")):gsub("([^\n]*)\n", function(line) say(entry, line) return "" end)
-    -- The last line may lack its end, and a line that does not end comes in pieces.
+    -- The last line may have no line end, and an endless line is shown in pieces.
     if #rest > (bytes and 4096 or 0) then say(entry, rest) rest = "" end
   end
   while not entry.dropped do

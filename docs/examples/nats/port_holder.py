@@ -49,7 +49,7 @@ class Holder:
             return await self.answer(message, id, "failure", b"Rl-Kind is neither request nor send")
         if len(self.held) >= MOST_MESSAGES or self.bytes + size > MOST_BYTES:
             return await self.answer(message, id, "failure", b"busy")
-        # Other messages are handled while this one waits.
+        # While this message waits for its answer, the loop handles others.
         key = message.reply or object()
         self.held[key], self.bytes = asyncio.create_task(self.work(message, key, id, kind)), self.bytes + size
 

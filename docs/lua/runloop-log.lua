@@ -11,7 +11,7 @@ local log = {}
 ---Options of a logger. In format "journal", lines begin with a priority; standard error has this format if the journal
 ---reads it.
 ---@class runloop.log.Options
----@field to? "stderr"|"journal"|string or the path of a file, to which lines are appended; "/dev/stdout" works, too
+---@field to? "stderr"|"journal"|string or the path of a file, to which lines are appended; "/dev/stdout" works, too; a named pipe needs a reader within two seconds
 ---@field level? runloop.log.Level the lowest level that is written; else the variable RLHOST_LOG, else "info"
 ---@field format? "text"|"json"|"journal" "journal": lines begin with a priority
 ---@field name? string printed before each message

@@ -153,6 +153,35 @@ struct OutputFileTests {
         #expect(throws: SystemError("create", path, errno: EACCES, reason: reason)) { try OutputFile(replacing: path) }
     }
 
+    @Test("a pipe that no program reads is refused after two seconds, and one that is read later is written to")
+    func pipes() throws {
+        var template = Array("/tmp/rlhost-output-XXXXXX".utf8CString)
+        let directory = String(cString: try #require(mkdtemp(&template) as UnsafeMutablePointer<CChar>?))
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        for isRead in [false, true] {
+            let path = "\(directory)/\(isRead)"
+            #expect(mkfifo(path, 0o600) == 0)
+            for appends in [false, true] {
+                let reader = isRead ? Process() : nil
+                reader?.executableURL = URL(fileURLWithPath: "/bin/sh")
+                reader?.arguments = ["-c", "sleep 0.2; exec cat '\(path)' >'\(path).read'"]
+                try reader?.run()
+                var refusal: SystemError?
+                do throws(SystemError) {
+                    if appends {
+                        try put(Array("new".utf8), try OutputFile.appending(to: path, named: path, mode: 0o640))
+                    } else {
+                        try OutputFile.write(Array("new".utf8), to: path, followsLinks: true)
+                    }
+                } catch { refusal = error }
+                reader?.waitUntilExit()
+                #expect(refusal?.errno == (isRead ? nil : ENXIO))
+                #expect(refusal.map { "\($0)" } == (isRead ? nil : "ENXIO: no program reads the pipe \(path)"))
+                if isRead { #expect(try String(contentsOfFile: path + ".read", encoding: .utf8) == "new") }
+            }
+        }
+    }
+
     @Test("a handle of /proc is written to, whatever file it is") func handles() throws {
         let (reading, writing) = try Descriptor.pair()
         let file = try OutputFile(replacing: "/proc/self/fd/\(writing.number)", mode: 0o666)

@@ -201,3 +201,15 @@ t.it("a process without free descriptors loses no line", REAL, function()
   t.equal(lines, 301)
   fs.remove(directory, { recursive = true })
 end)
+
+t.it("a log into a pipe needs a program that reads it", REAL, function()
+  local directory <const>, gone <close> = place()
+  assert(process.run { "mkfifo", directory .. "/pipe" })
+  t.equal({ log.open { to = directory .. "/pipe" } },
+    { nil, ("ENXIO: no program reads the pipe %s/pipe"):format(directory), "ENXIO" })
+  local reader = assert(process.start { "cat", directory .. "/pipe", output = "pipe" })
+  local logger <close> = assert(log.open { to = directory .. "/pipe", time = false })
+  logger:info "text"
+  logger:close()
+  t.equal(reader.output:read_all(), "info    text\n")
+end)

@@ -117,24 +117,31 @@ int linux_find_place(const char *path, linux_place *place) {
   return -1;
 }
 
-// Opens the file at a place if it is still the same file.
-static int open_there(const linux_place *place, int flags) {
-  int fd = openat(place->directory, place->name, flags | O_CLOEXEC | O_NOCTTY | (place->is_handle ? 0 : O_NOFOLLOW));
-  if (fd < 0) return -1;
+// Opens the file at a place if it is still the same file. A pipe that no program reads would hold the thread for ever,
+// unless it `waits` for one.
+static int open_there(const linux_place *place, int flags, int waits) {
+  enum { PAUSE = 5000, PAUSES = 400 };
+  int is_limited = S_ISFIFO(place->mode) && !waits, fd;
+  flags |= O_CLOEXEC | O_NOCTTY | (place->is_handle ? 0 : O_NOFOLLOW) | (is_limited ? O_NONBLOCK : 0);
+  for (int i = 0; (fd = openat(place->directory, place->name, flags)) < 0; i++) {
+    if (errno != ENXIO || !is_limited || i == PAUSES) return -1;
+    usleep(PAUSE);
+  }
+  if (is_limited) fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
   struct stat status;
   if (fstat(fd, &status) == 0 && status.st_dev == place->device && status.st_ino == place->number) return fd;
   errno = ESTALE;
   return linux_give_up(fd);
 }
 
-int linux_begin_replacing(const char *path, mode_t mode, int follows, linux_place *place, char **temporary) {
+int linux_begin_replacing(const char *path, mode_t mode, int follows, int waits, linux_place *place, char **temporary) {
   *temporary = NULL;
   *place = nowhere;
   if (follows ? linux_find_place(path, place) != 0 : enter(place, path) != 0 || look(place, AT_SYMLINK_NOFOLLOW) != 0)
     return -1;
   if (place->exists && S_ISDIR(place->mode)) return errno = EISDIR, -1;
   if (follows && place->exists && (place->is_handle || !S_ISREG(place->mode)))
-    return open_there(place, O_WRONLY | (place->is_handle ? O_TRUNC : 0));
+    return open_there(place, O_WRONLY | (place->is_handle ? O_TRUNC : 0), waits);
   if (!place->is_ours) return errno = EACCES, -1;
   char stem[32];
   snprintf(stem, sizeof stem, ".%d", (int)getpid());
@@ -174,14 +181,14 @@ static int standard_stream(const char *path) {
   return -1;
 }
 
-int linux_open_log(const char *path, mode_t mode, linux_place *place) {
+int linux_open_log(const char *path, mode_t mode, int waits, linux_place *place) {
   *place = (linux_place){.directory = -1, .stranger = -1};
   // A file that is opened twice has two positions: `x.lua >out` would write over the log, and the log over that.
   int stream = standard_stream(path), fd = -1;
   if (stream > 0 && (fd = fcntl(stream, F_DUPFD_CLOEXEC, 3)) >= 0) return fd;
   for (int i = 0; i < MOST_RACES; i++) {
     if (linux_find_place(path, place) != 0) return -1;
-    fd = place->exists ? open_there(place, O_WRONLY | O_APPEND)
+    fd = place->exists ? open_there(place, O_WRONLY | O_APPEND, waits)
                        : make(place->directory, place->name, O_WRONLY | O_APPEND, mode);
     // Try again: another process has rotated or made the file.
     if (fd >= 0 || (errno != EEXIST && errno != ENOENT && errno != ESTALE)) break;

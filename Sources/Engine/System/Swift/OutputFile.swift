@@ -34,7 +34,8 @@ package final class OutputFile {
     ///   - path: The path that the user has named.
     ///   - mode: 0600 makes a private file. With another mode, the file keeps the mode of the old one.
     ///   - followsLinks: False if rlhost has chosen the name: a link or a pipe with that name is then replaced itself.
-    /// - Throws: EACCES if the name is a link of another user; EISDIR, ELOOP, and other errors of open(2).
+    /// - Throws: EACCES if the name is a link of another user; ENXIO if no program opens a pipe to read within two
+    ///   seconds; EISDIR, ELOOP, and other errors of open(2).
     package convenience init(
         replacing path: String, mode: UInt32 = 0o600, followsLinks: Bool = true
     ) throws(SystemError) {
@@ -43,14 +44,17 @@ package final class OutputFile {
 
     /// Does the same for a path whose bytes need not be UTF-8.
     ///
-    /// - Parameter name: The name for messages.
+    /// - Parameters:
+    ///   - name: The name for messages.
+    ///   - waits: Whether to wait without a limit until a program reads a pipe. A loop's thread must not.
     package init(
-        replacing path: UnsafePointer<CChar>, named name: String, mode: UInt32, followsLinks: Bool = true
+        replacing path: UnsafePointer<CChar>, named name: String, mode: UInt32, followsLinks: Bool = true,
+        waits: Bool = false
     ) throws(SystemError) {
         self.path = name
         var place = OutputFile.nowhere
         var temporary: UnsafeMutablePointer<CChar>?
-        let number = linux_begin_replacing(path, mode, followsLinks ? 1 : 0, &place, &temporary)
+        let number = linux_begin_replacing(path, mode, followsLinks ? 1 : 0, waits ? 1 : 0, &place, &temporary)
         guard number >= 0 else {
             let error = Self.failure(place, name)
             linux_leave_place(&place)
@@ -103,13 +107,15 @@ package final class OutputFile {
 
     /// Opens the file that the user has named, to append to it. Follows links that belong to the user or to root.
     ///
-    /// - Parameter mode: The mode of a file that does not exist, from which the umask removes bits.
+    /// - Parameters:
+    ///   - mode: The mode of a file that does not exist, from which the umask removes bits.
+    ///   - waits: See `init`.
     package static func appending(
-        to path: UnsafePointer<CChar>, named name: String, mode: UInt32
+        to path: UnsafePointer<CChar>, named name: String, mode: UInt32, waits: Bool = false
     ) throws(SystemError) -> Descriptor {
         var place = OutputFile.nowhere
         defer { linux_leave_place(&place) }
-        let number = linux_open_log(path, mode, &place)
+        let number = linux_open_log(path, mode, waits ? 1 : 0, &place)
         guard number >= 0 else { throw failure(place, name) }
         return Descriptor(number)
     }
@@ -154,7 +160,8 @@ package final class OutputFile {
 
     private static func failure(_ place: linux_place, _ path: String) -> SystemError {
         let errno = linux_errno()
-        return SystemError("create", path, errno: errno, reason: errno == EACCES ? refusal(place, path) : nil)
+        let reason = errno == ENXIO ? "no program reads the pipe \(path)" : nil
+        return SystemError("create", path, errno: errno, reason: errno == EACCES ? refusal(place, path) : reason)
     }
 
     private static func refusal(_ place: linux_place, _ path: String) -> String? {

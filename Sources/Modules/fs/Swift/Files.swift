@@ -158,10 +158,10 @@ enum Files {
         let permissions = mode != 0 ? UInt32(mode) : 0o666
         do throws(SystemError) {
             if appends {
-                let file = try OutputFile.appending(to: cPath, named: path, mode: permissions)
+                let file = try OutputFile.appending(to: cPath, named: path, mode: permissions, waits: true)
                 try put(bytes, file, path, syncs: syncs)
             } else {
-                let file = try OutputFile(replacing: cPath, named: path, mode: permissions)
+                let file = try OutputFile(replacing: cPath, named: path, mode: permissions, waits: true)
                 // The process's mask applies only if the caller gives no mode.
                 if mode != 0, file.replaces, fchmod(file.descriptor.number, mode) != 0 {
                     throw SystemError("fchmod", path)

@@ -93,14 +93,14 @@ int lua_http_open_log(lua_State *L) {
   stream->closef = NULL;
   luaL_setmetatable(L, LUA_FILEHANDLE);
   linux_place place;
-  int fd = linux_open_log(path, 0640, &place);
+  int fd = linux_open_log(path, 0640, 0, &place);
   linux_leave_place(&place);
   stream->f = fd < 0 ? NULL : fdopen(fd, "w");
   if (!stream->f) {
     int number = errno;
     linux_give_up(fd);
     lua_pushnil(L);
-    lua_pushstring(L, linux_error_text(number));
+    lua_pushstring(L, number == ENXIO ? "no program reads the pipe" : linux_error_text(number));
     lua_pushstring(L, linux_error_name(number));
     return 3;
   }

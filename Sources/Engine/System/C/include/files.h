@@ -40,13 +40,14 @@ void linux_leave_place(linux_place *place);
 /// descriptor of a temporary file in the same directory, and stores its name, for linux_put_in_place. A device, a pipe
 /// or a handle is opened itself, and `temporary` is NULL. With the private mode 0600 the file gets that mode. Otherwise
 /// it gets the mode and owner of the old file, or `mode` without the bits of the umask if there is none. `follows` is 0
-/// if rlhost has chosen the name: anything but a directory is then replaced itself.
-int linux_begin_replacing(const char *path, mode_t mode, int follows, linux_place *place, char **temporary);
+/// if rlhost has chosen the name: anything but a directory is then replaced itself. Unless `waits` is set, fails with
+/// ENXIO if no program opens a pipe to read within two seconds.
+int linux_begin_replacing(const char *path, mode_t mode, int follows, int waits, linux_place *place, char **temporary);
 /// Renames the temporary file. Returns 0; -1 and errno on failure, when the temporary file is removed.
 int linux_put_in_place(const linux_place *place, const char *temporary);
 /// Removes the temporary file.
 void linux_give_up_replacing(const linux_place *place, const char *temporary);
 
 /// Opens the file that the user has named, to append to it. If there is none, makes it with `mode` without the bits of
-/// the umask. -1 and errno on failure.
-int linux_open_log(const char *path, mode_t mode, linux_place *place);
+/// the umask. -1 and errno on failure. `waits`: as above.
+int linux_open_log(const char *path, mode_t mode, int waits, linux_place *place);

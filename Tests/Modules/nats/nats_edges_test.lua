@@ -65,6 +65,31 @@ t.it("rl.why does not list a request that has ended", function()
   task:cancel()
 end)
 
+t.it("rl.why does not list a wait that was cancelled, or a call of a pool that has ended", function()
+  local bus = connect(nats.fake())
+  local worker <close> = t.truthy(rl.worker { via = bus, name = "p", functions = { f = print }, keeps_alive = false })
+  local pool <close> = t.truthy(rl.pool { via = bus, name = "p" })
+  local s = bus:subscribe "a"
+  local cancelled = rl.task(function() s:receive() end)
+  rl.sleep(0.01)
+  cancelled:cancel()
+  rl.sleep(0.01)
+  local tasks = { rl.task(function()
+    pool:run "f"
+    rl.sleep(1)
+  end), rl.task(function()
+    for _ in bus:gather("rl.pool.p.who", "", { most = 1 }) do rl.sleep(1) end
+  end), rl.task(rl.sleep, 1), rl.task(rl.sleep, 1) }
+  -- One task really waits, so that a wrong line would be shown.
+  local waiting = rl.task(function() s:receive(1) end)
+  rl.sleep(0.1)
+  local text = rl.why()
+  t.equal(select(2, text:gsub("rl%.sleep[^\n]* of nats", "")), 0, text)
+  t.truthy(text:find 'subscription of "a" of nats "fake"', text)
+  for _, task in ipairs(tasks) do task:await() end
+  waiting:await()
+end)
+
 t.it("a bus that is open at the end of a test is a leak", function()
   local fs, process = require "runloop.fs", require "runloop.process"
   local path = t.truthy(fs.temporary_directory())

@@ -331,6 +331,7 @@ function Bus:gather(subject, data, options)
       local rest = deadline - now()
       if rest <= SOON or request.is_over then break end
       local _ <close> = self:_borrow()
+      local _ <close> = seen.waiting
       waits[running()] = request
       local _, problem = request.future:await(rest)
       if problem == "timed out" then break end

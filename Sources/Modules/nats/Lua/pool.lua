@@ -10,7 +10,7 @@ local seen = require "runloop.nats.seen"
 local stream = require "runloop.nats.stream"
 
 local setmetatable, type, tostring, error = setmetatable, type, tostring, error
-local pairs, ipairs = pairs, ipairs
+local pairs, ipairs, running = pairs, ipairs, coroutine.running
 local format, min, max, now = string.format, math.min, math.max, rl.now
 local raise, receiver, wrong = misuse.raise, misuse.receiver, misuse.wrong
 
@@ -90,6 +90,7 @@ function Call.drop() end
 function Call.was_sent() return false end
 
 Call.__close = function(self)
+  seen.waits[running()] = nil
   self.pool._calls[self] = nil
   if self.is_over then return end
   self.is_over = true
@@ -211,7 +212,7 @@ local function run(self, what, name, ...)
       -- The pool may have been closed meanwhile.
       if not one.is_over then send(one, renew) end
     end
-    seen.waits[coroutine.running()] = one
+    seen.waits[running()] = one
     answer, reason = one.future:await(max(0, deadline - now()))
     if answer or not was_refused(self, reason) or now() > deadline - LOOK then break end
     -- The end of the pool ends the pause, too.

@@ -261,9 +261,6 @@ function Remote:send(id, data, options)
   return await_room(self, call, options.timeout)
 end
 
--- The end of a wait that rl.why shows.
-local Waiting = setmetatable({}, { __close = function() waits[running()] = nil end })
-
 function Remote:flush(timeout)
   receiver(self, Remote, "remote_port:flush")
   misuse.optional(timeout, "seconds", "remote_port:flush", 1)
@@ -272,7 +269,7 @@ function Remote:flush(timeout)
   self._flushes = future
   settle(self)
   local _ <close> = self._bus:_borrow()
-  local _ <close> = Waiting
+  local _ <close> = seen.waiting
   waits[running()] = self
   local done, reason = future:await(limit(timeout))
   if done then return true end

@@ -3,7 +3,7 @@
 
 local _, internals = ...
 
-local format, setmetatable = string.format, setmetatable
+local format, setmetatable, running = string.format, setmetatable, coroutine.running
 
 local WEAK = { __mode = "k" }
 -- A table by coroutine: the request or subscription for which it waits.
@@ -13,6 +13,9 @@ local waits = setmetatable({}, WEAK)
 local items = setmetatable({}, WEAK)
 
 local seen = { waits = waits, items = items }
+
+--- Ends an entry of `waits`, also if the task is cancelled: its coroutine may serve another task later.
+seen.waiting = setmetatable({}, { __close = function() waits[running()] = nil end })
 
 --- Returns the description of a bus: its server, or its status.
 function seen.place(bus)

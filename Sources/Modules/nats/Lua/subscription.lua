@@ -13,7 +13,8 @@ local native = system.open()
 local push, next_of, handle, pending = native.push, native.take, native.handle, native.pending
 local listen, clear, unheld = native.listen, native.clear, system.unheld
 local format, find, max = string.format, string.find, math.max
-local receiver, running, waits = misuse.receiver, coroutine.running, seen.waits
+local receiver, running = misuse.receiver, coroutine.running
+local waits, waiting = seen.waits, seen.waiting
 
 local Message = objects.class("runloop.nats.Message", { __name = "message", __stays = true })
 local Subscription = objects.class("runloop.nats.Subscription",
@@ -208,9 +209,9 @@ function Subscription:_take(timeout)
     self._arrived = self._arrived or rl.future()
     listen(queue)
     local _ <close> = self._bus:_borrow()
+    local _ <close> = waiting
     waits[running()] = self
     self._arrived:await(left)
-    waits[running()] = nil
     message = next_of(queue)
   end
   if message._flow then flow.arrives(message, message.subject) end

@@ -24,3 +24,26 @@ t.describe("the error of a dropped task", { timeout = 60 }, function()
     t.equal(done.output, "dropped 1\ndropped 2\ndropped 3\ndropped 4\ndropped 5\ntrue\n", done.errors)
   end)
 end)
+
+t.it("failed tasks that were awaited take no memory, even without a pass of the loop", { timeout = 60 }, function()
+  local done = assert(process.run { t.rlhost, "-", input = [[
+    local rl = require "runloop"
+    local function resident()
+      collectgarbage()
+      for line in io.lines "/proc/self/status" do
+        local size = line:match "^VmRSS:%s*(%d+) kB"
+        if size then return tonumber(size) end
+      end
+    end
+    local function fail()
+      local group = rl.group()
+      group:task(error, "no")
+      pcall(group.wait, group)
+    end
+    for _ = 1, 30000 do fail() end
+    local before = resident()
+    for _ = 1, 90000 do fail() end
+    print(resident() - before)
+  ]] })
+  t.truthy(tonumber(done.output) < 2000, done.output .. done.errors)
+end)

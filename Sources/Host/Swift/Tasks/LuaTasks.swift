@@ -6,6 +6,8 @@ package final class LuaTasks: HostPart {
     private struct WeakTask { weak var task: LuaTask? }
 
     private var failed: [WeakTask] = []
+    /// The number of failed tasks at which the observed ones are removed.
+    private var most = 64
     private var isLooking = false
     private var waits = 0
 
@@ -24,6 +26,11 @@ package final class LuaTasks: HostPart {
     /// Records a failed task. If the script has dropped the task, no code will ask for its error; a garbage collection
     /// then finds and reports it.
     func haveFailed(_ task: LuaTask) {
+        // A script may await any number of failed tasks before the loop looks for forgotten ones.
+        if failed.count >= most {
+            removeObserved()
+            most = max(64, 2 * failed.count)
+        }
         failed.append(WeakTask(task: task))
         findForgotten()
     }
@@ -43,8 +50,10 @@ package final class LuaTasks: HostPart {
     private func look() {
         isLooking = false
         if !host.part(LuaMemory.self).collectInMeasure() { host.part(LuaMemory.self).collectSoon() }
-        failed.removeAll { $0.task?.isObserved ?? true }
+        removeObserved()
     }
+
+    private func removeObserved() { failed.removeAll { $0.task?.isObserved ?? true } }
 
     /// Reports tasks that have failed when the loop is done: nobody will await them any more.
     func reportFailures() {

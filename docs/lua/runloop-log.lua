@@ -11,7 +11,7 @@ local log = {}
 ---Options of a logger. In format "journal", lines begin with a priority; standard error has this format if the journal
 ---reads it.
 ---@class runloop.log.Options
----@field to? "stderr"|"journal"|string or the path of a file, to which lines are appended; "/dev/stdout" works, too; a named pipe needs a reader within two seconds
+---@field to? "stderr"|"journal"|string or the path of a file, to which lines are appended; "/dev/stdout" works, too
 ---@field level? runloop.log.Level the lowest level that is written; else the variable RLHOST_LOG, else "info"
 ---@field format? "text"|"json"|"journal" "journal": lines begin with a priority
 ---@field name? string printed before each message
@@ -52,6 +52,7 @@ function log.set_level(level) end
 function log.is_on(level) end
 
 ---Opens a logger of your own. Its methods are `debug`, `info`, `warning`, `error`, `with`, `set_level` and `is_on`.
+---A named pipe needs a program that reads it within two seconds.
 ---@param options? runloop.log.Options
 ---@return runloop.log.Logger? logger
 ---@return string? problem

@@ -15,7 +15,7 @@ local api = {}
 -- Seconds: the limit of an API call, in which a cluster finds a leader; and the wait for an answer before a request is
 -- sent again.
 local LIMIT, PATIENCE = 10, 1
--- Seconds. A wait that would be shorter ends at once, since it might not advance a virtual clock.
+-- Seconds. A shorter wait ends at once instead, since it might not advance a virtual clock.
 local SOON = 1e-6
 local PREFIX = "$JS.API."
 
@@ -159,8 +159,9 @@ end
 function api.acknowledgement(bus, message, about)
   local answer, link = decode(message), bus._link
   local problem = answer.error
-  -- The number 0: a server of a cluster has seen the id, but the message is not on its replicas yet, and may never be.
-  -- A single server has dropped the message, since no consumer of a stream of interest wanted it.
+  -- The number 0 of a server of a cluster means that it has seen the id, but that the message is not on its replicas
+  -- yet, and may never be. The 0 of a single server means that it has dropped the message, since no consumer of a
+  -- stream of interest wanted it.
   if type(problem) ~= "table" and answer.seq == 0 and (not link or link.info.cluster) then return nil end
   if type(problem) ~= "table" then return answer end
   if LATER[problem.err_code] then return nil end

@@ -23,7 +23,7 @@ local Bus = objects.class("runloop.nats.Bus", { __name = "bus", __stays = true }
 -- Above this number of unsent bytes, publishing waits.
 local UNSENT = 1 << 20
 local MOST_REQUESTS = 65536
--- Seconds. A wait that would be shorter ends at once, since it might not advance a virtual clock.
+-- Seconds. A shorter wait ends at once instead, since it might not advance a virtual clock.
 local SOON = 1e-6
 -- Seconds between two checks that the server has received the published messages.
 local CONFIRM = 0.1
@@ -339,7 +339,7 @@ function Bus:gather(subject, data, options)
     end
     Request.__close(request)
     if not request.is_over then return nil end
-    -- Zero answers are fine if nobody listens. In all other cases the caller has fewer answers than there are.
+    -- Zero answers are fine if nobody listens. With another code, the caller has got fewer answers than there are.
     local _, problem, code = request.future:await(0)
     if code and code ~= "ENOENT" then error(problem, 0) end
   end

@@ -390,7 +390,7 @@ function Call:finish(message, reason, is_last)
   if ended then ended(self, message, reason, is_last) end
 end
 
--- The end of the wait for it.
+-- Ends the wait for the call's result.
 Call.__close = function(self)
   waits[running()] = nil
   self.caller:drop(self)
@@ -467,7 +467,7 @@ function Holder:answer(message, kind, data)
   if not done and code == "EMSGSIZE" then respond(self, message, "failure", "the answer is too long: " .. text) end
 end
 
--- The end of a call of the function.
+-- Closed at the end of a call of the function.
 local Work = { __close = function(work, problem)
   local self, text = work.holder, problem ~= nil and exchange.text_of(problem) or nil
   if self.service then self.service:count(now() - work.began, text) end

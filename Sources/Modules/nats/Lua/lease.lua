@@ -20,7 +20,7 @@ local Lease = objects.class("runloop.nats.Lease", { __name = "lease", __stays = 
 local OPTIONS = { ttl = "seconds", timeout = "seconds", on_lost = "function", bucket = "string" }
 -- The share of `ttl` for which a holder trusts an answered renewal.
 local TRUST = 2 / 3
--- Seconds. A wait that would be shorter ends at once, since it might not advance a virtual clock.
+-- Seconds. A shorter wait ends at once instead, since it might not advance a virtual clock.
 local SOON = 1e-6
 -- An order before all others of a loop.
 local FIRST = math.mininteger
@@ -103,7 +103,7 @@ local function trust(self, sent, revision)
     keeps_alive = false, name = "end of the lease " .. self._name, callback = function() is_ours(self) end }
 end
 
--- A task that renews the lease after each third of the time.
+-- The task's function: renews the lease after each third of the time.
 local function renew(self)
   while self._state == "held" do
     rl.sleep(wait_of(self, self._ttl / 3))

@@ -185,8 +185,8 @@ function Link:send(bytes)
   return not self.is_over and unsent(self.wire, self.stream:queue(bytes) or 0) or 0
 end
 
---- Sends a message whose parts were checked. `reply`: a subject, or the number of a request. Returns its bytes if
---- `needs_text`, or if the native writer cannot send it.
+--- Sends a message whose parts were checked. `reply`: a subject, or the number of a request. Returns the message's
+--- bytes if `needs_text`, or if the native writer cannot send it.
 function Link:put(subject, reply, head, data, needs_text)
   if not needs_text and not self.is_resting and put(self.wire, subject, reply, head, data) then return nil end
   local text = frame.text(self.owner, subject, reply, head, data)
@@ -319,7 +319,7 @@ local function log_in(self, options, deadline)
   return true
 end
 
--- The clock of a test.
+-- The virtual clock of a test; nil outside of tests.
 local clock = rl.clock
 
 --- Connects and logs in. Waits. `options`: those of nats.connect. Returns the link; or nil, the reason and its code.

@@ -31,7 +31,7 @@ local EXPOSED = { stats = true, trace = true }
 local MOST_SERVERS = 1000
 -- The number of refused log-ins before the next one waits long.
 local LOGINS = 2
--- Seconds. A wait that would be shorter ends at once, since it might not advance a virtual clock.
+-- Seconds. A shorter wait ends at once instead, since it might not advance a virtual clock.
 local SOON = 1e-6
 -- Seconds for which an old connection stays for the answers to its requests.
 local LEAVING = 5
@@ -401,7 +401,7 @@ local function watch()
     local list = {}
     for bus in next, guarded do list[#list + 1] = bus end
     guarded, guard = {}, nil
-    -- At the end of a test, its leaks are looked for.
+    -- In a test the buses stay open, so that the runner finds them as leaks.
     if rl.clock then return end
     for _, bus in ipairs(list) do bus:_shut "the program ends" end
   end })
@@ -525,7 +525,7 @@ function nats.connect(servers, options)
     if code then refusal, last = message, code end
     backoff = backoff or rl.backoff { first = 0.05, most = 1 }
     if deadline - now() <= SOON then
-      -- The last try ends with the time: an earlier one has the reason.
+      -- The time limit has ended the last try, so an earlier try has the reason.
       if not last then return nil, message, code end
       return nil, format("%s (tried again for %g s)", refusal, self._timeout), last
     end

@@ -39,7 +39,7 @@ local function soon(self)
     end }
 end
 
--- Checks, in a task, whether the server still has the consumer. If it is, sends a request for messages, unless one is
+-- Checks, in a task, whether the server still has the consumer. If it has, sends a request for messages, unless one is
 -- open.
 local function look(self, is_open)
   if self.is_looking or self.is_over then return end
@@ -59,7 +59,8 @@ local function look(self, is_open)
   end, name = "looking for a consumer of NATS", keeps_alive = false }
 end
 
---- Begins to ask for the messages of a consumer. On a closed bus it does nothing: nobody would stop it any more.
+--- Begins to ask for the messages of a consumer. On a closed bus it does nothing, since nobody would stop the requests
+--- any more.
 function Pull:start(stream, consumer)
   if self.bus._status == "closed" then return end
   self.stream, self.consumer, self.is_over = stream, consumer, false
@@ -84,8 +85,8 @@ function Pull:again()
   self:fill()
 end
 
---- Does the same, and asks whether the consumer is still there: a server does not answer a request to a consumer that
---- it has lost.
+--- Sends a new request as `again` does, and asks whether the consumer is still there: a server does not answer a
+--- request to a consumer that it has lost.
 function Pull:resume()
   self:again()
   look(self, true)

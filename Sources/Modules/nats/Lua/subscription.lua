@@ -20,7 +20,7 @@ local Message = objects.class("runloop.nats.Message", { __name = "message", __st
 local Subscription = objects.class("runloop.nats.Subscription",
   { __name = "subscription", __stays = true, __item = function(self) return self:_own_source() end })
 
--- Seconds. A wait that would be shorter ends at once, since it might not advance a virtual clock.
+-- Seconds. A shorter wait ends at once instead, since it might not advance a virtual clock.
 local SOON = 1e-6
 -- The number of messages that a task handles before the loop serves other items.
 local AT_ONCE = 256
@@ -48,7 +48,7 @@ function Message:respond(data, options)
   if not reply or not self._bus then
     misuse.raise "message:respond: the sender expects no answer: the message has no reply subject"
   end
-  -- A script may have changed this field. If it has not, the subject comes from a server and satisfies the other rules.
+  -- A script may have changed this field. A subject that a server has sent satisfies the other rules.
   if type(reply) ~= "string" or find(reply, "[%c \127*>]") then
     check.subject(reply, "message:respond", "field 'reply'")
   end
@@ -62,7 +62,7 @@ local OPTIONS = {
 
 local function name_of(self) return self._name or format("subscription of %q", self._subject) end
 
--- The end of a task that handles messages. An error or a cancellation ends it, and the next messages get another task.
+-- The end of a task that handles messages. After an error or a cancellation, the next messages get another task.
 local Handling = { __close = function(handling)
   local self = handling.one
   self._running = self._running - 1

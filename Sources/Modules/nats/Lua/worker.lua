@@ -45,7 +45,7 @@ local function failure(fields)
   fields.host, fields.pid = api.here()
   local text = jobs.encode(fields)
   if text then return text, fields end
-  -- A function, a cycle, or bytes that are not UTF-8.
+  -- The fields contain a function, a cycle, or bytes that are not UTF-8.
   fields.error, fields.traceback = rl.inspect(fields.error), fields.traceback and rl.inspect(fields.traceback)
   return jobs.encode(fields), fields
 end
@@ -66,7 +66,7 @@ local function is_plain(err)
   return type(err) == "table" and not (type(meta) == "table" and meta.__tostring)
 end
 
--- Calls the function. Returns the answer, as text, and the failure, if it is one.
+-- Calls the function. Returns the answer as text, and also as a table if it reports a failure.
 local function call(self, name, values)
   local trace
   local results = table.pack(xpcall(self._functions[name], function(err)
@@ -89,8 +89,8 @@ local function settle(self)
   if self._is_over and self._running == 0 then self._cancels:invalidate() end
 end
 
--- Performs a job as a task, which others may cancel, unless its time is over. Returns the answer, as text, and the
--- failure, if it is one; or nil if the job was cancelled.
+-- Performs a job as a task, which others may cancel, unless its time is over. Returns the answer as text, and also as a
+-- table if it reports a failure; or nil if the job was cancelled.
 local function perform(self, id, data, waited)
   local job = jobs.decode(data)
   local values = job and type(job.name) == "string" and type(job.timeout) == "number" and jobs.values(job)

@@ -130,8 +130,8 @@ extension NetPart {
         stream.delivers = true
     }
 
-    /// Does the same for a connection that a task of the listener has used so far. Its userdata is argument 1 of a
-    /// call.
+    /// Delivers the input of a connection to the listener's functions from now on; a task of the listener has used the
+    /// connection so far. Its userdata is argument 1 of a call.
     func deliver(_ stream: Streams.Stream, _ listener: Listener, _ call: Call) {
         guard stream.isOpen, let box = Box(bitPattern: stream.context), let own = Box(bitPattern: listener.context),
             own.slot != 0
@@ -186,7 +186,7 @@ extension NetPart {
         private func isOfConnection(_ text: String) -> Bool {
             for failure in [stream.inputFailure, stream.refusal] {
                 guard let reason = failure?.description, text.hasSuffix(reason) else { continue }
-                // The text is the whole message, or follows a position.
+                // The failure's text is the whole message, or follows a position.
                 let before = text.utf8.dropLast(reason.utf8.count)
                 if before.isEmpty { return true }
                 if before.suffix(2).elementsEqual(": ".utf8), let digit = before.dropLast(2).last {

@@ -51,7 +51,8 @@ extension StreamBinding {
         static func read(_ stack: Stack, _ index: Int32) -> Int? { Count.read(stack, index) }
     }
 
-    /// Returns the text or the number of bytes to skip. A program skips the same in most of its reads.
+    /// Returns the text or the number of bytes to skip. The result is kept, since a program skips the same in most of
+    /// its reads.
     private static func ending(
         _ fields: Fields<ExactOption>, _ network: Network, _ call: Call
     ) throws(Misuse) -> Streams.Stream.Ending {
@@ -168,7 +169,7 @@ extension StreamBinding {
         return try start(stream, call, .untilOneOf(ends), name, limit ?? maxLine, timeout, as: .which)
     }
 
-    /// Reads the list that is argument 1. A program uses the same in most of its reads.
+    /// Reads the list that is argument 1. The result is kept, since a program uses the same list in most of its reads.
     private static func ends(
         _ network: Network, _ call: Call, _ what: String
     ) throws(Misuse) -> Streams.Stream.Ends {

@@ -141,7 +141,7 @@ extension Streams.Stream: Schedulable {
         guard !loop.isElsewhere(self), network.loop === loop else {
             throw Misuse("the stream belongs to another thread")
         }
-        // The loop keeps only streams that deliver. For others a waiting task does.
+        // The loop keeps only streams that deliver. A waiting task keeps the others.
         if let box = Box(bitPattern: context), box.slot == 0, wantsDelivery { box.slot = call.stack.anchor(2) }
         if wantsDelivery { delivers = true }
         loop.add(self, to: mode)

@@ -231,7 +231,7 @@ int net_tls_handshake(struct net_tls *tls) {
 
 int64_t net_tls_read(struct net_tls *tls, void *bytes, size_t count) {
   openssl.ERR_clear_error();
-  // A call returns one record, 16 kB at most. Filling the buffer with several saves turns of the loop.
+  // A call returns one record, 16 kB at most. Filling the buffer with several records saves turns of the loop.
   size_t total = 0;
   while (total < count) {
     int n = openssl.SSL_read(tls->ssl, (char *)bytes + total, count - total > 1 << 30 ? 1 << 30 : (int)(count - total));

@@ -7,7 +7,8 @@ local min, integer_of, type = math.min, math.tointeger, type
 
 -- `hidden`: methods of streams that scripts do not see.
 return function(hidden)
-  -- Copies in the kernel. Returns the number of bytes, and whether that is all; or nil, message, code and that number.
+  -- Copies in the kernel. Returns the number of copied bytes, and whether they are all; or nil, message, code and the
+  -- number of copied bytes.
   local function in_kernel(from, to, left)
     local splice <close> = native.splice(from, to)
     local count = 0

@@ -36,7 +36,7 @@ extension Network {
         return stream
     }
 
-    /// Does the same in the common modes at once, and calls a closure with the stream or the failure.
+    /// Begins to connect a stream in the common modes at once, and calls a closure with the stream or the failure.
     public func connect(
         to place: Place, _ options: Stream.ConnectOptions = .init(),
         then: @escaping (Result<Stream, StreamFailure>) -> Void
@@ -207,7 +207,7 @@ final class Connector {
                 for mode in stream.modeNames { network.loop.add(attempt, to: mode) }
             }
         case EAGAIN:
-            // The backlog of the Unix socket is full. The kernel does not report when it has room.
+            // The backlog of the Unix socket is full. The kernel does not report when the backlog has room again.
             _ = system.close(fd)
             after(.milliseconds(20)) { [unowned self] in attempt(address) }
         default:

@@ -20,7 +20,7 @@ typedef struct {
   const void *owner;  ///< the stream's userdata, which has to be kept alive
   /// Returns the place for this number of bytes; NULL if the stream takes no bytes.
   void *(*room)(void *stream, size_t count);
-  /// The bytes are at that place. Returns the number of unsent bytes.
+  /// Called when the bytes are at the place that `room` has returned. Returns the number of unsent bytes.
   int64_t (*filled)(void *stream, size_t count);
 } stream_outlet;
 

@@ -50,7 +50,7 @@ final class Mailbox: RunLoop.EdgePort {
     ) -> Int32 {
         guard shared.event >= 0 else { return EMFILE }
         let shared = shared
-        // Only the loop's thread uses these two.
+        // Only the loop's thread uses `then` and `mailbox`.
         nonisolated(unsafe) let then = then
         nonisolated(unsafe) let mailbox = self
         WorkPool.noteAwaited(1)

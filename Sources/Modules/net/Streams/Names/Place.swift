@@ -57,7 +57,7 @@ public enum Place: Equatable, Sendable {
         return port
     }
 
-    /// Throws if this cannot name anything. A path that is too long passes: see `refusal`.
+    /// Throws if this cannot be the name of a place. A path that is too long passes: see `refusal`.
     public func check() throws(Mistake) {
         switch self {
         case .host(let host, _):
@@ -69,7 +69,7 @@ public enum Place: Equatable, Sendable {
         }
     }
 
-    /// The error that the kernel would return: for a path longer than a Unix socket's may be.
+    /// The error that the kernel would return for a path that is too long for a Unix socket.
     var refusal: StreamFailure? {
         switch self {
         case .path(let name), .abstract(let name):

@@ -78,7 +78,7 @@ extension Stream {
         release()
     }
 
-    /// The failure is made only if something waits for it.
+    /// The failure is computed only if an operation waits for it.
     private func endOperations(_ failure: @autoclosure () -> StreamFailure) {
         stopGreeting()
         guard connector != nil || isReading || hasWaits else { return }
@@ -188,7 +188,7 @@ extension Stream {
         if descriptor >= 0 { _ = network.system.close(descriptor) }
         uncount()
         updateActivity()
-        // The reader has to be called before.
+        // A waiting reader has to be called before the stream is invalidated.
         if isReading { network.loop.perform { [self] in invalidate() } } else { invalidate() }
     }
 

@@ -15,7 +15,7 @@ extension Stream {
         case peek(Int)
         /// All available bytes, as soon as there are more than this number. They stay in the buffer.
         case more(Int)
-        /// A head, and the number of bytes that it announces. The limit is for the latter.
+        /// A head, and the number of bytes that it announces. The limit is for that number.
         case frame(FrameHead)
         /// Up to a line feed, without it and a carriage return before it; the last line may lack the line feed. The
         /// limit is for the line's length.
@@ -161,8 +161,8 @@ extension Stream {
         if n == -Int(EINTR) { return receive(place, room) }
         if n == -Int(EAGAIN) { (readable, socketIsReadable) = (false, false) }
         if n == -Int(EIO), transport == .pipe || transport == .polled {
-            // A terminal reports EIO when its other end is closed. A terminal that was removed does so, too, and cannot
-            // be queried.
+            // A terminal reports EIO when its other end is closed. A terminal that was removed reports EIO, too, and
+            // cannot be queried.
             var isNonblocking: Int32 = 0
             if net_kind_of(fdToClose, &isNonblocking) != NET_PIPE.rawValue { return 0 }
         }

@@ -2,7 +2,7 @@ internal import RunLoops
 
 // Labels and marks that recordings have for streams.
 extension Stream {
-    /// The label of a connection without a name. All connections of one listener share theirs.
+    /// The label of a connection without a name. All connections of one listener share a label.
     var connectionTitle: String? {
         guard name.isEmpty else { return nil }
         if let listener {

@@ -40,7 +40,7 @@ extension Stream {
         return nil
     }
 
-    /// Does the same with several pieces as one write. The pieces are copied once, into the queue.
+    /// Queues several pieces as one write. The pieces are copied once, into the queue.
     @discardableResult
     public func enqueue(_ pieces: UnsafeBufferPointer<UnsafeRawBufferPointer>) -> StreamFailure? {
         if pieces.count == 1 { return enqueue(pieces[0]) }

@@ -160,7 +160,7 @@ public final class Stream: RunLoop.EdgePort {
         output.free()
     }
 
-    /// The descriptor that it owns. The descriptor that the stream owns. `fd` is the watched one: none for a file.
+    /// The descriptor that the stream owns. `fd` is the descriptor that the loop watches: none for a file.
     var fdToClose: Int32 = -1
 
     /// Takes over the descriptor of a socket, pipe, terminal or file, and closes it with the stream.
@@ -458,7 +458,7 @@ public final class Stream: RunLoop.EdgePort {
         if idles != isBackground { isBackground = idles }
     }
 
-    /// Whether it is active only because of waits that do not keep the loop running.
+    /// Whether the stream is active only because of waits that do not keep the loop running.
     private var isForIdleWaits: Bool {
         guard hasIdleWaits else { return false }
         if state == .connecting || isGreeting { return openerStaysIdle }

@@ -4,7 +4,7 @@ internal import Linux
 
 /// TLS settings that connections share: certificate, authorities, protocols. Making one is expensive: use it for many.
 ///
-/// The first one loads OpenSSL 3. Thread-safe.
+/// The first context loads OpenSSL 3. Thread-safe.
 public final class TLSContext: @unchecked Sendable {
     // Sendable: OpenSSL's contexts are thread-safe once they are made.
     let context: OpaquePointer

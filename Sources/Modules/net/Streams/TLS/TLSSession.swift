@@ -168,8 +168,8 @@ final class TLSSession {
         }
     }
 
-    /// Encrypted bytes that go out together, at least. OpenSSL makes records of 16 kB: a system call for each took
-    /// 4,578 calls in a download, and batches take 1,778 (measured).
+    /// The least number of encrypted bytes that are sent together, unless fewer are left. OpenSSL makes records of 16
+    /// kB: with a system call for each record a download took 4,578 calls, with batches 1,778 (measured).
     private static let batch = 65536
 
     /// Encrypts and sends the stream's output, as far as possible.
@@ -219,7 +219,7 @@ final class TLSSession {
         }
     }
 
-    /// Does the same, and frees the memory when all is sent.
+    /// Sends as `give` does, and frees the memory when all is sent.
     private func push(_ stream: Stream) {
         give(stream)
         sealed.freeIfEmpty()

@@ -59,7 +59,7 @@ local function watch(link)
   }
 end
 
--- Runs a statement. A separate task waits for it, as the caller may be cancelled. Returns true, or nil and the
+-- Runs a statement. A separate task waits for the answer, as the caller may be cancelled. Returns true, or nil and the
 -- reason.
 local function exchange(link, text, during)
   local done = rl.future()

@@ -96,7 +96,7 @@ local function forget(connection, is_gentle)
   end
 end
 
--- Cancel requests of one database at the same time. libpq 15 waits until the server accepts one. If the server is
+-- The most cancel requests of one database at once. libpq 15 waits until the server accepts one. If the server is
 -- paused, that may take long, so cancel requests must not use all threads.
 local MOST_CANCELS = 2
 
@@ -132,8 +132,8 @@ end
 
 -- Leases --------------------------------------------------------------------------------------------------------------
 
--- Cleans up, in the background, the state that a task has left on a connection. The next use of the lease waits for
--- that.
+-- Cleans up, in the background, the state that a task has left on a connection. The next use of the lease waits until
+-- this is done.
 local function drain(lease, is_gentle)
   if lease.draining then return end
   local done = rl.future()

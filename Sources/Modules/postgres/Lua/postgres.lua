@@ -316,13 +316,13 @@ function Database:begin(options)
   misuse.receiver(self, Database, "db:begin")
   options = misuse.options(options, BEGIN, "db:begin", 1)
   local text, limit = begin_text(options, "db:begin"), options.timeout or self._timeout
-  -- A call that waits for a connection gets EAGAIN before.
+  -- If no connection is free in time, the call gets EAGAIN, just before the limit of `within`.
   local noted = {}
   shape.note_request(self, noted, "begin", "")
   local _ <close> = shape.NOTED
   local tx, message, code, details = shape.within(limit and limit + 0.001, begin, self, text, options.timeout, noted)
   if not tx then return shape.end_request(noted, "begin", nil, message, code, details) end
-  -- A task with a time limit may have begun it.
+  -- With a time limit, a separate task has begun the transaction.
   tx._site, tx._lease.site = misuse.place(), running()
   return shape.end_request(noted, "begin", tx)
 end

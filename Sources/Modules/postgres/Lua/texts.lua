@@ -14,7 +14,7 @@ local CONTROL = {
 --- Returns the word of the first statement that a script or a batch must not contain, see texts.c.
 texts.refused = native.refused
 
---- Returns the same for a text that the server accepts only if it has one statement.
+--- Returns the word that is refused in a text that the server accepts only if it has one statement.
 function texts.refused_alone(text)
   local word = match(text, "^%s*(%a+)")
   word = word and lower(word)

@@ -15,18 +15,18 @@ local note, NOTED, ended = shape.note, shape.NOTED, shape.ended
 
 local calls = {}
 
--- Commands that may wait in the server.
+-- Commands whose answer the server may delay.
 local BLOCKS = {
   BLPOP = true, BRPOP = true, BLMOVE = true, BLMPOP = true, BRPOPLPUSH = true, BZPOPMIN = true, BZPOPMAX = true,
   BZMPOP = true, WAIT = true, WAITAOF = true,
 }
--- Commands that change the connection, and the call that serves instead.
+-- Commands that change the connection, and the call of this module that replaces them; false if none does.
 local INSTEAD = {
   SELECT = "connection", WATCH = "begin", UNWATCH = "begin", MULTI = "begin", EXEC = "begin", DISCARD = "begin",
   AUTH = "connection", HELLO = "connection", SUBSCRIBE = "subscribe", PSUBSCRIBE = "subscribe",
   UNSUBSCRIBE = "subscribe", PUNSUBSCRIBE = "subscribe", SSUBSCRIBE = "subscribe", SUNSUBSCRIBE = "subscribe",
   QUIT = "close", RESET = "connection", MONITOR = false, SYNC = false, PSYNC = false,
-  -- The server does not answer it.
+  -- The server does not answer this command.
   REPLCONF = false,
   ["CLIENT REPLY"] = false,
 }
@@ -166,7 +166,7 @@ end
 --- seconds)` returns an answer; `send(self, bytes, count)` the answers of several commands, and the problems.
 function calls.give(class, noun, ask, send, is_own)
   local call, batch, script, rows = noun .. ":call", noun .. ":batch", noun .. ":script", noun .. ":rows"
-  -- A command that may block, or that is called for the first time.
+  -- Sends a command that may block, or that is called for the first time.
   local function call_slowly(self, ...)
     local words, count = { ... }, select("#", ...)
     local bytes = command(call, words, count)

@@ -168,8 +168,8 @@ local function ended(self, count, value, message, code, details)
   return value, message, code, details
 end
 
--- Sends on the connection that all tasks share. If that is lost before the first byte was sent, the bytes go to the
--- next connection.
+-- Sends on the connection that all tasks share. If that connection is lost before the first byte was sent, the bytes go
+-- to the next connection.
 local function send_shared(self, method, bytes, count)
   local result, message, code, details
   for _ = 1, 2 do

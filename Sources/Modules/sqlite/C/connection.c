@@ -115,7 +115,7 @@ static int has_changes(const char *text, size_t length) {
   return 0;
 }
 
-// Keeps a statement. Returns NULL, and ends it, if there is no memory.
+// Keeps a statement. Without memory, ends the statement and returns NULL.
 static prepared *keep(csqlite *it, sqlite3_stmt *statement, const char *text, size_t length) {
   prepared *one = calloc(1, sizeof *one + length), **place = one ? place_for_statement(it) : NULL;
   if (!place) {

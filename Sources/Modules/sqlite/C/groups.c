@@ -32,7 +32,7 @@ static void give_up(csqlite *it) {
     job->is_alone = 1;
     job->state = JOB_WAITS;
   }
-  // A connection that leaves does not look into the queue.
+  // A connection that has left its pool carries out only its own jobs.
   job_list *to = it->is_leaving ? &it->own : &pool->queue;
   csqlite_append_all(&it->group, to);
   csqlite_append_all(to, &it->group);

@@ -25,8 +25,8 @@ int64_t csqlite_microseconds(void) {
   return time.tv_sec * 1000000 + time.tv_nsec / 1000;
 }
 
-// Returns whether the statement that runs keeps the replies of a group back for too long. Interrupting it ends the
-// group.
+// Returns whether the statement that runs keeps the replies of a group back for too long. Interrupting this statement
+// ends the group.
 static int holds_others(const csqlite *it) {
   return it->group.first && csqlite_microseconds() - it->began > LONG_STATEMENT;
 }

@@ -56,7 +56,7 @@ void block_byte(block *to, int value);
 void block_number(block *to, uint64_t value);
 void block_text(block *to, const char *text, size_t length);
 
-// Reads a block. `failed` is set at its end.
+// Reads a block. `failed` is set by a read beyond the block's end.
 typedef struct {
   const char *at, *end;
   int failed;

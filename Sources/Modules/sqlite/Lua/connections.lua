@@ -108,7 +108,8 @@ function connections.ask(db, pool, connection, what, kind, flags, options, wait,
     options ~= INSIDE and kind ~= "rows" and label(db, kind, text) or nil)
 end
 
---- As `ask` for a call without options, in one function: passing the parameters on costs as much as making the job.
+--- Does the same as `ask`, for a call without options, in one function: passing the parameters on costs as much as
+--- making the job.
 function connections.quick(db, pool, connection, what, kind, flags, wait, text, ...)
   local lists, nulls = db._lists, db._nulls
   if lists then flags = flags | LISTS end

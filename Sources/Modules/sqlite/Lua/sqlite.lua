@@ -227,7 +227,7 @@ function Database:begin(options)
   local reads = self._readers and (options.read_only or not self._writer)
   if not reads then check_owner(self, "db:begin") end
   local pool, limit = reads and self._readers or self._writer, options.timeout or self._timeout
-  -- A call that waits for a connection gets EAGAIN before.
+  -- If no connection is free in time, the call gets EAGAIN, just before the limit of `within`.
   local noted = {}
   shape.note_request(self, noted, "begin", "")
   local _ <close> = shape.NOTED
@@ -235,7 +235,7 @@ function Database:begin(options)
   shape.end_request(noted, "begin", tx or nil, message)
   if not tx then return shape.trim(nil, message, code, details) end
   if limit then
-    -- A task with a time limit has begun it.
+    -- With a time limit, a separate task has begun the transaction.
     tx._task, tx._site = running(), misuse.place()
     connections.note_taken(pool, tx._connection)
   end

@@ -8,7 +8,7 @@
 /// A connection, which the Lua object and threads that work for it hold together.
 typedef struct cpostgres cpostgres;
 
-/// Loads libpq. Returns NULL, or the reason for which that is impossible.
+/// Loads libpq. Returns NULL, or the reason why libpq cannot be loaded.
 const char *cpostgres_load(void);
 
 /// Returns the connection at an index of the stack, held once more; NULL for another value, or if it is closed.

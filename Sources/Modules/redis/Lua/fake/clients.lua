@@ -217,7 +217,7 @@ commands.exec = { 1, function(client)
   return replies.list(pieces)
 end, is_immediate = true }
 
--- RESET, and the end of a connection.
+-- Called for RESET, and at the end of a connection.
 local function leave_everything(client)
   client.transaction = nil
   forget_watched(client)

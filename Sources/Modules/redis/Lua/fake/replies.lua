@@ -51,7 +51,7 @@ function replies.texts(texts) return bulks("*", texts) end
 --- A set of texts.
 function replies.set(client, texts) return bulks(client.protocol == 3 and "~" or "*", texts) end
 
---- A map; `pieces` are answers, keys and values by turns.
+--- A map; `pieces` has the answers for its keys and values, each key before its value.
 function replies.map(client, pieces)
   local head = client.protocol == 3 and "%" .. #pieces // 2 or "*" .. #pieces
   return head .. "\r\n" .. concat(pieces)

@@ -59,7 +59,7 @@ void csqlite_pool_drop(csqlite_pool *pool, int64_t connection);
 
 typedef struct {
   int connections, in_use, waiting, cancelled;
-  /// Whether a thread works at something that a task waits for.
+  /// Whether a thread works at a job for which a task waits.
   int is_busy;
 } csqlite_numbers;
 csqlite_numbers csqlite_pool_numbers(csqlite_pool *pool);

@@ -47,8 +47,7 @@ local function gather(bus, question)
   return list
 end
 
--- Asks all processes to begin. Returns the processes that have begun, and the number of names or processes that have
--- not.
+-- Asks all processes to begin. Returns the processes that have begun, and how many names or processes have not begun.
 local function begin(bus, names, seconds)
   local question = json.encode { op = "begin", names = names, seconds = seconds }
   local found, met, problems, places = {}, {}, 0, {}
@@ -60,7 +59,7 @@ local function begin(bus, names, seconds)
     one.place = format("%s:%d", one.host, one.pid)
     met[one.name], met[one.place], met[tostring(one.script)] = true, true, true
     if one.session and places[one.place] then
-      -- Another bus of the same process.
+      -- This answer is from another bus of the same process.
       table.insert(places[one.place], one)
     elseif one.session then
       one.all = { one }

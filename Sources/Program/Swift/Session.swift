@@ -214,8 +214,8 @@ final class Session {
 
     private static let chunkName = "=(command line)"
 
-    /// Sets the global `rl`, which -e and -p promise. A text that cannot use it, with no script to follow, does not
-    /// load the library.
+    /// Sets the global `rl`, which -e and -p promise. If no script follows, and the text does not contain "rl", the
+    /// library is not loaded.
     private func provideGlobal(for text: String) -> Int32? {
         guard options.script != nil || text.withCString({ strstr($0, "rl") != nil }) else { return nil }
         return complete(.text("rl = rl or require 'runloop'", name: "=rlhost"))

@@ -208,8 +208,8 @@ public final class PromptScript {
         return host.stack.replaceTop(withField: name)
     }
 
-    /// Calls a function of the script with texts. Returns its results, with nil for results that are not texts; returns
-    /// nil if the call failed.
+    /// Calls a function of the script with texts. Returns the function's results, with nil for results that are not
+    /// texts; returns nil if the call failed.
     private func call(_ name: String, _ arguments: String...) -> [String?]? {
         let stack = host.stack
         let base = stack.top

@@ -50,7 +50,8 @@ extension LineEditor {
         refresh()
     }
 
-    /// Does the same as `show()` with another text, which was edited elsewhere. The cursor is at its end.
+    /// Does the same as `show()` with another text, which was edited elsewhere. The cursor is then at the end of the
+    /// text.
     public func show(with text: String) {
         guard phase == .hidden else { return }
         buffer.replace(0..<buffer.count, with: TextBuffer.normalised(text.unicodeScalars))
@@ -179,7 +180,7 @@ extension LineEditor {
             if !isFinal { addSuggestion(to: &frame) }
             return frame
         }
-        // The list may shrink the text, but leaves it half of the screen.
+        // The list may take rows from the text, but leaves it at least half of the screen.
         var whole = Layout.Position()
         let used = layout.frame(height: height, top: &whole).rows.count
         let room = height - min(used, (height + 1) / 2)

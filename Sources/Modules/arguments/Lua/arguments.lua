@@ -31,7 +31,7 @@ local TYPES = {
     local number, unit = match(text, "^([%d.]+)([kKMG]?)[iI]?[bB]?$")
     local scale = ({ [""] = 1, k = 1 << 10, K = 1 << 10, M = 1 << 20, G = 1 << 30 })[unit or "?"]
     number = finite(number)
-    -- Integers would wrap around to negative numbers.
+    -- In integers, a larger product would wrap around.
     local is_too_large = number and scale and number > math.maxinteger // scale
     local bytes = number and scale and not is_too_large and math.tointeger(number * scale // 1) or nil
     return bytes, "a size such as 65536, 64k or 2M"
@@ -278,7 +278,7 @@ local function read(all, list)
         end
       end
     elseif find(word, "^%-[^%d.]") or find(word, "^%-[%d.]") and all.flags[sub(word, 1, 2)] then
-      -- A word contains one or several letters. The last one may have a value, in the same word or in the next.
+      -- Such a word has one or several letters. The last letter may have a value, in the same word or in the next.
       local at = 2
       while at <= #word and not failed do
         local name = "-" .. sub(word, at, at)

@@ -77,7 +77,7 @@ local function turn()
   local fine, problem
   repeat
     fine, problem = controller:step(0)
-    -- The controller stops at each error. The task reports this one.
+    -- The controller stops at each error. A task reports the error.
     if not fine then start(0, LABEL, raise_again, SUBJECT, problem) end
   until fine
   is_stepping = false

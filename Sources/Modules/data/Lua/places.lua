@@ -36,7 +36,7 @@ local function end_failed(site)
   if type(site) == "thread" and status(site) == "dead" then pcall(close, site) end
 end
 
--- Does so for the coroutines that have connections.
+-- Calls `end_failed` for all coroutines that have connections.
 local function reclaim(self)
   local sites = {}
   for _, lease in next, self.taken do sites[#sites + 1] = lease.site end

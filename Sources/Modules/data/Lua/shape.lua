@@ -17,7 +17,7 @@ local shape = {}
 local label, begins, ends, mark = system.label, system.begins, system.ends, system.mark
 
 -- The calls of a database are in its table `_notes`, by kind and text: tables with the kind, the text, the database and
--- the label in recordings. Beyond this number, all are dropped.
+-- the label in recordings. When more calls than this are kept, all are dropped.
 local NOTES_KEPT = 1000
 
 -- Returns a text such as `query "select 1" of postgres "orders"`.
@@ -48,8 +48,8 @@ local function label_of(it)
   return it.label
 end
 
--- By coroutine: the call of a database for which it waits, and the number of its record. A table that has the time of
--- its begin, `since`, has the number itself.
+-- By coroutine: the call of a database for which it waits, and the number of its record. If the call's table has the
+-- time of its begin, `since`, the number is in that table instead.
 local calls, numbers = setmetatable({}, { __mode = "k" }), setmetatable({}, { __mode = "k" })
 
 -- Begins the record of a call. Returns its number; nil if nothing is recorded.
@@ -289,7 +289,8 @@ end
 -- Sessions ------------------------------------------------------------------------------------------------------------
 
 -- The iterator of `rows`. `steps.open_rows(self, what, request)` and `steps.next_rows(self, what, state)` return the
--- state and the next rows; without a state, these are the last ones. On failure, they return nil, nil, and the reason.
+-- state and the next rows; without a state, these are the last ones. On failure, both functions return nil, nil, and
+-- the reason.
 local function iterate(self, what, request, steps)
   local state, lot, place = nil, nil, 0
   local is_last, limit = false, request.timeout or self._timeout

@@ -171,7 +171,7 @@ local function pop(self)
   return message
 end
 
--- Calls the function with the queued messages. If the function waits, further messages wait for it.
+-- Calls the function with the queued messages. While the function waits, further messages stay in the queue.
 local function perform(self, source)
   for _ in source:commands() do end
   if self._is_busy then return end

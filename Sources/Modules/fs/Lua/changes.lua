@@ -151,7 +151,7 @@ function M.exchange(self, path, is_directory, other, was_directory)
 end
 
 -- Compares the names of moves with the file system, after all pending events were handled. An exchange of two names
--- gives the same events as two moves. And an event of a directory that has been renamed may have been attributed to its
+-- gives the same events as two moves. Also, an event of a renamed directory may have been attributed to the directory's
 -- old name.
 function M.look_at_names(self)
   local names = self._moved

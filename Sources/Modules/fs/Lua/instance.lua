@@ -20,7 +20,7 @@ local MOVES = 0x40 | 0x80 | 0x800
 -- Seconds within which both events of one move arrive.
 instance.PAIRING = 0.02
 
--- The open instance: its `inotify`, the `watchers` that use it, and its `directories`. The latter map the kernel's
+-- The open instance: its `inotify`, the `watchers` that use it, and its `directories`. `directories` maps the kernel's
 -- numbers to { number, mask } by watcher.
 local open
 local last_number = 0
@@ -159,7 +159,7 @@ function instance.limit_message(message, code)
       .. (native.limit "max_user_watches" or "?") .. " now)"
   elseif code == "EMFILE" then
     local most = native.limit "max_user_instances"
-    -- If the limit cannot be read either, this process has run out of descriptors.
+    -- If even the file with the limit cannot be opened, this process has run out of descriptors.
     return most
       and "EMFILE: too many watchers: raise the limit, sysctl fs.inotify.max_user_instances (" .. most .. " now)"
       or "EMFILE: too many open files: raise the limit of this process, ulimit -n"

@@ -57,8 +57,8 @@ function tree.assign(self, number, path)
   if path then self._numbers[path] = number end
 end
 
--- Gives the watches of moved directories their new paths, and marks the new paths as still to be listed where the old
--- ones were. `list` has the old paths, which begin with `from`.
+-- Gives the watches of moved directories their new paths. If an old path was marked as still to be listed, marks the
+-- new path instead. `list` has the old paths, which begin with `from`.
 function tree.carry(self, list, from, to)
   local numbers, unseen = {}, {}
   for _, path in ipairs(list) do

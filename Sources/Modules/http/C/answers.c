@@ -58,7 +58,7 @@ static int text_of(lua_State *L, const char **type) {
       lua_pop(L, 1);
     } else if (!value && ((strcmp(name, "body") == 0 && lua_type(L, -1) == LUA_TSTRING) || strcmp(name, "json") == 0)) {
       if (*name == 'j') *type = json;
-      // Below the key, which has to stay on top for lua_next.
+      // The value goes below the key, which has to stay on top for lua_next.
       value = ANSWER + 1;
       lua_insert(L, value);
     } else {

@@ -80,7 +80,7 @@ int lua_http_find_accepted(lua_State *L) {
 typedef struct output {
   lua_State *L;
   linux_bytes *to;
-  int closes;  // whether a field Connection requests this
+  int closes;  // whether a field Connection requests the end of the connection
 } output;
 
 static output begin_output(lua_State *L, int buffer) {

@@ -18,8 +18,8 @@ local function parse_parameters(text)
   return text:match "^%s*([^;]*)", parameters
 end
 
--- Returns an iterator over the parts. A second call returns the same one. The next part discards the unread rest of a
--- body. `next_bytes` reads the request.
+-- Returns an iterator over the parts. A second call returns the same iterator. The next part discards the unread rest
+-- of a body. `next_bytes` reads the request.
 function M.parts(request, settings, next_bytes)
   settings = misuse.options(settings, { max = "count", max_parts = "count" }, "request:parts", 1)
   if request.following_part then return request.following_part end

@@ -14,7 +14,7 @@ local date, require = os.date, require
 local locals = package.loaded.runloop.locals
 
 local LEVELS = { debug = 1, info = 2, warning = 3, error = 4, off = 5 }
--- The priorities of syslog(3). The journal reads them at the beginning of a line.
+-- The priorities of syslog(3). The journal reads these priorities at the beginning of a line.
 local PRIORITIES = { debug = 7, info = 6, warning = 4, error = 3 }
 local COLORS = { debug = "2", info = "36", warning = "33", error = "31" }
 local OPTIONS = {
@@ -85,7 +85,7 @@ local function each_field(self, fields, visit)
   end
 end
 
--- Every line has these names. A field with one of them gets a trailing underscore.
+-- Every line has these names. A field with such a name gets a trailing underscore.
 local TAKEN = { time = true, level = true, logger = true, message = true }
 
 local function compose(self, level, message, fields)

@@ -107,7 +107,7 @@ void metrics_reset(void) {
   pthread_mutex_unlock(&all.lock);
 }
 
-// Shows a metric in the current test. A file of tests may have made it once, for all of its tests.
+// Shows a metric in the current test. A test file may have made the metric once, for all of its tests.
 static void use(metric *m) {
   if (!__atomic_load_n(&m->is_hidden, __ATOMIC_RELAXED)) return;
   pthread_mutex_lock(&all.lock);

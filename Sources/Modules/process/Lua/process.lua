@@ -13,8 +13,8 @@ local type, pairs, ipairs = type, pairs, ipairs
 local setmetatable, pcall, error = setmetatable, pcall, error
 local concat = table.concat
 
--- A program that has ended may leave others that hold its output open. The number of seconds for which the call waits
--- for them.
+-- A program that has ended may leave others that hold its output open. The call waits for such programs for this number
+-- of seconds.
 local OUTPUT_GRACE = 0.5
 local MAX_OUTPUT = 16 << 20
 

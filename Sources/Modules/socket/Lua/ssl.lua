@@ -108,7 +108,7 @@ function ssl.newcontext(params)
   end
   if not MODES[params.mode] then return nil, ("invalid mode (%s)"):format(tostring(params.mode)) end
   if params.password ~= nil then error("ssl.newcontext: parameter 'password' is not offered by runloop.socket", 2) end
-  -- A misspelt "peer" must not accept every certificate.
+  -- With a misspelt "peer", a connection must not accept every certificate.
   local wrong = unknown(params.verify or nil, VERIFY)
   if wrong ~= nil then return nil, ("invalid verify option (%s)"):format(tostring(wrong)) end
   local kind = type(params.alpn)

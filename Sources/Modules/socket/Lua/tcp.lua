@@ -227,8 +227,8 @@ end
 -- kernel.
 local PIECE <const> = 65536
 
--- Writes the bytes from `first` to `last` to the stream. Returns the index of the last byte that it accepted, and the
--- problem.
+-- Writes the bytes from `first` to `last` to the stream. Returns the index of the last byte that the stream accepted,
+-- and the problem.
 local function give(self, stream, data, first, last)
   local has_limit = self.block or self.total
   while first <= last do

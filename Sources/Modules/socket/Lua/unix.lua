@@ -13,7 +13,7 @@ local function derived(methods, names)
   return own
 end
 
--- The objects have the classes tcp{…} and udp{…} inside; scripts see unix{…} in their texts.
+-- Internally the objects have the classes tcp{…} and udp{…}; their texts, which scripts see, have unix{…}.
 local function class_of(base, word)
   local metatable = {}
   for name, value in pairs(base.metatable) do metatable[name] = value end

@@ -350,7 +350,7 @@ local function draw(self)
     right = format(" %s %s  %s", ({ "|", "/", "-", "\\" })[self._turn % 4 + 1], done, span(took))
     self._turn = self._turn + 1
   end
-  -- A line that wraps could not be overwritten.
+  -- A line that wraps cannot be overwritten by the next one.
   local text = bar == "" and cut(self._text, max(0, columns - 1 - #right)) or self._text
   native.write(2, "\r" .. text .. bar .. right .. "\27[K" .. (self._over and "\n" or ""))
 end

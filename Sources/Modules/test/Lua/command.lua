@@ -158,7 +158,7 @@ function Run:look_for_late()
   for worker in pairs(self.workers) do
     local phase = worker.phase
     if phase then workers.note_delays(worker, phase) end
-    -- A worker itself reports a phase that takes too long. A worker that cannot do so is killed.
+    -- A worker itself reports a phase that takes too long. A worker that cannot report it any more is killed.
     if phase and system.real_clock() - phase.began - phase.delayed > phase.limit + 5 then
       local what = phase.name == "load" and "loading the file took"
         or phase.name == "close" and "the end of the file took"

@@ -12,8 +12,8 @@ local format, sort, concat = string.format, table.sort, table.concat
 local pairs, ipairs = pairs, ipairs
 local io_open, floor = io.open, math.floor
 
---- `sources` lists the files and directories to report, whether they are loaded or not. If it is nil, the loaded files
---- below `here` are reported.
+--- `sources` lists the files and directories to report, whether they are loaded or not. If `sources` is nil, the loaded
+--- files below `here` are reported.
 function coverage.new(here, sources) return setmetatable({ files = {}, here = here, sources = sources }, coverage) end
 
 --- Adds the counts of a worker: for each path, a count by event, encoded as in CLuaSupport/watch.c.
@@ -143,7 +143,7 @@ local function describe(path, counts, totals, out)
       local count = ways[from << 24 | to]
       branches = branches + 1
       if count then taken = taken + 1 end
-      -- If the target line never ran, its branch is not listed besides.
+      -- A branch to a line that never ran is not listed, since the line itself is.
       if lines[from] and not count and (lines[to] or not code.lines[to]) then
         missed_ways[#missed_ways + 1] = format("%d→%d", from, to)
       end

@@ -46,7 +46,7 @@ function events.mark()
   return marks, system.mark(format("\0rlhost:%s:%d\0", secret, marks))
 end
 
---- Sends an event. With `wait`, sends it together with the next one, which saves a system call.
+--- Sends an event. With `wait`, the event is sent together with the next one, which saves a system call.
 function events.emit(event, wait)
   held = held .. string_pack("<s4", events.text_of(event))
   if not wait then

@@ -92,7 +92,7 @@ function explain.frames(level)
   return frames
 end
 
--- Returns the same for the lines of a traceback that Lua has made.
+-- Returns the frames that a report shows of a traceback that Lua has made.
 function explain.trim(lines)
   local frames, last = {}, nil
   for i = 1, #lines do

@@ -20,7 +20,7 @@ function phase.use(library, settings) core, options = library, settings end
 
 -- Errors that nobody catches ------------------------------------------------------------------------------------------
 
--- The handler that the tested code has set for errors, if any. A failed assertion does not reach it.
+-- The handler that the tested code has set for errors, if any. A failed assertion does not reach the handler.
 local handler
 
 local function on_error(value, info)
@@ -77,7 +77,7 @@ local function too_late(current, name, seconds, failure, timers)
   if not current.real_time then
     local again = system.due()
     -- Timers also read the clock when they are made, so a timer that is due again and again is the better explanation.
-    -- A timer is not due while its function runs. The loop reads the clock five times for each.
+    -- A timer is not due while its function runs. The loop reads the clock five times for each timer.
     if ran and reads > 1000 + 8 * timers and #again == 0 then
       details[#details + 1] =
         "the clock was read again and again: it stands still while Lua runs; use rl.sleep, or real_time"

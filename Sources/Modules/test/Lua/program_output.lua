@@ -107,7 +107,7 @@ return function(Process, parts)
       if found then return unpack(found, 1, found.n) end
       local size = self.sizes[buffer]
       local left = deadline - rl.now()
-      -- A pause in the output is a moment to search, too.
+      -- Search also when the output pauses.
       local has_skipped = self.searched[buffer] ~= size - self[mark]
       local woken = not self.how and pause(self, has_skipped and left > 0.02 and 0.02 or left)
       if not woken then
@@ -120,7 +120,7 @@ return function(Process, parts)
   end
 
   --- Waits until the standard output, or the terminal, is at its end, and returns the text since the last match. Fails
-  --- after `within` seconds (5). With `from = "errors"`, it waits for the end of the standard error.
+  --- after `within` seconds (5). With `from = "errors"`, waits for the end of the standard error.
   function Process:wait_for_end_of_output(options)
     check(self, "process:wait_for_end_of_output")
     local buffer, mark, within = check_wait(self, "process:wait_for_end_of_output", options)
@@ -135,8 +135,8 @@ return function(Process, parts)
     return text
   end
 
-  --- Waits for the program's end, and returns its exit status. If a signal ended it, returns 128 plus the signal's
-  --- number, and the signal's name. Fails after `within` seconds (5).
+  --- Waits for the program's end, and returns its exit status. If a signal ended the program, returns 128 plus the
+  --- signal's number, and the signal's name. Fails after `within` seconds (5).
   function Process:wait(options)
     check(self, "process:wait")
     local within = options and options.within or 5

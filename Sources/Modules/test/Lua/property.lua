@@ -1,4 +1,5 @@
--- Properties: functions that must hold for random values. A value for which one fails is made as simple as possible.
+-- Properties: functions that must hold for random values. A value for which a property fails is made as simple as
+-- possible.
 --
 -- A value is made from a sequence of whole numbers, its choices, each from 0 up to a limit. Smaller choices make
 -- simpler values. Shrinking a value means to shorten its sequence and to lower its numbers as long as the function

@@ -167,7 +167,7 @@ end
 
 report.formats = { readable = true, tap = true, tap14 = true, junit = true, json = true, github = true }
 
--- Formats that are implemented in the file of another one.
+-- Formats that are implemented in the file of another format.
 local FILES = { github = "json", tap14 = "tap" }
 
 --- Returns a reporter, whose text `write` receives. `schema` is the XML schema to follow.

@@ -29,8 +29,8 @@ return function(_, core)
   end
 
   --- Moves the clock by a number of seconds, and returns when everything that is due by then has happened. The clock
-  --- jumps even if it is held, or if a task waits for a descriptor. With `quiet`, it jumps only after that many seconds
-  --- without an event from outside.
+  --- jumps even if it is held, or if a task waits for a descriptor. With `quiet`, the clock jumps only after that many
+  --- seconds without an event from outside.
   function Clock:advance(seconds, options)
     clock_of(self, "rl.clock:advance")
     if type(seconds) ~= "number" or not (seconds >= 0) then

@@ -28,7 +28,7 @@ function Screen.new(rows, columns)
   return self
 end
 
--- Scrolls up by `count` rows, or down if it is negative.
+-- Scrolls up by `count` rows, or down if `count` is negative.
 local function scroll(self, count)
   local from, to = self.top, self.bottom
   if count < 0 then from, to = to, from end

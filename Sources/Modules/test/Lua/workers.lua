@@ -174,7 +174,8 @@ local function blame(self, worker, file, how, number)
     -- All tests had ended, so the failure belongs to no test.
     failure.message = failure.message .. (worker.was_late and ", after its last test" or " after its last test")
   elseif file.planned then
-    -- The worker ended between two tests. The remaining tests get another process, unless that ends there as well.
+    -- The worker ended between two tests. The remaining tests get another process, unless that process ends there as
+    -- well.
     local next_test = (file.done or 0) + 1
     self:file_failed(file, failure)
     if file.retried == next_test or self.options["fail-fast"] then return nil end

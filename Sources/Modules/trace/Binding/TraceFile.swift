@@ -36,7 +36,7 @@ final class TraceFile: Sendable {
             if current == nil { current = self }
             return current
         }
-        // Two threads may begin at once.
+        // Another thread may have begun a recording at the same time.
         if let other, other !== self {
             state.withLock { $0.isOpen = false }
             throw Self.isUnderWay(path, other)

@@ -53,7 +53,7 @@ enum TraceNames {
         try dump { about throws(SystemError) in try Recording.Writer(path: path, about: about) }
     }
 
-    /// Does the same with a writer that is made when there is something to write.
+    /// Writes the records by a writer that is made when there is something to write.
     static func dump(
         _ makeWriter: (Recording.About) throws(SystemError) -> Recording.Writer
     ) throws(SystemError) {

@@ -12,7 +12,7 @@ final class TracePart: HostPart {
     private var isWatching = false
     private var busy = BusyTime()
 
-    /// How long the loop has been busy without a pause, and when the last warning about that came.
+    /// How long the loop has been busy without a pause, and how long ago the last warning about that was.
     private struct BusyTime {
         var length = 0.0
         var sinceTold = Double.infinity

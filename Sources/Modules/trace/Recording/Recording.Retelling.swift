@@ -108,8 +108,8 @@ extension Recording {
 
         private func lane(_ track: Event.Track, _ name: String? = nil) throws(SystemError) -> Lane {
             if let lane = lanes[track] { return lane }
-            // If there are more loops than a record can number, the last ones share a lane. Recordings of rlhost have
-            // fewer.
+            // If there are more loops than a record can number, the last ones share a lane. Recordings of rlhost never
+            // have that many.
             let lane = Lane(
                 number: UInt16(clamping: lanes.count),
                 name: name ?? (track.number == 0 ? "main" : "thread \(track.number)"))
@@ -243,7 +243,7 @@ extension Recording {
             }
         }
 
-        /// Returns a time of a process by the clock that all have here.
+        /// Converts a time of a process to the clock of the whole recording.
         private func shifted(_ time: UInt64, _ track: Event.Track) -> UInt64 {
             guard let offset = alignments[track.process]?.offset, offset != 0 else { return time }
             return UInt64(clamping: Int64(clamping: time).addingReportingOverflow(offset).partialValue)

@@ -55,7 +55,7 @@ package enum Recording {
         }
     }
 
-    /// Where a process runs, and by which clock. Files of format 1 do not contain it.
+    /// Where a process runs, and by which clock. Files of format 1 do not contain the origin.
     package struct Origin: Equatable, Sendable {
         /// The upper half of the numbers of all messages of the process; 0 if unknown.
         package var identity: UInt32 = 0

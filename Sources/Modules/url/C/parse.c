@@ -102,7 +102,7 @@ static int write_rest(url *to, const char *p, const char *last) {
 static int finish(url *to, const char *p, const char *last) {
   end(to, &to->path);
   if (!to->has_host && to->path.length > 1 && memcmp(to->text.bytes + to->path.at, "//", 2) == 0) {
-    // Without a host, the path's slashes would announce one.
+    // Without a host, the two slashes at the start of the path would be read as the start of a host.
     url_append(to, "/.", 2);
     char *path = to->text.bytes + to->path.at;
     memmove(path + 2, path, to->path.length);

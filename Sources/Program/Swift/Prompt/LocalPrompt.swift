@@ -84,7 +84,7 @@ final class LocalPrompt: PromptOwner {
     // The prompt for the C function around programs, which gets no argument; used on the main thread only.
     nonisolated(unsafe) private static var current: LocalPrompt?
 
-    /// `init.lua` may wait. The prompt is then shown before it has ended.
+    /// `init.lua` may wait. The prompt is then shown before the file has ended.
     private func runStartUpFile() {
         guard let path = PromptFiles.startUpFile() else { return }
         if let message = host.load(.file(path)) { return prompt.report(message) }
@@ -96,7 +96,7 @@ final class LocalPrompt: PromptOwner {
         prompt.report(script.failed(value, failure, width: prompt.width, color: prompt.colorsErrors))
     }
 
-    /// Lends the terminal to a program that an entry runs. A program that a callback runs does not get it.
+    /// Lends the terminal to a program that an entry runs. A program that a callback runs does not get the terminal.
     private func lendTerminal(_ lends: Bool) {
         guard taskRuns, let display = prompt.display else { return }
         if lends { display.catchUp() }
@@ -355,8 +355,8 @@ final class LocalPrompt: PromptOwner {
         host.loop.stopAll()
     }
 
-    /// The first Control-C cancels the entry where it waits. If the entry continues nevertheless, the second one ends
-    /// it.
+    /// The first Control-C cancels the entry where it waits. If the entry continues nevertheless, the second Control-C
+    /// ends the entry.
     func interruptWork() -> Bool {
         guard let task else { return false }
         interrupts += 1

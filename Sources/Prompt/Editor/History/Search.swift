@@ -1,6 +1,6 @@
 /// An incremental search through the history, from where it began towards older or newer entries.
 struct Search {
-    /// The text to find, in UTF-8. If it has no capital letters, the search ignores case.
+    /// The text to find, in UTF-8. If the text has no capital letters, the search ignores case.
     private(set) var query = ""
     private(set) var goesForward: Bool
     private(set) var hasFailed = false

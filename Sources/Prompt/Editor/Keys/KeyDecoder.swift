@@ -128,7 +128,7 @@ package struct KeyDecoder {
         case UInt8(ascii: "[") where parameters.isEmpty:
             state = .consoleFunctionKey
             return (nil, nil)
-        // "$" ends a sequence in rxvt. In the standard it is an intermediate byte.
+        // "$" ends a sequence in rxvt. In the standard, "$" is an intermediate byte.
         case 0x20...0x23, 0x25...0x3F:
             if parameters.count < 64 { parameters.append(byte) }
             return (nil, nil)
@@ -268,7 +268,7 @@ extension KeyDecoder {
 }
 
 extension Sequence<UInt8> {
-    /// Returns the number that the digits make. Digits after it has reached `most` do not count.
+    /// Returns the number that the digits make. Once the number has reached `most`, further digits do not count.
     func number(upTo most: Int) -> Int {
         reduce(0) { (0x30...0x39).contains($1) && $0 < most ? $0 * 10 + Int($1 - 0x30) : $0 }
     }

@@ -5,7 +5,7 @@ struct OutputTracker {
 
     /// The place of the output in its row, with all that is needed to continue there.
     private struct Place {
-        /// 0 to `columns`. The latter means that the last column is used, and the next character wraps.
+        /// 0 to `columns`. The value `columns` means that the last column is used, and the next character wraps.
         var column = 0
         var hasContent = false
         var hasWrapped = false

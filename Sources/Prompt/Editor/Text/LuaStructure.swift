@@ -31,8 +31,8 @@ public struct LuaStructure: Sendable {
     /// Returns the blanks for the start of a text's last line; nil inside of a long string or comment, where blanks
     /// matter.
     ///
-    /// A line that opens blocks indents the next ones by one step, however many it opens. The line that closes them
-    /// returns to the indentation of that line.
+    /// A line that opens blocks indents the next ones by one step, however many it opens. The line that closes the
+    /// blocks returns to the indentation of the line that opened them.
     public func indentation(of text: String) -> String? {
         let lastLine = text.utf8.lastIndex(of: 0x0A).map { text.utf8.distance(from: text.utf8.startIndex, to: $0) + 1 }
         guard let lastLine else { return "" }

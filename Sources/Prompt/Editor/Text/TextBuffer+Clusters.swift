@@ -3,7 +3,7 @@ extension TextBuffer {
     /// scalars.
     ///
     /// Latin, Greek and Cyrillic letters, kana and Han: nearly every text has such a pair close by, which makes the
-    /// functions below O(1) in practice. Only text without any (all emoji, all Devanagari) costs O(n).
+    /// functions below O(1) in practice. Only text without such a pair (all emoji, all Devanagari) costs O(n).
     static func isSimple(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.value {
         case 0..<0x300, 0x370..<0x483, 0x48A..<0x530, 0x3041..<0x3097, 0x30A0..<0x3100, 0x3400..<0xA000,

@@ -3,7 +3,7 @@
 
 local M = {}
 
--- First come, first served. A cancelled request leaves a gap.
+-- First come, first served. A cancelled request leaves a gap in the queue.
 local function queue() return { first = 1, last = 0 } end
 
 local function push(queue, exchange)

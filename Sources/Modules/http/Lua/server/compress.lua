@@ -99,7 +99,8 @@ end
 local GZIP <const> = { "gzip" }
 local asked_latest, answer_latest
 
--- Whether a client accepts gzip and does not prefer the plain form. The next request is often of the same client.
+-- Whether a client accepts gzip and does not prefer the plain form. The last result is kept, since the next request is
+-- often of the same client.
 function M.accepts_gzip(accept)
   if accept == asked_latest then return answer_latest end
   asked_latest, answer_latest = accept, M.accepted(accept, GZIP)[1] ~= nil

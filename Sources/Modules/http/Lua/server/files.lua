@@ -101,7 +101,7 @@ end
 -- Answers for a file that cannot be opened; `code` is the error's name.
 local function send_error(request, answer, code, send)
   if code == "EISDIR" and answer.root and request.path:sub(-1) ~= "/" then
-    -- Relative links in its index need the slash.
+    -- Relative links in the directory's index need the slash.
     local url = request.path:gsub("[^/]+", function(name) return native.escape(name) end) .. "/"
     if request.query_string ~= "" then url = url .. "?" .. request.query_string end
     return send(request, 301, { location = url }, 0)

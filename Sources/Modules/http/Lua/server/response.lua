@@ -278,7 +278,7 @@ local EVENTS = { keep_alive = { "seconds", "boolean" } }
 
 local function check_events(settings, name)
   settings = misuse.options(settings, EVENTS, name, 1)
-  -- A timer cannot be set that far ahead.
+  -- A timer cannot be set further ahead than this.
   if type(settings.keep_alive) == "number" and settings.keep_alive > 1e9 then
     raise("%s: field 'keep_alive' is too long", name)
   end

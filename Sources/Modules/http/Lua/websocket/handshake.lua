@@ -65,7 +65,7 @@ function incoming.Request:websocket(settings)
   elseif headers["sec-websocket-version"] ~= "13" then
     status, text, extra = 426, "Only version 13 is spoken here\n", { ["sec-websocket-version"] = "13" }
   elseif self.flags & HAS_BODY ~= 0 then
-    -- A proxy, or a handler that has read the body, may have mistaken it for frames or for a request.
+    -- A proxy, or a handler that has read the body, may have mistaken the body for frames or for a request.
     status, text = 400, "A WebSocket's request has no body\n"
   elseif not key or #key ~= 24 or not key:find "^[%w+/]+==$" then
     status, text = 400, "Not a WebSocket key\n"
@@ -153,7 +153,7 @@ function M.connect(stream, target, host, settings)
     or not extension:find "server_no_context_takeover" or extension:find "client_max_window_bits") then
     return fail("EPROTO", "the server has chosen an extension that was not offered")
   end
-  -- Two fields are joined to a list, which was not offered either.
+  -- Two fields would be joined to a list, which was not offered either.
   local protocol = fields["sec-websocket-protocol"]
   if protocol and not protocols_in(headers["sec-websocket-protocol"])[protocol] then
     return fail("EPROTO", "the server has chosen a protocol that was not offered: " .. protocol)

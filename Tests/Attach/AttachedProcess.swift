@@ -89,6 +89,6 @@ final class AttachedProcess {
         return last
     }
 
-    /// How many descriptors it has open.
+    /// How many descriptors the process has open.
     var descriptors: Int { (try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(pid)/fd").count) ?? -1 }
 }

@@ -40,7 +40,7 @@ for _, metatable in pairs(debug.getregistry()) do
   end
 end
 
--- And some kinds are tables of Lua.
+-- Other kinds are tables of Lua.
 add_methods("channel", getmetatable(rl.channel()).__index)
 add_methods("backoff", getmetatable(rl.backoff()).__index)
 add_methods("pool", getmetatable(rl.pool()).__index)

@@ -371,7 +371,7 @@ local function status(name)
   end
 end
 
--- The number of open descriptors, without pipes, since the descriptor for the output of `ls` is one.
+-- The number of open descriptors. Pipes do not count, since this function itself opens one, for the output of `ls`.
 local function descriptors()
   local pipe <close> = assert(io.popen(("ls -l /proc/%d/fd"):format(status "Pid")))
   local count = 0

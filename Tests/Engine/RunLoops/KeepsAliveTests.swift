@@ -71,7 +71,7 @@ import Testing
         #expect(world.loop.run(in: "a", for: .milliseconds(1)) == .timedOut)
         timer.invalidate()
         #expect(world.loop.run(in: "a", for: .milliseconds(1)) == .finished)
-        // The callback sets it to false.
+        // The callback sets `keepsAlive` to false.
         world.timer("R", at: 5, every: 5) { $0.keepsAlive = false }
         world.run(ms: nil)
         #expect(world.journal() == "R =1")

@@ -22,7 +22,7 @@ import Testing
         source.invalidate()
         timer.invalidate()
         if let request { world.loop.cancel(request) }
-        // Until the next pass, as in CoreFoundation.
+        // The modes stay listed until the next pass, as in CoreFoundation.
         #expect(world.loop.modeNames == ["default", "a", "b", "c", "d"])
         world.perform("p")
         world.run()

@@ -107,7 +107,7 @@ import Testing
             let script = directory + "/script.lua"
             try text.write(toFile: script, atomically: true, encoding: .utf8)
             let result = try Binary.shell("exec \"$RLHOST\" script.lua log \(closed)", directory: directory)
-            // Output is lost with the two that the script writes to.
+            // If standard output or standard error is closed, output is lost.
             #expect(result.status == (closed.contains(">") ? 1 : 0), "\(result)")
             let refusal = "Bad file descriptor"
             let expected = [">&-", "2>&-", "<&-"].map {

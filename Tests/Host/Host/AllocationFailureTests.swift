@@ -12,7 +12,7 @@ import Testing
 /// state still works.
 ///
 /// Lua 5.4.4 has an allocation-failure bug of its own, which the host avoids: outside any protection it makes texts
-/// such as "error in error handling" and "cannot resume dead coroutine". The host makes them once, at the start
+/// such as "error in error handling" and "cannot resume dead coroutine". The host makes these texts once, at the start
 /// (`p_prepare`).
 @Suite(.timed, .serialized) struct AllocationFailureTests {
     /// Together, the scripts use every call that works within one thread.

@@ -36,8 +36,8 @@ local function learn_all(prefix, t)
 end
 learn_all("rl.", rl)
 
--- The functions of modules that touch neither files nor other machines. The methods of their objects are added when
--- objects exist.
+-- The functions of modules that touch neither files nor other machines. The methods of their objects are added below,
+-- when objects exist.
 local net, json = require "runloop.net", require "runloop.json"
 learn_all("json.", json)
 learn("net.memory", net.memory)

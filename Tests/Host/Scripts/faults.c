@@ -1,7 +1,7 @@
 // Loaded before the C library: makes system calls fail.
 //
 // FAULT="send:105:2:1" makes the second call of send fail with error 105; the last number is the number of calls that
-// fail. FAULTS=seed makes calls of all of them fail at random.
+// fail. FAULTS=seed makes calls of all these functions fail at random.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>

@@ -67,7 +67,7 @@ for _, name in ipairs { "luv", "cqueues", "cqueues.condition" } do
 end
 functions, names, objects = {}, {}, {}
 for _, root in ipairs { near, far, server, http.client(), rl } do visit(root, "root") end
--- Each needs a library that may not be there.
+-- Each of these objects needs a library that may not be there.
 visit(require "runloop.sqlite".open ":memory:", "database")
 visit(require "runloop.zlib".compressor(), "stage")
 visit(require "runloop.crypto".hasher "sha256", "hasher")

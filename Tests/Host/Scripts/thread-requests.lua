@@ -113,7 +113,7 @@ try("cancelled while delayed: nothing keeps the loop alive", function()
     return rl.run()
   end)
   local request = thread:loop():perform { error, "this must never run", after = 1000 }
-  -- Once for a request that has become a timer there, and then for the gate.
+  -- The first `perform` waits until the request has become a timer there; the second one opens the gate.
   thread:loop():perform { function() end, wait = true }
   local was = request:cancel()
   thread:loop():perform(function() own_gate:send {} end)

@@ -68,7 +68,7 @@ local function start()
     local ok, n = t:join()
     living[t] = nil
     ended = ended + 1
-    -- The table makes a worker end in one case of four.
+    -- In one case of four, a worker ends by raising the table.
     if not ok and type(n) ~= "table" and not tostring(n):find "cancelled" then
       failures = failures + 1
       print("failed: " .. tostring(n))

@@ -56,7 +56,7 @@ struct ThreadTests {
     func attack() throws {
         for seed in Soak.seeds {
             try Binary.withDirectory { directory in
-                // The message ports need it.
+                // The message ports need a private directory.
                 try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: directory)
                 let run = try Self.run("attack.lua", "\(seed)", "1000", environment: ["XDG_RUNTIME_DIR": directory])
                 #expect(!run.timedOut && run.signal == nil, "seed \(seed): \(run)")

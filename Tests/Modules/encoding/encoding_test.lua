@@ -35,7 +35,7 @@ t.it("encode and decode follow the vectors of RFC 4648", function()
   t.equal(decode("-_--", "base64url"), "\xfb\xff\xbe")
 end)
 
--- Bit by bit, as the RFC describes it.
+-- Encodes bit by bit, as the RFC describes it.
 local LETTERS = {
   hex = "0123456789abcdef", base32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567",
   base64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/",

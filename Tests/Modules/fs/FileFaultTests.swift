@@ -97,7 +97,7 @@ import Testing
             until rl.now() > limit
             watcher:invalidate()
             """
-        // The three existing files, and then no more.
+        // The first three watches succeed, all later ones fail.
         let result = try run(script, "inotify_add_watch:28:4:99")
         #expect(result.output.contains("max_user_watches") && result.status == 0, "\(result)")
     }

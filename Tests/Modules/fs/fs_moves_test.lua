@@ -56,7 +56,7 @@ t.describe("fs.watch and moves", function()
     return table.concat(list, " ")
   end
 
-  -- Does to `paths` what a change says. The move must be possible.
+  -- Does to `paths` what a change says. Fails if the change cannot be true.
   local function follow(paths, change)
     local function check(is_fine, why)
       if not is_fine then
@@ -119,7 +119,7 @@ t.describe("fs.watch and moves", function()
     end
   end
 
-  -- The tree before, changed as reported, equals the tree now; and all of it is still watched.
+  -- Checks that the old tree, changed as reported, equals the tree now; and that all of it is still watched.
   local function check(model, what)
     model = listen(model)
     t.equal(names(model), names(real()), what)

@@ -125,7 +125,7 @@ t.describe("fs.watch", function()
     os.execute("cd " .. directory .. " && touch x.h z")
     t.equal(told(watcher, directory), "created z")
     watcher:invalidate()
-    -- An error in the callback is reported, and no change is lost by it.
+    -- An error in the callback is reported, and loses no change.
     local seen
     rl.on_error(function(problem) seen = problem end)
     local function ignore(path) if path:find "bad" then error("bad indeed", 0) end end

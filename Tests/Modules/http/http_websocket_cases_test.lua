@@ -47,7 +47,8 @@ local function frame_of(case, is_from_client)
   return first .. length .. key .. masked(payload, key)
 end
 
--- A server and a client, which send back the messages that they receive. Each returns a stream for frames made by hand.
+-- A server and a client, which send back the messages that they receive. Each function returns a stream for frames made
+-- by hand.
 local ENDS = {}
 
 function ENDS.server(extension)

@@ -163,7 +163,7 @@ local function bucket_cases(start)
     some:invalidate()
     t.equal(select(3, some:receive(1)), "ENOTCONN")
     t.equal(some:is_valid(), false)
-    -- An empty one is current at once.
+    -- The watch of an empty set is current at once.
     local empty, add_none = collect()
     local none <close> = t.truthy(b:watch("none.*", { keeps_alive = false }, add_none))
     await(function() return empty[1] == "current" end, "the empty watch is current")

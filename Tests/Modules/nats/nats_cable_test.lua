@@ -65,7 +65,7 @@ local function publish(far, near, cut, options)
   return count, distinct, again, told
 end
 
--- Starts a forwarder to a port. Returns its port, and a function that makes it swallow all bytes.
+-- Starts a forwarder to a port. Returns the forwarder's port, and a function that makes it swallow all bytes.
 local function forwarder(port)
   local is_cut = false
   local function carry(from, to)

@@ -165,7 +165,7 @@ t.it("a call for the next message of a closed bus starts nothing", function()
   local bus = connect(nats.fake { jetstream = true })
   local c = t.truthy(t.truthy(bus:stream("s", {})):consumer("c", {}))
   bus:close()
-  -- A timer would stay, which the runner reports.
+  -- If a timer stayed, the runner would report it.
   t.equal(select(3, c:receive(1)), "ENOTCONN")
 end)
 

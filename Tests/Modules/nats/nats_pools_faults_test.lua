@@ -88,7 +88,7 @@ end)
 t.it("a job that comes before its worker is complete is done", function()
   local bus = connect(nats.fake { latency = 0.001 })
   local pool = t.truthy(rl.pool { via = bus, name = "p" })
-  -- The job is sent behind the worker's subscription, before the server has confirmed that.
+  -- The job is sent after the worker's subscription, before the server has confirmed the subscription.
   local making = rl.task(rl.worker, { via = bus, name = "p", functions = { f = function() return 1 end } })
   rl.sleep(0)
   t.equal(pool:run "f", 1)

@@ -246,7 +246,7 @@ t.it("nested runs in one mode give each call its own answer", function()
     ended = ended + 1
     if ended == 3 then all:complete() end
   end
-  -- The inner runs wait for longer than the outer one, and bring its answer.
+  -- The inner runs wait for longer than the outer one, and receive its answer.
   rl.timer { delay = 0.1, modes = modes, callback = function() ask(2) end }
   rl.timer { delay = 0.2, modes = modes, callback = function() ask(3) end }
   rl.timer { delay = 0.3, modes = modes, callback = function() ask(1) end }

@@ -101,7 +101,7 @@ t.it("questions that were not delivered do not count: a cut ends calls after two
   rl.sleep(0.5)
   server:stall(15)
   t.equal({ request:await(40) }, { "late" })
-  -- The connection stalls for longer.
+  -- The connection stalls for longer than before.
   request = rl.task(function() return remote:request(1, "x") end)
   rl.sleep(0.5)
   server:stall(60)
@@ -497,6 +497,6 @@ authorization { users = [
   local _, text, code = rl.message_port { name = "secret", via = some, callback = print }
   t.equal(code, "EACCES")
   t.equal(text:sub(1, #refused), refused)
-  -- The port "open" has two, and nine for discovery.
+  -- The port "open" has two subscriptions, and nine for discovery.
   t.equal(some:stats().subscriptions, 11)
 end)

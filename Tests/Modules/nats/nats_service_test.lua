@@ -90,7 +90,7 @@ local function cases(start)
     t.equal(endpoint.processing_time, math.tointeger((300 * 301 / 2 / 1000 + 0.5) * 1e9 // 1))
     t.equal(endpoint.average_processing_time, endpoint.processing_time // 301)
     t.equal({ endpoint.data.longest, endpoint.data.running }, { 0.5, 3 })
-    -- The 253rd of the last 256.
+    -- This is the 253rd of the last 256 durations.
     t.equal(endpoint.data.p99, 0.298)
     t.truthy(stats.started:find "^%d+%-%d%d%-%d%dT%d%d:%d%d:%d%d%.%d+Z$")
     one:withdraw()

@@ -153,7 +153,7 @@ t.describe("a client", function()
     local client = assert(net.connect("localhost:" .. proxy:port(), { tls = { ca = cert } }))
     t.equal(client:read_line(), "bye")
     rl.sleep(0.05)
-    -- Without reading the server's end.
+    -- The client closes without having read the server's end.
     local began = rl.now()
     client:close()
     t.eventually(function() return copied end)

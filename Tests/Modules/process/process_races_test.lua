@@ -126,7 +126,7 @@ t.describe("a pool", function()
       end,
       ["rl.blocking: cannot send argument #2"] = function() rl.blocking(print, coroutine_here) end,
     } do t.error(call, name) end
-    -- Errors of the function itself are not changed.
+    -- Errors that the called function raises are not changed.
     local value = select(2, pcall(rl.blocking, function() error { 5 } end))
     t.equal(value, { 5 })
     t.equal(select(2, pcall(rl.blocking, function() error("mine", 0) end)), "mine")

@@ -329,7 +329,7 @@ t.describe("jobs", function()
     t.equal(got.once, { now - 30 })
     t.equal({ #got.all, got.all[1], got.all[#got.all] }, { 8 * 1440, first, now - 30 })
     for _, job in ipairs(jobs) do job:invalidate() end
-    -- There are months without a match in between.
+    -- Most months have no match.
     local yearly <close> = schedule.cron("0 0 1 1 *", function(_, time)
       got.year = time
     end, { utc = true, missed = "once" })

@@ -340,7 +340,7 @@ t.describe("waiting", function()
     local ticks = 0
     local timer <close> = setmetatable({}, { __close = function(self) self.timer:invalidate() end })
     timer.timer = rl.every(0.01, function() ticks = ticks + 1 end)
-    -- The reader is open when the slow query comes.
+    -- The reader's connection is open when the slow query comes.
     t.equal(db:value "select 1", 1)
     local task = rl.task(function() return db:value(SLOW) end)
     rl.sleep(0.1)

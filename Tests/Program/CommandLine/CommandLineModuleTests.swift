@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Command line: modules of the distribution", .timed)
 struct CommandLineModuleTests {
-    /// A real use of each C module; each prints "ok".
+    /// Uses each C module for something real, and prints "ok".
     static let uses: [String: String] = [
         "cjson": "local t = m.decode(m.encode {1, {x = 'ä'}, m.null}) assert(t[2].x == 'ä' and t[3] == m.null)",
         "lpeg":

@@ -106,7 +106,7 @@ struct CommandLineScriptTests {
             try Sample.compare(["-", "p"], input: text)
         }
         let result = try Binary.run([], input: "error 'x'")
-        // lua forgets the failure of a script that was not named on the command line.
+        // lua exits with 0 when a script that was not named on the command line has failed.
         #expect(result.status == 1 && result.errors.hasPrefix("rlhost: stdin:1: x\nstack traceback:"))
     }
 

@@ -31,7 +31,7 @@ enum Sample {
         try text.write(toFile: "\(directory)/\(name)", atomically: false, encoding: .utf8)
     }
 
-    /// Runs both, and expects the same output, errors and status. Addresses are left out.
+    /// Runs rlhost and lua5.4, and expects the same output, errors and status. Addresses are left out.
     ///
     /// lua5.4 is run under the name "rlhost", so that its messages begin like ours.
     static func compare(

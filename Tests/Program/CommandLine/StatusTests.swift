@@ -116,7 +116,7 @@ struct StatusTests {
                 let quiet = try Binary.shell(
                     "{ { sleep 0.2; $RLHOST -e \"\(code)\"; echo $? >&2; } | :; }", timeout: 20)
                 #expect(quiet.errors == "141\n", "\(code) \(quiet)")
-                // If SIGPIPE is ignored, it is an error like any other.
+                // If SIGPIPE is ignored, the failed write is an error like any other.
                 let ignored = try Binary.shell(
                     "trap '' PIPE; { { sleep 0.2; $RLHOST -e \"\(code)\"; echo $? >&2; } | :; }", timeout: 20)
                 #expect(

@@ -74,7 +74,7 @@ struct Sample {
     }
 
     /// Two processes of two machines with equal numbers, whose clocks differ by two days: the first asks at 10 ms, the
-    /// other answers from 12 to 14 ms, and the answer is there at 16 ms. A third one has no messages.
+    /// other answers from 12 to 14 ms, and the answer is there at 16 ms. A third process has no messages.
     static func joined(_ path: String) throws {
         let day: UInt64 = 86_400_000_000_000, ms: UInt64 = 1_000_000
         let asked: UInt64 = 1 << 32 | 7, answered: UInt64 = 2 << 32 | 7

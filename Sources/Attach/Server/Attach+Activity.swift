@@ -6,8 +6,8 @@ extension Attach {
     /// The largest number of reported places of a loop; the busiest come first.
     private static let mostPlaces = 40
 
-    /// Returns the activity of this process's loops in the last nanoseconds, as JSON. Reads the loops' recorders, so
-    /// the loops need not turn. On any thread; O(records).
+    /// Returns the activity of this process's loops during the last `nanoseconds`, as JSON. Reads the loops' recorders,
+    /// so the loops need not turn. On any thread; O(records).
     static func activity(_ nanoseconds: UInt64) -> [UInt8] {
         var text: [UInt8] = []
         text.append(contentsOf: "{\"loops\":[".utf8)

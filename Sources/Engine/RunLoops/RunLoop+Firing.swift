@@ -76,8 +76,8 @@ extension RunLoop {
     /// Sets the next date, unless the callback has set one.
     private func reschedule(_ node: NodePointer, _ now: Probe.Reading, skipped: Int64) {
         guard !node.pointee.dateWasSet else { return }
-        // The end of the callback nearly always proves that the next date is still ahead. Only otherwise is the loop's
-        // clock read.
+        // The end of the callback nearly always proves that the next date is still ahead. The loop's clock is read only
+        // if it does not.
         let isAhead = probe.provesAhead(node.pointee.fireDate.addingSaturating(node.pointee.interval), now)
         if isAhead { latestNow = max(latestNow, now.date) }
         node.setNextDate(after: isAhead ? now.date : self.now.nanoseconds, reported: skipped)

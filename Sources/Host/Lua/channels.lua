@@ -21,7 +21,7 @@ end
 -- Conditions ---------------------------------------------------------------------------------------------------------
 
 local function condition(...)
-  -- `misuse` as argument comes from objects.condition, with the name of the wait.
+  -- objects.condition passes `misuse` as the first argument, and after it the name of the wait.
   if rawequal((...), misuse) then return new((select(2, ...))) end
   if select("#", ...) > 0 then raise "rl.condition: no arguments are expected" end
   return new()
@@ -183,7 +183,7 @@ function Group:task(fn, ...)
   expect_self(self, Group, "group:task")
   misuse.argument(fn, "function", "group:task", 1)
   if self.failed then
-    -- The message names that error, since the caller may learn of the failure only here.
+    -- The message contains the task's error, since the caller may learn of the failure only here.
     local _, reason = pcall(tostring, self.reason)
     raise("group:task: a task of this group has failed, which ends them all: %s", reason)
   end

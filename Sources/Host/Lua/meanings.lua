@@ -108,7 +108,7 @@ meanings.names = {
   logger = { warn = "warning", err = "error", fatal = "error", critical = "error", trace = "debug" },
   ["http client"] = { request = "fetch", put = "fetch", delete = "fetch", patch = "fetch", head = "fetch" },
   listener = { listen = "loop:add(listener)" },
-  -- The words of Redis come first.
+  -- In each pair, the call of Redis comes first.
   database = {
     exec = { "call", "execute" }, run = { "call", "execute" }, command = { "call", "execute" },
     insert = "execute", update = "execute", delete = "execute", all = "query", select = "query",

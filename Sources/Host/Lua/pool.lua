@@ -118,7 +118,7 @@ end
 
 -- The closed pools in which functions still run.
 local closing = {}
---- Whether closed pools still run functions. Nothing else can wait for their ends.
+--- Whether closed pools still run functions. No other object shows that these functions still have to end.
 function internals.are_pools_closing() return next(closing) ~= nil end
 
 -- Ends the threads that keep a state when the pool is closed and its queue is empty.
@@ -308,7 +308,7 @@ local function blocking(fn, ...)
   misuse.argument(fn, "function", "rl.blocking", 1)
   if not shared then
     shared = new(4, "blocking", "the host's")
-    --- Ends the threads that wait for the next call. Working threads go on, and end after that.
+    --- Ends the threads that wait for the next call. Threads with a running call go on, and end after the call.
     function internals.end_blocking()
       if shared then shared:close() end
       shared = nil

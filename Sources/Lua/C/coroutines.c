@@ -171,7 +171,7 @@ static int os_exit(lua_State *L) {
   int closes = lua_toboolean(L, 2);
   if (closes && state->closing) {
     // A finalizer calls this: the remaining finalizers run, too, as under lua, and no Lua code runs after them.
-    state->end = NULL;  // the status of this call counts
+    state->end = NULL;  // the status of this call of os.exit counts
     lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
     lua_close(lua_tothread(L, -1));
   }

@@ -252,7 +252,7 @@ static int after_chunk(lua_State *L, int status, lua_KContext first) {
   // Lua calls the handler for errors of scripts only.
   if (status == LUA_ERRRUN) lua_rawgeti(L, TABLE, VALUE);
   else lua_pushvalue(L, text);
-  // A variable that failed to close has replaced the text.
+  // If a variable failed to close, its error has replaced the text.
   lua_rawgeti(L, TABLE, TEXT);
   if (lua_rawequal(L, -1, text)) lua_rawgeti(L, TABLE, LENGTH);
   else lua_pushnil(L);

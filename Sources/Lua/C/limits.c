@@ -124,7 +124,7 @@ static int heed(const siginfo_t *info) {
     return 1;
   }
   own.turn = state->turns;
-  // Since the last signal, Lua has called no hook.
+  // Lua has called no hook since the last signal, so allow hooks again.
   if (own.over & what) cl_allow_hooks(L);
   own.over = own.over | what;
   cl_displace_hook(L, on_limit, cl_on_guarded_call);

@@ -35,7 +35,7 @@ static int operation_of(uint32_t instruction) { return instruction & 0x7f; }
 static int register_of(uint32_t instruction) { return instruction >> 7 & 0xff; }
 
 // Whether a value that the instruction before `next` reads into a register is called: nothing else uses the register
-// before a call does. The arguments are in the registers after it.
+// before a call does. A call's arguments are in the registers after that of the function.
 static int is_called(const uint32_t *next) {
   int wanted = register_of(next[-1]);
   for (int i = 0; i < MOST_INSTRUCTIONS; i++) {

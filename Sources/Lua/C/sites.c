@@ -50,7 +50,8 @@ int cl_is_scripts(lua_State *L, lua_Debug *debug) {
 uint32_t cl_site_of_caller(lua_State *L) {
   lua_Debug debug;
   for (int level = 1; level < 12 && lua_getstack(L, level, &debug); level++) {
-    // The same as cl_is_scripts, but slower, since it looks up the names of C functions. The first level is seldom one.
+    // The same as cl_is_scripts, but slower, since it looks up the names of C functions. The first level is seldom a C
+    // function.
     lua_getinfo(L, level == 1 ? "Sl" : "l", &debug);
     if (debug.currentline <= 0) continue;
     if (level > 1) lua_getinfo(L, "S", &debug);

@@ -107,7 +107,7 @@ void cl_watch(cl_state *state, double seconds, void (*notify)(void), int (*is_wa
 static void wake_nobody(void) {}
 
 int cl_limit_last_task(cl_state *state, double seconds, int (*is_waiting)(void)) {
-  // The limit of the test in which this runs is nearer.
+  // The test in which this runs has a nearer limit.
   if (watched && !only_cancels) return 0;
   const int was_over = only_cancels && time_is_over;
   only_cancels = seconds > 0;
@@ -169,7 +169,7 @@ typedef struct cl_counts {
 // line in which the function begins.
 enum { CALLED = 0, NOWHERE = 0xffffff };
 
-// All threads of a script count.
+// All threads of a script add to the same counts.
 static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
 static cl_counts *sources;
 static int source_count, source_capacity, last_source;

@@ -11,7 +11,7 @@ internal import CLuaSupport
 public struct Fiber: Hashable {
     @usableFromInline let memory: UnsafeMutablePointer<Memory>
 
-    /// In an order without gaps: every task that waits has one.
+    /// The fields are in an order without padding, since each waiting task has such a block.
     @usableFromInline struct Memory {
         var thread: LuaState
         let slot: UInt32
@@ -36,7 +36,7 @@ public struct Fiber: Hashable {
         var subjectSite: UInt32 = 0
         var below: Int32 = 1
         @usableFromInline var label: UInt32 = 0
-        /// At most 200: Lua limits the depth of calls in C.
+        /// Lua limits the depth of calls in C to 200.
         var depth: Int16 = 0
         var state = State.idle
         var isToBeCancelled = false

@@ -23,7 +23,7 @@ public struct ValueType: Equatable, Sendable {
 /// room for 20 values; call `reserve` first for more, and on other coroutines. An operation that may fail returns
 /// whether it has worked; if not, it leaves an error value on top instead of the result.
 public struct Stack: Hashable, @unchecked Sendable {
-    // Sendable as any address is. Operations are allowed on the state's thread only.
+    // Sendable, as it is only an address. Operations are allowed on the state's thread only.
     public let thread: LuaState
 
     @inlinable @inline(__always)

@@ -66,7 +66,7 @@ extension RunLoop {
         var isPort: Bool { false }
         final var asPort: PortBase? { isPort ? unsafe unsafeDowncast(self, to: PortBase.self) : nil }
 
-        /// `modes`, safe on any thread if the item's class is.
+        /// The same as `modes`, but safe on any thread if the item's class is.
         var enteredModes: [ModeState] { modes }
 
         /// Whether it is in a mode.

@@ -49,7 +49,7 @@ extension RunLoop {
         /// The time between fires; zero if it does not repeat. CFRunLoopTimerGetInterval.
         public var interval: Duration { .nanoseconds(node.pointee.interval) }
 
-        /// How much later than its date it may fire. At most half the interval is used. CFRunLoopTimerSetTolerance.
+        /// How much later than its date it may fire, limited to half the interval. CFRunLoopTimerSetTolerance.
         public var tolerance: Duration {
             get { .nanoseconds(node.pointee.tolerance) }
             set { node.pointee.setTolerance(newValue.wholeNanoseconds) }

@@ -46,7 +46,7 @@ extension RunLoop {
         /// - Parameters:
         ///   - fireDate: The date of the first fire, in nanoseconds of the loop's clock.
         ///   - interval: Nanoseconds between fires. With 0 or less the timer fires once.
-        ///   - tolerance: Nanoseconds by which it may fire late. At most half the interval is used.
+        ///   - tolerance: Nanoseconds by which it may fire late, limited to half the interval.
         ///   - order: Among timers with the same date, lower orders fire first.
         ///   - owner: Not retained; it must outlive the node.
         ///   - context: A value for the owner's use.
@@ -75,7 +75,7 @@ extension RunLoop {
         /// Whether it has an interval.
         public var repeats: Bool { interval > 0 }
 
-        /// Sets the tolerance. At most half the interval is used, so that a repeating timer never falls behind its
+        /// Sets the tolerance, limited to half the interval, so that a repeating timer never falls behind its
         /// grid.
         public mutating func setTolerance(_ nanoseconds: Int64) {
             tolerance = max(0, interval > 0 ? min(nanoseconds, interval / 2) : nanoseconds)

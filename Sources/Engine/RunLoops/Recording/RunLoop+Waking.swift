@@ -1,4 +1,4 @@
-// Sleep, while the loop is recorded.
+// The loop's sleep, with the records of it while the loop is recorded.
 
 extension RunLoop {
     /// Waits for events, for at most `timeout` nanoseconds; -1 for no limit. Returns their number.

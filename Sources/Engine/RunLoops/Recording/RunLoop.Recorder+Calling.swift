@@ -188,7 +188,8 @@ extension RunLoop.Recorder {
         return true
     }
 
-    /// Writes the begin record of the callback, because its single record cannot hold everything.
+    /// Writes the begin record of the callback, because the single record that most callbacks have cannot hold all of
+    /// its events.
     @inline(never)
     mutating func announce() {
         let record = open.pointee

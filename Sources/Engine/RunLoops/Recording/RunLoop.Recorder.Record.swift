@@ -119,9 +119,9 @@ extension RunLoop.Recorder {
         case out, `in`
         /// A moment that a script has marked.
         case mark
-        /// A callback that took `a`, and in which nothing else was recorded. In the ring, the lower half of `a` has
-        /// that. The upper half has the time since the pass began, if the callback begins the pass, or the flow of its
-        /// send: see `Flags.sends`.
+        /// A callback that took `a`, and in which nothing else was recorded. In the ring, the lower half of `a` has the
+        /// length. The upper half has the time since the pass began, if the callback begins the pass, or the flow of
+        /// its send: see `Flags.sends`.
         case whole
         /// `a` bytes went through a stream, `object`. `flow`: the connection, see `opens`; 0 if none.
         case bytes
@@ -142,7 +142,7 @@ extension RunLoop.Recorder {
         /// A message, `object`, leaves for another process over a network. `a`: its number; see `nextMessage`.
         case departs
         /// Such a message arrives. `a`: its number. `flow` and `task`: the lower and the upper half of the sender's
-        /// clock when it left, in nanoseconds.
+        /// clock when the message left, in nanoseconds.
         case arrives
     }
 

@@ -106,7 +106,7 @@ extension RunLoop {
         var sleepBegan = UInt64.max
         /// The time of the loop's coarse clock at which the recorder begins by itself; 0 until it is set.
         var beginsAt: Int64 = 0
-        /// Whether the loop has been running for a second. The first call only sets that time.
+        /// Whether the loop has been running for a second. The first call only sets `beginsAt`.
         @inline(never)
         mutating func lasts(_ now: Int64) -> Bool {
             guard beginsAt != 0 else {

@@ -40,7 +40,7 @@ extension SimulatedClock {
         let connection: Descriptor
         var asked: Int32 = 0
         var activity: Int64 = 0
-        /// The last report that it rests, as long as that is still true.
+        /// The last report that the member rests; nil when that is no longer true.
         var said: (deadline: Int64, isOutstanding: Bool, surroundings: Int32)?
     }
 

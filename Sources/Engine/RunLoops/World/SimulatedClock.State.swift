@@ -241,8 +241,8 @@ extension SimulatedClock.State {
             waysSince = nil
         }
         if outstanding == .answers, !isBusy {
-            // Answers, such as those about files, nearly always come at once. Waiting for them without letting time
-            // pass shows tests the same clock each time.
+            // Answers, such as those about files, nearly always come at once. If time stands still until they come,
+            // tests see the same clock in each run.
             let began = answersSince ?? linux_monotonic_now()
             answersSince = began
             if linux_monotonic_now() - began < 200_000_000 { return .sleep(2_000_000, looks: true) }

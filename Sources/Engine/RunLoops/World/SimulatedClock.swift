@@ -292,7 +292,7 @@ public final class SimulatedClock: Sendable {
         }
         while true {
             place.bell.silence()
-            // Before the decision, since data that a program writes before it ends must be seen.
+            // Ask this before the decision, so that the decision sees data that a program has written before its end.
             let mayStillHappen = everywhere().union(isOutstanding() ? .programs : [])
             var limit: Int64 = 0
             var looks = true

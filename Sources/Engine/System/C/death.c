@@ -13,7 +13,7 @@ static struct guarded {
   int is_crash;
   struct sigaction before;
 } guarded[NSIG];
-// The process that set the actions. A child that a C module has forked must not do them.
+// The process that set the actions. A child that a C module has forked must not do these actions.
 static pid_t owner;
 
 void linux_do_last_acts(void) {

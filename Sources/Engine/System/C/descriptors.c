@@ -34,7 +34,7 @@ void linux_open_descriptors(unsigned char *open, int count) {
   }
 }
 
-// Without memory the list is shorter.
+// If memory runs out, the list stays incomplete.
 static void add_to(int **list, int *count, int fd) {
   int is_full = *count < 64 ? *count == 0 : (*count & (*count - 1)) == 0;
   int *larger = is_full ? realloc(*list, (size_t)(*count ? *count * 2 : 64) * sizeof fd) : *list;

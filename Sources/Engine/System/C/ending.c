@@ -18,7 +18,7 @@
 // Acts ----------------------------------------------------------------------------------------------------------------
 
 static void (*_Atomic acts[LINUX_LAST_ACTS])(void);
-// The process that set the actions. A child that a C module has forked must not do them.
+// The process that set the actions. A child that a C module has forked must not do these actions.
 static _Atomic pid_t owner;
 
 static void do_acts(void) {

@@ -334,7 +334,7 @@ int linux_start_program(const linux_program *program, int *pid) {
   for (int i = 0; i < 4; i++) copy.descriptors[i] = out_of_the_way(program->descriptors[i], i, &spare[i]);
   const int is_lent = program->foreground >= 0;
   int failure = start_owned(&copy, pid);
-  // A program that could not start may have the terminal already. A program that was started has it by now, unless it
+  // A program that could not start may have the terminal already. A started program has the terminal by now, unless it
   // has ended.
   if (is_lent) linux_lend_terminal(failure ? getpgrp() : *pid);
   if (is_lent && failure) linux_take_terminal_back(0);

@@ -230,7 +230,7 @@ int linux_process_rests(int process) {
   return rests;
 }
 
-// The resources that children had used when the last check found no child. While that is unchanged, no other child has
+// The resources that children had used when the last check found no child. While they are unchanged, no other child has
 // run.
 static struct rusage clean;
 static int was_clean;

@@ -356,7 +356,8 @@ void linux_close_inherited(void) {
   int kept = process && count && atoi(process) == getpid() && atoi(count) > 0 ? atoi(count) : 0;
   struct rlimit limit = {.rlim_cur = 0};
   if (kept > 1 << 20 || syscall(SYS_close_range, 3U + (unsigned)kept, ~0U, 0) == 0) return;
-  // Before Linux 5.9, each number is tried. Descriptors that this process has opened have the flag.
+  // Before Linux 5.9, each number is tried. Descriptors that this process has opened itself have FD_CLOEXEC, and stay
+  // open.
   getrlimit(RLIMIT_NOFILE, &limit);
   for (int fd = 3 + kept; fd < (int)limit.rlim_cur && fd < 1 << 20; fd++) {
     int flags = fcntl(fd, F_GETFD);
@@ -505,7 +506,7 @@ static int allows(const linux_sandbox *it, enum linux_allowance kind, const char
   }
 }
 
-// The last text of each thread. A thread-local buffer for the longest path would cost each thread that memory.
+// The last text of each thread. A thread-local buffer for the longest path would cost memory in each thread.
 static pthread_key_t texts;
 static pthread_once_t texts_once = PTHREAD_ONCE_INIT;
 static void make_texts(void) { pthread_key_create(&texts, free); }

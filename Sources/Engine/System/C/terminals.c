@@ -23,7 +23,7 @@ static struct raw {
   char greeting[256], farewell[256];
 } raws[8];
 
-// The process that changed them. A child that a C module has forked restores nothing.
+// The process that changed the terminals. A child that a C module has forked restores nothing.
 static pid_t owner;
 
 static struct raw *raw_of(int fd) {

@@ -89,7 +89,7 @@ enum ConditionBinding {
     private static func take(_ call: Call) throws(Misuse) -> Int32 {
         guard let waiter = try call.argument(1, Queue.self).next else { return call.nothing() }
         let source = waiter.fiber.stack
-        // The values follow the condition and the timeout.
+        // On the waiter's stack, the values come after the condition and the timeout.
         let count = source.top - 2
         guard count > 0 else { return call.nothing() }
         guard call.stack.reserve(count + 4), source.reserve(count + 4) else { throw .noMemory }

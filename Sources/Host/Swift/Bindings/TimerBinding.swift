@@ -239,7 +239,7 @@ extension LuaHost {
     /// Pushes the further user values of the object whose callback a fiber is prepared for. Returns whether there was
     /// room.
     func pushSpread(_ box: Box, from first: Int32, onto fiber: Fiber) -> Bool {
-        // `prepareCallback` has reserved fewer slots.
+        // `prepareCallback` has not reserved enough slots for these values.
         guard fiber.stack.reserve(box.spread + 4) else { return false }
         for i in 0..<box.spread { fiber.stack.pushUserValue(first + i, of: 2) }
         return true

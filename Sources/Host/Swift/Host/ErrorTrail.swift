@@ -184,7 +184,7 @@ final class RaisedError {
 
 /// The trails of a state's last errors.
 final class ErrorTrails: HostPart {
-    /// A ring, and the carriers of its trails.
+    /// A ring of trails; `carriers` has the fiber or future of each.
     private var trails = [ErrorTrail?](repeating: nil, count: most)
     private var carriers = [Int](repeating: -1, count: most)
     private var next = 0

@@ -12,8 +12,8 @@ package final class LuaMemory: HostPart {
     private var survivors = 0
     /// The earliest time to check whether the survivors have died meanwhile.
     private var nextLook = Int64.min
-    /// The number of the loop's passes at the end of the last collection. If there was no pass since then, no object
-    /// has died.
+    /// The number of the loop's passes at the end of the last collection. If the loop has made no pass since then, no
+    /// object has died.
     private var lastPass = -1
     /// The collection in steps that is under way, if any.
     private var collection: Collection?

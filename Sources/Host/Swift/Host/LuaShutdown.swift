@@ -26,7 +26,7 @@ final class LuaShutdown: HostPart {
         return true
     }
 
-    /// Called when they begin. A second signal interrupts them.
+    /// Called when they begin. From then on, a second signal interrupts the functions.
     func begins() {
         host.release(function)
         function = 0

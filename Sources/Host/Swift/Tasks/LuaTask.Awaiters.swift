@@ -6,7 +6,7 @@ extension LuaTask {
         private var gone = 0
 
         var all: [Waiter] { entries.compactMap(\.waiter) }
-        /// Whether one of them gets the task's results or its error.
+        /// Whether a waiter wants the task's results or its error.
         var wantResults: Bool { entries.contains { $0.waiter?.purpose == .results } }
 
         mutating func append(_ waiter: Waiter) { entries.append((waiter.number, waiter)) }

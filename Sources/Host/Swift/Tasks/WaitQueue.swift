@@ -33,7 +33,7 @@ struct WaitQueue {
         if let next { next.pointee.previous = previous } else { last = previous }
     }
 
-    /// Empties the queue, and returns the links in their order, each of which leads to the next.
+    /// Empties the queue, and returns its first link; each link leads to the next.
     mutating func takeAll() -> UnsafeMutablePointer<WaitLink>? {
         defer { (first, last) = (nil, nil) }
         return first

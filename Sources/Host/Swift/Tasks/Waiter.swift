@@ -119,7 +119,7 @@ package final class Waiter: RunLoop.ItemOwner {
         existing(fiber)?._withUnsafeGuaranteedRef { $0.timer?.setKeepsAlive(keeps && !fiber.isBackground) }
     }
 
-    /// Wakes the fiber when tasks and futures have ended. At least one of them has not ended yet.
+    /// Wakes the fiber when tasks and futures have ended. At least one of these must not have ended yet.
     func wait(for awaited: [Awaited], _ purpose: Purpose) {
         self.purpose = purpose
         self.awaited = awaited

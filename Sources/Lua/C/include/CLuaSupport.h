@@ -303,8 +303,8 @@ int cl_load_file(lua_State *L, const char *path);  ///< NULL means standard inpu
 /// Pushes a function that calls its first argument with the other arguments, as lua calls a chunk. An error in the
 /// chunk becomes a result: see cl_is_failure. The chunk may wait.
 void cl_push_chunk_runner(lua_State *L);
-/// Whether the results on top of the stack are those of a chunk that failed. There are four then: a mark, the error
-/// value, the length of the message in the text if a traceback follows it, and the text.
+/// Whether the results on top of the stack are those of a chunk that failed. A failure has four results: a mark, the
+/// error value, the length of the message in the text if a traceback follows it, and the text.
 int cl_is_failure(lua_State *L, int results);
 /// Pushes the elements of the global table `arg`, from 1 on.
 int cl_push_arguments(lua_State *L);

@@ -15,8 +15,8 @@ void cl_share_memory(struct cl_state *state);
 /// Stops counting the state with the others. Must be called before it is freed.
 void cl_end_sharing(struct cl_state *state);
 /// Interrupts the running Lua code when this thread has used this many seconds of processor time from now on, and again
-/// after each further second. Raises the value of `cancelled`. `reached` is called before, with the number of times.
-/// Returns 0 or an errno.
+/// after each further second. Raises the value of `cancelled`. Before that, calls `reached` with the number of
+/// interruptions so far. Returns 0 or an errno.
 int cl_limit_processor(struct cl_state *state, double seconds, void (*reached)(struct cl_state *state, int times));
 /// Does the same for the main state and the time of the whole process. Raises the text of the limit: as an error at
 /// first, and as an interruption later. If no Lua code runs, notes CL_WISH_END. If the program goes on regardless, ends

@@ -32,7 +32,7 @@ int linux_open_own(int directory, const char *name, int flags);
 
 /// Finds the end of a path. Follows links in the last component that belong to the user or to root. For other links it
 /// fails with EACCES, and `stranger` has the link's owner. A link of /proc/self/fd counts as a handle, which is opened
-/// rather than read. Returns 0; -1 and errno on failure. The directory may be open even then.
+/// rather than read. Returns 0; -1 and errno on failure. Even after a failure, the directory may be open.
 int linux_find_place(const char *path, linux_place *place);
 void linux_leave_place(linux_place *place);
 

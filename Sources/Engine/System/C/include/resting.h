@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/// Returns whether this process has programs. Cheap if it never had one.
+/// Returns whether this process has programs. Cheap if it never had a program.
 int linux_programs_run(void);
 /// Returns whether any program works. A program rests if all its threads, and those of all programs that it has
 /// started, sleep until data is written into a pipe that this process or one of them holds. Cheap if this process never
@@ -30,7 +30,7 @@ int linux_read_by_thread(int thread);
 
 /// Returns whether a program that rested in the last call of linux_programs_work has this pipe open.
 int linux_is_pipe_of_programs(dev_t device, ino_t number);
-/// Returns whether that call found programs and all of them rested.
+/// Returns whether the last call of linux_programs_work found programs, all of which rested.
 int linux_all_programs_rest(void);
 
 /// Counts the threads of this library: each calls it with 1 when it begins and with -1 when it ends.

@@ -168,7 +168,7 @@ end
 
 -- Making --------------------------------------------------------------------------------------------------------------
 
--- Finds or makes a consumer with a name. Waits. Returns its configuration; or nil, the reason and its code.
+-- Finds or makes a consumer with a name. Waits. Returns the consumer's configuration; or nil, the reason and its code.
 local function find(owner, what, name, options)
   local bus, about = owner._bus, format("consumer %s of stream %s", name, owner._name)
   local info = "CONSUMER.INFO." .. owner._name .. "." .. name
@@ -191,7 +191,8 @@ local function find(owner, what, name, options)
   return found.config
 end
 
--- Makes a consumer that is removed with its object. Waits. Returns its configuration; or nil, the reason and its code.
+-- Makes a consumer that is removed with its object. Waits. Returns the consumer's configuration; or nil, the reason and
+-- its code.
 local function make_own(self)
   local owner, name = self._stream, self._name
   local config = config_of(nil, self._options)

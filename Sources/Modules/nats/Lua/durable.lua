@@ -24,7 +24,7 @@ local FIRST, MOST, SOON, GONE = 1, 10, 0.2, 2
 
 local SETTINGS = { replicas = "positive", max_age = "seconds", max_deliver = "positive", ack_wait = "seconds" }
 
---- Checks the option `durable`. Returns its settings as a table.
+--- Checks the option `durable`. Returns the option's settings as a table.
 function durable.settings(value, what)
   if type(value) ~= "table" then return {} end
   misuse.fields(value, SETTINGS, what .. ": field 'durable'")
@@ -47,7 +47,7 @@ local function takes(stream, subject)
 end
 
 --- Makes or finds the stream of a port or pool. Without settings, an existing stream is used as it is. Waits. Returns
---- it; or nil, the reason, its code and the refusal.
+--- the stream; or nil, the reason, its code and the refusal.
 function durable.open(bus, kind, name, subject, settings)
   local full = stream_name(bus, kind, name)
   if next(settings) == nil then
@@ -150,7 +150,8 @@ local function resolve(caller, call, message, code)
   return true
 end
 
---- Makes the calling side of a stored port. Waits. Returns it; or nil, the reason, its code and the refusal.
+--- Makes the calling side of a stored port. Waits. Returns the calling side; or nil, the reason, its code and the
+--- refusal.
 function durable.caller(bus, what, name, wanted)
   local settings, subject = durable.settings(wanted, what), ports.subject(bus, "durable", name)
   local stream, text, code, refusal = durable.open(bus, "PORT", name, subject, settings)

@@ -86,7 +86,7 @@ end
 -- The ids of headers that several messages share.
 local ids = setmetatable({}, { __mode = "k" })
 
---- Returns the id of a message; or nil and the problem. A message without one has 0.
+--- Returns the id of a message; or nil and the problem. A message without an id has 0.
 function exchange.id_of(message)
   local headers = message.headers
   local text = headers and headers["Rl-Id"]
@@ -505,9 +505,9 @@ function Holder:stop()
   if self.count == 0 then self.asked:invalidate() end
 end
 
---- Makes the holding side of a subject. Returns it; or nil, the reason and its code, if the server refuses it or the
---- bus ends meanwhile. Waits until the server has confirmed the subscription; the first messages may come before the
---- confirmation. With `is_timed`, each message gets the field `_came`, the time of its arrival.
+--- Makes the holding side of a subject. Returns the holder; or nil, the reason and its code, if the server refuses it
+--- or the bus ends meanwhile. Waits until the server has confirmed the subscription; the first messages may come before
+--- the confirmation. With `is_timed`, each message gets the field `_came`, the time of its arrival.
 function exchange.holder(bus, what, options, handle)
   local self = setmetatable({ bus = bus, held = {}, count = 0, bytes = 0, is_over = false }, Holder)
   local one = subscription.new(bus, what, options.subject, { queue = options.queue, concurrency = MOST_MESSAGES,

@@ -258,7 +258,7 @@ local function serve(self, client)
   end
 end
 
---- Accepts a client. Returns its stream and the fake's; or nil, the reason and its code.
+--- Accepts a client. Returns the client's stream and the fake's; or nil, the reason and its code.
 function Fake:_accept()
   if self._is_stopped then return nil, "ECONNREFUSED: connection refused (fake)", "ECONNREFUSED" end
   local near, far = net.memory { latency = self._latency, bandwidth = self._bandwidth, high_water = 1 << 20 }

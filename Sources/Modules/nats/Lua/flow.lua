@@ -25,8 +25,8 @@ local function label_of(subject)
   return number
 end
 
---- Begins the span of a request. Returns its number, for `flow.ends(number, result, has_failed)`; nil if nothing is
---- recorded.
+--- Begins the span of a request. Returns the span's number, for `flow.ends(number, result, has_failed)`; nil if nothing
+--- is recorded.
 function flow.begins(subject)
   local number = begins(labels[subject])
   if number == false then return begins(label_of(subject)) end

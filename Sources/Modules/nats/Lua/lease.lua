@@ -202,7 +202,7 @@ end
 
 local lease = { class = Lease }
 
---- bus:lease. With `gives_up` it stops waiting when the holder has renewed its lease.
+--- bus:lease. With `gives_up` the call stops waiting when the holder has renewed its lease.
 function lease.take(bus, name, options, gives_up)
   options = check_options(name, options)
   local self = setmetatable({ _bus = bus, _name = name, _ttl = options.ttl or 5, _beat = 0, _state = "wanted",

@@ -308,7 +308,7 @@ local function open_stream(bus, name, settings)
   return stream
 end
 
---- rl.pool with `via`. Waits if it is durable. Returns the pool; or nil, the reason, its code and the refusal.
+--- rl.pool with `via`. Waits if the pool is durable. Returns the pool; or nil, the reason, its code and the refusal.
 return function(options)
   misuse.options(options, OPTIONS, WHAT, 1)
   jobs.check(options, WHAT)

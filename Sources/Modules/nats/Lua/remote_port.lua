@@ -329,7 +329,7 @@ end
 
 local OPTIONS = { via = "any", durable = { "boolean", "table" } }
 
---- rl.remote_port(name, { via =, durable = }). Waits if it is durable.
+--- rl.remote_port(name, { via =, durable = }). Waits if the port is durable.
 local function remote_port(name, options)
   misuse.argument(name, "string", "rl.remote_port", 1)
   misuse.options(options, OPTIONS, "rl.remote_port", 2)

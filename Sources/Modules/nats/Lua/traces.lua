@@ -64,7 +64,7 @@ end
 
 local function remove(place) fs.remove(place, { recursive = true }) end
 
--- Begins to record into a file. Returns its directory; or nil and the problem.
+-- Begins to record into a file. Returns the file's directory; or nil and the problem.
 local function start(seconds)
   local place, problem = fs.temporary_directory()
   if not place then return nil, problem end

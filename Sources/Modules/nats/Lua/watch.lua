@@ -30,7 +30,8 @@ local CURRENT = {}
 
 -- At the server -------------------------------------------------------------------------------------------------------
 
--- Makes a consumer at the server. Waits. Returns its description; or nil, the reason, its code and the refusal.
+-- Makes a consumer at the server. Waits. Returns the consumer's description; or nil, the reason, its code and the
+-- refusal.
 local function make(self, settings)
   local of = self._bucket._stream
   local config = { name = api.unique(self._bus), ack_policy = "none", replay_policy = "instant", max_deliver = -1,
@@ -65,8 +66,8 @@ local function become_current(self)
   if self._fn then push(self._one, { data = "", _mark = CURRENT }) end
 end
 
--- Begins, or continues after the last received entry. Waits. Returns true if it has begun; or nil, the reason and its
--- code.
+-- Begins, or continues after the last received entry. Waits. Returns true if the watch has begun; or nil, the reason
+-- and its code.
 local function begin(self)
   local settings, text, code, refusal = beginning(self)
   if not settings then return nil, text, code, refusal end

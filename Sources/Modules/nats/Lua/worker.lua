@@ -296,8 +296,8 @@ local function check_options(options)
   return copy, subscription.modes_of(options.modes, "common", WHAT)
 end
 
---- rl.worker. Waits until the server has confirmed the worker's subscriptions. Returns it; or nil, the reason and its
---- code.
+--- rl.worker. Waits until the server has confirmed the worker's subscriptions. Returns the worker; or nil, the reason
+--- and its code.
 return function(options)
   local functions, modes = check_options(options)
   local bus, name, concurrency = options.via, options.name, options.concurrency or 1

@@ -98,7 +98,7 @@ static int fail_to_open(const char *source, char code[32], char text[512]) {
 // A key with a password is an error: OpenSSL must not ask at the terminal.
 static int no_password(char *out, int size, int writing, void *data) { return -1; }
 
-// Calls `use` with each certificate of a source. Returns their number, or -1 after `fail`.
+// Calls `use` with each certificate of a source. Returns the number of certificates, or -1 after `fail`.
 static int each_certificate(const char *source, int (*use)(SSL_CTX *, X509 *, int), SSL_CTX *context, char code[32],
                             char text[512]) {
   char *contents;

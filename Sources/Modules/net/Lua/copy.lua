@@ -55,7 +55,7 @@ return function(hidden)
   end
 
   -- Calls a stage with bytes, or with nil at the end; returns its output, and whether the stage has more output.
-  -- Without any: "". On failure it returns nil, message, code.
+  -- Without any: "". On failure returns nil, message, code.
   local function made_by(stages, number, bytes)
     local made, message, code = stages[number](bytes)
     if type(made) == "string" then return made, message == true end

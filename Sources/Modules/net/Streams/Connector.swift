@@ -249,7 +249,7 @@ final class Connector {
         stream.didNotConnect(refusal.map { StreamFailure("EACCES", "\($0) (\(place.text))") } ?? failure)
     }
 
-    /// The addresses with their errors.
+    /// The addresses with the error of each.
     private var summary: StreamFailure {
         guard let first = failures.first?.failure else {
             return StreamFailure("ENOTFOUND", "no address (\(place.text))")

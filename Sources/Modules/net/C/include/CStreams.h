@@ -35,7 +35,7 @@ static inline int net_family_of(const net_address *a) {
 
 /// Parses "127.0.0.1", "::1", "fe80::1%eth0". Returns 0 if the text is not an address.
 int net_parse(const char *text, uint16_t port, net_address *out);
-/// Makes the address of a path or an abstract name. Returns 0 if it is too long.
+/// Makes the address of a path or an abstract name. Returns 0 if the name is too long.
 int net_local(const void *name, size_t length, int is_abstract, net_address *out);
 /// Turns an IPv4 address into the mapped form that IPv6 sockets use.
 void net_map(net_address *address);
@@ -71,7 +71,7 @@ int net_inherit(int fd);
 /// Returns a non-blocking duplicate.
 int net_share(int fd);
 int net_shutdown_output(int fd);
-/// Whether it was opened for writing only, as one end of a pipe is.
+/// Whether the descriptor was opened for writing only, as one end of a pipe is.
 int net_is_write_only(int fd);
 
 int64_t net_receive(int fd, void *bytes, size_t count);
@@ -90,7 +90,7 @@ int64_t net_send_to(int fd, const void *bytes, size_t count, const net_address *
 /// pipe.
 int64_t net_send_file(int to, int file, size_t count);
 int64_t net_splice(int from, int to, size_t count);
-/// Whether it can be read, or written, now.
+/// Whether the descriptor can be read, or written, now.
 int net_is_ready(int fd, int for_writing);
 int net_pipe(int fds[2]);
 

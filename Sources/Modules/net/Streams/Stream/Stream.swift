@@ -241,7 +241,7 @@ public final class Stream: RunLoop.EdgePort {
         isShared = true
         return state == .closed ? -1 : fdToClose
     }
-    /// A program has its descriptor from now on: the connection ends when both have closed it.
+    /// A program has the stream's descriptor from now on: the connection ends when both have closed it.
     public func share() {
         isShared = true
         isBorrowed = true
@@ -450,7 +450,7 @@ public final class Stream: RunLoop.EdgePort {
         teller._withUnsafeGuaranteedRef { $0.changed(self) }
     }
 
-    /// The waiters for its connection, input and output; 0 for none.
+    /// The waiters for the stream's connection, input and output; 0 for none.
     public var waiters: [Int] { [opener, isReading ? reader : 0] + (waits?.all ?? []) }
 
     private func noteIdleness() {

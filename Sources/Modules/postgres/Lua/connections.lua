@@ -231,7 +231,7 @@ local function lose(connection, during)
   return lost(connection.box:message(), during)
 end
 
--- Sends a simple query and waits for its end. Returns its answer, or nil and the refusal.
+-- Sends a simple query and waits for its end. Returns the query's answer, or nil and the refusal.
 local function simply(lease, text, during)
   local connection = lease.connection
   wait_until_drained(lease)
@@ -253,7 +253,7 @@ end
 
 connections.simply = simply
 
---- Runs a statement that controls a transaction. Returns its answer, or nil and the refusal.
+--- Runs a statement that controls a transaction. Returns the statement's answer, or nil and the refusal.
 function connections.control(lease, text) return simply(lease, text, text:match "^%a+":upper()) end
 
 --- Runs the statements of a text.

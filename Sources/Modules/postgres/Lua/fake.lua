@@ -103,7 +103,7 @@ function HANDLERS.B(self, client, body)
   send(self, client, messages.BOUND)
 end
 
--- Runs a portal's statement once. Returns its result; nil if it was refused.
+-- Runs a portal's statement once. Returns the statement's result; nil if it was refused.
 local function result_of(self, client, portal)
   if not portal.result then
     note(self, portal.text, portal.parameters)

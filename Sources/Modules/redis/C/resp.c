@@ -45,7 +45,7 @@ static size_t write_number(lua_State *L, int index, char text[40]) {
   return 0;
 }
 
-// Adds the word at an index of the stack. Returns 0 if it is neither a string nor a number.
+// Adds the word at an index of the stack. Returns 0 if the value is neither a string nor a number.
 static int add_word(lua_State *L, luaL_Buffer *to, int index) {
   char number[40];
   size_t length;

@@ -246,7 +246,7 @@ function drain(self, client)
   client.is_draining = nil
 end
 
--- Parses the commands in the bytes. Returns false if they contain anything else.
+-- Parses the commands in the bytes. Returns false if the bytes contain anything else.
 local function take(self, client, bytes)
   local parser = client.parser
   parser:feed(bytes)
@@ -276,8 +276,8 @@ local function serve(self, client)
   end
 end
 
---- Accepts a client. Returns its stream, and a function that serves it in a further mode; or nil, the reason and its
---- code.
+--- Accepts a client. Returns the client's stream, and a function that serves the connection in a further mode; or nil,
+--- the reason and its code.
 function Fake:_accept()
   if self._is_stopped then return nil, "ECONNREFUSED: connection refused (fake)", "ECONNREFUSED" end
   local near, far = net.memory { latency = self._latency, bandwidth = self._bandwidth, high_water = 1 << 20 }

@@ -226,7 +226,7 @@ static void put_named(sqlite3_stmt *statement, block *reply) {
   }
 }
 
-// Binds the parameters. Returns 0 after it has written the error.
+// Binds the parameters. After an error, writes it and returns 0.
 static int bind_all(csqlite *it, prepared *one, int flags, block_reader *from, uint64_t count, block *reply) {
   if (one->parameters < 0) return put_named(one->statement, reply), 0;
   if ((uint64_t)one->parameters != count) {
@@ -455,7 +455,7 @@ static void drop_cursor(csqlite *it, block_reader *from, block *reply) {
 
 // Several statements --------------------------------------------------------------------------------------------------
 
-// Begins a transaction, or a savepoint inside one. Returns 0 after it has written the failure.
+// Begins a transaction, or a savepoint inside one. After a failure, writes it and returns 0.
 static int begin(csqlite *it, int *is_inside, block *reply) {
   *is_inside = !sqlite.get_autocommit(it->db);
   int code = sqlite.exec(it->db, *is_inside ? "savepoint rl_batch" : "begin immediate", NULL, NULL, NULL);

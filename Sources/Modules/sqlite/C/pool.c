@@ -87,8 +87,8 @@ static csqlite *make_locked(csqlite_pool *pool) {
   return it;
 }
 
-// Wakes an idle connection for the queue. With `working_one_does`, wakes none if some connection already works. Returns
-// a connection to start if none is idle.
+// Wakes an idle connection for the queue. With `working_one_does`, wakes no connection if another one already works.
+// Returns a connection to start if none is idle.
 static csqlite *help_locked(csqlite_pool *pool, int working_one_does) {
   csqlite *idle = NULL;
   int working = 0;

@@ -197,7 +197,7 @@ csqlite_job *csqlite_lent_at(lua_State *L, int index, int how);
 void csqlite_append(job_list *list, csqlite_job *job);
 void csqlite_append_all(job_list *list, job_list *other);
 csqlite_job *csqlite_remove_first(job_list *list);
-// Returns 0 if it is not in the list.
+// Returns 0 if the job is not in the list.
 int csqlite_remove_job(job_list *list, csqlite_job *job);
 void csqlite_free_all(job_list *list);
 // Notes the tasks of jobs behind `count` others. Returns their number.
@@ -234,7 +234,8 @@ int csqlite_may_share(csqlite *it, const csqlite_job *job);
 void csqlite_begin_group(csqlite *it);
 // Adds a job that has run in the group's transaction. If the group ends, its jobs are in `done`, or in the queue again.
 void csqlite_add_to_group(csqlite *it, csqlite_job *job);
-// Ends the group, if there is one. Returns 0 if its jobs are in the queue again, with `next` (or NULL) behind them.
+// Ends the group, if there is one. Returns 0 if the group's jobs are in the queue again, with `next` (or NULL) behind
+// them.
 int csqlite_end_group(csqlite *it, csqlite_job *next);
 // Returns whether nobody waits any more for the job that runs.
 int csqlite_is_cancelled(const csqlite *it);

@@ -46,7 +46,7 @@ local function zset_of(client, key) return client.space:get(key, "zset") end
 
 local OPTIONS = { NX = true, XX = true, GT = true, LT = true, CH = true, INCR = true }
 
--- Reads the options of ZADD. Returns them, and the index of the first score.
+-- Reads the options of ZADD. Returns the options, and the index of the first score.
 local function add_options(words)
   local options, at = {}, 3
   while words[at] and OPTIONS[upper(words[at])] do

@@ -22,7 +22,7 @@ local function end_time(name, option, word)
   return time
 end
 
--- Reads the options of SET and GETEX after the word at `first`. Returns them, with the time in `expires`.
+-- Reads the options of SET and GETEX after the word at `first`. Returns the options, with the time in `expires`.
 local function options_of(name, words, first, known)
   local options, unit, at = {}, nil, first
   while words[at] do

@@ -124,7 +124,8 @@ local function wait(bus, found, seconds)
   end
 end
 
--- Collects all recordings. Returns their paths, each followed by the process's name, and the number of incomplete ones.
+-- Collects all recordings. Returns the paths of the recordings, each followed by the process's name, and the number of
+-- incomplete recordings.
 local function collect(bus, found, place)
   local tasks, paths, problems = {}, {}, 0
   for index, one in ipairs(found) do

@@ -30,21 +30,21 @@ public final class LineEditor {
     /// false for xterm proper (`XTERM_VERSION` is set) and the Linux console.
     public var reflows = true
 
-    /// Asked when Enter is pressed. Without it every entry is complete.
+    /// Asked when Enter is pressed. Without this function, every entry is complete.
     public var isComplete: ((_ text: String) -> Verdict)?
-    /// Asked when Tab is pressed; `cursor` counts UTF-8 bytes. Without it Tab only indents.
+    /// Asked when Tab is pressed; `cursor` counts UTF-8 bytes. Without this function, Tab only indents.
     public var complete: ((_ text: String, _ cursor: Int) -> Completion)?
     /// Called for the colours of a changed text before it is drawn, up to `longestHighlight`; later ranges win.
     public var highlight: ((_ text: String) -> [Highlight])?
 
     /// Called when Enter begins a line or its first word changes. Returns the blanks for the start of the text's last
-    /// line; nil leaves them. Without it lines are not indented.
+    /// line; nil leaves them. Without this function, lines are not indented.
     public var indent: ((_ text: String) -> String?)?
     /// Called for the two matching brackets, one of them beside the cursor, in UTF-8 bytes. The editor draws both
     /// brackets in the same style.
     public var brackets: ((_ text: String, _ cursor: Int) -> (Int, Int)?)?
-    /// Called for the text that Alt-. inserts from an earlier entry. Without it, Alt-. inserts the text after the
-    /// entry's last blank.
+    /// Called for the text that Alt-. inserts from an earlier entry. Without this function, Alt-. inserts the text
+    /// after the entry's last blank.
     public var lastArgument: ((_ text: String) -> String?)?
     /// Whether the rest of the newest matching entry of the history is shown after the text, dimmed; Right accepts it.
     /// It is shown only with colour, because otherwise it would look like typed text.

@@ -220,8 +220,8 @@ local function wants_more(message, text)
   return backslashes and #backslashes % 2 == 1 or find(last.text, "\\z%s*$") ~= nil
 end
 
--- Reads an entry as an expression, or else as statements. Returns its function and the source; or nil, the error, and
--- whether the entry is only unfinished.
+-- Reads an entry as an expression, or else as statements. Returns the entry's function and the source; or nil, the
+-- error, and whether the entry is only unfinished.
 local function read(text, chunk)
   local expression, statement = forms(text)
   local fn, message = load_staying("", expression, chunk)

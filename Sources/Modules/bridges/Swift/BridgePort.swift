@@ -21,10 +21,10 @@ final class BridgePort: RunLoop.EdgePort {
     private var wasServed = false
     /// What a library without a `source` has reported last.
     private var reported = (isActive: false, date: BridgePort.idle, waits: "")
-    /// Whether it keeps the run loop running; nil: while it has something to wait for.
+    /// Whether the port keeps the run loop running; nil: while it has something to wait for.
     var staysAlive: Bool?
 
-    /// The anchor of its userdata: a bridge stays until it is invalidated.
+    /// The anchor of the port's userdata: a bridge stays until it is invalidated.
     var slot: UInt32 = 0
 
     private static let idle: Int64 = -1
@@ -132,7 +132,7 @@ final class BridgePort: RunLoop.EdgePort {
 
     /// A descriptor that becomes readable at the next date of the library's loop.
     private final class TimerPort: RunLoop.EdgePort {
-        /// nil once it is invalid.
+        /// nil once the port is invalid.
         private(set) var descriptor: Descriptor?
         weak var bridge: BridgePort?
 

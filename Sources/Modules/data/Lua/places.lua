@@ -43,7 +43,7 @@ local function reclaim(self)
   for _, site in ipairs(sites) do end_failed(site) end
 end
 
--- Completes the future of the task that has waited longest. Returns false if none waits.
+-- Completes the future of the task that has waited longest. Returns false if no task waits.
 local function serve(self, connection)
   while self.first <= self.last do
     local waiter = self.waiting[self.first]

@@ -52,7 +52,7 @@ end
 -- time of its begin, `since`, the number is in that table instead.
 local calls, numbers = setmetatable({}, { __mode = "k" }), setmetatable({}, { __mode = "k" })
 
--- Begins the record of a call. Returns its number; nil if nothing is recorded.
+-- Begins the record of a call. Returns the record's number; nil if nothing is recorded.
 local function begin_record(it)
   local number = begins(it.label)
   if number ~= false then return number end

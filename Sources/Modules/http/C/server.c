@@ -63,7 +63,8 @@ static int claim(lua_State *L) {
   return 1;
 }
 
-// connection:standing(request) -> whether its task cannot answer it any more, and whether its answer has begun
+// connection:standing(request) -> whether the request's task cannot answer it any more, and whether its answer has
+// begun
 static int standing(lua_State *L) {
   connection *c = http_check_self(L);
   lua_pushboolean(L, !is_current(L, c));

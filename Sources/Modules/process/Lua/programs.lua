@@ -189,8 +189,8 @@ function programs.launch(words, changes, path, name)
   return pid, pidfd
 end
 
---- Starts a program that reads until this process ends. Returns its process number and the descriptor that keeps it
---- alive.
+--- Starts a program that reads until this process ends. Returns the program's process number and the descriptor that
+--- keeps it alive.
 function programs.guard(words)
   local from, to = native.pipe()
   if not from then return end

@@ -20,7 +20,7 @@ enum VirtualTimeSystem {
         .init("emit") { Call.act($0, emit) },
         .init("close") { Call.act($0, close) },
         .init("open_fds") { openDescriptors(Call($0)) },
-        // fd_target(fd): returns the name of its file in /proc.
+        // fd_target(fd): returns the target of the descriptor's link in /proc.
         .init("fd_target") { Call.answer($0) { link("/proc/self/fd/\(fd($0, 1))") } },
         .init("entries") { entries(Call($0)) },
         .init("kind") { kind(Call($0)) },

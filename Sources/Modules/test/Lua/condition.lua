@@ -155,8 +155,8 @@ local function environment_of(names)
   return values
 end
 
--- Returns the tokens of the condition of the assert at a place: its first argument. Returns nil if its end is not in
--- the text.
+-- Returns the tokens of the condition of the assert at a place: its first argument. Returns nil if the condition's end
+-- is not in the text.
 local function condition_at(text, at)
   local tokens = tokens_of(text, at)
   if not tokens[2] or tokens[2].text ~= "(" then return nil end

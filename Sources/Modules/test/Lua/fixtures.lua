@@ -1,5 +1,5 @@
--- The fixtures of a group: before_all, after_all and resources. They live as long as tests of the group run; the
--- clean-up of a single test leaves them alone.
+-- The fixtures of a group: before_all, after_all and resources. What fixtures make lives as long as tests of the group
+-- run; the clean-up of a single test does not remove it.
 
 local system = ...
 

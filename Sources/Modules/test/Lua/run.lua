@@ -145,7 +145,7 @@ local function turn(node, status, failures)
   return status, failures
 end
 
---- Runs a test and sends its outcome to the runner. Returns its status, and whether this process can go on.
+--- Runs a test and sends its outcome to the runner. Returns the test's status, and whether this process can go on.
 function run.test(number, test)
   local node = test.node
   local broken = fixtures.go_to(node)

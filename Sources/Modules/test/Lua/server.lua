@@ -307,7 +307,8 @@ function Server:stop(grace)
   end_by(self, "TERM", grace or 5)
 end
 
---- Ends the server if it runs, and starts it again with the same port and the same data. Returns when it is ready.
+--- Ends the server if it runs, and starts it again with the same port and the same data. Returns when the server is
+--- ready.
 function Server:restart()
   if self.is_closed then core.misuse "server:restart: the server is closed" end
   end_by(self, self.restart_by or "TERM", 5)

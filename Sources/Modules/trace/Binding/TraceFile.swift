@@ -63,7 +63,7 @@ final class TraceFile: Sendable {
 
     var isOpen: Bool { state.withLock { $0.isOpen } }
 
-    /// Begins to record a loop. Called on its thread.
+    /// Begins to record a loop. Called on the loop's thread.
     func join(_ memory: RunLoop.Recorder.Memory, as name: String) {
         let recorder = memory.recorder
         let isNew = state.withLock { state in

@@ -85,7 +85,7 @@ package enum Recording {
         /// The largest error of its times, in nanoseconds, relative to those of the first process; nil if it is
         /// unknown, because only the machines' clocks could be compared.
         package var error: Int64?
-        /// Whether its clock is that of the first process.
+        /// Whether the process's clock is that of the first process.
         package var sharesClock: Bool
     }
 
@@ -94,7 +94,7 @@ package enum Recording {
         package var kind: Kind
         /// `timer "poll"`
         package var text: String
-        /// The place where it was made, `app.lua:12`; empty if that is unknown.
+        /// The place where the object was made, `app.lua:12`; empty if that is unknown.
         package var place: String
 
         package init(kind: Kind, text: String, place: String = "") {

@@ -243,7 +243,7 @@ local function take_all(self)
   end
 end
 
--- Gives it bytes that came with the handshake, or after it.
+-- Gives the WebSocket bytes that came with the handshake, or after it.
 function M.feed(self, bytes)
   self.reader:feed(bytes)
   take_all(self)

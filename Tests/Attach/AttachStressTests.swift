@@ -103,7 +103,7 @@ struct AttachStressTests {
 
     @Test("interruptions at random moments end the entry only, never the process's callbacks", .soak(seconds: 20))
     func interruptions() throws {
-        // An error in its callbacks would end it.
+        // An error in a callback would end the process.
         let target = try AttachedProcess(
             ["--attach"],
             AttachedProcess.script + " rl.every(0.001, function() for i = 1, 30000 do counter = counter + 0 end end)"

@@ -56,7 +56,7 @@ final class AttachedProcess {
             ["attach", "\(pid)"] + arguments.map(Binary.interruptible), environment: environment)
     }
 
-    /// A prompt in it, in a pseudo-terminal.
+    /// A prompt in the process, in a pseudo-terminal.
     func prompt(columns: Int = 80, rows: Int = 24, environment: [String: String] = [:]) throws -> PromptSession {
         try PromptSession(
             ["attach", "\(pid)"], columns: columns, rows: rows,

@@ -6,7 +6,7 @@ import Testing
     "Comparison with CoreFoundation", .timed,
     .disabled(if: Binary.isUnderThreadSanitizer || Binary.isUnderAddressSanitizer))
 struct OracleTests {
-    /// The script prints those that differ with their seeds.
+    /// The script prints the programs that differ, with their seeds.
     @Test("random programs behave as on CoreFoundation's run loop, including wake-ups", .soak(seconds: 60))
     func programs() throws {
         let run = try Binary.shell(

@@ -271,7 +271,7 @@ final class PromptSession {
         return true
     }
 
-    /// Waits for its end, and returns the exit status.
+    /// Waits for the program's end, and returns the exit status.
     func finish() throws -> Int32 {
         let deadline = Date(timeIntervalSinceNow: 15)
         while read(milliseconds: 100) {

@@ -94,28 +94,29 @@ extension Binary {
         package var outputText: String { result.output }
         package var errorText: String { result.errors }
 
-        /// Writes to its standard input; the bytes for which the pipe has no room yet are written during the next wait.
+        /// Writes to the program's standard input; the bytes for which the pipe has no room yet are written during the
+        /// next wait.
         package func write(_ bytes: [UInt8]) { unwritten += bytes[...] }
         package func write(_ text: String) { write(Array(text.utf8)) }
-        /// Closes its standard input after all written bytes.
+        /// Closes the program's standard input after all written bytes.
         package func closeInput() { closesInput = true }
 
         package func signal(_ number: Int32) { kill(pid, number) }
 
-        /// Waits until its standard output contains a text. Returns false if the program ends, or the time is over,
-        /// before the text has come.
+        /// Waits until the program's standard output contains a text. Returns false if the program ends, or the time is
+        /// over, before the text has come.
         package func waitForOutput(_ text: String, timeout: Double = 30) -> Bool {
             pump(until: Self.now + timeout) { result.output.contains(text) }
             return result.output.contains(text)
         }
 
-        /// Waits until its standard error contains a text.
+        /// Waits until the program's standard error contains a text.
         package func waitForErrors(_ text: String, timeout: Double = 30) -> Bool {
             pump(until: Self.now + timeout) { result.errors.contains(text) }
             return result.errors.contains(text)
         }
 
-        /// Reads until both its outputs are closed, and waits for its end.
+        /// Reads until both outputs of the program are closed, and waits for its end.
         package func finish(timeout: Double = 60) -> Result {
             let deadline = Self.now + timeout
             pump(until: deadline) { false }

@@ -119,7 +119,7 @@ DATABASES = {"redis": (start_redis, redis_peers), "postgres": (start_postgres, p
 
 
 def run_round(peers, samples):
-    """Runs each peer once. Returns 1 if one of them fails."""
+    """Runs each peer once. Returns 1 if a peer fails."""
     status = 0
     for peer, command in peers.items():
         run = subprocess.run(command, capture_output=True, text=True)

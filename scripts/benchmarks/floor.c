@@ -20,7 +20,7 @@
 #include <termios.h>
 
 // MARK: Lua. Callbacks live in tables that are upvalues of every function: timers by slot, watchers by
-// fd, posts by position (two tables, as there are two queues), on_wake in the first slot of the last.
+// fd, posts by position (two tables, as there are two queues). on_wake is in the first slot of `other_callbacks`.
 
 enum { timer_callbacks = 1, fd_callbacks, post_callbacks, post_callbacks_2, other_callbacks, upvalues = 5 };
 

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Message ports in scripts", .timed)
 struct MessagePortScriptTests {
-    /// Answers in capitals until it gets message 0. Message 2 is answered after a while. Writes its errors to standard
+    /// Answers in capitals until it gets message 0. Message 2 is answered after a while. Writes errors to standard
     /// error.
     private static let server = """
         local rl = require "runloop"

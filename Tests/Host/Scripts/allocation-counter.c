@@ -1,5 +1,5 @@
 // Preloaded into a program, counts its allocations, and writes their number into the file COUNT_TO when the program
-// ends. With RLHOST_MALLOC=1 they include those of Lua.
+// ends. With RLHOST_MALLOC=1 the allocations of Lua count, too.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdatomic.h>

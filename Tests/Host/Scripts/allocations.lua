@@ -51,7 +51,7 @@ function kinds.move()
   os.exit(0)
 end
 
--- Each makes one object.
+-- Each of these functions makes one object.
 function kinds.request()
   local function again()
     finished()

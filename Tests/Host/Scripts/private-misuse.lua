@@ -75,7 +75,7 @@ visit(require "runloop.metrics".counter("calls_total", "Calls."), "counter")
 for _, name in ipairs { "arguments", "cqueues", "crypto", "encoding", "fs", "glib", "http", "json", "log", "luv",
   "metrics", "nats", "net", "postgres", "process", "redis", "schedule", "socket", "sqlite", "terminal", "trace", "url",
   "zlib" } do
-  -- A bridge needs its library.
+  -- A bridge needs the library that it serves.
   local is_there, module = pcall(require, "runloop." .. name)
   if is_there then visit(module, name) end
 end

@@ -10,9 +10,9 @@ struct TaskScript {
     private(set) var journal: [String] = []
     /// The result of the main loop's run.
     let result: RunLoop.RunResult
-    /// Whether its main chunk has ended.
+    /// Whether the script's main chunk has ended.
     let hasEnded: Bool
-    /// The place where its main chunk waits.
+    /// The place where the script's main chunk waits.
     let place: String?
     /// The simulated time that has passed, in seconds.
     let seconds: Double

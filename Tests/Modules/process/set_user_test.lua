@@ -1,7 +1,8 @@
 local fs, process = require "runloop.fs", require "runloop.process"
 local t = require "runloop.test"
 
--- Runs a script as a program, since a change of the user cannot be undone. Returns its output, errors and status.
+-- Runs a script as a program, since a change of the user cannot be undone. Returns the program's output, errors and
+-- status.
 local function run(script, words)
   local all = { t.rlhost, "-l", "process=runloop.process", "-e", script, directory = "/" }
   if words then table.move(all, 1, #all, #words + 1) table.move(words, 1, #words, 1, all) end

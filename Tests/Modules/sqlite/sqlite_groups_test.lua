@@ -26,7 +26,8 @@ local function prepared(options)
   return db, path
 end
 
--- Runs a list of statements, each with its parameters, in a task each. Returns their results, with codes for messages.
+-- Runs a list of statements, each with its parameters, in a task each. Returns the results of the statements, with
+-- codes for messages.
 local function at_once(db, list)
   local tasks, results = {}, {}
   for i, one in ipairs(list) do

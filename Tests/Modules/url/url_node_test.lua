@@ -1,4 +1,4 @@
--- runloop.url beside Node's URL: random texts and links, 20,000 of them with RLHOST_SOAK=1. Without node it is
+-- runloop.url beside Node's URL: random texts and links, 20,000 of them with RLHOST_SOAK=1. Without node the test is
 -- skipped.
 
 local t = require "runloop.test"

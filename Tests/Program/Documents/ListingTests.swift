@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// The scripts beside Apple's chapter. Each has its expected output at its end: see `ToldScript`.
+/// The scripts beside Apple's chapter. Each script has its expected output at its end: see `ToldScript`.
 @Suite("Listings", .timed)
 struct ListingTests {
     static let folder = "docs/listings"

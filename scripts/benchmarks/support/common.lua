@@ -65,7 +65,7 @@ function common.records(n)
   return records
 end
 
--- Encodes or decodes them `count` times. Per record.
+-- Encodes or decodes such records `count` times. Reports the cost of a record.
 function common.json(json, encodes, size, count)
   local records = common.records(size)
   local text = json.encode(records)

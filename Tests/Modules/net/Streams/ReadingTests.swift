@@ -29,7 +29,7 @@ struct ReadingTests {
         #expect(got == ["one", "two", "", "12345", "head", "re", "rest", "end"])
     }
 
-    /// A server has one for each connection.
+    /// A server has one idle stream for each connection.
     @Test("an idle stream takes at most 328 bytes")
     func size() throws {
         let (a, _) = World().memory(chunk: 1)

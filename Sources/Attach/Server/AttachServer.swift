@@ -81,8 +81,8 @@ final class AttachServer {
         return "what the script prints from now on is shown here, too"
     }
 
-    /// Passes output of the script, not of an entry, to the clients that follow it. Returns false if it is to be
-    /// printed as usual.
+    /// Passes output of the script, not of an entry, to the clients that follow it. Returns false if the output is to
+    /// be printed as usual.
     func passOn(_ bytes: UnsafeRawBufferPointer) -> Bool {
         for client in followers.values { client.outbox.append(.output, bytes) }
         return false

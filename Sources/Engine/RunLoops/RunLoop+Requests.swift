@@ -64,8 +64,8 @@ extension RunLoop {
         queue._withUnsafeGuaranteedRef { $0.append(owner, context, number: number, retains: retains) }
     }
 
-    /// Drops a request of this loop that has not run. Returns false if it has run or was cancelled before. O(log n) in
-    /// the length of a queue, for each combination of modes and order in use.
+    /// Drops a request of this loop that has not run. Returns false if the request has run or was cancelled before.
+    /// O(log n) in the length of a queue, for each combination of modes and order in use.
     @discardableResult
     public func cancel(_ request: RequestToken) -> Bool {
         // Search all queues: storing the queue in each token would cost memory for every request, and few are

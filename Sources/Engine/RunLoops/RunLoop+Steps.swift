@@ -57,7 +57,7 @@ extension RunLoop {
     }
 
     /// Performs the signalled custom sources of the mode, sorted by order, then by time of signal. Performs only the
-    /// first if the run must return after one. Returns whether it performed any.
+    /// first if the run must return after one. Returns whether a source was performed.
     func performSources(_ run: Run) -> Bool {
         let mode = run.mode
         guard mode.hasSignals.load(ordering: .relaxed), mode.hasSignals.exchange(false, ordering: .acquiring) else {
@@ -110,7 +110,7 @@ extension RunLoop {
         return true
     }
 
-    /// Handles the event that woke the loop. Returns whether it was a port.
+    /// Handles the event that woke the loop. Returns whether the event was one of a port.
     func dispatch(_ event: Event, _ mode: ModeState) -> Bool {
         switch event {
         case .nothing:

@@ -14,7 +14,7 @@ extension RunLoop {
         var label: UInt32 = 0
         /// Whether the loop has run in it.
         var hasRun = false
-        /// Whether it is in the loop's `modesToSpare`.
+        /// Whether the mode is in the loop's `modesToSpare`.
         var isSpare = false
         /// An array of this mode alone, shared by all items that are in no other mode, as nearly all are.
         lazy var alone = [self]
@@ -47,7 +47,7 @@ extension RunLoop {
         private var answering = 0
         /// Ports, and the timers' turn, in the order in which they became ready.
         let ready = ReadyQueue()
-        /// The descriptors of its ports; created for the first port.
+        /// The descriptors of the mode's ports; created for the first port.
         private(set) var descriptors: DescriptorSet? { didSet { noteDescriptors() } }
         /// `descriptors`, or the loop's `wakeOnly` if nil. A run in this mode sleeps with it. Unmanaged, since a strong
         /// reference would be counted in each pass.

@@ -7,7 +7,7 @@ extension RunLoop {
         let returnsAfterSource: Bool
         /// Valid when the run is over.
         var result = RunResult.finished
-        /// Whether it makes one pass that does not wait.
+        /// Whether the run makes one pass that does not wait.
         let polls: Bool
         /// Whether a stop that came before the run applies to it.
         let heedsEarlyStop: Bool

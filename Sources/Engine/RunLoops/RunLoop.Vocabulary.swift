@@ -1,8 +1,8 @@
 extension RunLoop {
     /// The name of a set of items that a loop serves together. CFRunLoopMode, NSRunLoopMode.
     ///
-    /// Any string can be a mode. A mode is created when something is added to it. The loop forgets it when it holds
-    /// nothing and does not run, unless it is a common mode.
+    /// Any string can be a mode. A mode is created when something is added to it. The loop forgets a mode that holds
+    /// nothing and is not run, unless it is a common mode.
     public struct Mode: RawRepresentable, Hashable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
         public let rawValue: String
         public init(rawValue: String) { self.rawValue = rawValue }

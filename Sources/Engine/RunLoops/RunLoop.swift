@@ -270,8 +270,8 @@ public final class RunLoop {
         return true
     }
 
-    /// Ends the innermost run when its current pass is over. Without a run it does nothing, and the loop does not
-    /// remember it. CFRunLoopStop.
+    /// Ends the innermost run when its current pass is over. Without a run the call has no effect, not even later.
+    /// CFRunLoopStop.
     public func stop() { runs.last?.isStopped = true }
 
     /// Ends the innermost run when its current pass is over. Without a run, the loop remembers the stop for

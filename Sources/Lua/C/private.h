@@ -198,7 +198,8 @@ int cl_entry_is_unwanted(void);
 int cl_pressure_on_entry(void);
 uint64_t cl_exchange_entry(uint64_t entry);
 void cl_want_end_of_entry(uint64_t entry);
-/// Asks the running entry to end if its number is in this range; see `cl_end_entries`. Returns whether it is.
+/// Asks the running entry to end if its number is in this range; see `cl_end_entries`. Returns whether the number is in
+/// the range.
 int cl_press_entries(uint64_t first, uint64_t last, int how_hard);
 /// Replaces the message handlers that would see the error of an interruption.
 void cl_disarm_handlers(lua_State *L);

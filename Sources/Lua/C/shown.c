@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-// Decodes one UTF-8 character. Returns its number of bytes, or 0 if the bytes are not UTF-8.
+// Decodes one UTF-8 character. Returns the character's number of bytes, or 0 if the bytes are not UTF-8.
 static int decode(const unsigned char *text, unsigned *character) {
   static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
   int length = *text < 0x80 ? 1 : *text < 0xC2 ? 0 : *text < 0xE0 ? 2 : *text < 0xF0 ? 3 : *text < 0xF5 ? 4 : 0;

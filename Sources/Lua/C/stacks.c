@@ -46,7 +46,7 @@ static int depth_of(lua_State *L) {
   return low;
 }
 
-// Adds a level to the stack. Returns its size in words.
+// Adds a level to the stack. Returns the level's size in words.
 static size_t fill(lua_State *L, cl_stack *stack, uint64_t *at, lua_Debug *debug) {
   frame *one = (frame *)at;
   lua_getinfo(L, "Slntf", debug);
@@ -114,8 +114,8 @@ static int is_function(lua_State *L, const frame *frame) {
   return debug.linedefined == frame->defined && strcmp(debug.short_src, source_of(frame)) == 0;
 }
 
-// Writes the name that the function has in the table on top of the stack, or in a table in it. Returns whether it has
-// one.
+// Writes the name that the function has in the table on top of the stack, or in a table in it. Returns whether a name
+// was found.
 static int find_name(lua_State *L, const frame *frame, int levels, char *name, size_t size) {
   if (levels == 0 || !lua_istable(L, -1)) return 0;
   lua_pushnil(L);

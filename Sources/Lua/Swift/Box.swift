@@ -59,7 +59,7 @@ public struct Box: Hashable {
 
     // MARK: The Swift object
 
-    /// Whether it holds an object.
+    /// Whether the box holds an object.
     public var isFilled: Bool { @inlinable @inline(__always) get { head.pointee.object != nil } }
 
     /// Holds an object until the userdata is collected.

@@ -42,7 +42,7 @@ public struct Fiber: Hashable {
         var isToBeCancelled = false
         var carriesError = false
         @usableFromInline var isBackground = false
-        /// Whether it has had an owner or a way to stop waiting, which must be cleared before the next use.
+        /// Whether the fiber has had an owner or a way to stop waiting, which must be cleared before the next use.
         var isUsed = false
     }
 
@@ -135,7 +135,7 @@ public struct Fiber: Hashable {
         get { memory.pointee.now.label }
         nonmutating set { memory.pointee.now.label = newValue }
     }
-    /// Whether it was cancelled while it ran: its next wait then raises the error.
+    /// Whether the fiber was cancelled while it ran: its next wait then raises the error.
     public var isToBeCancelled: Bool {
         get { memory.pointee.now.isToBeCancelled }
         nonmutating set { memory.pointee.now.isToBeCancelled = newValue }
@@ -187,17 +187,17 @@ public struct Fiber: Hashable {
         memory.deallocate()
     }
 
-    /// Notes that it runs a callback of the object that the box heads.
+    /// Notes that the fiber runs a callback of the object that the box heads.
     public func runs(_ box: Box, slot: UInt32) {
         memory.pointee.now.subject = slot
         memory.pointee.now.kind = UnsafePointer(box.head.pointee.kind)
         memory.pointee.now.subjectSite = box.site
     }
 
-    /// Whether it runs something of this kind.
+    /// Whether the fiber runs something of this kind.
     public func runs(_ kind: Kind) -> Bool { memory.pointee.now.kind == UnsafePointer(kind.record) }
 
-    /// Records that it runs code of this kind for which there is no object.
+    /// Records that the fiber runs code of this kind for which there is no object.
     public func runs(_ kind: Kind, site: UInt32) {
         memory.pointee.now.kind = UnsafePointer(kind.record)
         memory.pointee.now.subjectSite = site

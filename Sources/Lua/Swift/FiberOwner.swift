@@ -14,6 +14,6 @@ open class FiberOwner {
     /// The owner that is asked first about uncaught errors of tasks that this fiber starts, directly or through other
     /// tasks.
     open var guardian: FiberOwner? { nil }
-    /// Handles the text of an uncaught error of these tasks. Returns whether it has handled the error.
+    /// Handles the text of an uncaught error of these tasks. Returns whether the owner has handled the error.
     open func takes(_ error: String) -> Bool { false }
 }

@@ -27,7 +27,7 @@ public struct Library: @unchecked Sendable {
         ///   - spread: the number of the first argument that the new object keeps, as the script counts arguments.
         ///   - packs: the number of the first argument that is packed before the function is called: see
         ///     `Call.takeParcel`.
-        ///   - saidAs: the name in errors of a function that scripts know only as a part of another: "stream:lines".
+        ///   - saidAs: the name for errors, if scripts know the function only as a part of another: "stream:lines".
         public init(
             _ name: StaticString, constructs: Kind? = nil, orAfar: Kind? = nil, spread: Int32 = 0, packs: Int32 = 0,
             saidAs: StaticString? = nil, _ function: @escaping LuaFunction

@@ -25,7 +25,7 @@ public struct TakenStack {
         return cl_place_of_stack(copy, &line).map { "\(String(anyBytes: $0)):\(line)" }
     }
 
-    /// Whether it contains a line of the script.
+    /// Whether the stack contains a line of the script.
     public var hasPlace: Bool { copy.map { cl_has_place($0) != 0 } ?? false }
 
     /// Whether the outermost function is the host's own.

@@ -11,7 +11,7 @@ extension RunLoop {
             super.init(name: name, order: order, owner: owner)
         }
 
-        /// The events that it watches for now.
+        /// The events that the port watches for now.
         var interest: FDPort.Events { [] }
 
         /// Notes events that the kernel reported. Returns whether any of the events concern this port.

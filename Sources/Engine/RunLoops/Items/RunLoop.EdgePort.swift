@@ -28,7 +28,7 @@ extension RunLoop {
             keepsAlive = false
         }
 
-        /// Whether it keeps the loop running, unless it is in the background. Initially false.
+        /// Whether the port keeps the loop running, unless it is in the background. Initially false.
         public final var isAwaited = false {
             didSet {
                 // Each wait of a stream sets this property twice.

@@ -114,7 +114,7 @@ extension RunLoop {
             }
         }
 
-        /// The events that it watches for now.
+        /// The events that the port watches for now.
         override var interest: Events { isLost ? [] : events.subtracting(resting) }
 
         /// Notes events that the kernel reported. Returns whether any of the events concern this port.

@@ -11,13 +11,13 @@ extension RunLoop {
         public final let order: Int
         /// The host of the item, if it has one.
         public final let owner: ItemOwner?
-        /// A value for the owner's use. If it is an address, the loop prefetches the memory there.
+        /// A value for the owner's use. If this value is an address, the loop prefetches the memory there.
         public final var context = 0
         /// Its label in recordings; 0 until it is first recorded.
         package final var label: UInt32 = 0
         /// The number of the long operation, such as a connection, that the item stands for in recordings; 0 if none.
         package final var lasting: UInt32 = 0
-        /// The modes it is in. An observer or a port can be in modes of one loop only; a custom source may be in
+        /// The modes the item is in. An observer or a port can be in modes of one loop only; a custom source may be in
         /// several loops, and guards this with its own lock. Changed on the thread of the loop concerned.
         final var modes: [ModeState] = []
         /// The loops to whose common modes it was added.
@@ -37,7 +37,7 @@ extension RunLoop {
                 didChangeKeepsAlive()
             }
         }
-        /// Whether it stays valid when its host is reset between two tests, and is added to the loop again.
+        /// Whether the item stays valid when its host is reset between two tests, and is added to the loop again.
         package final var outlastsTests = false
         /// Whether other code may wait for a result of this item, although the item does not keep a run going. While
         /// the loop's `awaitsAnswer` is true, such items keep a run going, too.
@@ -56,20 +56,20 @@ extension RunLoop {
 
         deinit { owner?.forget(context) }
 
-        /// The loop that it is in; nil if none. For a custom source in several loops, the first.
+        /// The loop that the item is in; nil if none. For a custom source in several loops, the first.
         public final var loop: RunLoop? { enteredModes.first?.loop }
 
-        /// The modes that it is in, in the order in which it entered them.
+        /// The modes that the item is in, in the order in which it entered them.
         public final var modeNames: [Mode] { enteredModes.map(\.name) }
 
-        /// Whether it is a port. A checked cast takes 30 instructions, and each connection would need 15 casts.
+        /// Whether the item is a port. A checked cast takes 30 instructions, and each connection would need 15 casts.
         var isPort: Bool { false }
         final var asPort: PortBase? { isPort ? unsafe unsafeDowncast(self, to: PortBase.self) : nil }
 
         /// The same as `modes`, but safe on any thread if the item's class is.
         var enteredModes: [ModeState] { modes }
 
-        /// Whether it is in a mode.
+        /// Whether the item is in a mode.
         final func isIn(_ mode: ModeState) -> Bool { enteredModes.contains { $0 === mode } }
 
         /// Takes the item out of every mode, for good: its callback never runs again. Further calls do nothing.

@@ -3,10 +3,10 @@ extension RunLoop {
     public final class Observer: Item {
         /// The points of a pass at which it is called.
         public let activities: Activity
-        /// Whether it stays valid after its first call. CFRunLoopObserverDoesRepeat.
+        /// Whether the observer stays valid after its first call. CFRunLoopObserverDoesRepeat.
         public let repeats: Bool
         private let callback: (Observer, Activity) -> Void
-        /// Whether its callback is running. Nested runs then skip the observer.
+        /// Whether the observer's callback is running. Nested runs then skip the observer.
         var isFiring = false
 
         /// - Parameters:

@@ -1,10 +1,10 @@
 extension RunLoop {
     /// An item that queues its events, and handles one of them in each pass: a version 1 source.
     open class PortBase: Item {
-        /// Whether it serves another item, whose modes it shares. It is not listed, and a run that returns after a
-        /// source ignores its events.
+        /// Whether the port serves another item, whose modes it shares. It is not listed, and a run that returns after
+        /// a source ignores its events.
         final var isInner = false
-        /// Whether it remembers what the kernel reported, and needs no further report of the same state.
+        /// Whether the port remembers what the kernel reported, and needs no further report of the same state.
         final var isEdgeTriggered = false
         /// The number of ready queues that contain it.
         final var queues: Int32 = 0

@@ -60,7 +60,7 @@ extension RunLoop {
             }
         }
 
-        /// Whether it is signalled and not performed yet. Safe on any thread.
+        /// Whether the source is signalled and not performed yet. Safe on any thread.
         public var isSignalled: Bool { signalled.load(ordering: .acquiring) != 0 }
 
         /// Wakes every loop that holds the source. Safe on any thread. CFRunLoopWakeUp for each loop.

@@ -40,9 +40,9 @@ extension RunLoop {
 
         deinit { node.deallocate() }
 
-        /// Whether it can still fire. CFRunLoopTimerIsValid.
+        /// Whether the timer can still fire. CFRunLoopTimerIsValid.
         public var isValid: Bool { node.pointee.isValid }
-        /// Whether it has an interval. CFRunLoopTimerDoesRepeat.
+        /// Whether the timer has an interval. CFRunLoopTimerDoesRepeat.
         public var repeats: Bool { node.pointee.repeats }
         /// Among timers with the same date, lower orders fire first. CFRunLoopTimerGetOrder.
         public var order: Int { node.pointee.order }

@@ -35,7 +35,7 @@ extension RunLoop {
         package var label: UInt32 = 0
         /// How often it is in the batch of timers about to fire: once for each nested run that found it due.
         var batchPlaces: Int16 = 0
-        /// Whether its owner has put off the fire to a later date.
+        /// Whether the timer's owner has put off the fire to a later date.
         var isPutOff = false
         /// While it fires inside the callback of another timer: that timer; nil otherwise.
         var outerFiring: NodePointer?
@@ -68,11 +68,11 @@ extension RunLoop {
             owner.toOpaque() == Unmanaged.passUnretained(other).toOpaque()
         }
 
-        /// Whether it is in a mode, or was added to the common modes.
+        /// Whether the timer is in a mode, or was added to the common modes.
         public var isScheduled: Bool { queue != nil }
-        /// Whether it is or was in a mode.
+        /// Whether the timer is or was in a mode.
         public var wasScheduled: Bool { age != 0 }
-        /// Whether it has an interval.
+        /// Whether the timer has an interval.
         public var repeats: Bool { interval > 0 }
 
         /// Sets the tolerance, limited to half the interval, so that a repeating timer never falls behind its
@@ -82,7 +82,7 @@ extension RunLoop {
         }
     }
 
-    /// The owner of the memory and the callbacks of timer nodes. The loop calls it on its own thread.
+    /// The owner of the memory and the callbacks of timer nodes. The loop calls the owner on its own thread.
     open class TimerOwner {
         public init() {}
         /// Whether `title` can return a title.

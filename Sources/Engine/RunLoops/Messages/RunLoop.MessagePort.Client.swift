@@ -4,11 +4,11 @@ extension RunLoop.MessagePort {
         let connection: MessageConnection
         /// The number of the connection among all that the port ever had, from 1.
         let number: Int
-        /// Whether it is in the port's list of turns.
+        /// Whether the client is in the port's list of turns.
         var hasTurn = false
         private var last: UInt64 = 0
         private var messages = Fifo<Message>()
-        /// The number of its messages without an answer, delivered or not.
+        /// The number of the client's messages without an answer, delivered or not.
         private var unanswered = 0
         private var unansweredBytes = 0
         /// The number of "done" frames that are queued and not sent.
@@ -28,8 +28,8 @@ extension RunLoop.MessagePort {
             self.number = number
         }
 
-        /// Whether its next message may be delivered. Messages of a sender that has died are delivered, too; a sender
-        /// that does not read its answers gets no more.
+        /// Whether the client's next message may be delivered. Messages of a sender that has died are delivered, too; a
+        /// sender that does not read its answers gets no more.
         var mayDeliver: Bool { !messages.isEmpty && connection.unsent < Self.fill }
 
         func receive(_ frame: MessageFrame) throws(MessageFrame.Malformed) {

@@ -11,7 +11,7 @@ extension RunLoop.RemotePort {
         /// The modes in which the port must be for this conversation.
         let modes: [RunLoop.Mode]
         var number: UInt64 = 0
-        /// Whether it has entered the port's queue, so that the port counts its modes as used.
+        /// Whether the conversation has entered the port's queue, so that the port counts its modes as used.
         var isQueued = false
         var isSent = false
         /// The depth of the run that waits for it, if one does.

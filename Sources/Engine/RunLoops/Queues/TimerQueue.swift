@@ -1,14 +1,14 @@
 /// The timers that are in exactly the same modes, as a heap. So each timer is in one queue, however many modes it has.
 final class TimerQueue {
     let loop: Unmanaged<RunLoop>  // the loop owns its queues
-    /// Whether its timers were added to the common modes. A mode that becomes common is then added to `modes`.
+    /// Whether the timers were added to the common modes. A mode that becomes common is then added to `modes`.
     let isCommon: Bool
     var modes: [RunLoop.ModeState] { didSet { noteModes() } }
     /// The mode if there is exactly one, as nearly always; not retained.
     private var onlyMode: UnsafeMutableRawPointer?
     /// The number of timers in these modes, whether in the heap or about to fire.
     var count = 0
-    /// The number of them that do not keep the loop running.
+    /// The number of these timers that do not keep the loop running.
     var idle = 0
     /// The number of timers that may bring an answer.
     var answering = 0

@@ -182,8 +182,8 @@ extension RunLoop {
 
 // Records of long operations and of bytes through streams. Only on the loop's thread.
 extension RunLoop {
-    /// Records the beginning of an operation with this label. Returns its number, for `noteEnd`; 0 if the loop does not
-    /// record.
+    /// Records the beginning of an operation with this label. Returns the operation's number, for `noteEnd`; 0 if the
+    /// loop does not record.
     package func noteBeginning(_ label: UInt32) -> UInt32 {
         probe.live.map { $0.pointee.opens(label) } ?? 0
     }

@@ -176,7 +176,7 @@ extension RunLoop {
         /// Reads the clock of the loop.
         @inline(__always)
         func now(_ poller: Poller) -> Reading {
-            // The recorder's clock comes first, so that the time since then is never less than the time since `date`.
+            // The recorder's clock is read first: the time since `ticks` is never less than the time since `date`.
             var ticks: UInt64 = 0
             if let live, live.pointee.usesTicks { ticks = live.pointee.freshMoment() }
             return Reading(date: poller.now(), ticks: ticks)

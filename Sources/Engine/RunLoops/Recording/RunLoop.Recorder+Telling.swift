@@ -25,7 +25,7 @@ extension RunLoop.Recorder {
         lastBytesRecord = next
     }
 
-    /// Records the beginning of a long operation. Returns its number, for `closes`.
+    /// Records the beginning of a long operation. Returns the operation's number, for `closes`.
     mutating func opens(_ object: UInt32) -> UInt32 {
         let number = nextFlow()
         moment = stamp()

@@ -12,7 +12,7 @@ extension RunLoop.Recorder {
         package var kind: String
         /// Such as `timer "poll"`.
         package var text: String
-        /// The place where it was made, such as "app.lua:12".
+        /// The place where the object was made, such as "app.lua:12".
         package var place: String
 
         package init(_ kind: String, _ text: String, place: String = "") {

@@ -12,8 +12,8 @@ extension RunLoop {
     /// recorder allocates no memory and makes no system call. Only the loop's thread writes; `copy` reads on any
     /// thread.
     ///
-    /// Rare cases cost nothing otherwise: a simulated clock, a slow callback, nested callbacks, the end of the ring and
-    /// a reader all fail a comparison that each callback makes anyway, and are distinguished only then.
+    /// Rare cases are a simulated clock, a slow callback, nested callbacks, the end of the ring, and a reader. In each
+    /// of them a comparison fails that every callback makes, and only then the recorder finds out which case it is.
     @usableFromInline
     package struct Recorder: ~Copyable {
         // The fields that each callback needs are next to each other.
@@ -24,12 +24,12 @@ extension RunLoop {
         @usableFromInline var state = State.none
         /// Whether the callback began within another one, without a run in between.
         var isNested = false
-        /// The pass that has begun and has no record yet, in the form of `word`; 0 if there is none. The record of its
-        /// first callback may include it.
+        /// The pass that has begun and has no record yet, in the form of `word`; 0 if there is none. The record of the
+        /// pass's first callback may include the pass.
         var pass: UInt32 = 0
         /// The record of the callback in progress. As long as nothing else was recorded in the callback, it is in the
-        /// ring, after all other records. After that it is the record `told`, in which the end of the callback is
-        /// prepared. Without a callback, it is the place of the next record.
+        /// ring, after all other records. After that `open` is the record `told`, in which the end of the callback is
+        /// prepared. Without a callback, `open` is the place of the next record.
         @usableFromInline package internal(set) var open: UnsafeMutablePointer<Record>
         /// The coarse-clock time, in nanoseconds, at which the last callback ended while the recorder was off. No
         /// foreign code has run since then, so the next callback can take it as its start without reading the clock. 0

@@ -25,8 +25,8 @@ final class DescriptorSet {
     private(set) var watching = 0
 
     private struct Registration: BitwiseCopyable {
-        /// The first of its ports; nil if the descriptor is not watched. Not retained: a port that leaves the mode
-        /// leaves the registration, too.
+        /// The first of the descriptor's ports; nil if the descriptor is not watched. Not retained: a port that leaves
+        /// the mode leaves the registration, too.
         var port: Unmanaged<RunLoop.DescriptorPort>?
         /// Distinguishes events of this registration from events of an earlier one with the same descriptor number.
         var generation: UInt32 = 0

@@ -11,7 +11,7 @@ open class Poller {
     /// The same time with a precision of a few milliseconds, but cheaper. O(1).
     open func coarseNow() -> Int64 { now() }
 
-    /// Whether its clock is CLOCK_MONOTONIC.
+    /// Whether the poller's clock is CLOCK_MONOTONIC.
     open var isReal: Bool { false }
 
     /// The time of this world's wall clock, in seconds since 1970.

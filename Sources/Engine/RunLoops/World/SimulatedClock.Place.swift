@@ -45,7 +45,7 @@ extension SimulatedClock {
         var watchesDescriptors = false
         /// Whether this loop now and then checks whether the loop that has the turn blocks.
         var isWatching = false
-        /// Whether it wakes when one of its descriptors becomes ready.
+        /// Whether the loop wakes when one of its descriptors becomes ready.
         var looks = false
         var thread: CInt = 0
         var runsSince: Int64 = 0
@@ -56,7 +56,7 @@ extension SimulatedClock {
         /// Set while the thread sleeps in a read outside of its loop: the thread's count of waits at the last check.
         var blockedSwitches: Int?
 
-        /// Whether its sleep was ended by an event that it has not noticed yet.
+        /// Whether the loop's sleep was ended by an event that it has not noticed yet.
         var isReady: Bool { status == .sleeping && linux_poll_now(epoll, Int16(POLLIN)) != 0 }
 
         mutating func fallAsleep(in epoll: CInt, until deadline: Int64, _ watched: [CInt], watches: Bool) {

@@ -160,8 +160,8 @@ int linux_feed_decoder(linux_decoder *decoder, const char *bytes, size_t length)
   return 1;
 }
 
-// Gets the next output of a stage; stage -1 is the input. Returns its length; 0 if more input is needed, -1 for bad
-// data, -2 without memory.
+// Gets the next output of a stage; stage -1 is the input. Returns the output's length; 0 if more input is needed, -1
+// for bad data, -2 without memory.
 static ptrdiff_t pull(linux_decoder *decoder, int number, char *to, size_t room) {
   if (number < 0) {
     size_t count = decoder->pending.length - decoder->taken;

@@ -12,7 +12,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-// dlopen reports no error number, but its text ends with the text of one, in the language of the process.
+// dlopen reports no error number, but its text ends with the text of an errno, in the language of the process.
 static int error_of(const char *reason) {
   static const int passing[] = {EMFILE, ENFILE, ENOMEM};
   for (size_t i = 0; i < sizeof passing / sizeof *passing; i++)

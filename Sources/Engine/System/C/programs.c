@@ -385,7 +385,7 @@ void linux_end_programs(const void *owner) {
       linux_take_terminal_back(ending[i].pid);
       ending[i] = ending[--count];
     }
-    // Programs rarely take longer. A killed one ends at once, unless it hangs in the kernel.
+    // Programs rarely take longer. A killed program ends at once, unless it hangs in the kernel.
     if (waited == 500) signal_all(ending, count, SIGKILL);
     if (count > 0) poll(NULL, 0, 2);
   }

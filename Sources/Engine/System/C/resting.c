@@ -31,7 +31,7 @@ typedef struct {
   long call;  // -1: none
 } look;
 
-// Gets the system call in which a thread sleeps, and its arguments. Returns 0 if the thread sleeps in none.
+// Gets the system call in which a thread sleeps, and its arguments. Returns 0 if the thread does not sleep in a call.
 static int call_of(int process, int thread, long *call, unsigned long arguments[6]) {
   char path[64], text[256];
   snprintf(path, sizeof path, "/proc/%d/task/%d/syscall", process, thread);

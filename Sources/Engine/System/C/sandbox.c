@@ -447,7 +447,7 @@ int linux_allows_modules(void) {
   return 1;
 }
 
-// Replaces the last name of a path by the target of its link. Returns 0 if it is none.
+// Replaces the last name of a path by the target of its link. Returns 0 if the path is not a link.
 static int follow(char path[PATH_MAX]) {
   char target[PATH_MAX], whole[2 * PATH_MAX], *slash = strrchr(path, '/');
   ssize_t length = readlink(path, target, sizeof target - 1);

@@ -429,7 +429,8 @@ int linux_install_filter(const linux_sandbox *it, int abi) {
   add_machine(&rules, it);
   add_controls(&rules, it);
   // The kernel runs the filter for each call when it is installed, to find those that are always allowed, and stops at
-  // an instruction like this one. In this filter it would find none. Costs if removed: 10 µs of a start in a sandbox.
+  // an instruction like this one. In this filter the kernel would find none. Costs if removed: 10 µs of a start in a
+  // sandbox.
   put(&f, BPF_MISC | BPF_TAX, 0, 0, 0);
   put(&f, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), 0, 0);
   put(&f, BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0);

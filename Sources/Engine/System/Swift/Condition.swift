@@ -27,7 +27,7 @@ package final class Condition: @unchecked Sendable {
 
     package func lock() { pthread_mutex_lock(mutex) }
     package func unlock() { pthread_mutex_unlock(mutex) }
-    /// Locks if the lock is free. Returns whether it has locked.
+    /// Locks if the lock is free. Returns whether it was free.
     package func tryLock() -> Bool { pthread_mutex_trylock(mutex) == 0 }
 
     package func withLock<Result>(_ body: () -> Result) -> Result {

@@ -97,7 +97,7 @@ package enum Sandbox {
             return Failure(message: String(cString: room), status: status)
         }
         guard result.status == 0 else { throw result }
-        // From now on it belongs to the process.
+        // From now on the sandbox belongs to the process.
         description.sandbox = nil
         return result.message
     }

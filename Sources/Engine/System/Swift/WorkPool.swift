@@ -39,7 +39,7 @@ package final class WorkPool: Sendable {
     nonisolated(unsafe) package static var awaitTurn: (@Sendable () -> Void)?
 
     /// - Parameters:
-    ///   - name: The name of its threads for debuggers.
+    ///   - name: The name of the pool's threads for debuggers.
     ///   - limit: The largest number of threads that are not blocked.
     package init(_ name: String, limit: Int) {
         self.name = name

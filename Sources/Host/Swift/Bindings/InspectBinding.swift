@@ -17,11 +17,11 @@ public enum InspectBinding {
         public var next: Int64?
         public var interval: Int64?
         public var detail: String?
-        /// Whether it keeps the loop running.
+        /// Whether the item keeps the loop running.
         public var keepsAlive = true
-        /// Whether it is a timer whose callback is in progress.
+        /// Whether the item is a timer whose callback is in progress.
         public var isFiring = false
-        /// Whether it serves something that is listed elsewhere: a stream, a task's wait.
+        /// Whether the item serves something that is listed elsewhere: a stream, a task's wait.
         public var isHosts = false
     }
 

@@ -42,7 +42,7 @@ package enum Kinds {
 
     /// The kinds that every state defines. Modules define further ones when they are first used.
     ///
-    /// A kind comes before those whose methods construct it.
+    /// A kind comes before the kinds whose methods make objects of it.
     static let all = [
         request, threadRequest, timer, source, fdPort, observer, loop, task, thread, port, messagePort, remotePort,
     ]

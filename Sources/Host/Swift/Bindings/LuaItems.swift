@@ -5,7 +5,7 @@ package import RunLoops
 /// A source, port or observer, as one state sees it.
 struct LuaItem {
     let item: RunLoop.Item
-    /// Whether it was made in this state: only here its callbacks run and it can be added to a loop.
+    /// Whether the item was made in this state: only here its callbacks run and it can be added to a loop.
     let isHome: Bool
 }
 
@@ -21,7 +21,8 @@ final class SharedItem: @unchecked Sendable {
 }
 
 extension RunLoop.Item {
-    /// The head of its userdata, which is anchored while the item is in a mode. May be used on its own thread only.
+    /// The head of the item's userdata, which is anchored while the item is in a mode. May be used on its own thread
+    /// only.
     var box: Box? { Box(bitPattern: context) }
 }
 

@@ -154,7 +154,7 @@ final class RaisedError {
         if !life.isOver { host.release(slot) }
     }
 
-    /// Whether its value is the one at an index of a stack, which has room for two more.
+    /// Whether the error's value is the one at an index of a stack, which has room for two more.
     func isSame(_ stack: Stack, _ index: Int32) -> Bool {
         let index = stack.absolute(index)
         host.push(stack, slot: slot)
@@ -206,7 +206,7 @@ final class ErrorTrails: HostPart {
         for i in 0..<Self.most { (trails[i], carriers[i]) = (nil, -1) }
     }
 
-    /// Returns the latest trail of the error at an index of a stack that is in this fiber, or anywhere for nil.
+    /// Returns the latest trail of the error at an index of a stack: a trail of the given carrier, or of any for nil.
     func trail(of stack: Stack, _ index: Int32, in carrier: Int?) -> ErrorTrail? {
         for age in 1...Self.most {
             let place = (next - age + Self.most) % Self.most

@@ -30,7 +30,7 @@ public final class LuaHost: Interpreter {
     package let requests = LuaRequests()
     package let items = LuaItems()
     let sleepers = Sleepers()
-    /// The data of its recordings, once there are any.
+    /// The data of the host's recordings, once there are any.
     // Unmanaged: a plain reference would be counted at each callback.
     var recording: Unmanaged<LuaRecording>?
     /// The number of open spans.
@@ -194,7 +194,7 @@ public final class LuaHost: Interpreter {
     /// not an error.
     func isEnd(_ failure: Failure) -> Bool { failure.cause == .cancelled && isEnding }
 
-    /// Whether its thread or program is ending: waiting tasks are cancelled then.
+    /// Whether the host's thread or program is ending: waiting tasks are cancelled then.
     var isEnding: Bool { thread?.isCancelled == true || isClosing || endingStatus != nil }
 
     public override func share(_ object: AnyObject, kind: Int) -> AnyObject? {

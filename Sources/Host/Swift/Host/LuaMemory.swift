@@ -128,7 +128,7 @@ package final class LuaMemory: HostPart {
     var mayCollect: Bool { host.loop.now.nanoseconds >= nextCollection }
 
     /// Collects all garbage, unless the last collection was so long that collecting now would take more than a
-    /// twentieth of the time. Returns whether it has collected.
+    /// twentieth of the time. Returns whether garbage was collected.
     func collectInMeasure() -> Bool {
         guard mayCollect else { return false }
         let start = host.loop.now.nanoseconds

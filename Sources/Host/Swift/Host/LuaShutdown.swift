@@ -26,7 +26,7 @@ final class LuaShutdown: HostPart {
         return true
     }
 
-    /// Called when they begin. From then on, a second signal interrupts the functions.
+    /// Called when the shutdown functions begin. From then on, a second signal interrupts the functions.
     func begins() {
         host.release(function)
         function = 0
@@ -72,6 +72,6 @@ extension LuaHost {
     /// Ends the shutdown because nothing in the loop could make the functions go on.
     public func endShutdown() { part(LuaShutdown.self).end() }
 
-    /// Called when one of them has failed.
+    /// Called when one of the shutdown functions has failed.
     public func shutdownFails() { part(LuaShutdown.self).status = 1 }
 }

@@ -13,11 +13,11 @@ public final class MainTask: FiberOwner {
     public private(set) var hasFailed = false
     /// Its fiber, until it ends.
     private var fiber: Fiber?
-    /// Called with its error. By default the error is handled like any that nobody handles.
+    /// Called with the task's error. By default the error is handled like any that nobody handles.
     public var onFailure: ((Failure) -> Void)?
     /// Called with the coroutine, its error value on top, and the error.
     public var onError: ((Stack, Failure) -> Void)?
-    /// Called when it has ended well, with the number of results on top of the coroutine's stack.
+    /// Called when the task has ended well, with the number of results on top of the coroutine's stack.
     public var onResults: ((Stack, Int32) -> Void)?
     /// Called last, in every case.
     public var onEnd: (() -> Void)?
@@ -53,18 +53,18 @@ public final class MainTask: FiberOwner {
         }
     }
 
-    /// Ends it where it waits; if it runs, at its next wait. Returns false if it has ended.
+    /// Ends the task where it waits; if it runs, at its next wait. Returns false if the task has ended.
     @discardableResult
     public func cancel() -> Bool { fiber.map { host.cancel($0) } ?? false }
 
-    /// The place of its wait: "rl.sleep" and the traceback.
+    /// The place of the task's wait: "rl.sleep" and the traceback.
     public var whereItWaits: String? {
         guard let fiber, fiber.state == .waiting else { return nil }
         let origin = host.origin(ofWait: fiber).map { ", \($0)" } ?? ""
         return Failure("it still waits in \(fiber.waitsIn)\(origin)", frames: host.frames(of: fiber)).text
     }
 
-    /// Ends it where it waits, without running its error handlers. Nothing is reported.
+    /// Ends the task where it waits, without running its error handlers. Nothing is reported.
     public func abandon() {
         guard let fiber, fiber.state == .waiting else { return }
         fiber.cancelWait?(fiber)
@@ -75,7 +75,7 @@ public final class MainTask: FiberOwner {
         host.discard(fiber)
     }
 
-    /// Closes its pending to-be-closed variables where it waits, for the end of the process: it never goes on.
+    /// Closes the task's pending to-be-closed variables where it waits, for the end of the process: it never goes on.
     public func unwind() {
         guard let fiber, fiber.state == .waiting else { return }
         fiber.cancelWait?(fiber)

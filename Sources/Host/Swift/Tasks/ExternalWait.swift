@@ -4,14 +4,14 @@ package import RunLoops
 
 /// A task's wait for the work of another thread.
 ///
-/// Only its number is sent: the other side performs `LuaHost.endWait` on this loop. Meanwhile an idle source keeps the
-/// modes alive in which the wait can end; without it a loop with nothing else would finish.
+/// Only the wait's number is sent: the other side performs `LuaHost.endWait` on this loop. Meanwhile an idle source
+/// keeps the modes alive in which the wait can end; without it a loop with nothing else would finish.
 final class ExternalWait {
     let fiber: Fiber
     let source: RunLoop.Source
     let modes: [RunLoop.Mode]
     var timer: RunLoop.Timer?
-    /// Withdraws the request. Returns false if it has already been fulfilled, and the result is on its way.
+    /// Withdraws the request. Returns false if the request has already been fulfilled, and the result is on its way.
     var giveUp: (() -> Bool)?
     /// Whether a thread of this process will answer, in real time.
     var isForAnswer = false

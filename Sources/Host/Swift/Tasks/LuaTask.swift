@@ -24,9 +24,10 @@ final class LuaTask: FiberOwner {
     private var isCancelled = false
     private let origin: FiberOwner?
     override var guardian: FiberOwner? { origin }
-    /// Whether its function is one of `rl.on_shutdown`.
+    /// Whether the task's function is one of `rl.on_shutdown`.
     let isLast: Bool
-    /// Whether its error is reported at once, because the module that has made the task gives it to no other code.
+    /// Whether the task's error is reported at once, because the module that has made the task gives it to no other
+    /// code.
     private var isUnheld = false
     /// Whether some code has received the error, or will.
     private(set) var isObserved = false
@@ -154,8 +155,8 @@ final class LuaTask: FiberOwner {
         return results
     }
 
-    /// Ends the task with the error "cancelled" where it waits; if it runs, at its next wait. Returns whether it had
-    /// not ended.
+    /// Ends the task with the error "cancelled" where it waits; if it runs, at its next wait. Returns whether the task
+    /// had not ended.
     func cancel(from stack: Stack) -> Bool {
         guard !isEnded else { return false }
         wasAskedToEnd = true

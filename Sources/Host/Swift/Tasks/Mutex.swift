@@ -19,7 +19,7 @@ struct Mutex {
 
     typealias Pointer = UnsafeMutablePointer<Mutex>
 
-    /// Takes a place. Returns false if none is free.
+    /// Takes a place. Returns false if no place is free.
     @inline(__always)
     mutating func take() -> Bool {
         guard free > 0 else { return false }

@@ -148,7 +148,8 @@ extension LuaHost {
     /// Whether a failed task was cancelled. Its error value is on top of the stack.
     package func wasCancelled(_ fiber: Fiber) -> Bool { isCancelled(fiber.stack) }
 
-    /// Raises "cancelled" in a fiber: where it waits or, if it runs, at its next wait. Returns false if it has ended.
+    /// Raises "cancelled" in a fiber: where it waits or, if it runs, at its next wait. Returns false if the fiber has
+    /// ended.
     ///
     /// - Parameter stack: the coroutine that calls this, if one does.
     @discardableResult

@@ -155,8 +155,8 @@ package final class Waiter: RunLoop.ItemOwner {
         condition.append(self)
     }
 
-    /// Ends its wait on a condition with the top values of a stack, which move to the fiber. The fiber goes on in a
-    /// request of its own.
+    /// Ends the waiter's wait on a condition with the top values of a stack, which move to the fiber. The fiber goes on
+    /// in a request of its own.
     ///
     /// - Returns: false if there is no memory; then nothing has changed, and the values stay.
     func wake(with count: Int32, from stack: Stack) -> Bool {
@@ -211,7 +211,8 @@ package final class Waiter: RunLoop.ItemOwner {
         host.resume(fiber, arguments: 1)
     }
 
-    /// Returns what it waits for, and how long that may still take: "task made at app.lua:3", "fd 5, 1.8 s to go".
+    /// Returns what the waiter waits for, and how long that may still take: "task made at app.lua:3", "fd 5, 1.8 s to
+    /// go".
     func detail(_ now: Int64, _ host: LuaHost) -> String? {
         var parts = awaited.filter { !$0.isEnded }.map { $0.title(host) }
         if let origin = host.origin(ofWait: fiber) { parts.append(origin) }
@@ -222,7 +223,7 @@ package final class Waiter: RunLoop.ItemOwner {
 
     // MARK: The end of the wait
 
-    /// Forgets everything it waits for.
+    /// Forgets everything that the waiter waits for.
     func stop() {
         timer?.invalidate()
         timer = nil

@@ -11,11 +11,11 @@ package final class LuaThread: Sendable {
     package let site: String?
     /// Whether the program waits for its end.
     let keepsAlive: Bool
-    /// Whether it runs the functions of a pool, which may block.
+    /// Whether the thread runs the functions of a pool, which may block.
     let isOfPool: Bool
     /// The limits of the thread. Threads that it starts have the same limits, or smaller ones.
     let limits: Limits
-    /// The handle of its loop, which exists before the thread begins.
+    /// The handle of the thread's loop, which exists before the thread begins.
     let handle: RunLoop.Handle
     private let state = Lock(State())
 
@@ -174,7 +174,8 @@ package final class LuaThread: Sendable {
     /// Whether the thread does its final work, which cannot be interrupted.
     var isShielded: Bool { state.withLock { $0.isShielded } }
 
-    /// Ends the thread because it has reached a limit. Called by its own code, which is about to be interrupted.
+    /// Ends the thread because it has reached a limit. Called by the thread's own code, which is about to be
+    /// interrupted.
     func reachesLimit(_ text: String) {
         let isFirst = state.withLock { state in
             defer { state.limit = text }
@@ -334,8 +335,8 @@ package final class LuaThread: Sendable {
             }
         }
         guard let task else { return .failure(nil, Failure("not enough memory")) }
-        // The loop is served until it has nothing left, as after a script. After a stop they are served only
-        // until the function ends.
+        // The loop is served until it has nothing left, as after a script. After a stop, the loop is served only until
+        // the function ends.
         host.isInLastRun = true
         if task.hasEnded {
             let hasFailed = result.withLock { $0?.isFailure } != false

@@ -194,7 +194,7 @@ package final class LuaThreads: HostPart {
     /// Whether the latest run that the script has begun was stopped: stopping a run in a thread's function ends the
     /// thread.
     var wasStopped = false
-    /// Whether its loop was stopped: nothing is served after its function has ended.
+    /// Whether the thread's loop was stopped: nothing is served after its function has ended.
     var endsWithFunction = false
     /// The name of its thread.
     package var ownName: String? { own?.name }

@@ -5,7 +5,7 @@ internal import RunLoops
 /// A request to another thread's loop.
 final class ThreadRequest: Sendable {
     private let state = Lock(State())
-    /// The number of its name in recordings; 0 for the general name.
+    /// The number of the request's name in recordings; 0 for the general name.
     let label: UInt32
     /// The place of the call that has made it, if somebody waits for its results.
     let site: String?
@@ -17,7 +17,7 @@ final class ThreadRequest: Sendable {
 
     private struct State: Sendable {
         var isQueued = true
-        /// Removes its timer from the other loop.
+        /// Removes the request's timer from the other loop.
         var withdraw: (@Sendable () -> Void)?
     }
 
@@ -30,8 +30,8 @@ final class ThreadRequest: Sendable {
 
     var isQueued: Bool { state.withLock { $0.isQueued } }
 
-    /// Marks the request as begun. Returns whether it is to be performed: it begins for the first time, and was not
-    /// cancelled.
+    /// Marks the request as begun. Returns whether the request is to be performed: it begins for the first time, and
+    /// was not cancelled.
     @discardableResult
     func begin() -> Bool {
         state.withLock { state in
@@ -40,7 +40,7 @@ final class ThreadRequest: Sendable {
         }
     }
 
-    /// Cancels the request. Returns whether it had not begun.
+    /// Cancels the request. Returns whether the request had not begun.
     @discardableResult
     func cancel() -> Bool {
         let (wasQueued, withdraw) = state.withLock { state in

@@ -291,8 +291,8 @@ void cl_free_parcel(cl_parcel *parcel);
 
 // Protected calls from Swift. They leave their results, or the error, on the stack.
 int cl_call_protected(lua_State *L, lua_CFunction function, int arguments, int results);
-/// Whether two values are equal by `==`, which calls metamethods. Returns -1 if one has raised, with the error on the
-/// stack.
+/// Whether two values are equal by `==`, which calls metamethods. Returns -1 if a metamethod has raised, with the error
+/// on the stack.
 int cl_equal(lua_State *L, int index, int other);
 /// Opens Lua's libraries. Leaves the collector in generational mode, unless it is stopped.
 int cl_open_libraries(lua_State *L, int without_environment);
@@ -382,8 +382,8 @@ typedef struct {
   const char *text;
   size_t length;
 } cl_options;
-/// Reads a table of the options "timeout", "max" and a third one. Returns 0 if it is not such a table, or has anything
-/// else or values of other kinds. Raises nothing.
+/// Reads a table of the options "timeout", "max" and a third one. Returns 0 if the value is not such a table, or has
+/// anything else or values of other kinds. Raises nothing.
 int cl_read_options(lua_State *L, int table, int third, cl_options *found);
 enum { CL_FEW_PIECES = 8 };
 /// Measures the arguments from `first` on, at most CL_FEW_PIECES strings and numbers, as text. Returns the index of

@@ -4,8 +4,8 @@
 #include <lua.h>
 
 struct cl_state;
-/// Returns the script's innermost line in a coroutine, or 0 if there is none. Writes its source, of LUA_IDSIZE bytes at
-/// most.
+/// Returns the script's innermost line in a coroutine, or 0 if there is none. Writes the line's source, of LUA_IDSIZE
+/// bytes at most.
 int cl_place(lua_State *thread, char *source);
 /// Returns the name that messages use for the object that the host's Lua part serves in this coroutine, or NULL. Valid
 /// as long as the coroutine does not move on.

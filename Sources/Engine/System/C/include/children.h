@@ -13,5 +13,5 @@ int linux_children_of(int process, int *found, int most);
 int linux_programs(int *found, int most);
 /// Returns whether a process is alive.
 int linux_process_runs(int process);
-/// Reads a small file, such as one of /proc, and adds a NUL. Returns its length; -1 if there is no such file.
+/// Reads a small file, such as one of /proc, and adds a NUL. Returns the file's length; -1 if there is no such file.
 ssize_t linux_read_file(const char *path, char *text, size_t size);

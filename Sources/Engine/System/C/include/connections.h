@@ -12,6 +12,6 @@ typedef struct {
   uint64_t bytes_received;
 } linux_connection;
 
-/// Finds the end of a TCP connection that has these addresses, in the form of IPv6. Returns 1 if it was found; 0 if
-/// there is none; -1 if the kernel does not report it.
+/// Finds the end of a TCP connection that has these addresses, in the form of IPv6. Returns 1 if the connection was
+/// found; 0 if it does not exist; -1 if the kernel does not report it.
 int linux_find_connection(const struct sockaddr_in6 *own, const struct sockaddr_in6 *peer, linux_connection *found);

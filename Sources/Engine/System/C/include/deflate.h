@@ -44,7 +44,7 @@ typedef struct linux_decoder linux_decoder;
 /// Returns NULL for other codings, and without memory or libz.
 linux_decoder *linux_open_decoder(const char *codings, size_t length);
 void linux_close_decoder(linux_decoder *decoder);
-/// Gives it bytes, which it copies until they are decoded. Returns 0 without memory.
+/// Gives the decoder bytes, which it copies until they are decoded. Returns 0 without memory.
 int linux_feed_decoder(linux_decoder *decoder, const char *bytes, size_t length);
 /// Appends decoded bytes until `to` has `limit` bytes. Returns 2 if there may be more then, 1 if not; 0 for bad data,
 /// -2 without memory.

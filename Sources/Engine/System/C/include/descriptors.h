@@ -25,8 +25,8 @@ static inline int linux_give_up(int fd) {
   return -1;
 }
 
-/// Moves a descriptor, unless it is negative, above the numbers that programs get. Returns its new number; -1 and errno
-/// on failure.
+/// Moves a descriptor, unless it is negative, above the numbers that programs get. Returns the descriptor's new number;
+/// -1 and errno on failure.
 int linux_lift(int fd);
 
 /// Returns the number of bytes that can be read without waiting; 0 if unknown.
@@ -40,8 +40,8 @@ int linux_set_nonblocking(int fd);
 
 /// Sets for each of the descriptors 0 to count - 1 whether it is open.
 void linux_open_descriptors(unsigned char *open, int count);
-/// Lists this process's open descriptors. Returns their number; the caller frees the list. O(descriptors); where
-/// /proc/self/fd cannot be read, as in a sandbox, O(the limit of descriptors).
+/// Lists this process's open descriptors. Returns the number of descriptors; the caller frees the list. O(descriptors);
+/// where /proc/self/fd cannot be read, as in a sandbox, O(the limit of descriptors).
 int linux_list_descriptors(int **list);
 
 /// The identity of a file: its device and number.

@@ -14,7 +14,8 @@ int linux_epoll_wait(int epoll, struct epoll_event *events, int count, int64_t t
 /// Returns an epoll instance that contains a wake-up descriptor, under the token of all ones. -1 and errno on failure.
 int linux_epoll_waking(int wake);
 
-/// Whether this process is a child that C code has forked. If so, the loops and their descriptors belong to the parent.
+/// Whether this process is a child that C code has forked. In such a child, the loops and their descriptors belong to
+/// the parent.
 extern int linux_is_fork;
 static inline int linux_has_forked(void) { return linux_is_fork; }
 

@@ -26,7 +26,7 @@ void linux_free_sandbox(linux_sandbox *sandbox);
 /// Allows one thing, or all of a kind if `value` is NULL. The first invalid value fails the attempt to enter the
 /// sandbox.
 void linux_allow(linux_sandbox *sandbox, enum linux_allowance kind, const char *value);
-/// The same for an option such as "--allow-read=/etc". Returns 0 if it is another option.
+/// The same for an option such as "--allow-read=/etc". Returns 0 if the option has another meaning.
 int linux_allow_option(linux_sandbox *sandbox, const char *option);
 /// Returns whether something of a kind is allowed.
 int linux_allows_some(const linux_sandbox *sandbox, enum linux_allowance kind);
@@ -66,7 +66,7 @@ int linux_is_sandboxed(void);
 int linux_allows_modules(void);
 /// Returns "not allowed by the sandbox: --allow-read=/etc" if a sandbox does not allow something of a kind: a path, an
 /// address "host:port" or "host:PORT" for any port, "port:NAME", a program or a variable. The text lasts until the
-/// thread's next call. Returns NULL if it is allowed, or there is no sandbox.
+/// thread's next call. Returns NULL if the thing is allowed, or if there is no sandbox.
 const char *linux_refusal(enum linux_allowance kind, const char *subject);
 /// Asks the process outside to connect to a message port. Returns a descriptor, or -1 and errno; -2 if there is no such
 /// process.

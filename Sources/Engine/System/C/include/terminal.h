@@ -9,7 +9,7 @@ enum terminal_mode {
   TERMINAL_RAW,  ///< each key arrives at once, also Control-C
 };
 
-/// Remembers the settings of the terminal that is descriptor 0. Returns 0 if it is not a terminal.
+/// Remembers the settings of the terminal that is descriptor 0. Returns 0 if the descriptor is not a terminal.
 int terminal_open(void);
 void terminal_set_mode(enum terminal_mode mode);
 /// Returns a descriptor for reading keys without waiting; 0, the standard input itself, if none can be opened.
@@ -17,8 +17,8 @@ int terminal_keys(void);
 /// Gets the size in characters; 0 if unknown.
 void terminal_size(int *columns, int *rows);
 
-/// Replaces standard output and standard error, if they are the terminal, by a pseudo-terminal. Returns its other end,
-/// from which the output of this process and its children can be read; -1 on failure.
+/// Replaces standard output and standard error, if they are the terminal, by a pseudo-terminal. Returns the other end
+/// of the pseudo-terminal, from which the output of this process and its children can be read; -1 on failure.
 int terminal_capture(void);
 /// Returns a descriptor of the terminal itself, for writing.
 int terminal_output(void);
@@ -41,7 +41,8 @@ int terminal_take_change(void);
 void terminal_flush(void);
 /// Returns the number of bytes in the buffer of C's standard input.
 size_t terminal_buffered_input(void);
-/// Reads a line from C's standard input. Returns it without its end; NULL at the end of input. The caller must free it.
+/// Reads a line from C's standard input. Returns the line without its end; NULL at the end of input. The caller must
+/// free it.
 char *terminal_read_line(size_t *length);
 
 // Terminals of scripts, by their descriptors; at most eight at a time.

@@ -32,7 +32,7 @@ static inline int linux_is_main_thread(void) {
 // Each `signal` of a source reads it while a loop records.
 extern _Thread_local void *linux_thread_pointer __attribute__((tls_model("initial-exec")));
 
-/// One pointer for each thread: its run loop. `drop` is called with it when the thread ends.
+/// One pointer for each thread: its run loop. When the thread ends, `drop` is called with the pointer.
 static inline void *linux_thread_value(void) { return linux_thread_pointer; }
 void linux_set_thread_value(void *value, void (*drop)(void *));
 

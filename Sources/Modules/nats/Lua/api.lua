@@ -48,8 +48,8 @@ local function decode(message)
 end
 
 -- Waits for the answer to a request, which is sent again after each second without one. The server may take longer than
--- that, so the answer to any of the messages counts. Returns the answer; or nil, the reason and its code; and how often
--- it was sent.
+-- a second, so the answer to any of the messages counts. Returns the answer; or nil, the reason and its code; and how
+-- often it was sent.
 local function await_any(bus, request, next_bytes, headers, deadline)
   local tries = 1
   while true do

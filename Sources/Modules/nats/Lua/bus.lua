@@ -264,7 +264,7 @@ function Bus:_expect(request)
   self._waiting[request.reply], self._requests = request, self._requests + 1
 end
 
--- Sends a request. Returns it; or nil, the reason and its code.
+-- Sends a request. Returns the request; or nil, the reason and its code.
 local function ask(self, what, subject, data, options)
   if self._status == "closed" then return self:_why_over() end
   if self._deaf then return nil, self._deaf, "EACCES" end

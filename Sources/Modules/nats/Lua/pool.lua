@@ -139,7 +139,7 @@ local function take_back(self, id, stored)
   cancel(self, id)
 end
 
--- Stores a job. `renew` returns it with the time that is left. Waits. Returns true; or nil and the reason.
+-- Stores a job. `renew` returns the job with the time that is left. Waits. Returns true; or nil and the reason.
 local function store(one, renew, deadline)
   local self, bus = one.pool, one.bus
   local id, stored, problem = api.unique(bus), nil, nil

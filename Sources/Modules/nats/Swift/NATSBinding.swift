@@ -61,8 +61,8 @@ enum NATSBinding {
         return call.answer(loop.isRecording && (call.boolean(1) || loop.isFollowed))
     }
 
-    /// departs(label, trace, always): Records that a message leaves. Returns the lines of its headers; nil if it has
-    /// none. Without `always`, only messages that are recorded into a file have headers.
+    /// departs(label, trace, always): Records that a message leaves. Returns the lines of the message's headers; nil if
+    /// it has none. Without `always`, only messages that are recorded into a file have headers.
     ///
     /// `trace`: 32 digits of the trace to which the message belongs; nil for a new trace; false for an answer, which
     /// has no `traceparent` header.

@@ -52,7 +52,7 @@ extension StreamBinding {
         }
     }
 
-    /// Passes all arguments to the stream as one write. Returns the failure if it refuses them.
+    /// Passes all arguments to the stream as one write. Returns the failure if the stream refuses them.
     private static func enqueue(_ stream: Streams.Stream, _ call: Call) throws(Misuse) -> StreamFailure? {
         let stack = call.stack
         let top = call.count

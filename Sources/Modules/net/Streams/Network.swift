@@ -123,7 +123,7 @@ public final class Network {
 
     func prepare(_ queue: inout ByteQueue, _ more: Int) { queue.prepare(more, from: &spare) }
 
-    /// Frees the spare block when it was not needed for a second. Returns the nanoseconds until it may be freed.
+    /// Frees the spare block when it was not needed for a second. Returns the nanoseconds until the block may be freed.
     private func freeSpare() -> Int64 {
         guard !spare.isFreed else { return .max }
         let now = loop.now.nanoseconds

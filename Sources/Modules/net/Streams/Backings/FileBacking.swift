@@ -3,7 +3,7 @@ internal import Glibc
 internal import Linux
 internal import RunLoops
 
-/// A file, or a device that cannot be polled. Threads read and write it, since each call may block.
+/// A file, or a device that cannot be polled. Threads read and write the file, since each call may block.
 final class FileBacking: Backing {
     static let pool = WorkPool("files", limit: 4)
     private let fd: Int32

@@ -128,8 +128,8 @@ extension Stream {
                 return endClosing()
             }
             state = .draining
-            // TLS has sent its own end already. The socket's end follows: otherwise two peers that both close would
-            // wait for each other, and a peer that never began TLS would not notice.
+            // TLS has sent the end of its own output already. The socket's end follows: otherwise two peers that both
+            // close would wait for each other, and a peer that never began TLS would not notice.
             if tls != nil { _ = network.system.shutdownOutput(fdToClose) }
             updateActivity()
             drainsUntil = network.loop.now.later(by: settings.drain)

@@ -22,7 +22,7 @@ extension Stream {
 
         public static func == (a: Ending, b: Ending) -> Bool { a === b || a.text == b.text && a.count == b.count }
 
-        /// Whether its text consists of these bytes only.
+        /// Whether the delimiter consists of these bytes only.
         public func isText(_ bytes: UnsafeRawBufferPointer) -> Bool {
             guard text.count == bytes.count, let start = bytes.baseAddress else { return false }
             return text.withUnsafeBytes { $0.baseAddress.map { memcmp($0, start, bytes.count) == 0 } ?? false }

@@ -34,7 +34,7 @@ void csqlite_close_database(csqlite *it) {
 
 static int is_word(char c) { return (c | 32) >= 'a' && (c | 32) <= 'z'; }
 
-// Skips blanks, comments and semicolons. Returns the address of the first byte after them.
+// Skips blanks, comments and semicolons. Returns the address of the first byte after these.
 static const char *skip_blanks(const char *at, const char *end) {
   while (at < end) {
     if (strchr(" \t\r\n\v\f;", *at) && *at) {
@@ -76,7 +76,7 @@ static prepared *find_statement(csqlite *it, const char *text, size_t length) {
   return NULL;
 }
 
-// Returns a place for a further statement. If all are taken, it drops the least recently used statement.
+// Returns a place for a further statement. If all places are taken, it drops the least recently used statement.
 static prepared **place_for_statement(csqlite *it) {
   if (it->statement_count < STATEMENTS) return &it->statements[it->statement_count++];
   prepared **oldest = NULL;

@@ -124,7 +124,8 @@ shape.session(Database, "db", {
 
 local BEGIN = { read_only = "boolean", timeout = "seconds" }
 
--- Returns how a session, or one around it, has ended; nil if all are open. If one is ending, waits for that.
+-- Returns how a session, or one around it, has ended; nil if all are open. If one of the sessions is ending, waits for
+-- its end.
 local function over(self)
   while self do
     if self._ending then self._ending:await() end

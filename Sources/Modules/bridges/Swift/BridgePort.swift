@@ -113,7 +113,7 @@ final class BridgePort: RunLoop.EdgePort {
 
     override func didEnter(mode: RunLoop.Mode) {
         host.loop.add(timer, to: mode)
-        // Recordings show its turns as this port's.
+        // Recordings show the timer's turns as turns of this port.
         timer.label = host.loop.label(of: self)
         host.part(Bridges.self).note(self)
     }

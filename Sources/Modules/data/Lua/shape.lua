@@ -91,7 +91,7 @@ function shape.note_quickly(self, kind, text, task)
   return begin_record(it)
 end
 
---- Ends what a quick call has noted. `number`: the number of its record, if that has not ended yet.
+--- Ends what a quick call has noted. `number`: the number of the call's record, if the record has not ended yet.
 function shape.forget(task, number)
   calls[task] = nil
   if number then ends(number, 0, 0, nil, true) end

@@ -60,7 +60,7 @@ local function repair(self)
   self.is_repaired = nil
 end
 
--- Returns the link. If there is none, opens one and subscribes to all channels again.
+-- Returns the link. If there is no link, opens one and subscribes to all channels again.
 function Hub:open()
   local _ <close> = self.mutex:lock()
   if self.link and not self.link.problem then return self.link end

@@ -80,5 +80,5 @@ void http_end(lua_State *L, connection *c);
 int http_go_on(lua_State *L, connection *c);
 /// Called when an answer has been written: connection and request are at the indices 1 and 2. Returns its status.
 int http_finish(lua_State *L, connection *c, lua_Integer status, lua_Integer length);
-/// The function of a request's task: run(connection, request, method, path). Returns the status of its answer.
+/// The function of a request's task: run(connection, request, method, path). Returns the status of the answer.
 int http_run(lua_State *L);

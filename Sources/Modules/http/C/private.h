@@ -78,7 +78,7 @@ const char *lua_http_reason(lua_Integer status);
 /// text of the head at `text`. Returns the flags.
 int lua_http_push_request(lua_State *L, const http_head *head, int text);
 /// Makes a whole response with the text on top as its body. `flags` are the request's, with HTTP_KEEPS_ALIVE if the
-/// connection continues. Returns its length if it fits into `small`; else pushes it and returns 0.
+/// connection continues. Returns the response's length if it fits into `small`; else pushes the response and returns 0.
 size_t lua_http_text_answer(lua_State *L, int status, const char *type, int flags, char *small, size_t size);
 
 /// Pushes a table of fields with names in lower case. Values of repeated fields are joined by commas, except cookies.
@@ -102,8 +102,8 @@ int lua_http_read_fields(lua_State *L);
 int lua_http_find_accepted(lua_State *L);
 int lua_http_write_request(lua_State *L);
 
-/// Pushes the frame at the beginning of the bytes, unmasked: see `reader:frame`. Sets `taken` to its length if it is
-/// whole.
+/// Pushes the frame at the beginning of the bytes, unmasked: see `reader:frame`. Sets `taken` to the frame's length if
+/// the frame is whole.
 int lua_http_push_frame(lua_State *L, char *bytes, size_t length, size_t *taken);
 int lua_http_write_frame(lua_State *L);
 int lua_http_check_utf8(lua_State *L);

@@ -103,7 +103,7 @@ static int finish_request(lua_State *L) {
   return http_finish(L, c, status, length);
 }
 
-// connection:give_up(): the request takes too long. Returns whether its answer had begun.
+// connection:give_up(): the request takes too long. Returns whether the request's answer had begun.
 static int give_up(lua_State *L) {
   connection *c = http_check_self(L);
   lua_pushboolean(L, c->is_claimed);

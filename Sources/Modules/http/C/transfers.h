@@ -92,7 +92,7 @@ void lua_curl_changed(lua_transfer *transfer);
 void lua_curl_resume_upload(lua_transfer *transfer);
 /// Ends the transfer in any state.
 void lua_curl_end(lua_transfer *transfer);
-/// Makes it remember the server's certificate, if OpenSSL is in use.
+/// Makes the transfer remember the server's certificate, if OpenSSL is in use.
 void lua_curl_note_certificates(lua_transfer *transfer);
 /// Copies the values of all Content-Encoding fields.
 void lua_head_codings(const linux_bytes *head, char *codings, size_t size);

@@ -224,7 +224,8 @@ function programs.abort_streams(self)
   for _, field in ipairs(STANDARD) do if self[field] then self[field]:abort() end end
 end
 
---- Releases everything in this process that belongs to the program. None of its callbacks is called afterwards.
+--- Releases everything in this process that belongs to the program. None of the program's callbacks is called
+--- afterwards.
 function programs.forget(self)
   self._port:invalidate()
   if self._slave then self._slave:invalidate() end

@@ -6,8 +6,8 @@ local misuse = require "runloop.misuse"
 local system = common.system
 local ipairs, type = ipairs, type
 
--- Returns the descriptor of an object; nil if it has none. `select` passes over objects without one, as that of
--- LuaSocket does.
+-- Returns the descriptor of an object; nil if it has none. `select` passes over objects without one, as LuaSocket's
+-- function does.
 local function fd_of(object)
   local kind = type(object)
   if kind ~= "table" and kind ~= "userdata" then misuse.raise("attempt to index a %s value", kind) end

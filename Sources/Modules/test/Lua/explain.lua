@@ -62,7 +62,7 @@ end
 -- Returns the frames from the place of an error outwards, without the runner's own frames and C functions.
 function explain.frames(level)
   local frames = {}
-  local last = depth_from(level) - 1  -- depth_from counts its own frame as well
+  local last = depth_from(level) - 1  -- depth_from counts its own frame, too
   local skipped
   while level <= last do
     if not skipped and #frames == INNER and last - level > OUTER + 16 then

@@ -30,7 +30,7 @@ local function check(self, name)
   return self
 end
 
--- Waits for output or the end of the program. Returns false after that many seconds without either.
+-- Waits for output or the end of the program. Returns false if after that many seconds neither has come.
 local function pause(self, seconds) return seconds > 0 and self.changed:wait(seconds) or false end
 
 -- Output -------------------------------------------------------------------------------------------------------------

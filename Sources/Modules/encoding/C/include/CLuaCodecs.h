@@ -22,7 +22,7 @@ int redis_open(lua_State *L);
 
 /// Its second argument is a table whose element 1 is called with the name of a metric that has too many series.
 int metrics_open(lua_State *L);
-/// Makes the process forget its metrics, between two tests. For Swift; any thread.
+/// Makes the process forget all metrics, between two tests. For Swift; any thread.
 void metrics_reset(void);
 /// Seconds since the process began, its bytes in memory, and the number of its sockets that have a peer. Any thread.
 double metrics_age(void);
@@ -48,7 +48,7 @@ typedef struct bridge_source {
   int64_t (*date)(struct bridge_source *source);
   /// Writes a text about the events for which it waits.
   void (*describe)(struct bridge_source *source, char *text, size_t size);
-  /// Whether its descriptor has been found unreadable at the end of the latest turn.
+  /// Whether the source's descriptor has been found unreadable at the end of the latest turn.
   int is_drained;
   /// Called when the userdata is collected: the other functions then find no loop.
   void (*end)(struct bridge_source *source, lua_State *L);

@@ -28,7 +28,7 @@ function Exchange:remaining()
   return left and { timeout = left }
 end
 
--- Reads further bytes. Returns nil at their end; nil, message, code.
+-- Reads further bytes. Returns nil at the end of the input; nil, message, code on failure.
 local function feed(self)
   local bytes, problem, code = self.stream:read(65536, self:remaining())
   if bytes then self.reader:feed(bytes) end

@@ -331,7 +331,7 @@ function Events:send(event)
   return self.response:write(text)
 end
 
--- Does the same without waiting. Above its limit stream:queue aborts the connection.
+-- Does the same without waiting. Above the stream's limit, stream:queue aborts the connection.
 function Events:queue(event)
   receiver(self, Events, "events:queue")
   local text = events.text_of(event, "events:queue")

@@ -25,8 +25,8 @@ final class AttachServerOutbox: @unchecked Sendable {
     /// The bytes beyond which printing waits, and the most milliseconds that it waits.
     static let limit = 4 << 20
     static let patience = 1000
-    /// The limit, in bytes, for an entry whose output must not be lost. Beyond it printing waits until the client has
-    /// taken half of the queue, or is gone.
+    /// The limit, in bytes, for an entry whose output must not be lost. Beyond this limit, printing waits until the
+    /// client has taken half of the queue, or is gone.
     static let wholeLimit = 64 << 20
     /// Set by the Lua thread while such an entry prints. Asked during the wait whether the entry is still wanted.
     var isWanted: (() -> Bool)?

@@ -310,7 +310,7 @@ final class AttachServerPort: @unchecked Sendable {
         let client = AttachServerPeer(number: number, process: message.process, running: entries, outbox: outbox)
         seats[number] = Seat(client, RunLoop.current.now)
         message.answer(Array(([String(Attach.version)] + description).joined(separator: "\n").utf8))
-        // The client names its terminal. Nothing else in its message is trusted.
+        // The client names its terminal. Nothing else in the message is trusted.
         let place = lines.count > 1 ? lines[1].unicodeScalars.filter { $0.value > 0x20 && $0.value < 0x7F } : .init()
         announce("process \(client.process)\(place.isEmpty ? "" : " on \(String(place.prefix(60)))") has attached")
     }

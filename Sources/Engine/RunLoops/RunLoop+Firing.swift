@@ -24,8 +24,8 @@ extension RunLoop {
             // Nil if an earlier callback has removed or invalidated the timer.
             guard let node = batch[index] else { continue }
             batch[index] = nil
-            // An earlier callback may have moved the timer, or a nested run may have fired it. It fires only if it is
-            // still due.
+            // An earlier callback may have moved the timer, or a nested run may have fired it. The timer fires only if
+            // it is still due.
             guard let queue = node.pointee.queue, !node.pointee.isFiring else { continue }
             let isDue = queue._withUnsafeGuaranteedRef { queue in
                 let isDue = node.pointee.fireDate <= now && queue.serves(mode)

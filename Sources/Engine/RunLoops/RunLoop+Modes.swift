@@ -64,8 +64,8 @@ extension RunLoop {
         return makeState(of: name)
     }
 
-    /// Creates several modes that hold nothing yet. Dropping unused modes first keeps one of them from dropping
-    /// another.
+    /// Creates several modes that hold nothing yet. Drops unused modes first, since a new mode holds nothing yet, and
+    /// would be dropped as well.
     func makeStates(of names: [Mode]) {
         if modes.count >= modeLimit { dropUnusedModes() }
         for name in names where name != .common && existingState(of: name) == nil { _ = makeState(of: name) }

@@ -11,8 +11,8 @@ local pack, unpack, integer_of = table.pack, table.unpack, math.tointeger
 
 local Pool = objects.class("runloop.Pool", { __name = "pool", __stays = true })
 
--- Runs in the thread: this port keeps the thread's loop alive until the pool is closed. Everything it uses crosses by
--- name.
+-- Runs in the thread: this port keeps the thread's loop alive until the pool is closed. Everything that the function
+-- uses is sent to the thread by name.
 local function serve(name)
   local port = rl.port { name = name }
   rl.current():add(port, "common")

@@ -73,7 +73,7 @@ static int read_size(reader *r, int otherwise, int most, const char *problem) {
   return size;
 }
 
-// Reads one option. Returns the kind of its value, and its size; 0 for an option without a value.
+// Reads one option. Returns the kind of the option's value, and its size; 0 for an option without a value.
 static char read_option(reader *r, int *size) {
   char c = *r->next++;
   *size = 0;

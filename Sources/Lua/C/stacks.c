@@ -9,7 +9,7 @@
 // Like luaL_traceback: if the stack is deeper, it shows the 10 innermost levels and the 11 outermost ones.
 enum { INNER = 10, OUTER = 11, MOST = INNER + OUTER + 1, NAME = 64 };
 
-// A level. Its source and its name follow it, each with a zero.
+// A level. After the struct follow its source and its name, each with a zero.
 typedef struct {
   const void *function;   // this pointer is only compared: the function may no longer exist
   const char *name_what;  // one of Lua's own constants
@@ -159,7 +159,7 @@ static void push_line(lua_State *L, const frame *frame) {
   lua_concat(L, 2);
 }
 
-// (stack): writes its lines into the scratch buffer.
+// (stack): writes the stack's lines into the scratch buffer.
 static int p_show_stack(lua_State *L) {
   const cl_stack *stack = lua_touserdata(L, 1);
   cl_state *state = cl_state_of(L);

@@ -88,7 +88,8 @@ int cl_where_cancelled(uintptr_t thread, cl_whereabouts *whereabouts) {
   if (pthread_sigqueue((pthread_t)thread, SIGURG, (union sigval){.sival_ptr = &question}) == 0)
     for (int i = 0; i < PATIENCE_MICROSECONDS / STEP_MICROSECONDS && question.state != ANSWERED; i++)
       usleep(STEP_MICROSECONDS);
-  // If the question is still open, it is withdrawn. If it is not, the thread is writing its answer: wait for that.
+  // If the question is still open, it is withdrawn. If it is closed, the thread is writing its answer: wait for the
+  // answer.
   if (!atomic_compare_exchange_strong_explicit(&question.state, &asked, NONE, memory_order_seq_cst,
                                                memory_order_seq_cst))
     while (question.state != ANSWERED) usleep(STEP_MICROSECONDS);

@@ -4,7 +4,7 @@ internal import CLuaSupport
 /// A coroutine of the host's, in which a callback or a task runs, so that it may wait.
 ///
 /// Fibers are pooled: a callback that does not wait gives its fiber back, which costs no more than a protected call.
-/// Slot 1 of its stack holds the table of anchors.
+/// Slot 1 of a fiber's stack holds the table of anchors.
 ///
 /// This is a handle: copying it counts no references, since counting would cost more than a callback does. The memory
 /// belongs to the interpreter and lives as long as that.
@@ -140,7 +140,7 @@ public struct Fiber: Hashable {
         get { memory.pointee.now.isToBeCancelled }
         nonmutating set { memory.pointee.now.isToBeCancelled = newValue }
     }
-    /// For the host's use: its waits do not keep the loop running. False when the fiber is taken from the pool.
+    /// For the host's use: the fiber's waits do not keep the loop running. False when the fiber is taken from the pool.
     @inlinable public var isBackground: Bool {
         get { memory.pointee.now.isBackground }
         nonmutating set { memory.pointee.now.isBackground = newValue }
@@ -150,12 +150,13 @@ public struct Fiber: Hashable {
         get { memory.pointee.now.carriesError }
         nonmutating set { memory.pointee.now.carriesError = newValue }
     }
-    /// For the host's use; kept between uses as long as the interpreter lives. Reading it counts no reference.
+    /// For the host's use; kept between uses as long as the interpreter lives. Reading this property counts no
+    /// reference.
     public var sleeper: Unmanaged<AnyObject>? { memory.pointee.sleeper.map { .passUnretained($0) } }
     public func setSleeper(_ object: AnyObject) { memory.pointee.sleeper = object }
     /// For the host's use; cleared when the fiber returns to the pool.
     public var owner: FiberOwner? {
-        // Most callbacks have none, and then no reference is counted.
+        // Most callbacks have no owner, and then no reference is counted.
         get { memory.pointee.now.isUsed ? memory.pointee.owner : nil }
         nonmutating set {
             memory.pointee.owner = newValue

@@ -12,7 +12,7 @@ public struct Kind: @unchecked Sendable {
 
     /// - Parameters:
     ///   - payload: number of bytes in the userdata after the head.
-    ///   - values: names of its user values, by which the Lua-written part finds them.
+    ///   - values: names of the kind's user values, by which the Lua-written part finds them.
     ///   - methods: its `Library(of:)`. It is evaluated when a state defines the kind, so that methods may construct
     ///     objects of the kind.
     ///   - collect: called when the userdata is collected; it must not call Lua. nil for a kind that holds no object.

@@ -16,8 +16,8 @@ extension RunLoop {
         private final var wantsTurn = false
 
         /// - Parameters:
-        ///   - serves: True if it serves another item, whose modes it shares. It is then not listed among the items of
-        ///     a mode.
+        ///   - serves: True if the port serves another item, whose modes it shares. It is then not listed among the
+        ///     items of a mode.
         ///   - name: The name in descriptions and recordings.
         ///   - order: Stored as the item's order.
         ///   - owner: Gets the calls of `ItemOwner`.

@@ -17,8 +17,8 @@ extension RunLoop {
         /// - Parameters:
         ///   - fireDate: The date of the first fire. A timer whose date has passed fires at once.
         ///   - interval: The time between fires. Nil or zero: the timer fires once and is then invalid.
-        ///   - tolerance: How much later than its date it may fire, so that the loop wakes less often. At most half the
-        ///     interval is used.
+        ///   - tolerance: How much later than its date the timer may fire, so that the loop wakes less often. At most
+        ///     half the interval is used.
         ///   - order: Among timers with the same date, lower orders fire first, then older timers.
         ///   - name: The name in descriptions and recordings.
         ///   - callback: Called on the loop's thread, with the number of whole intervals that were skipped since the
@@ -49,7 +49,7 @@ extension RunLoop {
         /// The time between fires; zero if it does not repeat. CFRunLoopTimerGetInterval.
         public var interval: Duration { .nanoseconds(node.pointee.interval) }
 
-        /// How much later than its date it may fire, limited to half the interval. CFRunLoopTimerSetTolerance.
+        /// How much later than its date the timer may fire, limited to half the interval. CFRunLoopTimerSetTolerance.
         public var tolerance: Duration {
             get { .nanoseconds(node.pointee.tolerance) }
             set { node.pointee.setTolerance(newValue.wholeNanoseconds) }

@@ -37,7 +37,7 @@ extension RunLoop {
         var batchPlaces: Int16 = 0
         /// Whether the timer's owner has put off the fire to a later date.
         var isPutOff = false
-        /// While it fires inside the callback of another timer: that timer; nil otherwise.
+        /// The timer in whose callback this one fires; nil otherwise.
         var outerFiring: NodePointer?
         let owner: Unmanaged<TimerOwner>
         /// A value for the owner's use.
@@ -46,7 +46,7 @@ extension RunLoop {
         /// - Parameters:
         ///   - fireDate: The date of the first fire, in nanoseconds of the loop's clock.
         ///   - interval: Nanoseconds between fires. With 0 or less the timer fires once.
-        ///   - tolerance: Nanoseconds by which it may fire late, limited to half the interval.
+        ///   - tolerance: Nanoseconds by which the timer may fire late, limited to half the interval.
         ///   - order: Among timers with the same date, lower orders fire first.
         ///   - owner: Not retained; it must outlive the node.
         ///   - context: A value for the owner's use.

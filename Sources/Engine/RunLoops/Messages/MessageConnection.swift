@@ -18,7 +18,7 @@ final class MessageConnection {
     /// Whether reading has stopped. The kernel's buffer then fills up, and the other end must wait.
     var isPaused = false { didSet { if isPaused != oldValue { updateEvents() } } }
 
-    /// Called for each frame. If it throws, the connection sends the reason to the other end, and ends.
+    /// Called for each frame. If the function throws, the connection sends the reason to the other end, and ends.
     var received: ((MessageFrame) throws(MessageFrame.Malformed) -> Void)?
     /// Called when all frames that arrived together were passed to `received`.
     var receivedAll: (() -> Void)?

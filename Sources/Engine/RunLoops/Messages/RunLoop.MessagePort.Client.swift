@@ -19,8 +19,8 @@ extension RunLoop.MessagePort {
         /// Whether answers are dropped from now on.
         private var isGone = false
 
-        /// The limit, in bytes, of unanswered messages and of unsent answers. Above it, no more messages are read or
-        /// delivered.
+        /// The limit, in bytes, of unanswered messages and of unsent answers. Beyond the limit, no more messages are
+        /// read or delivered.
         private static let fill = 8 << 20
 
         init(_ connection: MessageConnection, number: Int) {

@@ -5,8 +5,8 @@ extension RunLoop {
     /// A connection to the message port of another process. A remote CFMessagePort. Used on the thread of one loop.
     ///
     /// Messages are sent in order. Up to 256 may be unanswered; further ones wait. While a message is unanswered, the
-    /// port keeps itself and the modes that wait for it alive. Otherwise it is in no mode, and notices at its next use
-    /// if the other end has closed.
+    /// port keeps itself and the modes that wait for it alive. At other times it is in no mode, and notices at its next
+    /// use if the other end has closed.
     public final class RemotePort {
         /// The name to which it is connected.
         public let name: String
@@ -145,7 +145,8 @@ extension RunLoop {
         ///   - sendTimeout: How long to wait for room; see `request`.
         ///   - replyTimeout: How long to wait for the answer; see `request`.
         ///   - mode: The mode to run in.
-        ///   - condition: Called between two runs. If it returns false, the request fails with `.becameInvalid`.
+        ///   - condition: Called between two runs. If the function returns false, the request fails with
+        ///     `.becameInvalid`.
         public func request(
             _ id: Int32, _ data: [UInt8], sendTimeout: Duration? = nil, replyTimeout: Duration? = nil,
             runningIn mode: Mode, while condition: () -> Bool = { true }

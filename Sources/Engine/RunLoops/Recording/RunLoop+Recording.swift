@@ -191,7 +191,7 @@ extension RunLoop {
     /// Records the end of an operation.
     ///
     /// - Parameters:
-    ///   - number: The result of `noteBeginning`. If it is 0, nothing is recorded.
+    ///   - number: The result of `noteBeginning`. If this is 0, nothing is recorded.
     ///   - result: The outcome, such as a status.
     package func noteEnd(_ number: UInt32, _ label: UInt32, result: Int = 0, failed: Bool = false) {
         guard number != 0, isRecording else { return }

@@ -169,7 +169,8 @@ extension RunLoop.Recorder {
         put(record)
     }
 
-    /// Records a send. The callback needs no begin record for that: its own record follows in the ring.
+    /// Records a send. The callback needs no begin record before the send: the callback's own record follows in the
+    /// ring.
     @inline(__always)
     mutating func tellOut(_ record: Record) {
         guard state.isPending else { return put(record) }

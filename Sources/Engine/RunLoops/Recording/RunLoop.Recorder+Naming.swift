@@ -41,7 +41,7 @@ extension RunLoop.Recorder {
         return false
     }
 
-    /// Does the same in the usual case, a callback without a label. Otherwise it does nothing and returns false.
+    /// Does the same in the usual case, a callback without a label. In other cases it does nothing and returns false.
     @inlinable @inline(__always)
     package mutating func goesOnHere(_ object: UInt32, task: Int) -> Bool {
         guard state != .none, open.pointee.object == 0 else { return false }

@@ -69,8 +69,8 @@ extension RunLoop.Recorder {
     }
 
     /// Sets a function that the recorder calls on the loop's thread before it overwrites records that the function has
-    /// not read, and within a second after anything was recorded; the first calls come earlier. It returns whether it
-    /// wants to be called again, and must not use the loop.
+    /// not read, and within a second after anything was recorded; the first calls come earlier. The function returns
+    /// whether it wants to be called again, and must not use the loop.
     package mutating func setReader(_ new: @escaping () -> Bool) {
         reader = new
         beginReading()

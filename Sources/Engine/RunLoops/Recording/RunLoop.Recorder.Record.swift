@@ -125,9 +125,9 @@ extension RunLoop.Recorder {
         case whole
         /// `a` bytes went through a stream, `object`. `flow`: the connection, see `opens`; 0 if none.
         case bytes
-        /// The loop reaches a step at which observers are called. `a`: its number in Apple's list of ten.
+        /// The loop reaches a step at which observers are called. `a`: the step's number in Apple's list of ten.
         case step
-        /// In the ring only: a callback that was due at `a`. `flow`: how long it took.
+        /// In the ring only: a callback that was due at `a`. `flow`: how long the callback took.
         case due
         /// A long operation begins or ends, such as a connection, a program, or a request to a server. `flow`: its
         /// number. `a`, at the end: the outcome, such as a status; see `answer` for a call of a database.

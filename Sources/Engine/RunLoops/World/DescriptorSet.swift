@@ -94,7 +94,7 @@ final class DescriptorSet {
         others[fd] = ports.count > 1 ? Array(ports.dropFirst()) : nil
     }
 
-    /// Registers the present interest of a port. Call it again whenever that changes. Returns 0 or an errno.
+    /// Registers the present interest of a port. Call it again whenever the interest changes. Returns 0 or an errno.
     @discardableResult
     func watch(_ port: RunLoop.DescriptorPort) -> CInt {
         let fd = port.fd

@@ -11,8 +11,8 @@ public final class SimulatedClock: Sendable {
     enum Decision {
         /// The loop's deadline has come, or its turn.
         case awake
-        /// The loop sleeps for at most this many real nanoseconds; no limit if negative. If `looks` is true, it also
-        /// wakes when a descriptor is ready.
+        /// The loop sleeps for at most this many real nanoseconds; no limit if negative. If `looks` is true, the loop
+        /// also wakes when a descriptor is ready.
         case sleep(Int64, looks: Bool)
         /// Only the passing of time can make anything happen: the answer to `settle`.
         case settled
@@ -141,7 +141,7 @@ public final class SimulatedClock: Sendable {
     public func setWallClock(_ seconds: Double) {
         let told = state.withLock { state in
             state.wallClock = seconds - Double(state.now) / 1e9
-            // Members notice it when they look at the clock.
+            // Members notice the change when they look at the clock.
             for place in state.lateMembers(at: .max) { state.wake(member: place) }
             return state.wallClockWatchers
         }
@@ -361,7 +361,7 @@ public final class SimulatedClock: Sendable {
                 !state.sleepers.contains(where: { $0.number != number && $0.isReady })
             else { return .sleep(-1, looks: true) }
         } else {
-            // Another loop has given it the turn.
+            // Another loop has given this one the turn.
             if state.sleepers[own].status == .running { return .awake }
             if state.isTaken { return .sleep(state.patience(of: own), looks: false) }
             if let chosen = state.give() {

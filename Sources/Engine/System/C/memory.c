@@ -52,7 +52,7 @@ int64_t linux_give_memory_back(int64_t now) {
     give_back();
     return INT64_MAX;
   }
-  // One of the waiting threads must call again; any of them will do.
+  // At least one of the waiting threads must call again.
   if (promise != date) {
     int64_t other = promised;
     if (other >= date ||

@@ -47,7 +47,7 @@ static int start(const linux_program *program, int *pid) {
   for (int i = 0; i < 4 && !failure; i++) {
     int from = program->descriptors[i];
     if (i < 3 && program->terminal) {
-      // Opening it makes it the terminal of the new session.
+      // Opening the terminal makes it the terminal of the new session.
       failure = i == 0 ? posix_spawn_file_actions_addopen(&actions, 0, program->terminal, O_RDWR, 0)
                        : posix_spawn_file_actions_adddup2(&actions, 0, i);
     } else if (from >= 0) {
@@ -83,8 +83,8 @@ static int start_mortal(const linux_program *program, int *pid) {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   const pid_t parent = getpid();
   volatile int failure = 0;
-  // Until exec, the child shares our memory and runs on our stack. So it only makes system calls, and none of our
-  // handlers may run in it.
+  // Until exec, the child shares our memory and runs on our stack. So the child only makes system calls, and none of
+  // our handlers may run in it.
   pid_t child = vfork();
   if (child == 0) {
     struct sigaction standard = {.sa_handler = SIG_DFL};

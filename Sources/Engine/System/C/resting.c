@@ -230,8 +230,8 @@ int linux_process_rests(int process) {
   return rests;
 }
 
-// The resources that children had used when the last check found no child. While they are unchanged, no other child has
-// run.
+// The resources that children had used when the last check found no child. While these numbers are unchanged, no other
+// child has run.
 static struct rusage clean;
 static int was_clean;
 

@@ -59,10 +59,9 @@ enum {
                CLONE_NEWNET | CLONE_PARENT
 };
 
-// The filter begins with a table that has a bit for each system call. The bit is set if the filter has a rule for that
-// call. A call whose bit is not set is allowed at once, after a few instructions.
-// Installing a filter takes time for each of its instructions: a search through a tree of all these numbers took twice
-// as long.
+// The filter begins with a table that has a bit for each system call. The bit is set if the filter has a rule for the
+// call. A call whose bit is not set is allowed at once, after a few instructions. Installing a filter takes time for
+// each of its instructions: a search through a tree of all these numbers took twice as long.
 enum { LAST_CALL = FILE_SETATTR, WORDS = LAST_CALL / 32 + 1 };
 typedef struct {
   struct sock_filter code[512];

@@ -101,7 +101,7 @@ package final class Program: Sendable {
 
     /// Sends a signal to the program, or to its whole group.
     ///
-    /// - Throws: ESRCH if it has ended; EPERM if it now runs as another user.
+    /// - Throws: ESRCH if the program has ended; EPERM if it now runs as another user.
     package func send(_ signal: Int32, toGroup: Bool = false) throws(SystemError) {
         try Self.send(signal, to: toGroup ? -process : process)
     }

@@ -75,7 +75,7 @@ enum MutexBinding {
         return try result.get()
     }
 
-    /// (place): frees it, or hands it to the task that has waited longest.
+    /// (place): frees the place, or hands it to the task that has waited longest.
     private static func unlock(_ call: Call) -> Int32 {
         let stack = call.stack
         guard call.receiver.payload(as: Held.self).pointee.state == .held else { return call.nothing() }

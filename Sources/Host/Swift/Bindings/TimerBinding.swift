@@ -5,8 +5,8 @@ internal import RunLoops
 /// `rl.timer`, `rl.after`, `rl.every` and the methods of timers.
 ///
 /// A timer's node lies in its userdata, after the head, so that a timer is one Lua object and nothing else. This is
-/// safe because a node in a mode is anchored, and no other object refers to a node in no mode. So it needs no finalizer
-/// either.
+/// safe because a node in a mode is anchored, and no other object refers to a node in no mode. So a timer needs no
+/// finalizer either.
 enum TimerBinding {
     static let methods: Library = Library(
         of: Kinds.timer,

@@ -58,8 +58,8 @@ extension LuaHost {
     ///
     /// - Parameters:
     ///   - reason: for example "SIGTERM".
-    ///   - status: the exit status after they have ended.
-    /// - Returns: whether they run now.
+    ///   - status: the exit status after the functions have ended.
+    /// - Returns: whether the functions run now.
     public func beginShutdown(_ reason: String, status: Int32) -> Bool {
         guard let shutdown = existingPart(LuaShutdown.self) else { return false }
         shutdown.status = status

@@ -11,7 +11,7 @@ public final class MainTask: FiberOwner {
     public override var recorded: (word: String, place: String)? { recordedAs }
     public private(set) var hasEnded = false
     public private(set) var hasFailed = false
-    /// Its fiber, until it ends.
+    /// The task's fiber, until the task ends.
     private var fiber: Fiber?
     /// Called with the task's error. By default the error is handled like any that nobody handles.
     public var onFailure: ((Failure) -> Void)?

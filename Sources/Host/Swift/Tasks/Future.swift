@@ -1,7 +1,7 @@
 internal import Lua
 
-/// The future of `rl.future`. It lies in its userdata, whose memory begins as zeros: a future without an answer. The
-/// answer is the userdata's user value: a value, or a table of several.
+/// The future of `rl.future`. The struct lies in its userdata, whose memory begins as zeros: a future without an
+/// answer. The answer is the userdata's user value: a value, or a table of several.
 struct Future {
     enum State: UInt8 { case open, completed, failed }
 

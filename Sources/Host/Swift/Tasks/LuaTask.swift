@@ -3,9 +3,9 @@ internal import RunLoops
 
 /// A task that a script has started.
 ///
-/// While it runs or waits, its fiber's stack holds its userdata, at index 2. When it has ended well, its results become
-/// that userdata's user value, where they stay as long as a script may ask for them; an error value is anchored as
-/// long. The fiber is returned to the pool at once.
+/// While the task runs or waits, its fiber's stack holds its userdata, at index 2. When it has ended well, its results
+/// become that userdata's user value, where they stay as long as a script may ask for them; an error value is anchored
+/// as long. The fiber is returned to the pool at once.
 final class LuaTask: FiberOwner {
     private unowned let host: LuaHost
     /// After the task has ended, the fiber belongs to another task, or to none.

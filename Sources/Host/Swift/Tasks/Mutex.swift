@@ -5,7 +5,7 @@ internal import Lua
 /// still name its holder.
 struct Mutex {
     private(set) var waiters = WaitQueue()
-    /// The number of free places. While it is not 0, no task waits.
+    /// The number of free places. While this number is not 0, no task waits.
     private(set) var free: Int
     let places: Int
     /// Whether one task may hold it only once.
@@ -42,8 +42,8 @@ struct Mutex {
     }
 }
 
-/// A place of a mutex that a task holds, or waits for. It lies in its userdata, whose creation site is that of the call
-/// of `lock`.
+/// A place of a mutex that a task holds, or waits for. The struct lies in its userdata, whose creation site is that of
+/// the call of `lock`.
 struct Held {
     enum State: UInt8 { case waiting, held, released }
 

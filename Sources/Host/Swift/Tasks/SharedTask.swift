@@ -1,5 +1,5 @@
-/// The form of a task in other threads. They can compare it, and send it back to its own thread, where it is a task
-/// again.
+/// The form of a task in other threads. Other threads can compare this object, and send it back to the task's own
+/// thread, where it is a task again.
 final class SharedTask: Sendable {
     /// The creation site.
     let site: String?

@@ -1,4 +1,4 @@
-/// A place in a `WaitQueue`. Its waiter frees it when the wait is over.
+/// A place in a `WaitQueue`. The waiter frees the place when the wait is over.
 struct WaitLink {
     fileprivate(set) var previous: UnsafeMutablePointer<WaitLink>?
     fileprivate(set) var next: UnsafeMutablePointer<WaitLink>?

@@ -12,7 +12,7 @@ void cl_limit_memory(struct cl_state *state, size_t bytes);
 void cl_limit_all_memory(struct cl_state *state, size_t bytes);
 /// Counts the state's memory in the limit of cl_limit_all_memory, if there is one.
 void cl_share_memory(struct cl_state *state);
-/// Stops counting the state with the others. Must be called before it is freed.
+/// Stops counting the state with the others. Must be called before the state is freed.
 void cl_end_sharing(struct cl_state *state);
 /// Interrupts the running Lua code when this thread has used this many seconds of processor time from now on, and again
 /// after each further second. Raises the value of `cancelled`. Before that, calls `reached` with the number of

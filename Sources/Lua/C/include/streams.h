@@ -18,8 +18,8 @@ void cl_close_redirection(cl_state *state, const uint32_t slots[2]);
 /// Sends printed output to the sink, and makes reads find the end of input; NULL restores both. Returns the previous
 /// sink.
 cl_sink *cl_redirect(cl_sink *sink);
-/// Sets the function that receives the output of other threads while the output is redirected. It is called on those
-/// threads; NULL removes it.
+/// Sets the function that receives the output of other threads while the output is redirected. The function is called
+/// on those threads; NULL removes it.
 void cl_listen_to_threads(void (*listener)(const void *bytes, size_t length));
 
 /// Announces each read of standard input through C's or Lua's stream, on any thread. `begin` is called before the read

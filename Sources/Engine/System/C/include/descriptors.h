@@ -60,5 +60,5 @@ int linux_begin_clearing(int directory);
 void linux_end_clearing(int directory);
 /// Removes a name and its lock file if no process holds the lock.
 void linux_clear(int directory, const char *name, const char *lock);
-/// Removes a file if it still is this one.
+/// Removes the file with this name if it has this identity.
 void linux_remove(int directory, const char *name, linux_file_id id);

@@ -53,7 +53,7 @@ int linux_accept_family(int listener, int *process);
 int linux_connect_family(const char *name);
 /// Makes an epoll instance, which is readable when one of its descriptors is. -1 and errno on failure.
 int linux_new_ears(void);
-/// Adds a descriptor to it. -1 and errno on failure.
+/// Adds a descriptor to the epoll instance. -1 and errno on failure.
 int linux_add_ear(int ears, int descriptor);
 int linux_process_number(void);
 

@@ -93,7 +93,8 @@ static int published(lua_State *L, int status, lua_KContext context) {
   return lua_gettop(L);
 }
 
-// publish(bus, subject, data, …): the method of buses. Its upvalue is the method in Lua, which handles all other cases.
+// publish(bus, subject, data, …): the method of buses. The function's upvalue is the method in Lua, which handles all
+// other cases.
 static int publish(lua_State *L) {
   int top = lua_gettop(L);
   if (top == 3 && lua_type(L, 1) == LUA_TTABLE && lua_type(L, 3) == LUA_TSTRING) {

@@ -19,7 +19,7 @@ local LIMIT, PATIENCE = 10, 1
 local SOON = 1e-6
 local PREFIX = "$JS.API."
 
--- The codes of refusals by JetStream's numbers. All others are EPROTO.
+-- The codes of refusals by JetStream's numbers. All other refusals are EPROTO.
 local CODES = {
   [10059] = "ENOENT", [10014] = "ENOENT", [10037] = "ENOENT", [10043] = "ENOENT", [10060] = "ENOENT",
   [10005] = "ENOTSUP", [10010] = "ENOTSUP", [10074] = "ENOTSUP", [10039] = "ENOTSUP", [10076] = "ENOTSUP",

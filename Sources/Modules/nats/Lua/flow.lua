@@ -1,7 +1,7 @@
 -- runloop.nats.flow: messages in recordings: a span for each request, and the number under which both ends of a message
 -- record it. The number and the sender's clock travel in a header, "Rl-Flow", beside W3C's "traceparent".
 --
--- They travel while everything is recorded into a file, and always on a bus that exposes "trace". While only the last
+-- Both travel while everything is recorded into a file, and always on a bus that exposes "trace". While only the last
 -- moments are recorded, messages get no such headers: they cost time, and other clients would see them.
 
 local system = ...

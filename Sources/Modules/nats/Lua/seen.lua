@@ -8,8 +8,8 @@ local format, setmetatable, running = string.format, setmetatable, coroutine.run
 local WEAK = { __mode = "k" }
 -- A table by coroutine: the request or subscription for which it waits.
 local waits = setmetatable({}, WEAK)
--- A table by item of a loop: the object that the item serves. It has `_seen()`, which returns its kind, its name and
--- further information.
+-- A table by item of a loop: the object that the item serves. The object has `_seen()`, which returns its kind, its
+-- name and further information.
 local items = setmetatable({}, WEAK)
 
 local seen = { waits = waits, items = items }

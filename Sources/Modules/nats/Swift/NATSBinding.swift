@@ -44,7 +44,7 @@ enum NATSBinding {
         return program
     }
 
-    /// Returns the time of a clock. Their difference is the time for which the machine was suspended.
+    /// Returns the time of a clock. The difference of the clocks is the time for which the machine was suspended.
     private static func seconds(of clock: clockid_t) -> Double {
         var time = timespec()
         clock_gettime(clock, &time)

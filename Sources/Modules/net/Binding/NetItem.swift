@@ -31,7 +31,7 @@ extension NetItem {
         LiveObjects.note(1)
     }
 
-    /// Closes the object when its userdata is collected and nothing else refers to it. It must not call Lua.
+    /// Closes the object when its userdata is collected and nothing else refers to it. The callback must not call Lua.
     static func collect(_ thread: OpaquePointer?) -> Int32 {
         guard let thread, let box = Stack(thread).box(1), box.isFilled else { return 0 }
         let item = box.object(as: Self.self)
@@ -44,8 +44,8 @@ extension NetItem {
 }
 
 extension Fiber {
-    /// The object for which the task waits. Its userdata is on the task's stack. The lowest bits of `waitsFor` encode
-    /// how a read ends.
+    /// The object for which the task waits. The object's userdata is on the task's stack. The lowest bits of `waitsFor`
+    /// encode how a read ends.
     func waited<Item: AnyObject>(_: Item.Type) -> Item? {
         UnsafeRawPointer(bitPattern: waitsFor & ~7).map { Unmanaged<Item>.fromOpaque($0).takeUnretainedValue() }
     }

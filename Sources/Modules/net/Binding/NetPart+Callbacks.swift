@@ -131,7 +131,7 @@ extension NetPart {
     }
 
     /// Delivers the input of a connection to the listener's functions from now on; a task of the listener has used the
-    /// connection so far. Its userdata is argument 1 of a call.
+    /// connection so far. The connection's userdata is argument 1 of a call.
     func deliver(_ stream: Streams.Stream, _ listener: Listener, _ call: Call) {
         guard stream.isOpen, let box = Box(bitPattern: stream.context), let own = Box(bitPattern: listener.context),
             own.slot != 0

@@ -22,8 +22,8 @@ static int is_live(const net_address *address) {
 }
 
 static int bind_there(int fd, const net_address *address, const char *path, uint32_t mode, int backlog) {
-  // The file is created with this mode, reduced by the umask; at no time does it have more permissions. It is bound at
-  // its final path, since peers see the path of `bind` even after a rename.
+  // The file is created with this mode, reduced by the umask; at no time does it have more permissions. The socket is
+  // bound at its final path, since peers see the path of `bind` even after a rename.
   fchmod(fd, mode);
   if (bind(fd, &address->of.any, address->length) != 0) return -errno;
   if (fchmodat(AT_FDCWD, path, mode, AT_SYMLINK_NOFOLLOW) == 0 && listen(fd, backlog) == 0) return 0;

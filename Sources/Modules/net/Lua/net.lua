@@ -1,4 +1,4 @@
--- runloop.net: its Lua half. It receives the functions written in Swift, and the internals.
+-- runloop.net: its Lua half. The chunk receives the functions written in Swift, and the internals.
 
 local native, internals = ...
 local rl = require "runloop"

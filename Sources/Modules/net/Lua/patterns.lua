@@ -1,4 +1,5 @@
--- runloop.net.patterns: stream:read_until with Lua's patterns. It is loaded when a script first passes a pattern.
+-- runloop.net.patterns: stream:read_until with Lua's patterns. The module is loaded when a script first passes a
+-- pattern.
 
 local rl = require "runloop"
 local raise = require "runloop.misuse".raise

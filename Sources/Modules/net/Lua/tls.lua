@@ -1,4 +1,4 @@
--- runloop.net.tls: the TLS functions that wait. It is loaded when a stream first needs them.
+-- runloop.net.tls: the TLS functions that wait. The module is loaded when a stream first needs them.
 
 local native = ...
 local misuse = require "runloop.misuse"

@@ -5,8 +5,8 @@ public import RunLoops
 
 /// A socket for messages: UDP, or Unix datagrams. Corresponds to CFSocket with kCFSocketDataCallBack.
 ///
-/// It is an item of its loop, and added to modes. It queues nothing: `send` fails if the kernel has no room, and
-/// messages that arrive while the loop runs in other modes wait in the kernel's buffer, or are dropped there.
+/// The socket is an item of its loop, and added to modes. The socket queues nothing: `send` fails if the kernel has no
+/// room, and messages that arrive while the loop runs in other modes wait in the kernel's buffer, or are dropped there.
 public final class Datagram: RunLoop.EdgePort {
     public let network: Network
     public override var word: String { "datagram" }
@@ -133,7 +133,7 @@ public final class Datagram: RunLoop.EdgePort {
 
     private var closed: StreamFailure { StreamFailure("EBADF", "the socket is closed") }
 
-    /// Sends one message. It never waits or queues.
+    /// Sends one message. The call never waits or queues.
     ///
     /// - Parameter place: nil: the peer.
     /// - Throws: EAGAIN if the kernel has no room, EMSGSIZE, ECONNREFUSED because of an earlier message, and the like.

@@ -5,8 +5,8 @@ public import RunLoops
 
 /// Accepts connections. Corresponds to CFSocket with kCFSocketAcceptCallBack.
 ///
-/// It is an item of its loop: connections that arrive while the loop runs in another mode wait in the kernel. An
-/// accepted connection enters the listener's modes. A listener belongs to its loop's thread.
+/// A listener is an item of its loop: connections that arrive while the loop runs in another mode wait in the kernel.
+/// An accepted connection enters the listener's modes. A listener belongs to its loop's thread.
 public final class Listener: RunLoop.EdgePort {
     public let network: Network
     public let options: Options
@@ -35,7 +35,7 @@ public final class Listener: RunLoop.EdgePort {
     public var isStopping = false
     public var handlers = 0
 
-    /// Its sockets: one of each family if it listens at both addresses of localhost.
+    /// The listener's sockets: one of each family if it listens at both addresses of localhost.
     private var sockets: [Socket] = []
     private var file: (path: String, device: UInt64, number: UInt64)?
     private var isPaused = false
@@ -324,7 +324,8 @@ public final class Listener: RunLoop.EdgePort {
         return stream
     }
 
-    /// Called when descriptors or memory have run out. It pauses: the loop neither spins nor stops accepting for good.
+    /// Called when descriptors or memory have run out. The listener pauses: the loop neither spins nor stops accepting
+    /// for good.
     private func backOff(_ errno: Int32, _ socket: Socket) {
         let now = network.loop.now.nanoseconds
         let since = troubleSince ?? now

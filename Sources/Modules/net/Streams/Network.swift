@@ -16,8 +16,8 @@ public final class Network {
 
     /// Streams with something to send when the turn ends.
     private var dirty: [Stream] = []
-    /// A large block of memory that a stream's output no longer needs. It is kept because more output usually follows:
-    /// malloc would return it to the system, and each page of a new block costs a fault.
+    /// A large block of memory that a stream's output no longer needs. The block is kept because more output usually
+    /// follows: malloc would return it to the system, and each page of a new block costs a fault.
     private var spare = ByteQueue()
     private var spareDate = Int64.min
     /// Whether it ever had a stream: until then the loop sleeps without calling it.

@@ -13,7 +13,7 @@ extension Stream {
         case exactlyAnd(Int, Ending)
         /// Exactly this number of bytes, which stay in the buffer.
         case peek(Int)
-        /// All available bytes, as soon as there are more than this number. They stay in the buffer.
+        /// All available bytes, as soon as there are more than this number. The bytes stay in the buffer.
         case more(Int)
         /// A head, and the number of bytes that it announces. The limit is for that number.
         case frame(FrameHead)
@@ -209,7 +209,7 @@ extension Stream {
         if !input.append(bytes) { fail(input: StreamFailure(errno: ENOMEM, subject)) }
     }
 
-    /// Finds a unit in the buffer. Its bytes stay in place until the next read.
+    /// Finds a unit in the buffer. The unit's bytes stay in place until the next read.
     private func match(_ unit: Unit, _ limit: Int) -> Outcome? {
         let bytes = input.bytes
         switch unit {

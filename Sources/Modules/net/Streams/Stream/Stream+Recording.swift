@@ -23,7 +23,7 @@ extension Stream {
         network.loop.noteBytes(self, count, out: true)
     }
 
-    /// Notes the start of a connection, or of the attempt to connect. It lasts until the stream is closed.
+    /// Notes the start of a connection, or of the attempt to connect. The operation lasts until the stream is closed.
     func noteBeginning() {
         let loop = network.loop
         if loop.isRecording { lasting = loop.noteBeginning(loop.label(of: self)) }

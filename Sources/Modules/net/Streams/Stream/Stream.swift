@@ -5,10 +5,10 @@ public import RunLoops
 /// A two-way stream of bytes: TCP, Unix sockets, pipes, terminals, files, memory; with or without TLS. Corresponds to a
 /// pair of CFReadStream and CFWriteStream.
 ///
-/// It is an item of its loop and is added to modes: `loop.add(stream, to: .default)`. Bytes that arrive while the loop
-/// runs in another mode stay in the kernel. A stream registers its descriptor once for each mode, and remembers whether
-/// it is readable or writable until a call returns EAGAIN or transfers less than it was offered. So a wait costs no
-/// system call.
+/// A stream is an item of its loop and is added to modes: `loop.add(stream, to: .default)`. Bytes that arrive while the
+/// loop runs in another mode stay in the kernel. A stream registers its descriptor once for each mode, and remembers
+/// whether it is readable or writable until a call returns EAGAIN or transfers less than it was offered. So a wait
+/// costs no system call.
 ///
 /// A read that is cancelled, or meets its limit, takes nothing. A stream has one reader at a time; writes keep their
 /// order. Not thread-safe: a stream belongs to its loop's thread.

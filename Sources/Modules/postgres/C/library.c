@@ -122,8 +122,8 @@ void cpostgres_connect(cpostgres *it) {
 // Seconds within which a server must take a request.
 static const double CANCEL_SECONDS = 2;
 
-// Sends a request with the functions of libpq 17. They do not block, and encrypt the request if the connection is
-// encrypted.
+// Sends a request with the functions of libpq 17. The functions do not block, and encrypt the request if the connection
+// is encrypted.
 static void send_request(cpostgres *it) {
   double limit = now() + CANCEL_SECONDS;
   int is_started = pq_cancels.start(it->cancelling);

@@ -1,5 +1,5 @@
--- runloop.redis.fake: a Redis in this process, for tests. It speaks the protocol over streams of net.memory, so a test
--- includes the client's encoder and parser. Keys expire by the loop's clock, which is virtual under `rlhost test`.
+-- runloop.redis.fake: a Redis in this process, for tests. The fake speaks the protocol over streams of net.memory, so a
+-- test includes the client's encoder and parser. Keys expire by the loop's clock, which is virtual under `rlhost test`.
 
 local rl = require "runloop"
 local net = require "runloop.net"

@@ -258,7 +258,8 @@ local function greet(self, options, limit)
   return nil, message, code, details
 end
 
--- Makes the stream of a connection. Its bytes go to functions and not to a task, so that any mode can serve it.
+-- Makes the stream of a connection. The stream's bytes go to functions and not to a task, so that any mode can serve
+-- it.
 local function connect(self, options)
   local where = options.where
   if where._accept then

@@ -187,7 +187,7 @@ public final class PromptScript {
         return results.compactMap { $0 }.first ?? "no help"
     }
 
-    /// Closes the values of the entries' `<close>` variables. Returns the messages of those that failed.
+    /// Closes the values of the entries' `<close>` variables. Returns the messages of failures.
     public func close() -> [String] { call("close")?.compactMap { $0 } ?? [] }
 
     /// Returns the text of a global, as `tostring` gives it; nil if it is nil or cannot be read.

@@ -15,7 +15,7 @@
 /// Not thread-safe: use it from one thread, the one of the loop that reads the terminal. Callbacks may read the
 /// editor but must not feed it; doing so traps.
 public final class LineEditor {
-    /// The text before the first line. It may contain colours (`CSI … m`) and line breaks.
+    /// The text before the first line. The text may contain colours (`CSI … m`) and line breaks.
     public var prompt = "> "
     /// The text before each further line of an entry.
     public var continuationPrompt = ">> "
@@ -47,7 +47,7 @@ public final class LineEditor {
     /// after the entry's last blank.
     public var lastArgument: ((_ text: String) -> String?)?
     /// Whether the rest of the newest matching entry of the history is shown after the text, dimmed; Right accepts it.
-    /// It is shown only with colour, because otherwise it would look like typed text.
+    /// The rest is shown only with colour, because otherwise it would look like typed text.
     public var suggests = false
 
     /// Called after each key; returns the text that may follow, which is shown dimmed if there is no suggestion. Only

@@ -279,7 +279,7 @@ function locals.each(visit)
   for name in next, variables do visit(name) end
 end
 
--- Closes the values of <close> variables, the last one first. Returns the messages of those that failed.
+-- Closes the values of <close> variables, the last one first. Returns the messages of failures.
 function locals.close()
   local messages = {}
   for i = #to_close, 1, -1 do

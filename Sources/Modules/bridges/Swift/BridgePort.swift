@@ -9,7 +9,8 @@ internal import RunLoops
 /// when it has something to do at once. Scripts start work in that loop without a report, so the port checks it before
 /// each sleep of the run loop.
 ///
-/// Its dates are real even in a simulated world, where time stands still while the library's loop waits for something.
+/// The port's dates are real even in a simulated world, where time stands still while the library's loop waits for
+/// something.
 final class BridgePort: RunLoop.EdgePort {
     private let source: UnsafeMutablePointer<bridge_source>?
     private unowned(unsafe) let host: LuaHost  // The host owns the items, so it outlives all code that they call.

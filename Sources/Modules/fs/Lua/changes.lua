@@ -16,8 +16,8 @@ local MOVED_FROM, MOVED_TO = 0x40, 0x80
 
 local M = {}
 
--- Returns a pattern for "*.o" and "?". It is matched against the last part of a path; a pattern with "/" is matched
--- against the path relative to the root.
+-- Returns a pattern for "*.o" and "?". The pattern is matched against the last part of a path; a pattern with "/" is
+-- matched against the path relative to the root.
 local function glob(pattern)
   local text = gsub(pattern, "[%^%$%(%)%%%.%[%]%*%+%-%?]", function(c)
     return c == "*" and "[^/]*" or c == "?" and "[^/]" or "%" .. c

@@ -1,5 +1,5 @@
-// GLib's default main context as the source of a bridge. It needs no header of GLib: the few functions are declared
-// here.
+// GLib's default main context as the source of a bridge. The file needs no header of GLib: the few functions are
+// declared here.
 #include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>

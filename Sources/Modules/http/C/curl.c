@@ -1,5 +1,5 @@
-// libcurl's multi-socket interface. It reports to Lua which descriptors to watch, and Lua reports their events. No
-// callback of curl calls Lua, so that a script cannot enter curl from inside itself.
+// libcurl's multi-socket interface. The interface reports to Lua which descriptors to watch, and Lua reports their
+// events. No callback of curl calls Lua, so that a script cannot enter curl from inside itself.
 #include "transfers.h"
 
 #include <errors.h>

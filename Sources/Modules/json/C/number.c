@@ -1,8 +1,8 @@
 // Numbers as text: the shortest decimal that reads as the same float.
 //
 // The method is Raffaello Giulietti's ("The Schubfach way to render doubles", 2020): among the decimals in the interval
-// that rounds to a float, take the shortest, and among these the nearest. It needs powers of ten to 126 bits, which are
-// made at first use.
+// that rounds to a float, take the shortest, and among these the nearest. The algorithm needs powers of ten to 126
+// bits, which are made at first use.
 #define _GNU_SOURCE
 #include <locale.h>
 #include <pthread.h>

@@ -207,7 +207,7 @@ end
 function log.program() return arg and arg[0] and arg[0]:match "[^/]*$" or "rlhost" end
 
 local has_warned = false
--- A mistake in the variable is not a mistake in the script, so it does not raise.
+-- A mistake in the variable is not a mistake in the script, so this function warns instead of raising an error.
 local function level_from_environment()
   local level = os.getenv "RLHOST_LOG"
   if level and not LEVELS[lower(level)] and not has_warned then

@@ -40,8 +40,8 @@ static double read_number(const char *path, int skip) {
 }
 
 double metrics_age(void) {
-  // The process's start in ticks since that of the system. It is kept, since there may be no free descriptor to read it
-  // later.
+  // The process's start in ticks since that of the system. The number is kept, since there may be no free descriptor to
+  // read it later.
   static _Atomic double start;
   double ticks = atomic_load_explicit(&start, memory_order_relaxed);
   if (ticks == 0) atomic_store_explicit(&start, ticks = read_number("/proc/self/stat", 20), memory_order_relaxed);

@@ -430,7 +430,7 @@ end
 
 function Program:signal(name) return send(self, signal_number("program:signal", name, 1)) end
 
--- Ends the processes that the program has left in its group. They get the same time as the program itself.
+-- Ends the processes that the program has left in its group. The processes get the same time as the program itself.
 local function end_rest(self, limit)
   local pause = 0.002
   while native.has_group(self._pid) and rl.now() < limit do

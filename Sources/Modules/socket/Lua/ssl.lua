@@ -39,7 +39,8 @@ local MODES <const> = { client = true, server = true }
 local Context = { __name = "SSL:Context" }
 
 local VERIFY <const> = { none = true, peer = true, client_once = true, fail_if_no_peer_cert = true }
--- LuaSec's parameters that restrict a connection. They have no effect here: OpenSSL chooses for TLS 1.2 and 1.3.
+-- LuaSec's parameters that restrict a connection. These parameters have no effect here: OpenSSL chooses for TLS 1.2 and
+-- 1.3.
 local UNUSED <const> = { "ciphers", "ciphersuites", "curve", "curveslist", "depth", "dhparam", "verifyext" }
 
 local has_warned = {}

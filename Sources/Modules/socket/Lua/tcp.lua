@@ -88,8 +88,8 @@ local function take_first(self, count, after)
   return sub(text, 1, count)
 end
 
--- Both of these functions consume as many bytes of the stream as they can use. They return the complete result, or nil,
--- a problem and a code. `self.rest` has no whole line, and fewer bytes than requested.
+-- Both of these functions consume as many bytes of the stream as they can use. The functions return the complete
+-- result, or nil, a problem and a code. `self.rest` has no whole line, and fewer bytes than requested.
 local function next_line(self, stream)
   local line, problem, code = read_until(stream, "\n")
   if not line then return nil, problem, code end

@@ -172,8 +172,8 @@ local function deliver(self, keys)
   rl.task(handle, handler)
 end
 
--- Reads the next keys, or the rest of a paste. It reads at most one key from the kernel, so that the next handler gets
--- the later keys.
+-- Reads the next keys, or the rest of a paste. The function reads at most one key from the kernel, so that the next
+-- handler gets the later keys.
 local LONGEST_KEY = 16
 local function take_key(self)
   local decoder, taken = self._decoder, 0

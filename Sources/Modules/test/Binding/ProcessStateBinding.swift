@@ -35,8 +35,8 @@ enum ProcessStateBinding {
         .init("cores") { Call($0).answer(max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)))) },
     ]
 
-    /// The texts of assertions that have failed in threads. They are kept because an assertion reaches other threads
-    /// only as its text.
+    /// The texts of assertions that have failed in threads. The texts are kept because an assertion reaches other
+    /// threads only as its text.
     private static let assertions = Lock<Set<String>>([])
 
     /// Called at a reset, when no code needs them any more.

@@ -134,8 +134,8 @@ end
 
 local function refuse() error("a metamethod", 0) end
 
--- Returns the value of an expression. It is evaluated in its own coroutine, whose hook refuses all calls but the first,
--- so that no metamethod is called.
+-- Returns the value of an expression. The expression is evaluated in its own coroutine, whose hook refuses all calls
+-- but the first, so that no metamethod is called.
 local function value_of(text, environment)
   local chunk = load("return " .. text, "=assert", "t", environment)
   if not chunk then return false end

@@ -13,8 +13,8 @@ function doubles.add(t, core)
 
   local misuse, describe_value, fail = core.misuse, core.describe_value, core.fail
 
-  -- A spy is a function, so it can stand wherever a function is expected, in C as in Lua. Its record is in this table;
-  -- `spy.calls` reaches it through the metatable that all functions of a state share.
+  -- A spy is a function, so it can stand wherever a function is expected, in C as in Lua. The spy's record is in this
+  -- table; `spy.calls` reaches it through the metatable that all functions of a state share.
   local notes = setmetatable({}, { __mode = "k" })
 
   local Spy = {}

@@ -217,8 +217,8 @@ local function failure_of(value, frames)
     frames = (#frames > 1 or rest == explain.TOO_LONG or rest == explain.STUCK) and frames or nil }
 end
 
--- Returns the failure of an error value, as the runner reports it. It is called as a message handler, while the stack
--- still exists.
+-- Returns the failure of an error value, as the runner reports it. The function is called as a message handler, while
+-- the stack still exists.
 function explain.error(value)
   local passed = system.passed(value)
   local failure = failure_of(value, passed and explain.trim(passed) or explain.frames(3))

@@ -10,7 +10,7 @@ local format, concat, move = string.format, table.concat, table.move
 return function(t, core)
 
   local Journal = {}
-  -- The start times of journals. They are in a table of their own, because a journal is an array of its entries.
+  -- The start times of journals. The times are in a table of their own, because a journal is an array of its entries.
   local starts = setmetatable({}, { __mode = "k" })
   Journal.__index = Journal
   Journal.__name = "journal"

@@ -1,5 +1,5 @@
 -- Servers for tests: t.server. A server is a program that belongs to no loop, so a running one neither keeps a test
--- alive nor holds its clock. Its output goes to a file in a directory of its own.
+-- alive nor holds its clock. The server's output goes to a file in a directory of its own.
 
 local system = ...
 local rl = require "runloop"

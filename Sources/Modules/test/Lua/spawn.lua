@@ -1,5 +1,5 @@
--- Programs that a test runs as a user would: t.spawn. They are programs of runloop.process, with callbacks that collect
--- their output and their end.
+-- Programs that a test runs as a user would: t.spawn. The programs are programs of runloop.process, with callbacks that
+-- collect their output and their end.
 
 local rl = require "runloop"
 local programs = require "runloop.process.programs"

@@ -1,5 +1,5 @@
--- The part of the test runner that runs the tests of one file, in its own process and Lua state. It sends events to the
--- runner.
+-- The part of the test runner that runs the tests of one file, in its own process and Lua state. The worker sends
+-- events to the runner.
 
 local system, internals = ...
 

@@ -3,7 +3,7 @@ public import LuaRunLoops
 internal import RunLoops
 internal import Tracing
 
-/// The recording of one test. Its bytes are the same in each run, as long as the test is unchanged.
+/// The recording of one test. The recording's bytes are the same in each run, as long as the test is unchanged.
 public enum TestRecording {
     /// The loop's time when it began. Used on the main thread only.
     nonisolated(unsafe) private static var beginning: Int64 = 0

@@ -26,8 +26,8 @@ extension Recording {
         /// The latest time in the current file.
         private var latest: UInt64 = 0
 
-        /// A process. Its number in the joined recording is its place in `processes`, because processes of different
-        /// machines may have equal numbers.
+        /// A process. The process's number in the joined recording is its place in `processes`, because processes of
+        /// different machines may have equal numbers.
         private struct Process {
             var process: Int64
             var origin: Origin

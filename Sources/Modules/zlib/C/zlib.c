@@ -64,7 +64,7 @@ static int fail(stage *self, const char *code, const char *text, uint64_t number
   return 0;
 }
 
-// Pushes a new stage. Its format is one of zlib's codes above; `level` is that of a compressor.
+// Pushes a new stage. The stage's format is one of zlib's codes above; `level` is that of a compressor.
 static stage *push_stage(lua_State *L, int compresses, int format, int level, size_t most) {
   stage *self = lua_newuserdatauv(L, sizeof *self, 1);
   *self = (stage){.compresses = compresses, .format = format, .most = most};

@@ -5,9 +5,9 @@ import Linux
 /// The line editor and the terminal that it shares with everything that prints.
 ///
 /// Standard output and standard error are one end of a pseudo-terminal while the prompt lives. A thread reads the other
-/// end at once, so that code that prints never waits for the loop. It passes all output through the editor, which
-/// removes the prompt and draws it again below. So output from any source works: Lua, a C module, a child process,
-/// another thread.
+/// end at once, so that code that prints never waits for the loop. The display passes all output through the editor,
+/// which removes the prompt and draws it again below. So output from any source works: Lua, a C module, a child
+/// process, another thread.
 final class Display: @unchecked Sendable {
     // Sendable: one of the two locks guards each variable that changes. `editing` guards this one.
     private let editor: LineEditor  // Guarded by `editing`.

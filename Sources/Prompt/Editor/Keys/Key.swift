@@ -4,8 +4,8 @@ package enum Key: Equatable {
     case scalar(Unicode.Scalar)
     /// A character with Alt held down or after Escape.
     case meta(Unicode.Scalar)
-    /// The character after Control-Q or Control-V. It is inserted even if it is a control character, which otherwise
-    /// would act as a key.
+    /// The character after Control-Q or Control-V. The character is inserted even if it is a control character, which
+    /// otherwise would act as a key.
     case literal(Unicode.Scalar)
     case named(Name, Modifiers)
     /// F1 to F20.

@@ -1,7 +1,7 @@
 /// Turns the bytes of a terminal into keys: UTF-8, the escape sequences of xterm, rxvt, the Linux console and similar
 /// terminals, and bracketed pastes.
 ///
-/// It holds no clock: an Escape waits for the next byte, however late, as in Emacs (`Esc f` is Alt-f).
+/// The decoder holds no clock: an Escape waits for the next byte, however late, as in Emacs (`Esc f` is Alt-f).
 package struct KeyDecoder {
     private enum State {
         case ground, escape, controlSequence, applicationKey, consoleFunctionKey, paste

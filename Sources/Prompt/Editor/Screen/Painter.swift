@@ -1,7 +1,7 @@
 /// Draws frames on a terminal by writing only the differences, and keeps track of the cursor.
 ///
-/// It relies on little: CR, LF, CUU, CUD, CUF, EL, ED and SGR. It never relies on automatic wrapping: it moves to each
-/// row explicitly, so it does not matter whether a terminal wraps early or late.
+/// The painter relies on little: CR, LF, CUU, CUD, CUF, EL, ED and SGR. The painter never relies on automatic wrapping:
+/// it moves to each row explicitly, so it does not matter whether a terminal wraps early or late.
 struct Painter {
     /// The frame on the terminal; nil if there is none and the cursor is at the start of a fresh row.
     private(set) var shown: Frame?

@@ -1,13 +1,13 @@
 // CLuaCodecs: the native halves of runloop.encoding, .crypto, .url, .zlib, .redis, .nats, .socket, .luv, .glib and
-// .metrics: C functions for Lua. They raise errors, so that only Lua may call them, not Swift, unless a comment says
-// otherwise.
+// .metrics: C functions for Lua. The functions raise errors, so that only Lua may call them, not Swift, unless a
+// comment says otherwise.
 #pragma once
 
 #include <lua.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/// Each pushes a table of functions. lua_CFunctions, whose argument is the module runloop.misuse.
+/// Each of these lua_CFunctions pushes a table of functions. Its argument is the module runloop.misuse.
 int encoding_open(lua_State *L);
 int crypto_open(lua_State *L);
 int zlib_open(lua_State *L);
@@ -39,7 +39,7 @@ int url_unescape_text(lua_State *L);
 int crypto_derive(const char *name, const char *password, int password_length, const char *salt, int salt_length,
                   int rounds, char *key, int length);
 
-/// The loop of a library, as a bridge serves it. Its functions are for Swift, on the loop's thread.
+/// The loop of a library, as a bridge serves it. The struct's functions are for Swift, on the loop's thread.
 typedef struct bridge_source {
   /// Returns whether the loop has something to wait for, so that it keeps the run loop running.
   int (*is_active)(struct bridge_source *source);

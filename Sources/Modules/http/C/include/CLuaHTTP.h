@@ -1,5 +1,5 @@
-// CLuaHTTP: the native half of `runloop.http`, C functions for Lua over HTTP and libcurl. They raise errors, so that
-// only Lua may call them, not Swift.
+// CLuaHTTP: the native half of `runloop.http`, C functions for Lua over HTTP and libcurl. The functions raise errors,
+// so that only Lua may call them, not Swift.
 #pragma once
 
 #include <lua.h>

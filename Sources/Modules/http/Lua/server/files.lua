@@ -112,7 +112,7 @@ local function send_error(request, answer, code, send)
   return send(request, status, nil, text, "text/plain; charset=utf-8")
 end
 
--- Sends the text of a generated file. It has no tag and no date, so that conditions and ranges do not apply.
+-- Sends the text of a generated file. The answer has no tag and no date, so that conditions and ranges do not apply.
 local function send_generated(request, headers, text, sending)
   local announced, send = sending.length, sending.send
   if request.method == "HEAD" then return send(request, 200, headers, announced or #text) end

@@ -29,8 +29,8 @@ local function can_write(where)
   return objects.method(where, "write")
 end
 
--- Returns a function that writes to a file. The first of lines that are lost one after the other is reported; if the
--- file is the standard output, the exit status shows it, too.
+-- Returns a function that writes to a file. If several lines in a row are lost, only the first loss is reported; if the
+-- file is the standard output, the exit status shows the loss, too.
 local function writer(file, name)
   local is_lost
   return function(entry)

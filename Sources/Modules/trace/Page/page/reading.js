@@ -1,8 +1,8 @@
 // A recording is a number of chunks, scripts of the type text/x-rlhost. Each is base64: "z" compressed as gzip does or
 // "r" as it is, then "n" names as JSON or "e" events of 32 bytes:
 //   u64 nanoseconds · u8 kind · u8 flags · u16 thread · u32 object · u64 a · u32 flow · u32 task
-// They lie in columns: the first four bytes of all of a chunk's events, the second four of all, and so on. Each time is
-// the difference to the event before it in the chunk, which may be negative; the first counts from 0.
+// Events lie in columns: the first four bytes of all of a chunk's events, the second four of all, and so on. Each time
+// is the difference to the event before it in the chunk, which may be negative; the first counts from 0.
 const BEGIN = 1, END = 2, RUN = 3, RUN_END = 4, PASS = 5, PASS_END = 6, SLEEP = 7, WAKE = 8, OUT = 9, IN = 10,
       MARK = 11, WHOLE = 12, BYTES = 13, STEP = 14, OPENS = 16, CLOSES = 17, ENDED = 18, DELAYED = 19, BELONGS = 20,
       DEPARTS = 21, ARRIVES = 22;

@@ -1,4 +1,4 @@
-/// Reads JSON, one value after the other. It ends on any input, and reports errors with their line.
+/// Reads JSON, one value after the other. The reader ends on any input, and reports errors with their line.
 struct JSONReader {
     enum Value {
         case string(String)

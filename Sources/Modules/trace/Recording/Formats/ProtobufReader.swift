@@ -1,4 +1,4 @@
-/// The fields of one protocol buffer message, in order. It ends on any input, and stays within the bytes.
+/// The fields of one protocol buffer message, in order. The reader ends on any input, and stays within the bytes.
 struct ProtobufReader {
     enum Value {
         /// A number of any width.

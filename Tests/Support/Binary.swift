@@ -57,7 +57,7 @@ package enum Binary {
         package var status: Int32 = -1
         /// The signal that ended it, or nil.
         package var signal: Int32?
-        /// It was killed because it took too long.
+        /// The program was killed because it took too long.
         package var timedOut = false
         /// Real seconds from start to end.
         package var seconds = 0.0

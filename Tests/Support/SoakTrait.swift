@@ -1,7 +1,7 @@
 import Foundation
 package import Testing
 
-/// A test of random cases. It runs for a second in `scripts/test`, and for its full length with `RLHOST_SOAK=1`.
+/// A test of random cases. The test runs for a second in `scripts/test`, and for its full length with `RLHOST_SOAK=1`.
 ///
 ///     @Test("whatever happens, invariants hold", .soak(seconds: 60)) func invariants() {
 ///         for seed in Soak.seeds { #expect(RandomProgram(seed: seed).run(), "seed \(seed)") }

@@ -1,6 +1,6 @@
 // The floor: a hand-written epoll loop with a 4-ary indexed timer heap, and just enough Lua to call
-// a function per event under lua_pcall. It has no objects, hardly any checks and no rules of order: the cost of a loop
-// without guarantees.
+// a function per event under lua_pcall. The loop has no objects, hardly any checks and no rules of order: the cost of a
+// loop without guarantees.
 //
 //   floor WORKLOAD SIZE COUNT              callbacks in C ("C")
 //   floor floor.lua WORKLOAD SIZE COUNT    callbacks in Lua ("C+Lua")

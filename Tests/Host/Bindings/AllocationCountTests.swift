@@ -5,8 +5,8 @@ import Testing
 /// Counts the allocator's calls for one event. On its way through engine, binding and Lua, an event must not allocate;
 /// a call that makes an object allocates that object only.
 ///
-/// It counts in the release build, since without optimization the compiler keeps values in memory that it otherwise
-/// keeps in registers.
+/// The suite counts in the release build, since without optimization the compiler keeps values in memory that it
+/// otherwise keeps in registers.
 @Suite("Allocations", .timed, .enabled(if: Release.isCurrent, "scripts/test builds the release first"))
 struct AllocationCountTests {
     @Test(

@@ -39,7 +39,7 @@ struct MemoryThatStaysTests {
         ("tasks of a thread", "for i = 1, n do rl.task(function() rl.sleep(0.2) end) end"),
     ]
 
-    /// The script does not call collectgarbage. It makes two bursts, since memory left by each would add up.
+    /// The script does not call collectgarbage. The script makes two bursts, since memory left by each would add up.
     @Test("the memory of a burst is returned to the system", arguments: bursts.indices)
     func burst(_ index: Int) throws {
         let (name, code) = Self.bursts[index]

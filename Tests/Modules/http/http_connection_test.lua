@@ -13,7 +13,7 @@ local METHODS <const> = { "next_request", "take", "rest", "claim", "standing", "
   "leave", "upgrade", "has_stood", "set_deadline", "close", "state", "numbers" }
 local GET <const> = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
--- A script that calls all functions with arbitrary arguments. Its argument is the state of the connection.
+-- A script that calls all functions with arbitrary arguments. The script's argument is the state of the connection.
 local MISUSE <const> = [[
 local rl, net, http = require "runloop", require "runloop.net", require "runloop.http"
 local state, methods = ..., { "%s" }

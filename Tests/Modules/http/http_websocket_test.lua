@@ -47,7 +47,8 @@ local function read_frame(near)
   return first, size > 0 and near:read_exactly(size) or ""
 end
 
--- Returns the close code that the server answers these frames with. It skips the frames that come before that.
+-- Returns the close code that the server answers these frames with. Frames that come before the close frame are
+-- skipped.
 local function close_code(bytes, options)
   local near <close> = raw(options)
   near:write(bytes)

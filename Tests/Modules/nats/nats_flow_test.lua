@@ -36,8 +36,8 @@ local function messages(list)
   return left, came
 end
 
--- A process that answers requests to "work", for which it first sends a request to "deep". It answers those of "deep"
--- as well.
+-- A process that answers requests to "work", for which it first sends a request to "deep". The process answers requests
+-- to "deep" as well.
 local SERVER = [[
 local rl, nats = require "runloop", require "runloop.nats"
 local bus = assert(nats.connect(%d, { name = %q, expose = { "trace" } }))

@@ -1,4 +1,4 @@
-// The same with Node's fetch: client.mjs PORT COUNT
+// The client of the network's benchmarks, with Node's fetch: client.mjs PORT COUNT
 const [port, count] = process.argv.slice(2).map(Number)
 const url = `http://127.0.0.1:${port}/`
 await (await fetch(url)).text()

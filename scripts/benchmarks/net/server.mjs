@@ -1,4 +1,4 @@
-// The same on Node: server.mjs WORKLOAD PORT
+// The server of the network's benchmarks, on Node: server.mjs WORKLOAD PORT
 import net from 'net'
 import readline from 'readline'
 import http from 'http'

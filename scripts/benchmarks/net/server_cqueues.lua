@@ -1,4 +1,4 @@
--- The same on cqueues, a coroutine for each connection: server_cqueues.lua WORKLOAD PORT
+-- The server of the network's benchmarks, on cqueues, a coroutine for each connection: server_cqueues.lua WORKLOAD PORT
 
 local cqueues, socket = require "cqueues", require "cqueues.socket"
 local workload, port = arg[1], tonumber(arg[2])

@@ -1,4 +1,4 @@
--- The same on luv, with callbacks: server_luv.lua WORKLOAD PORT
+-- The server of the network's benchmarks, on luv, with callbacks: server_luv.lua WORKLOAD PORT
 
 local uv = require "luv"
 local workload, port = arg[1], tonumber(arg[2])

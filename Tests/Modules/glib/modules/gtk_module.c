@@ -1,4 +1,4 @@
-// A window of GTK 3 that counts how often it is drawn. It needs no header of GTK.
+// A window of GTK 3 that counts how often it is drawn. The module needs no header of GTK.
 #include <lauxlib.h>
 
 int gtk_init_check(int *, char ***);

@@ -5,7 +5,7 @@ import Testing
 @testable import Tracing
 import RunLoops
 
-/// An independent program reads the files. It uses no code of this project.
+/// An independent program reads the files. The program uses no code of this project.
 @Suite(
     "Perfetto's format", .timed, .enabled(if: Reader.isThere, "there is no python3-protobuf: scripts/test installs it"))
 struct PerfettoTests {

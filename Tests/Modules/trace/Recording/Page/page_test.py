@@ -82,7 +82,7 @@ def boxes(page):
 
 @test("a tail leads from the date to the box")
 def tails(page):
-    # On the second row nothing else hides it: poll, due at 70 ms, begins at 80.2.
+    # On the second row nothing else hides the tail of poll, which is due at 70 ms and begins at 80.2.
     shown = Shown(page)
     middle = shown.y(0) + page.evaluate("ROW") / 2 - 4
     pixel = lambda ms: page.evaluate(

@@ -22,7 +22,7 @@ final class AttachClientPrompt: PromptOwner {
     /// The process is busy: entries wait there for their turn, and the user can type here meanwhile.
     private var isInBackground = false
     private var hasFailed = false
-    /// A Lua state of our own, which decides when an entry is complete. It lives until this process ends.
+    /// A Lua state of our own, which decides when an entry is complete. The state lives until this process ends.
     private lazy var grammar: PromptScript? = {
         guard let host = LuaHost(loop: loop), host.openLibraries(ignoringEnvironment: true) == nil,
             let script = PromptScript(host)

@@ -162,7 +162,7 @@ final class Attachable: HostPart {
         willClose()
     }
 
-    // Its socket is in a directory that belongs to the user, so that nobody else can connect.
+    // The port's socket is in a directory that belongs to the user, so that nobody else can connect.
     override func didChangeUser() {
         guard isAway else { return }
         isAway = false

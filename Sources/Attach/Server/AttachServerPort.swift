@@ -4,8 +4,9 @@ internal import Lua
 internal import LuaRunLoops
 internal import RunLoops
 
-/// The port to which clients attach. It runs on a thread of its own: it answers requests, and logs clients that come
-/// and go, whatever the script does. It is in no mode of the script's loop, and does not keep that loop running.
+/// The port to which clients attach. The port runs on a thread of its own: it answers requests, and logs clients that
+/// come and go, whatever the script does. The port is in no mode of the script's loop, and does not keep that loop
+/// running.
 final class AttachServerPort: @unchecked Sendable {
     // Sendable: the thread's properties are used on the thread only; the others never change.
     let name: String

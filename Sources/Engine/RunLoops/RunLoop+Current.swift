@@ -4,7 +4,8 @@ public import Linux
 extension RunLoop {
     // Each thread has one loop.
 
-    /// The loop of the calling thread. It is made on first use and lives until the thread ends. CFRunLoopGetCurrent.
+    /// The loop of the calling thread. The loop is made on first use and lives until the thread ends.
+    /// CFRunLoopGetCurrent.
     ///
     /// The first use traps if the process has no descriptors left; `makeCurrent()` throws instead.
     public static var current: RunLoop {

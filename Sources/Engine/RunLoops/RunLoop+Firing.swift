@@ -155,7 +155,7 @@ extension RunLoop {
         }
     }
 
-    /// Takes all timers out of the loop, which is ending. They can then be added to another loop.
+    /// Takes all timers out of the loop, which is ending. These timers can then be added to another loop.
     func detachTimers() {
         spillBatch()
         for queue in timerQueues {

@@ -118,8 +118,8 @@ extension RunLoop {
     /// Up to this count, unused modes are kept.
     static let usualModes = 64
 
-    /// Notes that a mode has lost its last port. Its descriptor set is kept for future ports, but only for the last 16
-    /// such modes: a program that creates a mode for each conversation must not run out of descriptors.
+    /// Notes that a mode has lost its last port. The mode's descriptor set is kept for future ports, but only for the
+    /// last 16 such modes: a program that creates a mode for each conversation must not run out of descriptors.
     func spare(_ mode: ModeState) {
         guard !mode.isSpare, !mode.isCommon, mode.descriptors != nil else { return }
         mode.isSpare = true

@@ -1,6 +1,6 @@
 extension RunLoop {
     /// Empties the loop: sources call their `leave` callbacks, requests are dropped, and nothing is invalidated. The
-    /// loop does this itself when its thread ends. Its `handle` does nothing from then on.
+    /// loop does this itself when its thread ends. The loop's `handle` does nothing from then on.
     public func close() {
         let mail = handle.close()
         withExtendedLifetime(mail) {}  // destroys the contents without holding the lock

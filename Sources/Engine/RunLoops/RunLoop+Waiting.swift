@@ -93,7 +93,7 @@ extension RunLoop {
     ///
     /// - Parameters:
     ///   - timeout: The longest wait, in nanoseconds; -1 for no limit.
-    ///   - date: The date at which that ends.
+    ///   - date: The date at which the timeout ends.
     func wait(_ mode: ModeState, timeout: Int64, until date: Int64) -> Bool {
         // Not retained: a running mode keeps its descriptor set.
         mode.sleepsWith._withUnsafeGuaranteedRef { descriptors in

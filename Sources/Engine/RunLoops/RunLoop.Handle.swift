@@ -7,7 +7,8 @@ extension RunLoop {
     ///
     /// All calls are safe on any thread. Only `wakeUp` and `raiseAttention` are also safe in a signal handler.
     public final class Handle: Sendable {
-        /// An eventfd that becomes readable to wake the loop. It is watched edge-triggered everywhere, and never read.
+        /// An eventfd that becomes readable to wake the loop. The descriptor is watched edge-triggered everywhere, and
+        /// never read.
         let wakeDescriptor: CInt
         /// An epoll instance that watches only `wakeDescriptor`. In a mode without ports the loop sleeps in this
         /// instance.

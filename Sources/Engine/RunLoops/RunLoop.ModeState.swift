@@ -10,9 +10,9 @@ extension RunLoop {
         var isCommon = false
         /// The number of the loop's passes when the mode was created.
         let birth: Int
-        /// Its label in recordings; 0 until it is first recorded.
+        /// The mode's label in recordings; 0 until it is first recorded.
         var label: UInt32 = 0
-        /// Whether the loop has run in it.
+        /// Whether the loop has run in the mode.
         var hasRun = false
         /// Whether the mode is in the loop's `modesToSpare`.
         var isSpare = false

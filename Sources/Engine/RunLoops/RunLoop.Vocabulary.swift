@@ -11,7 +11,7 @@ extension RunLoop {
 
         /// The mode for items that were added without naming a mode. kCFRunLoopDefaultMode.
         public static let `default`: Mode = "default"
-        /// Stands for all modes in the common set. It is not a mode itself: a loop cannot run in it.
+        /// Stands for all modes in the common set. This set is not a mode itself: a loop cannot run in it.
         /// kCFRunLoopCommonModes.
         public static let common: Mode = "common"
         /// NSEventTrackingRunLoopMode.

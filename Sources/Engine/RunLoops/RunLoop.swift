@@ -22,11 +22,11 @@ public final class RunLoop {
     let counters: UnsafeMutablePointer<Statistics>
     /// Called on the loop's thread when `wantsTurnEnd` is set, nothing ready is left to handle, and the loop is about
     /// to ask the kernel for events; also when a run ends. Work that is cheaper once for many callbacks belongs here.
-    /// It must not call foreign code; it may `signal` ports. The loop resets `wantsTurnEnd` before each call.
+    /// The function must not call foreign code; it may `signal` ports. The loop resets `wantsTurnEnd` before each call.
     public var turnEndHandler: (() -> Void)?
     /// Set this to true to have `turnEndHandler` called.
     public var wantsTurnEnd = false
-    /// Called after a sleep, before any callback, while `wantsTurnEnd` is set. It must not call foreign code.
+    /// Called after a sleep, before any callback, while `wantsTurnEnd` is set. The function must not call foreign code.
     public var wakeHandler: (() -> Void)?
     /// The number of events taken since `turnEndHandler` was last called.
     final var turnLength = 0
@@ -41,9 +41,9 @@ public final class RunLoop {
     /// Whether a mode that holds nothing else must keep running, because it serves the loop of a library that has
     /// something to wait for.
     package var staysForOthers: ((RunLoop, Mode) -> Bool)?
-    /// Called on the loop's thread before a long sleep, in real time only. It does work that can wait, in steps of a
-    /// few milliseconds. It returns the nanoseconds until its next call: 0 if it has done a step and may have more,
-    /// `.max` if it needs no call before the next long sleep.
+    /// Called on the loop's thread before a long sleep, in real time only. The function does work that can wait, in
+    /// steps of a few milliseconds. The function returns the nanoseconds until its next call: 0 if it has done a step
+    /// and may have more, `.max` if it needs no call before the next long sleep.
     package var restHandler: ((RunLoop) -> Int64)?
     /// Whether the work must be done before the next long sleep: some of it is left, or the owner of the handler has
     /// found new work.
@@ -77,7 +77,7 @@ public final class RunLoop {
     var timerQueues: [TimerQueue] = []
     /// When `timerQueues` reaches this count, the loop drops empty ones.
     var timerQueueLimit = 64
-    /// The queue of the timers that are in exactly the common modes. It is also in `timerQueues`.
+    /// The queue of the timers that are in exactly the common modes. The queue is also in `timerQueues`.
     var commonQueue: Unmanaged<TimerQueue>?
     /// An array of this loop alone, which all its common items share.
     private(set) lazy var alone = [Unmanaged.passUnretained(self)]
@@ -120,7 +120,8 @@ public final class RunLoop {
     /// The descriptor set with which modes without ports sleep.
     let wakeOnly: DescriptorSet
 
-    /// Makes a loop in a world of its own, for tests in simulated time. It is not the thread's `current` loop.
+    /// Makes a loop in a world of its own, for tests in simulated time. The new loop is not the thread's `current`
+    /// loop.
     ///
     /// Traps if the process has no descriptors left. A caller that wants to survive that makes the handle first and
     /// passes it to `init(poller:handle:)`.

@@ -1,5 +1,5 @@
--- rl.condition, rl.channel and rl.group: waiting for other tasks of this thread. They use queues of tasks: wake(queue,
--- …) hands values to the first waiting task, and take(queue) takes the values that it offers.
+-- rl.condition, rl.channel and rl.group: waiting for other tasks of this thread. These objects use queues of tasks:
+-- wake(queue, …) hands values to the first waiting task, and take(queue) takes the values that it offers.
 
 local rl, internals, crossing = ...
 local conditions = crossing.open_conditions()

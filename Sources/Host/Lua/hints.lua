@@ -1,5 +1,5 @@
--- runloop.hints: suggestions of the intended name for a name that does not exist. It is loaded at the first
--- mistake. It tries meaning first, then spelling, then lists the existing names.
+-- runloop.hints: suggestions of the intended name for a name that does not exist. The module is loaded at the first
+-- mistake. The search tries meaning first, then spelling, then lists the existing names.
 
 local native = ...
 local meanings = require "runloop.meanings"

@@ -1,5 +1,5 @@
--- Shows values as text, for the prompt and for the test library. It reads tables raw, so that showing a value runs none
--- of its code; the exception is __tostring, whose errors are shown in place of the value.
+-- Shows values as text, for the prompt and for the test library. The module reads tables raw, so that showing a value
+-- runs none of its code; the exception is __tostring, whose errors are shown in place of the value.
 
 -- The prompt passes the keywords of Lua and runloop.text, since it must not use the script's `require`.
 local KEYWORDS, text = ...

@@ -1,6 +1,6 @@
 -- runloop.misuse: the errors of the modules written in Lua, for calls that make no sense. Each begins with the
--- function's name. Its position is that of the innermost function of the script: the search skips C functions and the
--- host's own, as in `pcall(fs.read)`.
+-- function's name. The error's position is that of the innermost function of the script: the search skips C functions
+-- and the host's own, as in `pcall(fs.read)`.
 
 local native = ...
 local getinfo = package.loaded.debug.getinfo

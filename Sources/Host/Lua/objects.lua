@@ -61,8 +61,8 @@ end
 -- its methods.
 objects.classes = {}
 
--- Makes a metatable the class of such objects. Its methods are its own fields, unless `methods` is given. A call of
--- another method raises an error that leads to the right one.
+-- Makes a metatable the class of such objects. The methods are the metatable's own fields, unless `methods` is given. A
+-- call of another method raises an error that leads to the right one.
 function objects.class(name, metatable, methods)
   objects.classes[metatable] = { name = name, methods = methods or metatable }
   metatable.__index = metatable

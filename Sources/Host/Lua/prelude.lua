@@ -1,5 +1,5 @@
--- The Lua-written part of the API. It is called with the table of the functions written in Swift, which it completes
--- and returns, and with the internals that it needs.
+-- The Lua-written part of the API. The chunk is called with the table of the functions written in Swift, which it
+-- completes and returns, and with the internals that it needs.
 
 local rl, internals, crossing, make_notifications = ...
 local error, type, select, pcall = error, type, select, pcall
@@ -194,7 +194,7 @@ rl.on_writable = watch("rl.on_writable", "w")
 
 -- Tasks --------------------------------------------------------------------------------------------------------------
 
--- The error value of a cancelled task. It is a unique table, so no error of a script equals it.
+-- The error value of a cancelled task. The error is a unique table, so no error of a script equals it.
 local cancelled = setmetatable({}, {
   __name = "cancelled",
   __tostring = function() return "cancelled" end,
@@ -211,7 +211,7 @@ end
 
 function rl.is_cancelled(err) return rawequal(err, cancelled) end
 
--- Makes tasks for which the running task waits. They keep the loop alive if the running task does.
+-- Makes tasks for which the running task waits. These tasks keep the loop alive if the running task does.
 local start = crossing.child_task
 internals.child_task = start
 internals.is_background, internals.set_background = crossing.is_background, crossing.set_background

@@ -10,7 +10,7 @@
 
 // Entries -------------------------------------------------------------------------------------------------------------
 
-// The running entry, and the entry that is to end. They are numbers, so that a late request cannot interrupt another
+// The running entry, and the entry that is to end. Entries are numbers, so that a late request cannot interrupt another
 // entry.
 static _Atomic uint64_t running_entry, unwanted_entry;
 // 1: nobody can repeat the request, because its sender has gone. 2: the entry went on regardless, so each instruction
@@ -65,7 +65,7 @@ void cl_disarm_handlers(lua_State *L) {
 
 // Wishes --------------------------------------------------------------------------------------------------------------
 
-// A set of bits. They are granted at Lua's next instruction, or when the loop wakes up.
+// A set of bits. Wishes are granted at Lua's next instruction, or when the loop wakes up.
 static _Atomic unsigned wishes;
 static void (*grant)(cl_state *state, unsigned wishes);
 

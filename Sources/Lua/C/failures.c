@@ -227,8 +227,8 @@ static const char failure_mark = 0;
 enum { HANDLER = 1, TABLE = 2 };           // indices on the stack of `run_chunk`
 enum { VALUE = 1, TEXT = 2, LENGTH = 3 };  // fields of the table that keeps the error
 
-// The message handler. It makes the same text of an error as lua does; pending to-be-closed variables and a reader of
-// `load` see that text, too. The original error stays in the table that is the handler's upvalue.
+// The message handler. The handler makes the same text of an error as lua does; pending to-be-closed variables and a
+// reader of `load` see that text, too. The original error stays in the table that is the handler's upvalue.
 static int explain(lua_State *L) {
   int table = lua_upvalueindex(1);
   lua_settop(L, 1);
@@ -261,8 +261,8 @@ static int after_chunk(lua_State *L, int status, lua_KContext first) {
   return 4;
 }
 
-// (function, arguments) -> its results, or failure mark, error value, length of the message, text. Its frame is below
-// the chunk, like that of lua's own C function: "[C]: in ?" in a traceback.
+// (function, arguments) -> its results, or failure mark, error value, length of the message, text. The function's frame
+// is below the chunk, like that of lua's own C function: "[C]: in ?" in a traceback.
 static int run_chunk(lua_State *L) {
   lua_newtable(L);
   lua_insert(L, 1);

@@ -27,8 +27,8 @@ static void prepare_to_suggest(lua_State *L) {
   lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
 }
 
-// Makes a public module: (name, where it was found). Its upvalue is the opener. The functions that the module does not
-// have are watched.
+// Makes a public module: (name, where it was found). The function's upvalue is the opener. The functions that the
+// module does not have are watched.
 static int open_public(lua_State *L) {
   lua_settop(L, 2);
   lua_pushvalue(L, lua_upvalueindex(1));

@@ -1,5 +1,5 @@
-// Raises an interruption again, outside a loop that keeps catching it. It remembers which line of Lua code catches
-// errors around the interrupted code, and checks whether that line calls a catching function again.
+// Raises an interruption again, outside a loop that keeps catching it. The code remembers which line of Lua code
+// catches errors around the interrupted code, and checks whether that line calls a catching function again.
 #define _GNU_SOURCE
 #include "private.h"
 

@@ -166,7 +166,8 @@ int cl_push_hint(lua_State *L, const char *message) {
   return 0;
 }
 
-// The __index of methods, and of modules: (methods, name). Its upvalue is the name of the kind or the module.
+// The __index of methods, and of modules: (methods, name). The function's upvalue is the name of the kind or the
+// module.
 static int missing(lua_State *L) {
   cl_state *state = cl_state_of(L);
   if (lua_type(L, 2) != LUA_TSTRING || !lua_istable(L, 1) || !state->openers || state->closing) return 0;

@@ -13,8 +13,8 @@ public struct Kind: @unchecked Sendable {
     /// - Parameters:
     ///   - payload: number of bytes in the userdata after the head.
     ///   - values: names of the kind's user values, by which the Lua-written part finds them.
-    ///   - methods: its `Library(of:)`. It is evaluated when a state defines the kind, so that methods may construct
-    ///     objects of the kind.
+    ///   - methods: its `Library(of:)`. The library is evaluated when a state defines the kind, so that methods may
+    ///     construct objects of the kind.
     ///   - collect: called when the userdata is collected; it must not call Lua. nil for a kind that holds no object.
     ///   - isUnused: called when an object is collected while Lua's warnings are on. Returns whether the object was
     ///     never used, so that a warning is useful, and writes its name, unless the user value "name" has it.

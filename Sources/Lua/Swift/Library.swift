@@ -3,8 +3,8 @@ internal import CLuaSupport
 /// A function for Lua, which gets the caller's `lua_State *`.
 public typealias LuaFunction = @convention(c) (OpaquePointer?) -> Int32
 
-/// A table of functions for Lua, by name. Its storage is never freed: make one for each library, not one for each
-/// state.
+/// A table of functions for Lua, by name. The table's storage is never freed: make one for each library, not one for
+/// each state.
 public struct Library: @unchecked Sendable {
     // Sendable: written once, in `init`.
     let entries: UnsafeMutableBufferPointer<cl_entry>

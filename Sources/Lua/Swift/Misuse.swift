@@ -1,4 +1,5 @@
-/// The error of a call that makes no sense. Its message has no name of the function, which `Call.raise` adds in front.
+/// The error of a call that makes no sense. The error's message has no name of the function, which `Call.raise` adds in
+/// front.
 public struct Misuse: Error {
     public let message: String
     /// Whether the memory was too short to check the call.

@@ -43,7 +43,7 @@ public enum Bytes: Parameter {
     public static func read(_ stack: Stack, _ index: Int32) -> UnsafeRawBufferPointer? { stack.bytes(index) }
 }
 
-/// The name of an object. It may be a number, as nearly everywhere in Lua where a string is expected.
+/// The name of an object. A name may be a number, as nearly everywhere in Lua where a string is expected.
 public enum Name: Parameter {
     public static var expected: String { "a string" }
     @inlinable

@@ -1,7 +1,7 @@
 internal import CLuaSupport
 
-/// Values that travel from one Lua state to others. They are copied when the parcel is packed, and each time it is
-/// unpacked.
+/// Values that travel from one Lua state to others. The values are copied when the parcel is packed, and each time it
+/// is unpacked.
 public final class Parcel: @unchecked Sendable {
     // Sendable: nothing changes a parcel after it was made.
     private let contents: UnsafeMutablePointer<cl_parcel>

@@ -13,7 +13,7 @@ public enum Pieces: Int32, Sendable {
     case which
 }
 
-/// The head of a frame, as a format of `string.pack` describes it. Its last value is the length of the body.
+/// The head of a frame, as a format of `string.pack` describes it. The format's last value is the length of the body.
 public struct FrameFormat {
     /// Bytes of the head.
     public let size: Int
@@ -25,7 +25,7 @@ public struct FrameFormat {
     /// The number for `answer` if the frame has already arrived.
     public let place: Int
 
-    /// Reads a format. It has to be argument 1 of the method that answers with the frame.
+    /// Reads a format. The format has to be argument 1 of the method that answers with the frame.
     public init(_ text: UnsafeRawBufferPointer) throws(Misuse) {
         var found = cl_frame()
         let start = text.assumingMemoryBound(to: CChar.self).baseAddress

@@ -196,7 +196,7 @@ public struct Stack: Hashable, @unchecked Sendable {
         return isInteger != 0 ? Int(value) : nil
     }
 
-    /// Returns a string's bytes. They are valid while the string is on the stack.
+    /// Returns a string's bytes. The bytes are valid while the string is on the stack.
     @inlinable
     public func bytes(_ index: Int32) -> UnsafeRawBufferPointer? {
         guard lua_type(thread, index) == LUA_TSTRING else { return nil }

@@ -9,14 +9,14 @@ extension RunLoop {
     /// apart from the loop's own wait. A subclass remembers what `note` reported until a system call returns EAGAIN.
     /// Without a descriptor, `signal()` alone gives the port a turn.
     ///
-    /// It keeps the loop alive only while `isAwaited` is true and `isBackground` is not. Not thread-safe: use it on the
-    /// thread of its loop.
+    /// The port keeps the loop alive only while `isAwaited` is true and `isBackground` is not. Not thread-safe: use it
+    /// on the thread of its loop.
     open class EdgePort: DescriptorPort {
         /// Whether the port waits for its turn.
         private final var wantsTurn = false
 
         /// - Parameters:
-        ///   - serves: True if the port serves another item, whose modes it shares. It is then not listed among the
+        ///   - serves: True if the port serves another item, whose modes it shares. Such a port is not listed among the
         ///     items of a mode.
         ///   - name: The name in descriptions and recordings.
         ///   - order: Stored as the item's order.

@@ -4,8 +4,8 @@ public import Linux
 extension RunLoop {
     /// A port that calls back when a file descriptor is ready: a version 1 source, CFFileDescriptor.
     ///
-    /// It is level-triggered: as long as the descriptor is ready, it calls back once for each turn. The loop never
-    /// reads from the descriptor or writes to it. Several ports may watch one descriptor.
+    /// The port is level-triggered: as long as the descriptor is ready, it calls back once for each turn. The loop
+    /// never reads from the descriptor or writes to it. Several ports may watch one descriptor.
     ///
     /// The end of a file does not make it spin: after an event with `.hangUp` or `.error`, when no data is left to
     /// read, the port rests until `setEvents`. If the peer has closed only its sending half, the port continues to

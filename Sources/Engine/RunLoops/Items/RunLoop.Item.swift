@@ -13,7 +13,7 @@ extension RunLoop {
         public final let owner: ItemOwner?
         /// A value for the owner's use. If this value is an address, the loop prefetches the memory there.
         public final var context = 0
-        /// Its label in recordings; 0 until it is first recorded.
+        /// The item's label in recordings; 0 until it is first recorded.
         package final var label: UInt32 = 0
         /// The number of the long operation, such as a connection, that the item stands for in recordings; 0 if none.
         package final var lasting: UInt32 = 0

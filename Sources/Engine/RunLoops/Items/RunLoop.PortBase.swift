@@ -1,19 +1,19 @@
 extension RunLoop {
     /// An item that queues its events, and handles one of them in each pass: a version 1 source.
     open class PortBase: Item {
-        /// Whether the port serves another item, whose modes it shares. It is not listed, and a run that returns after
-        /// a source ignores its events.
+        /// Whether the port serves another item, whose modes it shares. Such a port is not listed, and a run that
+        /// returns after a source ignores its events.
         final var isInner = false
         /// Whether the port remembers what the kernel reported, and needs no further report of the same state.
         final var isEdgeTriggered = false
         /// The number of ready queues that contain it.
         final var queues: Int32 = 0
-        /// Its order of addition to the common modes; see `RunLoop.lastAge`.
+        /// The port's order of addition to the common modes; see `RunLoop.lastAge`.
         final var commonAge: UInt64 = 0
         /// The value of the loop's `dispatches` when it was found ready. While that is unchanged, the port is still
         /// ready.
         final var foundAt: UInt64 = 0
-        /// Its index in the loop's `ports`; -1 if not there.
+        /// The port's index in the loop's `ports`; -1 if not there.
         final var place: Int32 = -1
 
         override final var isPort: Bool { true }

@@ -30,7 +30,7 @@ extension RunLoop {
         ///   - name: The name in descriptions and recordings.
         ///   - schedule: Called on the loop's thread for each mode that the source enters.
         ///   - cancel: Called on the loop's thread for each mode that the source leaves.
-        ///   - owner: Its `perform` is called if there is no closure.
+        ///   - owner: The owner's `perform` is called if there is no closure.
         ///   - perform: Called on the loop's thread, once for all signals since the last call.
         public init(
             order: Int = 0, name: String = "", schedule: ((Source, RunLoop, Mode) -> Void)? = nil,

@@ -27,11 +27,11 @@ extension RunLoop {
         var age: UInt64 = 0
         /// The queue of exactly the modes that it is in; nil if it is in none.
         var queue: Unmanaged<TimerQueue>?
-        /// Its index in the queue's heap; -1 if not there.
+        /// The timer's index in the queue's heap; -1 if not there.
         var heapIndex: Int32 = -1
-        /// Its latest index in the batch of timers about to fire.
+        /// The timer's latest index in the batch of timers about to fire.
         var batchIndex: Int32 = 0
-        /// Its label in recordings, set by its owner or when it fires; 0 until then.
+        /// The timer's label in recordings, set by its owner or when it fires; 0 until then.
         package var label: UInt32 = 0
         /// How often it is in the batch of timers about to fire: once for each nested run that found it due.
         var batchPlaces: Int16 = 0
@@ -87,7 +87,8 @@ extension RunLoop {
         public init() {}
         /// Whether `title` can return a title.
         package final var hasTitles = false
-        /// Called when the timer is due. It may be invalidated meanwhile, but its memory must stay until `release`.
+        /// Called when the timer is due. The timer may be invalidated meanwhile, but its memory must stay until
+        /// `release`.
         open func fire(_ node: UnsafeMutablePointer<TimerNode>, missed: Int) {}
         /// Called when the node enters its first mode.
         open func retain(_ node: UnsafeMutablePointer<TimerNode>) {}

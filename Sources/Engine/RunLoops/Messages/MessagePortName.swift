@@ -181,8 +181,8 @@ final class MessagePortName {
 
     static let longest = 100
 
-    /// A name has 1 to 100 bytes. It contains no "/" and no NUL, which file names cannot have, and does not begin with
-    /// ".", as lock files do.
+    /// A name has 1 to 100 bytes. A name contains no "/" and no NUL, which file names cannot have, and does not begin
+    /// with ".", as lock files do.
     static func isPossible(_ name: String) -> Bool {
         let bytes = name.utf8
         return (1...longest).contains(bytes.count) && bytes.first != UInt8(ascii: ".")
@@ -200,7 +200,8 @@ final class MessagePortName {
     /// The names of a process that has entered a sandbox.
     private static let kept = Lock<[MessagePortName]>([])
 
-    /// Takes names before the process enters a sandbox, which refuses to take any. They stay until the process ends.
+    /// Takes names before the process enters a sandbox, which refuses to take any. The names stay until the process
+    /// ends.
     ///
     /// - Returns: The directory of the sockets.
     static func prepareForSandbox(_ names: [String]) throws(SystemError) -> String {

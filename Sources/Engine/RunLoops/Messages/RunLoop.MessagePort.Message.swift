@@ -1,6 +1,6 @@
 extension RunLoop.MessagePort {
-    /// A message that was received. It is answered once, by `answer` or `fail`, at any later time, on the thread of the
-    /// port's loop. Deallocating it without an answer counts as `fail`.
+    /// A message that was received. A message is answered once, by `answer` or `fail`, at any later time, on the thread
+    /// of the port's loop. Deallocating it without an answer counts as `fail`.
     public final class Message {
         /// A number from the sender.
         public let id: Int32

@@ -19,7 +19,7 @@ extension RunLoop.Recorder {
 
     // MARK: Begin and end
 
-    /// Records the beginning of a callback. It begins when the previous event ended.
+    /// Records the beginning of a callback. The callback begins when the previous event ended.
     @inline(__always)
     package mutating func begin(_ object: UInt32, flow: UInt32 = 0) {
         begin(.whole, object, a: 0, flow: flow)

@@ -19,7 +19,7 @@ final class DescriptorSet {
     private var generation: UInt32 = 0
     /// The second and further ports of a descriptor, which is rare.
     private var others: [CInt: [RunLoop.DescriptorPort]] = [:]
-    /// Descriptors that epoll refuses, such as those of regular files. They are always ready.
+    /// Descriptors that epoll refuses, such as those of regular files. These descriptors are always ready.
     private var alwaysReady: [CInt] = []
     /// The number of watched descriptors. While it is 0, there is nothing to ask the kernel.
     private(set) var watching = 0

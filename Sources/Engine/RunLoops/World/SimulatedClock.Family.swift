@@ -27,7 +27,7 @@ extension SimulatedClock {
         var since = linux_monotonic_now()
         var deadline = Int64.max
         var activity: Int64 = 0
-        /// Its `activity` at its previous answer.
+        /// The member's `activity` at its previous answer.
         var activityBefore: Int64 = -1
         var isOutstanding = false
         var surroundings: Int32 = 0

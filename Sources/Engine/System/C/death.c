@@ -75,7 +75,7 @@ void linux_at_death(enum linux_last_act act, void (*function)(void)) {
   acts[act] = function;
   if (!is_first) return;
   owner = getpid();
-  // For crashes by an overflow of the stack.
+  // This stack is for crashes by an overflow of the normal one.
   if (sigaltstack(NULL, &present) == 0 && present.ss_flags & SS_DISABLE) sigaltstack(&stack, NULL);
   static const int crashes[] = {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
   for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++) linux_guard_signal(crashes[i], 1, on_death);

@@ -47,7 +47,8 @@ static int begin_body(void) {
   return !failure;
 }
 
-// The kernel makes this thread the parent of all orphans. It starts no processes, so that all its children are orphans.
+// The kernel makes this thread the parent of all orphans. The thread starts no processes, so that all its children are
+// orphans.
 _Noreturn static void reap_orphans(void) {
   for (;;) {
     while (waitpid(-1, NULL, WNOHANG | __WNOTHREAD | __WALL) > 0) {}

@@ -6,8 +6,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-// A socket's path may have 107 bytes, but that of a directory may be longer: use the path of the directory's
-// descriptor.
+// A socket's path may have 107 bytes, but the path of its directory may be longer: use the path of the directory's
+// descriptor in /proc.
 static int address(struct sockaddr_un *a, int fd, const char *name) {
   memset(a, 0, sizeof *a);
   a->sun_family = AF_UNIX;

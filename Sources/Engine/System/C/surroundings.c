@@ -152,7 +152,7 @@ static int is_listener_of(const descriptor *it, const descriptor *other) {
           is_any(&other->own) && (is_loopback(&it->peer) || memcmp(&it->own.sin6_addr, &it->peer.sin6_addr, 16) == 0));
 }
 
-// All open descriptors that can be described. They are listed at most once for each query.
+// All open descriptors that can be described. The descriptors are listed at most once for each query.
 static struct {
   int *fds, count;
   int is_there;

@@ -45,7 +45,7 @@ package final class Descriptor: Sendable {
     }
 
     /// Makes a descriptor that becomes readable when the wall clock jumps, because it was set or the machine was
-    /// suspended. It stays readable until `rearm`.
+    /// suspended. The descriptor stays readable until `rearm`.
     package static func wallClockWatch() throws(SystemError) -> Descriptor {
         let watch = try Descriptor(linux_watch_wall_clock(), "timerfd_create")
         guard linux_rearm_wall_clock(watch.number) == 0 else { throw SystemError("timerfd_settime") }
@@ -72,8 +72,8 @@ package final class Descriptor: Sendable {
 
     package static func isOpen(_ number: Int32) -> Bool { linux_is_open(number) != 0 }
 
-    /// Returns for each of the first `count` numbers whether it is an open descriptor. It takes one system call for
-    /// each 256 numbers.
+    /// Returns for each of the first `count` numbers whether it is an open descriptor. The function takes one system
+    /// call for each 256 numbers.
     package static func open(below count: Int32) -> [Bool] {
         var open = [UInt8](repeating: 0, count: Int(max(0, count)))
         linux_open_descriptors(&open, max(0, count))

@@ -1,8 +1,8 @@
 internal import CLinux
 internal import Glibc
 
-/// A child process. It leads its own process group, so that signals can reach it together with all programs that it
-/// starts.
+/// A child process. The program leads its own process group, so that signals can reach it together with all programs
+/// that it starts.
 package final class Program: Sendable {
     package let process: Int32
     /// A pidfd, which becomes readable when the program ends.

@@ -9,7 +9,7 @@ public struct SystemError: Error, Equatable, Sendable, CustomStringConvertible {
     public let subject: String
     /// The errno of the C library.
     public let errno: Int32
-    /// A text that replaces the C library's if it explains the case better. It includes the subject.
+    /// A text that replaces the C library's if it explains the case better. The text includes the subject.
     public let reason: String?
 
     /// - Parameter errno: The error number. Nil takes the calling thread's errno, so make the error before another call
@@ -38,8 +38,8 @@ public struct SystemError: Error, Equatable, Sendable, CustomStringConvertible {
     /// Returns the number of a name such as "ENOENT"; nil for a name that is not an error.
     public static func number(of name: String) -> Int32? { (1...133).first { Self.name(of: $0) == name } }
 
-    /// Returns a text such as "no such file or directory". It begins with a small letter, since it follows a colon;
-    /// "RFS specific error" keeps its capitals.
+    /// Returns a text such as "no such file or directory". The text begins with a small letter, since it follows a
+    /// colon; "RFS specific error" keeps its capitals.
     public static func text(of errno: Int32) -> String {
         let text = String(cString: linux_error_text(errno))
         guard text.utf8.dropFirst().first.map({ (0x61...0x7A).contains($0) }) ?? false else { return text }

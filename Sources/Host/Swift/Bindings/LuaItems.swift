@@ -31,8 +31,8 @@ package final class LuaItems: RunLoop.ItemOwner {
     // The host outlives all items in its loop. Unmanaged; see `LuaRequests`.
     var host: Unmanaged<LuaHost>! = nil
 
-    /// Sources and ports that other threads may refer to. They become invalid with this state even if they are in no
-    /// mode, since they can be added only to the loop of this state.
+    /// Sources and ports that other threads may refer to. Such items become invalid with this state even if they are in
+    /// no mode, since they can be added only to the loop of this state.
     private var crossing: [Weak] = []
     private var mostCrossing = 64
     // Weak references to `SharedItem`, not to the item: counting references to a weakly referenced object takes three

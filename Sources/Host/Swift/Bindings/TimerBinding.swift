@@ -115,9 +115,9 @@ enum TimerBinding {
     /// rl.every(seconds, fn, …); the new object is argument 1.
     static func makeEvery(_ call: Call) throws(Misuse) -> Int32 { try makeScheduled(call, repeats: true) }
 
-    /// Makes a timer in the common modes. Its tolerance is a tenth of the delay, at most 1 ms, or 0.25 ms for a timer
-    /// that repeats. Timers made one after the other differ by nanoseconds; without a tolerance the loop would sleep
-    /// between any two of them.
+    /// Makes a timer in the common modes. The timer's tolerance is a tenth of the delay, at most 1 ms, or 0.25 ms for a
+    /// timer that repeats. Timers made one after the other differ by nanoseconds; without a tolerance the loop would
+    /// sleep between any two of them.
     @inline(__always)
     private static func makeScheduled(_ call: Call, repeats: Bool) throws(Misuse) -> Int32 {
         let box = call.receiver

@@ -2,8 +2,8 @@ internal import Linux
 internal import Lua
 internal import RunLoops
 
-/// Fires the timers of `rl.at`, which are set to wall-clock times. Their fire dates are computed again whenever
-/// that clock jumps.
+/// Fires the timers of `rl.at`, which are set to wall-clock times. The fire dates of these timers are computed again
+/// whenever that clock jumps.
 ///
 /// The moment is a further user value of the timer, so that other timers pay nothing for it.
 final class WallTimers: LuaTimers {
@@ -107,8 +107,8 @@ final class WallTimers: LuaTimers {
 extension LuaHost {
     func isWallTimer(_ node: UnsafeMutablePointer<RunLoop.TimerNode>) -> Bool { node.pointee.owner(is: wallTimers) }
 
-    /// Returns the fire date of a moment by the loop's clock, in nanoseconds. It is a whole number of microseconds from
-    /// now, since the wall clock is not finer, and rounded up so that the timer is not early.
+    /// Returns the fire date of a moment by the loop's clock, in nanoseconds. The date is a whole number of
+    /// microseconds from now, since the wall clock is not finer, and rounded up so that the timer is not early.
     fileprivate func date(of time: Double) -> Int64 {
         let left = max(-4e9, min(4e9, time - wallClock))
         return loop.now.nanoseconds + Int64((left * 1e6 - 0.25).rounded(.up)) * 1000

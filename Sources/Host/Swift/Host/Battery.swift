@@ -1,8 +1,8 @@
 internal import Linux
 public import Lua
 
-/// A module besides `runloop`, which costs nothing until a script requires it. It has functions and kinds of objects in
-/// Swift, and a Lua half, which LuaModules finds by the module's name.
+/// A module besides `runloop`, which costs nothing until a script requires it. A module has functions and kinds of
+/// objects in Swift, and a Lua half, which LuaModules finds by the module's name.
 ///
 /// The following is all that a new module needs. `clap.clapper()` of `runloop.clap` makes objects that count:
 ///

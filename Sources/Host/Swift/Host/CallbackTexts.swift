@@ -1,7 +1,7 @@
 internal import Lua
 internal import RunLoops
 
-/// The texts that callbacks get. They are anchored when `runloop` is opened, because making one may fail, which a
+/// The texts that callbacks get. The texts are anchored when `runloop` is opened, because making one may fail, which a
 /// callback could not handle.
 struct CallbackTexts {
     // Not arrays: reading an InlineArray counts no references and needs no lazy initialization.

@@ -1,7 +1,7 @@
 package import Lua
 
-/// The way of an error from the place where it was raised through the waits that have passed it on. It holds copies of
-/// stacks, which are converted to text on demand.
+/// The way of an error from the place where it was raised through the waits that have passed it on. The trail holds
+/// copies of stacks, which are converted to text on demand.
 ///
 /// A trail never changes: each wait that passes an error on makes a longer one, since several tasks may await one.
 final class ErrorTrail {

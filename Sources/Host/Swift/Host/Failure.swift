@@ -1,6 +1,6 @@
 internal import Linux
 
-/// An error that nobody has handled, as it was found. It is converted to text only where it is shown.
+/// An error that nobody has handled, as it was found. The error is converted to text only where it is shown.
 public struct Failure: Error {
     public enum Cause: Sendable {
         /// Code of the script, or of a library, has raised it.

@@ -48,7 +48,8 @@ extension LuaHost {
         failure.message = "\(message), in closing a variable after: \(failure.message)"
     }
 
-    /// The chunk name of all code from attached users. They share one name because creation sites are kept for good.
+    /// The chunk name of all code from attached users. All attached users share one name because creation sites are
+    /// kept for good.
     package static let guestChunkName = "(attach)"
 
     /// Returns what a fiber runs.

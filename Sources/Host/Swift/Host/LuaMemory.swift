@@ -5,8 +5,8 @@ internal import RunLoops
 package final class LuaMemory: HostPart {
     /// The earliest time to collect all garbage again.
     private var nextCollection = Int64.min
-    /// The number of fibers freed, and of other objects released, since the last collection. Their userdata are small,
-    /// but keep memory that Lua does not count.
+    /// The number of fibers freed, and of other objects released, since the last collection. The userdata of these
+    /// objects are small, but keep memory that Lua does not count.
     private var released = 0
     /// The bytes of Lua's memory after the last collection, or before the script began.
     private var survivors = 0

@@ -4,7 +4,7 @@ internal import RunLoops
 /// A chunk that the host itself runs: the script, a `-e` text, a line at the prompt.
 public final class MainTask: FiberOwner {
     private unowned let host: LuaHost
-    /// Its description for reports of the running code.
+    /// The chunk's description for reports of the running code.
     public var title = "the main chunk"
     /// For a chunk other than the script: its word in recordings, and the name of the chunk.
     public var recordedAs: (word: String, place: String)?

@@ -1,8 +1,8 @@
 internal import Lua
 
-/// The `rl.mutex`. It lies in its userdata, whose user value is the first of its `Held`; each of these refers to the
-/// next one by a user value. So a place stays taken if the script drops the object without unlocking, and messages can
-/// still name its holder.
+/// The `rl.mutex`. A mutex lies in its userdata, whose user value is the first of its `Held`; each of these refers to
+/// the next one by a user value. So a place stays taken if the script drops the object without unlocking, and messages
+/// can still name its holder.
 struct Mutex {
     private(set) var waiters = WaitQueue()
     /// The number of free places. While this number is not 0, no task waits.

@@ -30,13 +30,14 @@ package enum TaskBinding {
         return Receiver(call, task)
     }
 
-    /// rl.task(fn, …); the new task is argument 1. It starts at once, and runs until it first waits.
+    /// rl.task(fn, …); the new task is argument 1. The task starts at once, and runs until it first waits.
     static func make(_ call: Call) throws(Misuse) -> Int32 {
         guard call.stack.type(2) == .table else { return try make(call, site: call.site) }
         return try makeFromTable(call)
     }
 
-    /// (fn, …): makes a task for which the running one waits. It keeps the loop alive if the running one does.
+    /// (fn, …): makes a task for which the running one waits. The new task keeps the loop alive if the running one
+    /// does.
     static func makeChild(_ call: Call) throws(Misuse) -> Int32 {
         try make(call, site: call.site, keepsAlive: call.luaHost.current?.isBackground != true)
     }

@@ -145,7 +145,7 @@ extension Call {
 }
 
 extension LuaHost {
-    /// Whether a failed task was cancelled. Its error value is on top of the stack.
+    /// Whether a failed task was cancelled. The task's error value is on top of the stack.
     package func wasCancelled(_ fiber: Fiber) -> Bool { isCancelled(fiber.stack) }
 
     /// Raises "cancelled" in a fiber: where it waits or, if it runs, at its next wait. Returns false if the fiber has

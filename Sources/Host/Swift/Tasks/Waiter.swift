@@ -2,8 +2,8 @@ internal import Linux
 package import Lua
 package import RunLoops
 
-/// Everything a fiber needs for waiting. It is made at the first wait and reused, so that later waits allocate nothing.
-/// A fiber waits for one thing at a time, and possibly for a time limit.
+/// Everything a fiber needs for waiting. The waiter is made at the first wait and reused, so that later waits allocate
+/// nothing. A fiber waits for one thing at a time, and possibly for a time limit.
 package final class Waiter: RunLoop.ItemOwner {
     /// Two timers: while one fires, and so lets the fiber go on, the fiber may already sleep with the other.
     private let nodes = UnsafeMutablePointer<RunLoop.TimerNode>.allocate(capacity: 2)

@@ -21,7 +21,7 @@ final class ThreadRequest: Sendable {
         var withdraw: (@Sendable () -> Void)?
     }
 
-    /// Its place in a loop. If a loop that has ended drops the place, the request is no longer queued.
+    /// The request's place in a loop. If a loop that has ended drops the place, the request is no longer queued.
     final class Place: Sendable {
         let request: ThreadRequest
         init(_ request: ThreadRequest) { self.request = request }

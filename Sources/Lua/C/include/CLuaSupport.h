@@ -244,7 +244,8 @@ int cl_write(cl_state *state, const void *bytes, size_t length);
 
 // Registering. All functions return a Lua status; on failure they leave the error on the stack. Entries live as long as
 // the state.
-/// A function for Lua. Its trampoline keeps the entry as an upvalue, from which errors take the function's name.
+/// A function for Lua. The function's trampoline keeps the entry as an upvalue, from which errors take the function's
+/// name.
 typedef struct cl_entry {
   const char *name;          ///< name in its table; a name that begins with "__" is an event of the kind's metatable
   const char *library;       ///< prefix of the name in messages, with the point: "rl."; or NULL
@@ -263,7 +264,7 @@ typedef struct cl_entry {
 } cl_entry;
 /// Returns the next free number of a kind. Ends the process if CL_MAX_KINDS are in use. May be called on any thread.
 int cl_next_kind(void);
-/// Returns the record of a kind, which all states share. It is written once, before any state knows the kind.
+/// Returns the record of a kind, which all states share. The record is written once, before any state knows the kind.
 cl_kind *cl_kind_record(int index);
 /// Makes the metatable of a kind, with these methods.
 int cl_define_kind(lua_State *L, const cl_kind *kind, const cl_entry *methods, int count);
@@ -360,7 +361,7 @@ uint32_t cl_anchor(lua_State *L, int index);
 int cl_anchor_texts(lua_State *L, const char *texts, uint32_t *slots, int count);
 /// Releases an anchored value. Raises nothing; does nothing for 0, or after the state is closed.
 void cl_let_go(cl_state *state, uint32_t slot);
-/// Frees the anchor slots that a burst has needed. It may take a millisecond.
+/// Frees the anchor slots that a burst has needed. The call may take a millisecond.
 void cl_shrink_anchors(cl_state *state);
 
 /// After CL_YIELD the coroutine continues with the values that are pushed before lua_resume: either values to return,
@@ -439,7 +440,8 @@ static inline const char *cl_copyright(void) { return LUA_COPYRIGHT; }
 static inline const char *cl_release(void) { return LUA_RELEASE; }
 /// Returns the version of this program.
 const char *cl_version(void);
-/// Pushes the Lua-written part of the library as a function, or an error value. It is compiled once for all states.
+/// Pushes the Lua-written part of the library as a function, or an error value. The part is compiled once for all
+/// states.
 int cl_load_prelude(lua_State *L);
 /// Pushes the function that adds `rl.notifications` to the library, its last argument, or an error value.
 int cl_load_notifications(lua_State *L);
@@ -528,7 +530,8 @@ enum {
   CL_WISH_RECORD = 16,    ///< start recording
   CL_WISH_END = 32,       ///< end the program, whose processor time is over
 };
-/// The value that another process sends with SIGURG by sigqueue. It means CL_WISH_ATTACH; other values are ignored.
+/// The value that another process sends with SIGURG by sigqueue. The value means CL_WISH_ATTACH; other values are
+/// ignored.
 enum { CL_ATTACH_WORD = 0x726c };
 /// Handles SIGURG, or stops doing so. Must be called once, after cl_handle_signals.
 void cl_watch_wishes(cl_state *state, int watches);

@@ -52,7 +52,7 @@ typedef struct {
 /// Opens a directory that only its owner can use; makes it first if asked to. Fails with EACCES for a symbolic link,
 /// and for a directory that another user owns or can use; `owner` and `mode` then have the reason.
 int linux_open_private_directory(const char *path, int make, uint32_t *owner, uint32_t *mode);
-/// Takes the exclusive lock of a file. It lasts until the descriptor is closed or the process ends. Fails with
+/// Takes the exclusive lock of a file. The lock lasts until the descriptor is closed or the process ends. Fails with
 /// EADDRINUSE if another process holds it.
 int linux_lock(int directory, const char *name);
 /// Between these two calls, no other process clears the directory. Returns -1 if another process clears it now.

@@ -21,8 +21,8 @@ enum linux_last_act {
 };
 
 /// Sets a function that is called once when this process ends by itself: by `linux_end`, `linux_end_by` or C's `exit`.
-/// It is called on the thread that ends the process, while other threads continue. Children that C code forks do not
-/// call it.
+/// The function is called on the thread that ends the process, while other threads continue. Children that C code forks
+/// do not call it.
 void linux_at_end(enum linux_last_act act, void (*function)(void));
 
 /// Ends the process: calls the functions set with `linux_at_end`, flushes C's files, and leaves by `_exit`, so that no

@@ -5,8 +5,8 @@
 #include <netinet/in.h>
 #include <stdint.h>
 
-/// The state of the clock. It shows `time`; if `flows_since` is not negative, the time since then by CLOCK_MONOTONIC is
-/// added.
+/// The state of the clock. The clock shows `time`; if `flows_since` is not negative, the time since then by
+/// CLOCK_MONOTONIC is added.
 typedef struct {
   int64_t time, unseen, flows_since, grain;
   double wall_clock;
@@ -57,6 +57,7 @@ int linux_new_ears(void);
 int linux_add_ear(int ears, int descriptor);
 int linux_process_number(void);
 
-/// These two never wait. They return 1; 0 if there is no message or no room; -1 if the other process is gone.
+/// These two never wait. These functions return 1; 0 if there is no message or no room; -1 if the other process is
+/// gone.
 int linux_send_family(int descriptor, const linux_family_word *word);
 int linux_receive_family(int descriptor, linux_family_word *word);

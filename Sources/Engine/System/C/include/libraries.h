@@ -7,8 +7,8 @@
 struct linux_library {
   const char *name;     ///< such as "libssl.so.3"
   const char *package;  ///< such as "libssl3"
-  /// Finds the library's functions. Returns NULL, or the problem: "has no SSL_new: it is too old". It is never called
-  /// by two threads at once, and not again after NULL.
+  /// Finds the library's functions. Returns NULL, or the problem: "has no SSL_new: it is too old". The function is
+  /// never called by two threads at once, and not again after NULL.
   const char *(*bind)(void *handle);
   int is_ready;
 };

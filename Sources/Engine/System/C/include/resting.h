@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/// Returns whether this process has programs. Cheap if it never had a program.
+/// Returns whether this process has programs. Cheap if the process never had a program.
 int linux_programs_run(void);
 /// Returns whether any program works. A program rests if all its threads, and those of all programs that it has
 /// started, sleep until data is written into a pipe that this process or one of them holds. Cheap if this process never

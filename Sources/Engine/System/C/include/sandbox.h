@@ -16,7 +16,7 @@ enum linux_allowance {
   LINUX_ALLOWANCES
 };
 
-/// A sandbox that is being described. It becomes a layer of the process when the process enters it.
+/// A sandbox that is being described. The sandbox becomes a layer of the process when the process enters it.
 typedef struct linux_sandbox linux_sandbox;
 
 /// Returns NULL without memory.
@@ -47,8 +47,8 @@ const char *linux_port_directory(void);
 /// descriptors of its own.
 void linux_close_inherited(void);
 
-/// Enters a sandbox for good: this thread, those that it starts from now on, and programs. It must be the only thread
-/// of the process.
+/// Enters a sandbox for good: this thread, those that it starts from now on, and programs. This thread must be the only
+/// thread of the process.
 ///
 /// Returns 0; 64 for an invalid value, and 66 for a missing file, each with the end of a message. If the kernel cannot
 /// enforce all of it, returns 69 with the reasons in lines, and nothing has changed; or, with `goes_on`, enforces as

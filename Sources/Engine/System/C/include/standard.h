@@ -15,7 +15,7 @@ int linux_write_all(int fd, const void *bytes, size_t length);
 /// Writes all bytes through the buffers of C's standard output (1) or standard error (2), and flushes.
 void linux_print(int fd, const void *bytes, size_t length);
 
-/// Sets a function that returns whether a signal must end the calling thread's wait for room. If it returns that, the
+/// Sets a function that returns whether a signal must end the calling thread's wait for room. If it returns 1, the
 /// rest of the data is lost, with the error EINTR.
 void linux_set_interruption(int (*has_come)(void));
 

@@ -761,8 +761,9 @@ function rl.wait_readable(fd, timeout) end
 ---@return string? code
 function rl.wait_writable(fd, timeout) end
 
----Calls a function as a task, and waits for it. When the time limit has passed, the task is cancelled where it waits.
----Raises the function's error. Waits.
+---Calls a function as a task, and waits for it. When the time limit has passed, the task is cancelled where it waits. A
+---task that has been given its result in the same pass, such as a value of a channel, takes it. Raises the function's
+---error. Waits.
 ---
 ---```lua
 ---print(rl.timeout(60, function(a) return a, 2 end, 1))
@@ -780,7 +781,7 @@ function rl.wait_writable(fd, timeout) end
 function rl.timeout(seconds, fn, ...) end
 
 ---Waits for the first of several tasks and futures to end. Functions become tasks; those that still wait then are
----cancelled.
+---cancelled. The result of a function that ends second in the same pass is lost; a task keeps it.
 ---
 ---```lua
 ---print(rl.first_of(function() rl.sleep(60) end, function() rl.sleep(0.01) return "fast" end))

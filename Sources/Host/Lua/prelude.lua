@@ -242,7 +242,10 @@ function rl.timeout(seconds, fn, ...)
   expect_function("rl.timeout", 2, fn)
   -- Closing cancels the task when the time is over, and when the waiting task itself is cancelled.
   local task <close> = start(fn, ...)
-  if wait_for_timeout({ task }, seconds) then return true, task:await() end
+  local has_ended = wait_for_timeout({ task }, seconds)
+  -- The task has been given a result, which would be lost otherwise: it goes on until it ends or waits again.
+  if has_ended == false then has_ended = wait_for_timeout({ task }, 0) end
+  if has_ended then return true, task:await() end
   return nil, "timed out"
 end
 

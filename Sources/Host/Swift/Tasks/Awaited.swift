@@ -12,6 +12,12 @@ enum Awaited {
         }
     }
 
+    /// Whether it is a task that waits, and has been given the result of its wait.
+    var isWoken: Bool {
+        guard case .task(let task) = self else { return false }
+        return !task.isEnded && Waiter.isWoken(task.fiber)
+    }
+
     var hasFailed: Bool {
         switch self {
         case .task(let task): task.hasFailed

@@ -370,6 +370,13 @@ package final class Waiter: RunLoop.ItemOwner {
         // The tasks have ended at the same moment.
         if wakeUp != nil { return }
         let other = purpose == .other ? timedOut : nil
+        // `rl.timeout` lets a task go on that has been given its result, such as a value of a channel.
+        if purpose == .anyOf, awaited.contains(where: \.isWoken) {
+            stop()
+            guard fiber.stack.reserve(4) else { return }
+            fiber.stack.push(false)
+            return host.resume(fiber, arguments: 1)
+        }
         let saysSo = [.condition, .results, .future, .mutex].contains(purpose)
         stop()
         if let other { return other(fiber, host) }

@@ -361,7 +361,8 @@ function Server:statistics() end
 ---Accepts no more connections, and closes connections when they are idle.
 function Server:close() end
 
----Accepts no more connections, waits until all requests are finished, and cuts off the rest after some seconds. Waits.
+---Accepts no more connections, waits until all requests are finished, and cuts off the rest after some seconds. It
+---would wait for the request of a handler that calls it: use `rl.task(server.stop, server, 10)` there. Waits.
 ---@param seconds? number no limit if absent
 ---@return true? finished nil if something was cut off
 ---@return string? message

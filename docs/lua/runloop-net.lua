@@ -588,7 +588,7 @@ function Listener:connections() end
 function Listener:close() end
 
 ---Stops accepting, then waits for its connections and their tasks. After `seconds`, remaining connections are aborted:
----nil, "timed out". Waits.
+---nil, "timed out". A handler that calls it would wait for itself: use a task there. Waits.
 ---@param seconds? number
 ---@return true?
 ---@return string? problem

@@ -22,6 +22,17 @@ t.describe("rl.timeout, if the time is over in the pass of the result", function
     t.equal(signalled, true)
   end)
 
+  t.it("returns the place of a mutex, which would stay taken otherwise", function()
+    local mutex = rl.mutex()
+    local first = mutex:lock()
+    rl.after(5, function() first:unlock() end)
+    local done, held = rl.timeout(5, mutex.lock, mutex)
+    t.equal(done, true)
+    held:unlock()
+    local again <close> = mutex:lock(1)
+    t.truthy(again)
+  end)
+
   t.it("cancels a function where it waits for the next result", function()
     local channel, got = rl.channel(10), {}
     for i = 1, 3 do rl.after(5 * i, function() channel:send(i) end) end

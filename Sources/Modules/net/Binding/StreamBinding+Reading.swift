@@ -78,7 +78,7 @@ extension StreamBinding {
                 try checkIsFree(stream, call)
                 if stream.inputHasEnded || stream.spree >= 16 && stream.buffered == 0 { return 0 }
                 guard case .bytes(let bytes)? = stream.attempt(.line, limit: maxLine) else { return 0 }
-                stream.spree &+= 1
+                stream.countAttempt()
                 guard stream.inputHasEnded else { return call.answer(bytes) }
                 guard call.stack.push(bytes), call.stack.push("rest") else { return call.raiseValue() }
                 return call.values(2)
@@ -158,7 +158,7 @@ extension StreamBinding {
         // A reader that always finds data would starve the others: after 16 reads it waits for its next turn.
         let isTired = stream.spree >= 16 && stream.buffered == 0 && stream.isOpen && call.mayWait
         if !isTired, let outcome = stream.attempt(unit, limit: limit) {
-            stream.spree &+= 1
+            stream.countAttempt()
             return answer(outcome, stream, call, as: pieces, raises: raises)
         }
         return wait(stream, call, unit, name, limit, timeout, as: pieces, raises: raises, isTired: isTired)

@@ -114,7 +114,9 @@ extension StreamBinding {
     /// Returns the result, or waits until there is room for more.
     private static func written(_ failure: StreamFailure?, _ stream: Streams.Stream, _ call: Call) -> Int32 {
         if let failure { return refuse(failure, stream, call) }
-        stream.spree &+= stream.isDirty ? 0 : 1
+        // A writer whose peer takes everything would starve the others: after 16 writes, or four times as many bytes as
+        // are sent at once, it waits for its next turn.
+        if !stream.isDirty { stream.countAttempt() } else if stream.unsent == 0 { stream.countAttempt(as: 4) }
         let isTired = stream.spree >= 16 && call.mayWait
         guard stream.unsent >= stream.settings.highWater || isTired else { return call.answer(true) }
         return wait(stream, call, "stream:write", below: isTired ? .max : stream.settings.highWater, stream.timeout)
@@ -168,4 +170,9 @@ extension StreamBinding {
         }
         host.part(NetPart.self).resume(fiber, .timedOut)
     }
+}
+
+extension Streams.Stream {
+    /// Counts a read or write that did not wait. The count stays at its maximum, since a buffer may serve many reads.
+    func countAttempt(as count: UInt8 = 1) { spree = spree > .max - count ? .max : spree + count }
 }

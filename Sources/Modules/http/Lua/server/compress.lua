@@ -217,7 +217,12 @@ end
 -- `is_quick`: does not wait for a slow client.
 function Pieces:add(text, is_quick)
   self.texts[#self.texts + 1], self.size = text, self.size + #text
-  if self.size >= PIECE then return self:flush(not is_quick) end
+  if self.size >= PIECE then
+    local done, problem, code = self:flush(not is_quick)
+    -- The stream holds back nobody whose text becomes few bytes.
+    if done and not is_quick then require("runloop").sleep(0) end
+    return done, problem, code
+  end
   if not self.is_due then
     self.is_due = true
     self.loop:perform { function()

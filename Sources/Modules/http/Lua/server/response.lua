@@ -88,8 +88,8 @@ function M.open(request, status, headers)
   return response
 end
 
--- Bytes of a body that a handler may write in one turn of the loop without sending them.
-local MOST_DROPPED <const> = 262144
+-- Bytes of a body that a handler may write in one turn of the loop without sending them, and the cost of a call.
+local MOST_DROPPED <const>, CALL <const> = 262144, 64
 
 local function bodiless(status) return status == 204 or status == 304 end
 
@@ -192,7 +192,7 @@ end
 -- Drops a piece of a body that is not sent, as in an answer to HEAD. `write` waits only while bytes are left to send,
 -- so a handler that writes for ever would hold up the loop.
 local function drop(self, size)
-  self.dropped = (self.dropped or 0) + size
+  self.dropped = (self.dropped or 0) + size + CALL
   if self.dropped >= MOST_DROPPED then
     self.dropped = 0
     rl.sleep(0)

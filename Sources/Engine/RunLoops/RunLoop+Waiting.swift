@@ -38,10 +38,20 @@ extension RunLoop {
         }
         if wantsTurnEnd {
             endTurn()
+            if mode.ready.count > 0 {
+                // Ports may make each other ready at each end of a turn: others have their turn after 64 events.
+                busyTurns += 1
+                if busyTurns >= 64 {
+                    busyTurns = 0
+                    look(mode)
+                    queueDueTimers(mode)
+                }
+            }
             if let event = takeReady(mode) { return event }
             // The end of the turn may have removed the last item of the mode: no event would end the sleep.
             if isEmpty(mode) { return .nothing }
         }
+        busyTurns = 0
         let mayWait = waits && !run.wakeIsPending && !isStopped(run)
         var hasSlept = false
         while true {

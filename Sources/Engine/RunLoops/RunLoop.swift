@@ -30,6 +30,8 @@ public final class RunLoop {
     public var wakeHandler: (() -> Void)?
     /// The number of events taken since `turnEndHandler` was last called.
     final var turnLength = 0
+    /// The number of ends of turns, since the loop last looked for events, after which a port was ready.
+    final var busyTurns = 0
     /// The steps report to it what the loop does.
     @usableFromInline package internal(set) var probe: Probe
     /// Called once, on the loop's thread, when the loop has been running for a second: the owner then decides whether

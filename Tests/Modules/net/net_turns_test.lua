@@ -61,6 +61,36 @@ t.describe("a task lets timers fire", function()
     t.truthy(turns >= 3, turns)
   end)
 
+  t.it("while it talks to another one without the kernel", REAL, function()
+    local near <close>, far = net.memory()
+    local echo = rl.task(function() for bytes in far:chunks() do far:write(bytes) end end)
+    t.truthy(lets_timers_fire(function()
+      near:write "x"
+      near:read()
+    end))
+    near:close()
+    echo:await()
+  end)
+
+  t.it("and lets descriptors be served while it does that", REAL, function()
+    local near <close>, far = net.memory()
+    local echo = rl.task(function() for bytes in far:chunks() do far:write(bytes) end end)
+    local one <close>, other = assert(net.pair())
+    local seen
+    rl.task(function() seen = other:read() end)
+    one:write "y"
+    one:flush()
+    local start = os.clock()
+    repeat
+      near:write "x"
+      near:read()
+    until seen or os.clock() - start > 5
+    t.equal(seen, "y")
+    near:close()
+    echo:await()
+    other:close()
+  end)
+
   for what, piece in pairs { ["small pieces"] = "x", ["large pieces"] = ("x"):rep(5000) } do
     t.it("while it writes " .. what .. " to a fast program", REAL, function()
       t.truthy(with_program("stream:read(1 << 20)", function(stream) stream:write(piece) end))

@@ -5,6 +5,7 @@ local rl = require "runloop"
 local net = require "runloop.net"
 local http = require "runloop.http"
 local process = require "runloop.process"
+local socket = require "runloop.socket"
 
 local REAL = { real_time = true, timeout = 60 }
 
@@ -96,6 +97,25 @@ t.describe("a task lets timers fire", function()
       t.truthy(with_program("stream:read(1 << 20)", function(stream) stream:write(piece) end))
     end)
   end
+
+  t.it("while it writes and flushes", REAL, function()
+    t.truthy(with_program("stream:read(1 << 20)", function(stream)
+      stream:write "x"
+      stream:flush()
+    end))
+  end)
+
+  t.it("while it sends small pieces as with LuaSocket", REAL, function()
+    local master = assert(socket.bind("127.0.0.1", 0))
+    local _, port = master:getsockname()
+    local script = 'local s = require "runloop.net".connect(%d) while s:read(1 << 20) do end'
+    local program <close> = assert(process.start { t.rlhost, "-e", script:format(port), errors = "null" })
+    local client = assert(master:accept())
+    t.truthy(lets_timers_fire(function() for _ = 1, 100 do client:send "x" end end))
+    client:close()
+    master:close()
+    program:stop(5)
+  end)
 
   t.it("while it writes an answer that is compressed to few bytes", REAL, function()
     local fired

@@ -133,7 +133,12 @@ extension StreamBinding {
         let timeout = try call.optional(2, Seconds.self) ?? stream.timeout
         stream.sendNow()
         if let failure = stream.outputFailure { return refuse(failure, stream, call) }
-        if stream.unsent == 0, !stream.isConnecting { return call.answer(true) }
+        if stream.unsent == 0, !stream.isConnecting {
+            stream.countAttempt()
+            // Like a writer: see `written`.
+            guard stream.spree >= 16, timeout != 0, stream.isOpen, call.mayWait else { return call.answer(true) }
+            return wait(stream, call, "stream:flush", below: .max, -1)
+        }
         if !stream.isOpen { return call.fail(closed(stream)) }
         return wait(stream, call, "stream:flush", below: 1, timeout)
     }

@@ -2,7 +2,7 @@ public import CStreams
 
 /// The system calls of streams. Tests override it with calls that fail, are interrupted, or transfer only a part.
 ///
-/// Each returns the result of the call, or a negative error number. No call waits.
+/// Each function returns the result of the call, or a negative error number. No call waits.
 open class SystemCalls {
     public init() {}
 

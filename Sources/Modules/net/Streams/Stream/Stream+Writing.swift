@@ -60,7 +60,7 @@ extension Stream {
         return nil
     }
 
-    // The same in two steps, for an owner that copies the bytes itself: `room`, and then `filled`.
+    // Writes in two steps, for an owner that copies the bytes itself: `room`, and then `filled`.
 
     public var shortOfMemory: StreamFailure { StreamFailure(errno: ENOMEM, subject) }
 

@@ -293,7 +293,7 @@ local function end_with(self, what, text, how)
     ending:complete(true)
   end })
   local done, message, code, details = shape.within(self._timeout, end_on, self, what, text)
-  -- If so, a failure has already rolled back the transaction.
+  -- If the connection is over, a failure has already rolled back the transaction.
   local is_over = not done and code == "ENOTCONN"
   if not done and not is_over then return shape.trim(nil, message, code, details) end
   finish(self, is_over and "rolled back" or how)

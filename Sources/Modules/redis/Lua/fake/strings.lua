@@ -1,4 +1,4 @@
--- runloop.redis.fake.strings: the fake's commands for strings. Each gets the client and the words of the call.
+-- runloop.redis.fake.strings: the fake's commands for strings. Each function gets the client and the words of the call.
 
 local replies = require "runloop.redis.fake.replies"
 local Space = require "runloop.redis.fake.spaces"

@@ -14,7 +14,7 @@ local function finite(text)
   return number and number - number == 0 and number or nil
 end
 
--- Functions that read a value. Each returns the value, or nil and a description of what was expected.
+-- Functions that read a value. Each function returns the value, or nil and a description of what was expected.
 local TYPES = {
   string = function(text) return text end,
   number = function(text) return finite(text), "a number" end,

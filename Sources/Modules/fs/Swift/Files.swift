@@ -3,7 +3,7 @@ internal import Linux
 internal import Lua
 internal import LuaRunLoops
 
-/// The file operations of `runloop.fs`. Each may block, so a thread of a small pool performs it.
+/// The file operations of `runloop.fs`. Each call may block, so a thread of a small pool performs it.
 enum Files {
     private static let pool = WorkPool("files", limit: 4)
 

@@ -7,7 +7,7 @@ extension Recording {
             case opens, closes, belongs
             /// An arrow's tail and its head.
             case send, receive
-            /// The same for a message between processes, over a network.
+            /// A message between processes, over a network, leaves and arrives.
             case departs, arrives
             /// The number of records that are missing.
             case loss

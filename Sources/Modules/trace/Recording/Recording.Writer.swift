@@ -43,7 +43,7 @@ extension Recording {
         ///
         /// - Parameters:
         ///   - isSeenAtOnce: Whether the path names the new file at once, so that a killed process leaves its records.
-        ///     Otherwise the path names it when it is finished, and the old one stays if that fails.
+        ///     Without this, the path names the file when it is finished, and the old file stays if that fails.
         ///   - followsLinks: See `OutputFile`.
         /// - Throws: EINVAL for another ending; the errors of `OutputFile` and write(2).
         package convenience init(

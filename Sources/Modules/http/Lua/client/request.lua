@@ -192,7 +192,7 @@ local function are_options(value)
     and (value.json ~= nil or value.form ~= nil or value.body ~= nil)
 end
 
--- The calls of clients. Each makes a request from the call's name and arguments.
+-- The calls of clients. Each function makes a request from the call's name and arguments.
 M.calls = {
   get = function(name, url, extra) return with_url(name, url, extra, 2) end,
   post = function(name, url, body, extra)

@@ -1,4 +1,5 @@
--- Ways out of the sandbox. Each is tried, and each must fail: by the script, and by a program that the script may run.
+-- Ways out of the sandbox. Each way is tried, and each must fail: by the script, and by a program that the script may
+-- run.
 
 local rl = require "runloop"
 local fs = require "runloop.fs"

@@ -1,6 +1,6 @@
 -- The cases of Autobahn's fuzzing client and server for WebSockets, restated: how either end handles frames made by
--- hand. Chapters 1 to 7, 9, and 12 and 13 with compressed messages. Each is tried with a server and with a client that
--- send back what they receive, in virtual time. With RLHOST_SOAK=1 chapter 9 has messages of up to 16 MB, as the
+-- hand. Chapters 1 to 7, 9, and 12 and 13 with compressed messages. Each case is tried with a server and with a client
+-- that send back what they receive, in virtual time. With RLHOST_SOAK=1 chapter 9 has messages of up to 16 MB, as the
 -- original.
 
 local t = require "runloop.test"

@@ -54,8 +54,8 @@ function fs.watcher(options) end
 ---@return string? code
 function fs.read(path, max) end
 
----Writes a whole file. It replaces an old one in one step: a reader gets the whole old content or the whole new one.
----The permissions stay. `append` writes to the end of the existing file, `mode` sets permissions, and `sync` waits
+---Writes a whole file. The call replaces an old file in one step: a reader gets the whole old content or the whole new
+---one. The permissions stay. `append` writes to the end of the existing file, `mode` sets permissions, and `sync` waits
 ---until the data is on the disk. Waits.
 ---@param path string
 ---@param data string
@@ -72,8 +72,8 @@ function fs.write(path, data, options) end
 ---@return string? code
 function fs.list(path) end
 
----Iterates over everything below a directory, with path and kind. It does not follow links. The iterator raises errors
----of the system. Waits.
+---Iterates over everything below a directory, with path and kind. The call does not follow links. The iterator raises
+---errors of the system. Waits.
 ---@param path string
 ---@return fun(): string?, string?
 function fs.walk(path) end

@@ -264,8 +264,8 @@ local Timer = {}
 ---@field modes? runloop.Modes adds it to these modes of the current loop at once; if absent, call `loop:add`
 ---@field keeps_alive? boolean false: the loop serves it, but does not keep running for it; true if absent
 
----Makes a timer. It keeps its grid: a late fire does not delay the following ones. Missed fires are counted; the loop
----does not catch up on them. It never fires early.
+---Makes a timer. The timer keeps its grid: a late fire does not delay the following ones. Missed fires are counted; the
+---loop does not catch up on them. The timer never fires early.
 ---
 ---```lua
 ---local timer = rl.timer {
@@ -287,10 +287,10 @@ local Timer = {}
 ---@return runloop.Timer timer
 function rl.timer(options) end
 
----Calls a function once, after some seconds, and never earlier. Its tolerance is a tenth of that, at most 1 ms: timers
----that are due close together share a wake-up, and a single one is on time. For no tolerance use `set_tolerance(0)` or
----`rl.timer`. Like every callback, `fn` gets its object first: `rl.after(1, os.exit)` would call `os.exit(timer)`, so
----write `function() os.exit() end`.
+---Calls a function once, after some seconds, and never earlier. The tolerance is a tenth of the delay, at most 1 ms:
+---timers that are due close together share a wake-up, and a single one is on time. For no tolerance use
+---`set_tolerance(0)` or `rl.timer`. Like every callback, `fn` gets its object first: `rl.after(1, os.exit)` would call
+---`os.exit(timer)`, so write `function() os.exit() end`.
 ---@param seconds number
 ---@param fn fun(timer: runloop.Timer, ...: any)
 ---@param ... any further arguments for `fn`
@@ -370,7 +370,7 @@ function Calls:is_valid() end
 function rl.debounce(seconds, fn) end
 
 ---Limits how often a function is called: at once, and then at most once per interval for all calls that have come
----since, with the arguments of the last. It is not called again before it has returned.
+---since, with the arguments of the last. The function is not called again before it has returned.
 ---
 ---```lua
 ---local show = rl.throttle(0.1, print)
@@ -456,7 +456,7 @@ local Source = {}
 ---@return runloop.Source source
 function rl.source(options) end
 
----Marks the source, so that the loop performs it in the next pass of one of its modes. It does not wake the loop;
+---Marks the source, so that the loop performs it in the next pass of one of its modes. The call does not wake the loop;
 ---`post` does. From any thread.
 function Source:signal() end
 
@@ -644,8 +644,8 @@ local Request = {}
 function rl.perform(fn, ...) end
 
 ---Cancels the delayed requests of this loop with this function and, if given, these arguments, which are compared by
----`==`, metamethods included. Its time is proportional to the number of requests with this function. NSObject's
----`cancelPreviousPerformRequestsWithTarget:selector:object:`
+---`==`, metamethods included. The call takes time in proportion to the number of requests with this function.
+---NSObject's `cancelPreviousPerformRequestsWithTarget:selector:object:`
 ---
 ---```lua
 ---rl.perform { print, "one", after = 0.01 }
@@ -950,8 +950,8 @@ function Trace.mark(name, ...) end
 ---@return any ...
 function rl.blocking(fn, ...) end
 
----Threads that run functions one after the other. They start when you first need them, and the program does not wait
----for them.
+---Threads that run functions one after the other. The threads start when you first need them, and the program does not
+---wait for them.
 ---@class runloop.Pool
 local Pool = {}
 
@@ -1358,7 +1358,7 @@ local Port = {}
 ---@field data any a copy of the sender's data
 ---@field reply_port? runloop.Port for the answer
 
----Makes a port. It keeps its mode alive, even if it never gets a message.
+---Makes a port. The port keeps its mode alive, even if it never gets a message.
 ---
 ---```lua
 ---local inbox = rl.port { callback = function(port, message)
@@ -1662,10 +1662,10 @@ function rl.sandbox(options) end
 
 ---Returns an error as text: the message, the stack where it was raised, the task or thread in which that was, and for
 ---each wait that has passed the error on (as `task:await`, `rl.timeout` and `pool:run` do) the stack of the waiter.
----For an error that has passed no wait, it returns the same as `debug.traceback`. It can serve as the handler of
----`xpcall`. A thread keeps these stacks of its last 32 errors.
+---For an error that has passed no wait, it returns the same as `debug.traceback`. The function can serve as the handler
+---of `xpcall`. A thread keeps these stacks of its last 32 errors.
 ---
----It shows at most 22 lines of a stack and ten waits; the middle is replaced by the number of omitted ones.
+---The text shows at most 22 lines of a stack and ten waits; the middle is replaced by the number of omitted ones.
 ---
 ---```lua
 ---local task = rl.task(function() rl.sleep(0.01) error("no answer", 0) end)

@@ -2,9 +2,9 @@ internal import Lua
 
 /// The protocol between `rlhost attach` and the process that it attaches to, in messages of a message port.
 ///
-/// The client sends requests for events, several at a time. Each is answered with events: output of the client's code,
-/// and how the code ended. So a client that sends no requests gets no events, and the process knows how many bytes wait
-/// for it.
+/// The client sends requests for events, several at a time. Each request is answered with events: output of the
+/// client's code, and how the code ended. So a client that sends no requests gets no events, and the process knows how
+/// many bytes wait for it.
 public enum Attach {
     /// A client with another version gets a message that says so, and leaves.
     public static let version = 2

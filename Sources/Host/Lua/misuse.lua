@@ -1,4 +1,4 @@
--- runloop.misuse: the errors of the modules written in Lua, for calls that make no sense. Each begins with the
+-- runloop.misuse: the errors of the modules written in Lua, for calls that make no sense. Each error begins with the
 -- function's name. The error's position is that of the innermost function of the script: the search skips C functions
 -- and the host's own, as in `pcall(fs.read)`.
 

@@ -154,7 +154,7 @@ extension RunLoop.Recorder {
         package static let failed: UInt8 = 2
         /// The bytes were written, not read.
         package static let out: UInt8 = 1
-        /// In the ring only: the upper half of `a` has the flow of a message that the callback sent to its own loop.
+        /// In the ring only: the upper half of `a` has the flow of a send from the callback to its own loop.
         static let sends: UInt8 = 32
         /// In the ring only: a send in a callback whose record follows.
         static let inside: UInt8 = 64

@@ -130,7 +130,7 @@ extension RunLoop {
         var isEmpty: Bool { next == start && state == .none }
         let levelsAtStart: UnsafeMutablePointer<Level>
         var levelCountAtStart = 0
-        /// The same moment by both clocks.
+        /// One moment, as both clocks show it.
         var anchor = Anchor()
 
         struct Anchor {

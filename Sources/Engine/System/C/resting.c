@@ -191,8 +191,8 @@ static int gather(void) {
   return found.look_count < MOST_THREADS;
 }
 
-// Returns whether all gathered threads rest. Each is checked twice: if none has run in between, all rested at the same
-// moment.
+// Returns whether all gathered threads rest. Each thread is checked twice: if no thread has run in between, all rested
+// at the same moment.
 static int all_rest(void) {
   for (int i = 0; i < found.look_count; i++)
     if (found.looks[i].kind == WORKS) return 0;

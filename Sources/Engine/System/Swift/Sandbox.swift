@@ -102,7 +102,7 @@ package enum Sandbox {
         return result.message
     }
 
-    /// The same as `refusal`, for C.
+    /// Returns `refusal` for C.
     package static let refusing: @convention(c) (Int32, UnsafePointer<CChar>?) -> UnsafePointer<CChar>? = {
         linux_refusal(linux_allowance(rawValue: UInt32($0)), $1)
     }

@@ -13,7 +13,7 @@ package final class Watch: Sendable {
         package let name: [UInt8]?
         /// Bits such as IN_CREATE.
         package let events: UInt32
-        /// The same number for both halves of a move.
+        /// A number that both halves of a move share.
         package var cookie: UInt32 = 0
 
         /// Whether the directory is no longer watched, because it or its file system is gone.

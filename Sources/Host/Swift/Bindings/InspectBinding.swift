@@ -6,7 +6,7 @@ package import RunLoops
 public enum InspectBinding {
     /// One item or timer in a mode.
     public struct Entry {
-        /// The same in every mode that has the item.
+        /// An entry's number, which is the same in every mode that has the item.
         package var identity: UnsafeRawPointer
         public var kind: String
         public var name: String

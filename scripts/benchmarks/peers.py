@@ -1,4 +1,4 @@
-"""Finds, compiles and runs the peers. Each is called as COMMAND WORKLOAD SIZE COUNT and answers with one JSON line."""
+"""Finds, compiles and runs the peers. A peer is called as COMMAND WORKLOAD SIZE COUNT and answers with a JSON line."""
 
 import fcntl
 import json

@@ -264,7 +264,7 @@ local Timer = {}
 ---@field modes? runloop.Modes adds it to these modes of the current loop at once; if absent, call `loop:add`
 ---@field keeps_alive? boolean false: the loop serves it, but does not keep running for it; true if absent
 
----Makes a timer. The timer keeps its grid: a late fire does not delay the following ones. Missed fires are counted; the
+---Makes a timer. It keeps its grid: a late fire does not delay the following ones. Missed fires are counted; the
 ---loop does not catch up on them. The timer never fires early.
 ---
 ---```lua
